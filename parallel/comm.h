@@ -1,0 +1,53 @@
+/* Communicators: how ranks exchange data. One interface of about ten functions; a row is one way of doing it.
+ *
+ * `self` (one rank) and `thread` (ranks are threads of one process) need nothing installed and are the definition; mpi and nccl
+ * must agree with them. All functions are collective over the communicator unless said otherwise, called in the same order by every
+ * rank, and return false with an error when a peer failed or the communicator was aborted: no peer waits for ever.
+ *
+ * Same bits: reduce_scatter adds in rank order 0..size-1, element by element, whatever the slice bounds. */
+#ifndef ZT_PARALLEL_COMM_H
+#define ZT_PARALLEL_COMM_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Slice bounds of a flat buffer: rank r owns elements [bound[r], bound[r + 1]). size + 1 ascending numbers. */
+struct zt_comm;
+
+struct zt_comm_api {
+    const char *name;
+    /* `flat` (bound[size] floats) is every rank's own contribution; on return the caller's slice of it holds the sum over ranks,
+     * the rest is unspecified. */
+    bool (*reduce_scatter)(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err);
+    /* Every rank's slice of `flat` is copied to all others; on return `flat` is whole everywhere. `bytes_per_element` 4 or 2. */
+    bool (*all_gather)(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
+                       struct zt_err *err);
+    /* data[0..count) of rank `root` to all. */
+    bool (*broadcast)(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err);
+    /* Sums fp64 scalars over ranks, added in rank order; the result is on every rank. */
+    bool (*sum)(struct zt_comm *c, double *values, int count, struct zt_err *err);
+    bool (*barrier)(struct zt_comm *c, struct zt_err *err);
+    /* Point to point. Sends are buffered up to 8 messages a pair of ranks (a ninth waits); messages of a pair arrive in order. */
+    bool (*send)(struct zt_comm *c, const void *data, size_t bytes, int to, struct zt_err *err);
+    bool (*recv)(struct zt_comm *c, void *data, size_t bytes, int from, struct zt_err *err);
+    /* A communicator of the ranks with the same `color`, ordered by rank. Collective. Destroy it before its parent. */
+    struct zt_comm *(*split)(struct zt_comm *c, int color, struct zt_err *err);
+    /* Not collective: wakes every waiting peer of this communicator and its splits with `why` (their calls return false). */
+    void (*abort)(struct zt_comm *c, const char *why);
+    void (*destroy)(struct zt_comm *c);
+};
+
+struct zt_comm { /* base of every communicator; rows put it first in their own struct */
+    const struct zt_comm_api *api;
+    int rank, size;
+};
+
+/* One rank alone. */
+struct zt_comm *zt_comm_self_create(void);
+/* `size` communicators, one for each thread, written to comms[0..size). Each thread destroys its own. */
+bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err);
+
+#endif

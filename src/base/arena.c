@@ -1,0 +1,142 @@
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 64, CHUNK_BYTES = 64 << 10 };
+
+struct chunk {
+    struct chunk *next;
+    size_t size, used; /* bytes of `data` */
+    _Alignas(ALIGNMENT) unsigned char data[];
+};
+
+struct zt_arena {
+    struct chunk *first;
+};
+
+static void out_of_memory(size_t bytes) {
+    char text[96];
+    int n = snprintf(text, sizeof text, "ztrain: error: out of memory: %zu bytes of host memory refused\n", bytes);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0) {
+        /* nowhere left to say it */
+    }
+    _exit(ZT_EXIT_RUN);
+}
+
+void *zt_malloc(size_t bytes) {
+    void *p = malloc(bytes ? bytes : 1);
+    if (!p)
+        out_of_memory(bytes);
+    return p;
+}
+
+void *zt_calloc(size_t count, size_t bytes) {
+    void *p = calloc(count ? count : 1, bytes ? bytes : 1);
+    if (!p)
+        out_of_memory(count * bytes);
+    return p;
+}
+
+void *zt_realloc(void *old, size_t bytes) {
+    void *p = realloc(old, bytes ? bytes : 1);
+    if (!p)
+        out_of_memory(bytes);
+    return p;
+}
+
+char *zt_strdup(const char *text) {
+    size_t n = strlen(text) + 1;
+    return memcpy(zt_malloc(n), text, n);
+}
+
+struct zt_arena *zt_arena_create(void) {
+    return zt_calloc(1, sizeof(struct zt_arena));
+}
+
+void zt_arena_destroy(struct zt_arena *arena) {
+    if (!arena)
+        return;
+    for (struct chunk *c = arena->first, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(arena);
+}
+
+void *zt_arena_alloc(struct zt_arena *arena, size_t bytes) {
+    if (bytes > SIZE_MAX / 2)
+        out_of_memory(bytes);
+    size_t need = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (need == 0)
+        need = ALIGNMENT;
+    struct chunk *c = arena->first;
+    if (!c || c->size - c->used < need) {
+        size_t size = need > CHUNK_BYTES / 4 ? need : CHUNK_BYTES;
+        void *p = NULL;
+        if (posix_memalign(&p, ALIGNMENT, sizeof *c + size))
+            out_of_memory(size);
+        struct chunk *fresh = p;
+        *fresh = (struct chunk){ .size = size };
+        if (c && size == need) { /* a big object gets a chunk of its own behind the current one */
+            fresh->next = c->next;
+            c->next = fresh;
+        } else {
+            fresh->next = c;
+            arena->first = fresh;
+        }
+        c = fresh;
+    }
+    void *p = c->data + c->used;
+    c->used += need;
+    return memset(p, 0, bytes);
+}
+
+void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes) {
+    void *to = zt_arena_alloc(arena, bytes);
+    return bytes ? memcpy(to, from, bytes) : to;
+}
+
+char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length) {
+    char *to = zt_arena_alloc(arena, length + 1);
+    if (length)
+        memcpy(to, text, length);
+    return to;
+}
+
+char *zt_arena_strdup(struct zt_arena *arena, const char *text) {
+    return zt_arena_strndup(arena, text, strlen(text));
+}
+
+char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *to = zt_arena_alloc(arena, (size_t)n + 1);
+    vsnprintf(to, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return to;
+}
+
+void *zt_block_create(size_t bytes, const char *what, struct zt_err *err) {
+    size_t size = bytes ? bytes : 1;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        zt_fail(err, ZT_EXIT_RUN, "%s: out of memory: %zu bytes refused by the system", what, bytes);
+        return NULL;
+    }
+    if (size >= (size_t)4 << 20)
+        madvise(p, size, MADV_HUGEPAGE);
+    return p;
+}
+
+void zt_block_destroy(void *block, size_t bytes) {
+    if (block)
+        munmap(block, bytes ? bytes : 1);
+}

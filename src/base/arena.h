@@ -1,0 +1,40 @@
+/* Host memory.
+ *
+ * Objects of one lifetime live in one arena and are freed together. Allocation of host metadata never returns NULL:
+ * when the system refuses, the process says so and leaves with status 1 (the sizes have been checked against the input
+ * before, so this is a machine without memory, not a hostile file). Big blocks whose size the user can mend go through
+ * zt_block_create(), which reports. */
+#ifndef ZT_BASE_ARENA_H
+#define ZT_BASE_ARENA_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+struct zt_arena;
+
+struct zt_arena *zt_arena_create(void);
+void zt_arena_destroy(struct zt_arena *arena); /* NULL is harmless */
+
+/* `bytes` zeroed bytes aligned to 64, valid until the arena is destroyed. 0 bytes give a valid pointer. */
+void *zt_arena_alloc(struct zt_arena *arena, size_t bytes);
+char *zt_arena_strdup(struct zt_arena *arena, const char *text);
+char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length);
+char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes);
+
+#define ZT_NEW(arena, type)          ((type *)zt_arena_alloc((arena), sizeof(type)))
+#define ZT_NEW_N(arena, type, count) ((type *)zt_arena_alloc((arena), sizeof(type) * (size_t)(count)))
+
+/* malloc, calloc and realloc that do not return NULL (see above); free with free(). */
+void *zt_malloc(size_t bytes);
+void *zt_calloc(size_t count, size_t bytes);
+void *zt_realloc(void *old, size_t bytes);
+char *zt_strdup(const char *text);
+
+/* A zeroed block of `bytes`, aligned to 64 (to 2 MiB with huge pages advised when it is large). NULL and an error
+ * naming `what` where the machine has no room. Free with zt_block_destroy(block, bytes). */
+void *zt_block_create(size_t bytes, const char *what, struct zt_err *err);
+void zt_block_destroy(void *block, size_t bytes);
+
+#endif

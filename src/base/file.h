@@ -1,0 +1,50 @@
+/* Files: mapping for reading, and writing that is seen whole or not at all. */
+#ifndef ZT_BASE_FILE_H
+#define ZT_BASE_FILE_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A regular file mapped read-only. `data` is valid until zt_file_unmap(); an empty file has size 0 and data != NULL. */
+struct zt_file_map {
+    const unsigned char *data;
+    size_t size;
+};
+
+/* Errors name the path and get `code`. */
+bool zt_file_map(struct zt_file_map *map, const char *path, enum zt_exit code, struct zt_err *err);
+
+/* The same for a file of a model folder named by hostile text: `name` must be relative, without "..", and neither it
+ * nor a folder on the way below `folder` may be a link; only a regular file is opened. */
+bool zt_file_map_below(struct zt_file_map *map, const char *folder, const char *name, enum zt_exit code,
+                       struct zt_err *err);
+void zt_file_unmap(struct zt_file_map *map);
+
+/* A file under construction: written as PATH.tmp-PID, renamed to PATH by commit (after fsync), removed by abort. */
+struct zt_file_out {
+    FILE *stream; /* write with stdio; errors are found by commit */
+    char *path, *temporary;
+};
+
+bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *err);
+bool zt_file_out_commit(struct zt_file_out *out, struct zt_err *err); /* frees; false: nothing is left behind */
+void zt_file_out_abort(struct zt_file_out *out);                      /* frees; harmless on a zeroed struct */
+
+/* Writes `bytes` bytes atomically under `path`. */
+bool zt_file_write(const char *path, const void *data, size_t bytes, struct zt_err *err);
+
+/* mkdir -p */
+bool zt_file_make_folder(const char *path, struct zt_err *err);
+bool zt_file_exists(const char *path);
+
+/* Path of `name` as seen from `base_folder` ("" or NULL: current folder; an absolute `name` stays). Free with free().
+ */
+char *zt_path_join(const char *base_folder, const char *name);
+/* The folder part of a path, "." where there is none. Free with free(). */
+char *zt_path_folder(const char *path);
+/* The last part of a path, inside it. */
+const char *zt_path_name(const char *path);
+
+#endif

@@ -1,0 +1,64 @@
+#include "base/rng.h"
+
+#include <math.h>
+
+static uint64_t mix(uint64_t x) { /* the finaliser of splitmix64 */
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+uint64_t zt_rng_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
+    return mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);
+}
+
+void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]) {
+    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32);
+    uint32_t c2 = (uint32_t)stream, c3 = (uint32_t)(stream >> 32);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+struct zt_rng zt_rng_start(uint64_t key, uint64_t stream) {
+    return (struct zt_rng){ .key = key, .stream = stream };
+}
+
+uint32_t zt_rng_u32(struct zt_rng *rng) {
+    if (rng->left == 0) {
+        zt_rng_block(rng->key, rng->stream, rng->counter++, rng->block);
+        rng->left = 4;
+    }
+    return rng->block[4 - rng->left--];
+}
+
+uint64_t zt_rng_below(struct zt_rng *rng, uint64_t n) {
+    uint64_t limit = UINT64_MAX - UINT64_MAX % n, x;
+    do {
+        x = (uint64_t)zt_rng_u32(rng) << 32;
+        x |= zt_rng_u32(rng);
+    } while (x >= limit);
+    return x % n;
+}
+
+float zt_rng_uniform(struct zt_rng *rng) {
+    return (float)(zt_rng_u32(rng) >> 8) * 0x1p-24f;
+}
+
+float zt_rng_normal(struct zt_rng *rng) {
+    double u = ((double)zt_rng_u32(rng) + 1) * 0x1p-32, v = (double)zt_rng_u32(rng) * 0x1p-32;
+    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+}

@@ -1,0 +1,99 @@
+#include "base/text.h"
+#include "base/arena.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reserve(struct zt_text *text, size_t more) {
+    if (text->length + more + 1 <= text->room)
+        return;
+    text->room = 2 * (text->length + more + 1);
+    text->at = zt_realloc(text->at, text->room);
+}
+
+void zt_text_add_bytes(struct zt_text *text, const void *bytes, size_t count) {
+    reserve(text, count);
+    if (count)
+        memcpy(text->at + text->length, bytes, count);
+    text->length += count;
+    text->at[text->length] = 0;
+}
+
+void zt_text_add(struct zt_text *text, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        reserve(text, (size_t)n);
+        vsnprintf(text->at + text->length, (size_t)n + 1, fmt, again);
+        text->length += (size_t)n;
+    }
+    va_end(again);
+}
+
+void zt_text_finish(struct zt_text *text) {
+    free(text->at);
+    *text = (struct zt_text){ 0 };
+}
+
+int zt_edit_distance(const char *a, const char *b) {
+    enum { LONGEST = 64 };
+    int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
+    int row[LONGEST + 1][LONGEST + 1]; /* row[i][j]: distance of the first i letters of a to the first j of b */
+    for (int i = 0; i <= n; i++)
+        row[i][0] = i;
+    for (int j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        for (int j = 1; j <= m; j++) {
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            int best = row[i - 1][j - 1] + (x != y);
+            if (row[i - 1][j] + 1 < best)
+                best = row[i - 1][j] + 1;
+            if (row[i][j - 1] + 1 < best)
+                best = row[i][j - 1] + 1;
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]) &&
+                row[i - 2][j - 2] + 1 < best)
+                best = row[i - 2][j - 2] + 1;
+            row[i][j] = best;
+        }
+    }
+    return row[n][m];
+}
+
+int zt_glob(const char *pattern, const char *text) {
+    const char *star = NULL, *back = NULL; /* where to go on after a mismatch: the last '*' eats one letter more */
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            back = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++back;
+        } else {
+            return 0;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}
+
+char *zt_format_bytes(char *to, double bytes) {
+    static const char *const unit[] = { "B", "KB", "MB", "GB", "TB", "PB" };
+    int u = 0;
+    while (bytes >= 999.5 && u < 5) {
+        bytes /= 1000;
+        u++;
+    }
+    snprintf(to, 32, u && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
+    return to;
+}

@@ -1,0 +1,26 @@
+/* Text: a growing string, and the nearest word to a misspelt one. */
+#ifndef ZT_BASE_TEXT_H
+#define ZT_BASE_TEXT_H
+
+#include <stddef.h>
+
+/* Zero-initialise; `at` is NULL while empty, else 0-terminated. Free with zt_text_finish(). */
+struct zt_text {
+    char *at;
+    size_t length, room;
+};
+
+void zt_text_add(struct zt_text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void zt_text_add_bytes(struct zt_text *text, const void *bytes, size_t count);
+void zt_text_finish(struct zt_text *text);
+
+/* Edit distance (insert, delete, replace, swap of neighbours: 1 each), case ignored. */
+int zt_edit_distance(const char *a, const char *b);
+
+/* Whether `text` matches a shell pattern of '*' and '?' ('.' and '/' are ordinary characters). */
+int zt_glob(const char *pattern, const char *text);
+
+/* "1.5 MB" style, 1 MB = 10^6 bytes, into `to` (at least 32 bytes); returns `to`. */
+char *zt_format_bytes(char *to, double bytes);
+
+#endif
