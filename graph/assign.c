@@ -1,0 +1,187 @@
+/* Which back end runs each node, in which layouts. */
+#include "graph/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backend fast) {
+    const struct zt_kernel *k = &g->nodes[node].op->kernel[fast];
+    return k->run && (!k->supports || k->supports(g, node)) ? fast : ZT_REF;
+}
+
+static bool same_layout(const struct zt_layout *a, const struct zt_layout *b) {
+    if (a == b || !a || !b)
+        return a == b;
+    return a->equal && a->equal == b->equal && a->equal(a, b);
+}
+
+/* Copies of values in other layouts made so far, so that each is made once. */
+struct copies {
+    int (*at)[2]; /* value, its copy */
+    int count, room;
+};
+
+static int find_copy(const struct copies *copies, const struct zt_graph *g, int value, const struct zt_layout *layout) {
+    for (int i = 0; i < copies->count; i++)
+        if (copies->at[i][0] == value && same_layout(g->values[copies->at[i][1]].layout, layout))
+            return copies->at[i][1];
+    return -1;
+}
+
+static bool prepare(struct zt_graph *g, int node, int threads, struct zt_device *device,
+                    const struct zt_layout **layouts, struct zt_prepared *to, struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    const struct zt_kernel *k = &n->op->kernel[n->backend];
+    struct zt_prepare p = { .graph = g,
+                            .node = node,
+                            .threads = threads,
+                            .device = device,
+                            .in_layout = layouts,
+                            .out_layout = layouts + n->in_count };
+    if (k->prepare && !k->prepare(&p, err))
+        return false;
+    *to = (struct zt_prepared){ p.state, k->release, p.workspace_bytes, p.can_accumulate };
+    return true;
+}
+
+struct assignment {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    enum zt_backend fast;
+    int threads;
+    struct zt_device *device;
+    struct zt_prepared *prepared;
+    int room;
+    struct copies copies;
+    struct zt_err *err;
+};
+
+static void keep_prepared(struct assignment *a, int node, const struct zt_prepared *p) {
+    if (node >= a->room) {
+        int room = 2 * node + 64;
+        a->prepared = zt_realloc(a->prepared, (size_t)room * sizeof *a->prepared);
+        memset(a->prepared + a->room, 0, (size_t)(room - a->room) * sizeof *a->prepared);
+        a->room = room;
+    }
+    a->prepared[node] = *p;
+}
+
+/* `from` in another layout, made by a reorder node that stands where `node` does; -1 on failure. */
+static int reordered(struct assignment *a, int node, int from, const struct zt_layout *layout) {
+    struct zt_graph *g = a->g;
+    int to = find_copy(&a->copies, g, from, layout);
+    if (to < 0) {
+        struct zt_shape shape = g->values[from].shape;
+        to = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s as %s", g->values[from].name, layout ? layout->name : "plain"),
+                                g->values[from].dtype, &shape);
+        g->values[to].layout = layout;
+        int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from].name), "Reorder", "ztrain", 1,
+                                  &from, 1, &to, 1);
+        g->nodes[r].phase = g->nodes[node].phase;
+        g->nodes[r].stage = g->nodes[node].stage;
+        g->nodes[r].place = g->nodes[node].place;
+        g->nodes[r].backend = a->fast;
+        if (!zt_op_resolve(a->table, g, r, a->err))
+            return -1;
+        const struct zt_layout *layouts[2] = { g->values[from].layout, layout };
+        struct zt_prepared p;
+        if (!prepare(g, r, a->threads, a->device, layouts, &p, a->err))
+            return -1;
+        keep_prepared(a, r, &p);
+        if (a->copies.count == a->copies.room) {
+            a->copies.room = 2 * a->copies.room + 16;
+            a->copies.at = zt_realloc(a->copies.at, (size_t)a->copies.room * sizeof *a->copies.at);
+        }
+        a->copies.at[a->copies.count][0] = from;
+        a->copies.at[a->copies.count++][1] = to;
+    }
+    return to;
+}
+
+static bool assign_node(struct assignment *a, int node) {
+    struct zt_graph *g = a->g;
+    int in = g->nodes[node].in_count, out = g->nodes[node].out_count;
+    const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
+    for (int i = 0; i < in; i++)
+        layouts[i] = zt_in(g, node, i) ? zt_in(g, node, i)->layout : NULL;
+    if (g->nodes[node].backend == ZT_REF)
+        memset(layouts, 0, (size_t)in * sizeof *layouts);
+    struct zt_prepared p;
+    bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+    if (ok)
+        keep_prepared(a, node, &p);
+    for (int i = 0; ok && i < in; i++)
+        if (zt_in(g, node, i) && !same_layout(zt_in(g, node, i)->layout, layouts[i]))
+            ok = (g->nodes[node].in[i] = reordered(a, node, g->nodes[node].in[i], layouts[i])) >= 0;
+    for (int i = 0; ok && i < out; i++)
+        if (zt_out(g, node, i))
+            zt_out(g, node, i)->layout = layouts[in + i];
+    free(layouts);
+    return ok;
+}
+
+/* An output value of a node: no two nodes have the same. */
+static int some_output(const struct zt_node *node) {
+    int i = 0;
+    while (i + 1 < node->out_count && node->out[i] < 0)
+        i++;
+    return node->out[i];
+}
+
+/* Sorting moves nodes; what was prepared goes with them. */
+static bool sort_with_prepared(struct assignment *a) {
+    struct zt_graph *g = a->g;
+    int count = g->node_count;
+    int *key = zt_malloc(((size_t)count + 1) * sizeof *key);
+    for (int i = 0; i < count; i++)
+        key[i] = some_output(&g->nodes[i]);
+    if (!zt_graph_sort(g, a->err)) {
+        free(key);
+        return false;
+    }
+    struct zt_prepared *sorted = zt_calloc((size_t)g->node_count + 1, sizeof *sorted);
+    int *old = zt_malloc(((size_t)g->value_count + 1) * sizeof *old); /* an output value -> its node's old index */
+    for (int i = 0; i < count; i++)
+        old[key[i]] = i;
+    for (int i = 0; i < g->node_count; i++)
+        sorted[i] = a->prepared[old[some_output(&g->nodes[i])]];
+    free(old);
+    free(key);
+    free(a->prepared);
+    a->prepared = sorted;
+    return true;
+}
+
+bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,
+                    struct zt_device *device, int *plain, int plain_count, struct zt_prepared **prepared,
+                    struct zt_err *err) {
+    struct assignment a = { .g = g, .table = table, .fast = fast, .threads = threads, .device = device, .err = err };
+    int count = g->node_count;
+    bool ok = true;
+    for (int n = 0; ok && n < count; n++) {
+        g->nodes[n].backend = choose(g, n, fast);
+        ok = assign_node(&a, n);
+    }
+    for (int i = 0; ok && i < plain_count; i++)
+        if (plain[i] >= 0 && g->values[plain[i]].layout)
+            ok = (plain[i] = reordered(&a, g->values[plain[i]].producer, plain[i], NULL)) >= 0;
+    if (ok)
+        ok = sort_with_prepared(&a);
+    if (!ok) {
+        for (int i = 0; i < a.room; i++)
+            if (a.prepared[i].release)
+                a.prepared[i].release(a.prepared[i].state);
+        free(a.prepared);
+        a.prepared = NULL;
+    }
+    free(a.copies.at);
+    *prepared = a.prepared;
+    return ok;
+}
+
+void zt_assign_release(const struct zt_graph *g, struct zt_prepared *prepared) {
+    for (int i = 0; prepared && i < g->node_count; i++)
+        if (prepared[i].release)
+            prepared[i].release(prepared[i].state);
+    free(prepared);
+}

@@ -1,0 +1,381 @@
+#include "graph/graph.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct zt_graph *zt_graph_create(const char *name) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_graph *g = ZT_NEW(arena, struct zt_graph);
+    g->arena = arena;
+    g->name = zt_arena_strdup(arena, name ? name : "");
+    return g;
+}
+
+void zt_graph_destroy(struct zt_graph *g) {
+    if (!g)
+        return;
+    free(g->values);
+    free(g->nodes);
+    zt_map_finish(&g->by_name);
+    zt_arena_destroy(g->arena);
+}
+
+struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
+    struct zt_graph *g = zt_graph_create(from->name);
+    for (int i = 0; i < from->value_count; i++) {
+        int id = zt_graph_add_value(g, from->values[i].name, ZT_UNDEFINED, NULL);
+        const char *name = g->values[id].name;
+        g->values[id] = from->values[i];
+        g->values[id].name = name;
+    }
+    for (int i = 0; i < from->node_count; i++) {
+        const struct zt_node *n = &from->nodes[i];
+        int id = zt_graph_add_node(g, n->name, n->op_type, n->domain, n->opset, n->in, n->in_count, n->out, n->out_count);
+        struct zt_node *copy = &g->nodes[id];
+        struct zt_node fresh = *n;
+        fresh.in = copy->in;
+        fresh.out = copy->out;
+        fresh.attr = n->attr_count ? zt_arena_copy(g->arena, n->attr, (size_t)n->attr_count * sizeof *n->attr) : NULL;
+        *copy = fresh;
+    }
+    g->inputs = zt_arena_copy(g->arena, from->inputs, (size_t)from->input_count * sizeof(int));
+    g->outputs = zt_arena_copy(g->arena, from->outputs, (size_t)from->output_count * sizeof(int));
+    g->input_count = from->input_count;
+    g->output_count = from->output_count;
+    for (int i = 0; i < from->write_back_count; i++)
+        zt_graph_add_write_back(g, from->write_backs[i].initializer, from->write_backs[i].value);
+    g->made = from->made;
+    return g;
+}
+
+int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
+    if (g->value_count == g->value_room) {
+        g->value_room = g->value_room ? 2 * g->value_room : 64;
+        g->values = zt_realloc(g->values, (size_t)g->value_room * sizeof *g->values);
+    }
+    int id = g->value_count++;
+    const char *base = name ? name : "v";
+    char *own = name ? zt_arena_strdup(g->arena, name) : NULL;
+    while (!own || zt_map_get(&g->by_name, own, -1) >= 0)
+        own = zt_arena_printf(g->arena, "%s.%lld", base, (long long)++g->made);
+    g->values[id] = (struct zt_value){ .name = own, .dtype = dtype, .producer = -1 };
+    if (shape)
+        g->values[id].shape = *shape;
+    else
+        g->values[id].shape.rank = -1;
+    zt_map_put(&g->by_name, own, id);
+    return id;
+}
+
+int zt_graph_add_constant(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape,
+                          const void *data) {
+    int id = zt_graph_add_value(g, name, dtype, shape);
+    g->values[id].origin = ZT_FROM_CONSTANT;
+    g->values[id].data = zt_arena_copy(g->arena, data, (size_t)zt_shape_count(shape) * zt_dtype_bytes(dtype));
+    return id;
+}
+
+int zt_graph_add_ints(struct zt_graph *g, const char *name, const int64_t *values, int count) {
+    return zt_graph_add_constant(g, name, ZT_INT64, &(struct zt_shape){ .rank = 1, .dim = { count } }, values);
+}
+
+int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype, double value) {
+    double room = 0;
+    zt_store_double(dtype, &room, 0, value);
+    return zt_graph_add_constant(g, name, dtype, &(struct zt_shape){ .rank = 0 }, &room);
+}
+
+int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
+                      const int *in, int in_count, const int *out, int out_count) {
+    if (g->node_count == g->node_room) {
+        g->node_room = g->node_room ? 2 * g->node_room : 64;
+        g->nodes = zt_realloc(g->nodes, (size_t)g->node_room * sizeof *g->nodes);
+    }
+    int id = g->node_count++;
+    g->nodes[id] = (struct zt_node){
+        .name = zt_arena_strdup(g->arena, name ? name : ""),
+        .op_type = zt_arena_strdup(g->arena, op_type),
+        .domain = zt_arena_strdup(g->arena, domain ? domain : ""),
+        .opset = opset,
+        .in = zt_arena_copy(g->arena, in, (size_t)in_count * sizeof *in),
+        .out = zt_arena_copy(g->arena, out, (size_t)out_count * sizeof *out),
+        .in_count = in_count,
+        .out_count = out_count,
+        .file_index = -1,
+        .place = id ? g->nodes[id - 1].place + 1 : 0,
+    };
+    for (int i = 0; i < out_count; i++)
+        if (out[i] >= 0)
+            g->values[out[i]].producer = id;
+    return id;
+}
+
+void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value) {
+    struct zt_write_back *at = ZT_NEW_N(g->arena, struct zt_write_back, g->write_back_count + 1);
+    if (g->write_back_count)
+        memcpy(at, g->write_backs, (size_t)g->write_back_count * sizeof *at);
+    at[g->write_back_count++] = (struct zt_write_back){ initializer, value };
+    g->write_backs = at;
+    g->values[initializer].statistic = true;
+}
+
+/* ---- attributes ---- */
+
+const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name) {
+    for (int i = 0; i < node->attr_count; i++)
+        if (strcmp(node->attr[i].name, name) == 0)
+            return &node->attr[i];
+    return NULL;
+}
+
+void zt_node_set_attr(struct zt_graph *g, int node, const struct zt_attr *attr) {
+    struct zt_node *n = &g->nodes[node];
+    for (int i = 0; i < n->attr_count; i++)
+        if (strcmp(n->attr[i].name, attr->name) == 0) {
+            n->attr[i] = *attr;
+            return;
+        }
+    struct zt_attr *at = ZT_NEW_N(g->arena, struct zt_attr, n->attr_count + 1);
+    if (n->attr_count)
+        memcpy(at, n->attr, (size_t)n->attr_count * sizeof *at);
+    at[n->attr_count++] = *attr;
+    n->attr = at;
+}
+
+void zt_node_set_int(struct zt_graph *g, int node, const char *name, int64_t value) {
+    zt_node_set_attr(g, node,
+                     &(struct zt_attr){ .name = zt_arena_strdup(g->arena, name), .type = ZT_ATTR_INT, .i = value });
+}
+
+void zt_node_set_float(struct zt_graph *g, int node, const char *name, float value) {
+    zt_node_set_attr(g, node,
+                     &(struct zt_attr){ .name = zt_arena_strdup(g->arena, name), .type = ZT_ATTR_FLOAT, .f = value });
+}
+
+void zt_node_set_text(struct zt_graph *g, int node, const char *name, const char *value) {
+    zt_node_set_attr(g, node,
+                     &(struct zt_attr){ .name = zt_arena_strdup(g->arena, name),
+                                        .type = ZT_ATTR_STRING,
+                                        .s = zt_arena_strdup(g->arena, value) });
+}
+
+void zt_node_set_ints(struct zt_graph *g, int node, const char *name, const int64_t *values, int count) {
+    zt_node_set_attr(g, node,
+                     &(struct zt_attr){ .name = zt_arena_strdup(g->arena, name),
+                                        .type = ZT_ATTR_INTS,
+                                        .count = count,
+                                        .ints = zt_arena_copy(g->arena, values, (size_t)count * sizeof *values) });
+}
+
+int64_t zt_attr_int(const struct zt_node *node, const char *name, int64_t otherwise) {
+    const struct zt_attr *a = zt_node_attr(node, name);
+    return a ? a->i : otherwise;
+}
+
+float zt_attr_float(const struct zt_node *node, const char *name, float otherwise) {
+    const struct zt_attr *a = zt_node_attr(node, name);
+    return a ? a->f : otherwise;
+}
+
+const char *zt_attr_text(const struct zt_node *node, const char *name, const char *otherwise) {
+    const struct zt_attr *a = zt_node_attr(node, name);
+    return a && a->s ? a->s : otherwise;
+}
+
+const int64_t *zt_attr_ints(const struct zt_node *node, const char *name, int *count) {
+    const struct zt_attr *a = zt_node_attr(node, name);
+    *count = a ? a->count : 0;
+    return a ? a->ints : NULL;
+}
+
+const float *zt_attr_floats(const struct zt_node *node, const char *name, int *count) {
+    const struct zt_attr *a = zt_node_attr(node, name);
+    *count = a ? a->count : 0;
+    return a ? a->floats : NULL;
+}
+
+bool zt_node_fail(const struct zt_graph *g, int node, struct zt_err *err, const char *fmt, ...) {
+    char text[ZT_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const struct zt_node *n = &g->nodes[node];
+    return zt_fail(err, ZT_EXIT_MODEL, "%s (%s): %s", n->name, n->op_type, text);
+}
+
+/* ---- structure ---- */
+
+int zt_graph_find(const struct zt_graph *g, const char *name) {
+    return zt_map_get(&g->by_name, name, -1);
+}
+
+bool zt_graph_index(struct zt_graph *g, struct zt_err *err) {
+    for (int i = 0; i < g->value_count; i++)
+        g->values[i].producer = -1;
+    bool ok = true;
+    for (int n = 0; n < g->node_count; n++) {
+        for (int i = 0; i < g->nodes[n].out_count; i++) {
+            int v = g->nodes[n].out[i];
+            if (v < 0 || g->nodes[n].dead)
+                continue;
+            if (g->values[v].producer >= 0)
+                ok = zt_node_fail(g, n, err, "output \"%s\" is already written by %s", g->values[v].name,
+                                  g->nodes[g->values[v].producer].name);
+            else if (g->values[v].origin != ZT_FROM_NODE)
+                ok = zt_node_fail(g, n, err, "output \"%s\" is already %s", g->values[v].name,
+                                  g->values[v].origin == ZT_FROM_INPUT ? "an input of the graph" : "an initializer");
+            g->values[v].producer = n;
+        }
+    }
+    return ok;
+}
+
+int zt_graph_users(const struct zt_graph *g, int value, int *node) {
+    int users = 0;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n].in_count; i++)
+            if (!g->nodes[n].dead && g->nodes[n].in[i] == value) {
+                users++;
+                if (node)
+                    *node = n;
+            }
+    return users;
+}
+
+/* A heap of node indices with the smallest (phase, place) first. */
+struct heap {
+    const struct zt_graph *g;
+    int *at, count;
+};
+
+static bool before(const struct heap *h, int a, int b) {
+    const struct zt_node *x = &h->g->nodes[a], *y = &h->g->nodes[b];
+    if (x->phase != y->phase)
+        return x->phase < y->phase;
+    return x->place != y->place ? x->place < y->place : a < b;
+}
+
+static void heap_push(struct heap *h, int node) {
+    int i = h->count++;
+    for (; i > 0 && before(h, node, h->at[(i - 1) / 2]); i = (i - 1) / 2)
+        h->at[i] = h->at[(i - 1) / 2];
+    h->at[i] = node;
+}
+
+static int heap_pop(struct heap *h) {
+    int top = h->at[0], last = h->at[--h->count], i = 0;
+    for (int child; (child = 2 * i + 1) < h->count; i = child) {
+        if (child + 1 < h->count && before(h, h->at[child + 1], h->at[child]))
+            child++;
+        if (!before(h, h->at[child], last))
+            break;
+        h->at[i] = h->at[child];
+    }
+    h->at[i] = last;
+    return top;
+}
+
+/* Lists of the nodes that read what a node makes, in two arrays: users[first[n] .. first[n + 1]). */
+struct users {
+    int *first, *at;
+};
+
+static int producer_of(const struct zt_graph *g, int node, int i) {
+    int v = g->nodes[node].in[i];
+    return v < 0 ? -1 : g->values[v].producer;
+}
+
+static struct users users_of_nodes(const struct zt_graph *g) {
+    struct users u = { zt_calloc((size_t)g->node_count + 2, sizeof(int)), NULL };
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++)
+            if (producer_of(g, n, i) >= 0)
+                u.first[producer_of(g, n, i) + 2]++;
+    for (int n = 0; n < g->node_count; n++)
+        u.first[n + 2] += u.first[n + 1];
+    u.at = zt_malloc((size_t)u.first[g->node_count + 1] * sizeof(int));
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++)
+            if (producer_of(g, n, i) >= 0)
+                u.at[u.first[producer_of(g, n, i) + 1]++] = n;
+    return u;
+}
+
+/* Reports inputs that nothing makes; fills waiting[n] with the number of inputs other nodes make. */
+static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err *err) {
+    bool ok = true;
+    for (int n = 0; n < g->node_count; n++) {
+        for (int i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++) {
+            int v = g->nodes[n].in[i];
+            if (v >= 0 && g->values[v].producer >= 0)
+                waiting[n]++;
+            else if (v >= 0 && g->values[v].origin == ZT_FROM_NODE)
+                ok = zt_node_fail(g, n, err, "input \"%s\" is not made by any node, input or initializer",
+                                  g->values[v].name);
+        }
+    }
+    return ok;
+}
+
+bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
+    if (!zt_graph_index(g, err))
+        return false;
+    int *waiting = zt_calloc((size_t)g->node_count + 1, sizeof *waiting), done = 0, alive = 0;
+    bool ok = count_waiting(g, waiting, err);
+    struct users users = users_of_nodes(g);
+    struct heap heap = { g, zt_malloc(((size_t)g->node_count + 1) * sizeof(int)), 0 };
+    struct zt_node *sorted = zt_malloc(((size_t)g->node_count + 1) * sizeof *sorted);
+    for (int n = 0; n < g->node_count; n++) {
+        alive += !g->nodes[n].dead;
+        if (!g->nodes[n].dead && waiting[n] == 0)
+            heap_push(&heap, n);
+    }
+    while (ok && heap.count) {
+        int n = heap_pop(&heap);
+        sorted[done++] = g->nodes[n];
+        waiting[n] = -1;
+        for (int i = users.first[n]; i < users.first[n + 1]; i++)
+            if (--waiting[users.at[i]] == 0)
+                heap_push(&heap, users.at[i]);
+    }
+    for (int n = 0; ok && done < alive && n < g->node_count; n++)
+        if (!g->nodes[n].dead && waiting[n] > 0)
+            ok = zt_node_fail(g, n, err, "is part of or behind a cycle: it waits for its own output");
+    if (ok) {
+        memcpy(g->nodes, sorted, (size_t)done * sizeof *sorted);
+        g->node_count = done;
+        ok = zt_graph_index(g, err);
+    }
+    free(sorted);
+    free(heap.at);
+    free(users.at);
+    free(users.first);
+    free(waiting);
+    return ok;
+}
+
+bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err) {
+    bool *needed = zt_calloc((size_t)g->value_count + 1, sizeof *needed);
+    for (int i = 0; i < root_count; i++)
+        if (roots[i] >= 0)
+            needed[roots[i]] = true;
+    for (int i = 0; i < g->write_back_count; i++)
+        needed[g->write_backs[i].value] = true;
+    for (int n = g->node_count - 1; n >= 0; n--) {
+        struct zt_node *node = &g->nodes[n];
+        bool wanted = false;
+        for (int i = 0; i < node->out_count; i++)
+            wanted |= node->out[i] >= 0 && needed[node->out[i]];
+        if (!wanted)
+            node->dead = true;
+        for (int i = 0; !node->dead && i < node->in_count; i++)
+            if (node->in[i] >= 0)
+                needed[node->in[i]] = true;
+    }
+    free(needed);
+    return zt_graph_sort(g, err);
+}

@@ -1,0 +1,170 @@
+/* The graph: nodes and values by index, in one arena.
+ *
+ * A graph is a value: passes take one and leave one that computes the same. Nodes stand in an order in which every value is
+ * made before it is read. Forward, backward, casts and reorders are all ordinary nodes, told apart by `phase`. Names are
+ * ONNX's. Weights are not copied in: `data` of an initializer points into the mapped model file.
+ *
+ * Rewriting: append the new nodes with the `place` of the node they stand for, mark the old ones dead, then zt_graph_sort(). */
+#ifndef ZT_GRAPH_GRAPH_H
+#define ZT_GRAPH_GRAPH_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "graph/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct zt_op;
+struct zt_layout;
+
+/* ONNX's AttributeProto.AttributeType numbers. */
+enum zt_attr_type {
+    ZT_ATTR_FLOAT = 1,
+    ZT_ATTR_INT = 2,
+    ZT_ATTR_STRING = 3,
+    ZT_ATTR_TENSOR = 4,
+    ZT_ATTR_GRAPH = 5,
+    ZT_ATTR_FLOATS = 6,
+    ZT_ATTR_INTS = 7,
+    ZT_ATTR_STRINGS = 8,
+    ZT_ATTR_OTHER = 9, /* sparse tensors, types, lists of tensors or graphs: kept in the file, not read */
+};
+
+/* A tensor with known contents, borrowed. */
+struct zt_tensor {
+    enum zt_dtype dtype;
+    struct zt_shape shape;
+    const void *data; /* row-major; NULL only when there are no elements or, with weights absent (plan, inspect), not read */
+};
+
+struct zt_attr {
+    const char *name;
+    enum zt_attr_type type;
+    float f;
+    int64_t i;
+    const char *s; /* 0-terminated */
+    int count;     /* of the list that is set */
+    const float *floats;
+    const int64_t *ints;
+    const char *const *strings;
+    struct zt_tensor tensor;
+};
+
+enum zt_phase { ZT_FORWARD, ZT_BACKWARD };
+
+enum zt_origin {
+    ZT_FROM_NODE,        /* output of node `producer` */
+    ZT_FROM_INPUT,       /* graph input: fed for every micro-batch */
+    ZT_FROM_INITIALIZER, /* in the model file */
+    ZT_FROM_CONSTANT,    /* made by a pass; `data` in the graph's arena */
+};
+
+struct zt_value {
+    const char *name; /* unique in the graph */
+    enum zt_dtype dtype;
+    struct zt_shape shape;                  /* rank -1 before inference */
+    const char *dim_param[ZT_MAX_RANK];     /* inputs: symbol of a dim of -1, NULL: anonymous */
+    enum zt_origin origin;
+    int producer;        /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
+    const void *data;    /* contents where known before running: initializers, constants, folded nodes. NULL elsewhere */
+    bool trainable;      /* initializers: the verdict (graph/trainable.h); `why` is its reason in words */
+    bool statistic;      /* initializers that a training node updates (BatchNormalization mean and variance) */
+    const char *why;
+    const char *torch_kind;        /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
+    const char *torch_folded_from; /* onnxscript's folded_from metadata, NULL: none */
+    const struct zt_layout *layout; /* NULL: plain row-major */
+};
+
+struct zt_node {
+    const char *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */
+    const char *op_type, *domain; /* domain "" for ai.onnx; "ztrain" for our own */
+    int opset;                    /* version of its domain in the model; emitted nodes: ZT_OPSET */
+    const struct zt_op *op;       /* row of the table, NULL: not resolved or not there */
+    int *in, *out;                /* value ids; -1: omitted */
+    int in_count, out_count;
+    struct zt_attr *attr;
+    int attr_count;
+    enum zt_phase phase;
+    int stage;       /* pipeline stage, 0 without */
+    int file_index;  /* index among the file's nodes, -1: made by a pass */
+    int64_t place;   /* sort key, see zt_graph_sort */
+    bool dead;       /* to be dropped by zt_graph_sort */
+    int backend;     /* enum zt_backend, chosen by graph/assign */
+};
+
+/* After each run of the forward phase the new value is copied over the initializer (running statistics). */
+struct zt_write_back {
+    int initializer, value;
+};
+
+enum { ZT_OPSET = 26 }; /* opset of the nodes that passes emit: the newest whose forms the table has */
+
+struct zt_graph {
+    struct zt_arena *arena;
+    const char *name;
+    struct zt_value *values;
+    int value_count, value_room;
+    struct zt_node *nodes;
+    int node_count, node_room;
+    int *inputs, *outputs; /* value ids in the file's order; inputs without initializers */
+    int input_count, output_count;
+    struct zt_write_back *write_backs;
+    int write_back_count;
+    struct zt_map by_name; /* value name -> id */
+    int64_t made;          /* numbers for made names */
+};
+
+struct zt_graph *zt_graph_create(const char *name);
+void zt_graph_destroy(struct zt_graph *graph);
+/* A deep copy of the structure; tensor data stay shared, so the copy must not outlive the original. */
+struct zt_graph *zt_graph_clone(const struct zt_graph *graph);
+
+/* Adds a value and returns its id. A name that is taken or NULL gets a number behind it. Shape NULL: unknown. */
+int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape);
+/* Adds a constant whose data are copied into the arena. */
+int zt_graph_add_constant(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape,
+                          const void *data);
+int zt_graph_add_ints(struct zt_graph *g, const char *name, const int64_t *values, int count); /* 1-D int64 */
+int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype, double value); /* scalar of a float type */
+/* Adds a node at the end (ids are copied) and returns its index. Its place is the last node's plus one. */
+int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
+                      const int *in, int in_count, const int *out, int out_count);
+/* Sets attributes of a node, replacing one of the same name. */
+void zt_node_set_int(struct zt_graph *g, int node, const char *name, int64_t value);
+void zt_node_set_float(struct zt_graph *g, int node, const char *name, float value);
+void zt_node_set_text(struct zt_graph *g, int node, const char *name, const char *value);
+void zt_node_set_ints(struct zt_graph *g, int node, const char *name, const int64_t *values, int count);
+void zt_node_set_attr(struct zt_graph *g, int node, const struct zt_attr *attr); /* shallow copy; contents in g's arena */
+
+/* After each forward pass `value` is copied over `initializer`, which becomes a statistic. */
+void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value);
+
+/* Value id by name, -1 where there is none. */
+int zt_graph_find(const struct zt_graph *g, const char *name);
+
+/* Recomputes producers. Fails when two nodes write one value, or a node writes an input or initializer. */
+bool zt_graph_index(struct zt_graph *g, struct zt_err *err);
+/* Drops dead nodes and brings the rest into an order by (phase, place) in which producers stand first; indexes. Fails on a cycle,
+ * naming a node on it, and on a value that nothing makes. */
+bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
+/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). */
+int zt_graph_users(const struct zt_graph *g, int value, int *node);
+/* Marks dead every node that no root needs. Write-backs are roots too. Then sorts. */
+bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);
+
+/* Attributes; the types were checked against the op's row when the node was resolved. */
+const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name); /* NULL: absent */
+int64_t zt_attr_int(const struct zt_node *node, const char *name, int64_t otherwise);
+float zt_attr_float(const struct zt_node *node, const char *name, float otherwise);
+const char *zt_attr_text(const struct zt_node *node, const char *name, const char *otherwise);
+/* The list and its length in *count; NULL and 0 where absent. */
+const int64_t *zt_attr_ints(const struct zt_node *node, const char *name, int *count);
+const float *zt_attr_floats(const struct zt_node *node, const char *name, int *count);
+
+/* Reports "NODE (Op): ..." with exit code ZT_EXIT_MODEL; returns false. */
+bool zt_node_fail(const struct zt_graph *g, int node, struct zt_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,59 @@
+/* ONNX files: reading a model into a graph without copying weights, and writing the trained model back.
+ *
+ * Reading: the file is mapped; a wire scan checks it against limits (nesting depth 64, field counts, every length inside the file, memory
+ * that unpacking would take) and finds the byte ranges of all tensor payloads; then protobuf-c unpacks a copy of the file without those payloads. Weights stay in the
+ * mapping (or that of an external data file); typed data fields (float_data and so on) are decoded into the arena. */
+#ifndef ZT_GRAPH_ONNX_H
+#define ZT_GRAPH_ONNX_H
+
+#include "base/err.h"
+#include "graph/graph.h"
+
+struct zt_onnx_opset {
+    const char *domain; /* "" for ai.onnx */
+    int64_t version;
+};
+
+struct zt_onnx {
+    const char *path;
+    int64_t ir_version;
+    const char *producer; /* "pytorch 2.15.0", "" where the file has none */
+    struct zt_onnx_opset *opsets;
+    int opset_count;
+    struct zt_graph *graph;      /* all nodes of the file, file_index set, rows not resolved */
+    const char *torch_signature; /* metadata pkg.torch.export.ExportedProgram.graph_signature of the graph, NULL without */
+    struct zt_onnx_file *file;   /* mapping and byte positions, for writing */
+};
+
+enum zt_onnx_weights { ZT_WEIGHTS_MAPPED, ZT_WEIGHTS_ABSENT_OK }; /* the second: external files need not be there (plan, inspect) */
+
+/* Errors: "PATH: tensor or node: what", code ZT_EXIT_MODEL. */
+struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, struct zt_err *err);
+void zt_onnx_destroy(struct zt_onnx *model);
+
+/* New contents of an initializer, by name; dtype and shape as in the file. */
+struct zt_onnx_payload {
+    const char *name;
+    const void *data;
+};
+/* What training changed. All else is copied byte for byte. */
+struct zt_onnx_changes {
+    const struct zt_onnx_payload *payloads; /* initializers, or Constant nodes' value by output name */
+    int payload_count;
+    const char *const *aliases; /* outputs of Identity nodes over initializers that become initializers: the node goes, the tensor
+                                   (payload of that name, or the source's bytes) comes */
+    int alias_count;
+    const int *inference_nodes; /* file_index of BatchNormalization nodes that go back to inference form: attribute training_mode and outputs
+                                   after the first go, value_info of those outputs too */
+    int inference_node_count;
+};
+/* Written atomically. A model over 2 GB gets its payloads in external data beside it (NAME.data). */
+bool zt_onnx_write(const struct zt_onnx *model, const char *path, const struct zt_onnx_changes *changes,
+                   struct zt_err *err);
+
+/* A single TensorProto file (the standard's test data layout): input_N.pb. Contents into `arena`. */
+bool zt_onnx_read_tensor(const char *path, struct zt_arena *arena, struct zt_tensor *tensor, const char **name,
+                         enum zt_exit code, struct zt_err *err);
+bool zt_onnx_write_tensor(const char *path, const char *name, const struct zt_tensor *tensor, struct zt_err *err);
+
+#endif

@@ -1,0 +1,91 @@
+/* Rewriting the joint graph: fusion patterns and half-precision casts. Both know ops only through their rows. */
+#include "graph/grad.h"
+#include "graph/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *const *patterns,
+                  enum zt_backend backend, int *counts, struct zt_err *err) {
+    for (int p = 0; patterns[p]; p++) {
+        int found = 0;
+        if (counts)
+            counts[p] = 0;
+        if (!(patterns[p]->backends >> backend & 1))
+            continue;
+        for (int n = 0; n < g->node_count; n++)
+            if (!g->nodes[n].dead && patterns[p]->apply(g, table, n, err))
+                found++;
+        if (err->count || (found && !zt_graph_sort(g, err)))
+            return false;
+        if (counts)
+            counts[p] = found;
+    }
+    return true;
+}
+
+/* ---- bf16 ---- */
+
+struct casts {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    int values;
+    int *half;        /* by value: its bf16 copy, -1 none yet */
+    struct zt_err *err;
+};
+
+/* A Cast of `from` to `dtype` standing just before (or behind) node `at`. */
+static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int at, int64_t place_shift) {
+    struct zt_graph *g = c->g;
+    struct zt_shape shape = g->values[from].shape;
+    if (to < 0)
+        to = zt_graph_add_value(g, NULL, dtype, &shape);
+    int64_t place = g->nodes[at].place + place_shift;
+    enum zt_phase phase = g->nodes[at].phase;
+    int node = zt_graph_add_node(g, zt_arena_printf(g->arena, "cast of %s", g->values[from].name), "Cast", "", ZT_OPSET,
+                                 &from, 1, &to, 1);
+    zt_node_set_int(g, node, "to", dtype);
+    g->nodes[node].place = place;
+    g->nodes[node].phase = phase;
+    return zt_op_resolve(c->table, g, node, c->err) && zt_op_infer(g, node, c->err) ? to : -1;
+}
+
+/* Makes a node read and write bf16 where it read and wrote float. Its float output values stay, made by a cast; readers
+ * that run in half precision too take the uncast value (c->half). */
+static bool halve_node(struct casts *c, int n) {
+    struct zt_graph *g = c->g;
+    for (int i = 0; i < g->nodes[n].in_count; i++) {
+        int v = g->nodes[n].in[i];
+        if (v < 0 || v >= c->values || g->values[v].dtype != ZT_FLOAT)
+            continue;
+        if (c->half[v] < 0 && (c->half[v] = add_cast(c, v, -1, ZT_BFLOAT16, n, 0)) < 0)
+            return false;
+        g->nodes[n].in[i] = c->half[v];
+    }
+    for (int i = 0; i < g->nodes[n].out_count; i++) {
+        int v = g->nodes[n].out[i];
+        if (v < 0 || g->values[v].dtype != ZT_FLOAT)
+            continue;
+        struct zt_shape shape = g->values[v].shape;
+        int half = zt_graph_add_value(g, NULL, ZT_BFLOAT16, &shape);
+        g->nodes[n].out[i] = half;
+        c->half[v] = half;
+        if (add_cast(c, half, v, ZT_FLOAT, n, 0) < 0)
+            return false;
+    }
+    return zt_op_infer(g, n, c->err);
+}
+
+bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int *keep, int keep_count,
+                  struct zt_err *err) {
+    struct casts c = { .g = g, .table = table, .values = g->value_count, .err = err };
+    c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
+    memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
+    int count = g->node_count;
+    bool ok = true;
+    for (int n = 0; ok && n < count; n++)
+        if (!g->nodes[n].dead && g->nodes[n].op->flags & ZT_OP_HALF)
+            ok = halve_node(&c, n);
+    free(c.half);
+    return ok && zt_graph_prune(g, keep, keep_count, err); /* casts back that nothing reads go */
+}

@@ -1,0 +1,206 @@
+/* y = a b over the last two axes, batch axes broadcast as in numpy         ONNX MatMul, opset 1 on
+ *
+ *     da = dy b^T, db = a^T dy, summed over the axes that broadcasting stretched
+ *
+ * A 1-D a stands for one row and a 1-D b for one column, whose axis is missing in y. Gradients of the common case, b of rank 2, are Gemm
+ * nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul, which is MatMul with
+ * transposition flags, so that no back end has to materialise a transposed matrix. */
+#include "ops/matmul.h"
+
+#include "graph/grad.h"
+
+#include <string.h>
+
+static const struct zt_attr_spec batch_attrs[] = { { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 } };
+
+/* ---- geometry ---- */
+
+static bool fail_shapes(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
+                        struct zt_err *err) {
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    return zt_node_fail(g, node, err, "shapes %s and %s cannot be multiplied", zt_shape_text(a, s), zt_shape_text(b, t));
+}
+
+/* The batch axes of one input against those of the result, and its batch strides: 0 where it has one there. */
+static void batch_strides(const struct zt_shape *of, const struct zt_shape *batch, int64_t *stride) {
+    int64_t own[ZT_MAX_RANK];
+    zt_shape_strides(of, own);
+    int axes = of->rank > 2 ? of->rank - 2 : 0;
+    for (int k = 0; k < batch->rank; k++) {
+        int from = k - (batch->rank - axes);
+        stride[k] = from < 0 || of->dim[from] == 1 ? 0 : own[from];
+    }
+}
+
+static bool batch_shape(const struct zt_shape *a, const struct zt_shape *b, struct zt_shape *to) {
+    int x = a->rank > 2 ? a->rank - 2 : 0, y = b->rank > 2 ? b->rank - 2 : 0;
+    *to = (struct zt_shape){ .rank = x > y ? x : y };
+    for (int k = 1; k <= to->rank; k++) {
+        int64_t p = k <= x ? a->dim[x - k] : 1, q = k <= y ? b->dim[y - k] : 1;
+        if (p != q && p != 1 && q != 1)
+            return false;
+        to->dim[to->rank - k] = p == 1 ? q : p;
+    }
+    return true;
+}
+
+/* Folds the batch of a into its rows where b is one matrix: one tall product instead of many small ones. */
+static void fold_batch(struct zt_matmul *to, const struct zt_shape *a, bool trans_a) {
+    int64_t batch = zt_shape_count(&to->batch);
+    if (trans_a || a->rank < 3 || batch * to->m == 0)
+        return;
+    for (int k = 0; k < to->batch.rank; k++)
+        if (to->b_batch[k] || (to->batch.dim[k] > 1 && !to->a_batch[k]))
+            return;
+    to->m *= batch;
+    to->batch.rank = 0;
+}
+
+bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b, bool trans_a,
+                    bool trans_b, struct zt_matmul *to, struct zt_err *err) {
+    *to = (struct zt_matmul){ 0 };
+    if (a->rank < 1 || b->rank < 1 || (trans_a && a->rank < 2) || (trans_b && b->rank < 2))
+        return fail_shapes(g, node, a, b, err);
+    bool row = a->rank == 1, column = b->rank == 1;
+    int64_t a1 = row ? 1 : a->dim[a->rank - 2], a2 = a->dim[a->rank - 1];
+    int64_t b1 = column ? b->dim[0] : b->dim[b->rank - 2], b2 = column ? 1 : b->dim[b->rank - 1];
+    to->m = trans_a ? a2 : a1;
+    to->k = trans_a ? a1 : a2;
+    to->n = trans_b ? b1 : b2;
+    if (to->k != (trans_b ? b2 : b1) || !batch_shape(a, b, &to->batch))
+        return fail_shapes(g, node, a, b, err);
+    to->a_row = trans_a ? 1 : a2;
+    to->a_col = trans_a ? a2 : 1;
+    to->b_row = trans_b ? 1 : b2;
+    to->b_col = trans_b ? b2 : 1;
+    batch_strides(a, &to->batch, to->a_batch);
+    batch_strides(b, &to->batch, to->b_batch);
+    to->out = to->batch;
+    if (!row)
+        to->out.dim[to->out.rank++] = to->m;
+    if (!column)
+        to->out.dim[to->out.rank++] = to->n;
+    fold_batch(to, a, trans_a);
+    return true;
+}
+
+static bool read_flags(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
+                       struct zt_matmul *to, struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    return zt_matmul_read(g, node, a, b, zt_attr_int(n, "transA", 0), zt_attr_int(n, "transB", 0), to, err);
+}
+
+static bool matmul_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_matmul geometry;
+    if (!read_flags(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, &geometry, err))
+        return false;
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &geometry.out);
+    return true;
+}
+
+static double matmul_flops(const struct zt_graph *g, int node) {
+    struct zt_matmul geometry;
+    struct zt_err err = { 0 };
+    if (!read_flags(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, &geometry, &err))
+        return 0;
+    return 2.0 * (double)zt_shape_count(&geometry.out) * (double)geometry.k;
+}
+
+static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_product p = { .dtype = call->in[0].dtype, .a = call->in[0].data, .b = call->in[1].data, .alpha = 1,
+                            .beta = 1, .y = call->out[0].data, .threads = call->threads };
+    int node = (int)(call->node - call->graph->nodes);
+    if (!read_flags(call->graph, node, &call->in[0].shape, &call->in[1].shape, &p.geometry, err))
+        return false;
+    zt_product_run(&p);
+    return true;
+}
+
+/* ---- gradient ---- */
+
+static struct zt_attr flag(const char *name) {
+    return (struct zt_attr){ .name = name, .type = ZT_ATTR_INT, .i = 1 };
+}
+
+/* a b with one side transposed, as `op` (Gemm or ztrain.BatchMatMul). */
+static int product(struct zt_grad *b, const char *op, const char *domain, int left, int right, const char *transposed) {
+    struct zt_attr attr = flag(transposed);
+    int in[2] = { left, right }, out;
+    return zt_emit_node(b, op, domain, in, 2, NULL, &attr, 1, &out, 1) ? out : -1;
+}
+
+static int reshape(struct zt_grad *b, int value, const struct zt_shape *shape) {
+    if (value < 0 || zt_shape_equal(&zt_grad_graph(b)->values[value].shape, shape))
+        return value;
+    struct zt_attr allow_zero = flag("allowzero");
+    int in[2] = { value, zt_emit_ints(b, shape->dim, shape->rank) }, out;
+    return zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &out, 1) ? out : -1;
+}
+
+/* b is one matrix [K, N]: with every other axis folded into rows R, da[R,K] = dy[R,N] b^T and db[K,N] = a^T[K,R] dy[R,N]. */
+static void matrix_grad(struct zt_grad *b, int node, int dy) {
+    const struct zt_graph *g = zt_grad_graph(b);
+    int a = g->nodes[node].in[0], w = g->nodes[node].in[1];
+    struct zt_shape shape = g->values[a].shape, last = g->values[w].shape;
+    int64_t rows = 1;
+    for (int k = 0; k < shape.rank - 1; k++)
+        rows *= shape.dim[k];
+    dy = reshape(b, dy, &(struct zt_shape){ 2, { rows, last.dim[1] } });
+    if (zt_grad_wanted(b, node, 0)) {
+        int da = product(b, "Gemm", "", dy, w, "transB");
+        zt_grad_give(b, node, 0, zt_emit_reshape_like(b, da, a));
+    }
+    if (zt_grad_wanted(b, node, 1)) {
+        int flat = reshape(b, a, &(struct zt_shape){ 2, { rows, last.dim[0] } });
+        zt_grad_give(b, node, 1, product(b, "Gemm", "", flat, dy, "transA"));
+    }
+}
+
+static struct zt_shape as_matrix(struct zt_shape shape, bool column) {
+    if (shape.rank == 1)
+        shape = column ? (struct zt_shape){ 2, { shape.dim[0], 1 } } : (struct zt_shape){ 2, { 1, shape.dim[0] } };
+    return shape;
+}
+
+static void batch_grad(struct zt_grad *b, int node, int dy) {
+    const struct zt_graph *g = zt_grad_graph(b);
+    int in[2] = { g->nodes[node].in[0], g->nodes[node].in[1] };
+    struct zt_shape sa = as_matrix(g->values[in[0]].shape, false), sb = as_matrix(g->values[in[1]].shape, true), sy;
+    batch_shape(&sa, &sb, &sy);
+    sy.dim[sy.rank++] = sa.dim[sa.rank - 2];
+    sy.dim[sy.rank++] = sb.dim[sb.rank - 1];
+    dy = reshape(b, dy, &sy);
+    int left = reshape(b, in[0], &sa), right = reshape(b, in[1], &sb);
+    for (int i = 0; i < 2; i++) {
+        if (!zt_grad_wanted(b, node, i))
+            continue;
+        int d = i == 0 ? product(b, "BatchMatMul", "ztrain", dy, right, "transB")
+                       : product(b, "BatchMatMul", "ztrain", left, dy, "transA");
+        d = zt_grad_unbroadcast(b, d, i == 0 ? left : right);
+        zt_grad_give(b, node, i, zt_emit_reshape_like(b, d, in[i]));
+    }
+}
+
+static bool matmul_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_graph *g = zt_grad_graph(b);
+    int dy = zt_grad_out(b, node, 0);
+    bool matrix = zt_in(g, node, 1)->shape.rank == 2 && zt_in(g, node, 0)->shape.rank >= 2;
+    (matrix ? matrix_grad : batch_grad)(b, node, dy);
+    return true;
+}
+
+const struct zt_op zt_op_matmul = {
+    .name = "MatMul", .domain = "", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
+    .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1,
+    .infer = matmul_infer, .grad = matmul_grad, .flops = matmul_flops,
+    .kernel = { [ZT_REF] = { .run = matmul_ref } },
+};
+
+/* y = op(a) op(b), where op exchanges the last two axes if transA (transB) is set. */
+const struct zt_op zt_op_batch_matmul = {
+    .name = "BatchMatMul", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
+    .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1, .attrs = batch_attrs,
+    .infer = matmul_infer, .flops = matmul_flops,
+    .kernel = { [ZT_REF] = { .run = matmul_ref } },
+};

@@ -1,0 +1,22 @@
+/* The table of operators: one line a row in table.c. */
+#ifndef ZT_OPS_TABLE_H
+#define ZT_OPS_TABLE_H
+
+#include "graph/op.h"
+#include "graph/passes.h"
+
+extern const struct zt_op_table zt_ops;
+
+/* Fusion patterns, NULL-terminated; ops/fuse_*.c. */
+extern const struct zt_pattern *const zt_patterns[];
+
+/* A loss type of the config as an op: node (logits, target[, row weight]) -> scalar, domain "ztrain". Rows in ops/loss.c. */
+struct zt_loss_row {
+    const char *type;    /* "cross_entropy" */
+    const char *op_type; /* "CrossEntropy" */
+    bool integer_target; /* target holds class indices, else the dtype and shape of the logits */
+};
+extern const struct zt_loss_row zt_losses[]; /* ends with a NULL type */
+const struct zt_loss_row *zt_loss_find(const char *type);
+
+#endif
