@@ -50,4 +50,10 @@ struct zt_comm *zt_comm_self_create(void);
 /* `size` communicators, one for each thread, written to comms[0..size). Each thread destroys its own. */
 bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err);
 
+/* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in first..end-1;
+ * `to` may be one of the addends. */
+void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end);
+/* Whether `peer` is another rank of the communicator; the error names the function `what`. */
+bool zt_comm_check_peer(const struct zt_comm *c, const char *what, int peer, struct zt_err *err);
+
 #endif

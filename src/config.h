@@ -90,7 +90,7 @@ struct zt_parallel_config {
 struct zt_zero_config {
     int stage; /* 0..3 */
     int64_t reduce_bucket_size, allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
-    int64_t prefetch_bucket_size, param_persistence_threshold;
+    int64_t prefetch_bucket_size, param_persistence_threshold; /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
 };
 
 /* Values from the command line that lay over the file; zero or NULL where not given. */

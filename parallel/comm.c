@@ -1,0 +1,30 @@
+#include "parallel/comm.h"
+
+#include <string.h>
+
+/* Floats that stay in the first-level cache while every rank's addend passes by. */
+enum { PIECE = 2048 };
+
+void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end) {
+    float piece[PIECE];
+    for (int64_t at = first; at < end; at += PIECE) {
+        int n = end - at < PIECE ? (int)(end - at) : PIECE;
+        memcpy(piece, (const float *)from[0] + at, (size_t)n * sizeof *piece);
+        for (int r = 1; r < ranks; r++) {
+            const float *addend = (const float *)from[r] + at;
+            for (int i = 0; i < n; i++)
+                piece[i] += addend[i];
+        }
+        memcpy(to + at, piece, (size_t)n * sizeof *piece);
+    }
+}
+
+bool zt_comm_check_peer(const struct zt_comm *c, const char *what, int peer, struct zt_err *err) {
+    if (c->size == 1)
+        return zt_fail(err, ZT_EXIT_RUN, "%s: rank %d is alone, there is no rank %d to exchange with", what, c->rank,
+                       peer);
+    if (peer < 0 || peer >= c->size || peer == c->rank)
+        return zt_fail(err, ZT_EXIT_RUN, "%s: rank %d names peer %d, wants another rank of 0..%d", what, c->rank, peer,
+                       c->size - 1);
+    return true;
+}

@@ -1,0 +1,475 @@
+/* Ranks as threads of one process: the definition of the communicators, and the fixture of every test that needs
+ * several ranks.
+ *
+ * A group is one communicator as all its ranks see it; a family is a group with all its splits, which fail together. A
+ * collective reads the peers' buffers where they lie:
+ *
+ *     open    post {function, bytes, pointer}, wait until all have        may fail: abort, a rank that left, unequal
+ * posts work    each rank copies or adds what it needs from the peers close   wait until all are done reading cannot
+ * fail
+ *
+ * All ranks pass `open` or none does: arrival and leaving are decided under the group's lock, and a complete round
+ * counts even when an abort comes at the same moment. So every rank reaches `close`, and no rank gives its buffer back
+ * to the caller while a peer reads it, not even when a third one aborts.
+ *
+ * A wait spins for some microseconds, then sleeps on the group's condition: there may be more ranks than cores. */
+#include "base/arena.h"
+#include "parallel/comm.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BUFFERED = 8,     /* messages of a pair, comm.h */
+    SPINS = 400,      /* pauses of 40 to 140 cycles each */
+    SUM_PIECE = 64,   /* scalars added between two barriers of sum() */
+    MOST_RANKS = 256, /* rings grow with the square */
+    ANY = -1,
+};
+
+struct message {
+    void *data;
+    size_t bytes, room;
+};
+
+/* From one rank to another. The sender alone writes `sent`, the receiver alone `received`; both only grow. */
+struct ring {
+    _Alignas(64) atomic_uint sent;
+    _Alignas(64) atomic_uint received;
+    struct message slots[BUFFERED];
+};
+
+/* What a rank says on entering a collective; all ranks must say the same function, bytes and root. */
+struct post {
+    const char *function;
+    size_t bytes;
+    int root;           /* broadcast, else 0 */
+    int color;          /* split */
+    struct group *made; /* split: by the lowest rank of a color */
+};
+
+struct family {
+    pthread_mutex_t lock; /* guards the list; taken before a group's lock, never after */
+    struct group *groups;
+    atomic_bool aborted; /* set after the two below are written */
+    int failed_rank;     /* in the communicator all splits come from, as are all ranks in messages */
+    char why[ZT_ERR_TEXT / 2];
+};
+
+struct group {
+    struct family *family;
+    struct group *next;
+    int size, spins;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int arrived;            /* at the present barrier */
+    atomic_uint generation; /* barriers completed */
+    int members;            /* ranks that have not destroyed their communicator */
+    bool *left;             /* by rank: destroyed */
+    int first_left;         /* -1: none; the likely cause when several left */
+    int *world_rank;
+    struct post *posts;
+    const void **data;  /* beside the posts, as zt_comm_add_in_rank_order() wants them */
+    struct ring *rings; /* size x size, [from][to]; untouched ones cost no memory */
+    size_t rings_bytes;
+};
+
+struct thread_comm {
+    struct zt_comm base;
+    struct group *group;
+};
+
+static const struct zt_comm_api thread_api;
+
+static struct thread_comm *down(struct zt_comm *c) {
+    assert(c->api == &thread_api);
+    return (struct thread_comm *)c;
+}
+
+static void relax(void) {
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Whether what this rank waits for can no longer happen; `peer` is whom it waits for. Called under the group's lock. */
+static bool is_hopeless(const struct group *g, int peer, struct zt_err *err) {
+    const struct family *f = g->family;
+    if (atomic_load(&f->aborted))
+        return !zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", f->failed_rank, f->why);
+    int missing = peer == ANY ? g->first_left : g->left[peer] ? peer : -1;
+    return missing >= 0 &&
+           !zt_fail(err, ZT_EXIT_RANK, "rank %d left while others waited for it", g->world_rank[missing]);
+}
+
+/* Waits until *word is no longer `old`. err NULL: the change is certain. */
+static bool wait_for_change(struct group *g, atomic_uint *word, unsigned old, int peer, struct zt_err *err) {
+    for (int i = 0; i < g->spins && atomic_load(word) == old; i++)
+        relax();
+    if (atomic_load(word) != old)
+        return true;
+    pthread_mutex_lock(&g->lock);
+    bool hopeless = false;
+    while (atomic_load(word) == old && !hopeless) {
+        hopeless = err && is_hopeless(g, peer, err);
+        if (!hopeless)
+            pthread_cond_wait(&g->changed, &g->lock);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return !hopeless;
+}
+
+static void change(struct group *g, atomic_uint *word) {
+    pthread_mutex_lock(&g->lock);
+    atomic_fetch_add(word, 1);
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* A barrier. With err NULL all ranks are known to come, and nothing interrupts it. */
+static bool meet(struct group *g, struct zt_err *err) {
+    pthread_mutex_lock(&g->lock);
+    if (err && is_hopeless(g, ANY, err)) {
+        pthread_mutex_unlock(&g->lock);
+        return false;
+    }
+    unsigned old = atomic_load(&g->generation);
+    bool last = ++g->arrived == g->size;
+    if (last) {
+        g->arrived = 0;
+        atomic_store(&g->generation, old + 1);
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return last || wait_for_change(g, &g->generation, old, ANY, err);
+}
+
+/* Every rank finds a post unlike its own, or none does. */
+static bool posts_agree(const struct group *g, int rank, struct zt_err *err) {
+    const struct post *own = &g->posts[rank];
+    for (int r = 0; r < g->size; r++) {
+        const struct post *p = &g->posts[r];
+        if (strcmp(p->function, own->function) || p->bytes != own->bytes || p->root != own->root)
+            return zt_fail(err, ZT_EXIT_RUN,
+                           "rank %d calls %s (%zu bytes, root %d) where rank %d calls %s (%zu bytes, root %d)",
+                           g->world_rank[rank], own->function, own->bytes, own->root, g->world_rank[r], p->function,
+                           p->bytes, p->root);
+    }
+    return true;
+}
+
+static void close_round(struct group *g) {
+    meet(g, NULL);
+}
+
+static bool open_round(struct thread_comm *c, struct post post, const void *data, struct zt_err *err) {
+    struct group *g = c->group;
+    g->posts[c->base.rank] = post;
+    g->data[c->base.rank] = data;
+    if (!meet(g, err))
+        return false;
+    if (posts_agree(g, c->base.rank, err))
+        return true;
+    close_round(g);
+    return false;
+}
+
+static bool thread_reduce_scatter(struct zt_comm *base, float *flat, const int64_t *bound, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    struct post post = { .function = "reduce_scatter", .bytes = (size_t)bound[base->size] * sizeof *flat };
+    if (!open_round(c, post, flat, err))
+        return false;
+    zt_comm_add_in_rank_order(flat, c->group->data, base->size, bound[base->rank], bound[base->rank + 1]);
+    close_round(c->group);
+    return true;
+}
+
+static bool thread_all_gather(struct zt_comm *base, void *flat, const int64_t *bound, size_t bytes_per_element,
+                              struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    struct post post = { .function = "all_gather", .bytes = (size_t)bound[base->size] * bytes_per_element };
+    if (!open_round(c, post, flat, err))
+        return false;
+    /* starting behind itself, so that the ranks do not all read the same peer at once */
+    for (int i = 1; i < base->size; i++) {
+        int r = (base->rank + i) % base->size;
+        size_t first = (size_t)bound[r] * bytes_per_element, bytes = (size_t)bound[r + 1] * bytes_per_element - first;
+        if (bytes)
+            memcpy((char *)flat + first, (const char *)c->group->data[r] + first, bytes);
+    }
+    close_round(c->group);
+    return true;
+}
+
+static bool thread_broadcast(struct zt_comm *base, void *data, size_t bytes, int root, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    if (root < 0 || root >= base->size)
+        return zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, base->size - 1);
+    struct post post = { .function = "broadcast", .bytes = bytes, .root = root };
+    if (!open_round(c, post, data, err))
+        return false;
+    if (base->rank != root && bytes)
+        memcpy(data, c->group->data[root], bytes);
+    close_round(c->group);
+    return true;
+}
+
+/* A piece is written back once every rank has read it; the others are then reading the next one. */
+static bool thread_sum(struct zt_comm *base, double *values, int count, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    struct post post = { .function = "sum", .bytes = (size_t)count * sizeof *values };
+    if (!open_round(c, post, values, err))
+        return false;
+    double total[SUM_PIECE];
+    for (int at = 0; at < count; at += SUM_PIECE) {
+        int n = count - at < SUM_PIECE ? count - at : SUM_PIECE;
+        memcpy(total, (const double *)c->group->data[0] + at, (size_t)n * sizeof *total);
+        for (int r = 1; r < base->size; r++)
+            for (int i = 0; i < n; i++)
+                total[i] += ((const double *)c->group->data[r])[at + i];
+        close_round(c->group);
+        memcpy(values + at, total, (size_t)n * sizeof *total);
+    }
+    if (count <= 0)
+        close_round(c->group);
+    return true;
+}
+
+static bool thread_barrier(struct zt_comm *base, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    if (!open_round(c, (struct post){ .function = "barrier" }, NULL, err))
+        return false;
+    close_round(c->group);
+    return true;
+}
+
+static struct ring *ring_of(struct group *g, int from, int to) {
+    return &g->rings[(size_t)from * (size_t)g->size + (size_t)to];
+}
+
+static bool group_is_hopeless(struct group *g, int peer, struct zt_err *err) {
+    pthread_mutex_lock(&g->lock);
+    bool hopeless = is_hopeless(g, peer, err);
+    pthread_mutex_unlock(&g->lock);
+    return hopeless;
+}
+
+/* Slots keep their memory: a pipeline sends the same few sizes again and again. */
+static bool make_room(struct message *m, size_t bytes, struct zt_err *err) {
+    if (bytes <= m->room)
+        return true;
+    zt_block_destroy(m->data, m->room);
+    m->data = zt_block_create(bytes, "message buffer", err);
+    m->room = m->data ? bytes : 0;
+    return m->data != NULL;
+}
+
+static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
+    struct group *g = down(base)->group;
+    if (!zt_comm_check_peer(base, "send", to, err) || group_is_hopeless(g, to, err))
+        return false;
+    struct ring *ring = ring_of(g, base->rank, to);
+    unsigned sent = atomic_load(&ring->sent);
+    if (!wait_for_change(g, &ring->received, sent - BUFFERED, to, err))
+        return false;
+    struct message *m = &ring->slots[sent % BUFFERED];
+    if (!make_room(m, bytes, err))
+        return false;
+    if (bytes)
+        memcpy(m->data, data, bytes);
+    m->bytes = bytes;
+    change(g, &ring->sent);
+    return true;
+}
+
+static bool is_aborted(struct group *g, struct zt_err *err) {
+    return atomic_load(&g->family->aborted) && group_is_hopeless(g, ANY, err);
+}
+
+/* What a rank sent before it left can still be received. */
+static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from, struct zt_err *err) {
+    struct group *g = down(base)->group;
+    if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(g, err))
+        return false;
+    struct ring *ring = ring_of(g, from, base->rank);
+    unsigned received = atomic_load(&ring->received);
+    if (!wait_for_change(g, &ring->sent, received, from, err))
+        return false;
+    const struct message *m = &ring->slots[received % BUFFERED];
+    if (m->bytes != bytes)
+        return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", g->world_rank[from],
+                       m->bytes, g->world_rank[base->rank], bytes);
+    if (bytes)
+        memcpy(data, m->data, bytes);
+    change(g, &ring->received);
+    return true;
+}
+
+static void group_destroy(struct group *g) {
+    for (size_t i = 0; i < (size_t)g->size * (size_t)g->size; i++)
+        for (int k = 0; k < BUFFERED; k++)
+            zt_block_destroy(g->rings[i].slots[k].data, g->rings[i].slots[k].room);
+    zt_block_destroy(g->rings, g->rings_bytes);
+    pthread_cond_destroy(&g->changed);
+    pthread_mutex_destroy(&g->lock);
+    free(g->data);
+    free(g->posts);
+    free(g->world_rank);
+    free(g->left);
+    free(g);
+}
+
+/* Without its place in the family, which family_join() gives. */
+static struct group *group_create(struct family *family, int size, struct zt_err *err) {
+    size_t rings_bytes = (size_t)size * (size_t)size * sizeof(struct ring);
+    struct ring *rings = zt_block_create(rings_bytes, "thread communicator", err);
+    if (!rings)
+        return NULL;
+    struct group *g = zt_calloc(1, sizeof *g);
+    *g = (struct group){
+        .family = family, .size = size, .members = size, .rings = rings, .rings_bytes = rings_bytes, .first_left = -1
+    };
+    g->spins = sysconf(_SC_NPROCESSORS_ONLN) >= size ? SPINS : 0;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->changed, NULL);
+    g->left = zt_calloc((size_t)size, sizeof *g->left);
+    g->world_rank = zt_calloc((size_t)size, sizeof *g->world_rank);
+    g->posts = zt_calloc((size_t)size, sizeof *g->posts);
+    g->data = zt_calloc((size_t)size, sizeof *g->data);
+    return g;
+}
+
+static void family_join(struct group *g) {
+    struct family *f = g->family;
+    pthread_mutex_lock(&f->lock);
+    g->next = f->groups;
+    f->groups = g;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* True when this was the last group. */
+static bool family_leave(struct group *g) {
+    struct family *f = g->family;
+    pthread_mutex_lock(&f->lock);
+    struct group **at = &f->groups;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    bool empty = !f->groups;
+    pthread_mutex_unlock(&f->lock);
+    return empty;
+}
+
+static struct zt_comm *comm_create(struct group *g, int rank) {
+    struct thread_comm *c = zt_calloc(1, sizeof *c);
+    c->base = (struct zt_comm){ .api = &thread_api, .rank = rank, .size = g->size };
+    c->group = g;
+    return &c->base;
+}
+
+/* The lowest rank of a color makes the group, the others of the color take it from its post. */
+static struct zt_comm *thread_split(struct zt_comm *base, int color, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    struct group *g = c->group;
+    if (!open_round(c, (struct post){ .function = "split", .color = color }, NULL, err))
+        return NULL;
+    int size = 0, rank = 0, first = -1;
+    for (int r = 0; r < base->size; r++) {
+        if (g->posts[r].color != color)
+            continue;
+        first = first < 0 ? r : first;
+        rank += r < base->rank;
+        size++;
+    }
+    if (first == base->rank)
+        g->posts[first].made = group_create(g->family, size, err);
+    close_round(g);
+    struct group *part = g->posts[first].made;
+    if (part)
+        part->world_rank[rank] = g->world_rank[base->rank];
+    if (part && rank == 0)
+        family_join(part);
+    close_round(g);
+    if (!part && first != base->rank)
+        zt_fail(err, ZT_EXIT_RANK, "rank %d: split: out of memory", g->world_rank[first]);
+    return part ? comm_create(part, rank) : NULL;
+}
+
+static void thread_abort(struct zt_comm *base, const char *why) {
+    struct group *own = down(base)->group;
+    struct family *f = own->family;
+    pthread_mutex_lock(&f->lock);
+    if (!atomic_load(&f->aborted)) {
+        f->failed_rank = own->world_rank[base->rank];
+        snprintf(f->why, sizeof f->why, "%s", why);
+        atomic_store(&f->aborted, true);
+    }
+    for (struct group *g = f->groups; g; g = g->next) {
+        pthread_mutex_lock(&g->lock); /* a peer between its last look and its sleep holds it */
+        pthread_cond_broadcast(&g->changed);
+        pthread_mutex_unlock(&g->lock);
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void thread_destroy(struct zt_comm *base) {
+    if (!base)
+        return;
+    struct group *g = down(base)->group;
+    pthread_mutex_lock(&g->lock);
+    g->left[base->rank] = true;
+    if (g->first_left < 0)
+        g->first_left = base->rank;
+    bool last = --g->members == 0;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+    free(base);
+    if (!last)
+        return;
+    struct family *f = g->family;
+    bool empty = family_leave(g);
+    group_destroy(g);
+    if (empty) {
+        pthread_mutex_destroy(&f->lock);
+        free(f);
+    }
+}
+
+static const struct zt_comm_api thread_api = {
+    .name = "thread",
+    .reduce_scatter = thread_reduce_scatter,
+    .all_gather = thread_all_gather,
+    .broadcast = thread_broadcast,
+    .sum = thread_sum,
+    .barrier = thread_barrier,
+    .send = thread_send,
+    .recv = thread_recv,
+    .split = thread_split,
+    .abort = thread_abort,
+    .destroy = thread_destroy,
+};
+
+bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err) {
+    if (size < 1 || size > MOST_RANKS)
+        return zt_fail(err, ZT_EXIT_CONFIG, "thread communicator: %d ranks, allowed 1..%d", size, MOST_RANKS);
+    struct family *f = zt_calloc(1, sizeof *f);
+    struct group *g = group_create(f, size, err);
+    if (!g) {
+        free(f);
+        return false;
+    }
+    pthread_mutex_init(&f->lock, NULL);
+    family_join(g);
+    for (int r = 0; r < size; r++) {
+        g->world_rank[r] = r;
+        comms[r] = comm_create(g, r);
+    }
+    return true;
+}

@@ -1,0 +1,429 @@
+#include "parallel/program.h"
+
+#include "graph/memory.h"
+#include "graph/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is known while a program is laid out. Arrays are by value unless said otherwise and live in `scratch`. */
+struct layout {
+    struct zt_program *p;
+    const struct zt_program_options *o;
+    struct zt_graph *g;
+    struct zt_arena *scratch;
+    bool *derived, *skipped;  /* by node */
+    bool *from_params;        /* made from parameters and constants alone */
+    int *root;                /* whose memory a value shares: itself, or what it is a view of */
+    int *last;                /* by root: last node that reads it, node_count: the executor does */
+    struct zt_gradient *gradients;
+    struct zt_bucket_use *uses;
+    struct zt_interval *intervals;
+    int *owner; /* by interval: value, or -1 */
+    int interval_count;
+    int64_t *gathered[2], *reduced; /* by bucket: interval number first, offset in the end */
+};
+
+/* ---- which parameters a stage holds ---- */
+
+static int stage_of_reader(const struct zt_graph *g, int value) {
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n].in_count; i++)
+            if (g->nodes[n].in[i] == value)
+                return g->nodes[n].stage;
+    return -1;
+}
+
+int zt_program_params(const struct zt_joint *joint, int stage, int *indices) {
+    int count = 0;
+    for (int i = 0; i < joint->param_count; i++)
+        if (stage_of_reader(joint->graph, joint->params[i]) == stage)
+            indices[count++] = i;
+    return count;
+}
+
+int zt_program_statistics(const struct zt_joint *joint, int stage, int *indices) {
+    int count = 0;
+    for (int i = 0; i < joint->statistic_count; i++)
+        if (stage_of_reader(joint->graph, joint->statistics[i]) == stage)
+            indices[count++] = i;
+    return count;
+}
+
+static void take_joint(struct zt_program *p, const struct zt_joint *joint) {
+    p->joint = *joint;
+    struct zt_joint *j = &p->joint;
+    int *keep = ZT_NEW_N(p->arena, int, joint->param_count + joint->statistic_count + 1);
+    int *params = ZT_NEW_N(p->arena, int, joint->param_count + 1), *grads = ZT_NEW_N(p->arena, int, joint->param_count + 1);
+    j->param_count = zt_program_params(joint, p->stage, keep);
+    for (int i = 0; i < j->param_count; i++) {
+        params[i] = joint->params[keep[i]];
+        grads[i] = joint->training ? joint->grads[keep[i]] : -1;
+    }
+    int *statistics = ZT_NEW_N(p->arena, int, joint->statistic_count + 1);
+    j->statistic_count = zt_program_statistics(joint, p->stage, keep);
+    for (int i = 0; i < j->statistic_count; i++)
+        statistics[i] = joint->statistics[keep[i]];
+    j->columns = zt_arena_copy(p->arena, joint->columns, (size_t)joint->column_count * sizeof *j->columns);
+    j->params = params;
+    j->grads = grads;
+    j->statistics = statistics;
+}
+
+/* ---- back ends and layouts ---- */
+
+static void add_plain(int *list[], int *count, int *id) {
+    if (*id >= 0)
+        list[(*count)++] = id;
+}
+
+/* Assigns back ends. What others than nodes read comes out plain, and its id follows. */
+static bool assign(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
+    struct zt_joint *j = &p->joint;
+    struct zt_graph *g = j->graph;
+    size_t room = (size_t)(j->param_count + g->write_back_count + p->send_act.count + p->send_grad.count + 4);
+    int **ids = zt_malloc(room * sizeof *ids), *values = zt_malloc(room * sizeof *values), count = 0;
+    for (int i = 0; i < j->param_count; i++)
+        add_plain(ids, &count, &j->grads[i]);
+    for (int i = 0; i < g->write_back_count; i++)
+        add_plain(ids, &count, &g->write_backs[i].value);
+    for (int i = 0; i < p->send_act.count; i++)
+        add_plain(ids, &count, &p->send_act.at[i].value);
+    for (int i = 0; i < p->send_grad.count; i++)
+        add_plain(ids, &count, &p->send_grad.at[i].value);
+    add_plain(ids, &count, &j->loss);
+    add_plain(ids, &count, &j->correct);
+    add_plain(ids, &count, &j->counted);
+    for (int i = 0; i < count; i++)
+        values[i] = *ids[i];
+    bool ok = zt_pass_assign(g, o->table, o->fast, o->threads, o->device, values, count, &p->prepared, err);
+    for (int i = 0; ok && i < count; i++)
+        *ids[i] = values[i];
+    free(values);
+    free(ids);
+    return ok;
+}
+
+/* ---- who shares memory with whom, and for how long ---- */
+
+
+/* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch. Where
+ * parameters are gathered for each use there is nothing to keep. */
+static bool is_derived(const struct layout *l, int n) {
+    const struct zt_node *node = &l->g->nodes[n];
+    bool derived = !l->o->sharding->parameters && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
+    for (int i = 0; i < node->in_count; i++) {
+        const struct zt_value *v = zt_in(l->g, n, i);
+        derived &= !v || l->from_params[node->in[i]] || (v->data && !v->statistic);
+    }
+    return derived;
+}
+
+static void mark_skipped(struct layout *l) {
+    for (int v = 0; v < l->g->value_count; v++)
+        l->root[v] = v;
+    for (int i = 0; i < l->p->joint.param_count; i++)
+        l->from_params[l->p->joint.params[i]] = true;
+    for (int n = 0; n < l->g->node_count; n++) {
+        const struct zt_node *node = &l->g->nodes[n];
+        bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
+        if (view)
+            l->root[node->out[0]] = l->root[node->in[0]];
+        l->derived[n] = !view && is_derived(l, n);
+        l->skipped[n] = view || l->derived[n];
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                l->from_params[node->out[i]] = l->derived[n] || (view && l->from_params[node->in[0]]);
+    }
+}
+
+static size_t value_bytes(const struct zt_value *v) {
+    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
+}
+
+static void keep(struct layout *l, int value) {
+    if (value >= 0)
+        l->last[l->root[value]] = l->g->node_count;
+}
+
+static void find_last_readers(struct layout *l) {
+    const struct zt_program *p = l->p;
+    for (int v = 0; v < l->g->value_count; v++)
+        l->last[v] = -1;
+    for (int n = 0; n < l->g->node_count; n++) {
+        const struct zt_node *node = &l->g->nodes[n];
+        for (int i = 0; i < node->in_count; i++)
+            if (node->in[i] >= 0)
+                l->last[l->root[node->in[i]]] = n;
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                l->last[l->root[node->out[i]]] = n;
+    }
+    keep(l, p->joint.loss);
+    keep(l, p->joint.correct);
+    keep(l, p->joint.counted);
+    for (int i = 0; i < l->g->write_back_count; i++)
+        keep(l, l->g->write_backs[i].value);
+    for (int i = 0; i < p->send_act.count; i++)
+        keep(l, p->send_act.at[i].value);
+    for (int i = 0; i < p->send_grad.count; i++)
+        keep(l, p->send_grad.at[i].value);
+}
+
+/* Output 0 takes over the memory of an input 0 that dies here. */
+static void mark_in_place(struct layout *l) {
+    for (int n = 0; n < l->g->node_count; n++) {
+        const struct zt_node *node = &l->g->nodes[n];
+        if (!(node->op->flags & ZT_OP_IN_PLACE) || l->skipped[n] || node->in[0] < 0 || node->out[0] < 0)
+            continue;
+        int from = l->root[node->in[0]], to = node->out[0], uses = 0;
+        for (int i = 0; i < node->in_count; i++)
+            uses += node->in[i] >= 0 && l->root[node->in[i]] == from;
+        const struct zt_value *v = &l->g->values[from];
+        if (uses != 1 || l->last[from] != n || v->producer < 0 || l->from_params[from] || v->statistic ||
+            value_bytes(v) != value_bytes(&l->g->values[to]) || v->layout != l->g->values[to].layout)
+            continue;
+        int end = l->last[to];
+        for (int k = 0; k < l->g->value_count; k++)
+            if (l->root[k] == to)
+                l->root[k] = from;
+        l->last[from] = end;
+    }
+}
+
+/* ---- gradients ---- */
+
+static int output_index(const struct zt_node *node, int value) {
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] == value)
+            return i;
+    return -1;
+}
+
+/* The kernel writes the gradient where it belongs when nothing else reads the value, it belongs to one parameter, and the kernel can add
+ * to what is there if that may be asked of it. */
+static bool writes_direct(const struct layout *l, int t) {
+    const struct zt_joint *j = &l->p->joint;
+    int value = j->grads[t], n = l->g->values[value].producer;
+    if (n < 0 || l->derived[n] || l->root[value] != value || l->last[value] != n || l->g->values[value].dtype != ZT_FLOAT)
+        return false;
+    for (int i = 0; i < j->param_count; i++)
+        if (i != t && j->grads[i] == value)
+            return false;
+    for (int v = 0; v < l->g->value_count; v++)
+        if (v != value && l->root[v] == value)
+            return false;
+    bool adds = l->o->accumulates && !l->o->sharding->gradients;
+    return !adds || (output_index(&l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
+}
+
+static void place_gradients(struct layout *l) {
+    const struct zt_joint *j = &l->p->joint;
+    l->gradients = ZT_NEW_N(l->scratch, struct zt_gradient, j->param_count + 1);
+    for (int t = 0; j->training && t < j->param_count; t++) {
+        int value = j->grads[t];
+        struct zt_gradient *to = &l->gradients[t];
+        *to = (struct zt_gradient){ value, -1, false };
+        if (value < 0)
+            continue;
+        to->node = l->g->values[value].producer;
+        if (to->node >= 0 && l->g->nodes[to->node].phase == ZT_FORWARD)
+            to->node = -1;
+        to->direct = writes_direct(l, t);
+        if (!to->direct && to->node < 0)
+            keep(l, value);
+    }
+}
+
+/* ---- memory ---- */
+
+static int add_interval(struct layout *l, size_t bytes, int first, int last, int owner) {
+    l->intervals[l->interval_count] = (struct zt_interval){ (int64_t)bytes, first, last, 0 };
+    l->owner[l->interval_count] = owner;
+    return l->interval_count++;
+}
+
+static void add_bucket_intervals(struct layout *l) {
+    const struct zt_flat *flat = l->o->flat;
+    for (int b = 0; b < flat->bucket_count; b++) {
+        size_t bytes = (size_t)(flat->bucket[b + 1] - flat->bucket[b]) * sizeof(float);
+        for (int phase = 0; phase < 2; phase++)
+            if (l->o->sharding->parameters && l->uses[b].first[phase] >= 0)
+                l->gathered[phase][b] = add_interval(l, bytes, l->uses[b].first[phase], l->uses[b].last[phase], -1);
+        if (l->o->sharding->gradients && l->p->joint.training && l->uses[b].grad_first >= 0)
+            l->reduced[b] = add_interval(l, bytes, l->uses[b].grad_first, l->uses[b].grad_last, -1);
+    }
+}
+
+static void add_received(struct layout *l, const struct zt_crossings *c, int first) {
+    for (int i = 0; i < c->count; i++)
+        add_interval(l, c->at[i].bytes, first, l->last[l->root[c->at[i].value]], c->at[i].value);
+}
+
+static bool is_direct(const struct layout *l, int value) {
+    for (int t = 0; t < l->p->joint.param_count; t++)
+        if (l->gradients[t].direct && l->gradients[t].value == value)
+            return true;
+    return false;
+}
+
+static void add_value_intervals(struct layout *l) {
+    int first_backward = 0;
+    while (first_backward < l->g->node_count && l->g->nodes[first_backward].phase == ZT_FORWARD)
+        first_backward++;
+    add_received(l, &l->p->recv_act, 0);
+    add_received(l, &l->p->recv_grad, first_backward);
+    for (int n = 0; n < l->g->node_count; n++) {
+        for (int i = 0; !l->skipped[n] && i < l->g->nodes[n].out_count; i++) {
+            int v = l->g->nodes[n].out[i];
+            if (v >= 0 && l->root[v] == v && !is_direct(l, v))
+                add_interval(l, value_bytes(&l->g->values[v]), n, l->last[v], v);
+        }
+    }
+}
+
+static void set_place(struct layout *l, int value, enum zt_storage in, int64_t offset) {
+    for (int phase = 0; phase < 2; phase++)
+        l->p->place[phase][value] = (struct zt_place){ in, offset };
+}
+
+static void place_parameters(struct layout *l) {
+    const struct zt_flat *flat = l->o->flat;
+    const struct zt_joint *j = &l->p->joint;
+    for (int t = 0; t < j->param_count; t++) {
+        const struct zt_flat_tensor *tensor = &flat->tensors[t];
+        int64_t in_bucket = (tensor->offset - flat->bucket[tensor->bucket]) * (int64_t)sizeof(float);
+        set_place(l, j->params[t], ZT_PARAMETERS, tensor->offset * (int64_t)sizeof(float));
+        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++)
+            l->p->place[phase][j->params[t]] =
+                (struct zt_place){ ZT_ACTIVATIONS, l->gathered[phase][tensor->bucket] + in_bucket };
+        if (j->training && l->gradients[t].direct) {
+            struct zt_place to = { ZT_GRADIENTS, tensor->offset * (int64_t)sizeof(float) };
+            if (l->o->sharding->gradients)
+                to = (struct zt_place){ ZT_ACTIVATIONS, l->reduced[tensor->bucket] + in_bucket };
+            set_place(l, l->gradients[t].value, to.in, to.offset);
+        }
+    }
+    for (int i = 0; i < j->statistic_count; i++)
+        set_place(l, j->statistics[i], ZT_STATISTICS, l->o->statistic_offset[i]);
+}
+
+static void place_fed(struct layout *l) {
+    const struct zt_joint *j = &l->p->joint;
+    for (int i = 0; i < j->column_count; i++)
+        if (j->columns[i] >= 0 && l->p->place[0][j->columns[i]].in == ZT_NOWHERE)
+            set_place(l, j->columns[i], ZT_FED, i);
+    if (j->seed >= 0)
+        set_place(l, j->seed, ZT_FED, j->column_count);
+    if (j->row_weight >= 0)
+        set_place(l, j->row_weight, ZT_FED, j->column_count + 1);
+}
+
+static void place_derived(struct layout *l) {
+    struct zt_program *p = l->p;
+    p->derive = ZT_NEW_N(p->arena, struct zt_command, l->g->node_count + 1);
+    for (int n = 0; n < l->g->node_count; n++) {
+        if (!l->derived[n])
+            continue;
+        p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_RUN_NODE, .node = n };
+        for (int i = 0; i < l->g->nodes[n].out_count; i++) {
+            int v = l->g->nodes[n].out[i];
+            if (v < 0)
+                continue;
+            set_place(l, v, ZT_DERIVED, p->derived_bytes);
+            p->derived_bytes += ((int64_t)value_bytes(&l->g->values[v]) + 63) / 64 * 64;
+        }
+    }
+}
+
+static void plan_memory(struct layout *l) {
+    struct zt_program *p = l->p;
+    const struct zt_flat *flat = l->o->flat;
+    size_t room = (size_t)l->g->value_count + 3 * (size_t)flat->bucket_count + 1;
+    l->intervals = ZT_NEW_N(l->scratch, struct zt_interval, room);
+    l->owner = ZT_NEW_N(l->scratch, int, room);
+    add_bucket_intervals(l);
+    add_value_intervals(l);
+    p->activation_bytes = zt_memory_plan(l->intervals, l->interval_count);
+    for (int i = 0; i < l->interval_count; i++)
+        if (l->owner[i] >= 0)
+            set_place(l, l->owner[i], ZT_ACTIVATIONS, l->intervals[i].offset);
+    for (int b = 0; b < flat->bucket_count; b++) {
+        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++)
+            if (l->uses[b].first[phase] >= 0)
+                l->gathered[phase][b] = l->intervals[l->gathered[phase][b]].offset;
+        if (l->o->sharding->gradients && p->joint.training && l->uses[b].grad_first >= 0)
+            l->reduced[b] = l->intervals[l->reduced[b]].offset;
+    }
+}
+
+static void follow_roots(struct layout *l) {
+    for (int v = 0; v < l->g->value_count; v++) {
+        for (int phase = 0; phase < 2; phase++) {
+            if (l->root[v] != v)
+                l->p->place[phase][v] = l->p->place[phase][l->root[v]];
+            if (l->p->place[phase][v].in == ZT_NOWHERE && l->g->values[v].data)
+                l->p->place[phase][v].in = ZT_CONSTANT;
+        }
+    }
+}
+
+static void measure_workspace(struct layout *l) {
+    for (int n = 0; n < l->g->node_count; n++)
+        if ((int64_t)l->p->prepared[n].workspace_bytes > l->p->workspace_bytes)
+            l->p->workspace_bytes = (int64_t)l->p->prepared[n].workspace_bytes;
+}
+
+static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
+    struct zt_graph *g = p->joint.graph;
+    struct layout l = { .p = p, .o = o, .g = g, .scratch = zt_arena_create() };
+    l.derived = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
+    l.skipped = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
+    l.from_params = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
+    l.root = ZT_NEW_N(l.scratch, int, g->value_count + 1);
+    l.last = ZT_NEW_N(l.scratch, int, g->value_count + 1);
+    l.uses = ZT_NEW_N(l.scratch, struct zt_bucket_use, o->flat->bucket_count + 1);
+    for (int phase = 0; phase < 2; phase++) {
+        l.gathered[phase] = ZT_NEW_N(l.scratch, int64_t, o->flat->bucket_count + 1);
+        p->place[phase] = ZT_NEW_N(p->arena, struct zt_place, g->value_count + 1);
+    }
+    l.reduced = ZT_NEW_N(l.scratch, int64_t, o->flat->bucket_count + 1);
+    mark_skipped(&l);
+    find_last_readers(&l);
+    mark_in_place(&l);
+    place_gradients(&l);
+    zt_hooks_uses(p, o->flat, l.derived, p->joint.params, p->joint.training ? l.gradients : NULL, l.uses);
+    plan_memory(&l);
+    place_parameters(&l);
+    place_derived(&l);
+    place_fed(&l);
+    follow_roots(&l);
+    measure_workspace(&l);
+    struct zt_hook_input in = { o->flat, o->sharding, l.skipped, l.gradients, l.uses, { l.gathered[0], l.gathered[1] }, l.reduced };
+    zt_hooks_emit(p, &in);
+    zt_arena_destroy(l.scratch);
+}
+
+struct zt_program *zt_program_create(const struct zt_joint *joint, const struct zt_program_options *o,
+                                     struct zt_err *err) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_program *p = ZT_NEW(arena, struct zt_program);
+    p->arena = arena;
+    p->stage = o->stage;
+    take_joint(p, joint);
+    if (!zt_program_cut(p, o->stages, err) ||
+        (o->patterns && !zt_pass_fuse(p->joint.graph, o->table, o->patterns, o->fast, NULL, err)) || !assign(p, o, err)) {
+        zt_program_destroy(p);
+        return NULL;
+    }
+    lay_out(p, o);
+    return p;
+}
+
+void zt_program_destroy(struct zt_program *p) {
+    if (!p)
+        return;
+    zt_assign_release(p->joint.graph, p->prepared);
+    zt_graph_destroy(p->joint.graph);
+    zt_arena_destroy(p->arena);
+}

@@ -1,0 +1,88 @@
+/* One rank: its plan (programs, slices, schedules, bytes) and its run (blocks, the step, evaluation).
+ *
+ * The plan is pure; `ztrain plan` makes it and prints it. The run allocates five blocks of the sizes the plan gave and nothing
+ * after: parameters (with statistics and derived weights), gradients, optimizer, activations, workspace. */
+#ifndef ZT_RANK_H
+#define ZT_RANK_H
+
+#include "device/device.h"
+#include "job.h"
+#include "parallel/comm.h"
+#include "parallel/grid.h"
+#include "parallel/program.h"
+#include "parallel/schedule.h"
+
+/* How the samples of one step are cut (data.h, zt_loader_create). */
+struct zt_step_shape {
+    int64_t samples;      /* of the step over all ranks; 0: no such step */
+    int micro_batches;    /* on each rank */
+    int64_t rows, last_rows; /* of every micro-batch but the last, and of the last */
+    bool padded;          /* some rank has padding rows in the last one */
+};
+struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks);
+
+/* All that can be run: programs of every micro-batch size for training and evaluation. */
+struct zt_program_set {
+    struct zt_program **at;
+    int count;
+};
+
+struct zt_rank_plan {
+    struct zt_arena *arena;
+    const struct zt_job *job;
+    struct zt_grid grid;
+    const struct zt_sharding *sharding;
+    struct zt_flat *flat;
+    int64_t statistic_bytes, *statistic_offset, *statistic_count; /* of this stage, by its statistics; counts in elements */
+    const char **statistic_name;
+    const void **statistic_initial, **param_initial; /* contents in the model file */
+    int statistic_total;
+    struct zt_program_set train, evaluation;
+    struct zt_step_shape full, tail;
+    struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 without */
+    int slots;
+    int optimizer_states; /* arrays an element */
+    int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
+    double flops; /* of one full micro-batch, forward and backward, this stage */
+};
+
+struct zt_rank_options {
+    const struct zt_source *source, *eval_source; /* shapes of the columns; eval may be NULL */
+    int rank;
+    struct zt_device *device;
+    int threads;
+};
+struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
+                                         struct zt_err *err);
+void zt_rank_plan_destroy(struct zt_rank_plan *plan);
+/* plan.txt of one rank. */
+void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to);
+
+struct zt_rank; /* a running rank */
+
+/* `world` and `data` (the data-parallel group of the stage) are borrowed. Places the initial weights. */
+struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
+                               struct zt_comm *data, struct zt_err *err);
+void zt_rank_destroy(struct zt_rank *rank);
+
+struct zt_step_result {
+    double loss, grad_norm, lr;
+    int64_t samples, epoch, batch; /* batch: index in the epoch */
+    bool finite;
+};
+/* One optimizer step: micro-batches from `loader`. A loss or norm that is not finite leaves weights as they are and sets finite false. */
+bool zt_rank_step(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
+                  struct zt_err *err);
+
+struct zt_eval_result {
+    double loss, accuracy; /* accuracy: NAN where the loss has no classes */
+};
+/* Runs all that `loader` delivers (steps of `batches` micro-batches) through the evaluation programs. */
+bool zt_rank_evaluate(struct zt_rank *rank, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err);
+
+/* Brings all trained tensors and statistics of all stages to rank 0 (collective): payloads by name into `arena` there, *count 0
+ * elsewhere. */
+bool zt_rank_collect(struct zt_rank *rank, struct zt_arena *arena, struct zt_onnx_payload **payloads, int64_t **elements,
+                     int *count, struct zt_err *err);
+
+#endif

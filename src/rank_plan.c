@@ -1,0 +1,205 @@
+#include "rank.h"
+
+#include "optim/optim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks) {
+    struct zt_step_shape s = { .samples = samples };
+    if (samples <= 0)
+        return s;
+    int64_t together = micro_batch * data_ranks;
+    s.micro_batches = (int)((samples + together - 1) / together);
+    int64_t rest = samples - (s.micro_batches - 1) * together;
+    s.rows = micro_batch;
+    s.last_rows = (rest + data_ranks - 1) / data_ranks;
+    s.padded = rest % data_ranks != 0;
+    return s;
+}
+
+struct planner {
+    struct zt_rank_plan *plan;
+    const struct zt_job *job;
+    const struct zt_rank_options *o;
+    struct zt_err *err;
+};
+
+static const struct zt_program *find(const struct zt_program_set *set, int64_t rows, bool padded) {
+    for (int i = 0; i < set->count; i++)
+        if (set->at[i]->joint.rows == rows && (!padded || set->at[i]->joint.row_weight >= 0 || set->at[i]->joint.loss < 0))
+            return set->at[i];
+    return NULL;
+}
+
+/* The layout of the stage's parameters, from the first joint graph built. */
+static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) {
+    struct zt_rank_plan *p = q->plan;
+    const struct zt_config *c = q->job->config;
+    const struct zt_graph *g = joint->graph;
+    int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
+    int count = zt_program_params(joint, p->grid.stage, indices);
+    struct zt_flat_tensor *tensors = ZT_NEW_N(p->arena, struct zt_flat_tensor, count + 1);
+    p->param_initial = ZT_NEW_N(p->arena, const void *, count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *v = &g->values[joint->params[indices[i]]];
+        tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(p->arena, v->name), .count = zt_shape_count(&v->shape) };
+        p->param_initial[i] = v->data;
+    }
+    p->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, c->zero.reduce_bucket_size);
+    p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
+    p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
+    p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
+    p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);
+    p->statistic_initial = ZT_NEW_N(p->arena, const void *, p->statistic_total + 1);
+    for (int i = 0; i < p->statistic_total; i++) {
+        const struct zt_value *v = &g->values[joint->statistics[indices[i]]];
+        p->statistic_offset[i] = p->statistic_bytes;
+        p->statistic_count[i] = zt_shape_count(&v->shape);
+        p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
+        p->statistic_initial[i] = v->data;
+        p->statistic_bytes += (p->statistic_count[i] * (int64_t)sizeof(float) + 63) / 64 * 64;
+    }
+    free(indices);
+}
+
+static bool add_program(struct planner *q, int64_t rows, bool training, bool padded) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_program_set *set = training ? &p->train : &p->evaluation;
+    struct zt_joint_request request = { rows, training, padded, p->grid.stages };
+    struct zt_joint joint;
+    if (rows <= 0 || find(set, rows, padded))
+        return true;
+    if (padded && !q->job->loss)
+        return zt_fail(q->err, ZT_EXIT_CONFIG,
+                       "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
+                       "leave samples out: set drop_last",
+                       p->grid.data);
+    if (!zt_job_joint(q->job, training ? q->o->source : q->o->eval_source ? q->o->eval_source : q->o->source, &request,
+                      &joint, q->err))
+        return false;
+    if (!p->flat)
+        lay_out_parameters(q, &joint);
+    struct zt_program_options options = { .table = &zt_ops,
+                                          .patterns = zt_patterns,
+                                          .fast = q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU,
+                                          .threads = q->o->threads,
+                                          .device = q->o->device,
+                                          .flat = p->flat,
+                                          .sharding = p->sharding,
+                                          .data_rank = p->grid.data_rank,
+                                          .stage = p->grid.stage,
+                                          .stages = p->grid.stages,
+                                          .accumulates = p->full.micro_batches > 1,
+                                          .statistic_offset = p->statistic_offset };
+    struct zt_program *program = zt_program_create(&joint, &options, q->err);
+    if (!program)
+        return false;
+    set->at[set->count++] = program;
+    return true;
+}
+
+static bool add_programs(struct planner *q, const struct zt_step_shape *shape, bool training) {
+    return add_program(q, shape->micro_batches > 1 ? shape->rows : 0, training, false) &&
+           add_program(q, shape->last_rows, training, shape->padded);
+}
+
+static bool make_schedules(struct planner *q) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_schedule_shape shape = { p->full.micro_batches, p->grid.stages, 1, p->grid.stage };
+    const char *name = q->job->config->parallel.schedule;
+    if (shape.micro_batches && !zt_schedule_make(p->arena, name, &shape, &p->full_schedule, q->err))
+        return false;
+    shape.micro_batches = p->tail.micro_batches;
+    if (shape.micro_batches && !zt_schedule_make(p->arena, name, &shape, &p->tail_schedule, q->err))
+        return false;
+    p->slots = p->full_schedule.slots > p->tail_schedule.slots ? p->full_schedule.slots : p->tail_schedule.slots;
+    if (p->slots < 1)
+        p->slots = 1;
+    return true;
+}
+
+static void widen(int64_t *to, int64_t value) {
+    if (value > *to)
+        *to = value;
+}
+
+static void count_bytes(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
+    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
+    int64_t owned = p->flat->owned[p->grid.data_rank], all = p->flat->count, elem = (int64_t)sizeof(float);
+    if (optimizer)
+        p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
+    p->parameter_bytes = (p->sharding->parameters ? owned : all) * elem + p->statistic_bytes;
+    if (training) {
+        p->gradient_bytes = (p->sharding->gradients ? owned : all) * elem;
+        p->optimizer_bytes = (p->sharding->optimizer ? owned : all) * elem * p->optimizer_states;
+    }
+    const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < sets[s]->count; i++) {
+            widen(&p->derived_bytes, sets[s]->at[i]->derived_bytes);
+            widen(&p->activation_bytes, sets[s]->at[i]->activation_bytes * (s == 0 ? p->slots : 1));
+            widen(&p->workspace_bytes, sets[s]->at[i]->workspace_bytes);
+        }
+    }
+    const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
+    for (int n = 0; g && n < g->node_count; n++)
+        p->flops += zt_op_flops(g, n);
+}
+
+static bool plan_training(struct planner *q, const struct zt_config *c) {
+    struct zt_rank_plan *p = q->plan;
+    int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
+    int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
+    p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
+    p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
+    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the tail is all there is */
+        p->full = p->tail;
+        p->tail = (struct zt_step_shape){ 0 };
+    }
+    return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true) && make_schedules(q);
+}
+
+static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
+    struct zt_rank_plan *p = q->plan;
+    int64_t together = c->micro_batch * p->grid.data;
+    if (!q->o->eval_source)
+        return true;
+    struct zt_step_shape full = zt_step_shape(q->o->eval_source->samples >= together ? together : 0, c->micro_batch, p->grid.data);
+    struct zt_step_shape tail = zt_step_shape(q->o->eval_source->samples % together, c->micro_batch, p->grid.data);
+    return add_programs(q, &full, false) && add_programs(q, &tail, false);
+}
+
+struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *o, struct zt_err *err) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
+    const struct zt_config *c = job->config;
+    struct planner q = { p, job, o, err };
+    p->arena = arena;
+    p->job = job;
+    p->slots = 1;
+    p->train.at = ZT_NEW_N(arena, struct zt_program *, 8);
+    p->evaluation.at = ZT_NEW_N(arena, struct zt_program *, 8);
+    bool training = o->source != NULL || !o->eval_source;
+    if (!zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
+    p->sharding = zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns all: nothing to shard */
+    if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c)) {
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
+    count_bytes(p, c, training);
+    return p;
+}
+
+void zt_rank_plan_destroy(struct zt_rank_plan *p) {
+    if (!p)
+        return;
+    for (int i = 0; i < p->train.count; i++)
+        zt_program_destroy(p->train.at[i]);
+    for (int i = 0; i < p->evaluation.count; i++)
+        zt_program_destroy(p->evaluation.at[i]);
+    zt_arena_destroy(p->arena);
+}
