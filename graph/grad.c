@@ -41,6 +41,7 @@ bool zt_emit_node(struct zt_grad *b, const char *op_type, const char *domain, co
     int opset = domain[0] ? 1 : ZT_OPSET;
     int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
     g->nodes[node].phase = ZT_BACKWARD;
+    g->nodes[node].stage = b->node >= 0 ? g->nodes[b->node].stage : 0;
     g->nodes[node].attr = copied;
     g->nodes[node].attr_count = copied_count;
     for (int i = 0; i < attr_count; i++)

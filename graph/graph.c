@@ -207,6 +207,17 @@ bool zt_node_fail(const struct zt_graph *g, int node, struct zt_err *err, const 
     return zt_fail(err, ZT_EXIT_MODEL, "%s (%s): %s", n->name, n->op_type, text);
 }
 
+void zt_graph_align_constants(struct zt_graph *g) {
+    for (int n = 0; n < g->node_count; n++) {
+        for (int i = 0; i < g->nodes[n].in_count; i++) {
+            struct zt_value *v = g->nodes[n].in[i] < 0 ? NULL : &g->values[g->nodes[n].in[i]];
+            size_t size = v && v->data ? zt_dtype_bytes(v->dtype) : 0;
+            if (size && !v->trainable && (uintptr_t)v->data % size)
+                v->data = zt_arena_copy(g->arena, v->data, (size_t)zt_shape_count(&v->shape) * size);
+        }
+    }
+}
+
 /* ---- structure ---- */
 
 int zt_graph_find(const struct zt_graph *g, const char *name) {

@@ -141,6 +141,10 @@ void zt_node_set_attr(struct zt_graph *g, int node, const struct zt_attr *attr);
 /* After each forward pass `value` is copied over `initializer`, which becomes a statistic. */
 void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value);
 
+/* Initializers may lie unaligned in the mapped file; those that kernels read in place (used by a node, not `trainable`) are copied to the
+ * arena where they do. */
+void zt_graph_align_constants(struct zt_graph *g);
+
 /* Value id by name, -1 where there is none. */
 int zt_graph_find(const struct zt_graph *g, const char *name);
 

@@ -1,6 +1,6 @@
 /* ONNX files: reading a model into a graph without copying weights, and writing the trained model back.
  *
- * Reading: the file is mapped; a wire scan checks it against limits (nesting depth 64, field counts, every length inside the file, memory
+ * Reading: the file is mapped; a wire scan checks it against limits (nesting depth 100, field counts, every length inside the file, memory
  * that unpacking would take) and finds the byte ranges of all tensor payloads; then protobuf-c unpacks a copy of the file without those payloads. Weights stay in the
  * mapping (or that of an external data file); typed data fields (float_data and so on) are decoded into the arena. */
 #ifndef ZT_GRAPH_ONNX_H
@@ -30,6 +30,8 @@ enum zt_onnx_weights { ZT_WEIGHTS_MAPPED, ZT_WEIGHTS_ABSENT_OK }; /* the second:
 /* Errors: "PATH: tensor or node: what", code ZT_EXIT_MODEL. */
 struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, struct zt_err *err);
 void zt_onnx_destroy(struct zt_onnx *model);
+/* Whether the file has an initializer, or a Constant node's tensor, of this name. */
+bool zt_onnx_stores(const struct zt_onnx *model, const char *name);
 
 /* New contents of an initializer, by name; dtype and shape as in the file. */
 struct zt_onnx_payload {
@@ -44,7 +46,8 @@ struct zt_onnx_changes {
                                    (payload of that name, or the source's bytes) comes */
     int alias_count;
     const int *inference_nodes; /* file_index of BatchNormalization nodes that go back to inference form: attribute training_mode and outputs
-                                   after the first go, value_info of those outputs too */
+                                   after the first go, value_info of those outputs too. A node whose further outputs are
+                                   read elsewhere stays as it is */
     int inference_node_count;
 };
 /* Written atomically. A model over 2 GB gets its payloads in external data beside it (NAME.data). */

@@ -91,6 +91,7 @@ enum zt_op_flags {
 /* What a training form needs to know. */
 struct zt_train_options {
     bool batch_norm_frozen;
+    bool evaluation; /* the forms for evaluation: running statistics, nothing dropped, whatever the node was exported as */
 };
 
 struct zt_op {
@@ -109,7 +110,7 @@ struct zt_op {
     bool (*grad)(struct zt_grad *b, int node, struct zt_err *err);
     /* Inputs through which no gradient flows, a bit each (indices, shapes, running statistics). */
     unsigned no_grad_in;
-    /* Turns the node into its training form (BatchNormalization, Dropout). NULL: trains as it is. */
+    /* Turns the node into its training (or evaluation) form: BatchNormalization, Dropout. NULL: stays as it is. */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
     struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is mandatory */

@@ -26,8 +26,9 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
 void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss);
 
 /* Each Identity of an initializer becomes an initializer of its own under the Identity's output name (reference/README.md, "Merged
- * tensors"). Recognised by the row's ZT_OP_VIEW flag and name-free rule: a VIEW op with one input and no attributes. */
-void zt_pass_split_aliases(struct zt_graph *g);
+ * tensors"). Recognised by its row: ZT_OP_VIEW, one input at most, no attributes. For the file's whole graph, before rows are resolved and nodes
+ * that the loss does not need are dropped: an unneeded copy must not change with its source. */
+void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
 
 /* Training forms of all nodes that have one. */
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err);

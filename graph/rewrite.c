@@ -35,18 +35,20 @@ struct casts {
 };
 
 /* A Cast of `from` to `dtype` standing just before (or behind) node `at`. */
-static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int at, int64_t place_shift) {
+static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int at) {
     struct zt_graph *g = c->g;
     struct zt_shape shape = g->values[from].shape;
     if (to < 0)
         to = zt_graph_add_value(g, NULL, dtype, &shape);
-    int64_t place = g->nodes[at].place + place_shift;
+    int64_t place = g->nodes[at].place;
     enum zt_phase phase = g->nodes[at].phase;
+    int stage = g->nodes[at].stage;
     int node = zt_graph_add_node(g, zt_arena_printf(g->arena, "cast of %s", g->values[from].name), "Cast", "", ZT_OPSET,
                                  &from, 1, &to, 1);
     zt_node_set_int(g, node, "to", dtype);
     g->nodes[node].place = place;
     g->nodes[node].phase = phase;
+    g->nodes[node].stage = stage;
     return zt_op_resolve(c->table, g, node, c->err) && zt_op_infer(g, node, c->err) ? to : -1;
 }
 
@@ -58,7 +60,7 @@ static bool halve_node(struct casts *c, int n) {
         int v = g->nodes[n].in[i];
         if (v < 0 || v >= c->values || g->values[v].dtype != ZT_FLOAT)
             continue;
-        if (c->half[v] < 0 && (c->half[v] = add_cast(c, v, -1, ZT_BFLOAT16, n, 0)) < 0)
+        if (c->half[v] < 0 && (c->half[v] = add_cast(c, v, -1, ZT_BFLOAT16, n)) < 0)
             return false;
         g->nodes[n].in[i] = c->half[v];
     }
@@ -70,7 +72,7 @@ static bool halve_node(struct casts *c, int n) {
         int half = zt_graph_add_value(g, NULL, ZT_BFLOAT16, &shape);
         g->nodes[n].out[i] = half;
         c->half[v] = half;
-        if (add_cast(c, half, v, ZT_FLOAT, n, 0) < 0)
+        if (add_cast(c, half, v, ZT_FLOAT, n) < 0)
             return false;
     }
     return zt_op_infer(g, n, c->err);

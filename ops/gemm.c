@@ -13,6 +13,7 @@
 #include "ops/matmul.h"
 
 #include "graph/grad.h"
+#include "ops/cpu.h"
 
 static const struct zt_attr_spec gemm_attrs[] = {
     { "alpha", ZT_ATTR_FLOAT }, { "beta", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
@@ -97,5 +98,5 @@ const struct zt_op zt_op_gemm = {
     .name = "Gemm", .domain = "", .since = 7, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,
     .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1 | 1 << 2,
     .attrs = gemm_attrs, .infer = gemm_infer, .grad = gemm_grad, .flops = gemm_flops,
-    .kernel = { [ZT_REF] = { .run = gemm_ref } },
+    .kernel = { [ZT_REF] = { .run = gemm_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
 };

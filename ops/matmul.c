@@ -8,6 +8,7 @@
 #include "ops/matmul.h"
 
 #include "graph/grad.h"
+#include "ops/cpu.h"
 
 #include <string.h>
 
@@ -194,7 +195,7 @@ const struct zt_op zt_op_matmul = {
     .name = "MatMul", .domain = "", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
     .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1,
     .infer = matmul_infer, .grad = matmul_grad, .flops = matmul_flops,
-    .kernel = { [ZT_REF] = { .run = matmul_ref } },
+    .kernel = { [ZT_REF] = { .run = matmul_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
 };
 
 /* y = op(a) op(b), where op exchanges the last two axes if transA (transB) is set. */
@@ -202,5 +203,5 @@ const struct zt_op zt_op_batch_matmul = {
     .name = "BatchMatMul", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
     .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1, .attrs = batch_attrs,
     .infer = matmul_infer, .flops = matmul_flops,
-    .kernel = { [ZT_REF] = { .run = matmul_ref } },
+    .kernel = { [ZT_REF] = { .run = matmul_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
 };

@@ -63,6 +63,41 @@ void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const
     free(tensor_of);
 }
 
+int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
+    int count = 0;
+    for (int b = 0; b < flat->bucket_count; b++) {
+        for (int r = 0; r < flat->ranks; r++) {
+            int64_t first = zt_slice_first(flat, b, r), last = zt_slice_first(flat, b, r + 1);
+            if (first == last || (sharding->optimizer && r != rank))
+                continue;
+            int64_t in_shard = zt_shard_offset(flat, b, r);
+            to[count++] = (struct zt_range){ .first = first,
+                                             .last = last,
+                                             .param_at = sharding->parameters ? in_shard : first,
+                                             .grad_at = sharding->gradients ? in_shard : first,
+                                             .state_at = sharding->optimizer ? in_shard : first,
+                                             .rank = r };
+        }
+    }
+    return count;
+}
+
+int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
+    if (sharding->parameters)
+        return zt_hooks_owned(flat, sharding, rank, to);
+    to[0] = (struct zt_range){ .first = 0, .last = flat->count, .rank = rank };
+    return 1;
+}
+
+int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to) {
+    int count = 0;
+    for (int b = 0; sharding->optimizer && !sharding->parameters && b < flat->bucket_count; b++)
+        to[count++] = (struct zt_command){ .kind = ZT_GATHER,
+                                           .bucket = b,
+                                           .at = { ZT_PARAMETERS, flat->bucket[b] * (int64_t)sizeof(float) } };
+    return count;
+}
+
 struct emitter {
     struct zt_program *p;
     const struct zt_hook_input *in;
@@ -86,6 +121,7 @@ static void emit_gathers(struct emitter *e, int node, enum zt_phase phase, enum 
         if ((kind == ZT_GATHER ? u->first[phase] : u->last[phase]) == node)
             emit(e, (struct zt_command){ .kind = kind,
                                          .bucket = b,
+                                         .shard = true,
                                          .at = { ZT_ACTIVATIONS, e->in->gathered[phase][b] } });
     }
 }
@@ -121,7 +157,7 @@ static void emit_reduces(struct emitter *e, int node) {
                                          .bucket = b,
                                          .at = gradient_place(e->in, b),
                                          .last_only = !e->in->sharding->gradients,
-                                         .to_shard = e->in->sharding->gradients,
+                                         .shard = e->in->sharding->gradients,
                                          .all = !e->in->sharding->optimizer });
 }
 

@@ -59,7 +59,7 @@ struct zt_command {
     struct zt_place at;   /* ADD_GRAD, ZERO_GRAD: the tensor's gradient; GATHER, REDUCE: start of the whole bucket */
     bool accumulate;      /* ADD_GRAD, RUN_NODE: adds to what earlier micro-batches of the step left, from the second on */
     bool last_only;       /* REDUCE: only in the last micro-batch of a step */
-    bool to_shard;        /* REDUCE: the own slice is added to the gradient shard (zero2, zero3) */
+    bool shard;           /* REDUCE: the own slice is added to the gradient shard; GATHER: it comes from the parameter shard */
     bool all;             /* REDUCE: every rank gets the whole sum (ddp) */
 };
 
@@ -145,6 +145,19 @@ struct zt_hook_input {
     const int64_t *gathered[2], *reduced;
 };
 void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in);
+/* What this rank holds, as flat ranges and where they start in its blocks (elements). `rank` is the owner of the slice. */
+struct zt_range {
+    int64_t first, last; /* flat, last exclusive */
+    int64_t param_at, grad_at, state_at;
+    int rank;
+};
+/* Ranges whose optimizer step this rank does; and ranges of parameters that stay in its parameter block. At most buckets * ranks. Both
+ * return the count. */
+int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
+int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
+/* Collectives after the optimizer step, at most one a bucket. Returns the count. */
+int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to);
+
 /* Fills use[bucket] for the stage. param_value[t] is the value id of tensor t. */
 void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
                    const struct zt_gradient *gradients, struct zt_bucket_use *use);

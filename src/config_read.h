@@ -37,19 +37,21 @@ struct zt_reading {
     const struct zt_key_row **row;
     struct zt_node **node;
     int count;
-    struct zt_map by_key;                 /* key -> first row of that key */
-    unsigned types;                       /* bits of optimizer.type and scheduler.type; all of a kind where not known */
-    const char *optimizer, *scheduler;    /* names for messages; NULL: none given */
-    bool has_optimizer, has_scheduler;    /* a known type was given: its parameters have defaults */
+    struct zt_map by_key;              /* key -> first row of that key */
+    unsigned types;                    /* bits of optimizer.type and scheduler.type; all of a kind where not known */
+    const char *optimizer, *scheduler; /* names for messages; NULL: none given */
+    bool has_optimizer, has_scheduler; /* a known type was given: its parameters have defaults */
 };
 
-/* config.c: JSON text as a tree; `option` marks it as coming from the command line. NULL and errors where it is none. */
+/* config.c: JSON text as a tree; `option` marks it as coming from the command line. NULL and errors where it is none.
+ */
 struct zt_node *zt_config_parse(struct zt_arena *arena, const char *file, const unsigned char *text, size_t size,
                                 const char *option, struct zt_err *err);
 
 /* config_node.c */
 struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option);
 struct zt_node *zt_node_child(const struct zt_node *parent, const char *key);
+struct zt_node *zt_node_find(struct zt_node *root, const char *path); /* "a.b.c"; NULL: not there */
 void zt_node_append(struct zt_node *parent, struct zt_node *child);
 void zt_node_remove(struct zt_node *child);
 /* "a.b[2].c" into `to` of `room` bytes, cut where it does not fit. */
@@ -57,7 +59,7 @@ char *zt_node_path(const struct zt_node *node, char *to, size_t room);
 /* The value as JSON, cut where it is long, into `to` of `room` bytes. */
 char *zt_node_show(const struct zt_node *node, char *to, size_t room);
 /* Reports "FILE:LINE:COLUMN: key.path: what", or "--set key.path: what". Returns false. */
-bool zt_node_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...)
+bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* "line 3", "--set key.path": where a value came from, into `to` (at least 64 bytes). */
 char *zt_node_origin(const struct zt_node *node, char *to);

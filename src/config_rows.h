@@ -39,7 +39,8 @@ struct zt_key_rows {
     const struct zt_key_row *row;
     size_t count;
 };
-#define ZT_KEY_ROWS(rows) { .row = (rows), .count = sizeof(rows) / sizeof(rows)[0] }
+#define ZT_KEY_ROWS(rows)                                                                                              \
+    { .row = (rows), .count = sizeof(rows) / sizeof(rows)[0] }
 
 extern const struct zt_key_rows zt_key_rows_train, zt_key_rows_zero, zt_key_rows_tools, zt_key_rows_ztrain;
 

@@ -1,8 +1,9 @@
 /* The pass before cJSON: JSON with comments and trailing commas, checked to the last byte.
  *
  * It leaves a copy of the text in which comments and trailing commas are blanks, and where every value stands, in the
- * order in which the values begin (the root first). cJSON keeps that order, so that the n-th value of its tree is mark n.
- * What passes here is plain JSON that cJSON takes: numbers it can hold, texts without NUL, nesting within its own limit. */
+ * order in which the values begin (the root first). cJSON keeps that order, so that the n-th value of its tree is mark
+ * n. What passes here is plain JSON that cJSON takes: numbers it can hold, texts without NUL, nesting within its own
+ * limit. */
 #ifndef ZT_CONFIG_SCAN_H
 #define ZT_CONFIG_SCAN_H
 
@@ -32,7 +33,7 @@ struct zt_scan {
 };
 
 /* Problems are reported as "FILE:LINE:COLUMN: ...". */
-bool zt_config_scan(struct zt_scan *scan, struct zt_arena *arena, const char *file, const unsigned char *text, size_t size,
-                    struct zt_err *err);
+bool zt_config_scan(struct zt_scan *scan, struct zt_arena *arena, const char *file, const unsigned char *text,
+                    size_t size, struct zt_err *err);
 
 #endif

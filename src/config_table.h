@@ -50,16 +50,16 @@ struct zt_key_row {
     const char *key;
     enum zt_key_type type;
     enum zt_key_status status;
-    const char *def;       /* the default as text; NULL: none. Two rows may share a key when their `of` differ */
-    const char *off;       /* LATER, REJECT: another neutral value */
-    const char *why;       /* ACCEPT: why it has no effect (NULL: as its object); LATER: what is meant; REJECT: what to do */
+    const char *def; /* the default as text; NULL: none. Two rows may share a key when their `of` differ */
+    const char *off; /* LATER, REJECT: another neutral value */
+    const char *why; /* ACCEPT: why it has no effect (NULL: as its object); LATER: what is meant; REJECT: what to do */
     const char *automatic; /* "auto" becomes this; NULL: the default */
     const char *rule;      /* by this rule; NULL: "default" */
     double min, max;       /* numbers and list items; -HUGE_VAL and HUGE_VAL: unbounded */
     bool above, below;     /* min or max itself is outside */
     bool any_case;         /* choices match whatever their case */
     bool false_is_off;     /* object: `false` in its place means absent */
-    bool keeps_auto;       /* what "auto" means is only known with the model: its value stands for it, and is written so */
+    bool keeps_auto; /* what "auto" means is only known with the model: its value stands for it, and is written so */
     const struct zt_key_choice *choices;
     unsigned of, need; /* optimizer or scheduler bits: those that have the key (0: all), those that demand it */
     const char *now;   /* deprecated: today's name in the same object, same meaning */
@@ -101,8 +101,8 @@ const struct zt_key_row *zt_key_at(size_t index);
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name);
 /* The choice that `name` most resembles, NULL where it resembles none. */
 const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name);
-/* The key that `name` in the object `parent` ("" at the top) most resembles: a sibling, or the same name elsewhere. NULL:
- * none. `types`: the optimizer and scheduler bits that keys must fit. */
+/* The key that `name` in the object `parent` ("" at the top) most resembles: a sibling, or the same name elsewhere.
+ * NULL: none. `types`: the optimizer and scheduler bits that keys must fit. */
 const char *zt_key_nearest(const char *parent, const char *name, unsigned types);
 /* "0..3", ">= 0", "> 0", "in [0, 1)": the allowed range in words, into `to` (at least 64 bytes); "" where unbounded. */
 const char *zt_key_range(const struct zt_key_row *row, char *to);

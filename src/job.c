@@ -91,7 +91,7 @@ static void apply_freezing(const struct zt_job *job, struct zt_graph *g) {
 /* The model's graph, only what `job->logits` needs, rows resolved and verdicts given; *root is the id of the logits. */
 static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(job->model->graph);
-    zt_pass_split_aliases(g);
+    zt_pass_split_aliases(g, &zt_ops);
     *root = zt_graph_find(g, job->logits);
     if (!zt_pass_resolve(g, &zt_ops, root, 1, err)) {
         zt_graph_destroy(g);

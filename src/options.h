@@ -1,4 +1,7 @@
-/* The command line as values (contract.md, "Commands"). Parsed once by main; subcommands borrow it. */
+/* The command line as values (contract.md, "Commands"). Parsed once by main; subcommands borrow it.
+ *
+ * Long options only, one spelling each, as `--name value` or `--name=value`, in any order after the command. Commands and
+ * options are rows; those that later versions bring are rows too, so that they are refused by name. */
 #ifndef ZT_OPTIONS_H
 #define ZT_OPTIONS_H
 
@@ -8,20 +11,48 @@
 
 struct zt_options {
     const struct zt_command_row *command;
+    bool named;                          /* argv named the command */
+    bool help, version;                  /* asked for: nothing after it was checked */
     const char *model, *config, *output; /* output NULL: runs/<model name> where the command writes a run */
     const char *inputs;                  /* predict, grad */
     bool overwrite, quiet, verbose, json;
-    struct zt_config_overrides over;     /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
+    struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
     struct zt_log log;
 };
 
-/* A subcommand: one file in src/cli and one row in main.c. Returns false with an error; results go to stdout, talk to stderr. */
+/* Sets of options, for `takes` and `needs`. */
+enum zt_option_bit {
+    ZT_TAKES_MODEL = 1 << 0,
+    ZT_TAKES_CONFIG = 1 << 1,
+    ZT_TAKES_OUTPUT = 1 << 2,
+    ZT_TAKES_INPUTS = 1 << 3,
+    ZT_TAKES_OVERWRITE = 1 << 4,
+    ZT_TAKES_SET = 1 << 5, /* --set, --data */
+    ZT_TAKES_DEVICE = 1 << 6,
+    ZT_TAKES_RANKS = 1 << 7,
+    ZT_TAKES_LENGTH = 1 << 8, /* --epochs, --steps */
+    ZT_TAKES_SEED = 1 << 9,
+    ZT_TAKES_THREADS = 1 << 10,
+    ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
+    ZT_TAKES_JSON = 1 << 12,
+};
+
+/* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout, talk to stderr. */
 struct zt_command_row {
     const char *name, *summary;
-    unsigned takes; /* set of options it knows, one bit each (options.c) */
+    unsigned takes, needs; /* sets of options it knows, and of those it cannot do without */
     bool (*run)(const struct zt_options *options, struct zt_err *err);
-    const char *help; /* printed by SUBCOMMAND --help: usage, then one line an option */
+    const char *help; /* printed by SUBCOMMAND --help: usage and what it does; the options come from the table in options.c */
 };
+
+/* Parses argv. `commands` ends with a NULL name; its first row is the command where argv names none. Texts are borrowed from argv. Finish with
+ * zt_options_finish(), also after an error. */
+bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
+                      struct zt_err *err);
+void zt_options_finish(struct zt_options *o);
+
+/* What --help prints: about all commands, or about the one that was named. */
+void zt_options_help(const struct zt_options *o, const struct zt_command_row *commands, FILE *to);
 
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err);

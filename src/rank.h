@@ -30,6 +30,8 @@ struct zt_program_set {
 struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
+    const struct zt_source *source, *eval_source; /* borrowed; NULL: not there */
+    int64_t whole_steps, eval_samples; /* full steps in an epoch; samples of an evaluation */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_flat *flat;

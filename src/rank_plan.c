@@ -153,9 +153,11 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
     int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
     p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
     p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
+    p->whole_steps = samples / c->train_batch;
     if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the tail is all there is */
         p->full = p->tail;
         p->tail = (struct zt_step_shape){ 0 };
+        p->whole_steps = 1;
     }
     return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true) && make_schedules(q);
 }
@@ -177,6 +179,9 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
     struct planner q = { p, job, o, err };
     p->arena = arena;
     p->job = job;
+    p->source = o->source;
+    p->eval_source = o->eval_source;
+    p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
     p->slots = 1;
     p->train.at = ZT_NEW_N(arena, struct zt_program *, 8);
     p->evaluation.at = ZT_NEW_N(arena, struct zt_program *, 8);

@@ -22,15 +22,15 @@ struct zt_column {
     size_t sample_bytes;
 };
 
-/* What the graph wants of a column. The source converts to this dtype where that is exact in kind (any float to any float, any integer
- * to any wider or equal integer, bool to integer); else the error names both types. */
+/* What the graph wants of a column. The source converts to this dtype where that is exact in kind (any float to any
+ * float, any integer to any wider or equal integer, bool to integer); else the error names both types. */
 struct zt_want {
     const char *name;      /* graph input or target column */
     enum zt_dtype dtype;   /* ZT_UNDEFINED: as the source has it */
     struct zt_shape shape; /* of one sample; -1 dims fit anything; rank -1: any shape */
     bool image;            /* cifar10: the one image input, whatever its name */
-    int64_t below;         /* integers must lie in 0..below-1 unless equal to `except`; 0: unchecked */
-    int64_t except;        /* ignore_index */
+    int64_t below;  /* integers must lie in 0..below-1 unless equal to `except`; 0: unchecked (synthetic: 0 or 1) */
+    int64_t except; /* ignore_index */
 };
 
 struct zt_source {
@@ -43,11 +43,14 @@ struct zt_source {
 
 struct zt_format {
     const char *name;
-    /* Opens `path` (config->data.path or eval_path); config gives normalize, samples, seed. Fills samples, columns and state. */
+    bool needs_path;       /* false: made up, config->data.path may be missing */
+    const char *eval_file; /* evaluation data below data.path where eval_path is not given and it exists; NULL: none */
+    /* Opens `path` (config->data.path or eval_path); config gives normalize, samples, seed. Fills samples, columns and
+     * state. */
     bool (*open)(struct zt_source *source, const struct zt_config *config, const char *path,
                  const struct zt_want *wants, int want_count, struct zt_err *err);
-    /* Copies sample `index` of column `column` to `to` (column.sample_bytes bytes of column.dtype), normalised. Called from
-     * the reader thread; thread-safe. Row errors (class out of range) name the row and value. */
+    /* Copies sample `index` of column `column` to `to` (column.sample_bytes bytes of column.dtype), normalised. Called
+     * from the reader thread; thread-safe. Row errors (class out of range) name the row and value. */
     bool (*read)(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err);
     void (*close)(struct zt_source *source);
 };
@@ -60,15 +63,15 @@ struct zt_source *zt_source_open(const struct zt_config *config, bool eval, cons
                                  struct zt_err *err);
 void zt_source_close(struct zt_source *source); /* NULL is harmless */
 
-/* Sampler: which samples make step s. An epoch is one permutation of (seed, epoch) (identity without shuffle); global batch b
- * of an epoch holds permuted samples [b*train_batch, (b+1)*train_batch); the last is smaller unless drop_last. With a number of
- * steps the epochs go on until it is reached. */
+/* Sampler: which samples make step s. An epoch is one permutation of (seed, epoch) (identity without shuffle); global
+ * batch b of an epoch holds permuted samples [b*train_batch, (b+1)*train_batch); the last is smaller unless drop_last.
+ * With a number of steps the epochs go on until it is reached. */
 struct zt_sampler {
     int64_t samples, train_batch, batches_per_epoch;
     bool shuffle, drop_last;
     uint64_t seed;
-    int64_t epoch;     /* whose permutation `order` holds; -1: none yet */
-    int64_t *order;    /* samples entries; NULL without shuffle */
+    int64_t epoch;  /* whose permutation `order` holds; -1: none yet */
+    int64_t *order; /* samples entries; NULL without shuffle */
 };
 /* Fails when there is no full step in the data (drop_last) or no sample at all. */
 bool zt_sampler_init(struct zt_sampler *s, int64_t samples, int64_t train_batch, bool shuffle, bool drop_last,
@@ -80,12 +83,12 @@ int64_t zt_sampler_step(struct zt_sampler *s, int64_t step, int64_t *indices, in
 
 /* A micro-batch as the executor takes it: one array per want, samples consecutive. */
 struct zt_batch {
-    int64_t samples;         /* rows that count */
-    int64_t rows;            /* rows present: samples, or more where ranks must run equally often (the rest weigh zero) */
+    int64_t samples; /* rows that count */
+    int64_t rows;    /* rows present: samples, or more where ranks must run equally often (the rest weigh zero) */
     int64_t step, epoch, batch_in_epoch; /* step from 0 */
-    int64_t step_samples;    /* samples of the whole step over all ranks */
-    int micro_batch;         /* index in the step on this rank */
-    int64_t first_in_epoch;  /* index in the epoch of row 0 */
+    int64_t step_samples;                /* samples of the whole step over all ranks */
+    int micro_batch;                     /* index in the step on this rank */
+    int64_t first_in_epoch;              /* index in the epoch of row 0 */
     void *column[ZT_COLUMNS];
 };
 
@@ -100,8 +103,8 @@ struct zt_loader_options {
     int64_t first_step, steps; /* steps to deliver */
     int depth;                 /* micro-batches read ahead, at least 2 */
 };
-/* How a step of `t` samples is cut: micro-batch m takes samples [m*micro*ranks, ...) of the step, rank r the r-th piece of
- * ceil(piece/ranks) rows; the number of micro-batches is that needed, equal on all ranks. */
+/* How a step of `t` samples is cut: micro-batch m takes samples [m*micro*ranks, ...) of the step, rank r the r-th piece
+ * of ceil(piece/ranks) rows; the number of micro-batches is that needed, equal on all ranks. */
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err);
 /* The next micro-batch, in order; valid until the next call. *batch is NULL at the end. */
 bool zt_loader_next(struct zt_loader *loader, const struct zt_batch **batch, struct zt_err *err);

@@ -1,9 +1,9 @@
 /* Optimizers and learning-rate rules.
  *
- * An optimizer updates a slice of the flat parameter block; it is one file and one row. It never knows ranks, buckets or
- * devices: whoever owns a slice calls it with pointers into the slice. All state is fp32 and starts at zero. Elements are
- * independent of their position in the slice and of the thread count (same bits however the block is cut). Formulas:
- * reference/deepspeed.md sections 3.5 to 3.7, checked against reference/tables/optimizers.json. */
+ * An optimizer updates a slice of the flat parameter block; it is one file and one row. It never knows ranks, buckets
+ * or devices: whoever owns a slice calls it with pointers into the slice. All state is fp32 and starts at zero.
+ * Elements are independent of their position in the slice and of the thread count (same bits however the block is cut).
+ * Formulas: reference/deepspeed.md sections 3.5 to 3.7, checked against reference/tables/optimizers.json. */
 #ifndef ZT_OPTIM_H
 #define ZT_OPTIM_H
 
@@ -19,7 +19,7 @@ struct zt_update {
     double beta1, beta2;        /* config's, unless OneCycle moves them */
     int64_t step;               /* applied updates so far + 1: the t of bias correction, from 1 */
     double grad_scale;          /* gradients are multiplied by it first: clip factor / loss scale */
-    const double *tensor_ratio; /* Lamb: trust ratio of the tensor this piece belongs to (one number); NULL for others */
+    const double *tensor_ratio; /* Lamb: trust ratio of the tensor the piece belongs to; NULL for others */
 };
 
 enum { ZT_OPTIM_STATES = 3 };
@@ -29,11 +29,12 @@ struct zt_optimizer {
     int states; /* fp32 state arrays an element: Adam 2, SGD 1 with momentum (0 without: see states_used) ... */
     /* State arrays this configuration really needs (<= states). NULL: always `states`. */
     int (*states_used)(const struct zt_optimizer_config *config);
-    /* Updates `count` elements of one tensor piece: p, g and state[i] are parallel arrays. Single-threaded; callers cut big
-     * slices at multiples of 4096 elements among threads. */
+    /* Updates `count` elements of one tensor piece: p, g and state[i] are parallel arrays. Single-threaded; callers cut
+     * big slices at multiples of 4096 elements among threads. */
     void (*update)(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count);
-    /* Optimizers with per-tensor norms (Lamb): adds sum p^2 and sum u^2 of the piece to norms[0], norms[1], and leaves the
-     * advanced moments in state, so that update() then only applies. Sums are fp64 over blocks of 4096. NULL for others. */
+    /* Optimizers with per-tensor norms (Lamb): adds sum p^2 and sum u^2 of the piece to norms[0], norms[1], and leaves
+     * the advanced moments in state, so that update() then only applies. Sums are fp64 over blocks of 4096. NULL for
+     * others. */
     void (*norms)(const struct zt_update *u, const float *p, const float *g, float *const state[], int64_t count,
                   double norms[2]);
     /* The trust ratio from the reduced norms of the whole tensor. NULL where norms is NULL. */
@@ -55,11 +56,14 @@ struct zt_lr_rule {
                  struct zt_rate *rate); /* rate holds the optimizer's own values on entry */
 };
 const struct zt_lr_rule *zt_lr_rule_find(const char *type);
-/* The rate of update `u`; scheduler.type NULL gives the optimizer's own. */
+/* The rate of update `u`; scheduler.type NULL gives the optimizer's own. A total_num_steps of 0 must have
+ * been replaced by the run's number of steps before. */
 struct zt_rate zt_rate_at(const struct zt_config *config, int64_t update);
 
-/* Gradient clipping (section 3.4). Sum of squares of `count` floats in fp64: fixed blocks of 4096 elements each summed in one
- * fixed order, so equal slices give equal bits whatever cuts them (cut at multiples of 4096). */
+/* Gradient clipping (section 3.4). Sum of squares of `count` floats in fp64: fixed blocks of 4096 elements each summed
+ * in one fixed order, the block sums then added in turn. So a slice may be cut at multiples of 4096; the same bits need
+ * the same order of addition: threads that share a slice take it block by block and the sums are added in block order.
+ */
 enum { ZT_NORM_BLOCK = 4096 };
 double zt_sum_squares(const float *x, int64_t count);
 /* The factor gradients are multiplied by, for a global norm; clip 0 gives 1. */

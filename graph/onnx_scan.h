@@ -1,0 +1,106 @@
+/* What a protobuf file holds and where, found without unpacking it.
+ *
+ * One pass over the bytes checks everything that protobuf-c would take on trust: every length lies inside the message
+ * around it, messages are at most ZT_ONNX_DEPTH deep, a field that may stand once stands once, and what unpacking will
+ * take of memory is known before. Tensor payloads are not touched, only located, so a file of many gigabytes costs no
+ * more than its structure.
+ *
+ * Messages are kept in the order of their first byte, so a parent stands before its children. */
+#ifndef ZT_GRAPH_ONNX_SCAN_H
+#define ZT_GRAPH_ONNX_SCAN_H
+
+#include "base/err.h"
+#include "base/vec.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ZT_ONNX_DEPTH = 100, /* messages inside each other, as in protobuf's own libraries; a subgraph takes three */
+};
+#define ZT_ONNX_MEMORY (UINT64_C(1) << 30) /* bytes that unpacking a file may take, payloads apart */
+
+/* Field numbers that are needed by number, because the field is looked at on the wire (onnx.proto). */
+enum {
+    ZT_MODEL_GRAPH = 7,
+    ZT_GRAPH_NODE = 1,
+    ZT_GRAPH_INITIALIZER = 5,
+    ZT_GRAPH_OUTPUT = 12,
+    ZT_GRAPH_VALUE_INFO = 13,
+    ZT_NODE_INPUT = 1,
+    ZT_NODE_OUTPUT = 2,
+    ZT_NODE_ATTRIBUTE = 5,
+    ZT_ATTRIBUTE_NAME = 1,
+    ZT_ATTRIBUTE_T = 5,
+    ZT_VALUE_INFO_NAME = 1,
+    ZT_TENSOR_DIMS = 1,
+    ZT_TENSOR_DATA_TYPE = 2,
+    ZT_TENSOR_FLOAT_DATA = 4,
+    ZT_TENSOR_INT32_DATA = 5,
+    ZT_TENSOR_INT64_DATA = 7,
+    ZT_TENSOR_NAME = 8,
+    ZT_TENSOR_RAW_DATA = 9,
+    ZT_TENSOR_DOUBLE_DATA = 10,
+    ZT_TENSOR_UINT64_DATA = 11,
+    ZT_TENSOR_EXTERNAL_DATA = 13,
+    ZT_TENSOR_DATA_LOCATION = 14,
+};
+
+enum zt_wire_type { ZT_WIRE_VARINT = 0, ZT_WIRE_FIXED64 = 1, ZT_WIRE_BYTES = 2, ZT_WIRE_FIXED32 = 5 };
+
+/* One field: tag at [at, ..), contents at [data, end), `length_at` where the length of a ZT_WIRE_BYTES field stands. */
+struct zt_wire_field {
+    uint32_t number;
+    enum zt_wire_type wire;
+    size_t at, length_at, data, end;
+    uint64_t value; /* of a varint; the length of bytes, also where they run past the end */
+};
+
+/* Reads the field at `at`, before `end`. NULL, or what is wrong in a few words. */
+const char *zt_wire_next(const unsigned char *file, size_t at, size_t end, struct zt_wire_field *field);
+/* The varint at *at, which is moved behind it. False: it runs past `end` or over 10 bytes. */
+bool zt_wire_varint(const unsigned char *file, size_t *at, size_t end, uint64_t *value);
+/* Writes `value`, returns the number of bytes (at most 10). */
+int zt_wire_put_varint(unsigned char to[10], uint64_t value);
+
+/* A message that holds tensors, or describes a value. */
+struct zt_onnx_message {
+    const ProtobufCMessageDescriptor *type;
+    int parent;                        /* index, -1: the file itself */
+    uint32_t field;                    /* its field number in the parent */
+    int ordinal;                       /* how many of that field stand before it in the parent */
+    size_t tag_at, length_at, at, end; /* contents at [at, end) */
+    int first_payload, payload_count;  /* of a TensorProto */
+};
+
+/* A piece of a tensor's data field. Unpacked numbers that stand side by side are one piece. */
+struct zt_onnx_piece {
+    uint32_t field;
+    bool unpacked;        /* [at, end) is tag, number, tag, number ... */
+    size_t at, data, end; /* from the tag; contents at [data, end) */
+};
+
+struct zt_onnx_scan {
+    const unsigned char *file;
+    size_t size;
+    ZT_VEC(struct zt_onnx_message) messages; /* [0] is the file */
+    ZT_VEC(struct zt_onnx_piece) pieces;
+    uint64_t memory; /* estimate for unpacking it without the payloads */
+};
+
+/* Scans `size` bytes (borrowed) as a message of type `root`. `scan` is zero-initialised before and finished after, also
+ * on failure. */
+bool zt_onnx_scan(struct zt_onnx_scan *scan, const unsigned char *file, size_t size,
+                  const ProtobufCMessageDescriptor *root, enum zt_exit code, struct zt_err *err);
+void zt_onnx_scan_finish(struct zt_onnx_scan *scan);
+
+/* The file without payloads, unpacked; free with protobuf_c_message_free_unpacked(message, NULL). */
+ProtobufCMessage *zt_onnx_unpack(const struct zt_onnx_scan *scan, enum zt_exit code, struct zt_err *err);
+
+/* First field `number` inside message `index`, at or after *at (0: from its start); *at is moved behind it. */
+bool zt_onnx_find_field(const struct zt_onnx_scan *scan, int index, uint32_t number, size_t *at,
+                        struct zt_wire_field *field);
+
+#endif

@@ -1,0 +1,26 @@
+/* What the exporter did to the parameters: which it merged, copied or lost. The verdict itself is zt_pass_trainable()
+ * in graph/passes.h. */
+#ifndef ZT_GRAPH_TRAINABLE_H
+#define ZT_GRAPH_TRAINABLE_H
+
+#include "graph/graph.h"
+#include "graph/onnx.h"
+
+/* Parameters that PyTorch's signature lists but no initializer holds, neither under its name nor folded into another:
+ * the exporter merged them with an equal one, or folded them away. Returns how many; names in the graph's arena. */
+int zt_trainable_missing(const struct zt_onnx *model, const char ***names);
+
+/* Initializers of `g` (the model's graph or a clone) that the file does not store: what zt_pass_split_aliases() made,
+ * for zt_onnx_changes. Returns how many; names in g's arena. */
+int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, const char ***names);
+
+/* Two float initializers of rank 2 or more with the same contents, or one the transpose of the other: perhaps a tied
+ * weight that the exporter copied. Those that hold one number throughout are left out, since fresh tensors often do. */
+struct zt_trainable_pair {
+    int a, b; /* value ids, a < b */
+    bool transposed;
+};
+/* Returns how many; the list is in the graph's arena. */
+int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs);
+
+#endif

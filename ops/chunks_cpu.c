@@ -1,0 +1,115 @@
+#include "ops/chunks_cpu.h"
+
+#include "device/threads.h"
+
+#include <string.h>
+
+int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain) {
+    int64_t chunk = (total + pieces - 1) / pieces;
+    chunk = (chunk + grain - 1) / grain * grain;
+    return chunk < total ? chunk : total;
+}
+
+static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
+    struct zt_dnnl_spec s = *whole;
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+        if (s.slot[i].rank && axis[i] >= 0)
+            s.slot[i].dim[axis[i]] = length;
+    return s;
+}
+
+/* Replaces what was left to oneDNN by what it chose. An activation in a layout that only oneDNN knows cannot be cut: *again says
+ * that it was set to plain and the choice must be made once more. */
+static void settle(struct zt_dnnl_spec *spec, const int *axis, const struct zt_dnnl *d, bool *again) {
+    *again = false;
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
+        if (spec->slot[i].rank == 0)
+            continue;
+        bool free_choice = spec->slot[i].order == ZT_DESC_ANY;
+        struct zt_desc chosen = zt_dnnl_slot(d, i);
+        if (free_choice && chosen.order == ZT_DESC_VENDOR && axis[i] >= 0) {
+            spec->slot[i].order = ZT_DESC_PLAIN;
+            *again = true;
+        } else if (!*again) {
+            spec->slot[i] = chosen;
+        }
+    }
+}
+
+static size_t step_of(const struct zt_desc *desc, int axis, int64_t chunk) {
+    if (desc->rank == 0 || axis < 0)
+        return 0;
+    if (desc->order == ZT_DESC_STRIDED)
+        return (size_t)(chunk * desc->stride[axis]) * zt_dtype_bytes(desc->dtype);
+    return zt_desc_bytes(desc);
+}
+
+bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total, int64_t chunk,
+                    int threads, struct zt_err *err) {
+    *to = (struct zt_chunks){ .count = (total + chunk - 1) / chunk };
+    struct zt_dnnl_spec open = cut(spec, axis, chunk), settled;
+    bool again = true;
+    while (again) {
+        zt_dnnl_destroy(to->body);
+        to->body = zt_dnnl_create(&open, threads, err);
+        if (!to->body)
+            return false;
+        settled = open;
+        settle(&settled, axis, to->body, &again);
+        if (again)
+            for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+                if (settled.slot[i].order == ZT_DESC_PLAIN && open.slot[i].order == ZT_DESC_ANY)
+                    open.slot[i].order = ZT_DESC_PLAIN;
+    }
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+        to->step[i] = step_of(&settled.slot[i], axis[i], chunk);
+    int64_t rest = total - (to->count - 1) * chunk;
+    if (rest == chunk)
+        return true;
+    struct zt_dnnl_spec last = cut(&settled, axis, rest);
+    to->tail = zt_dnnl_create(&last, threads, err);
+    if (!to->tail)
+        zt_chunks_finish(to);
+    return to->tail != NULL;
+}
+
+void zt_chunks_finish(struct zt_chunks *chunks) {
+    zt_dnnl_destroy(chunks->body);
+    zt_dnnl_destroy(chunks->tail);
+    memset(chunks, 0, sizeof *chunks);
+}
+
+static size_t scratch_of_one(const struct zt_chunks *c) {
+    size_t body = zt_dnnl_scratch_bytes(c->body), tail = c->tail ? zt_dnnl_scratch_bytes(c->tail) : 0;
+    return body > tail ? body : tail;
+}
+
+size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads) {
+    return scratch_of_one(chunks) * (size_t)(threads > 0 ? threads : 1);
+}
+
+struct job {
+    const struct zt_chunks *chunks;
+    void *const *data;
+    char *scratch;
+    size_t scratch_of_one;
+    int failed; /* set by any thread, read after all are done */
+};
+
+static void run_chunk(void *arg, int64_t chunk) {
+    struct job *job = arg;
+    const struct zt_chunks *c = job->chunks;
+    int thread = zt_parallel_thread();
+    void *data[ZT_DNNL_SLOTS];
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+        data[i] = c->step[i] ? (char *)job->data[i] + (size_t)chunk * c->step[i] : job->data[i];
+    struct zt_dnnl *d = c->tail && chunk == c->count - 1 ? c->tail : c->body;
+    if (!zt_dnnl_run(d, thread, data, job->scratch + (size_t)thread * job->scratch_of_one))
+        __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+}
+
+bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch, struct zt_err *err) {
+    struct job job = { .chunks = chunks, .data = data, .scratch = scratch, .scratch_of_one = scratch_of_one(chunks) };
+    zt_parallel_for(threads, chunks->count, run_chunk, &job);
+    return !job.failed || zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run %s", zt_dnnl_name(chunks->body));
+}

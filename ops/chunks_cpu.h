@@ -1,0 +1,32 @@
+/* One oneDNN primitive run over the chunks of an axis, usually the batch.
+ *
+ *     256 samples, chunks of 16:   |0..15|16..31| ... |240..255|      one primitive for 16 samples, run 16 times
+ *     100 samples, chunks of  7:   |0..6|7..13| ... |91..97|98..99|   a second, smaller one for the tail
+ *
+ * The cut is a rule of the shape; which thread runs which chunk changes nothing. */
+#ifndef ZT_OPS_CHUNKS_CPU_H
+#define ZT_OPS_CHUNKS_CPU_H
+
+#include "ops/dnnl_compat.h"
+
+enum { ZT_CHUNKS = 16 }; /* enough for every thread to own some on the machines that train this way, few enough for partial sums */
+
+struct zt_chunks {
+    struct zt_dnnl *body, *tail; /* tail NULL: the last chunk is whole */
+    int64_t count;
+    size_t step[ZT_DNNL_SLOTS]; /* bytes from a chunk's data to the next one's; 0: shared */
+};
+
+/* Elements of a chunk when `total` are cut into at most `pieces`, a multiple of `grain` where there is more than one. */
+int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain);
+
+/* `spec` holds the whole tensors; axis[i] says along which axis slot i is cut, -1: not. On success free with zt_chunks_finish. */
+bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total, int64_t chunk,
+                    int threads, struct zt_err *err);
+void zt_chunks_finish(struct zt_chunks *chunks);
+/* Scratch memory for `threads` threads. */
+size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads);
+/* data[i]: slot i of chunk 0. `scratch` has zt_chunks_scratch bytes. */
+bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch, struct zt_err *err);
+
+#endif

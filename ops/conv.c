@@ -1,0 +1,386 @@
+/* y[n,m,o] = b[m] + sum over c, k of w[m,c,k] x[n,c, o stride - pad + k dilation]         ONNX Conv, opset 1 on, any number of groups
+ *
+ *     dx[n,c,i] = sum over m, k of w[m,c,k] dy[n,m,(i + pad - k dilation) / stride]        ztrain.ConvGradInput(w, dy)
+ *     dw[m,c,k] = sum over n, o of dy[n,m,o] x[n,c, o stride - pad + k dilation]           ztrain.ConvGradWeight(x, dy) -> dw, db
+ *     db[m]     = sum over n, o of dy[n,m,o]
+ *
+ * ConvTranspose is the second line with its x as dy: its gradients are the first and the third (ztrain.ConvTransposeGradInput and
+ * ConvTransposeGradWeight). Gradient nodes keep the attributes of the forward node, so that every kernel reads its geometry in
+ * one way; what a missing input told the forward node is in input_shape and kernel_shape. */
+#include "ops/conv.h"
+
+#include "graph/grad.h"
+#include "ops/cpu.h"
+#include "ops/shape.h"
+
+/* Gradient rows take those of both forward rows and the two shapes. */
+#define CONV_ATTRS                                                                                                     \
+    { "auto_pad", ZT_ATTR_STRING }, { "dilations", ZT_ATTR_INTS }, { "group", ZT_ATTR_INT },                           \
+        { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, { "strides", ZT_ATTR_INTS }
+#define TRANSPOSE_ATTRS { "output_padding", ZT_ATTR_INTS }, { "output_shape", ZT_ATTR_INTS }
+
+static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
+static const struct zt_attr_spec transpose_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { 0 } };
+static const struct zt_attr_spec grad_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { "input_shape", ZT_ATTR_INTS }, { 0 } };
+
+/* ---- geometry ---- */
+
+static bool fail_channels(const struct zt_graph *g, int node, int64_t channels, int64_t weight, int64_t groups,
+                          struct zt_err *err) {
+    return zt_node_fail(g, node, err, "%lld channels in %lld groups do not fit a weight for %lld channels a group",
+                        (long long)channels, (long long)groups, (long long)weight);
+}
+
+static bool check_ranks(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
+                        struct zt_err *err) {
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    if (x->rank >= 3 && w->rank == x->rank)
+        return true;
+    return zt_node_fail(g, node, err, "input %s and weight %s want the same rank, 3 or more", zt_shape_text(x, s),
+                        zt_shape_text(w, t));
+}
+
+static bool read_groups(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    to->groups = zt_attr_int(&g->nodes[node], "group", 1);
+    if (to->groups < 1 || to->groups > INT32_MAX)
+        return zt_node_fail(g, node, err, "group = %lld, allowed 1..%d", (long long)to->groups, INT32_MAX);
+    return true;
+}
+
+/* x and w -> y */
+static bool read_forward(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
+                         struct zt_conv *to, struct zt_err *err) {
+    if (!check_ranks(g, node, x, w, err) || !read_groups(g, node, to, err))
+        return false;
+    to->n = x->dim[0];
+    to->c = x->dim[1];
+    to->m = w->dim[0];
+    if (to->c % to->groups || to->c / to->groups != w->dim[1] || to->m % to->groups)
+        return fail_channels(g, node, to->c, w->dim[1], to->groups, err);
+    return zt_window_read(g, node, x->dim + 2, w->dim + 2, x->rank - 2, &to->window, err);
+}
+
+/* y and w -> x */
+static bool read_transposed(const struct zt_graph *g, int node, const struct zt_shape *y, const struct zt_shape *w,
+                            struct zt_conv *to, struct zt_err *err) {
+    if (!check_ranks(g, node, y, w, err) || !read_groups(g, node, to, err))
+        return false;
+    to->n = y->dim[0];
+    to->m = y->dim[1];
+    if (w->dim[0] != to->m || to->m % to->groups || w->dim[1] > INT32_MAX)
+        return fail_channels(g, node, to->m, w->dim[0], to->groups, err);
+    to->c = w->dim[1] * to->groups;
+    return zt_window_read_transposed(g, node, y->dim + 2, w->dim + 2, y->rank - 2, &to->window, err);
+}
+
+/* A shape given as an attribute of a gradient node. */
+static bool attr_shape(const struct zt_graph *g, int node, const char *name, struct zt_shape *to, struct zt_err *err) {
+    const int64_t *dims = zt_attr_ints(&g->nodes[node], name, &to->rank);
+    if (!dims || to->rank > ZT_MAX_RANK)
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, allowed 1..%d", name, to->rank, ZT_MAX_RANK);
+    for (int k = 0; k < to->rank; k++)
+        to->dim[k] = dims[k];
+    return true;
+}
+
+/* The weight of a weight gradient: [first, other / groups, kernel_shape]. */
+static bool weight_shape(const struct zt_graph *g, int node, int64_t first, int64_t other, struct zt_shape *to,
+                         struct zt_err *err) {
+    struct zt_shape kernel;
+    if (!attr_shape(g, node, "kernel_shape", &kernel, err))
+        return false;
+    int64_t groups = zt_attr_int(&g->nodes[node], "group", 1);
+    *to = (struct zt_shape){ kernel.rank + 2, { first, groups > 0 ? other / groups : other } };
+    for (int k = 0; k < kernel.rank && k + 2 < ZT_MAX_RANK; k++)
+        to->dim[k + 2] = kernel.dim[k];
+    return true;
+}
+
+static bool fail_gradient(const struct zt_graph *g, int node, const struct zt_shape *dy, struct zt_err *err) {
+    char text[ZT_SHAPE_TEXT];
+    return zt_node_fail(g, node, err, "gradient %s is not that of its convolution", zt_shape_text(dy, text));
+}
+
+/* Whether a tensor is [n, channels, plane]. */
+static bool is_plane(const struct zt_shape *s, int64_t n, int64_t channels, const int64_t *plane, int axes) {
+    bool same = s->rank == axes + 2 && s->dim[0] == n && s->dim[1] == channels;
+    for (int a = 0; same && a < axes; a++)
+        same = s->dim[a + 2] == plane[a];
+    return same;
+}
+
+bool zt_conv_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    return read_forward(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
+}
+
+bool zt_conv_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    const struct zt_shape *w = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
+    struct zt_shape x;
+    return attr_shape(g, node, "input_shape", &x, err) && read_forward(g, node, &x, w, to, err) &&
+           (is_plane(dy, to->n, to->m, to->window.out, to->window.axes) || fail_gradient(g, node, dy, err));
+}
+
+bool zt_conv_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
+    struct zt_shape w;
+    return weight_shape(g, node, dy->dim[1], x->dim[1], &w, err) && read_forward(g, node, x, &w, to, err) &&
+           (is_plane(dy, to->n, to->m, to->window.out, to->window.axes) || fail_gradient(g, node, dy, err));
+}
+
+bool zt_conv_transpose_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    return read_transposed(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
+}
+
+bool zt_conv_transpose_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    const struct zt_shape *w = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
+    struct zt_shape x;
+    return attr_shape(g, node, "input_shape", &x, err) && read_transposed(g, node, &x, w, to, err) &&
+           (is_plane(dy, to->n, to->c, to->window.in, to->window.axes) || fail_gradient(g, node, dy, err));
+}
+
+bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
+    struct zt_shape w;
+    return weight_shape(g, node, x->dim[1], dy->dim[1], &w, err) && read_transposed(g, node, x, &w, to, err) &&
+           (is_plane(dy, to->n, to->c, to->window.in, to->window.axes) || fail_gradient(g, node, dy, err));
+}
+
+/* ---- shape rules ---- */
+
+static void set_plane(struct zt_graph *g, int node, int64_t n, int64_t channels, const int64_t *plane, int axes) {
+    struct zt_shape out = { axes + 2, { n, channels } };
+    for (int a = 0; a < axes; a++)
+        out.dim[a + 2] = plane[a];
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &out);
+}
+
+static bool check_bias(const struct zt_graph *g, int node, int64_t channels, struct zt_err *err) {
+    const struct zt_value *b = zt_in(g, node, 2);
+    char text[ZT_SHAPE_TEXT];
+    if (!b || (b->shape.rank == 1 && b->shape.dim[0] == channels))
+        return true;
+    return zt_node_fail(g, node, err, "bias \"%s\" has shape %s, wants [%lld]", b->name, zt_shape_text(&b->shape, text),
+                        (long long)channels);
+}
+
+static bool conv_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_read(g, node, &c, err) || !check_bias(g, node, c.m, err))
+        return false;
+    set_plane(g, node, c.n, c.m, c.window.out, c.window.axes);
+    return true;
+}
+
+static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_transpose_read(g, node, &c, err) || !check_bias(g, node, c.c, err))
+        return false;
+    set_plane(g, node, c.n, c.c, c.window.in, c.window.axes);
+    return true;
+}
+
+static bool grad_input_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_grad_input_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.n, c.c, c.window.in, c.window.axes);
+    return true;
+}
+
+static bool transpose_grad_input_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_transpose_grad_input_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.n, c.m, c.window.out, c.window.axes);
+    return true;
+}
+
+static bool grad_weight_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_grad_weight_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.m, c.c / c.groups, c.window.kernel, c.window.axes);
+    zt_set_out(g, node, 1, zt_in(g, node, 0)->dtype, &(struct zt_shape){ 1, { c.m } });
+    return true;
+}
+
+static bool transpose_grad_weight_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_transpose_grad_weight_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.m, c.c / c.groups, c.window.kernel, c.window.axes);
+    return true;
+}
+
+/* Two a multiplication: every result place meets every weight of its group, padding included. */
+static double flops_of(const struct zt_conv *c) {
+    return 2.0 * (double)(c->n * c->m) * (double)c->window.out_elems * (double)(c->c / c->groups) *
+           (double)c->window.kernel_elems;
+}
+
+#define FLOPS(name, read)                                                                                              \
+    static double name(const struct zt_graph *g, int node) {                                                           \
+        struct zt_conv c;                                                                                              \
+        struct zt_err err = { 0 };                                                                                     \
+        return read(g, node, &c, &err) ? flops_of(&c) : 0;                                                             \
+    }
+FLOPS(conv_flops, zt_conv_read)
+FLOPS(grad_input_flops, zt_conv_grad_input_read)
+FLOPS(grad_weight_flops, zt_conv_grad_weight_read)
+FLOPS(transpose_flops, zt_conv_transpose_read)
+FLOPS(transpose_grad_input_flops, zt_conv_transpose_grad_input_read)
+FLOPS(transpose_grad_weight_flops, zt_conv_transpose_grad_weight_read)
+
+/* ---- reference kernels ---- */
+
+static struct zt_conv_job job_of(const struct zt_call *call, int from, int weight) {
+    return (struct zt_conv_job){ .dtype = call->in[0].dtype, .from = call->in[from].data, .weight = call->in[weight].data,
+                                 .bias = call->in_count > 2 ? call->in[2].data : NULL, .to = call->out[0].data,
+                                 .threads = call->threads };
+}
+
+static bool conv_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 0, 1);
+    if (!zt_conv_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_forward(&job);
+    return true;
+}
+
+static bool transpose_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 0, 1);
+    if (!zt_conv_transpose_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_backward(&job);
+    return true;
+}
+
+static bool grad_input_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 1, 0);
+    if (!zt_conv_grad_input_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_backward(&job);
+    return true;
+}
+
+static bool transpose_grad_input_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 1, 0);
+    if (!zt_conv_transpose_grad_input_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_forward(&job);
+    return true;
+}
+
+static bool grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = { .dtype = call->in[0].dtype, .from = call->in[0].data, .dy = call->in[1].data,
+                               .to = call->out[0].data, .db = call->out_count > 1 ? call->out[1].data : NULL,
+                               .threads = call->threads };
+    if (!zt_conv_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_weight(&job);
+    return true;
+}
+
+static bool transpose_grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = { .dtype = call->in[0].dtype, .from = call->in[1].data, .dy = call->in[0].data,
+                               .to = call->out[0].data, .threads = call->threads };
+    if (!zt_conv_transpose_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_weight(&job);
+    return true;
+}
+
+/* ---- gradient rules ---- */
+
+/* A gradient node with the attributes of `node` and one list more. */
+static void emit(struct zt_grad *b, int node, const char *op, int first, int second, const char *list,
+                 const int64_t *values, int count, int *out, int out_count) {
+    struct zt_graph *g = zt_grad_graph(b);
+    struct zt_attr attr = { .name = list, .type = ZT_ATTR_INTS, .count = count,
+                            .ints = zt_arena_copy(g->arena, values, sizeof *values * (size_t)count) };
+    const struct zt_node like = g->nodes[node];
+    zt_emit_node(b, op, "ztrain", (const int[]){ first, second }, 2, &like, &attr, 1, out, out_count);
+}
+
+static bool conv_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_graph *g = zt_grad_graph(b);
+    int dy = zt_grad_out(b, node, 0), x = g->nodes[node].in[0], w = g->nodes[node].in[1], d[2];
+    struct zt_shape sx = g->values[x].shape, sw = g->values[w].shape;
+    bool bias = zt_grad_wanted(b, node, 2);
+    if (zt_grad_wanted(b, node, 0)) {
+        emit(b, node, "ConvGradInput", w, dy, "input_shape", sx.dim, sx.rank, d, 1);
+        zt_grad_give(b, node, 0, d[0]);
+    }
+    if (zt_grad_wanted(b, node, 1) || bias) {
+        emit(b, node, "ConvGradWeight", x, dy, "kernel_shape", sw.dim + 2, sw.rank - 2, d, bias ? 2 : 1);
+        if (zt_grad_wanted(b, node, 1))
+            zt_grad_give(b, node, 1, d[0]);
+        if (bias)
+            zt_grad_give(b, node, 2, d[1]);
+    }
+    return true;
+}
+
+/* db[c] = sum of dy over every axis but that of the channels. */
+static int sum_of_planes(struct zt_grad *b, int dy) {
+    struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
+    int64_t axes[ZT_MAX_RANK] = { 0 };
+    int rank = dy < 0 ? 2 : zt_grad_graph(b)->values[dy].shape.rank, out;
+    for (int a = 2; a < rank; a++)
+        axes[a - 1] = a;
+    const int in[2] = { dy, zt_emit_ints(b, axes, rank - 1) };
+    return zt_emit_node(b, "ReduceSum", "", in, 2, NULL, &keep, 1, &out, 1) ? out : -1;
+}
+
+static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_graph *g = zt_grad_graph(b);
+    int dy = zt_grad_out(b, node, 0), x = g->nodes[node].in[0], w = g->nodes[node].in[1], d;
+    struct zt_shape sx = g->values[x].shape, sw = g->values[w].shape;
+    if (zt_grad_wanted(b, node, 0)) {
+        emit(b, node, "ConvTransposeGradInput", w, dy, "input_shape", sx.dim, sx.rank, &d, 1);
+        zt_grad_give(b, node, 0, d);
+    }
+    if (zt_grad_wanted(b, node, 1)) {
+        emit(b, node, "ConvTransposeGradWeight", x, dy, "kernel_shape", sw.dim + 2, sw.rank - 2, &d, 1);
+        zt_grad_give(b, node, 1, d);
+    }
+    if (zt_grad_wanted(b, node, 2))
+        zt_grad_give(b, node, 2, sum_of_planes(b, dy));
+    return true;
+}
+
+/* ---- rows ---- */
+
+#define FORWARD_ROW                                                                                                    \
+    .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1, .flags = ZT_OP_HALF,               \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2
+#define GRAD_ROW                                                                                                       \
+    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF,                       \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs
+
+const struct zt_op zt_op_conv = {
+    .name = "Conv", FORWARD_ROW, .attrs = conv_attrs, .infer = conv_infer, .grad = conv_grad, .flops = conv_flops,
+    .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
+};
+const struct zt_op zt_op_conv_grad_input = {
+    .name = "ConvGradInput", GRAD_ROW, .max_out = 1, .infer = grad_input_infer, .flops = grad_input_flops,
+    .kernel = { [ZT_REF] = { .run = grad_input_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu) },
+};
+const struct zt_op zt_op_conv_grad_weight = {
+    .name = "ConvGradWeight", GRAD_ROW, .max_out = 2, .infer = grad_weight_infer, .flops = grad_weight_flops,
+    .kernel = { [ZT_REF] = { .run = grad_weight_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu) },
+};
+const struct zt_op zt_op_conv_transpose = {
+    .name = "ConvTranspose", FORWARD_ROW, .attrs = transpose_attrs, .infer = transpose_infer, .grad = transpose_grad,
+    .flops = transpose_flops, .kernel = { [ZT_REF] = { .run = transpose_ref } },
+};
+const struct zt_op zt_op_conv_transpose_grad_input = {
+    .name = "ConvTransposeGradInput", GRAD_ROW, .max_out = 1, .infer = transpose_grad_input_infer,
+    .flops = transpose_grad_input_flops, .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref } },
+};
+const struct zt_op zt_op_conv_transpose_grad_weight = {
+    .name = "ConvTransposeGradWeight", GRAD_ROW, .max_out = 1, .infer = transpose_grad_weight_infer,
+    .flops = transpose_grad_weight_flops, .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref } },
+};

@@ -1,0 +1,40 @@
+/* The fast CPU kernels: what a row writes into its [ZT_CPU] column.
+ *
+ *     .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
+ *
+ * Each name stands for the four functions of a struct zt_kernel. Builds without oneDNN get an empty column and run the
+ * reference kernels. All of them take float tensors only, cut their work into chunks by the shape alone, and give the same bits
+ * at any thread count. */
+#ifndef ZT_OPS_CPU_H
+#define ZT_OPS_CPU_H
+
+#include "graph/op.h"
+
+#define ZT_CPU_KERNEL(id)                                                                                              \
+    bool id##_supports(const struct zt_graph *g, int node);                                                            \
+    bool id##_prepare(struct zt_prepare *p, struct zt_err *err);                                                       \
+    bool id##_run(const struct zt_call *call, struct zt_err *err);                                                     \
+    void id##_release(void *state);
+
+#ifdef HAVE_DNNL
+#define ZT_IF_DNNL(id)                                                                                                 \
+    { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release }
+#else
+#define ZT_IF_DNNL(id) { 0 }
+#endif
+
+/* conv_cpu.c */
+ZT_CPU_KERNEL(zt_conv_cpu)             /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0) */
+ZT_CPU_KERNEL(zt_conv_grad_input_cpu)  /* ztrain.ConvGradInput(w, dy) -> dx */
+ZT_CPU_KERNEL(zt_conv_grad_weight_cpu) /* ztrain.ConvGradWeight(x, dy) -> dw[, db] */
+/* matmul_cpu.c */
+ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu */
+/* pool_cpu.c */
+ZT_CPU_KERNEL(zt_max_pool_cpu)          /* MaxPool (without Indices), ztrain.MaxPoolTrain(x) -> y, position */
+ZT_CPU_KERNEL(zt_max_pool_grad_cpu)     /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */
+ZT_CPU_KERNEL(zt_average_pool_cpu)      /* AveragePool, GlobalAveragePool */
+ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
+/* reorder.c */
+ZT_CPU_KERNEL(zt_reorder_cpu) /* ztrain.Reorder(x) -> the same in another layout */
+
+#endif

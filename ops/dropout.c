@@ -1,0 +1,235 @@
+/* y = x mask / (1 - ratio), mask true with probability 1 - ratio; in inference y = x         ONNX Dropout, opset 7 on
+ * dx = dy mask / (1 - ratio)
+ *
+ * Opset 12 on reads ratio and training_mode as inputs; before, ratio is an attribute and the node is always inference. Training drops, whatever the node was
+ * exported as: ztrain.DropoutTrain, whose mask is a function of (seed, step, micro-batch, node name, index of the sample in the epoch, element),
+ * so that a recomputed node and another number of ranks see the same one. A standard node that trains by itself and has a
+ * `seed` gives the numbers of ONNX's reference evaluator, which are numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words
+ * a double of 53 bits. */
+#include "ops/runs.h"
+#include "ops/shape.h"
+#include "ops/tile.h"
+#include "ops/train.h"
+
+#include "base/map.h"
+#include "base/rng.h"
+
+#include <string.h>
+
+static const struct zt_attr_spec old_attrs[] = { { "ratio", ZT_ATTR_FLOAT }, { 0 } };
+static const struct zt_attr_spec new_attrs[] = { { "seed", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec own_attrs[] = {
+    { "ratio", ZT_ATTR_FLOAT }, { "seed", ZT_ATTR_INT }, { "key", ZT_ATTR_STRING }, { 0 }
+};
+
+static bool dropout_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    for (int i = 1; i < g->nodes[node].in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        if (v && zt_shape_count(&v->shape) != 1)
+            return zt_node_fail(g, node, err, "input \"%s\" has %lld elements, wants one", v->name,
+                                (long long)zt_shape_count(&v->shape));
+    }
+    zt_set_out(g, node, 1, ZT_BOOL, &zt_in(g, node, 0)->shape);
+    return zt_infer_first(g, node, err);
+}
+
+/* ---- random numbers ---- */
+
+enum { MT_WORDS = 624, MT_MIDDLE = 397 };
+struct mersenne {
+    uint32_t word[MT_WORDS];
+    int at;
+};
+
+static void mersenne_start(struct mersenne *m, uint32_t seed) {
+    for (uint32_t i = 0; i < MT_WORDS; i++) {
+        m->word[i] = seed;
+        seed = 1812433253u * (seed ^ seed >> 30) + i + 1;
+    }
+    m->at = MT_WORDS;
+}
+
+static uint32_t mersenne_next(struct mersenne *m) {
+    if (m->at == MT_WORDS) {
+        for (int i = 0; i < MT_WORDS; i++) {
+            uint32_t y = (m->word[i] & 0x80000000u) | (m->word[(i + 1) % MT_WORDS] & 0x7fffffffu);
+            m->word[i] = m->word[(i + MT_MIDDLE) % MT_WORDS] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+        }
+        m->at = 0;
+    }
+    uint32_t y = m->word[m->at++];
+    y ^= y >> 11;
+    y ^= y << 7 & 0x9d2c5680u;
+    y ^= y << 15 & 0xefc60000u;
+    return y ^ y >> 18;
+}
+
+static double mersenne_uniform(struct mersenne *m) {
+    double high = mersenne_next(m) >> 5;
+    return (high * 67108864 + (mersenne_next(m) >> 6)) / 9007199254740992.0;
+}
+
+/* ---- kernels ---- */
+
+static double ratio_of(const struct zt_call *call, int in) {
+    const struct zt_view *v = in < call->in_count && call->in[in].data ? &call->in[in] : NULL;
+    return v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(call->node, "ratio", 0.5f);
+}
+
+/* y and mask of elements [from, from + count). */
+static void apply(const struct zt_call *call, int64_t from, int64_t count, const bool *mask, double scale) {
+    double x[ZT_RUN];
+    zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, count, x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = mask[i] ? x[i] * scale : 0;
+    zt_store_run(call->out[0].dtype, call->out[0].data, from, 1, count, x);
+    for (int64_t i = 0; call->out_count > 1 && call->out[1].data && i < count; i++)
+        ((bool *)call->out[1].data)[from + i] = mask[i];
+}
+
+static double scale_of(double ratio) {
+    return ratio < 1 ? 1 / (1 - ratio) : 0;
+}
+
+/* Row `row` of `width` elements: block i of its sample's stream decides elements 4 i to 4 i + 3. */
+static void drop_row(const struct zt_call *call, uint64_t key, int64_t row, int64_t width, double ratio) {
+    uint64_t sample = (call->random ? call->random->first_sample : 0) + (uint64_t)row;
+    bool mask[ZT_RUN];
+    for (int64_t at = 0; at < width; at += ZT_RUN) {
+        int64_t count = zt_min_int(ZT_RUN, width - at);
+        uint32_t word[4] = { 0 };
+        for (int64_t i = 0; i < count; i++) {
+            if (i % 4 == 0)
+                zt_rng_block(key, sample, (uint64_t)(at + i) / 4, word);
+            mask[i] = word[i % 4] * 0x1p-32 >= ratio;
+        }
+        apply(call, row * width + at, count, mask, scale_of(ratio));
+    }
+}
+
+static bool train_ref(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    static const struct zt_random none = { 0 };
+    const struct zt_random *r = call->random ? call->random : &none;
+    const struct zt_shape *x = &call->in[0].shape;
+    const char *name = zt_attr_text(call->node, "key", call->node->name);
+    uint64_t key = zt_rng_key(r->seed, r->step, r->micro_batch, zt_hash(0, name, strlen(name)));
+    int64_t rows = x->rank > 0 ? x->dim[0] : 1, width = rows ? zt_shape_count(x) / rows : 0;
+    double ratio = ratio_of(call, 1);
+#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (rows > 1)
+    for (int64_t row = 0; row < rows; row++)
+        drop_row(call, key, row, width, ratio);
+    return true;
+}
+
+/* All elements: kept (no generator) or drawn from `m` in order. */
+static void drop_in_order(const struct zt_call *call, struct mersenne *m, double ratio) {
+    int64_t total = zt_shape_count(&call->in[0].shape);
+    for (int64_t at = 0; at < total; at += ZT_RUN) {
+        int64_t count = zt_min_int(ZT_RUN, total - at);
+        bool mask[ZT_RUN];
+        for (int64_t i = 0; i < count; i++)
+            mask[i] = !m || mersenne_uniform(m) >= ratio;
+        apply(call, at, count, mask, m ? scale_of(ratio) : 1);
+    }
+}
+
+static bool dropout_ref(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *mode = call->in_count > 2 && call->in[2].data ? &call->in[2] : NULL;
+    const struct zt_attr *seed = zt_node_attr(call->node, "seed");
+    double ratio = ratio_of(call, 1);
+    bool drops = mode && zt_load_int(mode->dtype, mode->data, 0) && ratio != 0;
+    struct mersenne m;
+    if (drops && !seed)
+        return train_ref(call, err);
+    if (drops)
+        mersenne_start(&m, (uint32_t)seed->i);
+    drop_in_order(call, drops ? &m : NULL, ratio);
+    return true;
+}
+
+static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    double dy[ZT_RUN], scale = scale_of(ratio_of(call, 2));
+    int64_t total = zt_shape_count(&call->in[0].shape);
+    for (int64_t at = 0; at < total; at += ZT_RUN) {
+        int64_t count = zt_min_int(ZT_RUN, total - at);
+        zt_load_run(call->in[0].dtype, call->in[0].data, at, 1, count, dy);
+        for (int64_t i = 0; i < count; i++)
+            dy[i] = zt_load_int(ZT_BOOL, call->in[1].data, at + i) ? dy[i] * scale : 0;
+        zt_store_run(call->out[0].dtype, call->out[0].data, at, 1, count, dy);
+    }
+    return true;
+}
+
+/* ---- gradient rules ---- */
+
+static void emit_grad(struct zt_grad *b, int node, int mask) {
+    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_attr *ratio = zt_node_attr(&n, "ratio");
+    int in[3] = { zt_grad_out(b, node, 0), mask, n.in_count > 1 ? n.in[1] : -1 }, out;
+    zt_emit_node(b, "DropoutGrad", "ztrain", in, 3, NULL, ratio, ratio ? 1 : 0, &out, 1);
+    zt_grad_give(b, node, 0, out);
+}
+
+static bool train_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    emit_grad(b, node, zt_grad_graph(b)->nodes[node].out[1]);
+    return true;
+}
+
+/* A node that may train by itself and kept no mask is run again: with its seed, or as ztrain.DropoutTrain under its name. */
+static int emit_mask(struct zt_grad *b, int node) {
+    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    struct zt_attr key = { .name = "key", .type = ZT_ATTR_STRING, .s = n.name };
+    bool seeded = zt_node_attr(&n, "seed");
+    int out[2];
+    zt_emit_node(b, seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n.in, seeded ? n.in_count : 2, &n, &key,
+                 seeded ? 0 : 1, out, 2);
+    return out[1];
+}
+
+static bool dropout_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_value *mode = zt_in(zt_grad_graph(b), node, 2);
+    if (mode && !mode->data)
+        return zt_node_fail(zt_grad_graph(b), node, err, "training_mode \"%s\" is not constant: no gradient", mode->name);
+    if (!mode || !zt_load_int(mode->dtype, mode->data, 0))
+        zt_grad_give(b, node, 0, zt_grad_out(b, node, 0));
+    else
+        emit_grad(b, node, n.out_count > 1 && n.out[1] >= 0 ? n.out[1] : emit_mask(b, node));
+    return true;
+}
+
+/* ---- training form ---- */
+
+extern const struct zt_op zt_op_dropout_train;
+
+static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+    if (g->nodes[node].in_count > 2)
+        g->nodes[node].in_count = 2; /* no training_mode: inference, or decided here */
+    return options->evaluation || zt_train_rewrite(g, node, &zt_op_dropout_train, 2, err);
+}
+
+/* ---- rows ---- */
+
+#define STANDARD_ROW                                                                                                   \
+    .name = "Dropout", .domain = "", .min_in = 1, .min_out = 1, .max_out = 2, .infer = dropout_infer,                  \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1 << ZT_BOOL }, .no_grad_in = 6, .grad = dropout_grad,                   \
+    .train = dropout_train, .kernel = { [ZT_REF] = { .run = dropout_ref } }
+
+const struct zt_op zt_op_dropout_7 = { STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs };
+const struct zt_op zt_op_dropout = {
+    STANDARD_ROW, .since = 12, .max_in = 3, .flags = ZT_OP_RANDOM, .attrs = new_attrs
+};
+const struct zt_op zt_op_dropout_train = {
+    .name = "DropoutTrain", .domain = "ztrain", .since = 1, .min_in = 1, .max_in = 2, .min_out = 2, .max_out = 2,
+    .flags = ZT_OP_RANDOM, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .no_grad_in = 2, .attrs = own_attrs,
+    .infer = dropout_infer, .grad = train_grad, .kernel = { [ZT_REF] = { .run = train_ref } },
+};
+/* (dy, mask[, ratio]) -> dx */
+const struct zt_op zt_op_dropout_grad = {
+    .name = "DropoutGrad", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT, 1 << ZT_BOOL, ZT_ANY_FLOAT }, .attrs = own_attrs, .infer = zt_infer_first,
+    .kernel = { [ZT_REF] = { .run = grad_ref } },
+};

@@ -1,0 +1,289 @@
+/* Gather, GatherElements, GatherND: y = x at indices. Each gradient adds dy up at the same places of zeros. */
+#include "ops/gather.h"
+
+#include "ops/combine.h"
+
+#include <string.h>
+
+/* ---- index arithmetic ---- */
+
+static bool one_index(const struct zt_call *call, const struct zt_view *indices, int64_t at, int64_t size, int64_t *to,
+                      struct zt_err *err) {
+    int64_t value = zt_load_int(indices->dtype, indices->data, at);
+    *to = zt_wrap_index(value, size);
+    return *to >= 0 || zt_call_fail(call, err, "index %lld at place %lld is outside an axis of %lld", (long long)value,
+                                    (long long)at, (long long)size);
+}
+
+bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
+                       const int64_t *index, int axis, int64_t *offset, struct zt_err *err) {
+    int64_t i;
+    if (!one_index(call, indices, at, data->dim[axis], &i, err))
+        return false;
+    *offset = 0;
+    for (int k = 0; k < data->rank; k++)
+        *offset = *offset * data->dim[k] + (k == axis ? i : index[k]);
+    return true;
+}
+
+bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
+                     int batch_dims, int64_t *offset, struct zt_err *err) {
+    int last = indices->shape.rank - 1;
+    int64_t length = indices->shape.dim[last];
+    int64_t per_batch = zt_dims(&indices->shape, batch_dims, last), i;
+    *offset = batch_dims ? at / per_batch : 0;
+    for (int64_t k = 0; k < length; k++) {
+        int64_t size = data->dim[batch_dims + k];
+        if (!one_index(call, indices, at * length + k, size, &i, err))
+            return false;
+        *offset = *offset * size + i;
+    }
+    *offset *= zt_gather_slice(data, &indices->shape, batch_dims);
+    return true;
+}
+
+int64_t zt_gather_slice(const struct zt_shape *data, const struct zt_shape *indices, int batch_dims) {
+    return zt_dims(data, batch_dims + (int)indices->dim[indices->rank - 1], data->rank);
+}
+
+bool zt_gather_elements_fit(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
+                            struct zt_err *err) {
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), data->rank, &axis, err))
+        return false;
+    bool fits = indices->rank == data->rank;
+    for (int k = 0; fits && k < data->rank; k++)
+        fits = k == axis || indices->dim[k] <= data->dim[k];
+    return fits || zt_node_fail(g, node, err, "indices of shape %s do not fit data of shape %s", zt_shape_text(indices, s),
+                                zt_shape_text(data, t));
+}
+
+bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
+                        int batch_dims, struct zt_shape *shape, struct zt_err *err) {
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    int last = indices->rank - 1;
+    int64_t length = last >= 0 ? indices->dim[last] : 0;
+    bool fits = last >= 0 && batch_dims >= 0 && batch_dims <= last && batch_dims <= data->rank &&
+                length <= data->rank - batch_dims;
+    for (int k = 0; fits && k < batch_dims; k++)
+        fits = data->dim[k] == indices->dim[k];
+    if (!fits)
+        return zt_node_fail(g, node, err, "indices of shape %s do not fit data of shape %s", zt_shape_text(indices, s),
+                            zt_shape_text(data, t));
+    if (!zt_ops_rank(g, node, last + data->rank - batch_dims - (int)length, err))
+        return false;
+    *shape = (struct zt_shape){ .rank = last };
+    memcpy(shape->dim, indices->dim, (size_t)last * sizeof *shape->dim);
+    for (int k = batch_dims + (int)length; k < data->rank; k++)
+        shape->dim[shape->rank++] = data->dim[k];
+    return true;
+}
+
+/* ---- shared by the gradients: dx is zeros of attribute "shape" ---- */
+
+static bool zeros_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_shape shape;
+    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+        return false;
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &shape);
+    return true;
+}
+
+static void clear(const struct zt_view *v) {
+    size_t bytes = zt_dtype_bytes(v->dtype) * (size_t)zt_shape_count(&v->shape);
+    if (bytes)
+        memset(v->data, 0, bytes);
+}
+
+static bool give_scattered(struct zt_grad *b, int node, const char *op_type) {
+    struct zt_shape x = *zt_grad_in_shape(b, node, 0);
+    int dy = zt_grad_out(b, node, 0);
+    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    int in[2] = { dy, n->in[1] };
+    zt_grad_give(b, node, 0, zt_emit_own_ints(b, op_type, in, 2, n, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
+    return true;
+}
+
+/* ---- Gather ---- */
+
+static bool gather_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0), *indices = zt_in(g, node, 1);
+    struct zt_shape shape = { 0 };
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), x->shape.rank, &axis, err) ||
+        !zt_ops_rank(g, node, x->shape.rank - 1 + indices->shape.rank, err))
+        return false;
+    for (int k = 0; k < x->shape.rank; k++)
+        if (k != axis)
+            shape.dim[shape.rank++] = x->shape.dim[k];
+        else
+            for (int i = 0; i < indices->shape.rank; i++)
+                shape.dim[shape.rank++] = indices->shape.dim[i];
+    zt_set_out(g, node, 0, x->dtype, &shape);
+    return true;
+}
+
+static bool gather_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *x = &call->in[0], *indices = &call->in[1];
+    int axis = zt_gather_axis(call->node, x->shape.rank);
+    int64_t outer = zt_dims(&x->shape, 0, axis), inner = zt_dims(&x->shape, axis + 1, x->shape.rank), i;
+    int64_t size = x->shape.dim[axis], count = zt_shape_count(&indices->shape);
+    size_t bytes = zt_dtype_bytes(x->dtype) * (size_t)inner;
+    for (int64_t o = 0; o < outer && bytes; o++)
+        for (int64_t k = 0; k < count; k++) {
+            if (!one_index(call, indices, k, size, &i, err))
+                return false;
+            memcpy(zt_element(call->out[0].data, bytes, o * count + k), zt_element(x->data, bytes, o * size + i), bytes);
+        }
+    return true;
+}
+
+static bool gather_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return give_scattered(b, node, "GatherGrad");
+}
+
+static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
+    int axis = zt_gather_axis(call->node, dx->shape.rank);
+    int64_t outer = zt_dims(&dx->shape, 0, axis), inner = zt_dims(&dx->shape, axis + 1, dx->shape.rank), i;
+    int64_t size = dx->shape.dim[axis], count = zt_shape_count(&indices->shape);
+    clear(dx);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t k = 0; k < count; k++) {
+            if (!one_index(call, indices, k, size, &i, err))
+                return false;
+            for (int64_t e = 0; e < inner; e++)
+                zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, (o * size + i) * inner + e, dy->data,
+                                   (o * count + k) * inner + e);
+        }
+    return true;
+}
+
+/* ---- GatherElements ---- */
+
+static bool gather_elements_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0), *indices = zt_in(g, node, 1);
+    if (!zt_gather_elements_fit(g, node, &x->shape, &indices->shape, err))
+        return false;
+    zt_set_out(g, node, 0, x->dtype, &indices->shape);
+    return true;
+}
+
+static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *x = &call->in[0], *indices = &call->in[1];
+    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&indices->shape), from;
+    int axis = zt_gather_axis(call->node, x->shape.rank);
+    for (int64_t i = 0; i < count; i++, zt_next_index(&indices->shape, index)) {
+        if (!zt_gather_element(call, &x->shape, indices, i, index, axis, &from, err))
+            return false;
+        zt_combine_element(ZT_COMBINE_REPLACE, x->dtype, call->out[0].data, i, x->data, from);
+    }
+    return true;
+}
+
+static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return give_scattered(b, node, "GatherElementsGrad");
+}
+
+static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
+    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&indices->shape), to;
+    int axis = zt_gather_axis(call->node, dx->shape.rank);
+    clear(dx);
+    for (int64_t i = 0; i < count; i++, zt_next_index(&indices->shape, index)) {
+        if (!zt_gather_element(call, &dx->shape, indices, i, index, axis, &to, err))
+            return false;
+        zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i);
+    }
+    return true;
+}
+
+/* ---- GatherND ---- */
+
+static int batch_dims_of(const struct zt_node *node) {
+    int64_t batch_dims = zt_attr_int(node, "batch_dims", 0);
+    return batch_dims < 0 || batch_dims > ZT_MAX_RANK ? -1 : (int)batch_dims;
+}
+
+static bool gather_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0), *indices = zt_in(g, node, 1);
+    struct zt_shape shape;
+    if (!zt_gather_nd_shape(g, node, &x->shape, &indices->shape, batch_dims_of(&g->nodes[node]), &shape, err))
+        return false;
+    zt_set_out(g, node, 0, x->dtype, &shape);
+    return true;
+}
+
+static bool gather_nd_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *x = &call->in[0], *indices = &call->in[1];
+    int batch_dims = batch_dims_of(call->node);
+    int64_t slice = zt_gather_slice(&x->shape, &indices->shape, batch_dims), from;
+    int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
+    size_t bytes = zt_dtype_bytes(x->dtype);
+    for (int64_t i = 0; i < rows && slice; i++) {
+        if (!zt_gather_tuple(call, &x->shape, indices, i, batch_dims, &from, err))
+            return false;
+        memcpy(zt_element(call->out[0].data, bytes, i * slice), zt_element(x->data, bytes, from), bytes * (size_t)slice);
+    }
+    return true;
+}
+
+static bool gather_nd_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return give_scattered(b, node, "GatherNDGrad");
+}
+
+static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
+    int batch_dims = batch_dims_of(call->node);
+    int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to;
+    int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
+    clear(dx);
+    for (int64_t i = 0; i < rows && slice; i++) {
+        if (!zt_gather_tuple(call, &dx->shape, indices, i, batch_dims, &to, err))
+            return false;
+        for (int64_t e = 0; e < slice; e++)
+            zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to + e, dy->data, i * slice + e);
+    }
+    return true;
+}
+
+/* ---- rows ---- */
+
+static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec with_batch[] = { { "batch_dims", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec with_axis_shape[] = { { "axis", ZT_ATTR_INT }, { "shape", ZT_ATTR_INTS, true }, { 0 } };
+static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_INT },
+                                                        { "shape", ZT_ATTR_INTS, true },
+                                                        { 0 } };
+
+#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS)                                                                \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        ZT_ONE_OUT(2, 2),                                                                                              \
+        .in_types = { 0, ZT_ANY_INDEX },                                                                               \
+        .attrs = ATTRS,                                                                                                \
+        .infer = id##_infer,                                                                                           \
+        .grad = id##_grad,                                                                                             \
+        .no_grad_in = 1 << 1,                                                                                          \
+        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+    };                                                                                                                 \
+    const struct zt_op zt_op_##id##_grad = {                                                                           \
+        .name = NAME "Grad",                                                                                           \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        ZT_ONE_OUT(2, 2),                                                                                              \
+        .in_types = { ZT_ANY_FLOAT, ZT_ANY_INDEX },                                                                    \
+        .attrs = GRAD_ATTRS,                                                                                           \
+        .infer = zeros_infer,                                                                                          \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run } },                                                             \
+    };
+
+GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape)
+GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape)
+GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape)

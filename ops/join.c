@@ -1,0 +1,187 @@
+/* Concat and Split along an axis; each is the other's gradient. */
+#include "ops/shape.h"
+
+/* ---- Concat ---- */
+
+static bool concat_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *first = zt_in(g, node, 0);
+    struct zt_shape shape = first->shape;
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), shape.rank, &axis, err))
+        return false;
+    for (int i = 1; i < g->nodes[node].in_count; i++) {
+        const struct zt_value *x = zt_in(g, node, i);
+        if (!x)
+            return zt_node_fail(g, node, err, "input %d is missing", i);
+        struct zt_shape other = x->shape;
+        if (other.rank == shape.rank)
+            other.dim[axis] = shape.dim[axis];
+        if (x->dtype != first->dtype || !zt_shape_equal(&other, &shape))
+            return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in type or outside axis %d", x->name, first->name,
+                                axis);
+        if (!zt_ops_dim_sum(g, node, shape.dim[axis], x->shape.dim[axis], &shape.dim[axis], err))
+            return false;
+    }
+    zt_set_out(g, node, 0, first->dtype, &shape);
+    return true;
+}
+
+static int axis_of(const struct zt_node *node, int rank, int64_t otherwise) {
+    int64_t axis = zt_attr_int(node, "axis", otherwise);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* Copies a slab of `part` between two tensors that agree outside `axis`; `at`: its first index in the whole. */
+static void copy_slab(const struct zt_view *whole, const struct zt_view *part, int axis, int64_t at, bool into_whole) {
+    size_t bytes = zt_dtype_bytes(part->dtype);
+    int64_t whole_stride[ZT_MAX_RANK], part_stride[ZT_MAX_RANK];
+    zt_shape_strides(&whole->shape, whole_stride);
+    zt_shape_strides(&part->shape, part_stride);
+    if (zt_shape_count(&part->shape) == 0)
+        return;
+    struct zt_shape walk = { 2, { zt_dims(&part->shape, 0, axis), part->shape.dim[axis] * part_stride[axis] } };
+    int64_t whole_step[2] = { whole->shape.dim[axis] * whole_stride[axis], 1 }, part_step[2] = { walk.dim[1], 1 };
+    void *slab = zt_element(whole->data, bytes, at * whole_stride[axis]);
+    if (into_whole)
+        zt_copy_strided(bytes, &walk, slab, whole_step, part->data, part_step);
+    else
+        zt_copy_strided(bytes, &walk, part->data, part_step, slab, whole_step);
+}
+
+static bool concat_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    int axis = axis_of(call->node, call->out[0].shape.rank, 1);
+    int64_t at = 0;
+    for (int i = 0; i < call->in_count; i++) {
+        copy_slab(&call->out[0], &call->in[i], axis, at, true);
+        at += call->in[i].shape.dim[axis];
+    }
+    return true;
+}
+
+/* dx_i = the slice of dy that x_i became */
+static bool concat_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node].in_count;
+    int axis = axis_of(&zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)->rank, 1);
+    int64_t start = 0, end;
+    for (int i = 0; i < count; i++, start = end) {
+        end = start + zt_grad_in_shape(b, node, i)->dim[axis];
+        if (!zt_grad_wanted(b, node, i))
+            continue;
+        int from = zt_emit_ints(b, &start, 1), to = zt_emit_ints(b, &end, 1);
+        zt_grad_give(b, node, i, ZT_EMIT(b, "Slice", dy, from, to, zt_emit_ints(b, &(int64_t){ axis }, 1)));
+    }
+    return true;
+}
+
+static const struct zt_attr_spec concat_attrs[] = { { "axis", ZT_ATTR_INT, true }, { 0 } };
+
+const struct zt_op zt_op_concat = {
+    .name = "Concat",
+    .domain = "",
+    .since = 4,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_VARIADIC,
+    .attrs = concat_attrs,
+    .infer = concat_infer,
+    .grad = concat_grad,
+    .kernel = { [ZT_REF] = { .run = concat_run } },
+};
+
+/* ---- Split ---- */
+
+enum { MOST_PARTS = 1024 };
+
+/* Sizes of the parts: given, else as equal as whole numbers allow with the smaller ones last. */
+static bool sizes_of(const struct zt_graph *g, int node, int axis, int64_t size[MOST_PARTS], struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    const int64_t whole = zt_in(g, node, 0)->shape.dim[axis];
+    int given, parts = n->out_count;
+    if (!zt_ops_ints(g, node, 1, "split", size, MOST_PARTS, &given, err))
+        return false;
+    if (given >= 0 && given != parts)
+        return zt_node_fail(g, node, err, "has %d outputs and %d sizes", parts, given);
+    if (zt_attr_int(n, "num_outputs", parts) != parts)
+        return zt_node_fail(g, node, err, "has %d outputs, num_outputs is %lld", parts,
+                            (long long)zt_attr_int(n, "num_outputs", parts));
+    int64_t left = whole, each = whole / parts + (whole % parts != 0);
+    for (int i = 0; i < parts; i++) {
+        if (given < 0)
+            size[i] = left < each ? left : each;
+        if (size[i] < 0 || size[i] > left)
+            return zt_node_fail(g, node, err, "size %d is %lld, axis %d has %lld left", i, (long long)size[i], axis,
+                                (long long)left);
+        left -= size[i];
+    }
+    if (left)
+        return zt_node_fail(g, node, err, "the sizes leave %lld of axis %d over", (long long)left, axis);
+    return true;
+}
+
+static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    struct zt_shape shape = x->shape;
+    int64_t size[MOST_PARTS];
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), shape.rank, &axis, err) ||
+        !sizes_of(g, node, axis, size, err))
+        return false;
+    for (int i = 0; i < g->nodes[node].out_count; i++) {
+        if (!zt_out(g, node, i))
+            return zt_node_fail(g, node, err, "output %d has no name", i);
+        shape.dim[axis] = size[i];
+        zt_set_out(g, node, i, x->dtype, &shape);
+    }
+    return true;
+}
+
+static bool split_run(const struct zt_call *call, struct zt_err *err) {
+    int64_t size[MOST_PARTS], at = 0;
+    int axis = axis_of(call->node, call->in[0].shape.rank, 0);
+    if (!sizes_of(call->graph, zt_call_node(call), axis, size, err))
+        return false;
+    for (int i = 0; i < call->out_count; at += size[i++])
+        if (call->out[i].data)
+            copy_slab(&call->in[0], &call->out[i], axis, at, false);
+    return true;
+}
+
+/* dx = the gradients of the parts joined, zeros where a part has none */
+static bool split_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    int parts[MOST_PARTS], count = zt_grad_graph(b)->nodes[node].out_count, dx;
+    int64_t axis = zt_attr_int(&zt_grad_graph(b)->nodes[node], "axis", 0);
+    for (int i = 0; i < count; i++)
+        parts[i] = zt_grad_out_or_zero(b, node, i);
+    struct zt_attr attr = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
+    zt_emit_node(b, "Concat", "", parts, count, NULL, &attr, 1, &dx, 1);
+    zt_grad_give(b, node, 0, dx);
+    return true;
+}
+
+static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec split_attrs_2[] = { { "axis", ZT_ATTR_INT }, { "split", ZT_ATTR_INTS }, { 0 } };
+static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, { "num_outputs", ZT_ATTR_INT }, { 0 } };
+
+#define SPLIT_ROW(id, SINCE, UNTIL, MOST_IN, ATTRS)                                                                    \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = "Split",                                                                                               \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        .until = UNTIL,                                                                                                \
+        .min_in = 1,                                                                                                   \
+        .max_in = MOST_IN,                                                                                             \
+        .min_out = 1,                                                                                                  \
+        .max_out = MOST_PARTS,                                                                                         \
+        .in_types = { 0, ZT_BIT(ZT_INT64) },                                                                           \
+        .attrs = ATTRS,                                                                                                \
+        .infer = split_infer,                                                                                          \
+        .grad = split_grad,                                                                                            \
+        .no_grad_in = 1 << 1,                                                                                          \
+        .kernel = { [ZT_REF] = { .run = split_run } },                                                                 \
+    };
+
+SPLIT_ROW(split_2, 2, 12, 1, split_attrs_2)
+SPLIT_ROW(split_13, 13, 17, 2, with_axis)
+SPLIT_ROW(split, 18, 0, 2, split_attrs_18)

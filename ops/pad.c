@@ -1,0 +1,217 @@
+/* Pad. Every output index has one source index per axis (or none: the constant); the gradient adds dy up there. */
+#include "ops/shape.h"
+
+#include <string.h>
+
+/* Source of index i of an axis of `size` elements, -1: outside. `i` is already shifted by the padding in front. */
+struct mode {
+    const char *name;
+    int since;
+    int64_t (*source)(int64_t i, int64_t size);
+};
+
+static int64_t constant_source(int64_t i, int64_t size) {
+    return i < 0 || i >= size ? -1 : i;
+}
+
+static int64_t edge_source(int64_t i, int64_t size) {
+    return i < 0 ? 0 : i >= size ? size - 1 : i;
+}
+
+/* ... 2 1 [0 1 2] 1 0 ... */
+static int64_t reflect_source(int64_t i, int64_t size) {
+    int64_t period = 2 * (size - 1);
+    if (period == 0)
+        return 0;
+    i %= period;
+    i += i < 0 ? period : 0;
+    return i < size ? i : period - i;
+}
+
+static int64_t wrap_source(int64_t i, int64_t size) {
+    i %= size;
+    return i < 0 ? i + size : i;
+}
+
+static const struct mode modes[] = { { "constant", 1, constant_source },
+                                     { "edge", 1, edge_source },
+                                     { "reflect", 1, reflect_source },
+                                     { "wrap", 19, wrap_source },
+                                     { 0 } };
+
+static const struct mode *mode_of(const struct zt_node *node) {
+    const struct mode *m = modes;
+    const char *name = zt_attr_text(node, "mode", "constant");
+    while (m->name && (strcmp(m->name, name) != 0 || (node->domain[0] == 0 && node->opset < m->since)))
+        m++;
+    return m->name ? m : NULL;
+}
+
+/* Paddings in front and behind of every axis. */
+static bool pads_of(const struct zt_graph *g, int node, int rank, int64_t front[ZT_MAX_RANK],
+                    int64_t behind[ZT_MAX_RANK], struct zt_err *err) {
+    int64_t pads[2 * ZT_MAX_RANK], axes[ZT_MAX_RANK];
+    int count, named, marked_count;
+    bool marked[ZT_MAX_RANK];
+    memset(front, 0, ZT_MAX_RANK * sizeof *front);
+    memset(behind, 0, ZT_MAX_RANK * sizeof *behind);
+    if (!zt_ops_ints(g, node, 1, "pads", pads, 2 * ZT_MAX_RANK, &count, err) ||
+        !zt_ops_ints(g, node, 3, NULL, axes, ZT_MAX_RANK, &named, err) ||
+        !zt_ops_axes(g, node, 3, NULL, rank, marked, &marked_count, err))
+        return false;
+    int axis_count = named < 0 ? rank : named;
+    if (count != 2 * axis_count)
+        return zt_node_fail(g, node, err, "has %d paddings for %d axes", count, axis_count);
+    for (int i = 0; i < axis_count; i++) {
+        int64_t axis = named < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i];
+        front[axis] = pads[i];
+        behind[axis] = pads[i + axis_count];
+    }
+    return true;
+}
+
+static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0), *fill = zt_in(g, node, 2);
+    const struct mode *mode = mode_of(&g->nodes[node]);
+    struct zt_shape shape = x->shape;
+    int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
+    if (!mode)
+        return zt_node_fail(g, node, err, "attribute \"mode\" is \"%s\", wants constant, edge, reflect or (opset 19) wrap",
+                            zt_attr_text(&g->nodes[node], "mode", ""));
+    if (fill && zt_shape_count(&fill->shape) != 1)
+        return zt_node_fail(g, node, err, "the constant \"%s\" is not a scalar", fill->name);
+    if (!pads_of(g, node, shape.rank, front, behind, err))
+        return false;
+    for (int k = 0; k < shape.rank; k++) {
+        const int64_t most = INT64_C(1) << 40;
+        if (front[k] > most || behind[k] > most || front[k] < -most || behind[k] < -most ||
+            shape.dim[k] + front[k] + behind[k] < 0)
+            return zt_node_fail(g, node, err, "axis %d of size %lld cannot be padded by %lld and %lld", k,
+                                (long long)shape.dim[k], (long long)front[k], (long long)behind[k]);
+        shape.dim[k] += front[k] + behind[k];
+        if (x->shape.dim[k] == 0 && shape.dim[k] > 0 && mode->source != constant_source)
+            return zt_node_fail(g, node, err, "axis %d is empty, there is nothing to pad it with", k);
+    }
+    zt_set_out(g, node, 0, x->dtype, &shape);
+    return true;
+}
+
+/* Offset of the source of an output index, -1: none. */
+static int64_t source_of(const struct zt_shape *x, const int64_t *front, const struct mode *mode, const int64_t *index) {
+    int64_t offset = 0;
+    for (int k = 0; k < x->rank; k++) {
+        int64_t i = mode->source(index[k] - front[k], x->dim[k]);
+        if (i < 0)
+            return -1;
+        offset = offset * x->dim[k] + i;
+    }
+    return offset;
+}
+
+static bool pad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *x = &call->in[0], *y = &call->out[0];
+    int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK], index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&y->shape);
+    const struct mode *mode = mode_of(call->node);
+    size_t bytes = zt_dtype_bytes(x->dtype);
+    uint64_t fill = 0;
+    if (!pads_of(call->graph, zt_call_node(call), x->shape.rank, front, behind, err))
+        return false;
+    if (call->in_count > 2 && call->in[2].data)
+        memcpy(&fill, call->in[2].data, bytes);
+    else
+        zt_store_double(x->dtype, &fill, 0, (double)zt_attr_float(call->node, "value", 0));
+    for (int64_t i = 0; i < count; i++, zt_next_index(&y->shape, index)) {
+        int64_t from = source_of(&x->shape, front, mode, index);
+        memcpy(zt_element(y->data, bytes, i), from < 0 ? (void *)&fill : zt_element(x->data, bytes, from), bytes);
+    }
+    return true;
+}
+
+static bool pad_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    struct zt_graph *g = zt_grad_graph(b);
+    struct zt_shape x = *zt_grad_in_shape(b, node, 0);
+    int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
+    if (!pads_of(g, node, x.rank, front, behind, err))
+        return false;
+    int dy = zt_grad_out(b, node, 0), dx;
+    struct zt_attr attrs[] = {
+        { .name = "shape", .type = ZT_ATTR_INTS, .count = x.rank, .ints = zt_arena_copy(g->arena, x.dim, sizeof x.dim) },
+        { .name = "front", .type = ZT_ATTR_INTS, .count = x.rank, .ints = zt_arena_copy(g->arena, front, sizeof front) },
+        { .name = "mode", .type = ZT_ATTR_STRING, .s = mode_of(&g->nodes[node])->name },
+    };
+    zt_emit_node(b, "PadGrad", "ztrain", &dy, 1, NULL, attrs, 3, &dx, 1);
+    zt_grad_give(b, node, 0, dx);
+    return true;
+}
+
+static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *dy = zt_in(g, node, 0);
+    int64_t front[ZT_MAX_RANK];
+    struct zt_shape shape;
+    int count;
+    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err) ||
+        !zt_ops_ints(g, node, -1, "front", front, ZT_MAX_RANK, &count, err))
+        return false;
+    if (shape.rank != dy->shape.rank || count != shape.rank || !mode_of(&g->nodes[node]))
+        return zt_node_fail(g, node, err, "its attributes do not fit %d axes", dy->shape.rank);
+    zt_set_out(g, node, 0, dy->dtype, &shape);
+    return true;
+}
+
+static bool pad_grad_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
+    const struct mode *mode = mode_of(call->node);
+    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&dy->shape);
+    int rank;
+    const int64_t *front = zt_attr_ints(call->node, "front", &rank);
+    memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
+    for (int64_t i = 0; i < count; i++, zt_next_index(&dy->shape, index)) {
+        int64_t to = source_of(&dx->shape, front, mode, index);
+        if (to >= 0)
+            zt_store_double(dx->dtype, dx->data, to,
+                            zt_load_double(dx->dtype, dx->data, to) + zt_load_double(dy->dtype, dy->data, i));
+    }
+    return true;
+}
+
+static const struct zt_attr_spec pad_attrs_2[] = { { "pads", ZT_ATTR_INTS, true },
+                                                   { "mode", ZT_ATTR_STRING },
+                                                   { "value", ZT_ATTR_FLOAT },
+                                                   { 0 } };
+static const struct zt_attr_spec with_mode[] = { { "mode", ZT_ATTR_STRING }, { 0 } };
+static const struct zt_attr_spec pad_grad_attrs[] = { { "shape", ZT_ATTR_INTS, true },
+                                                      { "front", ZT_ATTR_INTS, true },
+                                                      { "mode", ZT_ATTR_STRING, true },
+                                                      { 0 } };
+
+#define PAD_ROW(id, SINCE, UNTIL, LEAST, MOST, ATTRS)                                                                  \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = "Pad",                                                                                                 \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        .until = UNTIL,                                                                                                \
+        ZT_ONE_OUT(LEAST, MOST),                                                                                       \
+        .in_types = { 0, ZT_BIT(ZT_INT64), 0, ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64) },                                   \
+        .same_type = 1 << 2,                                                                                           \
+        .attrs = ATTRS,                                                                                                \
+        .infer = pad_infer,                                                                                            \
+        .grad = pad_grad,                                                                                              \
+        .no_grad_in = 0xe,                                                                                             \
+        .kernel = { [ZT_REF] = { .run = pad_run } },                                                                   \
+    };
+
+PAD_ROW(pad_2, 2, 10, 1, 1, pad_attrs_2)
+PAD_ROW(pad_11, 11, 17, 2, 3, with_mode)
+PAD_ROW(pad, 18, 0, 2, 4, with_mode)
+
+const struct zt_op zt_op_pad_grad = {
+    .name = "PadGrad",
+    .domain = "ztrain",
+    .since = 1,
+    ZT_ONE_OUT(1, 1),
+    .in_types = { ZT_ANY_FLOAT },
+    .attrs = pad_grad_attrs,
+    .infer = pad_grad_infer,
+    .kernel = { [ZT_REF] = { .run = pad_grad_run } },
+};

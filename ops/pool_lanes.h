@@ -1,0 +1,29 @@
+/* Max pooling of one channel group: a plane whose pixels are `lanes` channels side by side (layout_cpu.h), in vectors of that many
+ * floats. Compiled for several instruction sets, chosen by CPUID; all give the same bits. */
+#ifndef ZT_OPS_POOL_LANES_H
+#define ZT_OPS_POOL_LANES_H
+
+#include <stdint.h>
+
+enum { ZT_Y, ZT_X }; /* axes of a plane; a 1-D plane has one row */
+struct zt_lane_pool {
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    int64_t pixel; /* elements from a pixel to the next */
+};
+
+/* The first maximum of each window, or its first NaN; position (may be NULL): where in the window it was. */
+typedef void zt_lane_max(const struct zt_lane_pool *p, const float *x, float *y, uint8_t *position);
+/* dx = dy put back to where the maximum was, 0 elsewhere. relu (may be NULL): a result of ReLU in the shape of dy; where it is not positive,
+ * nothing flows. */
+typedef void zt_lane_max_grad(const struct zt_lane_pool *p, const float *dy, const float *relu, const uint8_t *position,
+                              float *dx);
+
+struct zt_lane_kernels {
+    int lanes;
+    zt_lane_max *max;
+    zt_lane_max_grad *max_grad;
+};
+/* For 8 or 16 lanes. */
+const struct zt_lane_kernels *zt_lane_kernels(int lanes);
+
+#endif

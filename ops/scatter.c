@@ -1,0 +1,172 @@
+/* ScatterElements and ScatterND: y = x, and at indices y = y op update. Gradients, with G = gather at the same indices:
+ *
+ *     none   dx = dy with zeros scattered in    du = G(dy)
+ *     add    dx = dy                            du = G(dy)
+ *     mul    dx = dy * (ones with u multiplied in)    du = G(dy y) / u
+ *     max    dx = dy [x = y]                    du = G(dy) [u = G(y)]      (min likewise)
+ */
+#include "ops/gather.h"
+
+#include "ops/combine.h"
+
+#include <string.h>
+
+static enum zt_combine reduction_of(const struct zt_node *node) {
+    enum zt_combine how = zt_combine_named(zt_attr_text(node, "reduction", "none"));
+    return how > ZT_COMBINE_MUL && node->opset < 18 ? ZT_COMBINES : how; /* max and min came with opset 18 */
+}
+
+static bool check_reduction(struct zt_graph *g, int node, struct zt_err *err) {
+    if (reduction_of(&g->nodes[node]) == ZT_COMBINES)
+        return zt_node_fail(g, node, err, "attribute \"reduction\" is \"%s\", which opset %d does not have",
+                            zt_attr_text(&g->nodes[node], "reduction", ""), g->nodes[node].opset);
+    return true;
+}
+
+static bool check_updates(struct zt_graph *g, int node, const struct zt_shape *want, struct zt_err *err) {
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    const struct zt_shape *updates = &zt_in(g, node, 2)->shape;
+    return zt_shape_equal(updates, want) || zt_node_fail(g, node, err, "updates have shape %s, wanted is %s",
+                                                         zt_shape_text(updates, s), zt_shape_text(want, t));
+}
+
+static bool scatter_elements_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *indices = &zt_in(g, node, 1)->shape;
+    return check_reduction(g, node, err) && zt_gather_elements_fit(g, node, x, indices, err) &&
+           check_updates(g, node, indices, err) && zt_infer_first(g, node, err);
+}
+
+static bool scatter_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *indices = &zt_in(g, node, 1)->shape;
+    struct zt_shape shape;
+    return check_reduction(g, node, err) && zt_gather_nd_shape(g, node, x, indices, 0, &shape, err) &&
+           check_updates(g, node, &shape, err) && zt_infer_first(g, node, err);
+}
+
+static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *indices = &call->in[1], *updates = &call->in[2], *y = &call->out[0];
+    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&indices->shape), to;
+    int axis = zt_gather_axis(call->node, y->shape.rank);
+    enum zt_combine how = reduction_of(call->node);
+    zt_run_copy(call, err);
+    for (int64_t i = 0; i < count; i++, zt_next_index(&indices->shape, index)) {
+        if (!zt_gather_element(call, &y->shape, indices, i, index, axis, &to, err))
+            return false;
+        zt_combine_element(how, y->dtype, y->data, to, updates->data, i);
+    }
+    return true;
+}
+
+static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *indices = &call->in[1], *updates = &call->in[2], *y = &call->out[0];
+    int64_t slice = zt_gather_slice(&y->shape, &indices->shape, 0), to;
+    int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
+    enum zt_combine how = reduction_of(call->node);
+    zt_run_copy(call, err);
+    for (int64_t i = 0; i < rows && slice; i++) {
+        if (!zt_gather_tuple(call, &y->shape, indices, i, 0, &to, err))
+            return false;
+        for (int64_t e = 0; e < slice; e++)
+            zt_combine_element(how, y->dtype, y->data, to + e, updates->data, i * slice + e);
+    }
+    return true;
+}
+
+/* ---- gradients ---- */
+
+/* The op and the one that reads at the same places. */
+struct pair {
+    const char *scatter, *gather;
+};
+
+/* `value` at the indices of the node. */
+static int gathered(struct zt_grad *b, int node, const struct pair *p, int value) {
+    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", 0) };
+    int in[2] = { value, n->in[1] }, out;
+    bool has_axis = zt_node_attr(n, "axis") != NULL;
+    return zt_emit_node(b, p->gather, "", in, 2, NULL, &axis, has_axis, &out, 1) ? out : -1;
+}
+
+/* `updates` put into `into` at the indices of the node. */
+static int scattered(struct zt_grad *b, int node, const struct pair *p, int into, int updates) {
+    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    int in[3] = { into, n->in[1], updates }, out;
+    return zt_emit_node(b, p->scatter, "", in, 3, n, NULL, 0, &out, 1) ? out : -1;
+}
+
+/* `value` with the shape of `like`, stretched. */
+static int filled(struct zt_grad *b, int like, double value) {
+    const struct zt_value *v = &zt_grad_graph(b)->values[like];
+    struct zt_shape shape = v->shape;
+    int scalar = zt_emit_float(b, v->dtype, value);
+    return ZT_EMIT(b, "Expand", scalar, zt_emit_ints(b, shape.dim, shape.rank));
+}
+
+static int data_gradient(struct zt_grad *b, int node, const struct pair *p, enum zt_combine how, int dy) {
+    int x = zt_grad_graph(b)->nodes[node].in[0], u = zt_grad_graph(b)->nodes[node].in[2];
+    if (how == ZT_COMBINE_ADD)
+        return dy;
+    if (how == ZT_COMBINE_REPLACE)
+        return scattered(b, node, p, dy, filled(b, u, 0));
+    if (how == ZT_COMBINE_MUL)
+        return ZT_EMIT(b, "Mul", dy, scattered(b, node, p, filled(b, x, 1), u));
+    int same = ZT_EMIT(b, "Equal", x, zt_grad_graph(b)->nodes[node].out[0]);
+    return ZT_EMIT(b, "Mul", dy, zt_emit_cast_like(b, same, dy));
+}
+
+static int update_gradient(struct zt_grad *b, int node, const struct pair *p, enum zt_combine how, int dy) {
+    int u = zt_grad_graph(b)->nodes[node].in[2], y = zt_grad_graph(b)->nodes[node].out[0];
+    if (how == ZT_COMBINE_ADD || how == ZT_COMBINE_REPLACE)
+        return gathered(b, node, p, dy);
+    if (how == ZT_COMBINE_MUL)
+        return ZT_EMIT(b, "Div", gathered(b, node, p, ZT_EMIT(b, "Mul", dy, y)), u);
+    int same = ZT_EMIT(b, "Equal", u, gathered(b, node, p, y));
+    return ZT_EMIT(b, "Mul", gathered(b, node, p, dy), zt_emit_cast_like(b, same, u));
+}
+
+static bool scatter_grad(struct zt_grad *b, int node, const struct pair *p) {
+    int dy = zt_grad_out(b, node, 0);
+    enum zt_combine how = reduction_of(&zt_grad_graph(b)->nodes[node]);
+    if (zt_grad_wanted(b, node, 0))
+        zt_grad_give(b, node, 0, data_gradient(b, node, p, how, dy));
+    if (zt_grad_wanted(b, node, 2))
+        zt_grad_give(b, node, 2, update_gradient(b, node, p, how, dy));
+    return true;
+}
+
+static bool scatter_elements_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return scatter_grad(b, node, &(const struct pair){ "ScatterElements", "GatherElements" });
+}
+
+static bool scatter_nd_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return scatter_grad(b, node, &(const struct pair){ "ScatterND", "GatherND" });
+}
+
+static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec with_reduction[] = { { "reduction", ZT_ATTR_STRING }, { 0 } };
+static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "reduction", ZT_ATTR_STRING }, { 0 } };
+
+#define SCATTER_ROW(id, NAME, SINCE, UNTIL, ATTRS, FAMILY)                                                             \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        .until = UNTIL,                                                                                                \
+        ZT_ONE_OUT(3, 3),                                                                                              \
+        .in_types = { 0, ZT_ANY_INDEX, 0 },                                                                            \
+        .same_type = 1 << 2,                                                                                           \
+        .attrs = ATTRS,                                                                                                \
+        .infer = FAMILY##_infer,                                                                                       \
+        .grad = FAMILY##_grad,                                                                                         \
+        .no_grad_in = 1 << 1,                                                                                          \
+        .kernel = { [ZT_REF] = { .run = FAMILY##_run } },                                                              \
+    };
+
+SCATTER_ROW(scatter, "Scatter", 9, 0, with_axis, scatter_elements)
+SCATTER_ROW(scatter_elements_11, "ScatterElements", 11, 15, with_axis, scatter_elements)
+SCATTER_ROW(scatter_elements, "ScatterElements", 16, 0, with_both, scatter_elements)
+SCATTER_ROW(scatter_nd_11, "ScatterND", 11, 15, NULL, scatter_nd)
+SCATTER_ROW(scatter_nd, "ScatterND", 16, 0, with_reduction, scatter_nd)

@@ -1,0 +1,10 @@
+/* Adding the partial results of chunks, in the order of the chunks whatever the thread count. */
+#ifndef ZT_OPS_SUM_CPU_H
+#define ZT_OPS_SUM_CPU_H
+
+#include <stdint.h>
+
+/* part[0..elems) += part[c * elems ..] for c = 1, 2, ..., count - 1, in this order. */
+void zt_sum_chunks(float *part, int64_t elems, int64_t count, int threads);
+
+#endif

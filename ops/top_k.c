@@ -1,0 +1,106 @@
+/* TopK: the k largest (or smallest) elements along an axis, in order; of equal ones the first wins. dx = dvalues put back.
+ *
+ * Elements are totally ordered by (value, index), so each result is the best element behind the one before it: no
+ * memory is needed, at the price of k passes. */
+#include "ops/shape.h"
+
+#include "ops/order.h"
+
+#include <string.h>
+
+static bool top_k_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    struct zt_shape shape = x->shape;
+    int64_t k = zt_attr_int(&g->nodes[node], "k", -1);
+    int axis, count;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), shape.rank, &axis, err) ||
+        !zt_known_ints(g, node, 1, &k, 1, &count, err))
+        return false;
+    if (count == 0 || k < 0 || k > shape.dim[axis])
+        return zt_node_fail(g, node, err, "wants %lld of %lld elements", (long long)k, (long long)shape.dim[axis]);
+    shape.dim[axis] = k;
+    zt_set_out(g, node, 0, x->dtype, &shape);
+    zt_set_out(g, node, 1, ZT_INT64, &shape);
+    return true;
+}
+
+/* The best element of a line that comes after element `last` (-1: any); elements are `step` apart from `first`. */
+static int64_t next_best(const struct zt_view *x, int64_t first, int64_t step, int64_t count, int64_t last, int sign) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < count; i++) {
+        if (last >= 0) {
+            int order = sign * zt_order_elements(x->dtype, x->data, first + i * step, first + last * step);
+            if (order > 0 || (order == 0 && i <= last))
+                continue;
+        }
+        if (best < 0 || sign * zt_order_elements(x->dtype, x->data, first + i * step, first + best * step) > 0)
+            best = i;
+    }
+    return best;
+}
+
+static bool top_k_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct zt_view *x = &call->in[0], *values = &call->out[0];
+    int64_t *places = call->out_count > 1 ? call->out[1].data : NULL, axis = zt_attr_int(call->node, "axis", -1);
+    int sign = zt_attr_int(call->node, "largest", 1) ? 1 : -1;
+    axis += axis < 0 ? x->shape.rank : 0;
+    int64_t k = values->shape.dim[axis], size = x->shape.dim[axis];
+    int64_t inner = zt_dims(&x->shape, (int)axis + 1, x->shape.rank);
+    int64_t lines = zt_dims(&x->shape, 0, (int)axis) * inner;
+    size_t bytes = zt_dtype_bytes(x->dtype);
+    for (int64_t l = 0; l < lines; l++) {
+        int64_t from = l / inner * size * inner + l % inner, to = l / inner * k * inner + l % inner, last = -1;
+        for (int64_t i = 0; i < k; i++) {
+            last = next_best(x, from, inner, size, last, sign);
+            if (values->data)
+                memcpy(zt_element(values->data, bytes, to + i * inner), zt_element(x->data, bytes, from + last * inner),
+                       bytes);
+            if (places)
+                places[to + i * inner] = last;
+        }
+    }
+    return true;
+}
+
+static bool top_k_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    int dy = zt_grad_out(b, node, 0);
+    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    if (n->out_count < 2 || n->out[1] < 0)
+        return zt_node_fail(zt_grad_graph(b), node, err, "has a gradient only where its indices are an output too");
+    int x = n->in[0], places = n->out[1], dx;
+    struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", -1) };
+    int in[3] = { zt_emit_zeros_like(b, x), places, dy };
+    zt_emit_node(b, "ScatterElements", "", in, 3, NULL, &axis, 1, &dx, 1);
+    zt_grad_give(b, node, 0, dx);
+    return true;
+}
+
+static const struct zt_attr_spec top_k_attrs_1[] = { { "axis", ZT_ATTR_INT }, { "k", ZT_ATTR_INT, true }, { 0 } };
+static const struct zt_attr_spec top_k_attrs_10[] = { { "axis", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec top_k_attrs[] = { { "axis", ZT_ATTR_INT },
+                                                   { "largest", ZT_ATTR_INT },
+                                                   { "sorted", ZT_ATTR_INT },
+                                                   { 0 } };
+
+#define TOP_K_ROW(id, SINCE, UNTIL, COUNT, ATTRS)                                                                      \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = "TopK",                                                                                                \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        .until = UNTIL,                                                                                                \
+        .min_in = COUNT,                                                                                               \
+        .max_in = COUNT,                                                                                               \
+        .min_out = 2,                                                                                                  \
+        .max_out = 2,                                                                                                  \
+        .in_types = { ZT_ANY_NUMBER, ZT_BIT(ZT_INT64) },                                                               \
+        .attrs = ATTRS,                                                                                                \
+        .infer = top_k_infer,                                                                                          \
+        .grad = top_k_grad,                                                                                            \
+        .no_grad_in = 1 << 1,                                                                                          \
+        .kernel = { [ZT_REF] = { .run = top_k_run } },                                                                 \
+    };
+
+TOP_K_ROW(top_k_1, 1, 9, 1, top_k_attrs_1)
+TOP_K_ROW(top_k_10, 10, 10, 2, top_k_attrs_10)
+TOP_K_ROW(top_k, 11, 0, 2, top_k_attrs)

@@ -1,0 +1,165 @@
+#include "cli/arrays.h"
+
+#include "base/file.h"
+#include "device/threads.h"
+#include "graph/passes.h"
+#include "ops/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static char *file_in(struct zt_arena *arena, const char *folder, const char *kind, int index) {
+    return zt_arena_printf(arena, "%s/%s_%d.pb", folder, kind, index);
+}
+
+bool zt_arrays_read(struct zt_arrays *a, const char *kind, int index, const char *name, struct zt_tensor *tensor,
+                    bool *there, struct zt_err *err) {
+    if (a->folder) {
+        const char *path = file_in(a->arena, a->options->inputs, kind, index), *stored;
+        *there = zt_file_exists(path);
+        return !*there || zt_onnx_read_tensor(path, a->arena, tensor, &stored, ZT_EXIT_DATA, err);
+    }
+    const struct zt_npz_array *array = zt_npz_find(&a->npz, name);
+    *there = array != NULL;
+    if (array)
+        *tensor = (struct zt_tensor){ array->dtype, array->shape, array->data };
+    return true;
+}
+
+/* ---- inputs ---- */
+
+static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_err *err) {
+    const char *name = a->graph->values[a->graph->inputs[index]].name, *src = a->options->inputs;
+    if (a->folder)
+        return zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no input_%d.pb", src, index, name, index);
+    zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no array of this name", src, index, name);
+    if (!a->npz.count)
+        return zt_hint(err, "the file holds no arrays");
+    return zt_hint(err, "the file holds \"%s\"%s", a->npz.at[0].name, a->npz.count > 1 ? " and others" : "");
+}
+
+static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
+    int id = a->graph->inputs[index], first = err->count;
+    const struct zt_value *v = &a->graph->values[id];
+    struct zt_tensor tensor;
+    bool there;
+    if (v->dtype == ZT_UNDEFINED)
+        return zt_fail(err, ZT_EXIT_MODEL, "%s: input \"%s\" is no tensor (a sequence, map or optional): not supported",
+                       a->model->path, v->name);
+    if (!zt_dtype_bytes(v->dtype))
+        return zt_fail(err, ZT_EXIT_MODEL, "%s: input \"%s\" has type %s, which ztrain does not compute with",
+                       a->model->path, v->name, zt_dtype_name(v->dtype));
+    if (!zt_arrays_read(a, "input", index, v->name, &tensor, &there, err))
+        return false;
+    if (!there)
+        return fail_missing_input(a, index, err);
+    if (tensor.dtype != v->dtype)
+        return zt_fail(err, ZT_EXIT_DATA, "%s: input \"%s\" has type %s, the model wants %s", a->options->inputs, v->name,
+                       zt_dtype_name(tensor.dtype), zt_dtype_name(v->dtype));
+    if (!zt_pass_bind(a->graph, id, &tensor.shape, ZT_EXIT_DATA, err))
+        return zt_err_within(err, first, "%s", a->options->inputs);
+    zt_eval_feed(a->eval, id, &tensor);
+    return true;
+}
+
+/* An array named like an initializer takes its place: ONNX allows inputs with a default. */
+static bool override_initializers(struct zt_arrays *a, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; i < a->npz.count; i++) {
+        const struct zt_npz_array *array = &a->npz.at[i];
+        int id = zt_graph_find(a->graph, array->name);
+        const struct zt_value *v = id >= 0 ? &a->graph->values[id] : NULL;
+        if (!v || v->origin != ZT_FROM_INITIALIZER)
+            continue;
+        char found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
+        if (array->dtype != v->dtype || !zt_shape_equal(&array->shape, &v->shape)) {
+            ok = zt_fail(err, ZT_EXIT_DATA, "%s: \"%s\" is %s%s, the model's initializer is %s%s", a->options->inputs,
+                         v->name, zt_dtype_name(array->dtype), zt_shape_text(&array->shape, found),
+                         zt_dtype_name(v->dtype), zt_shape_text(&v->shape, wanted));
+            continue;
+        }
+        zt_eval_feed(a->eval, id, &(struct zt_tensor){ array->dtype, array->shape, array->data });
+    }
+    return ok;
+}
+
+static bool feed_all(struct zt_arrays *a, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; i < a->graph->input_count; i++)
+        ok &= feed(a, i, err);
+    return ok && override_initializers(a, err);
+}
+
+/* ---- the run ---- */
+
+static bool open_source(struct zt_arrays *a, struct zt_err *err) {
+    a->folder = is_folder(a->options->inputs);
+    return a->folder || zt_npz_read(a->options->inputs, &a->npz, ZT_EXIT_DATA, err);
+}
+
+static bool open_model(struct zt_arrays *a, struct zt_err *err) {
+    a->model = zt_onnx_read(a->options->model, ZT_WEIGHTS_MAPPED, err);
+    if (!a->model)
+        return false;
+    a->graph = a->model->graph;
+    if (!zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
+        return zt_err_within(err, 0, "%s", a->options->model);
+    zt_graph_align_constants(a->graph);
+    return true;
+}
+
+bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, struct zt_err *err) {
+    *a = (struct zt_arrays){ .options = options, .arena = zt_arena_create() };
+    if (!open_model(a, err) || !open_source(a, err))
+        return false;
+    int threads = options->over.threads ? options->over.threads : zt_parallel_cores();
+    a->random.seed = options->over.seed >= 0 ? (uint64_t)options->over.seed : 0;
+    a->eval = zt_eval_create(a->graph, &a->random, threads);
+    zt_parallel_enter();
+    return feed_all(a, err) && zt_file_make_folder(options->output, err);
+}
+
+bool zt_arrays_run(struct zt_arrays *a, int first, struct zt_err *err) {
+    int problems = err->count;
+    return zt_eval_run(a->eval, first, a->graph->node_count, err) ||
+           zt_err_within(err, problems, "%s", a->options->model);
+}
+
+void zt_arrays_finish(struct zt_arrays *a) {
+    zt_eval_destroy(a->eval);
+    zt_npz_finish(&a->npz);
+    zt_onnx_destroy(a->model);
+    zt_arena_destroy(a->arena);
+}
+
+struct zt_tensor zt_arrays_value(const struct zt_arrays *a, int value) {
+    const struct zt_value *v = &a->graph->values[value];
+    return (struct zt_tensor){ v->dtype, v->shape, v->data };
+}
+
+/* ---- results ---- */
+
+bool zt_arrays_write(const struct zt_arrays *a, const char *kind, int index, const char *name,
+                     const struct zt_tensor *tensor, struct zt_err *err) {
+    return zt_onnx_write_tensor(file_in(a->arena, a->options->output, kind, index), name, tensor, err);
+}
+
+bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char *const *names,
+                         const struct zt_tensor *tensors, int count, struct zt_err *err) {
+    struct zt_npz_array *arrays = ZT_NEW_N(a->arena, struct zt_npz_array, count);
+    for (int i = 0; i < count; i++)
+        arrays[i] = (struct zt_npz_array){ .name = (char *)names[i],
+                                           .dtype = tensors[i].dtype,
+                                           .shape = tensors[i].shape,
+                                           .data = (void *)tensors[i].data,
+                                           .bytes = (size_t)zt_shape_count(&tensors[i].shape) *
+                                                    zt_dtype_bytes(tensors[i].dtype) };
+    return zt_npz_write(zt_arena_printf(a->arena, "%s/%s", a->options->output, file), arrays, count, err);
+}

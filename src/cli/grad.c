@@ -1,0 +1,150 @@
+/* ztrain grad: sum over outputs of cotangent * d output / d x, for every float input and trainable initializer x.
+ *
+ * The graph is run forward eagerly first, so that the backward nodes are built for concrete shapes and contents, data-dependent
+ * ones included; then they are run in the order they were made. */
+#include "cli/arrays.h"
+#include "graph/grad.h"
+#include "graph/passes.h"
+#include "ops/table.h"
+
+#include "base/vec.h"
+
+#include <string.h>
+
+struct product {
+    struct zt_arrays arrays;
+    ZT_VEC(struct zt_cotangent) from;
+    ZT_VEC(int) wanted; /* float inputs, then parameters */
+    int inputs;         /* how many of `wanted` are inputs */
+    int *index;         /* graph input number of each wanted input */
+    int *grads;
+};
+
+static bool is_float(const struct zt_graph *g, int value) {
+    return zt_dtype_in(g->values[value].dtype, ZT_ANY_FLOAT);
+}
+
+/* ---- cotangents ---- */
+
+static void add_cotangent(struct product *p, int output, const struct zt_tensor *tensor) {
+    struct zt_graph *g = p->arrays.graph;
+    const char *name = zt_arena_printf(g->arena, "grad_output_%d", output);
+    int id = zt_graph_add_value(g, name, tensor->dtype, &tensor->shape);
+    g->values[id].origin = ZT_FROM_INPUT;
+    g->values[id].data = tensor->data;
+    zt_vec_push(&p->from, (struct zt_cotangent){ g->outputs[output], id });
+}
+
+static bool read_cotangent(struct product *p, int output, bool *any, struct zt_err *err) {
+    const struct zt_value *v = &p->arrays.graph->values[p->arrays.graph->outputs[output]];
+    char name[32], found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
+    struct zt_tensor tensor;
+    bool there;
+    snprintf(name, sizeof name, "grad_output_%d", output);
+    if (!zt_arrays_read(&p->arrays, "grad_output", output, name, &tensor, &there, err))
+        return false;
+    if (!there)
+        return true;
+    *any = true;
+    if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
+        return zt_fail(err, ZT_EXIT_DATA, "%s: %s: output \"%s\" has type %s, which has no gradient",
+                       p->arrays.options->inputs, name, v->name, zt_dtype_name(v->dtype));
+    if (tensor.dtype != v->dtype || !zt_shape_equal(&tensor.shape, &v->shape))
+        return zt_fail(err, ZT_EXIT_DATA, "%s: %s is %s%s, output \"%s\" is %s%s", p->arrays.options->inputs, name,
+                       zt_dtype_name(tensor.dtype), zt_shape_text(&tensor.shape, found), v->name,
+                       zt_dtype_name(v->dtype), zt_shape_text(&v->shape, wanted));
+    add_cotangent(p, output, &tensor);
+    return true;
+}
+
+static void add_ones(struct product *p, int output) {
+    struct zt_tensor ones = zt_arrays_value(&p->arrays, p->arrays.graph->outputs[output]);
+    int64_t count = zt_shape_count(&ones.shape);
+    void *data = zt_arena_alloc(p->arrays.arena, (size_t)count * zt_dtype_bytes(ones.dtype));
+    for (int64_t i = 0; i < count; i++)
+        zt_store_double(ones.dtype, data, i, 1);
+    ones.data = data;
+    add_cotangent(p, output, &ones);
+}
+
+static bool read_cotangents(struct product *p, struct zt_err *err) {
+    struct zt_graph *g = p->arrays.graph;
+    bool any = false;
+    for (int i = 0; i < g->output_count; i++)
+        if (!read_cotangent(p, i, &any, err))
+            return false;
+    for (int i = 0; !any && i < g->output_count; i++)
+        if (is_float(g, g->outputs[i]))
+            add_ones(p, i);
+    return true;
+}
+
+/* ---- what is asked for ---- */
+
+static void list_wanted(struct product *p) {
+    struct zt_graph *g = p->arrays.graph;
+    p->index = ZT_NEW_N(p->arrays.arena, int, g->input_count);
+    for (int i = 0; i < g->input_count; i++)
+        if (is_float(g, g->inputs[i])) {
+            p->index[p->wanted.count] = i;
+            zt_vec_push(&p->wanted, g->inputs[i]);
+        }
+    p->inputs = p->wanted.count;
+    for (int v = 0; v < g->value_count; v++)
+        if (g->values[v].origin == ZT_FROM_INITIALIZER && g->values[v].trainable && is_float(g, v))
+            zt_vec_push(&p->wanted, v);
+    p->grads = ZT_NEW_N(p->arrays.arena, int, p->wanted.count);
+}
+
+/* Appends the backward nodes and runs them. */
+static bool differentiate(struct product *p, struct zt_err *err) {
+    struct zt_graph *g = p->arrays.graph;
+    int forward = g->node_count, problems = err->count;
+    if (!zt_grad_build(g, &zt_ops, p->from.at, p->from.count, p->wanted.at, p->wanted.count, p->grads, err))
+        return zt_err_within(err, problems, "%s", p->arrays.options->model);
+    return zt_arrays_run(&p->arrays, forward, err);
+}
+
+/* ---- results ---- */
+
+/* The gradient of wanted[i]; zeros where no path leads to it. */
+static struct zt_tensor gradient(const struct product *p, int i) {
+    if (p->grads[i] >= 0)
+        return zt_arrays_value(&p->arrays, p->grads[i]);
+    struct zt_tensor zeros = zt_arrays_value(&p->arrays, p->wanted.at[i]);
+    zeros.data = zt_arena_alloc(p->arrays.arena, (size_t)zt_shape_count(&zeros.shape) * zt_dtype_bytes(zeros.dtype));
+    return zeros;
+}
+
+static bool write_gradients(const struct product *p, struct zt_err *err) {
+    const struct zt_arrays *a = &p->arrays;
+    int count = p->wanted.count;
+    const char **names = ZT_NEW_N(a->arena, const char *, count);
+    struct zt_tensor *tensors = ZT_NEW_N(a->arena, struct zt_tensor, count);
+    for (int i = 0; i < count; i++) {
+        names[i] = a->graph->values[p->wanted.at[i]].name;
+        tensors[i] = gradient(p, i);
+        if (i < p->inputs && !zt_arrays_write(a, "grad_input", p->index[i], names[i], &tensors[i], err))
+            return false;
+    }
+    return zt_arrays_write_npz(a, "grad_params.npz", names + p->inputs, tensors + p->inputs, count - p->inputs, err);
+}
+
+static bool run(struct product *p, const struct zt_options *options, struct zt_err *err) {
+    if (!zt_arrays_open(&p->arrays, options, err))
+        return false;
+    zt_pass_trainable(p->arrays.graph, p->arrays.model->torch_signature, -1);
+    if (!zt_arrays_run(&p->arrays, 0, err) || !read_cotangents(p, err))
+        return false;
+    list_wanted(p);
+    return differentiate(p, err) && write_gradients(p, err);
+}
+
+bool zt_cli_grad(const struct zt_options *options, struct zt_err *err) {
+    struct product p = { 0 };
+    bool ok = run(&p, options, err);
+    zt_arrays_finish(&p.arrays);
+    zt_vec_finish(&p.from);
+    zt_vec_finish(&p.wanted);
+    return ok;
+}

@@ -1,0 +1,8 @@
+/* What SUBCOMMAND --help says in front of the options. */
+#ifndef ZT_CLI_HELP_H
+#define ZT_CLI_HELP_H
+
+extern const char zt_help_train[], zt_help_plan[], zt_help_inspect[], zt_help_evaluate[], zt_help_predict[],
+    zt_help_grad[], zt_help_ops[];
+
+#endif

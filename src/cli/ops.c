@@ -1,0 +1,76 @@
+/* ztrain ops: the table of operators as rows of text. */
+#include "options.h"
+#include "ops/table.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+static const char *domain_of(const struct zt_op *op) {
+    return op->domain && op->domain[0] ? op->domain : "ai.onnx";
+}
+
+static bool is_own(const struct zt_op *op) {
+    return strcmp(domain_of(op), "ztrain") == 0;
+}
+
+/* Types of input 0, `between` two of them; all that is computed with is "any", no input at all "-". */
+static void add_types(struct zt_text *to, const struct zt_op *op, const char *between) {
+    unsigned set = op->in_types[0] ? op->in_types[0] & ZT_ANY_TYPE : ZT_ANY_TYPE;
+    if (op->max_in == 0 && !(op->flags & ZT_OP_VARIADIC)) {
+        zt_text_add(to, "-");
+        return;
+    }
+    if (set == ZT_ANY_TYPE) {
+        zt_text_add(to, "any");
+        return;
+    }
+    const char *sign = "";
+    for (enum zt_dtype t = ZT_FLOAT; t < ZT_DTYPES; t++) {
+        if (!zt_dtype_in(t, set))
+            continue;
+        zt_text_add(to, "%s%s", sign, zt_dtype_name(t));
+        sign = between;
+    }
+}
+
+static void add_backends(struct zt_text *to, const struct zt_op *op, const char *between) {
+    static const char *const name[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
+    const char *sign = "";
+    for (int b = 0; b < ZT_BACKENDS; b++) {
+        if (!op->kernel[b].run)
+            continue;
+        zt_text_add(to, "%s%s", sign, name[b]);
+        sign = between;
+    }
+}
+
+static void print_row(const struct zt_op *op, bool json) {
+    struct zt_text types = { 0 }, backends = { 0 }, opsets = { 0 };
+    add_types(&types, op, json ? "\", \"" : ",");
+    add_backends(&backends, op, json ? "\", \"" : ",");
+    zt_text_add(&opsets, "%d-", op->since);
+    if (op->until)
+        zt_text_add(&opsets, "%d", op->until);
+    if (json)
+        printf("{\"name\": \"%s\", \"domain\": \"%s\", \"opsets\": \"%s\", \"dtypes\": [\"%s\"], \"gradient\": %s, "
+               "\"back_ends\": [\"%s\"]}\n",
+               op->name, domain_of(op), opsets.at, types.at, op->grad ? "true" : "false", backends.at);
+    else
+        printf("%-28s %-8s %-7s %-9s %-13s %s\n", op->name, domain_of(op), opsets.at, op->grad ? "yes" : "none",
+               backends.at, types.at);
+    zt_text_finish(&types);
+    zt_text_finish(&backends);
+    zt_text_finish(&opsets);
+}
+
+bool zt_cli_ops(const struct zt_options *options, struct zt_err *err) {
+    (void)err;
+    if (!options->json)
+        printf("%-28s %-8s %-7s %-9s %-13s %s\n", "name", "domain", "opsets", "gradient", "back ends", "dtypes");
+    for (int own = 0; own < 2; own++)
+        for (const struct zt_op *const *row = zt_ops.rows; *row; row++)
+            if (is_own(*row) == own)
+                print_row(*row, options->json);
+    return true;
+}

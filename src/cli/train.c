@@ -1,0 +1,48 @@
+/* ztrain [train]: the output folder, then the main path. */
+#include "train.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* runs/<model name> unless --output says where. Free with free(). */
+static char *output_folder(const struct zt_options *o) {
+    if (o->output)
+        return zt_strdup(o->output);
+    const char *name = zt_path_name(o->model), *dot = strrchr(name, '.');
+    size_t n = dot && dot != name ? (size_t)(dot - name) : strlen(name);
+    char *to = zt_malloc(n + 6);
+    memcpy(to, "runs/", 5);
+    memcpy(to + 5, name, n);
+    to[n + 5] = 0;
+    return to;
+}
+
+/* A folder that holds a run is not written over by accident. */
+static bool check_folder(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    static const char *const marks[] = { "metrics.jsonl", "model.onnx" };
+    for (size_t i = 0; !o->overwrite && i < sizeof marks / sizeof *marks; i++) {
+        char *path = zt_path_join(folder, marks[i]);
+        bool there = zt_file_exists(path);
+        free(path);
+        if (there) {
+            zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds a run already (%s)", folder, marks[i]);
+            return zt_hint(err, "choose another --output, or --overwrite");
+        }
+    }
+    return true;
+}
+
+bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
+    struct zt_session s;
+    char *folder = output_folder(options);
+    bool ok = check_folder(options, folder, err);
+    if (ok) {
+        ok = zt_session_open(&s, options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
+             zt_file_make_folder(folder, err) && zt_train(&s, folder, err);
+        zt_session_finish(&s);
+    }
+    free(folder);
+    return ok;
+}

@@ -1,0 +1,123 @@
+/* The "ztrain" block: contract.md, "Config". */
+#include "config_rows.h"
+
+static const struct zt_key_choice formats[] = {
+    { .name = "npz" },
+    { .name = "cifar10" },
+    { .name = "synthetic" },
+    { .name = "npy", .status = ZT_KEY_LATER },
+    { .name = "mnist", .status = ZT_KEY_LATER },
+    { .name = "imagefolder", .status = ZT_KEY_LATER },
+    { .name = "csv", .status = ZT_KEY_LATER },
+    { .name = "tokens", .status = ZT_KEY_LATER },
+    { 0 },
+};
+static const struct zt_key_choice losses[] = {
+    { .name = "cross_entropy" },
+    { .name = "mse" },
+    { .name = "output" },
+    { .name = "nll", .status = ZT_KEY_LATER },
+    { .name = "bce_with_logits", .status = ZT_KEY_LATER },
+    { .name = "l1", .status = ZT_KEY_LATER },
+    { .name = "smooth_l1", .status = ZT_KEY_LATER },
+    { .name = "huber", .status = ZT_KEY_LATER },
+    { 0 },
+};
+static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
+static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name = "frozen" }, { 0 } };
+static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
+static const struct zt_key_choice modes[] = {
+    { .name = "ddp" },
+    { .name = "dp", .status = ZT_KEY_LATER },
+    { 0 },
+};
+static const struct zt_key_choice schedules[] = {
+    { .name = "1f1b" },
+    { .name = "gpipe" },
+    { .name = "interleaved", .status = ZT_KEY_LATER },
+    { .name = "zb-h1", .status = ZT_KEY_LATER },
+    { 0 },
+};
+static const struct zt_key_choice communicators[] = {
+    { .name = "auto" },
+    { .name = "thread" },
+    { .name = "mpi", .status = ZT_KEY_LATER },
+    { .name = "nccl", .status = ZT_KEY_LATER },
+    { 0 },
+};
+static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto", .status = ZT_KEY_LATER }, { 0 } };
+static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
+
+#define NUMBERS .type = ZT_KEY_NUMBERS
+
+static const struct zt_key_row rows[] = {
+    { .key = "ztrain", OBJECT },
+    { .key = "ztrain.data", OBJECT },
+    { .key = "ztrain.data.format", CHOICE(formats), AT(data.format) },
+    { .key = "ztrain.data.path", PATH, AT(data.path) },
+    { .key = "ztrain.data.eval_path", PATH, AT(data.eval_path) },
+    { .key = "ztrain.data.shuffle", BOOL, DEF("true"), AT(data.shuffle) },
+    { .key = "ztrain.data.drop_last", BOOL, DEF("false"), AT(data.drop_last) },
+    { .key = "ztrain.data.samples", INT(1), DEF("1024"), AT(data.samples) },
+    { .key = "ztrain.data.normalize", OBJECT },
+    { .key = "ztrain.data.normalize.mean", NUMBERS, ANY_NUMBER, AT(data.mean) },
+    { .key = "ztrain.data.normalize.std", NUMBERS, POSITIVE, AT(data.std) },
+    { .key = "ztrain.data.augment", OPEN, LATER("augmentation") },
+    { .key = "ztrain.loss", OBJECT },
+    { .key = "ztrain.loss.type", CHOICE(losses), AT(loss.type) },
+    { .key = "ztrain.loss.logits", TEXT, AT(loss.logits) },
+    { .key = "ztrain.loss.target", TEXT, DEF("target"), AT(loss.target) },
+    { .key = "ztrain.loss.weight", TEXT, DEF(""), LATER("weighting of samples") },
+    { .key = "ztrain.loss.class_weights", NUMBERS, FROM(0), LATER("weighting of classes") },
+    { .key = "ztrain.loss.ignore_index", .type = ZT_KEY_INT, WITHIN(-9e15, 9e15), DEF("-100"), AT(loss.ignore_index) },
+    { .key = "ztrain.loss.label_smoothing", NUMBER, WITHIN(0, 1), DEF("0"), AT(loss.label_smoothing) },
+    { .key = "ztrain.loss.beta", NUMBER, FROM(0), DEF("1"), ACCEPT("only smooth_l1 reads it") },
+    { .key = "ztrain.loss.delta", NUMBER, POSITIVE, DEF("1"), ACCEPT("only huber reads it") },
+    { .key = "ztrain.loss.output", TEXT, AT(loss.output) },
+    /* Without it: accuracy where there is a classification and evaluation data (config_check.c). */
+    { .key = "ztrain.metrics", .type = ZT_KEY_HAS, .choices = metrics, AT(accuracy) },
+    { .key = "ztrain.epochs", INT(0), DEF("10"), AT(epochs) },
+    { .key = "ztrain.steps", INT(0), DEF("0"), AT(steps) },
+    { .key = "ztrain.seed", COUNT(0, 9e18), DEF("0"), AT(seed) },
+    { .key = "ztrain.trainable", TEXTS, DEF("*"), AT(trainable) },
+    { .key = "ztrain.freeze", TEXTS, AT(freeze) },
+    { .key = "ztrain.tie", .type = ZT_KEY_GROUPS, LATER("tying parameters") },
+    { .key = "ztrain.batch_norm", INDEX(batch_norms), DEF("train"), AT(batch_norm_frozen) },
+    { .key = "ztrain.param_groups", .type = ZT_KEY_OBJECTS, AT(groups) },
+    { .key = "ztrain.param_groups[].match", TEXT },
+    { .key = "ztrain.param_groups[].lr", NUMBER, FROM(0) },
+    { .key = "ztrain.param_groups[].weight_decay", NUMBER, FROM(0) },
+    { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), LATER("an average of the weights") },
+    { .key = "ztrain.parallel", OBJECT },
+    { .key = "ztrain.parallel.mode", CHOICE(modes), DEF("ddp"), AT(parallel.mode) },
+    { .key = "ztrain.parallel.schedule", CHOICE(schedules), DEF("1f1b"), AT(parallel.schedule) },
+    { .key = "ztrain.parallel.chunks",
+      COUNT(1, 1e6),
+      DEF("1"),
+      AT(parallel.chunks),
+      LATER("more than one chunk a stage") },
+    { .key = "ztrain.parallel.tensor", COUNT(1, 1e6), DEF("1"), AT(parallel.tensor), LATER("tensor parallelism") },
+    { .key = "ztrain.parallel.sync_batch_norm",
+      BOOL,
+      DEF("false"),
+      AT(parallel.sync_batch_norm),
+      LATER("BatchNormalization over all ranks") },
+    { .key = "ztrain.parallel.communicator", CHOICE(communicators), DEF("auto"), AT(parallel.communicator) },
+    { .key = "ztrain.plan", CHOICE(plans), DEF("fixed"), ACCEPT("the plan is what the config says") },
+    { .key = "ztrain.memory_limit", .type = ZT_KEY_BYTES, LATER("a memory limit") },
+    { .key = "ztrain.recompute", TEXTS, LATER("recomputation") },
+    { .key = "ztrain.cluster", TEXT, DEF(""), LATER("a cluster description") },
+    { .key = "ztrain.tf32", BOOL, DEF("false"), ACCEPT("fp32 is computed in fp32") },
+    { .key = "ztrain.deterministic", BOOL, DEF("true"), ACCEPT("every run is deterministic") },
+    { .key = "ztrain.on_non_finite", INDEX(non_finites), DEF("abort"), AT(skip_non_finite) },
+    /* This version writes no checkpoints. Asking for them by step, or for the best one, is refused; `every_epochs` and
+     * `keep` stand in every full config with their defaults and are let pass; another period asks for checkpoints. */
+    { .key = "ztrain.checkpoint", OBJECT, ACCEPT("no checkpoints in this version") },
+    { .key = "ztrain.checkpoint.every_steps", INT(0), DEF("0"), LATER("checkpointing") },
+    { .key = "ztrain.checkpoint.every_epochs", INT(0), DEF("1"), .off = "0", LATER("checkpointing") },
+    { .key = "ztrain.checkpoint.keep", INT(0), DEF("3"), ACCEPTED },
+    { .key = "ztrain.checkpoint.best", TEXT, DEF(""), LATER("keeping the best checkpoint") },
+    { .key = "ztrain.device", CHOICE(devices), DEF("auto"), AT(device) },
+};
+
+const struct zt_key_rows zt_key_rows_ztrain = ZT_KEY_ROWS(rows);

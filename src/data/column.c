@@ -1,0 +1,120 @@
+#include "data/column.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Conversions that keep the kind of number: any float to any float, an integer to one as wide or wider, bool to
+ * integer. */
+static bool converts(enum zt_dtype from, enum zt_dtype to) {
+    if (from == to)
+        return zt_dtype_in(to, ZT_ANY_TYPE);
+    if (zt_dtype_in(from, ZT_ANY_FLOAT))
+        return zt_dtype_in(to, ZT_ANY_FLOAT);
+    if (from == ZT_BOOL)
+        return zt_dtype_in(to, ZT_ANY_INT);
+    return zt_dtype_in(from, ZT_ANY_INT) && zt_dtype_in(to, ZT_ANY_INT) && zt_dtype_bytes(to) >= zt_dtype_bytes(from);
+}
+
+static bool fits(const struct zt_shape *found, const struct zt_shape *wanted) {
+    if (wanted->rank < 0)
+        return true;
+    if (found->rank != wanted->rank)
+        return false;
+    for (int d = 0; d < found->rank; d++)
+        if (wanted->dim[d] >= 0 && wanted->dim[d] != found->dim[d])
+            return false;
+    return true;
+}
+
+bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
+                      const struct zt_shape *sample, const char *file, struct zt_err *err) {
+    enum zt_dtype to = want->dtype == ZT_UNDEFINED ? have : want->dtype;
+    char found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
+    if (!converts(have, to)) {
+        zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" is of type %s, wants %s", file, want->name, zt_dtype_name(have),
+                zt_dtype_name(to));
+        return zt_dtype_in(have, ZT_ANY_FLOAT) && zt_dtype_in(to, ZT_ANY_INT)
+                   ? zt_hint(err, "save it as integers, for example array.astype(\"int64\")")
+                   : false;
+    }
+    if (!fits(sample, &want->shape))
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, wants %s", file, want->name,
+                       zt_shape_text(sample, found), zt_shape_text(&want->shape, wanted));
+    int64_t bytes;
+    if (__builtin_mul_overflow(zt_shape_count(sample), (int64_t)zt_dtype_bytes(to), &bytes))
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, more than any memory holds", file,
+                       want->name, zt_shape_text(sample, found));
+    *column = (struct zt_column){ .name = want->name, .dtype = to, .shape = *sample, .sample_bytes = (size_t)bytes };
+    return true;
+}
+
+/* Between signed and unsigned of one width, and from signed to a wider unsigned, only values that are not negative
+ * (read as int64) keep their meaning. */
+static bool sign_matters(enum zt_dtype from, enum zt_dtype to) {
+    bool from_signed = zt_dtype_in(from, ZT_ANY_SIGNED), to_signed = zt_dtype_in(to, ZT_ANY_SIGNED);
+    if (from == ZT_BOOL || !zt_dtype_in(from, ZT_ANY_INT))
+        return false;
+    return from_signed ? !to_signed : to_signed && zt_dtype_bytes(from) == zt_dtype_bytes(to);
+}
+
+/* The value as int64, or -1 where an unsigned one is too big for the signed type of the same width. */
+static int64_t signed_value(enum zt_dtype from, const void *data, int64_t i) {
+    int64_t value = zt_load_int(from, data, i);
+    int bits = 8 * (int)zt_dtype_bytes(from);
+    if (zt_dtype_in(from, ZT_ANY_UNSIGNED) && bits < 64 && value >= INT64_C(1) << (bits - 1))
+        return -1;
+    return value;
+}
+
+static bool check_signs(const struct zt_column *column, enum zt_dtype have, const void *from, int64_t rows,
+                        int64_t width, const char *file, struct zt_err *err) {
+    for (int64_t i = 0; i < rows * width; i++) {
+        if (signed_value(have, from, i) >= 0)
+            continue;
+        char value[32];
+        int64_t found = zt_load_int(have, from, i);
+        snprintf(value, sizeof value, have == ZT_UINT64 ? "%llu" : "%lld", (long long)found);
+        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %s of type %s does not fit %s", file,
+                       column->name, (long long)(i / width), value, zt_dtype_name(have), zt_dtype_name(column->dtype));
+    }
+    return true;
+}
+
+static bool check_range(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
+                        const void *from, int64_t rows, int64_t width, const char *file, struct zt_err *err) {
+    for (int64_t i = 0; i < rows * width; i++) {
+        int64_t value = zt_load_int(have, from, i);
+        if ((value < 0 || value >= want->below) && value != want->except)
+            return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\", row %lld: value %lld is out of range, wants 0..%lld",
+                           file, column->name, (long long)(i / width), (long long)value, (long long)want->below - 1);
+    }
+    return true;
+}
+
+bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have, const void *from,
+                       int64_t rows, void *to, const char *file, struct zt_err *err) {
+    int64_t width = zt_shape_count(&column->shape), count = rows * width;
+    bool integers = zt_dtype_in(have, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
+    if (sign_matters(have, column->dtype) && !check_signs(column, have, from, rows, width, file, err))
+        return false;
+    if (integers && want->below > 0 && !check_range(column, want, have, from, rows, width, file, err))
+        return false;
+    if (have == column->dtype) {
+        if (to != from)
+            memcpy(to, from, (size_t)count * zt_dtype_bytes(have));
+        return true;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (integers)
+            zt_store_int(column->dtype, to, i, zt_load_int(have, from, i));
+        else
+            zt_store_double(column->dtype, to, i, zt_load_double(have, from, i));
+    return true;
+}
+
+bool zt_column_no_normalize(const struct zt_config *config, const char *format, struct zt_err *err) {
+    if (config->data.mean.count == 0 && config->data.std.count == 0)
+        return true;
+    zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.normalize: format \"%s\" has no channels to normalize", format);
+    return zt_hint(err, "normalize the arrays before they are saved");
+}

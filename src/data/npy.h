@@ -1,0 +1,30 @@
+/* NumPy's array files: the header in front of the elements (NumPy Enhancement Proposal 1, versions 1 to 3). */
+#ifndef ZT_DATA_NPY_H
+#define ZT_DATA_NPY_H
+
+#include "base/err.h"
+#include "graph/dtype.h"
+
+/* What a header says of the elements behind it. */
+struct zt_npy {
+    enum zt_dtype dtype;
+    struct zt_shape shape;
+    bool fortran;  /* first index fastest; only true where that makes a difference */
+    size_t header; /* bytes in front of the elements */
+    size_t bytes;  /* of the elements; checked not to overflow */
+};
+
+/* The first bytes that say how long the header is. */
+enum { ZT_NPY_PREFIX = 12 };
+/* Bytes of the whole header from its first ZT_NPY_PREFIX bytes (fewer where the file ends), 0 and an error where this
+ * is no .npy. */
+size_t zt_npy_header_bytes(const unsigned char *prefix, size_t size, enum zt_exit code, struct zt_err *err);
+/* Parses a whole header of `size` bytes. Errors say what is wrong, not where: the caller knows file and array. */
+bool zt_npy_parse(const unsigned char *header, size_t size, struct zt_npy *out, enum zt_exit code, struct zt_err *err);
+
+/* A version 1 header for C order into `to`; returns its length, a multiple of 64. Every type of ZT_ANY_TYPE has a
+ * descr; bfloat16, which NumPy lacks, is '<V2' as ml_dtypes writes it. */
+enum { ZT_NPY_HEADER = 320 };
+size_t zt_npy_header(enum zt_dtype dtype, const struct zt_shape *shape, char to[ZT_NPY_HEADER]);
+
+#endif

@@ -1,0 +1,41 @@
+/* NumPy's npz files: a zip of .npy files, one a named array. */
+#ifndef ZT_DATA_NPZ_H
+#define ZT_DATA_NPZ_H
+
+#include "base/err.h"
+#include "graph/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* `bytes` of elements in C order at `data` (aligned to 64 where read from a file). */
+struct zt_npz_array {
+    char *name;
+    enum zt_dtype dtype;
+    struct zt_shape shape;
+    void *data;
+    size_t bytes;
+};
+
+struct zt_npz {
+    int count;
+    struct zt_npz_array *at;
+};
+
+/* Reads every array of a file (entries whose name does not end in .npy are passed over). Errors name file and array and
+ * get `code`. Finish with zt_npz_finish(), which is harmless on a zeroed struct. */
+bool zt_npz_read(const char *path, struct zt_npz *out, enum zt_exit code, struct zt_err *err);
+
+/* Reads the named arrays only, in the order of the names. Each missing one is an error that lists those there. */
+bool zt_npz_read_named(const char *path, const char *const *names, int name_count, struct zt_npz *out,
+                       enum zt_exit code, struct zt_err *err);
+void zt_npz_finish(struct zt_npz *npz);
+
+/* The array of that name, NULL where there is none. */
+const struct zt_npz_array *zt_npz_find(const struct zt_npz *npz, const char *name);
+
+/* Writes arrays uncompressed, under a temporary name first. Equal arrays give equal bytes. bfloat16 is written as
+ * '<V2', the way ml_dtypes does. Names and data are borrowed. */
+bool zt_npz_write(const char *path, const struct zt_npz_array *arrays, int count, struct zt_err *err);
+
+#endif

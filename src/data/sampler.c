@@ -1,0 +1,62 @@
+#include "data/data.h"
+
+#include "base/arena.h"
+#include "base/rng.h"
+
+/* Sets the shuffle's random numbers apart from those of other uses of the seed. */
+static const uint64_t shuffle_tag = 0x73687566666c65; /* "shuffle" */
+
+bool zt_sampler_init(struct zt_sampler *s, int64_t samples, int64_t train_batch, bool shuffle, bool drop_last,
+                     uint64_t seed, struct zt_err *err) {
+    *s = (struct zt_sampler){ .samples = samples,
+                              .train_batch = train_batch,
+                              .shuffle = shuffle,
+                              .drop_last = drop_last,
+                              .seed = seed,
+                              .epoch = -1 };
+    int64_t bytes;
+    if (samples < 1)
+        return zt_fail(err, ZT_EXIT_DATA, "data: no samples");
+    s->batches_per_epoch = samples / train_batch + (!drop_last && samples % train_batch != 0);
+    if (s->batches_per_epoch == 0) {
+        zt_fail(err, ZT_EXIT_DATA, "data: %lld samples do not fill one step of %lld, and drop_last drops smaller ones",
+                (long long)samples, (long long)train_batch);
+        return zt_hint(err, "lower train_batch_size or set ztrain.data.drop_last to false");
+    }
+    if (__builtin_mul_overflow(samples, (int64_t)sizeof *s->order, &bytes))
+        return zt_fail(err, ZT_EXIT_DATA, "data: %lld samples are more than any memory holds", (long long)samples);
+    if (shuffle)
+        s->order = zt_block_create((size_t)bytes, "the order of the samples", err);
+    return !shuffle || s->order;
+}
+
+void zt_sampler_finish(struct zt_sampler *s) {
+    zt_block_destroy(s->order, (size_t)s->samples * sizeof *s->order);
+    *s = (struct zt_sampler){ 0 };
+}
+
+/* Fisher and Yates: every permutation equally likely. */
+static void shuffle_epoch(struct zt_sampler *s, int64_t epoch) {
+    struct zt_rng rng = zt_rng_start(zt_rng_key(s->seed, (uint64_t)epoch, shuffle_tag, 0), 0);
+    for (int64_t i = 0; i < s->samples; i++)
+        s->order[i] = i;
+    for (int64_t i = s->samples - 1; i > 0; i--) {
+        int64_t j = (int64_t)zt_rng_below(&rng, (uint64_t)i + 1), swapped = s->order[i];
+        s->order[i] = s->order[j];
+        s->order[j] = swapped;
+    }
+    s->epoch = epoch;
+}
+
+int64_t zt_sampler_step(struct zt_sampler *s, int64_t step, int64_t *indices, int64_t *epoch, int64_t *batch) {
+    *epoch = step / s->batches_per_epoch;
+    *batch = step % s->batches_per_epoch;
+    if (s->shuffle && s->epoch != *epoch)
+        shuffle_epoch(s, *epoch);
+    int64_t first = *batch * s->train_batch, count = s->samples - first;
+    if (count > s->train_batch)
+        count = s->train_batch;
+    for (int64_t i = 0; i < count; i++)
+        indices[i] = s->shuffle ? s->order[first + i] : first + i;
+    return count;
+}

@@ -1,0 +1,48 @@
+/* ztrain evaluate: the weights of the file on the evaluation data, one rank. */
+#include "train.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+
+static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *comm, struct zt_eval_result *result,
+                struct zt_err *err) {
+    const struct zt_config *c = s->config;
+    struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
+    struct zt_loader_options load = { .source = s->eval_source,
+                                      .train_batch = c->micro_batch,
+                                      .micro_batch = c->micro_batch,
+                                      .accumulation = 1,
+                                      .ranks = 1,
+                                      .steps = (s->eval_source->samples + c->micro_batch - 1) / c->micro_batch,
+                                      .depth = 2 };
+    struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
+    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
+    struct zt_loader *loader = rank ? zt_loader_create(&load, err) : NULL;
+    bool ok = loader && zt_rank_evaluate(rank, loader, result, err);
+    zt_loader_destroy(loader);
+    zt_rank_destroy(rank);
+    zt_rank_plan_destroy(plan);
+    return ok;
+}
+
+bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
+    struct zt_eval_result result;
+    if (!s->eval_source)
+        return zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
+    if (s->config->ranks > 1)
+        return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
+    zt_parallel_enter();
+    struct zt_device *device = zt_device_host_create(zt_session_threads(s));
+    struct zt_comm *comm = zt_comm_self_create();
+    bool ok = run(s, device, comm, &result, err);
+    comm->api->destroy(comm);
+    device->api->destroy(device);
+    if (!ok)
+        return false;
+    printf("{\"loss\": %.9g", result.loss);
+    if (!isnan(result.accuracy))
+        printf(", \"accuracy\": %.9g", result.accuracy);
+    printf(", \"samples\": %lld}\n", (long long)s->eval_source->samples);
+    return true;
+}

@@ -1,0 +1,59 @@
+/* argv -> command -> exit status. The only place that prints errors, and the only exit. */
+#include "cli/help.h"
+#include "options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TRAINS (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_LENGTH | \
+                ZT_TAKES_SEED | ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
+#define ON_ARRAYS (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
+
+static const struct zt_command_row commands[] = {
+    { "predict", "run a model forward on whole arrays", ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK,
+      ON_ARRAYS, zt_cli_predict, zt_help_predict },
+    { "grad", "vector-Jacobian product on whole arrays", ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK,
+      ON_ARRAYS, zt_cli_grad, zt_help_grad },
+    { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
+    { 0 },
+};
+
+/* Threads that wait for work should spin a little and then sleep: libgomp's own default either spins for milliseconds or
+ * not at all. It reads the variable when it is loaded, before main, so the program starts itself once more with it set. */
+static void restart_with_short_spin(char **argv) {
+    static const char spin_count[] = "20000";
+    char self[4096];
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+        return;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0 || length >= (ssize_t)sizeof self - 1 || setenv("GOMP_SPINCOUNT", spin_count, 1) != 0)
+        return;
+    self[length] = 0;
+    execv(self, argv); /* comes back only where that is not possible: then the default will do */
+}
+
+static bool run(int argc, char **argv, struct zt_err *err) {
+    struct zt_options options;
+    bool ok = zt_options_parse(&options, commands, argc, argv, err);
+    if (ok && options.version)
+        puts("ztrain " ZT_VERSION);
+    else if (ok && options.help)
+        zt_options_help(&options, commands, stdout);
+    else if (ok)
+        ok = options.command->run(&options, err);
+    if (ok && (fflush(stdout) != 0 || ferror(stdout)))
+        ok = zt_fail(err, ZT_EXIT_DATA, "standard output: %s", strerror(errno));
+    zt_options_finish(&options);
+    return ok;
+}
+
+int main(int argc, char **argv) {
+    struct zt_err err = { 0 };
+    restart_with_short_spin(argv);
+    if (run(argc, argv, &err))
+        return ZT_EXIT_OK;
+    zt_err_print(&err, stderr);
+    return err.code;
+}

@@ -1,0 +1,94 @@
+/* plan.txt: what one rank would run, hold and move. */
+#include "rank.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+
+static void print_bytes(FILE *to, const char *what, int64_t bytes, const char *note) {
+    char text[32];
+    fprintf(to, "  %-12s %14lld  %10s  %s\n", what, (long long)bytes, zt_format_bytes(text, (double)bytes), note);
+}
+
+static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
+                           const struct zt_command *at, int count, const char *segment) {
+    static const char *const backend[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
+    const struct zt_graph *g = p->joint.graph;
+    fprintf(to, "%s, %d commands\n", segment, count);
+    for (int i = 0; i < count; i++) {
+        const struct zt_command *c = &at[i];
+        const char *tensor = plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "";
+        switch (c->kind) {
+        case ZT_RUN_NODE:
+            fprintf(to, "  %-4s %-24s %s\n", backend[g->nodes[c->node].backend], g->nodes[c->node].op_type,
+                    g->nodes[c->node].name);
+            break;
+        case ZT_ADD_GRAD:
+            fprintf(to, "  ADD gradient of %s\n", tensor);
+            break;
+        case ZT_ZERO_GRAD:
+            fprintf(to, "  ZERO gradient of %s\n", tensor);
+            break;
+        case ZT_GATHER:
+            fprintf(to, "  GATHER bucket %d\n", c->bucket);
+            break;
+        case ZT_RELEASE:
+            fprintf(to, "  RELEASE bucket %d\n", c->bucket);
+            break;
+        case ZT_REDUCE:
+            fprintf(to, "  REDUCE bucket %d%s%s\n", c->bucket, c->all ? ", all ranks get the sum" : ", the owner gets its slice",
+                    c->last_only ? ", last micro-batch only" : "");
+            break;
+        }
+    }
+}
+
+static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
+    char text[32];
+    fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n", p->joint.training ? "training" : "evaluation",
+            (long long)p->joint.rows, zt_format_bytes(text, (double)p->activation_bytes),
+            zt_format_bytes((char[32]){ 0 }, (double)p->workspace_bytes));
+    print_commands(to, plan, p, p->derive, p->derive_count, " after every update");
+    print_commands(to, plan, p, p->forward, p->forward_count, " forward");
+    if (p->joint.training)
+        print_commands(to, plan, p, p->backward, p->backward_count, " backward");
+}
+
+static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
+    const struct zt_flat *f = plan->flat;
+    fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
+    for (int b = 0; b < f->bucket_count; b++) {
+        fprintf(to, "  bucket %d: elements %lld..%lld, slices at", b, (long long)f->bucket[b], (long long)f->bucket[b + 1]);
+        for (int r = 0; r <= f->ranks; r++)
+            fprintf(to, " %lld", (long long)zt_slice_first(f, b, r));
+        fputc('\n', to);
+    }
+}
+
+void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
+    const struct zt_config *c = plan->job->config;
+    struct zt_text schedule = { 0 };
+    char place[64];
+    zt_grid_place(&plan->grid, place, sizeof place);
+    fprintf(to, "%s%s%s, %d data-parallel ranks, %d stages\n", place, place[0] ? ": " : "", plan->sharding->name,
+            plan->grid.data, plan->grid.stages);
+    fprintf(to, "step: %lld samples = %lld a micro-batch x %lld micro-batches x %d ranks\n", (long long)c->train_batch,
+            (long long)c->micro_batch, (long long)c->accumulation, plan->grid.data);
+    if (plan->tail.samples)
+        fprintf(to, "last step of an epoch: %lld samples\n", (long long)plan->tail.samples);
+    zt_schedule_print(&schedule, &plan->full_schedule);
+    fprintf(to, "schedule %s, %s\n", c->parallel.schedule, schedule.at ? schedule.at : "");
+    zt_text_finish(&schedule);
+    fprintf(to, "bytes on this rank\n");
+    print_bytes(to, "parameters", plan->parameter_bytes + plan->derived_bytes, "weights, statistics, packed copies");
+    print_bytes(to, "gradients", plan->gradient_bytes, "");
+    print_bytes(to, "optimizer", plan->optimizer_bytes, c->optimizer.type ? c->optimizer.type : "");
+    print_bytes(to, "activations", plan->activation_bytes, "peak of a micro-batch x micro-batches in flight");
+    print_bytes(to, "workspace", plan->workspace_bytes, "");
+    fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
+    print_buckets(to, plan);
+    for (int i = 0; i < plan->train.count; i++)
+        print_program(to, plan, plan->train.at[i]);
+    for (int i = 0; i < plan->evaluation.count; i++)
+        print_program(to, plan, plan->evaluation.at[i]);
+}

@@ -1,0 +1,79 @@
+/* Inside a running rank: shared by rank.c (blocks), rank_step.c (instructions) and rank_update.c (clip, optimizer, collection). */
+#ifndef ZT_RANK_RUN_H
+#define ZT_RANK_RUN_H
+
+#include "optim/optim.h"
+#include "rank.h"
+
+/* A node ready to run: its call with everything filled in but the data pointers. */
+struct zt_ready {
+    struct zt_call call;
+    struct zt_view *views;         /* inputs, then outputs */
+    const struct zt_place **place; /* of each view, NULL: omitted */
+    const void **constant;
+    bool (*run)(const struct zt_call *call, struct zt_err *err);
+    const char *name;
+};
+
+struct zt_run_program {
+    const struct zt_program *program;
+    struct zt_ready *ready; /* by node index; run NULL: not run here */
+};
+
+/* A micro-batch in flight. */
+struct zt_slot {
+    char *activations;
+    char *feed;                      /* own copies of the fed columns; NULL: the loader's memory is used in place */
+    void *fed[ZT_COLUMNS + 2];       /* columns, seed, row weights: what ZT_FED offsets mean */
+    float seed, *row_weight;
+    int64_t samples;
+};
+
+/* A piece of one tensor in one owned range, at most ZT_PIECE elements: what one thread updates at a time. */
+enum { ZT_PIECE = 16 * ZT_NORM_BLOCK };
+struct zt_piece {
+    int tensor, range;
+    int64_t first, count; /* flat */
+    float *param, *grad, *state[ZT_OPTIM_STATES];
+    double norms[2];
+};
+
+struct zt_rank {
+    const struct zt_rank_plan *plan;
+    struct zt_device *device;
+    struct zt_comm *world, *data;
+    struct zt_arena *arena;
+    char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
+    int64_t feed_bytes;                 /* of a slot */
+    const struct zt_program *derived_for; /* whose derived values are in place; NULL: stale */
+    struct zt_run_program *programs;    /* training ones first */
+    int program_count;
+    struct zt_slot *slots;
+    struct zt_range *owned, *held;
+    int owned_count, held_count;
+    struct zt_piece *pieces;
+    int piece_count;
+    struct zt_command *after_step;
+    int after_step_count;
+    int64_t *bound;       /* [bucket][data ranks + 1], relative to the bucket: what the communicator takes */
+    double *scalars;      /* of the step's reduction */
+    double *tensor_norms; /* Lamb: [tensor][data rank][2] */
+    double *ratios;       /* by tensor */
+    double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
+    const struct zt_optimizer *row;
+    struct zt_random random;
+    int64_t updates;      /* applied so far */
+    double grad_scale;    /* clipping factor of the step at hand */
+    double norm, loss;
+    bool finite;
+};
+
+const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int64_t rows, bool padded);
+void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place, const void *constant);
+bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);
+bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, const struct zt_command *c,
+                     bool accumulate, bool last, struct zt_err *err);
+bool zt_rank_clip(struct zt_rank *r, struct zt_err *err);
+bool zt_rank_update(struct zt_rank *r, struct zt_err *err);
+
+#endif

@@ -1,0 +1,256 @@
+/* The step: a list of instructions, each a few lines here. Nothing is allocated. */
+#include "rank_run.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool run_node(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_slot *slot, int n,
+                     bool accumulate, struct zt_err *err) {
+    struct zt_ready *ready = &rp->ready[n];
+    int total = ready->call.in_count + ready->call.out_count;
+    for (int i = 0; i < total; i++)
+        if (ready->place[i])
+            ready->views[i].data = zt_rank_at(r, slot, ready->place[i], ready->constant[i]);
+    ready->call.accumulate = accumulate;
+    int before = err->count;
+    if (ready->run(&ready->call, err))
+        return true;
+    if (err->count == before)
+        zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
+    return false;
+}
+
+static void add_gradient(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
+                         const struct zt_command *c, bool accumulate) {
+    float *to = zt_rank_at(r, slot, &c->at, NULL);
+    int64_t count = r->plan->flat->tensors[c->tensor].count;
+    if (c->kind == ZT_ZERO_GRAD) {
+        if (!accumulate)
+            memset(to, 0, (size_t)count * sizeof *to);
+        return;
+    }
+    const float *from = zt_rank_at(r, slot, &p->place[ZT_BACKWARD][c->value], p->joint.graph->values[c->value].data);
+    if (!accumulate)
+        memcpy(to, from, (size_t)count * sizeof *to);
+    for (int64_t i = 0; accumulate && i < count; i++)
+        to[i] += from[i];
+}
+
+static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    int me = r->plan->grid.data_rank, b = c->bucket;
+    float *to = zt_rank_at(r, slot, &c->at, NULL);
+    const int64_t *bound = r->bound + b * (flat->ranks + 1);
+    if (c->shard)
+        memcpy(to + bound[me], (float *)r->parameters + zt_shard_offset(flat, b, me),
+               (size_t)(bound[me + 1] - bound[me]) * sizeof(float));
+    return r->data->api->all_gather(r->data, to, bound, sizeof(float), err);
+}
+
+static bool reduce(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, bool accumulate,
+                   struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    int me = r->plan->grid.data_rank;
+    float *at = zt_rank_at(r, slot, &c->at, NULL);
+    const int64_t *bound = r->bound + c->bucket * (flat->ranks + 1);
+    if (!r->data->api->reduce_scatter(r->data, at, bound, err))
+        return false;
+    if (c->all)
+        return r->data->api->all_gather(r->data, at, bound, sizeof(float), err);
+    if (!c->shard)
+        return true;
+    float *to = (float *)r->gradients + zt_shard_offset(flat, c->bucket, me);
+    for (int64_t i = bound[me]; i < bound[me + 1]; i++)
+        to[i - bound[me]] = accumulate ? to[i - bound[me]] + at[i] : at[i];
+    return true;
+}
+
+bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, const struct zt_command *c,
+                     bool accumulate, bool last, struct zt_err *err) {
+    switch (c->kind) {
+    case ZT_RUN_NODE:
+        return run_node(r, rp, slot, c->node, accumulate && c->accumulate, err);
+    case ZT_ADD_GRAD:
+    case ZT_ZERO_GRAD:
+        add_gradient(r, rp->program, slot, c, accumulate && c->accumulate);
+        return true;
+    case ZT_GATHER:
+        return gather(r, slot, c, err);
+    case ZT_REDUCE:
+        return (c->last_only && !last) || reduce(r, slot, c, accumulate, err);
+    case ZT_RELEASE:
+        break;
+    }
+    return true;
+}
+
+static bool derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
+    const struct zt_program *p = rp->program;
+    for (int i = 0; i < p->derive_count && r->derived_for != p; i++)
+        if (!run_node(r, rp, NULL, p->derive[i].node, false, err))
+            return false;
+    r->derived_for = p;
+    return true;
+}
+
+bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
+    const struct zt_program *p = rp->program;
+    const struct zt_graph *g = p->joint.graph;
+    if (!derive(r, rp, err))
+        return false;
+    for (int i = 0; i < p->forward_count; i++)
+        if (!zt_rank_command(r, rp, slot, &p->forward[i], false, false, err))
+            return false;
+    for (int i = 0; i < g->write_back_count; i++) {
+        const struct zt_write_back *w = &g->write_backs[i];
+        const struct zt_value *v = &g->values[w->value];
+        memcpy(zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), zt_rank_at(r, slot, &p->place[0][w->value], v->data),
+               (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype));
+    }
+    return true;
+}
+
+static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, bool accumulate, bool last,
+                     struct zt_err *err) {
+    for (int i = 0; i < rp->program->backward_count; i++)
+        if (!zt_rank_command(r, rp, slot, &rp->program->backward[i], accumulate, last, err))
+            return false;
+    return true;
+}
+
+/* ---- one instruction each ---- */
+
+static bool load(struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
+                 struct zt_err *err) {
+    const struct zt_batch *batch = NULL;
+    if (!zt_loader_next(loader, &batch, err))
+        return false;
+    if (!batch)
+        return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
+    slot->samples = batch->samples;
+    slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
+    for (int64_t i = 0; i < batch->rows; i++)
+        slot->row_weight[i] = i < batch->samples;
+    char *feed = slot->feed;
+    for (int i = 0; i < source->column_count; i++) {
+        size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
+        slot->fed[i] = feed ? memcpy(feed, batch->column[i], bytes) : batch->column[i];
+        if (feed)
+            feed += (bytes + 63) / 64 * 64;
+    }
+    return true;
+}
+
+static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, const struct zt_crossings *list,
+                  int peer, bool sends, struct zt_err *err) {
+    for (int i = 0; i < list->count; i++) {
+        const struct zt_place *place = &p->place[0][list->at[i].value];
+        void *at = zt_rank_at(r, slot, place, NULL);
+        if (sends ? !r->world->api->send(r->world, at, list->at[i].bytes, peer, err)
+                  : !r->world->api->recv(r->world, at, list->at[i].bytes, peer, err))
+            return false;
+    }
+    return true;
+}
+
+static void add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot) {
+    if (p->joint.loss < 0)
+        return;
+    const float *loss = zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL);
+    if (slot->samples > 0)
+        r->loss += (double)*loss * (double)slot->samples;
+}
+
+static bool instruct(struct zt_rank *r, struct zt_loader *loader, const struct zt_step_shape *shape,
+                     const struct zt_instruction *at, struct zt_err *err) {
+    struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
+    bool last = at->micro_batch == shape->micro_batches - 1, first = at->micro_batch == 0;
+    const struct zt_run_program *rp =
+        slot ? zt_rank_program(r, true, last ? shape->last_rows : shape->rows, last && shape->padded) : NULL;
+    const struct zt_program *p = rp ? rp->program : NULL;
+    if (slot)
+        r->random.micro_batch = (uint64_t)at->micro_batch;
+    switch (at->op) {
+    case ZT_DO_LOAD:
+        return load(loader, slot, r->plan->source, err);
+    case ZT_DO_RECV_ACT:
+        return cross(r, p, slot, &p->recv_act, zt_grid_previous(&r->plan->grid), false, err);
+    case ZT_DO_FORWARD:
+        if (!zt_rank_forward(r, rp, slot, err))
+            return false;
+        add_loss(r, p, slot);
+        return true;
+    case ZT_DO_SEND_ACT:
+        return cross(r, p, slot, &p->send_act, zt_grid_next(&r->plan->grid), true, err);
+    case ZT_DO_RECV_GRAD:
+        return cross(r, p, slot, &p->recv_grad, zt_grid_next(&r->plan->grid), false, err);
+    case ZT_DO_BACKWARD:
+        return backward(r, rp, slot, !first, last, err);
+    case ZT_DO_SEND_GRAD:
+        return cross(r, p, slot, &p->send_grad, zt_grid_previous(&r->plan->grid), true, err);
+    case ZT_DO_REDUCE: /* done behind backward, where the hooks put it */
+        return true;
+    case ZT_DO_CLIP:
+        return zt_rank_clip(r, err);
+    case ZT_DO_STEP:
+        return !r->finite || zt_rank_update(r, err);
+    case ZT_DO_GATHER:
+        for (int i = 0; r->finite && i < r->after_step_count; i++)
+            if (!zt_rank_command(r, NULL, NULL, &r->after_step[i], false, true, err))
+                return false;
+        return true;
+    case ZT_INSTRUCTION_OPS:
+        break;
+    }
+    return true;
+}
+
+bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
+                  struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    int64_t per_epoch = p->tail.samples ? p->whole_steps + 1 : p->whole_steps;
+    bool tail = p->tail.samples && step % per_epoch == per_epoch - 1;
+    const struct zt_step_shape *shape = tail ? &p->tail : &p->full;
+    const struct zt_schedule *schedule = tail ? &p->tail_schedule : &p->full_schedule;
+    r->random.step = (uint64_t)step;
+    r->loss = 0;
+    *result = (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
+    result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    for (int i = 0; i < schedule->count; i++)
+        if (!instruct(r, loader, shape, &schedule->at[i], err))
+            return false;
+    result->loss = r->loss / (double)shape->samples;
+    result->grad_norm = r->norm;
+    result->finite = r->finite;
+    return true;
+}
+
+bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    int64_t together = p->job->config->micro_batch * p->grid.data, samples = p->eval_samples;
+    bool first = p->grid.stage == 0, last = p->grid.stage == p->grid.stages - 1;
+    double sums[3] = { 0 }; /* loss times samples, correct, counted */
+    struct zt_slot *slot = &r->slots[0];
+    for (int64_t done = 0; done < samples; done += together) {
+        int64_t now = samples - done < together ? samples - done : together;
+        struct zt_step_shape shape = zt_step_shape(now, p->job->config->micro_batch, p->grid.data);
+        const struct zt_run_program *rp = zt_rank_program(r, false, shape.last_rows, shape.padded);
+        const struct zt_joint *j = &rp->program->joint;
+        if (((first || last) && !load(loader, slot, p->eval_source, err)) ||
+            !cross(r, rp->program, slot, &rp->program->recv_act, zt_grid_previous(&p->grid), false, err) ||
+            !zt_rank_forward(r, rp, slot, err) ||
+            !cross(r, rp->program, slot, &rp->program->send_act, zt_grid_next(&p->grid), true, err))
+            return false;
+        if (j->loss >= 0 && slot->samples > 0)
+            sums[0] += (double)*(float *)zt_rank_at(r, slot, &rp->program->place[0][j->loss], NULL) * (double)slot->samples;
+        if (j->correct >= 0 && slot->samples > 0) {
+            sums[1] += (double)*(float *)zt_rank_at(r, slot, &rp->program->place[0][j->correct], NULL);
+            sums[2] += (double)*(float *)zt_rank_at(r, slot, &rp->program->place[0][j->counted], NULL);
+        }
+    }
+    if (!r->world->api->sum(r->world, sums, 3, err))
+        return false;
+    result->loss = sums[0] / (double)samples;
+    result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : NAN;
+    return true;
+}

@@ -1,0 +1,274 @@
+/* Training, in order: open -> plan every rank -> run the ranks -> step, step, step -> collect -> write.
+ *
+ * Ranks are threads of this process; each makes its own plan (pure, so all are the same but for its place) and meets the others
+ * only in the communicator. Rank 0 talks and writes. */
+#include "train.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "device/threads.h"
+#include "monitor.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One rank thread. */
+struct worker {
+    struct zt_session *session;
+    const char *folder;
+    int rank;
+    int64_t steps, per_epoch;
+    struct zt_comm *world, *data;
+    struct zt_device *device;
+    struct zt_rank_plan *plan;
+    struct zt_rank *run;
+    struct zt_loader *loader;
+    struct zt_monitor *monitor; /* rank 0 */
+    char *plan_text;
+    size_t plan_bytes;
+    pthread_barrier_t *planned;
+    struct worker *all;
+    pthread_t thread;
+    bool ok;
+    struct zt_err err;
+};
+
+static bool make_plan(struct worker *w) {
+    const struct zt_session *s = w->session;
+    struct zt_rank_options options = { .source = s->source,
+                                       .eval_source = s->eval_source,
+                                       .rank = w->rank,
+                                       .device = w->device,
+                                       .threads = w->device->threads };
+    w->plan = zt_rank_plan_create(s->job, &options, &w->err);
+    if (!w->plan)
+        return zt_err_within(&w->err, 0, "%s", s->options->model);
+    FILE *to = open_memstream(&w->plan_text, &w->plan_bytes);
+    if (!to)
+        return zt_fail(&w->err, ZT_EXIT_RUN, "out of memory");
+    zt_rank_plan_print(w->plan, to);
+    fclose(to);
+    return true;
+}
+
+/* plan.txt and config.resolved.json, written by rank 0 once every rank has planned. */
+static bool write_plans(struct worker *w) {
+    struct zt_text plan = { 0 };
+    bool ok = true;
+    for (int i = 0; i < w->session->config->ranks; i++)
+        if (w->all[i].plan_text)
+            zt_text_add_bytes(&plan, w->all[i].plan_text, w->all[i].plan_bytes);
+    char *path = zt_path_join(w->folder, "plan.txt");
+    ok = zt_file_write(path, plan.at ? plan.at : "", plan.length, &w->err);
+    free(path);
+    zt_text_finish(&plan);
+    struct zt_file_out out;
+    path = zt_path_join(w->folder, "config.resolved.json");
+    if (ok && (ok = zt_file_out_open(&out, path, &w->err))) {
+        zt_config_write(w->session->config, out.stream);
+        ok = zt_file_out_commit(&out, &w->err);
+    }
+    free(path);
+    return ok;
+}
+
+static bool open_monitor(struct worker *w) {
+    const struct zt_session *s = w->session;
+    struct zt_monitor_options options = { .config = s->config,
+                                          .log = &s->options->log,
+                                          .folder = w->folder,
+                                          .steps_total = w->steps,
+                                          .batches_per_epoch = w->per_epoch,
+                                          .quiet = s->options->quiet };
+    if (w->rank != 0)
+        return true;
+    zt_report_start(s, w->plan, w->steps);
+    return write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
+}
+
+static struct zt_loader *open_loader(struct worker *w, const struct zt_source *source, bool training) {
+    const struct zt_config *c = w->session->config;
+    int64_t together = c->micro_batch * c->data_parallel, batch = training ? c->train_batch : together;
+    struct zt_loader_options options = { .source = source,
+                                         .train_batch = batch,
+                                         .micro_batch = c->micro_batch,
+                                         .accumulation = training ? (int)c->accumulation : 1,
+                                         .rank = w->plan->grid.data_rank,
+                                         .ranks = w->plan->grid.data,
+                                         .shuffle = training && c->data.shuffle,
+                                         .drop_last = training && c->data.drop_last,
+                                         .seed = (uint64_t)c->seed,
+                                         .steps = training ? w->steps : (source->samples + batch - 1) / batch,
+                                         .depth = 2 };
+    return zt_loader_create(&options, &w->err);
+}
+
+static bool start_rank(struct worker *w) {
+    return make_plan(w) && (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, &w->err)) != NULL &&
+           (w->loader = open_loader(w, w->session->source, true)) != NULL;
+}
+
+static bool evaluate(struct worker *w, int64_t step, int64_t epoch) {
+    struct zt_eval_result result;
+    struct zt_loader *loader = open_loader(w, w->session->eval_source, false);
+    bool ok = loader && zt_rank_evaluate(w->run, loader, &result, &w->err);
+    zt_loader_destroy(loader);
+    if (ok && w->monitor)
+        ok = zt_monitor_eval(w->monitor, step, epoch, result.loss, result.accuracy, &w->err);
+    return ok;
+}
+
+static bool report_step(struct worker *w, int64_t step, const struct zt_step_result *r, double seconds) {
+    if (!w->monitor)
+        return true;
+    struct zt_metrics_row row = { .step = step + 1,
+                                  .epoch = r->epoch,
+                                  .samples = r->samples,
+                                  .loss = r->loss,
+                                  .lr = r->lr,
+                                  .grad_norm = r->grad_norm,
+                                  .loss_scale = 1,
+                                  .seconds = seconds,
+                                  .skipped = !r->finite };
+    return zt_monitor_step(w->monitor, &row, r->batch, &w->err);
+}
+
+static bool run_steps(struct worker *w) {
+    double before = zt_now();
+    for (int64_t step = 0; step < w->steps; step++) {
+        struct zt_step_result r;
+        if (!zt_rank_step(w->run, w->loader, step, &r, &w->err))
+            return false;
+        if (!r.finite && !w->session->config->skip_non_finite) {
+            zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld",
+                    isfinite(r.loss) ? "the gradient" : "the loss", r.loss, r.grad_norm, (long long)step + 1);
+            return zt_hint(&w->err, "look for NaN or huge values in the data, or lower the learning rate; "
+                                    "ztrain.on_non_finite: \"skip\" leaves such steps out");
+        }
+        double now = zt_now();
+        if (!report_step(w, step, &r, now - before))
+            return false;
+        if (w->session->eval_source && r.batch == w->per_epoch - 1 && !evaluate(w, step + 1, r.epoch))
+            return false;
+        before = r.batch == w->per_epoch - 1 ? zt_now() : now;
+    }
+    return true;
+}
+
+static bool finish_run(struct worker *w) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_onnx_payload *payloads = NULL;
+    int64_t *elements = NULL;
+    int count = 0;
+    uint64_t hash = 0;
+    bool ok = zt_rank_collect(w->run, arena, &payloads, &elements, &count, &w->err);
+    if (ok && w->rank == 0) {
+        ok = zt_monitor_finish(w->monitor, &w->err) &&
+             zt_export_model(w->session, w->folder, payloads, elements, count, &hash, &w->err);
+        w->monitor = NULL;
+        if (ok)
+            fprintf(stderr, "weights: %016llx\n", (unsigned long long)hash);
+    }
+    /* a rank's tensors travel from its own memory: nobody leaves before rank 0 has them */
+    ok = ok && w->world->api->barrier(w->world, &w->err);
+    zt_arena_destroy(arena);
+    return ok;
+}
+
+static void *run_worker(void *arg) {
+    struct worker *w = arg;
+    zt_parallel_enter();
+    struct zt_grid grid;
+    w->device = zt_device_host_create(zt_session_threads(w->session));
+    w->ok = zt_grid_make(w->session->config->ranks, w->session->config->parallel.stages, w->rank, &grid, &w->err) &&
+            (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL && start_rank(w);
+    if (!w->ok)
+        w->world->api->abort(w->world, w->err.text[0]);
+    pthread_barrier_wait(w->planned);
+    w->ok = w->ok && w->world->api->barrier(w->world, &w->err) && open_monitor(w) && run_steps(w) && finish_run(w);
+    if (!w->ok) {
+        w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
+        if (w->session->config->ranks > 1)
+            zt_grid_place(&grid, w->err.place, sizeof w->err.place);
+    }
+    return NULL;
+}
+
+static void finish_worker(struct worker *w) {
+    struct zt_err ignored = { 0 };
+    zt_monitor_finish(w->monitor, &ignored);
+    zt_loader_destroy(w->loader);
+    zt_rank_destroy(w->run);
+    zt_rank_plan_destroy(w->plan);
+    free(w->plan_text);
+    if (w->data)
+        w->data->api->destroy(w->data);
+    if (w->world)
+        w->world->api->destroy(w->world);
+    if (w->device)
+        w->device->api->destroy(w->device);
+}
+
+/* The error to show: that of the rank where it began, not of those that were told. */
+static void take_error(const struct worker *workers, int count, struct zt_err *err) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < count; i++)
+            if (!workers[i].ok && workers[i].err.count && (pass == 1 || workers[i].err.code != ZT_EXIT_RANK)) {
+                *err = workers[i].err;
+                return;
+            }
+}
+
+static bool run_ranks(struct zt_session *s, struct worker *workers, struct zt_err *err) {
+    int count = s->config->ranks;
+    struct zt_comm **comms = zt_calloc((size_t)count, sizeof *comms);
+    pthread_barrier_t planned;
+    bool ok = count > 1 ? zt_comm_thread_create(count, comms, err) : (comms[0] = zt_comm_self_create()) != NULL;
+    pthread_barrier_init(&planned, NULL, (unsigned)count);
+    for (int i = 0; ok && i < count; i++) {
+        workers[i].world = comms[i];
+        workers[i].planned = &planned;
+    }
+    for (int i = 1; ok && i < count; i++) {
+        if (pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]) != 0) {
+            zt_fail(err, ZT_EXIT_RUN, "rank %d: the system gives no thread for it", i);
+            zt_err_print(err, stderr); /* the ranks that run would wait for it at the barrier */
+            _Exit(ZT_EXIT_RUN);
+        }
+    }
+    if (ok)
+        run_worker(&workers[0]); /* rank 0 is this thread */
+    for (int i = 1; ok && i < count; i++)
+        pthread_join(workers[i].thread, NULL);
+    for (int i = 0; ok && i < count; i++)
+        ok &= workers[i].ok;
+    if (!ok)
+        take_error(workers, count, err);
+    for (int i = 0; i < count; i++)
+        finish_worker(&workers[i]);
+    pthread_barrier_destroy(&planned);
+    free(comms);
+    return ok;
+}
+
+bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err) {
+    struct zt_config *c = s->config;
+    struct zt_sampler sampler;
+    if (!zt_sampler_init(&sampler, s->source->samples, c->train_batch, c->data.shuffle, c->data.drop_last, (uint64_t)c->seed,
+                         err))
+        return false;
+    int64_t per_epoch = sampler.batches_per_epoch, steps = c->steps > 0 ? c->steps : c->epochs * per_epoch;
+    zt_sampler_finish(&sampler);
+    if (c->scheduler.total_num_steps == 0) /* was "auto": the run's own length */
+        c->scheduler.total_num_steps = steps;
+    struct worker *workers = zt_calloc((size_t)c->ranks, sizeof *workers);
+    for (int i = 0; i < c->ranks; i++)
+        workers[i] = (struct worker){
+            .session = s, .folder = folder, .rank = i, .steps = steps, .per_epoch = per_epoch, .all = workers
+        };
+    bool ok = run_ranks(s, workers, err);
+    free(workers);
+    return ok;
+}

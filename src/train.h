@@ -1,0 +1,40 @@
+/* The main path: from files to a trained model. */
+#ifndef ZT_TRAIN_H
+#define ZT_TRAIN_H
+
+#include "job.h"
+#include "options.h"
+#include "rank.h"
+
+/* What every subcommand that runs a config opens, in order; all borrowed by ranks. */
+struct zt_session {
+    const struct zt_options *options;
+    struct zt_config *config;
+    struct zt_onnx *model;
+    struct zt_job *job;
+    struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
+    double opened;                          /* monotonic seconds when opening began */
+};
+
+enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };
+
+/* Opens config, model, job and the data asked for. Finish it also after a failure. */
+bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights, unsigned data,
+                     struct zt_err *err);
+void zt_session_finish(struct zt_session *s);
+/* Compute threads of each rank. */
+int zt_session_threads(const struct zt_session *s);
+
+/* Trains and leaves the run's files in `folder`. */
+bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err);
+/* Loss and metrics on the evaluation data with the weights of the file, one row on stdout. */
+bool zt_evaluate(struct zt_session *s, struct zt_err *err);
+
+/* Start of a run, on stderr (contract.md, "Console"). */
+void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps);
+/* model.onnx from collected tensors; the hash goes to *hash. */
+bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
+                     const int64_t *elements, int count, uint64_t *hash, struct zt_err *err);
+double zt_now(void); /* monotonic seconds */
+
+#endif

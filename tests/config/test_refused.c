@@ -1,0 +1,296 @@
+/* What a config is refused for: unknown keys, types, ranges, conflicts, missing companions; and, only where none of
+ * these is wrong, what is not there yet. */
+#include "read.h"
+
+struct refusal {
+    const char *keys;  /* beside the batch */
+    const char *words; /* separated by '|' */
+    int count;         /* problems; 0: any number */
+};
+
+static void refuse_all(const struct refusal *cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct zt_text text = { 0 };
+        zt_text_add(&text, "{" BATCH ",\n%s}", cases[i].keys);
+        refuse(text.at, cases[i].words, cases[i].count);
+        zt_text_finish(&text);
+    }
+}
+#define REFUSE_ALL(cases) refuse_all(cases, sizeof(cases) / sizeof(cases)[0])
+#define PARAMS(type, ...) "\"optimizer\": {\"type\": \"" type "\", \"params\": {" __VA_ARGS__ "}}"
+#define SCHED(type, ...)  "\"scheduler\": {\"type\": \"" type "\", \"params\": {" __VA_ARGS__ "}}"
+#define ZERO(...)         "\"zero_optimization\": {" __VA_ARGS__ "}"
+#define ZTRAIN(...)       "\"ztrain\": {" __VA_ARGS__ "}"
+
+START_TEST(unknown_keys_offer_the_nearest) {
+    static const struct refusal cases[] = {
+        { "\"gradient_cliping\": 1", ":2:1: gradient_cliping: unknown key, did you mean gradient_clipping?", 1 },
+        { "\"zero_optimisation\": {\"stage\": 1}", "did you mean zero_optimization?", 1 },
+        { ZERO("\"stag\": 1"), "zero_optimization.stag: unknown key, did you mean stage?", 1 },
+        { "\"epochs\": 3", "did you mean ztrain.epochs?", 1 },
+        { "\"stage\": 3", "did you mean zero_optimization.stage?", 1 },
+        { "\"qqqqqqqqqqqqqqq\": 3", "qqqqqqqqqqqqqqq: unknown key", 1 },
+        { "\"train_batch_sise\": null", "did you mean train_batch_size?", 1 },
+        { PARAMS("Adam", "\"beta\": [0.9, 0.99]"), "optimizer.params.beta: unknown key, did you mean betas?", 1 },
+        { PARAMS("Adam", "\"momentum\": 0.9"), "optimizer.params.momentum: unknown key: Adam has no such parameter",
+          1 },
+        { PARAMS("SGD", "\"betas\": [0.9, 0.99]"), "SGD has no such parameter", 1 },
+        { PARAMS("Lion", "\"eps\": 1"), "Lion has no such parameter", 1 },
+        { SCHED("WarmupLR", "\"total_num_steps\": 5"), "WarmupLR has no such parameter|warmup_num_steps", 1 },
+        { ZTRAIN("\"data\": {\"pth\": 1}"), "ztrain.data.pth: unknown key, did you mean path?", 1 },
+        { ZTRAIN("\"param_groups\": [{\"match\": \"a\"}, {\"match\": \"b\", \"lrr\": 1}]"),
+          "ztrain.param_groups[1].lrr: unknown key", 1 },
+        { "\"data_efficiency\": {\"data_sampling\": {\"curriculum_learning\": {\"curriculum_metrics\": {\"a\": {\"b\": "
+          "1}}}}}",
+          "curriculum_metrics.a.b: unknown key", 1 },
+        { "\"a\": 1,\n\"b\": {\"c\": 1},\n\"ztrain\": {\n\"d\": 1}", ":2:1: a: |:3:1: b: |:5:1: ztrain.d: ", 3 },
+    };
+    REFUSE_ALL(cases);
+}
+END_TEST
+
+START_TEST(types_and_ranges_are_checked) {
+    static const struct refusal cases[] = {
+        { "\"gradient_accumulation_steps\": 1.5", "wants an integer, found 1.5", 1 },
+        { "\"gradient_accumulation_steps\": true", "wants an integer, found a boolean", 1 },
+        { "\"gradient_accumulation_steps\": \"2\"", "wants an integer, found a text: \"2\"", 1 },
+        { "\"gradient_accumulation_steps\": 1e300", "64-bit", 1 },
+        { "\"gradient_accumulation_steps\": 0", "0, allowed 1..1000000000", 1 },
+        { "\"gradient_clipping\": -1.5", "gradient_clipping: -1.5, allowed >= 0", 1 },
+        { "\"gradient_clipping\": [1]", "wants a number, found a list: [1]", 1 },
+        { "\"gradient_predivide_factor\": 0", "allowed > 0", 1 },
+        { "\"prescale_gradients\": \"maybe\"", "wants true or false", 1 },
+        { "\"prescale_gradients\": 2", "wants true or false", 1 },
+        { "\"zero_optimization\": 5", "wants an object, found a number", 1 },
+        { ZERO("\"stage\": 5"), "zero_optimization.stage: 5, allowed 0..3", 1 },
+        { ZERO("\"stage\": -1"), "allowed 0..3", 1 },
+        { ZERO("\"reduce_bucket_size\": -1"), "allowed >= 0", 1 },
+        { ZERO("\"allgather_bucket_size\": 3"), "even", 1 },
+        { PARAMS("Adam", "\"lr\": -1"), "optimizer.params.lr: -1, allowed >= 0", 1 },
+        { PARAMS("Adam", "\"betas\": [0.9, 1]"), "optimizer.params.betas[1]: 1, allowed in [0, 1)", 1 },
+        { PARAMS("Adam", "\"betas\": [-0.1, 2]"), "betas[0]|betas[1]", 2 },
+        { PARAMS("Adam", "\"betas\": [0.9]"), "wants two numbers", 1 },
+        { PARAMS("Adam", "\"betas\": 0.9"), "list of two numbers", 1 },
+        { PARAMS("AdamX", "\"lr\": 1"), "optimizer.type: unknown \"AdamX\", did you mean \"Adam\"?|known are", 1 },
+        { "\"optimizer\": {\"params\": {}}", "optimizer: needs type", 1 },
+        { "\"scheduler\": {}", "scheduler: needs type", 1 },
+        { "\"optimizer\": {\"type\": 5}", "wants a text", 1 },
+        { SCHED("WarmupXLR", ""), "unknown \"WarmupXLR\", did you mean \"WarmupLR\"?", 1 },
+        { SCHED("WarmupLR", "\"warmup_type\": \"cubic\""), "unknown \"cubic\"|linear, log", 1 },
+        { SCHED("WarmupLR", "\"warmup_min_lr\": []"), "empty list", 1 },
+        { SCHED("WarmupLR", "\"warmup_min_lr\": [0, \"a\"]"), "warmup_min_lr[1]: wants a number", 1 },
+        { "\"log_level\": \"loud\"", "unknown \"loud\"", 1 },
+        { ZTRAIN("\"steps\": -5"), "ztrain.steps: -5, allowed >= 0", 1 },
+        { ZTRAIN("\"loss\": {\"type\": \"cross_entrpy\"}"), "unknown \"cross_entrpy\", did you mean \"cross_entropy\"?",
+          1 },
+        { ZTRAIN("\"loss\": {\"label_smoothing\": 2}"), "allowed 0..1", 1 },
+        { ZTRAIN("\"data\": {\"format\": \"nzp\", \"path\": \"a\"}"), "unknown \"nzp\", did you mean \"npz\"?", 1 },
+        { ZTRAIN("\"data\": {\"format\": \"npz\", \"path\": \"\"}"), "ztrain.data.path: an empty text", 1 },
+        { ZTRAIN("\"freeze\": \"a\""), "wants a list of texts", 1 },
+        { ZTRAIN("\"freeze\": [\"a\", 1]"), "ztrain.freeze[1]: wants a text", 1 },
+        { ZTRAIN("\"tie\": [[\"a\"]]"), "ztrain.tie[0]: wants at least two names", 1 },
+        { ZTRAIN("\"tie\": [\"a\"]"), "ztrain.tie[0]: wants a list of texts", 1 },
+        { ZTRAIN("\"param_groups\": {}"), "wants a list of objects", 1 },
+        { ZTRAIN("\"param_groups\": [{\"lr\": 1}]"), "ztrain.param_groups[0]: needs match", 1 },
+        { ZTRAIN("\"metrics\": [\"speed\"]"), "ztrain.metrics[0]: unknown \"speed\"", 1 },
+        { ZTRAIN("\"memory_limit\": \"8 apples\""), "no size", 1 },
+        { ZTRAIN("\"ema\": 1"), "allowed in [0, 1)", 1 },
+        { ZTRAIN("\"device\": \"tpu\""), "unknown \"tpu\"", 1 },
+        { ZTRAIN("\"batch_norm\": \"thawed\""), "unknown \"thawed\"", 1 },
+        { ZTRAIN("\"steps\": 9223372036854775808"), "64-bit", 1 },
+        { "\"fp16\": {\"enabled\": true, \"loss_scale\": -1}", "fp16.loss_scale: -1", 1 },
+        { "\"aio\": {\"queue_depth\": 0}", "aio.queue_depth", 1 },
+    };
+    REFUSE_ALL(cases);
+}
+END_TEST
+
+START_TEST(conflicts_and_missing_companions_are_named) {
+    static const struct refusal cases[] = {
+        { "\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": \"true\"}", "fp16.enabled|bf16.enabled|choose one",
+          1 },
+        { "\"amp\": {\"enabled\": true}, " ZERO("\"stage\": 1"),
+          "amp excludes zero_optimization.stage 1|use bf16 or fp16", 2 },
+        { "\"amp\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}", "amp excludes bf16.enabled", 2 },
+        { ZERO("\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\"}"),
+          "zero_optimization.offload_optimizer|nvme_path", 1 },
+        { ZERO("\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"}"), "zero_optimization.offload_param|nvme_path",
+          1 },
+        { ZERO("\"offload_optimizer\": {\"device\": \"cpu\"}"), "needs zero_optimization.stage 1 to 3, found 0", 1 },
+        { ZERO("\"stage\": 2, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/n\"}"),
+          "needs zero_optimization.stage 3", 1 },
+        { ZERO("\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.5}"), "ratio", 1 },
+        { SCHED("WarmupDecayLR", ""), "WarmupDecayLR needs total_num_steps", 1 },
+        { SCHED("WarmupCosineLR", "\"warmup_num_steps\": 3"), "WarmupCosineLR needs total_num_steps", 1 },
+        { SCHED("OneCycle", "\"cycle_min_lr\": 0"), "OneCycle needs cycle_max_lr", 1 },
+        { "\"scheduler\": {\"type\": \"OneCycle\"}", "needs cycle_min_lr|needs cycle_max_lr", 2 },
+        { "\"activation_checkpointing\": {\"contiguous_memory_optimization\": true}",
+          "partition_activations|number_checkpoints", 2 },
+        { PARAMS("OneBitAdam", "\"freeze_step\": 5") ", " ZERO("\"stage\": 1"), "OneBitAdam excludes ZeRO", 1 },
+        { PARAMS("SGD", "\"nesterov\": true"), "nesterov|momentum", 1 },
+        { PARAMS("SGD", "\"nesterov\": true, \"momentum\": 0.9, \"dampening\": 0.1"), "dampening", 1 },
+        { PARAMS("Lamb", "\"min_coeff\": 2, \"max_coeff\": 1"), "min_coeff|max_coeff", 1 },
+        { PARAMS("Lamb", "") ", \"fp16\": {\"enabled\": true, \"loss_scale\": 8}", "dynamic loss scale", 1 },
+        { PARAMS("Adam", "\"max_grad_norm\": 1"), "optimizer.params.max_grad_norm: 1 is refused: use gradient_clipping",
+          1 },
+        { PARAMS("Adam", "\"amsgrad\": true"), "amsgrad", 1 },
+        { PARAMS("OneBitSGD", ""), "use SGD or OneBitAdam", 1 },
+        { PARAMS("MuAdam", ""), "use Adam", 1 },
+        { "\"prescale_gradients\": true, " ZERO("\"stage\": 2"), "prescale_gradients|reduce_scatter", 1 },
+        { "\"gradient_predivide_factor\": 2, " ZERO("\"stage\": 3"), "gradient_predivide_factor", 1 },
+        { "\"elasticity\": {\"enabled\": true}", "elasticity sets it", 1 },
+        { "\"curriculum_learning\": {\"enabled\": true}", "min_difficulty|max_difficulty|schedule_type", 3 },
+        { "\"curriculum_learning\": {\"enabled\": true, \"min_difficulty\": 1, \"max_difficulty\": 9, "
+          "\"schedule_type\": \"fixed_root\"}",
+          "total_curriculum_step|difficulty_step|root_degree", 3 },
+        { "\"autotuning\": {\"start_profile_step\": 9}", "start_profile_step", 1 },
+        { "\"pipeline\": {\"stages\": 64}", "pipeline.stages: 64 stages|found 1", 1 },
+        { "\"pipeline\": {\"micro_batch_size\": 3}",
+          "pipeline.micro_batch_size: 3, wants 0 or train_micro_batch_size_per_gpu 8", 1 },
+        { "\"seed\": 1, \"ztrain\": {\"seed\": 2}", "seed: differs from ztrain.seed (2, line 2)", 1 },
+        { "\"dataloader_drop_last\": false, \"ztrain\": {\"data\": {\"drop_last\": true}}", "dataloader_drop_last", 1 },
+        { ZERO("\"prefetch_bucket_size\": 1, \"stage3_prefetch_bucket_size\": 1"),
+          "old name of stage3_prefetch_bucket_size", 1 },
+        { "\"bfloat16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}", "bfloat16: the old name of bf16", 1 },
+        { ZERO("\"stage\": 1, \"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}"),
+          "old name of offload_optimizer", 1 },
+        { ZERO("\"legacy_stage1\": true"), "legacy_stage1", 1 },
+        { ZERO("\"zero_quantized_weights\": true"), "ZeRO++", 1 },
+        { "\"hybrid_engine\": {\"enabled\": true}", "hybrid_engine.enabled", 1 },
+        { "\"compression_training\": {\"row_pruning\": {\"shared_parameters\": {\"enabled\": true}}}", "row_pruning",
+          1 },
+        { "\"sparse_attention\": {\"mode\": \"fixed\"}", "dense", 1 },
+        { ZTRAIN("\"data\": {\"path\": \"x\"}"), "needs ztrain.data.format", 1 },
+        { ZTRAIN("\"data\": {\"format\": \"npz\"}"), "needs ztrain.data.path", 1 },
+        { ZTRAIN("\"data\": {\"normalize\": {\"mean\": [1]}}"), "both mean and std", 1 },
+        { ZTRAIN("\"data\": {\"normalize\": {\"mean\": [1], \"std\": [1, 2]}}"), "1 numbers, std has 2", 1 },
+        { ZTRAIN("\"loss\": {\"type\": \"mse\", \"label_smoothing\": 0.1}"), "label_smoothing|mse", 1 },
+        { ZTRAIN("\"parallel\": {\"mode\": \"dp\"}") ", " ZERO("\"stage\": 1"),
+          "\"dp\" excludes zero_optimization.stage 1", 1 },
+        { ZTRAIN("\"parallel\": {\"chunks\": 2}"), "interleaved", 1 },
+    };
+    REFUSE_ALL(cases);
+}
+END_TEST
+
+START_TEST(what_is_not_there_yet_is_refused_by_name) {
+    static const struct refusal cases[] = {
+        { "\"fp16\": {\"enabled\": true}, \"tensorboard\": {\"enabled\": true}, \"wall_clock_breakdown\": true",
+          "fp16.enabled: fp16 is not supported yet|tensorboard.enabled: tensorboard|wall_clock_breakdown: ", 3 },
+        { ZERO("\"stage\": 1, \"cpu_offload\": true"),
+          "zero_optimization.offload_optimizer.device: offload of the optimizer", 1 },
+        { "\"activation_checkpointing\": {\"profile\": true}",
+          "activation_checkpointing.profile: activation checkpointing", 1 },
+        { "\"activation_checkpointing\": {\"enabled\": true}", "activation checkpointing is not supported yet", 1 },
+        { "\"flops_profiler\": {\"enabled\": true}, \"comms_logger\": {\"enabled\": true}, \"csv_monitor\": "
+          "{\"enabled\": true}",
+          "flops_profiler|comms_logger|csv_monitor", 3 },
+        { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
+        { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
+        { ZTRAIN("\"loss\": {\"type\": \"huber\", \"delta\": 0.5}"), "ztrain.loss.type: \"huber\" is not supported yet",
+          1 },
+        { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },
+        { ZTRAIN("\"parallel\": {\"mode\": \"dp\", \"communicator\": \"mpi\"}"), "dp|mpi", 0 },
+        { ZTRAIN("\"parallel\": {\"mode\": \"dp\"}"), "\"dp\" is not supported yet", 1 },
+        { ZTRAIN("\"parallel\": {\"schedule\": \"interleaved\", \"chunks\": 2}"), "interleaved|chunk", 2 },
+        { ZTRAIN("\"parallel\": {\"schedule\": \"zb-h1\", \"communicator\": \"nccl\", \"sync_batch_norm\": true}"),
+          "zb-h1|nccl|sync_batch_norm", 3 },
+        { ZTRAIN("\"plan\": \"auto\", \"memory_limit\": \"8GiB\", \"recompute\": [\"a\"], \"cluster\": \"c\", \"ema\": "
+                 "0.9"),
+          "ztrain.plan|memory_limit|recompute|cluster|ema", 5 },
+        { ZTRAIN("\"tie\": [[\"a\", \"b\"]], \"data\": {\"augment\": {\"flip\": true}}, \"loss\": {\"class_weights\": "
+                 "[1, 2], \"weight\": \"w\"}"),
+          "ztrain.tie|augment|class_weights|ztrain.loss.weight", 4 },
+        { ZTRAIN("\"checkpoint\": {\"every_steps\": 5, \"best\": \"loss\"}"), "every_steps|best", 2 },
+        { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"cluster\": \"c\""), "cluster", 1 },
+    };
+    REFUSE_ALL(cases);
+}
+END_TEST
+
+START_TEST(errors_come_before_what_is_not_there_yet) {
+    struct result got;
+    read_text(&got, "{" BATCH ", \"fp16\": {\"enabled\": true}, \"gradient_clipping\": -1}");
+    ck_assert_int_eq(got.err.count, 1);
+    ck_assert_ptr_null(strstr(got.text, "not supported yet"));
+    ck_assert_ptr_nonnull(strstr(got.text, "gradient_clipping"));
+}
+END_TEST
+
+START_TEST(neutral_values_of_what_is_not_there_pass) {
+    zt_config_destroy(
+        accept("{" BATCH
+               ", \"fp16\": {\"enabled\": \"false\"}, \"tensorboard\": {\"enabled\": false, \"output_path\": \"\"},"
+               "\"wall_clock_breakdown\": false, \"dump_state\": false, \"activation_checkpointing\": {\"enabled\": "
+               "false, \"profile\": true},"
+               "\"amp\": {\"enabled\": false}, \"compression_training\": {\"row_pruning\": {\"shared_parameters\": "
+               "{\"enabled\": false}}},"
+               "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"none\"}, \"zero_hpz_partition_size\": 1, "
+               "\"mics_shard_size\": -1},"
+               "\"ztrain\": {\"tie\": [], \"ema\": 0.0, \"plan\": \"fixed\", \"memory_limit\": null, \"recompute\": "
+               "[], \"cluster\": \"\","
+               "\"data\": {\"augment\": {}}, \"loss\": {\"beta\": 1.0, \"delta\": 1.0}, \"parallel\": {\"chunks\": 1, "
+               "\"tensor\": 1},"
+               "\"tf32\": true, \"deterministic\": true, \"checkpoint\": {\"every_steps\": 0, \"every_epochs\": 1, "
+               "\"keep\": 5}}}"));
+}
+END_TEST
+
+START_TEST(the_batch_error_shows_four_numbers_and_ways_out) {
+    refuse("{\n\"train_batch_size\": 64,\n\"train_micro_batch_size_per_gpu\": 16,\n\"gradient_accumulation_steps\": 2}",
+           ":2:1: train_batch_size: 64 (line 2)|train_micro_batch_size_per_gpu 16 (line 3)|gradient_accumulation_steps "
+           "2 (line 4)|"
+           "1 data-parallel rank|train_batch_size 64, or train_micro_batch_size_per_gpu 32, or "
+           "gradient_accumulation_steps 4",
+           1);
+    struct zt_config_overrides over = no_overrides();
+    over.ranks = 2;
+    refuse_with("{\"train_batch_size\": 30, \"train_micro_batch_size_per_gpu\": 4}", &over,
+                "30 (line 1)|(derived)|2 data-parallel ranks|"
+                "train_batch_size 24|train_micro_batch_size_per_gpu 3",
+                1);
+    refuse("{\"ztrain\": {}}", "train_batch_size or train_micro_batch_size_per_gpu is required", 1);
+}
+END_TEST
+
+START_TEST(problems_of_the_command_line_name_the_option) {
+    static const struct {
+        const char *set, *words;
+    } cases[] = {
+        { "optimizer.params.lr=-1", "--set optimizer.params.lr: -1, allowed >= 0" },
+        { "optimizer.params.lrr=1", "--set optimizer.params.lrr: unknown key, did you mean lr?" },
+        { "no.such.key=1", "--set no.such.key: no: unknown key" },
+        { "ztrain.steps", "--set ztrain.steps: expected key.path=value" },
+        { "=1", "--set =1: expected" },
+        { "ztrain.steps=", "--set ztrain.steps: wants an integer, found a text: \"\"" },
+        { "ztrain.steps=many", "wants an integer, found a text: \"many\"" },
+        { "zero_optimization={\"stage\": 7}", "--set zero_optimization: zero_optimization.stage: 7, allowed 0..3" },
+        { "...=1", "unknown key" },
+        { "train_micro_batch_size_per_gpu=3",
+          "train_micro_batch_size_per_gpu 3 (--set train_micro_batch_size_per_gpu)" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zt_config_overrides over = no_overrides();
+        over.set = &cases[i].set;
+        over.set_count = 1;
+        refuse_with("{" BATCH ", " ADAM "}", &over, cases[i].words, 1);
+    }
+    struct zt_config_overrides over = no_overrides();
+    over.data = "nqz:a";
+    refuse_with("{" BATCH "}", &over, "--data: ztrain.data.format: unknown \"nqz\", did you mean \"npz\"?", 1);
+    over.data = "npz";
+    refuse_with("{" BATCH "}", &over, "needs ztrain.data.path", 1);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const cases[] = { unknown_keys_offer_the_nearest,
+                                   types_and_ranges_are_checked,
+                                   conflicts_and_missing_companions_are_named,
+                                   what_is_not_there_yet_is_refused_by_name,
+                                   errors_come_before_what_is_not_there_yet,
+                                   neutral_values_of_what_is_not_there_pass,
+                                   the_batch_error_shows_four_numbers_and_ways_out,
+                                   problems_of_the_command_line_name_the_option };
+    return run_cases("config refused", cases, sizeof cases / sizeof cases[0]);
+}

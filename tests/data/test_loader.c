@@ -1,0 +1,282 @@
+/* Sampler and read-ahead: which samples make a step, how ranks share it, and that the thread stops at any moment. */
+#include "fixture.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+/* A source whose one column is the index of the sample; sample `broken` cannot be read. */
+static bool count_read(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
+    (void)column;
+    const int64_t *broken = source->state;
+    if (index == *broken)
+        return zt_fail(err, ZT_EXIT_DATA, "count: row %lld is broken", (long long)index);
+    *(int64_t *)to = index;
+    return true;
+}
+
+static const struct zt_format counting = { .name = "count", .read = count_read };
+static int64_t none_broken = -1;
+
+static struct zt_source count_to(int64_t samples, int64_t *broken) {
+    return (struct zt_source){ .format = &counting,
+                               .samples = samples,
+                               .column_count = 1,
+                               .state = broken,
+                               .column = { { "i", ZT_INT64, { 0, { 0 } }, 8 } } };
+}
+
+START_TEST(an_epoch_holds_every_sample_once) {
+    struct zt_sampler s;
+    struct zt_err err = { 0 };
+    int64_t at[16], epoch, batch, moved = 0;
+    ck_assert(zt_sampler_init(&s, 100, 16, true, false, 7, &err));
+    ck_assert_int_eq(s.batches_per_epoch, 7);
+    for (int64_t e = 0; e < 3; e++) {
+        int seen[100] = { 0 }, total = 0;
+        for (int64_t b = 0; b < 7; b++) {
+            int64_t n = zt_sampler_step(&s, e * 7 + b, at, &epoch, &batch);
+            ck_assert(epoch == e && batch == b && n == (b < 6 ? 16 : 4));
+            for (int64_t i = 0; i < n; i++, total++) {
+                seen[at[i]]++;
+                moved += at[i] != total;
+            }
+        }
+        for (int i = 0; i < 100; i++)
+            ck_assert_int_eq(seen[i], 1);
+    }
+    ck_assert_int_gt(moved, 250);
+    zt_sampler_finish(&s);
+}
+END_TEST
+
+START_TEST(a_step_holds_the_same_samples_however_it_is_reached) {
+    struct zt_sampler a, b;
+    struct zt_err err = { 0 };
+    int64_t x[8], y[8], epoch, batch;
+    ck_assert(zt_sampler_init(&a, 50, 8, true, true, 3, &err) && zt_sampler_init(&b, 50, 8, true, true, 3, &err));
+    for (int64_t step = 0; step < 20; step++)
+        zt_sampler_step(&a, step, x, &epoch, &batch);
+    ck_assert_int_eq(zt_sampler_step(&b, 19, y, &epoch, &batch), 8);
+    ck_assert(memcmp(x, y, sizeof x) == 0);
+    ck_assert_int_eq(epoch, 3); /* 6 steps an epoch: 2 samples dropped */
+    zt_sampler_finish(&a);
+    zt_sampler_finish(&b);
+}
+END_TEST
+
+START_TEST(without_shuffle_samples_come_in_order) {
+    struct zt_sampler s;
+    struct zt_err err = { 0 };
+    int64_t at[8], epoch, batch;
+    ck_assert(zt_sampler_init(&s, 20, 8, false, false, 3, &err));
+    ck_assert_int_eq(zt_sampler_step(&s, 5, at, &epoch, &batch), 4);
+    ck_assert(at[0] == 16 && at[3] == 19 && epoch == 1 && batch == 2);
+    zt_sampler_finish(&s);
+}
+END_TEST
+
+START_TEST(data_too_small_for_one_full_step_are_refused) {
+    struct zt_sampler s;
+    struct zt_err err = { 0 };
+    ck_assert(!zt_sampler_init(&s, 5, 16, true, true, 0, &err));
+    MENTIONS(&err, "5 samples", "16");
+    ck_assert(!zt_sampler_init(&s, 0, 16, true, false, 0, &err));
+    ck_assert(!zt_sampler_init(&s, INT64_MAX / 4, 16, true, false, 0, &err));
+}
+END_TEST
+
+static struct zt_loader_options options_for(const struct zt_source *source, int64_t micro, int accumulation, int rank,
+                                            int ranks, int64_t steps) {
+    return (struct zt_loader_options){ .source = source,
+                                       .train_batch = micro * accumulation * ranks,
+                                       .micro_batch = micro,
+                                       .accumulation = accumulation,
+                                       .rank = rank,
+                                       .ranks = ranks,
+                                       .shuffle = true,
+                                       .seed = 11,
+                                       .steps = steps,
+                                       .depth = 2 };
+}
+
+START_TEST(one_rank_sees_the_steps_of_the_sampler) {
+    struct zt_source source = count_to(37, &none_broken);
+    struct zt_loader_options options = options_for(&source, 4, 3, 0, 1, 10);
+    options.first_step = 2;
+    struct zt_err err = { 0 };
+    struct zt_sampler s;
+    ck_assert(zt_sampler_init(&s, 37, 12, true, false, 11, &err));
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    const struct zt_batch *batch;
+    for (int64_t step = 2; step < 12; step++) {
+        int64_t at[12], epoch, in_epoch, n = zt_sampler_step(&s, step, at, &epoch, &in_epoch), done = 0;
+        for (int m = 0; done < n; m++) {
+            ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+            ck_assert(batch->step == step && batch->epoch == epoch && batch->batch_in_epoch == in_epoch);
+            ck_assert(batch->micro_batch == m && batch->step_samples == n && batch->rows == batch->samples);
+            ck_assert(batch->first_in_epoch == in_epoch * 12 + done);
+            ck_assert(memcmp(batch->column[0], at + done, (size_t)batch->samples * 8) == 0);
+            done += batch->samples;
+        }
+        ck_assert_int_eq(done, n);
+    }
+    ck_assert(zt_loader_next(loader, &batch, &err) && !batch);
+    ck_assert(zt_loader_next(loader, &batch, &err) && !batch);
+    zt_loader_destroy(loader);
+    zt_sampler_finish(&s);
+}
+END_TEST
+
+/* On R ranks, every micro-batch has equal rows on all, their counted samples joined are the samples of the step, and
+ * padding repeats a real sample of the piece. */
+static void check_ranks(int64_t samples, int64_t micro, int accumulation, int ranks) {
+    enum { RANKS = 5 };
+    struct zt_source source = count_to(samples, &none_broken);
+    struct zt_loader *loader[RANKS];
+    struct zt_err err = { 0 };
+    struct zt_sampler s;
+    int64_t train_batch = micro * accumulation * ranks, at[1024], steps = 2 * (samples / train_batch + 1);
+    ck_assert(zt_sampler_init(&s, samples, train_batch, true, false, 11, &err));
+    for (int r = 0; r < ranks; r++) {
+        struct zt_loader_options options = options_for(&source, micro, accumulation, r, ranks, steps);
+        loader[r] = zt_loader_create(&options, &err);
+    }
+    for (int64_t step = 0; step < steps; step++) {
+        int64_t epoch, in_epoch, n = zt_sampler_step(&s, step, at, &epoch, &in_epoch), done = 0;
+        while (done < n) {
+            int64_t rows = 0, piece = done;
+            for (int r = 0; r < ranks; r++) {
+                const struct zt_batch *batch;
+                ck_assert(zt_loader_next(loader[r], &batch, &err) && batch);
+                ck_assert(r == 0 || batch->rows == rows);
+                ck_assert(batch->step_samples == n && batch->step == step);
+                rows = batch->rows;
+                const int64_t *found = batch->column[0];
+                for (int64_t i = 0; i < rows; i++)
+                    ck_assert_int_eq(found[i], i < batch->samples ? at[done + i] : at[piece]);
+                done += batch->samples;
+            }
+            ck_assert(rows > 0 && rows <= micro);
+        }
+    }
+    for (int r = 0; r < ranks; r++) {
+        const struct zt_batch *batch;
+        ck_assert(zt_loader_next(loader[r], &batch, &err) && !batch);
+        zt_loader_destroy(loader[r]);
+    }
+    zt_sampler_finish(&s);
+}
+
+START_TEST(ranks_share_a_step_without_loss_or_repetition) {
+    for (int ranks = 1; ranks <= 5; ranks++)
+        for (int64_t micro = 1; micro <= 4; micro++)
+            for (int64_t samples = 1; samples <= 50; samples += 7)
+                check_ranks(samples, micro, 1 + (int)(samples % 3), ranks);
+}
+END_TEST
+
+START_TEST(a_row_that_cannot_be_read_comes_after_the_good_ones) {
+    int64_t broken = 9;
+    struct zt_source source = count_to(20, &broken);
+    struct zt_loader_options options = options_for(&source, 4, 1, 0, 1, 5);
+    options.shuffle = false;
+    struct zt_err err = { 0 };
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    const struct zt_batch *batch;
+    ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+    ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+    ck_assert(!zt_loader_next(loader, &batch, &err));
+    MENTIONS(&err, "row 9 is broken");
+    ck_assert_int_eq(err.code, ZT_EXIT_DATA);
+    zt_loader_destroy(loader);
+}
+END_TEST
+
+START_TEST(destroying_a_loader_at_any_moment_ends_its_thread) {
+    struct zt_source source = count_to(1000, &none_broken);
+    for (int taken = 0; taken < 40; taken++) {
+        struct zt_loader_options options = options_for(&source, 8, 2, 0, 1, 1000);
+        struct zt_err err = { 0 };
+        const struct zt_batch *batch;
+        struct zt_loader *loader = zt_loader_create(&options, &err);
+        for (int i = 0; i < taken % 7; i++)
+            ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+        if (taken % 3 == 0)
+            nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        zt_loader_destroy(loader);
+    }
+    zt_loader_destroy(NULL);
+}
+END_TEST
+
+START_TEST(a_batch_stays_as_it_is_while_others_are_read_ahead) {
+    struct zt_source source = count_to(1000, &none_broken);
+    struct zt_loader_options options = options_for(&source, 10, 1, 0, 1, 100);
+    options.shuffle = false;
+    struct zt_err err = { 0 };
+    const struct zt_batch *batch;
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    for (int64_t step = 0; step < 100; step++) {
+        ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+        if (step % 10 == 0)
+            nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        for (int64_t i = 0; i < 10; i++)
+            ck_assert_int_eq(((int64_t *)batch->column[0])[i], step * 10 + i);
+    }
+    ck_assert(zt_loader_waited(loader) >= 0);
+    zt_loader_destroy(loader);
+}
+END_TEST
+
+static bool tally_read(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
+    (void)column, (void)index, (void)to, (void)err;
+    atomic_fetch_add((atomic_int *)source->state, 1);
+    return true;
+}
+
+START_TEST(as_many_micro_batches_are_read_ahead_as_asked) {
+    static const struct zt_format tallying = { .name = "tally", .read = tally_read };
+    atomic_int reads = 0;
+    struct zt_source source = count_to(100, &none_broken);
+    source.format = &tallying;
+    source.state = &reads;
+    struct zt_loader_options options = options_for(&source, 1, 1, 0, 1, 50);
+    options.depth = 3;
+    struct zt_err err = { 0 };
+    const struct zt_batch *batch;
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+    for (int i = 0; i < 1000 && atomic_load(&reads) < 4; i++)
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+    ck_assert_int_eq(atomic_load(&reads), 4); /* the one held and three ahead */
+    zt_loader_destroy(loader);
+}
+END_TEST
+
+START_TEST(a_micro_batch_too_big_for_memory_is_refused) {
+    struct zt_source source = count_to(10, &none_broken);
+    source.column[0].sample_bytes = (size_t)1 << 60;
+    struct zt_loader_options options = options_for(&source, 1000, 1, 0, 1, 1);
+    struct zt_err err = { 0 };
+    ck_assert_ptr_null(zt_loader_create(&options, &err));
+    MENTIONS(&err, "\"i\"", "1000");
+}
+END_TEST
+
+int main(void) {
+    TCase *cases = tcase_create("loader");
+    tcase_set_timeout(cases, 120);
+    tcase_add_test(cases, an_epoch_holds_every_sample_once);
+    tcase_add_test(cases, a_step_holds_the_same_samples_however_it_is_reached);
+    tcase_add_test(cases, without_shuffle_samples_come_in_order);
+    tcase_add_test(cases, data_too_small_for_one_full_step_are_refused);
+    tcase_add_test(cases, one_rank_sees_the_steps_of_the_sampler);
+    tcase_add_test(cases, ranks_share_a_step_without_loss_or_repetition);
+    tcase_add_test(cases, a_row_that_cannot_be_read_comes_after_the_good_ones);
+    tcase_add_test(cases, destroying_a_loader_at_any_moment_ends_its_thread);
+    tcase_add_test(cases, a_batch_stays_as_it_is_while_others_are_read_ahead);
+    tcase_add_test(cases, as_many_micro_batches_are_read_ahead_as_asked);
+    tcase_add_test(cases, a_micro_batch_too_big_for_memory_is_refused);
+    return test_run("loader", cases);
+}

@@ -1,0 +1,13 @@
+/* What the graph's passes must know of the operators in the reference cases, without the operators: whether a gradient flows, through
+ * which inputs it does not, and what is a copy. */
+#ifndef ZT_TESTS_GRAPH_ROWS_H
+#define ZT_TESTS_GRAPH_ROWS_H
+
+#include "graph/op.h"
+
+extern const struct zt_op_table zt_test_rows;
+
+/* Sets node->op of every node that has a row; the others stay without. */
+void zt_test_resolve(struct zt_graph *g);
+
+#endif

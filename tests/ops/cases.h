@@ -1,0 +1,51 @@
+/* Op cases: one list a family serves every mode of run_ops: check, grad, bench and support.
+ *
+ * Inputs and attributes are text, so that a case is one line:
+ *
+ *     { "Pad", .in = "float[2,3] int64{0,1,0,2} float{0.5}", .attrs = "mode=reflect", .grad = 1 << 0 },
+ *
+ * Inputs, separated by spaces:  DTYPE[2,3]        random: floats standard normal, integers in 0..9, bool
+ *                               DTYPE[2,3]:LO..HI uniform in LO..HI (integers: HI included)
+ *                               DTYPE{1,2,3}      these values as a constant of rank 1; DTYPE(5): as a scalar
+ *                               -                 omitted
+ * Attributes, separated by spaces:  name=3  name=0.5  name=text  name=[1,2]  name=[0.5,1.0]  name=float{1} (a tensor)
+ * Whether a number is an integer or a float shows by its point. */
+#ifndef ZT_TESTS_OPS_CASES_H
+#define ZT_TESTS_OPS_CASES_H
+
+#include "base/err.h"
+#include "graph/graph.h"
+
+struct zt_case {
+    const char *op;
+    const char *in, *attrs; /* NULL: none */
+    const char *domain;     /* NULL: ai.onnx */
+    int opset;              /* 0: ZT_OPSET */
+    int outs;               /* 0: one output */
+    unsigned grad;          /* bit i: the gradient of input i is held against finite differences */
+    double tolerance;       /* 0: that of the dtype */
+};
+
+struct zt_case_family {
+    const char *name;
+    const struct zt_case *cases; /* ends with a NULL op */
+};
+
+extern const struct zt_case_family zt_case_families[]; /* ends with a NULL name */
+
+enum { CASE_INPUTS = 16, CASE_OUTPUTS = 16 };
+
+/* A case made into a graph of one node: node 0, resolved and inferred where its shapes do not depend on data. */
+struct zt_case_graph {
+    struct zt_graph *graph;
+    int in_count;
+    int in[CASE_INPUTS];                  /* value ids, -1: omitted */
+    struct zt_tensor feed[CASE_INPUTS];   /* contents (in the graph's arena), also of constants */
+    bool constant[CASE_INPUTS];
+};
+
+/* `wide`: every float type becomes double (values stay those of the case's type). The contents depend on the case alone. Free
+ * with zt_graph_destroy(made->graph), also on failure. */
+bool zt_case_make(const struct zt_case *c, bool wide, struct zt_case_graph *made, struct zt_err *err);
+
+#endif

@@ -1,0 +1,15 @@
+#include "tests/ops/cases.h"
+
+#include <stddef.h>
+
+/* A family: one file in cases/, one line here, one line in meson.build. */
+/* clang-format off */
+#define FAMILIES(FAMILY) \
+    FAMILY(unary)
+/* clang-format on */
+
+#define DECLARE(name) extern const struct zt_case zt_cases_##name[];
+#define ROW(name)     { #name, zt_cases_##name },
+FAMILIES(DECLARE)
+
+const struct zt_case_family zt_case_families[] = { FAMILIES(ROW){ NULL, NULL } };

@@ -1,0 +1,376 @@
+#include "comm_cases.h"
+
+#include "base/arena.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST = 16, ROUNDS = 20, BUFFERED = 8 };
+
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+}
+
+/* Numbers of very different size, so that another order of addition gives other bits. */
+static float contribution(int rank, int round, int64_t i) {
+    struct zt_rng rng = zt_rng_start(zt_rng_key(7, (uint64_t)rank, (uint64_t)round, 0), (uint64_t)i);
+    return ldexpf(zt_rng_uniform(&rng) - 0.5f, (int)zt_rng_below(&rng, 24));
+}
+
+/* Slices of 0, 1, odd and many elements, in an order that changes with the round. Returns the whole. */
+static int64_t uneven_bounds(int size, int round, int64_t bound[MOST + 1]) {
+    static const int64_t length[] = { 0, 2500, 1, 37, 0, 5, 2048, 3 };
+    bound[0] = 0;
+    for (int r = 0; r < size; r++)
+        bound[r + 1] = bound[r] + length[(r + round) % 8];
+    return bound[size];
+}
+
+static void sums_are_added_in_rank_order_bit_for_bit(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    int64_t bound[MOST + 1];
+    int order_shows = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t n = uneven_bounds(c->size, round, bound);
+        float *flat = zt_malloc((size_t)n * sizeof *flat);
+        for (int64_t i = 0; i < n; i++)
+            flat[i] = contribution(c->rank, round, i);
+        bool ok = c->api->reduce_scatter(c, flat, bound, &err);
+        int64_t wrong = -1;
+        for (int64_t i = bound[c->rank]; ok && i < bound[c->rank + 1]; i++) {
+            float up = contribution(0, round, i), down = contribution(c->size - 1, round, i);
+            for (int r = 1; r < c->size; r++) {
+                up += contribution(r, round, i);
+                down += contribution(c->size - 1 - r, round, i);
+            }
+            order_shows += memcmp(&up, &down, sizeof up) != 0;
+            if (memcmp(&up, &flat[i], sizeof up) != 0)
+                wrong = i;
+        }
+        free(flat);
+        EXPECT(ok, "reduce_scatter: %s", err.text[0]);
+        EXPECT(wrong < 0, "round %d: element %lld is not the sum in rank order", round, (long long)wrong);
+    }
+    EXPECT(c->size < 3 || order_shows > 0, "the numbers do not tell one order from another");
+}
+
+static void gathers_bring_every_slice_to_every_rank(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    int64_t bound[MOST + 1];
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t n = uneven_bounds(c->size, round, bound);
+        size_t width = round % 2 ? 2 : 4;
+        unsigned char *flat = zt_calloc((size_t)n, width), *want = zt_calloc((size_t)n, width);
+        for (int r = 0; r < c->size; r++)
+            for (size_t b = (size_t)bound[r] * width; b < (size_t)bound[r + 1] * width; b++) {
+                want[b] = (unsigned char)(b * 31 + (size_t)r * 101 + (size_t)round + 1);
+                flat[b] = r == c->rank ? want[b] : 0xee;
+            }
+        bool ok = c->api->all_gather(c, flat, bound, width, &err);
+        bool same = n == 0 || memcmp(flat, want, (size_t)n * width) == 0;
+        free(flat);
+        free(want);
+        EXPECT(ok, "all_gather: %s", err.text[0]);
+        EXPECT(same, "round %d: gathered bytes differ (%zu a element)", round, width);
+    }
+}
+
+static void broadcast_copies_the_root_to_all(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    for (int root = 0; root < c->size; root++)
+        for (size_t bytes = 0; bytes <= 5000; bytes += 1250) {
+            unsigned char data[5000];
+            memset(data, c->rank + 1, sizeof data);
+            EXPECT(c->api->broadcast(c, data, bytes, root, &err), "broadcast: %s", err.text[0]);
+            for (size_t i = 0; i < sizeof data; i++)
+                EXPECT(data[i] == (i < bytes ? root : c->rank) + 1, "root %d, %zu bytes: byte %zu is %d", root, bytes,
+                       i, data[i]);
+        }
+    EXPECT(!c->api->broadcast(c, NULL, 0, c->size, &err), "a root outside the communicator was accepted");
+}
+
+static double scalar(int rank, int i) {
+    return ldexp(1.0 / (rank + 3), (rank * 5 + i) % 40);
+}
+
+static void scalars_are_added_in_rank_order_on_every_rank(struct zt_comm *c, struct rank_report *report) {
+    static const int counts[] = { 1, 0, 3, 64, 65, 200 };
+    struct zt_err err = { 0 };
+    for (int k = 0; k < 6; k++) {
+        double values[200];
+        for (int i = 0; i < counts[k]; i++)
+            values[i] = scalar(c->rank, i);
+        EXPECT(c->api->sum(c, values, counts[k], &err), "sum: %s", err.text[0]);
+        for (int i = 0; i < counts[k]; i++) {
+            double want = scalar(0, i);
+            for (int r = 1; r < c->size; r++)
+                want += scalar(r, i);
+            EXPECT(memcmp(&want, &values[i], sizeof want) == 0, "sum of %d: value %d is %a, wants %a", counts[k], i,
+                   values[i], want);
+        }
+    }
+}
+
+static void messages_of_a_pair_arrive_in_order(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    int next = (c->rank + 1) % c->size, previous = (c->rank + c->size - 1) % c->size;
+    for (int i = 0; i < 200; i++) {
+        size_t bytes = (size_t)(i * 37 % 900);
+        unsigned char out[900], in[900];
+        memset(out, i + c->rank, sizeof out);
+        EXPECT(c->api->send(c, out, bytes, next, &err), "send: %s", err.text[0]);
+        EXPECT(c->api->recv(c, in, bytes, previous, &err), "recv: %s", err.text[0]);
+        for (size_t b = 0; b < bytes; b++)
+            EXPECT(in[b] == (unsigned char)(i + previous), "message %d, byte %zu: %d", i, b, in[b]);
+    }
+}
+
+static void eight_messages_a_pair_are_buffered(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < BUFFERED; i++)
+            for (int to = 0; to < c->size; to++)
+                if (to != c->rank)
+                    EXPECT(c->api->send(c, &i, sizeof i, to, &err), "send: %s", err.text[0]);
+        for (int i = 0; i < BUFFERED; i++)
+            for (int from = 0, got = -1; from < c->size; from++) {
+                if (from == c->rank)
+                    continue;
+                EXPECT(c->api->recv(c, &got, sizeof got, from, &err), "recv: %s", err.text[0]);
+                EXPECT(got == i, "message %d from rank %d is %d", i, from, got);
+            }
+    }
+}
+
+static void a_sender_with_full_buffers_waits_for_the_receiver(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    for (int i = 0; i < 50 && c->rank < 2; i++) {
+        int got = i;
+        if (c->rank == 1 && i == 0)
+            sleep_ms(20);
+        EXPECT(c->rank == 0 ? c->api->send(c, &i, sizeof i, 1, &err) : c->api->recv(c, &got, sizeof got, 0, &err), "%s",
+               err.text[0]);
+        EXPECT(got == i, "message %d is %d", i, got);
+    }
+}
+
+static void a_message_of_another_size_names_both_sizes(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    char data[20] = { 0 };
+    if (c->rank == 0)
+        EXPECT(c->api->send(c, data, 12, 1, &err), "send: %s", err.text[0]);
+    if (c->rank == 1) {
+        EXPECT(!c->api->recv(c, data, 20, 0, &err), "12 bytes were received as 20");
+        EXPECT(strstr(err.text[0], "12 bytes") && strstr(err.text[0], "20 bytes"), "message: %s", err.text[0]);
+    }
+}
+
+static void a_rank_outside_the_communicator_is_refused(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    char data = 0;
+    const int peers[] = { -1, c->size, c->rank };
+    for (int k = 0; k < 3; k++) {
+        EXPECT(!c->api->send(c, &data, 1, peers[k], &err), "send to %d was accepted", peers[k]);
+        EXPECT(!c->api->recv(c, &data, 1, peers[k], &err), "recv from %d was accepted", peers[k]);
+    }
+}
+
+/* The sum of the world ranks over a communicator tells who its members are. */
+static double members(struct zt_comm *c, int world_rank, struct zt_err *err) {
+    double sum = world_rank;
+    return c->api->sum(c, &sum, 1, err) ? sum : -1;
+}
+
+static void splits_join_the_ranks_of_a_color(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct zt_comm *part = c->api->split(c, c->rank % 2 ? 70 : -3, &err);
+    EXPECT(part, "split: %s", err.text[0]);
+    int size = 0, rank = 0, sum = 0;
+    for (int r = c->rank % 2; r < c->size; r += 2) {
+        rank += r < c->rank;
+        sum += r;
+        size++;
+    }
+    EXPECT(part->rank == rank && part->size == size, "rank %d of %d, wants %d of %d", part->rank, part->size, rank,
+           size);
+    for (int round = 0; round < ROUNDS; round++) {
+        EXPECT(members(part, c->rank, &err) == sum, "the split has other members: %s", err.text[0]);
+        EXPECT(members(c, c->rank, &err) == c->size * (c->size - 1) / 2, "the parent lost a rank: %s", err.text[0]);
+    }
+    struct zt_comm *alone = part->api->split(part, part->rank, &err);
+    EXPECT(alone, "split of a split: %s", err.text[0]);
+    EXPECT(alone->size == 1 && members(alone, c->rank, &err) == c->rank, "a color of one rank: %s", err.text[0]);
+    alone->api->destroy(alone);
+    part->api->destroy(part);
+}
+
+/* Waiting calls, each of which the last rank leaves unanswered. */
+static bool wait_in_reduce_scatter(struct zt_comm *c, struct zt_err *err) {
+    int64_t bound[MOST + 1];
+    float *flat = zt_calloc((size_t)uneven_bounds(c->size, 0, bound), sizeof *flat);
+    bool ok = c->api->reduce_scatter(c, flat, bound, err);
+    free(flat);
+    return ok;
+}
+
+static bool wait_in_all_gather(struct zt_comm *c, struct zt_err *err) {
+    int64_t bound[MOST + 1];
+    float *flat = zt_calloc((size_t)uneven_bounds(c->size, 0, bound), sizeof *flat);
+    bool ok = c->api->all_gather(c, flat, bound, sizeof *flat, err);
+    free(flat);
+    return ok;
+}
+
+static bool wait_in_broadcast(struct zt_comm *c, struct zt_err *err) {
+    char data[3] = { 0 };
+    return c->api->broadcast(c, data, sizeof data, c->size - 1, err);
+}
+
+static bool wait_in_sum(struct zt_comm *c, struct zt_err *err) {
+    double value = 1;
+    return c->api->sum(c, &value, 1, err);
+}
+
+static bool wait_in_barrier(struct zt_comm *c, struct zt_err *err) {
+    return c->api->barrier(c, err);
+}
+
+static bool wait_in_send(struct zt_comm *c, struct zt_err *err) {
+    char data = 0;
+    bool ok = true;
+    for (int i = 0; i <= BUFFERED && ok; i++)
+        ok = c->api->send(c, &data, 1, c->size - 1, err);
+    return ok;
+}
+
+static bool wait_in_recv(struct zt_comm *c, struct zt_err *err) {
+    char data;
+    return c->api->recv(c, &data, 1, c->size - 1, err);
+}
+
+static bool wait_in_split(struct zt_comm *c, struct zt_err *err) {
+    struct zt_comm *part = c->api->split(c, 0, err);
+    if (part)
+        part->api->destroy(part);
+    return part != NULL;
+}
+
+typedef bool (*waiting_call)(struct zt_comm *c, struct zt_err *err);
+
+static const waiting_call waiting_calls[] = {
+    wait_in_reduce_scatter, wait_in_all_gather, wait_in_broadcast, wait_in_sum,
+    wait_in_barrier,        wait_in_send,       wait_in_recv,      wait_in_split,
+};
+
+enum { WAITING_CALLS = sizeof waiting_calls / sizeof *waiting_calls };
+
+/* The last rank of `c` aborts through `through` while the others wait on `c`. */
+static void expect_abort(struct zt_comm *c, struct zt_comm *through, bool aborter, waiting_call call, int wait_ms,
+                         int failed_rank, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    char who[32];
+    snprintf(who, sizeof who, "rank %d", failed_rank);
+    if (aborter) {
+        sleep_ms(wait_ms);
+        through->api->abort(through, "disk full");
+        through->api->abort(through, "a second reason");
+    }
+    for (int again = 0; again < 2; again++) {
+        err = (struct zt_err){ 0 };
+        EXPECT(!call(c, &err), "a call on an aborted communicator succeeded");
+        EXPECT(err.count == 1 && err.code == ZT_EXIT_RANK, "%d errors, code %d", err.count, err.code);
+        EXPECT(strstr(err.text[0], "disk full") && strstr(err.text[0], who), "message: %s", err.text[0]);
+    }
+}
+
+#define ABORT_CASE(call)                                                                                               \
+    static void abort_wakes_ranks_that_##call(struct zt_comm *c, struct rank_report *report) {                         \
+        expect_abort(c, c, c->rank == c->size - 1, call, 10, c->size - 1, report);                                     \
+    }
+
+ABORT_CASE(wait_in_reduce_scatter)
+ABORT_CASE(wait_in_all_gather)
+ABORT_CASE(wait_in_broadcast)
+ABORT_CASE(wait_in_sum)
+ABORT_CASE(wait_in_barrier)
+ABORT_CASE(wait_in_split)
+
+/* The aborter cannot exchange with itself: it only aborts. */
+#define PAIR_ABORT_CASE(call)                                                                                          \
+    static void abort_wakes_ranks_that_##call(struct zt_comm *c, struct rank_report *report) {                         \
+        bool last = c->rank == c->size - 1;                                                                            \
+        expect_abort(c, c, last, last ? wait_in_barrier : call, 10, c->size - 1, report);                              \
+    }
+
+PAIR_ABORT_CASE(wait_in_send)
+PAIR_ABORT_CASE(wait_in_recv)
+
+/* Rank 0 aborts the parent; the others wait in a split that rank 0 is no member of. */
+static void abort_of_the_parent_wakes_ranks_in_splits(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct zt_comm *part = c->api->split(c, c->rank == 0, &err);
+    EXPECT(part, "split: %s", err.text[0]);
+    expect_abort(part, c, c->rank == 0, part->rank == part->size - 1 ? wait_in_barrier : wait_in_recv, 10, 0, report);
+    part->api->destroy(part);
+}
+
+/* A split's rank 0 may be another rank of the world, and the world waits as well. */
+static void abort_of_a_split_wakes_the_parent_and_names_the_rank_of_the_world(struct zt_comm *c,
+                                                                              struct rank_report *report) {
+    struct zt_err err = { 0 };
+    bool last = c->rank == c->size - 1;
+    struct zt_comm *part = c->api->split(c, last, &err);
+    EXPECT(part, "split: %s", err.text[0]);
+    expect_abort(c, part, last, wait_in_sum, 10, c->size - 1, report);
+    part->api->destroy(part);
+}
+
+/* Ranks work at full speed and give their buffers back at once when a call fails, while an abort comes at any moment.
+ */
+static void abort_at_any_moment_ends_every_rank(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    int rounds = 0;
+    bool ok = true;
+    while (ok) {
+        if (c->rank == 0 && rounds == 30)
+            c->api->abort(c, "enough");
+        for (int k = 0; k < 5 && ok; k++)
+            ok = waiting_calls[k](c, &err);
+        rounds++;
+    }
+    EXPECT(strstr(err.text[0], "rank 0: enough") && err.count == 1, "message: %s", err.text[0]);
+}
+
+#define CASE(function, ranks)                                                                                          \
+    { .name = #function, .body = function, .fewest_ranks = ranks }
+#define ABORTING(function, ranks)                                                                                      \
+    { .name = #function, .body = function, .fewest_ranks = ranks, .aborts = true }
+
+const struct comm_case comm_cases[] = {
+    CASE(sums_are_added_in_rank_order_bit_for_bit, 1),
+    CASE(gathers_bring_every_slice_to_every_rank, 1),
+    CASE(broadcast_copies_the_root_to_all, 1),
+    CASE(scalars_are_added_in_rank_order_on_every_rank, 1),
+    CASE(messages_of_a_pair_arrive_in_order, 2),
+    CASE(eight_messages_a_pair_are_buffered, 1),
+    CASE(a_sender_with_full_buffers_waits_for_the_receiver, 2),
+    CASE(a_message_of_another_size_names_both_sizes, 2),
+    CASE(a_rank_outside_the_communicator_is_refused, 1),
+    CASE(splits_join_the_ranks_of_a_color, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_reduce_scatter, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_all_gather, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_broadcast, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_sum, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_barrier, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_send, 2),
+    ABORTING(abort_wakes_ranks_that_wait_in_recv, 2),
+    ABORTING(abort_wakes_ranks_that_wait_in_split, 1),
+    ABORTING(abort_of_the_parent_wakes_ranks_in_splits, 3),
+    ABORTING(abort_of_a_split_wakes_the_parent_and_names_the_rank_of_the_world, 2),
+    ABORTING(abort_at_any_moment_ends_every_rank, 1),
+};
+const int comm_case_count = sizeof comm_cases / sizeof *comm_cases;

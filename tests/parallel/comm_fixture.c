@@ -1,0 +1,55 @@
+#include "comm_fixture.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+struct rank_thread {
+    pthread_t thread;
+    struct zt_comm *comm;
+    rank_body body;
+    struct rank_report report;
+};
+
+static bool make_self(int size, struct zt_comm *comms[], struct zt_err *err) {
+    (void)size, (void)err;
+    comms[0] = zt_comm_self_create();
+    return true;
+}
+
+const struct comm_maker comm_makers[] = {
+    { .name = "self", .most_ranks = 1, .make = make_self },
+    { .name = "thread", .most_ranks = 5, .make = zt_comm_thread_create },
+};
+const int comm_maker_count = sizeof comm_makers / sizeof *comm_makers;
+
+static void *rank_main(void *argument) {
+    struct rank_thread *t = argument;
+    t->body(t->comm, &t->report);
+    if (t->report.text[0])
+        t->comm->api->abort(t->comm, t->report.text);
+    t->comm->api->destroy(t->comm);
+    return NULL;
+}
+
+bool comm_fixture_run(const struct comm_maker *maker, int size, rank_body body, char *all, size_t room) {
+    struct zt_comm *comms[FIXTURE_RANKS];
+    struct rank_thread ranks[FIXTURE_RANKS];
+    struct zt_err err = { 0 };
+    all[0] = 0;
+    if (!maker->make(size, comms, &err)) {
+        snprintf(all, room, "%s", err.text[0]);
+        return false;
+    }
+    for (int r = 0; r < size; r++) {
+        ranks[r] = (struct rank_thread){ .comm = comms[r], .body = body };
+        pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]);
+    }
+    for (int r = 0; r < size; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        size_t used = strlen(all);
+        if (ranks[r].report.text[0])
+            snprintf(all + used, room - used, "%s rank %d of %d: %s;", maker->name, r, size, ranks[r].report.text);
+    }
+    return all[0] == 0;
+}
