@@ -148,7 +148,7 @@ static bool bad_wire(struct walk *w, const struct zt_wire_field *at, const char 
                        " bytes, the file ends after %zu (it does not parse as an "
                        "ONNX protobuf)",
                        name, at->value, f->end - at->data);
-    if (w->depth == 0 && f->seen && at->end == 0 && f->end - at->at < 16)
+    if (w->depth == 0 && f->seen && at->end == 0 && w->scan->file[f->end - 1] & 0x80) /* inside a varint */
         return zt_fail(w->err, w->code, "is truncated: it ends inside %s (it does not parse as an ONNX protobuf)",
                        name);
     return zt_fail(w->err, w->code, "does not parse as an ONNX protobuf: byte %zu has %s (%s of %s)", at->at, why, name,

@@ -110,6 +110,8 @@ struct zt_op {
     bool (*grad)(struct zt_grad *b, int node, struct zt_err *err);
     /* Inputs through which no gradient flows, a bit each (indices, shapes, running statistics). */
     unsigned no_grad_in;
+    /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain grad` gives it). */
+    unsigned statistic_in;
     /* Turns the node into its training (or evaluation) form: BatchNormalization, Dropout. NULL: stays as it is. */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */

@@ -1,6 +1,6 @@
 /* The passes between a file's graph and one that can be planned: each a function from graph to graph.
  *
- *     bind -> resolve -> infer + fold -> train mode -> loss -> grad -> rewrite (casts, fusion) -> assign (back ends, layouts) */
+ *     resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> grad -> rewrite (casts, fusion) -> assign (back ends, layouts) */
 #ifndef ZT_GRAPH_PASSES_H
 #define ZT_GRAPH_PASSES_H
 
@@ -30,7 +30,7 @@ void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss);
  * that the loss does not need are dropped: an unneeded copy must not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
 
-/* Training forms of all nodes that have one. */
+/* Training (or evaluation) forms of all nodes that have one. After inference: the forms are inferred as they are made. */
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err);
 
 /* Fusion patterns are rows: `apply` looks at the node it is given (joint graph, back end known), and where its pattern stands there rewrites and

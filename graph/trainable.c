@@ -62,7 +62,7 @@ struct path {
 };
 
 static bool stops_gradient(const struct zt_node *n, int in) {
-    return n->op && in < 32 && n->op->no_grad_in >> in & 1;
+    return n->op && in < 32 && (n->op->no_grad_in | n->op->statistic_in) >> in & 1;
 }
 
 static bool is_integer(const struct zt_value *v) {

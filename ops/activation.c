@@ -1,7 +1,6 @@
 /* Activation functions as rows. Selections are written so that NaN flows through them. */
 #include "ops/unary.h"
 
-
 #include <math.h>
 #include <string.h>
 
@@ -9,6 +8,11 @@ static const struct zt_attr_spec with_alpha[] = { { "alpha", ZT_ATTR_FLOAT }, { 
 static const struct zt_attr_spec with_alpha_beta[] = { { "alpha", ZT_ATTR_FLOAT }, { "beta", ZT_ATTR_FLOAT }, { 0 } };
 static const struct zt_attr_spec with_alpha_gamma[] = { { "alpha", ZT_ATTR_FLOAT }, { "gamma", ZT_ATTR_FLOAT }, { 0 } };
 static const struct zt_attr_spec with_bias_lambd[] = { { "bias", ZT_ATTR_FLOAT }, { "lambd", ZT_ATTR_FLOAT }, { 0 } };
+
+/* A slope that differs on the two sides of 0 is their mean at 0, what a central difference finds there. */
+static double at_kink(double x, double above, double below) {
+    return x > 0 ? above : x < 0 ? below : (above + below) / 2;
+}
 
 static double clamp01(double x) {
     return x < 0 ? 0 : x > 1 ? 1 : x;
@@ -39,24 +43,25 @@ static void relu_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) 
         y[i] = is_unsigned || x[i] > 0 ? x[i] : 0;
 }
 
-UNARY(celu, "Celu", 12, ZT_KEEP_X, with_alpha, 1, 0, x > 0 ? x : a *expm1(x / a), v > 0 ? g : g *exp(v / a))
-UNARY(elu, "Elu", 6, ZT_KEEP_X, with_alpha, 1, 0, x > 0 ? x : a *expm1(x), v > 0 ? g : g *a *exp(v))
+UNARY(celu, "Celu", 12, ZT_KEEP_X, with_alpha, 1, 0, x > 0 ? x : a * expm1(x / a), v > 0 ? g : g * exp(v / a))
+UNARY(elu, "Elu", 6, ZT_KEEP_X, with_alpha, 1, 0, x > 0 ? x : a * expm1(x), at_kink(v, g, g *a *exp(v)))
 UNARY(hard_sigmoid, "HardSigmoid", 6, ZT_KEEP_Y, with_alpha_beta, 0.2F, 0.5, clamp01(a *x + b),
       v > 0 && v < 1 ? g * a : 0 * g)
 UNARY(hard_swish, "HardSwish", 14, ZT_KEEP_X, NULL, 0, 0, x *clamp01(x / 6 + 0.5),
-      g * (v <= -3 ? 0 : v >= 3 ? 1 : v / 3 + 0.5))
-UNARY(leaky_relu, "LeakyRelu", 6, ZT_KEEP_X, with_alpha, 0.01F, 0, x < 0 ? a * x : x, v < 0 ? g * a : g)
+      g *(v <= -3  ? 0
+          : v >= 3 ? 1
+                   : v / 3 + 0.5))
+UNARY(leaky_relu, "LeakyRelu", 6, ZT_KEEP_X, with_alpha, 0.01F, 0, x < 0 ? a * x : x, at_kink(v, g, g *a))
 UNARY(mish, "Mish", 18, ZT_KEEP_X, NULL, 0, 0, x *tanh(softplus(x)), g *mish_slope(v))
 UNARY_ROW(relu, "Relu", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_Y, NULL, 0, 0, x <= 0 ? 0 : x, v <= 0 ? 0 : g,
           relu_int, ZT_OP_HALF)
 UNARY(selu, "Selu", 6, ZT_KEEP_X, with_alpha_gamma, 1.67326319217681884765625, 1.05070102214813232421875,
-      x > 0 ? b *x : b *a *expm1(x), v > 0 ? g * b : g *b *a *exp(v))
+      x > 0 ? b *x : b *a *expm1(x), at_kink(v, g *b, g *b *a *exp(v)))
 UNARY_ROW(shrink, "Shrink", 9, ZT_ANY_NUMBER, ZT_KEEP_X, with_bias_lambd, 0, 0.5,
-          x < -b   ? x + a
-          : x > b  ? x - a
-          : x != x ? x
-                   : 0,
-          v < -b || v > b ? g : 0 * g, NULL, ZT_OP_HALF)
+          x<-b ? x + a : x> b ? x - a
+          : x != x            ? x
+                              : 0,
+          v<-b || v> b ? g : 0 * g, NULL, ZT_OP_HALF)
 UNARY(sigmoid, "Sigmoid", 6, ZT_KEEP_Y, NULL, 0, 0, sigmoid(x), g *v *(1 - v))
 UNARY(softplus, "Softplus", 1, ZT_KEEP_X, NULL, 0, 0, softplus(x), g *sigmoid(v))
 UNARY(softsign, "Softsign", 1, ZT_KEEP_X, NULL, 0, 0, x / (1 + fabs(x)), g / ((1 + fabs(v)) * (1 + fabs(v))))

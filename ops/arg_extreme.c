@@ -67,10 +67,9 @@ static bool arg_min_run(const struct zt_call *call, struct zt_err *err) {
     return arg_run(call, false);
 }
 
-static const struct zt_attr_spec arg_attrs[] = { { "axis", ZT_ATTR_INT },
-                                                 { "keepdims", ZT_ATTR_INT },
-                                                 { "select_last_index", ZT_ATTR_INT },
-                                                 { 0 } };
+static const struct zt_attr_spec arg_attrs[] = {
+    { "axis", ZT_ATTR_INT }, { "keepdims", ZT_ATTR_INT }, { "select_last_index", ZT_ATTR_INT }, { 0 }
+};
 
 #define ARG_ROW(id, NAME)                                                                                              \
     const struct zt_op zt_op_##id = {                                                                                  \

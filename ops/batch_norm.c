@@ -339,7 +339,7 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define FIVE_FLOATS .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
-    .no_grad_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,      \
+    .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,      \
     .kernel = { [ZT_REF] = { .run = batch_norm_ref } }
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
@@ -351,7 +351,7 @@ const struct zt_op zt_op_batch_normalization = { STANDARD_ROW, .since = 14, .max
 /* (x, scale, b, mean, var) -> y, new mean, new var, batch mean, 1 / sqrt(batch var + epsilon) */
 const struct zt_op zt_op_batch_norm_train = {
     .name = "BatchNormTrain", .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 5, .min_out = 5, .max_out = 5,
-    FIVE_FLOATS, .no_grad_in = 1 << 3 | 1 << 4, .attrs = own_attrs, .infer = train_infer, .grad = train_grad,
+    FIVE_FLOATS, .statistic_in = 1 << 3 | 1 << 4, .attrs = own_attrs, .infer = train_infer, .grad = train_grad,
     .kernel = { [ZT_REF] = { .run = train_ref } },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */

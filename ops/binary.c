@@ -1,4 +1,5 @@
-/* Arithmetic of two broadcast inputs. Integers are exact and wrap as their type does; division by integer zero gives zero. */
+/* Arithmetic of two broadcast inputs. Integers are exact and wrap as their type does; division by integer zero gives
+ * zero. */
 #include "ops/binary.h"
 
 #include "ops/runs.h"
@@ -75,7 +76,7 @@ BINARY_INT_LOOP(add_i, (int64_t)((uint64_t)a + (uint64_t)b))
 BINARY_LOOP(sub_f, a - b)
 BINARY_INT_LOOP(sub_i, (int64_t)((uint64_t)a - (uint64_t)b))
 BINARY_LOOP(mul_f, a *b)
-BINARY_INT_LOOP(mul_i, (int64_t)((uint64_t)a * (uint64_t)b))
+BINARY_INT_LOOP(mul_i, (int64_t)((uint64_t)a *(uint64_t)b))
 BINARY_LOOP(div_f, a / b)
 BINARY_INT_LOOP(div_i, divide(a, b, u))
 BINARY_LOOP(pow_f, pow(a, b))
@@ -86,7 +87,7 @@ BINARY_LOOP(fmod_f, fmod(a, b))
 BINARY_INT_LOOP(fmod_i, remainder_of(a, b, u))
 BINARY_LOOP(prelu_f, a < 0 ? a * b : a)
 BINARY_INT_LOOP(prelu_i, a < 0 && !u ? (int64_t)((uint64_t)a * (uint64_t)b) : a)
-BINARY_LOOP(pow_slope_f, b == 0 ? 0 : b *pow(a, b - 1))
+BINARY_LOOP(pow_slope_f, b == 0 ? 0 : b * pow(a, b - 1))
 BINARY_LOOP(pow_log_f, a == 0 && b >= 0 ? 0 : pow(a, b) * log(a))
 
 static const struct zt_binary_rule add_rule = { add_f, add_i }, sub_rule = { sub_f, sub_i },

@@ -1,4 +1,5 @@
-/* Elementwise ops of two broadcast inputs: one loop for all of them, rows in binary.c (arithmetic), compare.c and bitwise.c. */
+/* Elementwise ops of two broadcast inputs: one loop for all of them, rows in binary.c (arithmetic), compare.c and
+ * bitwise.c. */
 #ifndef ZT_OPS_BINARY_H
 #define ZT_OPS_BINARY_H
 

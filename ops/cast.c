@@ -57,10 +57,9 @@ static bool bit_cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 static const struct zt_attr_spec cast_attrs_6[] = { { "to", ZT_ATTR_INT, true }, { 0 } };
-static const struct zt_attr_spec cast_attrs_19[] = { { "to", ZT_ATTR_INT, true },
-                                                     { "saturate", ZT_ATTR_INT },
-                                                     { "round_mode", ZT_ATTR_STRING },
-                                                     { 0 } };
+static const struct zt_attr_spec cast_attrs_19[] = {
+    { "to", ZT_ATTR_INT, true }, { "saturate", ZT_ATTR_INT }, { "round_mode", ZT_ATTR_STRING }, { 0 }
+};
 static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT },
                                                      { "round_mode", ZT_ATTR_STRING },
                                                      { 0 } };

@@ -51,9 +51,10 @@ static bool constant_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec constant_attrs[] = { { "value", ZT_ATTR_TENSOR },     { "value_float", ZT_ATTR_FLOAT },
-                                                      { "value_floats", ZT_ATTR_FLOATS }, { "value_int", ZT_ATTR_INT },
-                                                      { "value_ints", ZT_ATTR_INTS },  { 0 } };
+static const struct zt_attr_spec constant_attrs[] = {
+    { "value", ZT_ATTR_TENSOR },  { "value_float", ZT_ATTR_FLOAT }, { "value_floats", ZT_ATTR_FLOATS },
+    { "value_int", ZT_ATTR_INT }, { "value_ints", ZT_ATTR_INTS },   { 0 }
+};
 
 /* ---- ConstantOfShape ---- */
 
@@ -137,7 +138,8 @@ static bool range_infer(struct zt_graph *g, int node, struct zt_err *err) {
         if (zt_shape_count(&x->shape) != 1)
             return zt_node_fail(g, node, err, "\"%s\" is not a scalar", x->name);
         if (!x->data)
-            return zt_node_fail(g, node, err, "the shape of its result depends on data: \"%s\" is not constant", x->name);
+            return zt_node_fail(g, node, err, "the shape of its result depends on data: \"%s\" is not constant",
+                                x->name);
         v[i] = zt_load_double(x->dtype, x->data, 0);
     }
     double count = ceil((v[1] - v[0]) / v[2]);
@@ -157,7 +159,8 @@ static bool range_run(const struct zt_call *call, struct zt_err *err) {
             uint64_t by = (uint64_t)zt_load_int(delta->dtype, delta->data, 0);
             zt_store_int(y->dtype, y->data, i, (int64_t)(from + (uint64_t)i * by));
         } else {
-            double from = zt_load_double(start->dtype, start->data, 0), by = zt_load_double(delta->dtype, delta->data, 0);
+            double from = zt_load_double(start->dtype, start->data, 0),
+                   by = zt_load_double(delta->dtype, delta->data, 0);
             zt_store_double(y->dtype, y->data, i, from + (double)i * by);
         }
     return true;

@@ -234,7 +234,7 @@ bool zt_conv_grad_weight_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         (size_t)s->chunks.count * (s->dw_bytes + s->db_bytes) + (plain_add > scratch ? plain_add : scratch);
     p->in_layout[0] = layout_of(p, s, X, zt_in(g, p->node, 0));
     p->in_layout[1] = layout_of(p, s, Y, zt_in(g, p->node, 1));
-    p->can_accumulate = !bias;
+    p->can_accumulate = true; /* dw; db is always written anew */
     return true;
 }
 

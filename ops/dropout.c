@@ -113,7 +113,7 @@ static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     const struct zt_random *r = call->random ? call->random : &none;
     const struct zt_shape *x = &call->in[0].shape;
     const char *name = zt_attr_text(call->node, "key", call->node->name);
-    uint64_t key = zt_rng_key(r->seed, r->step, r->micro_batch, zt_hash(0, name, strlen(name)));
+    uint64_t key = zt_rng_key(r->seed, r->step, r->micro_batch, zt_hash(ZT_HASH_START, name, strlen(name)));
     int64_t rows = x->rank > 0 ? x->dim[0] : 1, width = rows ? zt_shape_count(x) / rows : 0;
     double ratio = ratio_of(call, 1);
 #pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (rows > 1)

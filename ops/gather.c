@@ -15,8 +15,8 @@ static bool one_index(const struct zt_call *call, const struct zt_view *indices,
                                     (long long)at, (long long)size);
 }
 
-bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
-                       const int64_t *index, int axis, int64_t *offset, struct zt_err *err) {
+bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices,
+                       int64_t at, const int64_t *index, int axis, int64_t *offset, struct zt_err *err) {
     int64_t i;
     if (!one_index(call, indices, at, data->dim[axis], &i, err))
         return false;
@@ -55,8 +55,8 @@ bool zt_gather_elements_fit(struct zt_graph *g, int node, const struct zt_shape 
     bool fits = indices->rank == data->rank;
     for (int k = 0; fits && k < data->rank; k++)
         fits = k == axis || indices->dim[k] <= data->dim[k];
-    return fits || zt_node_fail(g, node, err, "indices of shape %s do not fit data of shape %s", zt_shape_text(indices, s),
-                                zt_shape_text(data, t));
+    return fits || zt_node_fail(g, node, err, "indices of shape %s do not fit data of shape %s",
+                                zt_shape_text(indices, s), zt_shape_text(data, t));
 }
 
 bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
@@ -101,7 +101,8 @@ static bool give_scattered(struct zt_grad *b, int node, const char *op_type) {
     int dy = zt_grad_out(b, node, 0);
     const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, n->in[1] };
-    zt_grad_give(b, node, 0, zt_emit_own_ints(b, op_type, in, 2, n, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
+    zt_grad_give(b, node, 0,
+                 zt_emit_own_ints(b, op_type, in, 2, n, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
     return true;
 }
 
@@ -134,7 +135,8 @@ static bool gather_run(const struct zt_call *call, struct zt_err *err) {
         for (int64_t k = 0; k < count; k++) {
             if (!one_index(call, indices, k, size, &i, err))
                 return false;
-            memcpy(zt_element(call->out[0].data, bytes, o * count + k), zt_element(x->data, bytes, o * size + i), bytes);
+            memcpy(zt_element(call->out[0].data, bytes, o * count + k), zt_element(x->data, bytes, o * size + i),
+                   bytes);
         }
     return true;
 }
@@ -226,7 +228,8 @@ static bool gather_nd_run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t i = 0; i < rows && slice; i++) {
         if (!zt_gather_tuple(call, &x->shape, indices, i, batch_dims, &from, err))
             return false;
-        memcpy(zt_element(call->out[0].data, bytes, i * slice), zt_element(x->data, bytes, from), bytes * (size_t)slice);
+        memcpy(zt_element(call->out[0].data, bytes, i * slice), zt_element(x->data, bytes, from),
+               bytes * (size_t)slice);
     }
     return true;
 }
@@ -255,7 +258,9 @@ static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
 
 static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec with_batch[] = { { "batch_dims", ZT_ATTR_INT }, { 0 } };
-static const struct zt_attr_spec with_axis_shape[] = { { "axis", ZT_ATTR_INT }, { "shape", ZT_ATTR_INTS, true }, { 0 } };
+static const struct zt_attr_spec with_axis_shape[] = { { "axis", ZT_ATTR_INT },
+                                                       { "shape", ZT_ATTR_INTS, true },
+                                                       { 0 } };
 static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_INT },
                                                         { "shape", ZT_ATTR_INTS, true },
                                                         { 0 } };

@@ -11,8 +11,8 @@ static inline int zt_gather_axis(const struct zt_node *node, int rank) {
 }
 
 /* Offset in `data` of element number `at` (whose index is `index`) of an indices tensor of Gather/ScatterElements. */
-bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
-                       const int64_t *index, int axis, int64_t *offset, struct zt_err *err);
+bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices,
+                       int64_t at, const int64_t *index, int axis, int64_t *offset, struct zt_err *err);
 
 /* Tuples of Gather/ScatterND: row `at` of `indices` names a slice of `data` behind `batch_dims` shared leading axes. */
 bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,

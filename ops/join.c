@@ -17,8 +17,8 @@ static bool concat_infer(struct zt_graph *g, int node, struct zt_err *err) {
         if (other.rank == shape.rank)
             other.dim[axis] = shape.dim[axis];
         if (x->dtype != first->dtype || !zt_shape_equal(&other, &shape))
-            return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in type or outside axis %d", x->name, first->name,
-                                axis);
+            return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in type or outside axis %d", x->name,
+                                first->name, axis);
         if (!zt_ops_dim_sum(g, node, shape.dim[axis], x->shape.dim[axis], &shape.dim[axis], err))
             return false;
     }

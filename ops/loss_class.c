@@ -114,6 +114,14 @@ static bool standard_infer(struct zt_graph *g, int node, struct zt_err *err) {
 /* (dloss, x, target, row weight, class weight[, log sum exp]) */
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int axis;
+    enum reduction reduction;
+    if (!read_reduction(g, node, &reduction, err))
+        return false;
+    int64_t lines = zt_shape_count(&zt_in(g, node, 2)->shape), losses = zt_shape_count(&zt_in(g, node, 0)->shape);
+    const struct zt_value *lse = zt_in(g, node, 5);
+    if (losses != (reduction == NONE ? lines : 1) || (lse && zt_shape_count(&lse->shape) != lines))
+        return zt_node_fail(g, node, err, "has the gradients of %lld losses for %lld targets", (long long)losses,
+                            (long long)lines);
     if (!check(g, node, 1, true, &axis, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 1)->dtype, &zt_in(g, node, 1)->shape);
@@ -276,11 +284,12 @@ static void grad_line(const struct job *j, const struct zt_view *out, int64_t li
     }
 }
 
-static bool run_grad(const struct zt_call *call, bool logs, struct zt_err *err) {
+/* With the log sum exp the gradient of cross-entropy, without that of NLL. */
+static bool run_grad(const struct zt_call *call, struct zt_err *err) {
     struct job j;
     if (!read_job(call, 1, true, &j, err))
         return false;
-    const struct zt_view *dloss = &call->in[0], *kept = logs ? NULL : &call->in[5];
+    const struct zt_view *dloss = &call->in[0], *kept = view(call, 5);
     double total = j.reduction == MEAN ? total_weight(&j) : 1;
 #pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (j.count > 1)
     for (int64_t i = 0; i < j.count; i++) {
@@ -300,8 +309,7 @@ RUN(cross_entropy_ref, run_loss(call, true, false, err))
 RUN(likelihood_ref, run_loss(call, true, true, err))
 RUN(standard_cross_entropy_ref, run_loss(call, false, false, err))
 RUN(standard_likelihood_ref, run_loss(call, false, true, err))
-RUN(cross_entropy_grad_ref, run_grad(call, false, err))
-RUN(likelihood_grad_ref, run_grad(call, true, err))
+RUN(grad_ref, run_grad(call, err))
 
 /* ---- gradient rules ---- */
 
@@ -394,12 +402,12 @@ const struct zt_op zt_op_negative_log_likelihood = {
 };
 /* (dloss, logits, target, row weight, class weight, log sum exp) -> dlogits; the weights may be omitted */
 const struct zt_op zt_op_cross_entropy_grad = {
-    .name = "CrossEntropyGrad", GRAD_ROW, .min_in = 3, .kernel = { [ZT_REF] = { .run = cross_entropy_grad_ref } },
+    .name = "CrossEntropyGrad", GRAD_ROW, .min_in = 3, .kernel = { [ZT_REF] = { .run = grad_ref } },
 };
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {
     .name = "NegativeLogLikelihoodGrad", GRAD_ROW, .min_in = 3,
-    .kernel = { [ZT_REF] = { .run = likelihood_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = grad_ref } },
 };
 const struct zt_op zt_op_softmax_cross_entropy_loss = {
     .name = "SoftmaxCrossEntropyLoss", STANDARD_ROW, .max_out = 2, .grad = standard_cross_entropy_grad,

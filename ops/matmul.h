@@ -18,6 +18,9 @@ struct zt_matmul {
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b, bool trans_a,
                     bool trans_b, struct zt_matmul *to, struct zt_err *err);
 
+/* The broadcast batch axes of a and b (all but the last two); false where they do not broadcast. */
+bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct zt_shape *to);
+
 /* The reference product: y = alpha a b + beta c, c addressed by c_row and c_col (0 where broadcast), NULL: none. Integer types wrap and are exact
  * with alpha = beta = 1. */
 struct zt_product {

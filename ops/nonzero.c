@@ -1,5 +1,5 @@
-/* Ops whose result has as many elements as the data say: NonZero, Compress, Unique. Their shape needs the data, so they are inferred
- * while running eagerly, or folded. */
+/* Ops whose result has as many elements as the data say: NonZero, Compress, Unique. Their shape needs the data, so they
+ * are inferred while running eagerly, or folded. */
 #include "ops/shape.h"
 
 #include "ops/order.h"
@@ -57,7 +57,8 @@ struct lines {
     int64_t outer, size, inner;
 };
 
-static bool lines_of(const struct zt_graph *g, int node, const struct zt_shape *x, struct lines *l, struct zt_err *err) {
+static bool lines_of(const struct zt_graph *g, int node, const struct zt_shape *x, struct lines *l,
+                     struct zt_err *err) {
     *l = (struct lines){ -1, 1, zt_shape_count(x), 1 };
     if (!zt_node_attr(&g->nodes[node], "axis"))
         return true;
@@ -113,7 +114,10 @@ static bool compress_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int in[2] = { zt_grad_out(b, node, 0), indices };
     struct zt_attr attrs[] = {
         { .name = "axis", .type = ZT_ATTR_INT, .i = l.axis < 0 ? 0 : l.axis },
-        { .name = "shape", .type = ZT_ATTR_INTS, .count = x.rank, .ints = zt_arena_copy(zt_grad_graph(b)->arena, x.dim, sizeof x.dim) },
+        { .name = "shape",
+          .type = ZT_ATTR_INTS,
+          .count = x.rank,
+          .ints = zt_arena_copy(zt_grad_graph(b)->arena, x.dim, sizeof x.dim) },
     };
     if (l.axis < 0) {
         attrs[1].count = 1;

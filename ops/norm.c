@@ -23,6 +23,9 @@
 static const struct zt_attr_spec axis_attrs[] = {
     { "axis", ZT_ATTR_INT }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
 };
+static const struct zt_attr_spec rms_attrs[] = {
+    { "axis", ZT_ATTR_INT }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
+};
 static const struct zt_attr_spec instance_attrs[] = { { "epsilon", ZT_ATTR_FLOAT }, { 0 } };
 static const struct zt_attr_spec group_attrs[] = {
     { "num_groups", ZT_ATTR_INT, true }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
@@ -61,10 +64,9 @@ static bool group_geometry(const struct zt_graph *g, int node, const struct zt_s
 bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *x = zt_in(g, node, 0);
-    bool by_axis = n->op->attrs == axis_attrs;
+    bool centred = n->op->attrs != rms_attrs, by_axis = n->op->attrs == axis_attrs || !centred;
     int axis;
-    *to = (struct zt_norm){ .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f), .centred = n->op->max_out != 1 ||
-                                                                                             !by_axis };
+    *to = (struct zt_norm){ .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f), .centred = centred };
     if (x->shape.rank < (by_axis ? 1 : 2))
         return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants %s", x->name, x->shape.rank,
                             by_axis ? "1 or more" : "2 or more (N, C, then spatial axes)");
@@ -136,6 +138,8 @@ static bool stats_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_norm norm;
     const struct zt_value *dy = zt_in(g, node, 0), *x = zt_in(g, node, 1), *scale = zt_in(g, node, 2);
+    if (!zt_in(g, node, 4))
+        return zt_node_fail(g, node, err, "input 4 is missing");
     if (!zt_norm_read_rows(g, node, 1, &norm, err))
         return false;
     if (!zt_shape_equal(&dy->shape, &x->shape) || zt_shape_count(&scale->shape) != norm.period * norm.per_row)
@@ -365,7 +369,7 @@ const struct zt_op zt_op_layer_normalization = {
     NORM_ROW, .name = "LayerNormalization", .since = 17, .max_out = 3, .attrs = axis_attrs, .train = layer_norm_train,
 };
 const struct zt_op zt_op_rms_normalization = {
-    NORM_ROW, .name = "RMSNormalization", .since = 23, .max_out = 1, .attrs = axis_attrs,
+    NORM_ROW, .name = "RMSNormalization", .since = 23, .max_out = 1, .attrs = rms_attrs,
 };
 const struct zt_op zt_op_instance_normalization = {
     NORM_ROW, .name = "InstanceNormalization", .since = 6, .max_out = 1, .attrs = instance_attrs,

@@ -4,7 +4,8 @@
 
 #include "graph/dtype.h"
 
-/* -1, 0 or 1 as element i is less than, equal to or greater than element j; a NaN is greater than any number and equal to a NaN. */
+/* -1, 0 or 1 as element i is less than, equal to or greater than element j; a NaN is greater than any number and equal
+ * to a NaN. */
 int zt_order_elements(enum zt_dtype dtype, const void *data, int64_t i, int64_t j);
 
 #endif

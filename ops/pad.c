@@ -76,7 +76,8 @@ static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape = x->shape;
     int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
     if (!mode)
-        return zt_node_fail(g, node, err, "attribute \"mode\" is \"%s\", wants constant, edge, reflect or (opset 19) wrap",
+        return zt_node_fail(g, node, err,
+                            "attribute \"mode\" is \"%s\", wants constant, edge, reflect or (opset 19) wrap",
                             zt_attr_text(&g->nodes[node], "mode", ""));
     if (fill && zt_shape_count(&fill->shape) != 1)
         return zt_node_fail(g, node, err, "the constant \"%s\" is not a scalar", fill->name);
@@ -97,7 +98,8 @@ static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* Offset of the source of an output index, -1: none. */
-static int64_t source_of(const struct zt_shape *x, const int64_t *front, const struct mode *mode, const int64_t *index) {
+static int64_t source_of(const struct zt_shape *x, const int64_t *front, const struct mode *mode,
+                         const int64_t *index) {
     int64_t offset = 0;
     for (int k = 0; k < x->rank; k++) {
         int64_t i = mode->source(index[k] - front[k], x->dim[k]);
@@ -135,8 +137,14 @@ static bool pad_grad(struct zt_grad *b, int node, struct zt_err *err) {
         return false;
     int dy = zt_grad_out(b, node, 0), dx;
     struct zt_attr attrs[] = {
-        { .name = "shape", .type = ZT_ATTR_INTS, .count = x.rank, .ints = zt_arena_copy(g->arena, x.dim, sizeof x.dim) },
-        { .name = "front", .type = ZT_ATTR_INTS, .count = x.rank, .ints = zt_arena_copy(g->arena, front, sizeof front) },
+        { .name = "shape",
+          .type = ZT_ATTR_INTS,
+          .count = x.rank,
+          .ints = zt_arena_copy(g->arena, x.dim, sizeof x.dim) },
+        { .name = "front",
+          .type = ZT_ATTR_INTS,
+          .count = x.rank,
+          .ints = zt_arena_copy(g->arena, front, sizeof front) },
         { .name = "mode", .type = ZT_ATTR_STRING, .s = mode_of(&g->nodes[node])->name },
     };
     zt_emit_node(b, "PadGrad", "ztrain", &dy, 1, NULL, attrs, 3, &dx, 1);
@@ -175,15 +183,13 @@ static bool pad_grad_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec pad_attrs_2[] = { { "pads", ZT_ATTR_INTS, true },
-                                                   { "mode", ZT_ATTR_STRING },
-                                                   { "value", ZT_ATTR_FLOAT },
-                                                   { 0 } };
+static const struct zt_attr_spec pad_attrs_2[] = {
+    { "pads", ZT_ATTR_INTS, true }, { "mode", ZT_ATTR_STRING }, { "value", ZT_ATTR_FLOAT }, { 0 }
+};
 static const struct zt_attr_spec with_mode[] = { { "mode", ZT_ATTR_STRING }, { 0 } };
-static const struct zt_attr_spec pad_grad_attrs[] = { { "shape", ZT_ATTR_INTS, true },
-                                                      { "front", ZT_ATTR_INTS, true },
-                                                      { "mode", ZT_ATTR_STRING, true },
-                                                      { 0 } };
+static const struct zt_attr_spec pad_grad_attrs[] = {
+    { "shape", ZT_ATTR_INTS, true }, { "front", ZT_ATTR_INTS, true }, { "mode", ZT_ATTR_STRING, true }, { 0 }
+};
 
 #define PAD_ROW(id, SINCE, UNTIL, LEAST, MOST, ATTRS)                                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \

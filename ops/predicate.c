@@ -72,7 +72,7 @@ static bool bitwise_not_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     int64_t bytes = zt_shape_count(&x->shape) * (int64_t)zt_dtype_bytes(x->dtype);
     for (int64_t i = 0; i < bytes; i++)
-        ((uint8_t *)y->data)[i] = (uint8_t)~((const uint8_t *)x->data)[i];
+        ((uint8_t *)y->data)[i] = (uint8_t) ~((const uint8_t *)x->data)[i];
     return true;
 }
 

@@ -11,8 +11,9 @@ struct rule {
     double start;
     int64_t start_int;
     void (*fold)(int64_t n, const double *x, double *acc, int step);
-    void (*fold_int)(int64_t n, bool u, const int64_t *x, int64_t *acc, int step); /* NULL: integers go through double */
-    double (*finish)(double acc, double count);                                  /* NULL: the sum itself */
+    void (*fold_int)(int64_t n, bool u, const int64_t *x, int64_t *acc,
+                     int step);                 /* NULL: integers go through double */
+    double (*finish)(double acc, double count); /* NULL: the sum itself */
     bool shifted; /* two passes: the maximum is found first and subtracted (log-sum-exp) */
 };
 
@@ -41,8 +42,8 @@ static bool reduce_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* One call taken apart. The outer walk visits the results, the inner one the elements of a result. Where the last axis is
- * kept, a run of results is accumulated at a time; where it is reduced, a run of elements goes into one result. */
+/* One call taken apart. The outer walk visits the results, the inner one the elements of a result. Where the last axis
+ * is kept, a run of results is accumulated at a time; where it is reduced, a run of elements goes into one result. */
 struct plan {
     const struct zt_view *x, *y;
     struct zt_shape outer, inner; /* shape of x with the other set of axes made 1 */
@@ -58,7 +59,7 @@ static bool plan_make(const struct zt_call *call, struct plan *p, struct zt_err 
     *p = (struct plan){ .x = &call->in[0], .y = &call->out[0] };
     p->outer = p->inner = p->x->shape;
     for (int k = 0; k < p->outer.rank; k++)
-        (marked[k] ? p->outer : p->inner).dim[k] = 1;
+        (marked[k] ? &p->outer : &p->inner)->dim[k] = 1;
     p->across = p->outer.rank > 0 && !marked[p->outer.rank - 1];
     zt_shape_strides(&p->x->shape, p->step);
     p->count = (double)zt_shape_count(&p->inner);
@@ -72,7 +73,8 @@ static void walk_of(const struct plan *p, const struct zt_shape *shape, int64_t 
     w->limit = limit;
 }
 
-/* Folds everything that belongs to the results outer->offset.. into acc. `less`: subtracted and exponentiated before adding. */
+/* Folds everything that belongs to the results outer->offset.. into acc. `less`: subtracted and exponentiated before
+ * adding. */
 static void accumulate(const struct plan *p, const struct zt_walk *outer,
                        void (*fold)(int64_t, const double *, double *, int), const double *less, double *acc) {
     struct zt_walk inner;
@@ -231,7 +233,7 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
     {                                                                                                                  \
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
-        .no_grad_in = 1 << 1, .flops = reduce_flops, .kernel = {[ZT_REF] = { .run = id##_run } },                      \
+        .no_grad_in = 1 << 1, .flops = reduce_flops, .kernel = { [ZT_REF] = { .run = id##_run } },                     \
     }
 
 /* A row up to the opset in which axes became an input, a row from it on. */
@@ -239,7 +241,7 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         return reduce(call, &id##_rule, err);                                                                          \
     }                                                                                                                  \
-    const struct zt_op zt_op_##id##_1 = REDUCE_FORM(id, NAME, 1, MOVED - 1, 1, TYPES, with_axes, zt_##id##_grad);       \
+    const struct zt_op zt_op_##id##_1 = REDUCE_FORM(id, NAME, 1, MOVED - 1, 1, TYPES, with_axes, zt_##id##_grad);      \
     const struct zt_op zt_op_##id = REDUCE_FORM(id, NAME, MOVED, 0, 2, TYPES, with_noop, zt_##id##_grad);
 
 #define zt_reduce_max_grad zt_reduce_extreme_grad

@@ -1,4 +1,5 @@
-/* Gradients of reductions. dy is first brought to the shape of x with reduced axes of size 1, from where it broadcasts. */
+/* Gradients of reductions. dy is first brought to the shape of x with reduced axes of size 1, from where it broadcasts.
+ */
 #include "ops/reduce.h"
 
 /* Shape of x with the reduced axes made 1, and the number of elements a result. */
@@ -117,7 +118,8 @@ bool zt_reduce_sum_square_grad(struct zt_grad *b, int node, struct zt_err *err) 
     return true;
 }
 
-/* ---- ReduceProd: dx_i = dy * product of the others, with zeros counted apart so that one zero is no division by it ---- */
+/* ---- ReduceProd: dx_i = dy * product of the others, with zeros counted apart so that one zero is no division by it
+ * ---- */
 
 /* With z = [x = 0] and p the product of the elements that are not zero:
  *     no zero       dx = dy p / x

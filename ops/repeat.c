@@ -92,7 +92,9 @@ static bool tile_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
     int dy = zt_grad_out(b, node, 0);
-    zt_grad_give(b, node, 0, zt_emit_own_ints(b, "TileGrad", &dy, 1, NULL, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
+    zt_grad_give(
+        b, node, 0,
+        zt_emit_own_ints(b, "TileGrad", &dy, 1, NULL, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
     return true;
 }
 

@@ -34,7 +34,8 @@ static bool flatten_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     int64_t axis = zt_attr_int(&g->nodes[node], "axis", 1);
     if (axis < -x->shape.rank || axis > x->shape.rank)
-        return zt_node_fail(g, node, err, "axis %lld is outside -%d..%d", (long long)axis, x->shape.rank, x->shape.rank);
+        return zt_node_fail(g, node, err, "axis %lld is outside -%d..%d", (long long)axis, x->shape.rank,
+                            x->shape.rank);
     axis += axis < 0 ? x->shape.rank : 0;
     struct zt_shape shape = { 2, { zt_dims(&x->shape, 0, (int)axis), zt_dims(&x->shape, (int)axis, x->shape.rank) } };
     zt_set_out(g, node, 0, x->dtype, &shape);

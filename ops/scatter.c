@@ -3,7 +3,8 @@
  *     none   dx = dy with zeros scattered in    du = G(dy)
  *     add    dx = dy                            du = G(dy)
  *     mul    dx = dy * (ones with u multiplied in)    du = G(dy y) / u
- *     max    dx = dy [x = y]                    du = G(dy) [u = G(y)]      (min likewise)
+ *     max    dx = s [x = y]                     du = G(s) [u = G(y)]       (min likewise)
+ *            with s = dy / (number of x and u that equal y): ties share
  */
 #include "ops/gather.h"
 
@@ -88,11 +89,12 @@ static int gathered(struct zt_grad *b, int node, const struct pair *p, int value
     return zt_emit_node(b, p->gather, "", in, 2, NULL, &axis, has_axis, &out, 1) ? out : -1;
 }
 
-/* `updates` put into `into` at the indices of the node. */
-static int scattered(struct zt_grad *b, int node, const struct pair *p, int into, int updates) {
+/* `updates` put into `into` at the indices of the node, with reduction `how` (NULL: the node's). */
+static int scattered(struct zt_grad *b, int node, const struct pair *p, int into, int updates, const char *how) {
     const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    struct zt_attr reduction = { .name = "reduction", .type = ZT_ATTR_STRING, .s = how };
     int in[3] = { into, n->in[1], updates }, out;
-    return zt_emit_node(b, p->scatter, "", in, 3, n, NULL, 0, &out, 1) ? out : -1;
+    return zt_emit_node(b, p->scatter, "", in, 3, n, &reduction, how != NULL, &out, 1) ? out : -1;
 }
 
 /* `value` with the shape of `like`, stretched. */
@@ -103,35 +105,48 @@ static int filled(struct zt_grad *b, int like, double value) {
     return ZT_EMIT(b, "Expand", scalar, zt_emit_ints(b, shape.dim, shape.rank));
 }
 
-static int data_gradient(struct zt_grad *b, int node, const struct pair *p, enum zt_combine how, int dy) {
-    int x = zt_grad_graph(b)->nodes[node].in[0], u = zt_grad_graph(b)->nodes[node].in[2];
-    if (how == ZT_COMBINE_ADD)
-        return dy;
-    if (how == ZT_COMBINE_REPLACE)
-        return scattered(b, node, p, dy, filled(b, u, 0));
-    if (how == ZT_COMBINE_MUL)
-        return ZT_EMIT(b, "Mul", dy, scattered(b, node, p, filled(b, x, 1), u));
-    int same = ZT_EMIT(b, "Equal", x, zt_grad_graph(b)->nodes[node].out[0]);
-    return ZT_EMIT(b, "Mul", dy, zt_emit_cast_like(b, same, dy));
+/* What all reductions have in hand. */
+struct rule {
+    const struct pair *pair;
+    enum zt_combine how;
+    int x, u, y, dy;
+};
+
+static bool is_extreme(const struct rule *r) {
+    return r->how == ZT_COMBINE_MAX || r->how == ZT_COMBINE_MIN;
 }
 
-static int update_gradient(struct zt_grad *b, int node, const struct pair *p, enum zt_combine how, int dy) {
-    int u = zt_grad_graph(b)->nodes[node].in[2], y = zt_grad_graph(b)->nodes[node].out[0];
-    if (how == ZT_COMBINE_ADD || how == ZT_COMBINE_REPLACE)
-        return gathered(b, node, p, dy);
-    if (how == ZT_COMBINE_MUL)
-        return ZT_EMIT(b, "Div", gathered(b, node, p, ZT_EMIT(b, "Mul", dy, y)), u);
-    int same = ZT_EMIT(b, "Equal", u, gathered(b, node, p, y));
-    return ZT_EMIT(b, "Mul", gathered(b, node, p, dy), zt_emit_cast_like(b, same, u));
+static int data_gradient(struct zt_grad *b, int node, const struct rule *r, int share, int same_x) {
+    if (is_extreme(r))
+        return ZT_EMIT(b, "Mul", share, same_x);
+    if (r->how == ZT_COMBINE_REPLACE)
+        return scattered(b, node, r->pair, r->dy, filled(b, r->u, 0), NULL);
+    if (r->how == ZT_COMBINE_MUL)
+        return ZT_EMIT(b, "Mul", r->dy, scattered(b, node, r->pair, filled(b, r->x, 1), r->u, NULL));
+    return r->dy;
+}
+
+static int update_gradient(struct zt_grad *b, int node, const struct rule *r, int share, int same_u) {
+    if (is_extreme(r))
+        return ZT_EMIT(b, "Mul", gathered(b, node, r->pair, share), same_u);
+    if (r->how == ZT_COMBINE_MUL)
+        return ZT_EMIT(b, "Div", gathered(b, node, r->pair, ZT_EMIT(b, "Mul", r->dy, r->y)), r->u);
+    return gathered(b, node, r->pair, r->dy);
 }
 
 static bool scatter_grad(struct zt_grad *b, int node, const struct pair *p) {
-    int dy = zt_grad_out(b, node, 0);
-    enum zt_combine how = reduction_of(&zt_grad_graph(b)->nodes[node]);
+    int dy = zt_grad_out(b, node, 0), share = -1, same_x = -1, same_u = -1;
+    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct rule r = { p, reduction_of(n), n->in[0], n->in[2], n->out[0], dy };
+    if (is_extreme(&r)) {
+        same_x = zt_emit_cast_like(b, ZT_EMIT(b, "Equal", r.x, r.y), dy);
+        same_u = zt_emit_cast_like(b, ZT_EMIT(b, "Equal", r.u, gathered(b, node, p, r.y)), dy);
+        share = ZT_EMIT(b, "Div", dy, scattered(b, node, p, same_x, same_u, "add"));
+    }
     if (zt_grad_wanted(b, node, 0))
-        zt_grad_give(b, node, 0, data_gradient(b, node, p, how, dy));
+        zt_grad_give(b, node, 0, data_gradient(b, node, &r, share, same_x));
     if (zt_grad_wanted(b, node, 2))
-        zt_grad_give(b, node, 2, update_gradient(b, node, p, how, dy));
+        zt_grad_give(b, node, 2, update_gradient(b, node, &r, share, same_u));
     return true;
 }
 

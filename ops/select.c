@@ -32,8 +32,8 @@ static bool where_run(const struct zt_call *call, struct zt_err *err) {
         for (int64_t k = 0; k < w.count; k++) {
             int from = ((const uint8_t *)call->in[0].data)[w.offset[1] + k * w.stride[1]] ? 1 : 2;
             int64_t at = w.offset[from + 1] + k * w.stride[from + 1];
-            memcpy(zt_element(y->data, bytes, w.offset[0] + k * w.stride[0]), zt_element(call->in[from].data, bytes, at),
-                   bytes);
+            memcpy(zt_element(y->data, bytes, w.offset[0] + k * w.stride[0]),
+                   zt_element(call->in[from].data, bytes, at), bytes);
         }
     return true;
 }

@@ -37,7 +37,8 @@ bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, i
     if (!a)
         return true;
     if (a->count > room)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, at most %d are taken", attr, a->count, room);
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, at most %d are taken", attr, a->count,
+                            room);
     for (int i = 0; i < a->count; i++)
         to[i] = a->ints[i];
     *count = a->count;

@@ -1,5 +1,5 @@
-/* What shape rules and reference kernels of many ops share: axes and integer lists that are an attribute in old opsets and an
- * input in new ones, strided copies, broadcasting. */
+/* What shape rules and reference kernels of many ops share: axes and integer lists that are an attribute in old opsets
+ * and an input in new ones, strided copies, broadcasting. */
 #ifndef ZT_OPS_SHAPE_H
 #define ZT_OPS_SHAPE_H
 
@@ -18,8 +18,8 @@ bool zt_infer_broadcast(struct zt_graph *g, int node, struct zt_err *err);
 /* The same with bool as dtype. */
 bool zt_infer_broadcast_bool(struct zt_graph *g, int node, struct zt_err *err);
 
-/* The integers of input `in` where it is there, else of attribute `attr` (NULL: none). Neither: *count is -1. Works in infer and, inputs being
- * known since then, in run. */
+/* The integers of input `in` where it is there, else of attribute `attr` (NULL: none). Neither: *count is -1. Works in
+ * infer and, inputs being known since then, in run. */
 bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, int64_t *to, int room, int *count,
                  struct zt_err *err);
 /* The same for axes of a tensor of `rank`: marks them in `marked`; an axis out of range or named twice fails. */
@@ -42,7 +42,8 @@ static inline int zt_call_node(const struct zt_call *call) {
 
 /* Copies input 0 to output 0, whole. */
 bool zt_run_copy(const struct zt_call *call, struct zt_err *err);
-/* Copies the elements of `shape`, `bytes` each, between row-major walks with element steps per axis (any sign, 0 too). */
+/* Copies the elements of `shape`, `bytes` each, between row-major walks with element steps per axis (any sign, 0 too).
+ */
 void zt_copy_strided(size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step, const void *from,
                      const int64_t *from_step);
 /* Element `offset` of an array whose elements are `bytes` wide. */
@@ -53,7 +54,8 @@ static inline void *zt_element(const void *data, size_t bytes, int64_t offset) {
 void zt_broadcast_steps(const struct zt_shape *shape, const struct zt_shape *of, int64_t step[ZT_MAX_RANK]);
 /* Moves a row-major index on by one; false after the last. */
 bool zt_next_index(const struct zt_shape *shape, int64_t index[ZT_MAX_RANK]);
-/* An index into an axis of `size` elements as ONNX writes it (negative from the end) made 0..size-1; -1 where it is outside. */
+/* An index into an axis of `size` elements as ONNX writes it (negative from the end) made 0..size-1; -1 where it is
+ * outside. */
 static inline int64_t zt_wrap_index(int64_t index, int64_t size) {
     if (index < 0)
         index += size;

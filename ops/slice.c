@@ -96,7 +96,9 @@ static bool slice_grad(struct zt_grad *b, int node, struct zt_err *err) {
     if (!cut_of(zt_grad_graph(b), node, &c, err))
         return false;
     int dy = zt_grad_out(b, node, 0);
-    struct zt_ints lists[] = { { "shape", x.dim, x.rank }, { "starts", c.start, x.rank }, { "steps", c.step, x.rank }, { 0 } };
+    struct zt_ints lists[] = {
+        { "shape", x.dim, x.rank }, { "starts", c.start, x.rank }, { "steps", c.step, x.rank }, { 0 }
+    };
     zt_grad_give(b, node, 0, zt_emit_own_ints(b, "SliceGrad", &dy, 1, NULL, lists));
     return true;
 }
@@ -135,14 +137,12 @@ static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec slice_attrs_1[] = { { "starts", ZT_ATTR_INTS, true },
-                                                     { "ends", ZT_ATTR_INTS, true },
-                                                     { "axes", ZT_ATTR_INTS },
-                                                     { 0 } };
-static const struct zt_attr_spec slice_grad_attrs[] = { { "shape", ZT_ATTR_INTS, true },
-                                                        { "starts", ZT_ATTR_INTS, true },
-                                                        { "steps", ZT_ATTR_INTS, true },
-                                                        { 0 } };
+static const struct zt_attr_spec slice_attrs_1[] = {
+    { "starts", ZT_ATTR_INTS, true }, { "ends", ZT_ATTR_INTS, true }, { "axes", ZT_ATTR_INTS }, { 0 }
+};
+static const struct zt_attr_spec slice_grad_attrs[] = {
+    { "shape", ZT_ATTR_INTS, true }, { "starts", ZT_ATTR_INTS, true }, { "steps", ZT_ATTR_INTS, true }, { 0 }
+};
 enum { INDEX = 1 << ZT_INT32 | 1 << ZT_INT64 };
 
 const struct zt_op zt_op_slice_1 = {

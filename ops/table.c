@@ -4,8 +4,26 @@
 #include <stddef.h>
 
 #define ROWS(ROW)                                                                                                      \
+    ROW(abs)                                                                                                           \
+    ROW(abs_grad)                                                                                                      \
     ROW(absolute_error)                                                                                                \
     ROW(absolute_error_grad)                                                                                           \
+    ROW(acos)                                                                                                          \
+    ROW(acos_grad)                                                                                                     \
+    ROW(acosh)                                                                                                         \
+    ROW(acosh_grad)                                                                                                    \
+    ROW(add)                                                                                                           \
+    ROW(and)                                                                                                           \
+    ROW(arg_max)                                                                                                       \
+    ROW(arg_min)                                                                                                       \
+    ROW(asin)                                                                                                          \
+    ROW(asin_grad)                                                                                                     \
+    ROW(asinh)                                                                                                         \
+    ROW(asinh_grad)                                                                                                    \
+    ROW(atan)                                                                                                          \
+    ROW(atan_grad)                                                                                                     \
+    ROW(atanh)                                                                                                         \
+    ROW(atanh_grad)                                                                                                    \
     ROW(average_pool)                                                                                                  \
     ROW(average_pool_grad)                                                                                             \
     ROW(batch_matmul)                                                                                                  \
@@ -16,41 +34,228 @@
     ROW(batch_normalization_7)                                                                                         \
     ROW(binary_cross_entropy)                                                                                          \
     ROW(binary_cross_entropy_grad)                                                                                     \
+    ROW(bit_cast)                                                                                                      \
+    ROW(bit_shift)                                                                                                     \
+    ROW(bitwise_and)                                                                                                   \
+    ROW(bitwise_not)                                                                                                   \
+    ROW(bitwise_or)                                                                                                    \
+    ROW(bitwise_xor)                                                                                                   \
+    ROW(cast)                                                                                                          \
+    ROW(cast_6)                                                                                                        \
+    ROW(cast_like)                                                                                                     \
+    ROW(cast_like_15)                                                                                                  \
+    ROW(ceil)                                                                                                          \
+    ROW(celu)                                                                                                          \
+    ROW(celu_grad)                                                                                                     \
+    ROW(clip)                                                                                                          \
+    ROW(clip_6)                                                                                                        \
+    ROW(clip_grad)                                                                                                     \
+    ROW(compress)                                                                                                      \
+    ROW(concat)                                                                                                        \
+    ROW(constant)                                                                                                      \
+    ROW(constant_of_shape)                                                                                             \
     ROW(conv)                                                                                                          \
     ROW(conv_grad_input)                                                                                               \
     ROW(conv_grad_weight)                                                                                              \
+    ROW(conv_relu)                                                                                                     \
     ROW(conv_transpose)                                                                                                \
     ROW(conv_transpose_grad_input)                                                                                     \
     ROW(conv_transpose_grad_weight)                                                                                    \
+    ROW(cos)                                                                                                           \
+    ROW(cos_grad)                                                                                                      \
+    ROW(cosh)                                                                                                          \
+    ROW(cosh_grad)                                                                                                     \
     ROW(count_correct)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \
     ROW(cross_entropy_grad)                                                                                            \
+    ROW(cum_prod)                                                                                                      \
+    ROW(cum_sum)                                                                                                       \
+    ROW(depth_to_space)                                                                                                \
+    ROW(div)                                                                                                           \
+    ROW(dropout)                                                                                                       \
+    ROW(dropout_7)                                                                                                     \
+    ROW(dropout_grad)                                                                                                  \
+    ROW(dropout_train)                                                                                                 \
+    ROW(elu)                                                                                                           \
+    ROW(elu_grad)                                                                                                      \
+    ROW(equal)                                                                                                         \
+    ROW(erf)                                                                                                           \
+    ROW(erf_grad)                                                                                                      \
+    ROW(exp)                                                                                                           \
+    ROW(exp_grad)                                                                                                      \
+    ROW(expand)                                                                                                        \
+    ROW(eye_like)                                                                                                      \
+    ROW(flatten)                                                                                                       \
+    ROW(floor)                                                                                                         \
+    ROW(gather)                                                                                                        \
+    ROW(gather_elements)                                                                                               \
+    ROW(gather_elements_grad)                                                                                          \
+    ROW(gather_grad)                                                                                                   \
+    ROW(gather_nd)                                                                                                     \
+    ROW(gather_nd_grad)                                                                                                \
+    ROW(gelu)                                                                                                          \
+    ROW(gelu_grad)                                                                                                     \
     ROW(gemm)                                                                                                          \
+    ROW(gemm_relu)                                                                                                     \
     ROW(global_average_pool)                                                                                           \
     ROW(global_lp_pool)                                                                                                \
     ROW(global_max_pool)                                                                                               \
+    ROW(greater)                                                                                                       \
+    ROW(greater_or_equal)                                                                                              \
+    ROW(group_normalization)                                                                                           \
+    ROW(hard_sigmoid)                                                                                                  \
+    ROW(hard_sigmoid_grad)                                                                                             \
+    ROW(hard_swish)                                                                                                    \
+    ROW(hard_swish_grad)                                                                                               \
     ROW(hardmax)                                                                                                       \
     ROW(huber)                                                                                                         \
     ROW(huber_grad)                                                                                                    \
+    ROW(identity)                                                                                                      \
+    ROW(instance_normalization)                                                                                        \
+    ROW(is_inf)                                                                                                        \
+    ROW(is_nan)                                                                                                        \
+    ROW(layer_normalization)                                                                                           \
+    ROW(leaky_relu)                                                                                                    \
+    ROW(leaky_relu_grad)                                                                                               \
+    ROW(less)                                                                                                          \
+    ROW(less_or_equal)                                                                                                 \
+    ROW(log)                                                                                                           \
+    ROW(log_grad)                                                                                                      \
     ROW(log_softmax)                                                                                                   \
     ROW(log_softmax_grad)                                                                                              \
+    ROW(lp_normalization)                                                                                              \
+    ROW(lp_normalization_grad)                                                                                         \
     ROW(lp_pool)                                                                                                       \
+    ROW(lrn)                                                                                                           \
+    ROW(lrn_grad)                                                                                                      \
     ROW(matmul)                                                                                                        \
+    ROW(max)                                                                                                           \
     ROW(max_pool)                                                                                                      \
     ROW(max_pool_grad)                                                                                                 \
+    ROW(max_pool_relu_grad)                                                                                            \
     ROW(max_pool_train)                                                                                                \
+    ROW(mean)                                                                                                          \
+    ROW(mean_variance_normalization)                                                                                   \
+    ROW(mean_variance_normalization_grad)                                                                              \
+    ROW(min)                                                                                                           \
+    ROW(mish)                                                                                                          \
+    ROW(mish_grad)                                                                                                     \
+    ROW(mod)                                                                                                           \
+    ROW(mul)                                                                                                           \
+    ROW(neg)                                                                                                           \
+    ROW(neg_grad)                                                                                                      \
     ROW(negative_log_likelihood)                                                                                       \
     ROW(negative_log_likelihood_grad)                                                                                  \
     ROW(negative_log_likelihood_loss)                                                                                  \
+    ROW(non_zero)                                                                                                      \
+    ROW(norm_grad)                                                                                                     \
+    ROW(norm_stats)                                                                                                    \
+    ROW(not)                                                                                                           \
+    ROW(one_hot)                                                                                                       \
+    ROW(or)                                                                                                            \
+    ROW(pad)                                                                                                           \
+    ROW(pad_11)                                                                                                        \
+    ROW(pad_2)                                                                                                         \
+    ROW(pad_grad)                                                                                                      \
+    ROW(pow)                                                                                                           \
+    ROW(pow_log)                                                                                                       \
+    ROW(pow_slope)                                                                                                     \
+    ROW(prelu)                                                                                                         \
+    ROW(range)                                                                                                         \
+    ROW(range_11)                                                                                                      \
+    ROW(reciprocal)                                                                                                    \
+    ROW(reciprocal_grad)                                                                                               \
+    ROW(reduce_l1)                                                                                                     \
+    ROW(reduce_l1_1)                                                                                                   \
+    ROW(reduce_l2)                                                                                                     \
+    ROW(reduce_l2_1)                                                                                                   \
+    ROW(reduce_log_sum)                                                                                                \
+    ROW(reduce_log_sum_1)                                                                                              \
+    ROW(reduce_log_sum_exp)                                                                                            \
+    ROW(reduce_log_sum_exp_1)                                                                                          \
+    ROW(reduce_max)                                                                                                    \
+    ROW(reduce_max_1)                                                                                                  \
+    ROW(reduce_mean)                                                                                                   \
+    ROW(reduce_mean_1)                                                                                                 \
+    ROW(reduce_min)                                                                                                    \
+    ROW(reduce_min_1)                                                                                                  \
+    ROW(reduce_prod)                                                                                                   \
+    ROW(reduce_prod_1)                                                                                                 \
+    ROW(reduce_sum)                                                                                                    \
+    ROW(reduce_sum_1)                                                                                                  \
+    ROW(reduce_sum_square)                                                                                             \
+    ROW(reduce_sum_square_1)                                                                                           \
+    ROW(relu)                                                                                                          \
+    ROW(relu_grad)                                                                                                     \
     ROW(reorder)                                                                                                       \
+    ROW(reshape)                                                                                                       \
+    ROW(rms_normalization)                                                                                             \
+    ROW(round)                                                                                                         \
+    ROW(reverse_sequence)                                                                                              \
+    ROW(scatter)                                                                                                       \
+    ROW(scatter_elements)                                                                                              \
+    ROW(scatter_elements_11)                                                                                           \
+    ROW(scatter_nd)                                                                                                    \
+    ROW(scatter_nd_11)                                                                                                 \
+    ROW(selu)                                                                                                          \
+    ROW(selu_grad)                                                                                                     \
+    ROW(shape)                                                                                                         \
+    ROW(shape_1)                                                                                                       \
+    ROW(shrink)                                                                                                        \
+    ROW(shrink_grad)                                                                                                   \
+    ROW(sigmoid)                                                                                                       \
+    ROW(sigmoid_grad)                                                                                                  \
+    ROW(sign)                                                                                                          \
+    ROW(sin)                                                                                                           \
+    ROW(sin_grad)                                                                                                      \
+    ROW(sinh)                                                                                                          \
+    ROW(sinh_grad)                                                                                                     \
+    ROW(size)                                                                                                          \
+    ROW(slice)                                                                                                         \
+    ROW(slice_1)                                                                                                       \
+    ROW(slice_grad)                                                                                                    \
     ROW(smooth_absolute_error)                                                                                         \
     ROW(smooth_absolute_error_grad)                                                                                    \
     ROW(softmax)                                                                                                       \
     ROW(softmax_cross_entropy_loss)                                                                                    \
     ROW(softmax_grad)                                                                                                  \
+    ROW(softplus)                                                                                                      \
+    ROW(softplus_grad)                                                                                                 \
+    ROW(softsign)                                                                                                      \
+    ROW(softsign_grad)                                                                                                 \
+    ROW(space_to_depth)                                                                                                \
+    ROW(split)                                                                                                         \
+    ROW(split_13)                                                                                                      \
+    ROW(split_2)                                                                                                       \
+    ROW(sqrt)                                                                                                          \
+    ROW(sqrt_grad)                                                                                                     \
     ROW(squared_error)                                                                                                 \
     ROW(squared_error_grad)                                                                                            \
-    ROW(sum_pool_grad)
+    ROW(squeeze)                                                                                                       \
+    ROW(squeeze_1)                                                                                                     \
+    ROW(sub)                                                                                                           \
+    ROW(sum)                                                                                                           \
+    ROW(sum_pool_grad)                                                                                                 \
+    ROW(swish)                                                                                                         \
+    ROW(swish_grad)                                                                                                    \
+    ROW(tan)                                                                                                           \
+    ROW(tan_grad)                                                                                                      \
+    ROW(tanh)                                                                                                          \
+    ROW(tanh_grad)                                                                                                     \
+    ROW(thresholded_relu)                                                                                              \
+    ROW(thresholded_relu_grad)                                                                                         \
+    ROW(tile)                                                                                                          \
+    ROW(tile_grad)                                                                                                     \
+    ROW(top_k)                                                                                                         \
+    ROW(top_k_1)                                                                                                       \
+    ROW(top_k_10)                                                                                                      \
+    ROW(transpose)                                                                                                     \
+    ROW(trilu)                                                                                                         \
+    ROW(unique)                                                                                                        \
+    ROW(unsqueeze)                                                                                                     \
+    ROW(unsqueeze_1)                                                                                                   \
+    ROW(where)                                                                                                         \
+    ROW(xor)
 
 #define DECLARE(name) extern const struct zt_op zt_op_##name;
 #define ADDRESS(name) &zt_op_##name,

@@ -1,4 +1,5 @@
-/* TopK: the k largest (or smallest) elements along an axis, in order; of equal ones the first wins. dx = dvalues put back.
+/* TopK: the k largest (or smallest) elements along an axis, in order; of equal ones the first wins. dx = dvalues put
+ * back.
  *
  * Elements are totally ordered by (value, index), so each result is the best element behind the one before it: no
  * memory is needed, at the price of k passes. */
@@ -78,10 +79,9 @@ static bool top_k_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 static const struct zt_attr_spec top_k_attrs_1[] = { { "axis", ZT_ATTR_INT }, { "k", ZT_ATTR_INT, true }, { 0 } };
 static const struct zt_attr_spec top_k_attrs_10[] = { { "axis", ZT_ATTR_INT }, { 0 } };
-static const struct zt_attr_spec top_k_attrs[] = { { "axis", ZT_ATTR_INT },
-                                                   { "largest", ZT_ATTR_INT },
-                                                   { "sorted", ZT_ATTR_INT },
-                                                   { 0 } };
+static const struct zt_attr_spec top_k_attrs[] = {
+    { "axis", ZT_ATTR_INT }, { "largest", ZT_ATTR_INT }, { "sorted", ZT_ATTR_INT }, { 0 }
+};
 
 #define TOP_K_ROW(id, SINCE, UNTIL, COUNT, ATTRS)                                                                      \
     const struct zt_op zt_op_##id = {                                                                                  \

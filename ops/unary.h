@@ -1,5 +1,5 @@
-/* Elementwise ops of one input as rows: y = f(x), and dx from dy and either x or y. The loops live once in unary.c; rows are
- * written with UNARY in unary.c and activation.c. */
+/* Elementwise ops of one input as rows: y = f(x), and dx from dy and either x or y. The loops live once in unary.c;
+ * rows are written with UNARY in unary.c and activation.c. */
 #ifndef ZT_OPS_UNARY_H
 #define ZT_OPS_UNARY_H
 
@@ -19,7 +19,7 @@ bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *r
 bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_keep keep);
 
 #define UNARY_LOOP(id, F, G)                                                                                           \
-    static void id##_f(const double *p, int64_t n, const double *from, double *to) {                                  \
+    static void id##_f(const double *p, int64_t n, const double *from, double *to) {                                   \
         const double a = p[0], b = p[1];                                                                               \
         (void)a, (void)b;                                                                                              \
         for (int64_t i = 0; i < n; i++) {                                                                              \
@@ -27,7 +27,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
             to[i] = F;                                                                                                 \
         }                                                                                                              \
     }                                                                                                                  \
-    static void id##_df(const double *p, int64_t n, const double *kept, const double *dy, double *to) {               \
+    static void id##_df(const double *p, int64_t n, const double *kept, const double *dy, double *to) {                \
         const double a = p[0], b = p[1];                                                                               \
         (void)a, (void)b;                                                                                              \
         for (int64_t i = 0; i < n; i++) {                                                                              \
@@ -37,7 +37,8 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         }                                                                                                              \
     }
 
-/* Rows Name and NameGrad. F: y from x; G: dx from g (= dy) and v (= x or y, see KEEP); a, b: the first two attributes. */
+/* Rows Name and NameGrad. F: y from x; G: dx from g (= dy) and v (= x or y, see KEEP); a, b: the first two attributes.
+ */
 #define UNARY_ROW(id, NAME, SINCE, TYPES, KEEP, ATTRS, A, B, F, G, F_INT, FLAGS)                                       \
     UNARY_LOOP(id, F, G)                                                                                               \
     static const struct zt_unary_rule id##_rule = { { A, B }, id##_f, id##_df, F_INT };                                \

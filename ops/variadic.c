@@ -7,9 +7,9 @@
 #include <string.h>
 
 struct fold {
-    void (*f)(int64_t n, const double *x, double *y);                     /* y = y op x */
-    void (*f_int)(int64_t n, bool u, const int64_t *x, int64_t *y);       /* NULL: no integers */
-    bool mean;                                                             /* divide by the number of inputs */
+    void (*f)(int64_t n, const double *x, double *y);               /* y = y op x */
+    void (*f_int)(int64_t n, bool u, const int64_t *x, int64_t *y); /* NULL: no integers */
+    bool mean;                                                      /* divide by the number of inputs */
 };
 
 /* Offset of the run in a tensor of the given steps. */
@@ -63,7 +63,8 @@ static bool variadic_infer(struct zt_graph *g, int node, struct zt_err *err) {
             return zt_node_fail(g, node, err, "input %d is missing", i);
         if (x->dtype != zt_in(g, node, 0)->dtype)
             return zt_node_fail(g, node, err, "input \"%s\" has type %s, but \"%s\" has type %s", x->name,
-                                zt_dtype_name(x->dtype), zt_in(g, node, 0)->name, zt_dtype_name(zt_in(g, node, 0)->dtype));
+                                zt_dtype_name(x->dtype), zt_in(g, node, 0)->name,
+                                zt_dtype_name(zt_in(g, node, 0)->dtype));
     }
     return zt_infer_broadcast(g, node, err);
 }

@@ -194,15 +194,18 @@ static bool shapes_known(const struct zt_job *job) {
     return true;
 }
 
-static bool find_statistics(struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
-    const struct zt_train_options options = { .batch_norm_frozen = job->config->batch_norm_frozen };
-    if (!zt_pass_train(g, &options, err))
-        return false;
+/* What training forms update: running mean and variance. Evaluation graphs read them too, so every graph marks them by
+ * name. */
+static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
     job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + 1);
-    for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].statistic)
-            job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, g->values[v].name);
-    return true;
+    for (int n = 0; n < g->node_count && !job->config->batch_norm_frozen; n++) {
+        for (int i = 0; g->nodes[n].op->train && i < g->nodes[n].in_count; i++) {
+            const struct zt_value *v = zt_in(g, n, i);
+            if (v && g->nodes[n].op->statistic_in >> i & 1 && v->origin == ZT_FROM_INITIALIZER && v->dtype == ZT_FLOAT &&
+                v->shape.rank > 0)
+                job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
+        }
+    }
 }
 
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
@@ -216,7 +219,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     bool ok = g != NULL;
     if (ok) {
         want_inputs(job, g);
-        ok = find_statistics(job, g, err);
+        find_statistics(job, g);
     }
     if (ok && shapes_known(job)) /* else the shapes of the data are needed first */
         ok = bind_inputs(job, g, NULL, config->micro_batch, err) && infer(job, g, config->micro_batch, err);
@@ -369,8 +372,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
                   struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     const struct zt_train_options options = { job->config->batch_norm_frozen, !request->training };
-    if (!zt_pass_train(g, &options, err) || !bind_inputs(job, g, source, request->rows, err) ||
-        !infer(job, g, request->rows, err))
+    if (!bind_inputs(job, g, source, request->rows, err) || !infer(job, g, request->rows, err) ||
+        !zt_pass_train(g, &options, err))
         return false;
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
     joint->column_count = job->want_count;

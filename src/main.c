@@ -7,21 +7,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TRAINS (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_LENGTH | \
-                ZT_TAKES_SEED | ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
-#define ON_ARRAYS (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
+#define RUNS_CONFIG                                                                                                    \
+    (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_SEED |              \
+     ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
+#define TRAINS     (RUNS_CONFIG | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE)
+#define ON_ARRAYS  (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
+#define AND_CONFIG (ZT_TAKES_MODEL | ZT_TAKES_CONFIG)
+#define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK)
 
+/* The first is the command where none is named. */
 static const struct zt_command_row commands[] = {
-    { "predict", "run a model forward on whole arrays", ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK,
-      ON_ARRAYS, zt_cli_predict, zt_help_predict },
-    { "grad", "vector-Jacobian product on whole arrays", ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK,
-      ON_ARRAYS, zt_cli_grad, zt_help_grad },
+    { "train", "train a model (also without a command)", TRAINS, AND_CONFIG, zt_cli_train, zt_help_train },
+    { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH, AND_CONFIG, zt_cli_plan,
+      zt_help_plan },
+    { "inspect", "inputs, outputs, parameters and operators of a model", ZT_TAKES_MODEL | ZT_TAKES_TALK, ZT_TAKES_MODEL,
+      zt_cli_inspect, zt_help_inspect },
+    { "evaluate", "loss and metrics on the evaluation data", RUNS_CONFIG, AND_CONFIG, zt_cli_evaluate,
+      zt_help_evaluate },
+    { "predict", "run a model forward on whole arrays", EAGERLY, ON_ARRAYS, zt_cli_predict, zt_help_predict },
+    { "grad", "vector-Jacobian product on whole arrays", EAGERLY, ON_ARRAYS, zt_cli_grad, zt_help_grad },
     { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
     { 0 },
 };
 
-/* Threads that wait for work should spin a little and then sleep: libgomp's own default either spins for milliseconds or
- * not at all. It reads the variable when it is loaded, before main, so the program starts itself once more with it set. */
+/* Threads that wait for work should spin a little and then sleep: libgomp's own default either spins for milliseconds
+ * or not at all. It reads the variable when it is loaded, before main, so the program starts itself once more with it
+ * set. */
 static void restart_with_short_spin(char **argv) {
     static const char spin_count[] = "20000";
     char self[4096];

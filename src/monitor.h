@@ -19,8 +19,8 @@ struct zt_metrics_row {
 struct zt_monitor_options {
     const struct zt_config *config;
     const struct zt_log *log;
-    const char *folder;         /* metrics.jsonl goes there; NULL: none is written */
-    int64_t steps_total;        /* of the run */
+    const char *folder;  /* metrics.jsonl goes there; NULL: none is written */
+    int64_t steps_total; /* of the run */
     int64_t batches_per_epoch;
     bool quiet;
 };
@@ -28,11 +28,16 @@ struct zt_monitor_options {
 struct zt_monitor;
 
 struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err);
-/* Writes the row (flushed at once) and, when it is due, the console line or the bar; batch: index of the step in its epoch, from 0. */
+/* Writes the row (flushed at once) and, when it is due, the console line or the bar; batch: index of the step in its
+ * epoch, from 0. */
 bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch, struct zt_err *err);
 /* {"step": .., "epoch": .., "eval": true, "loss": .., "accuracy": ..} and one console line; accuracy NAN: left out. */
-bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy, struct zt_err *err);
-/* Ends the bar and closes the file; reports write errors. NULL is harmless. */
+bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
+                     struct zt_err *err);
+/* Takes the bar off the terminal so that somebody else can say a line; it comes back with the next step. NULL is
+ * harmless. */
+void zt_monitor_clear(struct zt_monitor *m);
+/* Ends the bar, closes the file and frees; reports write errors. NULL is harmless. */
 bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err);
 
 #endif

@@ -29,7 +29,8 @@ static const struct row rows[] = {
     { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
     { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over.set) },
     { "device", "auto|cpu|cuda", "where to compute", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
-    { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1, .max = 65536 },
+    { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
+      .max = 65536 },
     { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
     { "steps", "N", "optimizer steps, whatever the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
       .max = INT64_MAX },
@@ -94,7 +95,7 @@ static bool fail_unknown_command(const struct parser *p, const char *name) {
     for (const struct zt_command_row *c = p->commands; c->name; c++)
         consider(c->name, name, &best, &distance);
     return best ? zt_hint(p->err, "did you mean `ztrain %s`?", best)
-                : zt_hint(p->err, "`ztrain --help` lists the commands");
+                : zt_hint(p->err, "`ztrain --help` lists the commands; a model goes behind --model");
 }
 
 /* ---- values ---- */
@@ -278,11 +279,9 @@ void zt_options_help(const struct zt_options *o, const struct zt_command_row *co
         print_command_help(o->command, to);
         return;
     }
-    fputs("usage: ztrain [COMMAND] [OPTIONS]\n\nTrains ONNX models.\n\nCommands:\n", to);
+    fputs("usage: ztrain [COMMAND] [OPTIONS]\n\nCommands:\n", to);
     for (const struct zt_command_row *c = commands; c->name; c++)
         fprintf(to, "  %-10s %s\n", c->name, c->summary);
-    fprintf(to, "\n`ztrain COMMAND --help` explains one; `ztrain --version` says which version this is.\n"
-                "Without a command: %s.\n\n",
-            commands->name);
+    fprintf(to, "\n`ztrain COMMAND --help` explains one, `ztrain --version` says which version this is.\n\n");
     print_command_help(commands, to);
 }

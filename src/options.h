@@ -1,7 +1,7 @@
 /* The command line as values (contract.md, "Commands"). Parsed once by main; subcommands borrow it.
  *
- * Long options only, one spelling each, as `--name value` or `--name=value`, in any order after the command. Commands and
- * options are rows; those that later versions bring are rows too, so that they are refused by name. */
+ * Long options only, one spelling each, as `--name value` or `--name=value`, in any order after the command. Commands
+ * and options are rows; those that later versions bring are rows too, so that they are refused by name. */
 #ifndef ZT_OPTIONS_H
 #define ZT_OPTIONS_H
 
@@ -37,16 +37,18 @@ enum zt_option_bit {
     ZT_TAKES_JSON = 1 << 12,
 };
 
-/* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout, talk to stderr. */
+/* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout,
+ * talk to stderr. */
 struct zt_command_row {
     const char *name, *summary;
     unsigned takes, needs; /* sets of options it knows, and of those it cannot do without */
     bool (*run)(const struct zt_options *options, struct zt_err *err);
-    const char *help; /* printed by SUBCOMMAND --help: usage and what it does; the options come from the table in options.c */
+    const char
+        *help; /* printed by SUBCOMMAND --help: usage and what it does; the options come from the table in options.c */
 };
 
-/* Parses argv. `commands` ends with a NULL name; its first row is the command where argv names none. Texts are borrowed from argv. Finish with
- * zt_options_finish(), also after an error. */
+/* Parses argv. `commands` ends with a NULL name; its first row is the command where argv names none. Texts are borrowed
+ * from argv. Finish with zt_options_finish(), also after an error. */
 bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
                       struct zt_err *err);
 void zt_options_finish(struct zt_options *o);

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Shared by tools/quickstart and tools/test: what the build needs, how to get it, one line a stage. Sourced by bash.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -37,12 +38,13 @@ since() {
     echo "$((passed / 1000)).$((passed % 1000 / 100)) s"
 }
 
-# missing NEED...: the packages of the rows whose command fails
+# missing NEED...: the packages of the rows whose command fails, on one line
 missing() {
-    local need
+    local need found=()
     for need in "$@"; do
-        eval "${need#*|}" > /dev/null 2>&1 < /dev/null || echo "${need%%|*}"
+        eval "${need#*|}" > /dev/null 2>&1 < /dev/null || found+=("${need%%|*}")
     done
+    echo "${found[*]}"
 }
 
 # install_packages LOG PACKAGE...: with apt-get, as root or through sudo; otherwise says what to run

@@ -61,8 +61,8 @@ static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     if (!there)
         return fail_missing_input(a, index, err);
     if (tensor.dtype != v->dtype)
-        return zt_fail(err, ZT_EXIT_DATA, "%s: input \"%s\" has type %s, the model wants %s", a->options->inputs, v->name,
-                       zt_dtype_name(tensor.dtype), zt_dtype_name(v->dtype));
+        return zt_fail(err, ZT_EXIT_DATA, "%s: input \"%s\" has type %s, the model wants %s", a->options->inputs,
+                       v->name, zt_dtype_name(tensor.dtype), zt_dtype_name(v->dtype));
     if (!zt_pass_bind(a->graph, id, &tensor.shape, ZT_EXIT_DATA, err))
         return zt_err_within(err, first, "%s", a->options->inputs);
     zt_eval_feed(a->eval, id, &tensor);
@@ -109,14 +109,16 @@ static bool open_model(struct zt_arrays *a, struct zt_err *err) {
     if (!a->model)
         return false;
     a->graph = a->model->graph;
+    if (a->split_aliases)
+        zt_pass_split_aliases(a->graph, &zt_ops);
     if (!zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
         return zt_err_within(err, 0, "%s", a->options->model);
     zt_graph_align_constants(a->graph);
     return true;
 }
 
-bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, struct zt_err *err) {
-    *a = (struct zt_arrays){ .options = options, .arena = zt_arena_create() };
+bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, bool split_aliases, struct zt_err *err) {
+    *a = (struct zt_arrays){ .options = options, .split_aliases = split_aliases, .arena = zt_arena_create() };
     if (!open_model(a, err) || !open_source(a, err))
         return false;
     int threads = options->over.threads ? options->over.threads : zt_parallel_cores();

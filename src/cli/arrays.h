@@ -17,16 +17,18 @@ struct zt_arrays {
     struct zt_eval *eval;
     struct zt_npz npz;      /* SRC where that is a file */
     struct zt_arena *arena; /* contents of SRC where that is a folder */
-    bool folder;
+    bool folder, split_aliases;
 };
 
-/* Reads model and inputs, and makes the output folder. Finish with zt_arrays_finish(), also after an error. */
-bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, struct zt_err *err);
+/* Reads model and inputs, and makes the output folder. split_aliases: copies of an initializer are tensors of their
+ * own, as in training. Finish with zt_arrays_finish(), also after an error. */
+bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, bool split_aliases, struct zt_err *err);
 void zt_arrays_finish(struct zt_arrays *a);
 /* Runs all nodes there are now from `first` on. */
 bool zt_arrays_run(struct zt_arrays *a, int first, struct zt_err *err);
 
-/* The array `name` of SRC, or number `index` of its kind in a folder: the file "KIND_INDEX.pb". *there tells whether there is one. */
+/* The array `name` of SRC, or number `index` of its kind in a folder: the file "KIND_INDEX.pb". *there tells whether
+ * there is one. */
 bool zt_arrays_read(struct zt_arrays *a, const char *kind, int index, const char *name, struct zt_tensor *tensor,
                     bool *there, struct zt_err *err);
 /* Writes a value as KIND_INDEX.pb into the output folder. */

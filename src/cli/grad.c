@@ -1,7 +1,7 @@
 /* ztrain grad: sum over outputs of cotangent * d output / d x, for every float input and trainable initializer x.
  *
- * The graph is run forward eagerly first, so that the backward nodes are built for concrete shapes and contents, data-dependent
- * ones included; then they are run in the order they were made. */
+ * The graph is run forward eagerly first, so that the backward nodes are built for concrete shapes and contents,
+ * data-dependent ones included; then they are run in the order they were made. */
 #include "cli/arrays.h"
 #include "graph/grad.h"
 #include "graph/passes.h"
@@ -131,7 +131,7 @@ static bool write_gradients(const struct product *p, struct zt_err *err) {
 }
 
 static bool run(struct product *p, const struct zt_options *options, struct zt_err *err) {
-    if (!zt_arrays_open(&p->arrays, options, err))
+    if (!zt_arrays_open(&p->arrays, options, true, err))
         return false;
     zt_pass_trainable(p->arrays.graph, p->arrays.model->torch_signature, -1);
     if (!zt_arrays_run(&p->arrays, 0, err) || !read_cotangents(p, err))

@@ -7,37 +7,45 @@ const char zt_help_train[] =
     "(runs/<model name> unless --output names one). A folder that holds a run is refused unless --overwrite is given.\n"
     "The command line wins over the configuration.\n";
 
-const char zt_help_plan[] = "usage: ztrain plan --model M.onnx --config C.json [OPTIONS]\n"
-                            "\n"
-                            "Prints what training would run: programs, slices, bytes per rank and lifetime, collectives and\n"
-                            "their volume per step. Runs nothing, reads no weights, and needs neither data nor devices.\n";
+const char zt_help_plan[] =
+    "usage: ztrain plan --model M.onnx --config C.json [OPTIONS]\n"
+    "\n"
+    "Prints what training would run: programs, slices, bytes per rank and lifetime, collectives and\n"
+    "their volume per step. Runs nothing, reads no weights, and needs neither data nor devices.\n";
 
 const char zt_help_inspect[] =
     "usage: ztrain inspect --model M.onnx\n"
     "\n"
-    "Prints inputs, outputs and their dims, every initializer with the verdict trainable or not and the reason, and the\n"
+    "Prints inputs, outputs and their dims, every initializer with the verdict trainable or not and the reason, and "
+    "the\n"
     "operators used with what ztrain has for each. External data need not be there.\n";
 
-const char zt_help_evaluate[] = "usage: ztrain evaluate --model M.onnx --config C.json [OPTIONS]\n"
-                                "\n"
-                                "Prints loss and metrics on the evaluation data.\n";
+const char zt_help_evaluate[] =
+    "usage: ztrain evaluate --model M.onnx --config C.json [OPTIONS]\n"
+    "\n"
+    "Prints loss and metrics on the evaluation data.\n";
 
 const char zt_help_predict[] =
     "usage: ztrain predict --model M.onnx --inputs SRC --output DIR [OPTIONS]\n"
     "\n"
-    "Runs the graph forward, as exported, on whole arrays. SRC is an npz file whose arrays carry the names of the graph's\n"
-    "inputs, or a folder of input_0.pb, input_1.pb ... (one TensorProto each, in the graph's order). DIR gets output_N.pb\n"
+    "Runs the graph forward, as exported, on whole arrays. SRC is an npz file whose arrays carry the names of the "
+    "graph's\n"
+    "inputs, or a folder of input_0.pb, input_1.pb ... (one TensorProto each, in the graph's order). DIR gets "
+    "output_N.pb\n"
     "and outputs.npz.\n";
 
 const char zt_help_grad[] =
     "usage: ztrain grad --model M.onnx --inputs SRC --output DIR [OPTIONS]\n"
     "\n"
-    "Vector-Jacobian product at the given inputs. SRC as for predict; it may also hold grad_output_N (.pb in a folder), the\n"
-    "cotangent of output N: an output without one contributes nothing, none at all means ones. DIR gets grad_input_N.pb\n"
+    "Vector-Jacobian product at the given inputs. SRC as for predict; it may also hold grad_output_N (.pb in a "
+    "folder), the\n"
+    "cotangent of output N: an output without one contributes nothing, none at all means ones. DIR gets "
+    "grad_input_N.pb\n"
     "for every float input and grad_params.npz with the gradients of the trainable initializers by name.\n";
 
 const char zt_help_ops[] =
     "usage: ztrain ops [--json]\n"
     "\n"
-    "One row an operator: name, domain, opsets, types of the first input, gradient, back ends. Operators of domain ztrain\n"
+    "One row an operator: name, domain, opsets, types of the first input, gradient, back ends. Operators of domain "
+    "ztrain\n"
     "are what its own gradients and losses are made of; no model needs them.\n";

@@ -53,9 +53,10 @@ static void print_row(const struct zt_op *op, bool json) {
     if (op->until)
         zt_text_add(&opsets, "%d", op->until);
     if (json)
-        printf("{\"name\": \"%s\", \"domain\": \"%s\", \"opsets\": \"%s\", \"dtypes\": [\"%s\"], \"gradient\": %s, "
-               "\"back_ends\": [\"%s\"]}\n",
-               op->name, domain_of(op), opsets.at, types.at, op->grad ? "true" : "false", backends.at);
+        printf(
+            "{\"name\": \"%s\", \"domain\": \"%s\", \"opsets\": \"%s\", \"dtypes\": [\"%s\"], \"gradient\": %s, "
+            "\"back_ends\": [\"%s\"]}\n",
+            op->name, domain_of(op), opsets.at, types.at, op->grad ? "true" : "false", backends.at);
     else
         printf("%-28s %-8s %-7s %-9s %-13s %s\n", op->name, domain_of(op), opsets.at, op->grad ? "yes" : "none",
                backends.at, types.at);

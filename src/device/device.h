@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 struct zt_device;
+struct zt_module;
 
 struct zt_device_api {
     const char *name; /* "cpu", "cuda" */
@@ -30,6 +31,7 @@ struct zt_device_api {
 struct zt_device { /* base of every device; rows put it first in their own struct */
     const struct zt_device_api *api;
     int threads; /* host: compute threads */
+    const struct zt_module *module; /* where its kernels are (device/module.h); NULL: in the program */
 };
 
 struct zt_device *zt_device_host_create(int threads);

@@ -53,6 +53,6 @@ static const struct zt_device_api host = {
 
 struct zt_device *zt_device_host_create(int threads) {
     struct zt_device *device = zt_malloc(sizeof *device);
-    *device = (struct zt_device){ &host, threads };
+    *device = (struct zt_device){ .api = &host, .threads = threads };
     return device;
 }

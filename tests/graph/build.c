@@ -78,7 +78,7 @@ void put_sum(struct zt_text *graph) {
 char *write_file(const struct zt_text *bytes) {
     const char *folder = getenv("TMPDIR");
     struct zt_text path = { 0 };
-    zt_text_add(&path, "%s/ztrain-test-XXXXXX", folder ? folder : "/tmp");
+    zt_text_add(&path, "%s/ztrain-test-XXXXXX", folder ? folder : P_tmpdir);
     int fd = mkstemp(path.at);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, bytes->at ? bytes->at : "", bytes->length), bytes->length);

@@ -1,4 +1,5 @@
-/* ONNX files made field by field, for tests. Nothing here knows what is right: numbers of fields and types are as the caller says. */
+/* ONNX files made field by field, for tests. Nothing here knows what is right: numbers of fields and types are as the
+ * caller says. */
 #ifndef ZT_TESTS_GRAPH_BUILD_H
 #define ZT_TESTS_GRAPH_BUILD_H
 
@@ -8,14 +9,15 @@
 #include <check.h>
 #include <stdint.h>
 
-void put_int(struct zt_text *to, unsigned field, uint64_t value);            /* a varint */
+void put_int(struct zt_text *to, unsigned field, uint64_t value); /* a varint */
 void put_bytes(struct zt_text *to, unsigned field, const void *bytes, size_t count);
 void put_string(struct zt_text *to, unsigned field, const char *text);
 void put_message(struct zt_text *to, unsigned field, struct zt_text *inside); /* frees `inside` */
 
 /* Header of a model: IR version, opset 17. */
 void put_header(struct zt_text *model, uint64_t ir_version);
-/* A node with up to two inputs (NULL: none) and one output; `attribute` (may be NULL) is the inside of an AttributeProto and is freed. */
+/* A node with up to two inputs (NULL: none) and one output; `attribute` (may be NULL) is the inside of an
+ * AttributeProto and is freed. */
 void put_node(struct zt_text *graph, const char *name, const char *op, const char *a, const char *b, const char *out,
               struct zt_text *attribute);
 /* A float initializer of one dim with raw data. */
@@ -26,7 +28,8 @@ void put_value(struct zt_text *graph, unsigned field, const char *name);
 /* y = w + b with w, b of two floats, output y: a whole model's graph. */
 void put_sum(struct zt_text *graph);
 
-/* The model with this graph (freed), written to a temporary file of its own; free the path with free(), remove the file with remove_file. */
+/* The model with this graph (freed), written to a temporary file of its own; free the path with free(), remove the file
+ * with remove_file. */
 char *write_model(struct zt_text *graph);
 char *write_file(const struct zt_text *bytes);
 void remove_file(char *path);

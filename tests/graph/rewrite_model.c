@@ -2,8 +2,8 @@
  *
  *     rewrite_model IN.onnx OUT.onnx FOLDER
  *
- * FOLDER holds payload_0.pb, payload_1.pb ...: TensorProtos with the name of an initializer and its new contents. Identities of initializers
- * become initializers, and nodes exported in training mode go back to inference form. */
+ * FOLDER holds payload_0.pb, payload_1.pb ...: TensorProtos with the name of an initializer and its new contents.
+ * Identities of initializers become initializers, and nodes exported in training mode go back to inference form. */
 #include "base/file.h"
 #include "graph/onnx.h"
 #include "graph/passes.h"
@@ -15,7 +15,8 @@
 
 enum { PAYLOADS = 4096 };
 
-static int read_payloads(const char *folder, struct zt_arena *arena, struct zt_onnx_payload *payloads, struct zt_err *err) {
+static int read_payloads(const char *folder, struct zt_arena *arena, struct zt_onnx_payload *payloads,
+                         struct zt_err *err) {
     int count = 0;
     for (; count < PAYLOADS; count++) {
         char *path = zt_path_join(folder, zt_arena_printf(arena, "payload_%d.pb", count));
@@ -38,7 +39,8 @@ static int training_nodes(const struct zt_graph *g, int *nodes) {
     return count;
 }
 
-static bool rewrite(const struct zt_onnx *model, struct zt_arena *arena, const char *out, const char *folder, struct zt_err *err) {
+static bool rewrite(const struct zt_onnx *model, struct zt_arena *arena, const char *out, const char *folder,
+                    struct zt_err *err) {
     struct zt_onnx_payload *payloads = ZT_NEW_N(arena, struct zt_onnx_payload, PAYLOADS);
     int *nodes = ZT_NEW_N(arena, int, model->graph->node_count);
     struct zt_onnx_changes changes = { .payloads = payloads, .inference_nodes = nodes };

@@ -15,9 +15,12 @@ static const struct zt_attr_spec some_attributes[] = { { .name = "some", .type =
 static const struct zt_op identity = {
     .name = "Identity", .domain = "", .max_in = 1, .flags = ZT_OP_VIEW, .grad = no_gradient_is_built
 };
-static const struct zt_op flatten = {
-    .name = "Flatten", .domain = "", .max_in = 1, .flags = ZT_OP_VIEW, .attrs = some_attributes, .grad = no_gradient_is_built
-};
+static const struct zt_op flatten = { .name = "Flatten",
+                                      .domain = "",
+                                      .max_in = 1,
+                                      .flags = ZT_OP_VIEW,
+                                      .attrs = some_attributes,
+                                      .grad = no_gradient_is_built };
 
 /* Gradient through every input. */
 static const struct zt_op add = { .name = "Add", .domain = "", FLOWS };
@@ -51,7 +54,9 @@ static const struct zt_op hyperbolic_tangent = { .name = "Tanh", .domain = "", F
 static const struct zt_op transpose = { .name = "Transpose", .domain = "", FLOWS };
 
 /* Not through shapes, indices, conditions, statistics, lengths. */
-static const struct zt_op batch_normalization = { .name = "BatchNormalization", .domain = "", FLOWS, .no_grad_in = 1 << 3 | 1 << 4 };
+static const struct zt_op batch_normalization = {
+    .name = "BatchNormalization", .domain = "", FLOWS, .statistic_in = 1 << 3 | 1 << 4
+};
 static const struct zt_op clip = { .name = "Clip", .domain = "", FLOWS, .no_grad_in = 1 << 1 | 1 << 2 };
 static const struct zt_op expand = { .name = "Expand", .domain = "", FLOWS, .no_grad_in = 1 << 1 };
 static const struct zt_op gather = { .name = "Gather", .domain = "", FLOWS, .no_grad_in = 1 << 1 };
@@ -59,7 +64,9 @@ static const struct zt_op gru = { .name = "GRU", .domain = "", FLOWS, .no_grad_i
 static const struct zt_op lstm = { .name = "LSTM", .domain = "", FLOWS, .no_grad_in = 1 << 4 };
 static const struct zt_op pad = { .name = "Pad", .domain = "", FLOWS, .no_grad_in = 1 << 1 | 1 << 3 };
 static const struct zt_op reduce_mean = { .name = "ReduceMean", .domain = "", FLOWS, .no_grad_in = 1 << 1 };
-static const struct zt_op reshape = { .name = "Reshape", .domain = "", FLOWS, .flags = ZT_OP_VIEW, .no_grad_in = 1 << 1 };
+static const struct zt_op reshape = {
+    .name = "Reshape", .domain = "", FLOWS, .flags = ZT_OP_VIEW, .no_grad_in = 1 << 1
+};
 static const struct zt_op resize = { .name = "Resize", .domain = "", FLOWS, .no_grad_in = 1 << 1 | 1 << 2 | 1 << 3 };
 static const struct zt_op slice = { .name = "Slice", .domain = "", FLOWS, .no_grad_in = 0x1e };
 static const struct zt_op split = { .name = "Split", .domain = "", FLOWS, .no_grad_in = 1 << 1 };
@@ -68,10 +75,53 @@ static const struct zt_op unsqueeze = { .name = "Unsqueeze", .domain = "", FLOWS
 static const struct zt_op where = { .name = "Where", .domain = "", FLOWS, .no_grad_in = 1 << 0 };
 
 static const struct zt_op *const rows[] = {
-    &identity, &flatten, &add, &average_pool, &cast, &absolute, &concat, &conv, &conv_transpose, &divide, &elu, &error_function, &gelu, &gemm,
-    &global_average_pool, &hard_sigmoid, &hard_swish, &layer_normalization, &leaky_relu, &matmul, &maximum, &max_pool, &multiply,
-    &power, &relu, &sigmoid, &softmax, &square_root, &subtract, &hyperbolic_tangent, &transpose, &batch_normalization, &clip,
-    &expand, &gather, &gru, &lstm, &pad, &reduce_mean, &reshape, &resize, &slice, &split, &squeeze, &unsqueeze, &where, NULL,
+    &identity,
+    &flatten,
+    &add,
+    &average_pool,
+    &cast,
+    &absolute,
+    &concat,
+    &conv,
+    &conv_transpose,
+    &divide,
+    &elu,
+    &error_function,
+    &gelu,
+    &gemm,
+    &global_average_pool,
+    &hard_sigmoid,
+    &hard_swish,
+    &layer_normalization,
+    &leaky_relu,
+    &matmul,
+    &maximum,
+    &max_pool,
+    &multiply,
+    &power,
+    &relu,
+    &sigmoid,
+    &softmax,
+    &square_root,
+    &subtract,
+    &hyperbolic_tangent,
+    &transpose,
+    &batch_normalization,
+    &clip,
+    &expand,
+    &gather,
+    &gru,
+    &lstm,
+    &pad,
+    &reduce_mean,
+    &reshape,
+    &resize,
+    &slice,
+    &split,
+    &squeeze,
+    &unsqueeze,
+    &where,
+    NULL,
 };
 
 const struct zt_op_table zt_test_rows = { rows };

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* Path of `name` in the reference folder, free with free(). NULL, and a line that says so, where the folder is absent. */
+/* Path of `name` in the reference folder, free with free(). NULL, and a line that says so, where the folder is absent.
+ */
 char *zt_test_shared(const char *name);
 /* Calls `run` with the folder of every reference case; false where there are none. */
 bool zt_test_each_case(void (*run)(const char *folder));

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static bool scan_text(struct zt_onnx_scan *scan, const struct zt_text *text, struct zt_err *err) {
-    return zt_onnx_scan(scan, (const unsigned char *)text->at, text->length, &onnx__model_proto__descriptor, ZT_EXIT_MODEL, err);
+    return zt_onnx_scan(scan, (const unsigned char *)text->at, text->length, &onnx__model_proto__descriptor,
+                        ZT_EXIT_MODEL, err);
 }
 
 /* Scans the bytes (freed), which must be refused with these words. */

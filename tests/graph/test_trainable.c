@@ -128,7 +128,8 @@ START_TEST(pytorchs_marks_decide_where_the_graph_has_its_signature) {
     int y = add_op(g, "Add", add_op(g, "Add", parameter, buffer, "a"), add_op(g, "Add", folded, table, "b"), "c");
     y = add_op(g, "Add", y, fused, "loss");
     zt_test_resolve(g);
-    zt_pass_trainable(g, "\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\nb: BUFFER target='arange' persistent=True\n", y);
+    zt_pass_trainable(
+        g, "\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\nb: BUFFER target='arange' persistent=True\n", y);
     ck_assert(g->values[parameter].trainable);
     ck_assert(!g->values[buffer].trainable);
     ck_assert(g->values[folded].trainable);
@@ -178,8 +179,10 @@ END_TEST
 
 START_TEST(parameters_that_no_initializer_holds_are_named) {
     struct zt_graph *g = zt_graph_create("by hand");
-    struct zt_onnx model = { .graph = g, .torch_signature = "p_a: PARAMETER target='a'\np_b: PARAMETER target='b'\n"
-                                                            "p_c: PARAMETER target='c'\nx: USER_INPUT\n" };
+    struct zt_onnx model = { .graph = g,
+                             .torch_signature =
+                                 "p_a: PARAMETER target='a'\np_b: PARAMETER target='b'\n"
+                                 "p_c: PARAMETER target='c'\nx: USER_INPUT\n" };
     add_initializer(g, "a", 2, 3, some);
     g->values[add_initializer(g, "val_3", 2, 3, some)].torch_folded_from = "['c']";
     const char **names;

@@ -39,13 +39,13 @@ enum { CASE_INPUTS = 16, CASE_OUTPUTS = 16 };
 struct zt_case_graph {
     struct zt_graph *graph;
     int in_count;
-    int in[CASE_INPUTS];                  /* value ids, -1: omitted */
-    struct zt_tensor feed[CASE_INPUTS];   /* contents (in the graph's arena), also of constants */
+    int in[CASE_INPUTS];                /* value ids, -1: omitted */
+    struct zt_tensor feed[CASE_INPUTS]; /* contents (in the graph's arena), also of constants */
     bool constant[CASE_INPUTS];
 };
 
-/* `wide`: every float type becomes double (values stay those of the case's type). The contents depend on the case alone. Free
- * with zt_graph_destroy(made->graph), also on failure. */
+/* `wide`: every float type becomes double (values stay those of the case's type). The contents depend on the case
+ * alone. Free with zt_graph_destroy(made->graph), also on failure. */
 bool zt_case_make(const struct zt_case *c, bool wide, struct zt_case_graph *made, struct zt_err *err);
 
 #endif

@@ -5,6 +5,9 @@
 /* A family: one file in cases/, one line here, one line in meson.build. */
 /* clang-format off */
 #define FAMILIES(FAMILY) \
+    FAMILY(binary) \
+    FAMILY(movement) \
+    FAMILY(reduce) \
     FAMILY(unary)
 /* clang-format on */
 

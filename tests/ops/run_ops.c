@@ -89,7 +89,9 @@ static size_t value_bytes(const struct zt_value *v) {
 
 static bool machine_start(struct machine *m, struct zt_case_graph *made, const struct options *o, struct zt_err *err) {
     *m = (struct machine){ .g = made->graph, .threads = o->threads };
-    if (!zt_op_infer(m->g, 0, err) || !zt_pass_assign(m->g, &zt_ops, o->backend, o->threads, NULL, &m->prepared, err))
+    struct zt_graph *g = m->g;
+    if (!zt_op_infer(g, 0, err) ||
+        !zt_pass_assign(g, &zt_ops, o->backend, o->threads, NULL, g->outputs, g->output_count, &m->prepared, err))
         return false;
     size_t most = 1;
     m->buffer = ZT_NEW_N(m->g->arena, void *, m->g->value_count);
@@ -120,9 +122,16 @@ static bool machine_run(const struct machine *m, struct zt_err *err) {
             in[i] = view(m, node->in[i]);
         for (int i = 0; i < node->out_count; i++)
             out[i] = view(m, node->out[i]);
-        struct zt_call call = { .graph = m->g, .node = node, .in = in, .out = out, .in_count = node->in_count,
-                                .out_count = node->out_count, .state = m->prepared[n].state,
-                                .workspace = m->workspace, .threads = m->threads, .random = &no_random };
+        struct zt_call call = { .graph = m->g,
+                                .node = node,
+                                .in = in,
+                                .out = out,
+                                .in_count = node->in_count,
+                                .out_count = node->out_count,
+                                .state = m->prepared[n].state,
+                                .workspace = m->workspace,
+                                .threads = m->threads,
+                                .random = &no_random };
         if (!node->op->kernel[node->backend].run(&call, err))
             return false;
     }
@@ -375,7 +384,8 @@ int main(int argc, char **argv) {
         }
     }
     if (mode == MODES) {
-        fprintf(stderr, "usage: run_ops check|grad|bench|support [--backend ref|cpu|cuda] [--only PATTERN] [--threads N]\n");
+        fprintf(stderr,
+                "usage: run_ops check|grad|bench|support [--backend ref|cpu|cuda] [--only PATTERN] [--threads N]\n");
         return 2;
     }
     return run_all(mode, &o);

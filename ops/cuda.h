@@ -1,0 +1,27 @@
+/* The column ZT_CUDA of a row. The kernels themselves are in the CUDA module (device/module.h), which is opened at run time; the program
+ * holds what can be said without it: that the row has a kernel there, and which nodes it takes.
+ *
+ *     .kernel = { [ZT_REF] = { .run = relu_run }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },
+ *
+ * To add one: the kernel's file in ops/, its line in ops/table_cuda.c, this column in the op's row. */
+#ifndef ZT_OPS_CUDA_H
+#define ZT_OPS_CUDA_H
+
+#include "graph/op.h"
+
+#define ZT_ON_CUDA(supports_)                                                                                          \
+    { .supports = supports_, .prepare = zt_cuda_prepare, .run = zt_cuda_run, .release = zt_cuda_release }
+
+/* Which nodes the kernels take. */
+bool zt_cuda_floats(const struct zt_graph *g, int node);        /* all inputs and outputs float, or all bfloat16 */
+bool zt_cuda_matmul(const struct zt_graph *g, int node);        /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
+bool zt_cuda_cast(const struct zt_graph *g, int node);          /* between any types that are computed with */
+bool zt_cuda_reduce(const struct zt_graph *g, int node);        /* float or bfloat16 over neighbouring axes */
+bool zt_cuda_cross_entropy(const struct zt_graph *g, int node); /* CrossEntropy and its gradient: targets int32 or int64 */
+
+/* These find the kernel of the node's op in the module of its device and call it. */
+bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_cuda_run(const struct zt_call *call, struct zt_err *err);
+void zt_cuda_release(void *state);
+
+#endif

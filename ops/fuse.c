@@ -1,0 +1,63 @@
+#include "ops/fuse.h"
+
+#include <string.h>
+
+const struct zt_attr_spec zt_fused_attrs[15] = {
+    { "alpha", ZT_ATTR_FLOAT },      { "auto_pad", ZT_ATTR_STRING },       { "beta", ZT_ATTR_FLOAT },
+    { "ceil_mode", ZT_ATTR_INT },    { "count_include_pad", ZT_ATTR_INT }, { "dilations", ZT_ATTR_INTS },
+    { "group", ZT_ATTR_INT },        { "input_shape", ZT_ATTR_INTS },      { "kernel_shape", ZT_ATTR_INTS },
+    { "pads", ZT_ATTR_INTS },        { "storage_order", ZT_ATTR_INT },     { "strides", ZT_ATTR_INTS },
+    { "transA", ZT_ATTR_INT },       { "transB", ZT_ATTR_INT },            { 0 },
+};
+
+static bool is_output(const struct zt_graph *g, int value) {
+    for (int i = 0; i < g->output_count; i++)
+        if (g->outputs[i] == value)
+            return true;
+    for (int i = 0; i < g->write_back_count; i++)
+        if (g->write_backs[i].value == value)
+            return true;
+    return false;
+}
+
+int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone) {
+    const struct zt_node *n = &g->nodes[node];
+    int value = in < n->in_count ? n->in[in] : -1;
+    if (value < 0 || g->values[value].origin != ZT_FROM_NODE)
+        return -1;
+    int from = g->values[value].producer;
+    const struct zt_node *p = from >= 0 ? &g->nodes[from] : NULL;
+    if (!p || p->dead || strcmp(p->op_type, op_type) != 0 || p->phase != n->phase || p->stage != n->stage)
+        return -1;
+    return !alone || (zt_graph_users(g, value, NULL) == 1 && !is_output(g, value)) ? from : -1;
+}
+
+bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
+                     int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err) {
+    const struct zt_node from = g->nodes[old], attributes = *like;
+    int node = zt_graph_add_node(g, from.name, op_type, "ztrain", 1, in, in_count, out ? out : from.out,
+                                 out ? out_count : from.out_count);
+    struct zt_node *n = &g->nodes[node];
+    n->attr = attributes.attr;
+    n->attr_count = attributes.attr_count;
+    n->phase = from.phase;
+    n->stage = from.stage;
+    n->place = from.place;
+    n->backend = from.backend;
+    for (int i = 0; i < n->out_count; i++)
+        if (n->out[i] >= 0)
+            g->values[n->out[i]].producer = node;
+    g->nodes[old].dead = true;
+    return zt_op_resolve(table, g, node, err) && zt_op_infer(g, node, err);
+}
+
+bool zt_fuse_run(const struct zt_call *call, const struct zt_op *row, const struct zt_view *in, int in_count,
+                 const struct zt_view *out, int out_count, struct zt_err *err) {
+    struct zt_call part = *call;
+    part.in = in;
+    part.in_count = in_count;
+    part.out = out;
+    part.out_count = out_count;
+    part.state = NULL;
+    return row->kernel[ZT_REF].run(&part, err);
+}

@@ -1,0 +1,13 @@
+/* Fusion patterns in the order in which they are tried; a row is written in the fuse_*.c that holds its kernel. */
+#include "ops/table.h"
+
+#include <stddef.h>
+
+extern const struct zt_pattern zt_pattern_conv_relu, zt_pattern_gemm_relu, zt_pattern_pool_relu_grad;
+
+const struct zt_pattern *const zt_patterns[] = {
+    &zt_pattern_pool_relu_grad,
+    &zt_pattern_conv_relu,
+    &zt_pattern_gemm_relu,
+    NULL,
+};

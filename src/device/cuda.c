@@ -1,0 +1,189 @@
+/* The CUDA device: memory, copies and one stream. Everything is queued on the stream in order; only zt_cuda_synchronize waits (and
+ * cudaFree, at the end). Part of ztrain-cuda.so. */
+#include "device/cuda.h"
+
+#include "base/arena.h"
+
+#include <cuda_runtime_api.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { OLDEST_MAJOR = 8 }; /* compute capability the kernels are compiled for (meson.build) */
+
+struct cuda {
+    struct zt_device base;
+    int number;
+    char name[128];
+    cudaStream_t stream;
+    void *scratch, *pinned;
+    struct {
+        void *(*create)(void);
+        void (*destroy)(void *);
+        void *handle;
+    } library[ZT_CUDA_LIBRARIES];
+};
+
+static struct cuda *cuda_of(const struct zt_device *device) {
+    return (struct cuda *)device;
+}
+
+bool zt_cuda_good(const struct zt_device *device, int code, struct zt_err *err, const char *doing) {
+    if (code == cudaSuccess)
+        return true;
+    const struct cuda *d = cuda_of(device);
+    return zt_fail(err, ZT_EXIT_RUN, "%s on CUDA device %d (%s): %s", doing, d->number, d->name,
+                   cudaGetErrorString((cudaError_t)code));
+}
+
+struct CUstream_st *zt_cuda_stream(const struct zt_device *device) {
+    return cuda_of(device)->stream;
+}
+void *zt_cuda_scratch(const struct zt_device *device) {
+    return cuda_of(device)->scratch;
+}
+void *zt_cuda_pinned(const struct zt_device *device) {
+    return cuda_of(device)->pinned;
+}
+
+void *zt_cuda_library(struct zt_device *device, void *(*create)(void), void (*destroy)(void *)) {
+    struct cuda *d = cuda_of(device);
+    for (int i = 0; i < ZT_CUDA_LIBRARIES; i++) {
+        if (!d->library[i].handle) {
+            d->library[i].create = create;
+            d->library[i].destroy = destroy;
+            d->library[i].handle = create();
+        }
+        if (d->library[i].create == create)
+            return d->library[i].handle;
+    }
+    return NULL;
+}
+
+/* ---- memory ---- */
+
+static void *cuda_allocate(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
+    struct cuda *d = cuda_of(device);
+    void *memory = NULL;
+    size_t room = bytes ? bytes : 1; /* a block of nothing has an address too */
+    cudaError_t code = cudaMalloc(&memory, room);
+    if (code == cudaErrorMemoryAllocation) {
+        size_t left = 0, all = 0;
+        cudaGetLastError(); /* forget it: this error is ours to report */
+        cudaMemGetInfo(&left, &all);
+        zt_fail(err, ZT_EXIT_RUN, "out of memory: %zu bytes for %s, %zu of %zu are free on CUDA device %d (%s)", bytes, what,
+                left, all, d->number, d->name);
+        zt_hint(err, "use a smaller micro-batch, or shard over more ranks");
+        return NULL;
+    }
+    char doing[96];
+    snprintf(doing, sizeof doing, "allocating %zu bytes for %s", bytes, what);
+    if (!zt_cuda_good(device, code, err, doing))
+        return NULL;
+    if (zt_cuda_good(device, cudaMemsetAsync(memory, 0, room, d->stream), err, doing))
+        return memory;
+    cudaFree(memory);
+    return NULL;
+}
+
+static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
+    (void)device, (void)bytes;
+    cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
+}
+
+static bool copy(struct zt_device *device, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                 struct zt_err *err) {
+    static const char *const doing[] = { [cudaMemcpyHostToDevice] = "copying to the device",
+                                         [cudaMemcpyDeviceToHost] = "copying to the host",
+                                         [cudaMemcpyDeviceToDevice] = "copying" };
+    return bytes == 0 || zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, kind, cuda_of(device)->stream), err, doing[kind]);
+}
+
+static bool cuda_to_device(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
+    return copy(device, to, from, bytes, cudaMemcpyHostToDevice, err);
+}
+
+static bool cuda_to_host(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
+    return copy(device, to, from, bytes, cudaMemcpyDeviceToHost, err);
+}
+
+static bool cuda_copy(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
+    return copy(device, to, from, bytes, cudaMemcpyDeviceToDevice, err);
+}
+
+static bool cuda_zero(struct zt_device *device, void *memory, size_t bytes, struct zt_err *err) {
+    return bytes == 0 || zt_cuda_good(device, cudaMemsetAsync(memory, 0, bytes, cuda_of(device)->stream), err, "clearing memory");
+}
+
+static bool cuda_synchronize(struct zt_device *device, struct zt_err *err) {
+    return zt_cuda_good(device, cudaStreamSynchronize(cuda_of(device)->stream), err, "waiting for kernels");
+}
+
+static void cuda_destroy(struct zt_device *device) {
+    struct cuda *d = cuda_of(device);
+    if (!d)
+        return;
+    for (int i = 0; i < ZT_CUDA_LIBRARIES; i++)
+        if (d->library[i].handle)
+            d->library[i].destroy(d->library[i].handle);
+    cudaFreeHost(d->pinned);
+    cudaFree(d->scratch);
+    if (d->stream)
+        cudaStreamDestroy(d->stream);
+    free(d);
+}
+
+static const struct zt_device_api api = {
+    .name = "cuda",
+    .backend = 2,
+    .allocate = cuda_allocate,
+    .free = cuda_free,
+    .to_device = cuda_to_device,
+    .to_host = cuda_to_host,
+    .copy = cuda_copy,
+    .zero = cuda_zero,
+    .synchronize = cuda_synchronize,
+    .destroy = cuda_destroy,
+};
+
+/* ---- opening ---- */
+
+static bool find(int number, struct zt_err *err) {
+    int count = 0;
+    cudaError_t code = cudaGetDeviceCount(&count);
+    if (code != cudaSuccess || count == 0) {
+        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver knows none");
+        return zt_hint(err, "use --device cpu, or run where there is an NVIDIA GPU with a driver for CUDA 13");
+    }
+    if (number < count)
+        return true;
+    zt_fail(err, ZT_EXIT_RUN, "CUDA device %d is asked for, but there are only %d", number, count);
+    return zt_hint(err, "LOCAL_RANK numbers the ranks of one host from 0 on, one for each GPU");
+}
+
+static bool check_age(const struct cuda *d, struct zt_err *err) {
+    int major = 0, minor = 0;
+    if (!zt_cuda_good(&d->base, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->number), err, "asking") ||
+        !zt_cuda_good(&d->base, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->number), err, "asking"))
+        return false;
+    return major >= OLDEST_MAJOR || zt_fail(err, ZT_EXIT_RUN, "CUDA device %d (%s) has compute capability %d.%d, wants %d.0 or newer",
+                                            d->number, d->name, major, minor, OLDEST_MAJOR);
+}
+
+struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
+    struct cudaDeviceProp properties;
+    if (!find(number, err))
+        return NULL;
+    struct cuda *d = zt_calloc(1, sizeof *d);
+    d->base.api = &api;
+    d->number = number;
+    if (cudaGetDeviceProperties(&properties, number) == cudaSuccess)
+        snprintf(d->name, sizeof d->name, "%s", properties.name);
+    if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(number), err, "opening") &&
+        zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
+        zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
+        zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory"))
+        return &d->base;
+    cuda_destroy(&d->base);
+    return NULL;
+}

@@ -1,0 +1,129 @@
+#include "device/module.h"
+
+#include "base/arena.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char file_name[] = "ztrain-cuda.so";
+
+/* ---- opening ---- */
+
+/* The runtime inside the module would only say that no driver was found, after loading hundreds of megabytes. */
+static bool driver_is_there(struct zt_err *err) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver) {
+        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: no NVIDIA driver is installed (%s)", dlerror());
+        return zt_hint(err, "use --device cpu, or run where there is an NVIDIA GPU");
+    }
+    dlclose(driver);
+    return true;
+}
+
+static bool matches(const struct zt_module *module, const char *path, struct zt_err *err) {
+    if (module->abi == ZT_MODULE_ABI && strcmp(module->version, ZT_VERSION) == 0)
+        return true;
+    zt_fail(err, ZT_EXIT_RUN, "%s: the CUDA module is version %s (interface %d), this program wants %s (interface %d)", path,
+            module->version, module->abi, ZT_VERSION, ZT_MODULE_ABI);
+    return zt_hint(err, "install program and module of one build");
+}
+
+static const struct zt_module *load(const char *path, struct zt_err *err) {
+    /* The CUDA runtime leaves handlers behind that run at exit: its code must stay. */
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!handle) {
+        zt_fail(err, ZT_EXIT_RUN, "the CUDA module cannot be loaded: %s", dlerror());
+        zt_hint(err, "install the CUDA 13 runtime and cuBLAS, or put their folder into LD_LIBRARY_PATH");
+        return NULL;
+    }
+    const struct zt_module *module = dlsym(handle, ZT_MODULE_SYMBOL);
+    if (!module)
+        zt_fail(err, ZT_EXIT_RUN, "%s: is no CUDA module of ztrain: it has no symbol %s", path, ZT_MODULE_SYMBOL);
+    dlclose(handle);
+    return module && matches(module, path, err) ? module : NULL;
+}
+
+const struct zt_module *zt_module_open(const char *folder, struct zt_err *err) {
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, file_name);
+    if (length < 0 || length >= (int)sizeof path) {
+        zt_fail(err, ZT_EXIT_RUN, "%s/%s: the path is too long", folder, file_name);
+        return NULL;
+    }
+    if (access(path, R_OK) != 0) {
+        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: the CUDA module %s is not there: %s", path, strerror(errno));
+        zt_hint(err, "this build has no CUDA; build with -Dcuda=enabled, or use --device cpu");
+        return NULL;
+    }
+    return driver_is_there(err) ? load(path, err) : NULL;
+}
+
+/* ---- choosing ---- */
+
+/* The folder that holds the module: that of the executable, or where it is installed. The former also where neither has it. */
+static bool find_folder(char to[PATH_MAX], struct zt_err *err) {
+    char self[PATH_MAX], path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return zt_fail(err, ZT_EXIT_RUN, "no CUDA device: /proc/self/exe cannot be read: %s", strerror(errno));
+    self[length] = 0;
+    const char *own = dirname(self);
+    static const char *const below[] = { "", "/../lib/ztrain" };
+    for (int i = 0; i < 2; i++) {
+        int folder = snprintf(to, PATH_MAX, "%s%s", own, below[i]);
+        int file = snprintf(path, sizeof path, "%s%s/%s", own, below[i], file_name);
+        if (folder < PATH_MAX && file < PATH_MAX && access(path, R_OK) == 0)
+            return true;
+    }
+    snprintf(to, PATH_MAX, "%s", own);
+    return true;
+}
+
+static bool device_number(int *to, struct zt_err *err) {
+    const char *text = getenv("LOCAL_RANK");
+    char *end;
+    *to = 0;
+    if (!text || !*text)
+        return true;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (*end || errno || number < 0 || number > INT_MAX)
+        return zt_fail(err, ZT_EXIT_RUN, "LOCAL_RANK = \"%s\", wants the number of a CUDA device from 0 on", text);
+    *to = (int)number;
+    return true;
+}
+
+static struct zt_device *open_cuda(int threads, struct zt_err *err) {
+    char folder[PATH_MAX];
+    int number;
+    if (!find_folder(folder, err) || !device_number(&number, err))
+        return NULL;
+    const struct zt_module *module = zt_module_open(folder, err);
+    struct zt_device *device = module ? module->create(number, err) : NULL;
+    if (device) {
+        device->threads = threads;
+        device->module = module;
+    }
+    return device;
+}
+
+struct zt_device *zt_device_open(const char *name, int threads, const struct zt_log *log, struct zt_err *err) {
+    struct zt_err why = { 0 };
+    bool automatic = strcmp(name, "auto") == 0;
+    if (strcmp(name, "cpu") == 0)
+        return zt_device_host_create(threads);
+    if (!automatic && strcmp(name, "cuda") != 0) {
+        zt_fail(err, ZT_EXIT_CONFIG, "device \"%s\", allowed auto, cpu, cuda", name);
+        return NULL;
+    }
+    struct zt_device *device = open_cuda(threads, automatic ? &why : err);
+    if (device || !automatic)
+        return device;
+    zt_say(log, ZT_LOG_DEBUG, "device auto is cpu: %s", why.text[0]);
+    return zt_device_host_create(threads);
+}

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+"""The outside of ztrain: options, messages, exit codes, and the commands that need no training.
+
+    test_cli.py ZTRAIN [TEST ...]
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from onnx_bytes import (DOUBLE, FLOAT, INT64, external_tensor, model, node, npz, read_npz, read_tensor, sequence_info,
+                        tensor, value_info)
+
+ZTRAIN = None
+COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "ops"]
+
+# y = x w + b with x [n, 2], w [2, 3]; k is an integer that only a shape needs
+W = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+B = [0.5, -0.5, 0.25]
+X = [1.0, 2.0, -3.0, 4.0]
+Y = [9.5, 11.5, 15.25, 13.5, 13.5, 15.25]
+
+
+def linear(x_type=FLOAT, extra_nodes=(), extra_outputs=()):
+    return model([node("MatMul", ["x", "w"], ["h"], "product"), node("Add", ["h", "b"], ["y"], "bias"), *extra_nodes],
+                 [value_info("x", ["n", 2], x_type)], [value_info("y", ["n", 3], x_type), *extra_outputs],
+                 [tensor([2, 3], W, x_type, "w"), tensor([3], B, x_type, "b")])
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    def run_ztrain(self, *arguments, code=0, env=None, **more):
+        done = subprocess.run([ZTRAIN, *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=60,
+                              env={**os.environ, **(env or {})}, **more)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
+        return done
+
+    def refused(self, *arguments, code=2, says=(), **more):
+        done = self.run_ztrain(*arguments, code=code, **more)
+        self.assertTrue(done.stderr.startswith("ztrain: error: "), done.stderr)
+        for words in says:
+            self.assertIn(words, done.stderr)
+        return done.stderr
+
+
+class Options(Case):
+    def test_every_command_explains_itself(self):
+        for command in COMMANDS:
+            text = self.run_ztrain(command, "--help").stdout
+            self.assertTrue(text.startswith("usage: ztrain "), text)
+            self.assertIn(command, text)
+            self.assertIn("  --help ", text)
+
+    def test_help_lists_every_command(self):
+        text = self.run_ztrain("--help").stdout
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", text)
+
+    def test_version_is_one_line(self):
+        self.assertRegex(self.run_ztrain("--version").stdout, r"^ztrain \d+\.\d+\.\d+\n$")
+
+    def test_without_arguments_what_is_missing_is_named(self):
+        self.refused(says=["--model", "--config", "hint: "])
+
+    def test_an_unknown_command_names_the_nearest(self):
+        self.refused("prdict", says=["unknown command prdict", "hint: did you mean `ztrain predict`?"])
+
+    def test_an_unknown_option_names_the_nearest(self):
+        self.refused("predict", "--modle", "m", says=["unknown option --modle", "hint: did you mean --model?"])
+        self.refused("predict", "--modle=m", says=["unknown option --modle", "hint: did you mean --model?"])
+
+    def test_what_comes_later_is_refused_by_name(self):
+        for command in ["bench", "verify", "diff", "doctor"]:
+            self.refused(command, says=[command, "not supported yet"])
+        for option in ["--resume", "--hostfile", "--include", "--exclude", "--emit", "--cluster"]:
+            self.refused(option, "x", says=[option, "not supported yet"])
+            self.refused("grad", f"{option}=x", says=[option, "not supported yet"])
+
+    def test_a_missing_value_names_the_option(self):
+        self.refused("--model", says=["--model"])
+        self.refused("--model", "--config", "c", says=["--model"])
+        self.refused("--model=", says=["--model", "empty"])
+
+    def test_an_option_given_twice_is_refused(self):
+        self.refused("--model", "a", "--model=b", says=["--model", "twice"])
+        self.refused("--quiet", "--quiet", says=["--quiet", "twice"])
+
+    def test_set_may_be_repeated(self):
+        text = self.refused("--set", "a=1", "--set", "b=2", says=["--model"])
+        self.assertNotIn("twice", text)
+
+    def test_a_flag_takes_no_value(self):
+        self.refused("--quiet=1", says=["--quiet", "no value"])
+
+    def test_numbers_are_whole_and_in_range(self):
+        for option, value in [("--threads", "0"), ("--threads", "x"), ("--threads", "1.5"), ("--ranks", "0"), ("--ranks", "-1"),
+                              ("--epochs", "-1"), ("--steps", "1e3"), ("--seed", "0x10"), ("--seed", "9223372036854775808"),
+                              ("--seed", " 1"), ("--ranks", "99999999999999999999")]:
+            self.refused(option, value, says=[option, value.strip()])
+
+    def test_an_option_of_another_command_is_refused(self):
+        self.refused("ops", "--model", "m", says=["--model", "ztrain ops"])
+        self.refused("predict", "--set", "a=1", says=["--set", "ztrain predict"])
+
+    def test_there_are_long_options_only(self):
+        self.refused("-m", "x", says=["unknown option -m", "hint: "])
+        self.refused("train", "model.onnx", says=['"model.onnx"', "hint: "])
+
+    def test_quiet_and_verbose_exclude_each_other(self):
+        self.refused("--model", "m", "--config", "c", "--quiet", "--verbose", says=["--quiet", "--verbose"])
+
+    def test_no_argument_crashes_it(self):
+        words = ["--model", "--model=", "--", "-", "", "=", "--=", "---model", "--help=", "train", "ops", "--set", "a=b", "--ranks",
+                 "\x1b[31m", "\xff", "%s%n", "x" * 5000, "--" + "y" * 5000, "--json", "--seed", "-0"]
+        rng = random.Random(1)
+        for _ in range(150):
+            arguments = rng.choices(words, k=rng.randrange(1, 6))
+            done = subprocess.run([ZTRAIN, *arguments], capture_output=True, timeout=60, cwd=self.folder)
+            self.assertIn(done.returncode, (0, 2, 3, 4), arguments)
+            self.assertNotIn(b"\x1b", done.stderr, arguments)
+
+    def test_a_full_standard_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([ZTRAIN, "ops"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("standard output", done.stderr)
+
+    def test_it_starts_with_and_without_a_spin_count(self):
+        plain = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        for extra in ({}, {"GOMP_SPINCOUNT": "5"}, {"OMP_WAIT_POLICY": "passive"}):
+            done = subprocess.run([ZTRAIN, "--version"], env={**plain, **extra}, capture_output=True, timeout=20)
+            self.assertEqual(done.returncode, 0)
+
+
+class Ops(Case):
+    def rows(self):
+        lines = self.run_ztrain("ops").stdout.splitlines()
+        self.assertEqual(lines[0].split()[:3], ["name", "domain", "opsets"])
+        return [line.split() for line in lines[1:]]
+
+    def test_a_row_says_opsets_gradient_back_ends_and_types(self):
+        conv = next(r for r in self.rows() if r[0] == "Conv")
+        self.assertEqual(conv[1:4], ["ai.onnx", "1-", "yes"])
+        self.assertIn("ref", conv[4].split(","))
+        self.assertIn("float", conv[5].split(","))
+
+    def test_own_operators_stand_last(self):
+        domains = [r[1] for r in self.rows()]
+        self.assertIn("ztrain", domains)
+        self.assertEqual(domains, sorted(domains, key=lambda d: d == "ztrain"))
+
+    def test_every_operator_has_a_reference_kernel(self):
+        self.assertEqual([r[0] for r in self.rows() if "ref" not in r[4].split(",")], [])
+
+    def test_json_holds_the_same_rows(self):
+        rows = [json.loads(line) for line in self.run_ztrain("ops", "--json").stdout.splitlines()]
+        self.assertEqual([[r["name"], r["domain"], r["opsets"]] for r in rows], [r[:3] for r in self.rows()])
+
+
+class Predict(Case):
+    def predict(self, data, inputs, code=0, says=(), extra=()):
+        path, out = self.write("m.onnx", data), self.folder / "new" / "out"
+        arguments = ["predict", "--model", path, "--inputs", inputs, "--output", out, *extra]
+        if code == 0:
+            self.run_ztrain(*arguments)
+            self.assertEqual([p.name for p in out.iterdir() if "tmp" in p.name], [])
+        else:
+            self.refused(*arguments, code=code, says=says)
+        return out
+
+    def test_a_folder_of_tensors_gives_outputs_by_number_and_by_name(self):
+        self.write("in/input_0.pb", tensor([2, 2], X))
+        out = self.predict(linear(), self.folder / "in")
+        self.assertEqual(read_tensor((out / "output_0.pb").read_bytes()), ([2, 3], FLOAT, Y))
+        self.assertEqual(read_npz(out / "outputs.npz"), {"y": ([2, 3], Y)})
+
+    def test_an_npz_with_the_names_of_the_inputs_gives_the_same(self):
+        path = self.write("in.npz", npz({"x": ([2, 2], X), "target": ([2], [0, 1], INT64)}))
+        out = self.predict(linear(), path)
+        self.assertEqual(read_npz(out / "outputs.npz"), {"y": ([2, 3], Y)})
+
+    def test_any_thread_count_gives_the_same(self):
+        path = self.write("in.npz", npz({"x": ([2, 2], X)}))
+        out = self.predict(linear(), path, extra=["--threads", "3"])
+        self.assertEqual(read_npz(out / "outputs.npz"), {"y": ([2, 3], Y)})
+
+    def test_no_rows_at_all_are_allowed(self):
+        out = self.predict(linear(), self.write("in.npz", npz({"x": ([0, 2], [])})))
+        self.assertEqual(read_npz(out / "outputs.npz"), {"y": ([0, 3], [])})
+
+    def test_double_is_computed_as_double(self):
+        out = self.predict(linear(DOUBLE), self.write("in.npz", npz({"x": ([2, 2], X, DOUBLE)})))
+        self.assertEqual(read_tensor((out / "output_0.pb").read_bytes())[1:], (DOUBLE, Y))
+
+    def test_an_initializer_may_be_given_by_name(self):
+        path = self.write("in.npz", npz({"x": ([2, 2], X), "b": ([3], [0, 0, 0])}))
+        self.assertEqual(read_npz(self.predict(linear(), path) / "outputs.npz")["y"][1], [9, 12, 15, 13, 14, 15])
+
+    def test_an_initializer_of_another_shape_is_refused(self):
+        path = self.write("in.npz", npz({"x": ([2, 2], X), "b": ([2], [0, 0])}))
+        self.predict(linear(), path, code=4, says=['"b"', "[2]", "[3]"])
+
+    def test_a_wrong_type_names_input_found_and_wanted(self):
+        path = self.write("in.npz", npz({"x": ([2, 2], X, DOUBLE)}))
+        out = self.predict(linear(), path, code=4, says=['"x"', "double", "float"])
+        self.assertFalse(out.exists())
+
+    def test_a_wrong_shape_names_input_found_and_wanted(self):
+        self.predict(linear(), self.write("in.npz", npz({"x": ([4], X)})), code=4, says=['"x"', "[4]"])
+        self.predict(linear(), self.write("in.npz", npz({"x": ([1, 4], X)})), code=4, says=['"x"', "[1, 4]", "2"])
+
+    def test_a_missing_input_is_named(self):
+        (self.folder / "in").mkdir()
+        self.predict(linear(), self.folder / "in", code=4, says=['"x"', "input_0.pb"])
+        self.predict(linear(), self.write("in.npz", npz({"z": ([1], [1])})), code=4, says=['"x"', '"z"'])
+
+    def test_inputs_that_are_not_there_are_named(self):
+        self.predict(linear(), self.folder / "nothing.npz", code=4, says=["nothing.npz"])
+
+    def test_a_damaged_tensor_is_named(self):
+        self.write("in/input_0.pb", tensor([2, 2], X)[:-3])
+        self.predict(linear(), self.folder / "in", code=4, says=["input_0.pb"])
+
+    def test_all_missing_operators_are_reported_at_once(self):
+        data = linear(extra_nodes=[node("Foo", ["y"], ["z"], "first", "far.away"), node("Bar", ["z"], ["u"], "second", "far.away")],
+                      extra_outputs=[value_info("u", [])])
+        out = self.predict(data, self.write("in.npz", npz({"x": ([2, 2], X)})), code=3, says=["m.onnx", "first (Foo)", "second (Bar)"])
+        self.assertFalse(out.exists())
+
+    def test_an_unsupported_node_that_no_output_needs_is_harmless(self):
+        data = linear(extra_nodes=[node("Foo", ["y"], ["z"], "idle", "far.away")])
+        self.predict(data, self.write("in.npz", npz({"x": ([2, 2], X)})))
+
+    def test_a_sequence_input_is_refused_by_name(self):
+        data = model([node("Relu", ["x"], ["y"])], [value_info("x", [2]), sequence_info("many")], [value_info("y", [2])])
+        self.predict(data, self.write("in.npz", npz({"x": ([2], [1, 2])})), code=3, says=['"many"'])
+
+    def test_a_truncated_model_is_named(self):
+        for keep in (0, 1, 10, 40, -5):
+            self.predict(linear()[:keep], self.write("in.npz", npz({"x": ([2, 2], X)})), code=3, says=["m.onnx"])
+
+    def test_an_output_folder_that_cannot_be_made_is_named(self):
+        self.write("new", b"a file")
+        self.predict(linear(), self.write("in.npz", npz({"x": ([2, 2], X)})), code=4, says=["new"])
+
+
+class Grad(Case):
+    def grad(self, data, files, code=0, says=()):
+        path, out = self.write("m.onnx", data), self.folder / "out"
+        for name, contents in files.items():
+            self.write(f"in/{name}", contents)
+        arguments = ["grad", "--model", path, "--inputs", self.folder / "in", "--output", out]
+        if code == 0:
+            self.run_ztrain(*arguments)
+        else:
+            self.refused(*arguments, code=code, says=says)
+        return out
+
+    def test_without_cotangents_they_are_ones(self):
+        out = self.grad(linear(), {"input_0.pb": tensor([2, 2], X)})
+        self.assertEqual(read_tensor((out / "grad_input_0.pb").read_bytes()), ([2, 2], FLOAT, [6, 15, 6, 15]))
+        self.assertEqual(read_npz(out / "grad_params.npz"), {"w": ([2, 3], [-2] * 3 + [6] * 3), "b": ([3], [2] * 3)})
+
+    def test_a_cotangent_weighs_its_output(self):
+        files = {"input_0.pb": tensor([2, 2], X), "grad_output_0.pb": tensor([2, 3], [0, 1, 0, 0, 0, 0])}
+        out = self.grad(linear(), files)
+        self.assertEqual(read_tensor((out / "grad_input_0.pb").read_bytes())[2], [2, 5, 0, 0])
+        self.assertEqual(read_npz(out / "grad_params.npz")["b"][1], [0, 1, 0])
+
+    def test_an_output_without_a_cotangent_contributes_nothing(self):
+        data = linear(extra_nodes=[node("Add", ["y", "y"], ["z"])], extra_outputs=[value_info("z", ["n", 3])])
+        files = {"input_0.pb": tensor([2, 2], X), "grad_output_1.pb": tensor([2, 3], [0, 0, 0, 0, 0, 1])}
+        out = self.grad(data, files)
+        self.assertEqual(read_npz(out / "grad_params.npz")["b"][1], [0, 0, 2])
+
+    def test_an_npz_gives_the_same(self):
+        path = self.write("in.npz", npz({"x": ([2, 2], X), "grad_output_0": ([2, 3], [0, 1, 0, 0, 0, 0])}))
+        self.run_ztrain("grad", "--model", self.write("m.onnx", linear()), "--inputs", path, "--output", self.folder / "out")
+        self.assertEqual(read_tensor((self.folder / "out" / "grad_input_0.pb").read_bytes())[2], [2, 5, 0, 0])
+
+    def test_an_input_without_a_path_gets_zeros_and_an_integer_nothing(self):
+        data = model([node("Gather", ["x", "i"], ["y"])],
+                     [value_info("i", [1], INT64), value_info("unused", [2]), value_info("x", [3])], [value_info("y", [1])])
+        out = self.grad(data, {"input_0.pb": tensor([1], [2], INT64), "input_1.pb": tensor([2], [5, 5]),
+                               "input_2.pb": tensor([3], [1, 2, 3])})
+        self.assertFalse((out / "grad_input_0.pb").exists())
+        self.assertEqual(read_tensor((out / "grad_input_1.pb").read_bytes()), ([2], FLOAT, [0, 0]))
+        self.assertEqual(read_tensor((out / "grad_input_2.pb").read_bytes()), ([3], FLOAT, [0, 0, 1]))
+        self.assertEqual(read_npz(out / "grad_params.npz"), {})
+
+    def test_copies_of_an_initializer_are_tensors_of_their_own(self):
+        data = model([node("Identity", ["b"], ["c"]), node("Mul", ["x", "b"], ["h"]), node("Add", ["h", "c"], ["y"])],
+                     [value_info("x", [2])], [value_info("y", [2])], [tensor([2], [3, 4], FLOAT, "b")])
+        out = self.grad(data, {"input_0.pb": tensor([2], [5, 7])})
+        self.assertEqual(read_npz(out / "grad_params.npz"), {"b": ([2], [5, 7]), "c": ([2], [1, 1])})
+
+    def test_a_cotangent_of_another_shape_or_type_is_refused(self):
+        x = tensor([2, 2], X)
+        self.grad(linear(), {"input_0.pb": x, "grad_output_0.pb": tensor([3], [1, 1, 1])}, code=4,
+                  says=["grad_output_0", "[3]", "[2, 3]"])
+        self.grad(linear(), {"input_0.pb": x, "grad_output_0.pb": tensor([2, 3], Y, DOUBLE)}, code=4, says=["double", "float"])
+
+
+class Inspect(Case):
+    def inspect(self, data):
+        return self.run_ztrain("inspect", "--model", self.write("m.onnx", data)).stdout
+
+    def test_inputs_outputs_and_verdicts_are_listed(self):
+        text = self.inspect(linear())
+        self.assertRegex(text, r"(?m)^  x +float\[n, 2\]$")
+        self.assertRegex(text, r"(?m)^  y +float\[n, 3\]$")
+        self.assertRegex(text, r"(?m)^  w +float\[2, 3\] +trained  \w+")
+        self.assertRegex(text, r"(?m)^  MatMul +ai\.onnx +opset 17 +1 x  gradient$")
+        self.assertIn("initializers: 2, trained 2; 9 elements, trained 9", text)
+
+    def test_an_unsupported_operator_is_reported_without_failing(self):
+        text = self.inspect(linear(extra_nodes=[node("Foo", ["y"], ["z"], "idle", "far.away")]))
+        self.assertRegex(text, r"(?m)^  Foo +far\.away .*not supported$")
+        self.assertIn("no output needs these nodes", text)
+        text = self.inspect(linear(extra_nodes=[node("Foo", ["y"], ["z"], "busy", "far.away")], extra_outputs=[value_info("z", [])]))
+        self.assertIn("this model cannot run", text)
+
+    def test_external_data_need_not_be_there(self):
+        data = model([node("MatMul", ["x", "w"], ["y"])], [value_info("x", [1, 2])], [value_info("y", [1, 3])],
+                     [external_tensor([2, 3], "absent.bin", "w")])
+        self.assertRegex(self.inspect(data), r"(?m)^  w +float\[2, 3\] +trained")
+
+    def test_equal_initializers_are_paired(self):
+        data = model([node("MatMul", ["x", "w"], ["h"]), node("MatMul", ["h", "v"], ["y"])], [value_info("x", [1, 2])],
+                     [value_info("y", [1, 2])], [tensor([2, 3], W, FLOAT, "w"), tensor([3, 2], [1, 4, 2, 5, 3, 6], FLOAT, "v")])
+        self.assertIn("w = transpose of v", self.inspect(data))
+
+    def test_names_cannot_command_the_terminal(self):
+        data = model([node("Relu", ["\x1b[31mx"], ["y"])], [value_info("\x1b[31mx", [2])], [value_info("y", [2])])
+        self.assertNotIn("\x1b", self.inspect(data))
+
+    def test_a_file_that_is_not_there_is_named(self):
+        self.refused("inspect", "--model", self.folder / "no.onnx", code=3, says=["no.onnx"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
+    ZTRAIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,85 @@
+#include "tests/ops/cases.h"
+
+#include <stddef.h>
+
+/* Same shape, bias, scalar, both stretched, empty, long rows. */
+#define EVERY_SHAPE(op, range)                                                                                         \
+    { op, "float[2,3,4]" range " float[2,3,4]" range, .grad = 3 },                                                     \
+        { op, "float[2,3,4]" range " float[4]" range, .grad = 3 },                                                     \
+        { op, "float[2,3,4]" range " float[]" range, .grad = 3 },                                                      \
+        { op, "float[]" range " float[3]" range, .grad = 3 },                                                          \
+        { op, "float[2,1,4]" range " float[3,1]" range, .grad = 3 }, { op, "float[0,4]" range " float[4]" range },     \
+        { op, "float[3,700]" range " float[3,1]" range, .grad = 3 }, { op, "float16[3,4]" range " float16[4]" range }, \
+    {                                                                                                                  \
+        op, "bfloat16[3,4]" range " bfloat16[4]" range                                                                 \
+    }
+
+#define EVERY_INTEGER(op)                                                                                              \
+    { op, "int8[3,4]:-9..9 int8[4]:1..5" }, { op, "int16[3,4]:-9..9 int16[4]:1..5" },                                  \
+        { op, "int32[3,4]:-9..9 int32[4]:1..5" }, { op, "int64[3,4]:-9..9 int64[4]:1..5" },                            \
+        { op, "uint8[3,4] uint8[4]:1..5" }, { op, "uint16[3,4] uint16[4]:1..5" },                                      \
+        { op, "uint32[3,4] uint32[4]:1..5" }, {                                                                        \
+        op, "uint64[3,4] uint64[4]:1..5"                                                                               \
+    }
+
+#define EVERY_FOLD(op)                                                                                                 \
+    { op, "float[2,3]", .grad = 1 }, { op, "float[2,3] float[3] float[2,1]", .grad = 7 },                              \
+        { op, "float[2,3] float[] float[5,1,1] float[3]", .grad = 0xf }, { op, "float[0,3] float[3]" }, {              \
+        op, "float16[2,3] float16[3]"                                                                                  \
+    }
+
+const struct zt_case zt_cases_binary[] = {
+    EVERY_SHAPE("Add", ""),
+    EVERY_SHAPE("Sub", ""),
+    EVERY_SHAPE("Mul", ""),
+    EVERY_SHAPE("Div", ":0.5..2"),
+    EVERY_SHAPE("Pow", ":0.5..2"),
+    EVERY_INTEGER("Add"),
+    EVERY_INTEGER("Sub"),
+    EVERY_INTEGER("Mul"),
+    EVERY_INTEGER("Div"),
+    EVERY_INTEGER("Mod"),
+    EVERY_INTEGER("Pow"),
+    EVERY_INTEGER("Max"),
+    EVERY_INTEGER("Min"),
+    EVERY_INTEGER("Less"),
+    EVERY_INTEGER("Equal"),
+    EVERY_INTEGER("BitwiseAnd"),
+    EVERY_INTEGER("BitwiseOr"),
+    EVERY_INTEGER("BitwiseXor"),
+    EVERY_FOLD("Max"),
+    EVERY_FOLD("Min"),
+    EVERY_FOLD("Sum"),
+    EVERY_FOLD("Mean"),
+    { "Div", "int32{7,-7,5} int32{0,-1,2}" },
+    { "Div", "int64{-9223372036854775808} int64{-1}" },
+    { "Mod", "int64{-9223372036854775808} int64{-1}" },
+    { "Mod", "float[3,5]:-9..9 float[5]:1.5..2", .attrs = "fmod=1", .grad = 3 },
+    { "Mod", "float[3,5]:-9..9 float[5]:1.5..2", .grad = 3 },
+    { "Pow", "float[3,4] float(2)", .grad = 1 },
+    { "Pow", "float[3,4]:0.5..2 int64{0,1,2,3}", .grad = 1 },
+    { "Pow", "int32[3,4] float(2)" },
+    { "PRelu", "float[2,3,4] float[3,1]", .grad = 3 },
+    { "PRelu", "float[2,3,4] float[]", .grad = 3 },
+    { "PRelu", "int32[2,3]:-5..5 int32[3]" },
+    { "BitShift", "uint8[3,4]:0..255 uint8[4]:0..9", .attrs = "direction=LEFT" },
+    { "BitShift", "uint64[3,4] uint64[4]:0..70", .attrs = "direction=RIGHT" },
+    { "Equal", "bool[3,4] bool[4]" },
+    { "Less", "float[3,4] float[4]" },
+    { "LessOrEqual", "float16[3,4] float16[4]" },
+    { "Greater", "bfloat16[3,4] bfloat16[4]" },
+    { "GreaterOrEqual", "uint64[3,4] uint64[4]" },
+    { "And", "bool[3,4] bool[4]" },
+    { "Or", "bool[3,4] bool[3,1]" },
+    { "Xor", "bool[3,4] bool[]" },
+    { "Where", "bool[3,4] float[3,4] float[3,4]", .grad = 6 },
+    { "Where", "bool[4] float[3,1] float[]", .grad = 6 },
+    { "Where", "bool[3,1] int8[4] int8[3,4]" },
+    { "Clip", "float[3,40] float(-0.5) float(0.5)", .grad = 1 },
+    { "Clip", "float[3,40] - float(0.5)", .grad = 1 },
+    { "Clip", "float[3,40]", .grad = 1 },
+    { "Clip", "float[3,40]", .attrs = "min=-0.5 max=0.25", .opset = 6, .grad = 1 },
+    { "Clip", "int64[3,4] int64(2) int64(5)" },
+    { "Clip", "float[3,4] float(1.0) float(-1.0)", .grad = 1 },
+    { NULL },
+};

@@ -1,0 +1,64 @@
+#include "tests/ops/cases.h"
+
+#include <stddef.h>
+
+/* Leading, trailing, middle and all axes, none, negative, dropped axes, lines longer than a run, an empty set. */
+#define EVERY_FORM(op, range)                                                                                          \
+    { op, "float[3,4,5]" range " int64{0}", .grad = 1 }, { op, "float[3,4,5]" range " int64{-1}", .grad = 1 },         \
+        { op, "float[3,4,5]" range " int64{1}", .attrs = "keepdims=0", .grad = 1 },                                    \
+        { op, "float[3,4,5]" range " int64{2,0}", .attrs = "keepdims=0", .grad = 1 },                                  \
+        { op, "float[3,4,5]" range, .attrs = "keepdims=0", .grad = 1 }, { op, "float[3,4,5]" range, .grad = 1 },       \
+        { op, "float[3,4,5]" range, .attrs = "noop_with_empty_axes=1", .grad = 1 },                                    \
+        { op, "float[]" range, .grad = 1 }, { op, "float[2,0,3]" range " int64{1}" },                                  \
+        { op, "float[0,3]" range " int64{1}" }, { op, "float16[3,4]" range " int64{1}" }, {                            \
+        op, "bfloat16[3,4]" range " int64{0}"                                                                          \
+    }
+
+#define LONG_LINES(op, range)                                                                                          \
+    { op, "float[2,600]" range " int64{1}", .grad = 1 }, {                                                             \
+        op, "float[2,600]" range " int64{0}", .grad = 1                                                                \
+    }
+
+const struct zt_case zt_cases_reduce[] = {
+    EVERY_FORM("ReduceSum", ""),
+    LONG_LINES("ReduceSum", ":0.5..2"),
+    EVERY_FORM("ReduceMean", ""),
+    LONG_LINES("ReduceMean", ":0.5..2"),
+    EVERY_FORM("ReduceMax", ""),
+    LONG_LINES("ReduceMax", ":0.5..2"),
+    EVERY_FORM("ReduceMin", ""),
+    LONG_LINES("ReduceMin", ":0.5..2"),
+    EVERY_FORM("ReduceProd", ":0.5..2"),
+    LONG_LINES("ReduceProd", ":0.98..1.02"),
+    EVERY_FORM("ReduceL1", ""),
+    LONG_LINES("ReduceL1", ":0.5..2"),
+    EVERY_FORM("ReduceL2", ""),
+    LONG_LINES("ReduceL2", ":0.5..2"),
+    EVERY_FORM("ReduceLogSum", ":0.5..2"),
+    LONG_LINES("ReduceLogSum", ":0.5..2"),
+    EVERY_FORM("ReduceLogSumExp", ""),
+    LONG_LINES("ReduceLogSumExp", ":0.5..2"),
+    EVERY_FORM("ReduceSumSquare", ""),
+    LONG_LINES("ReduceSumSquare", ":0.5..2"),
+    { "ReduceSum", "float[3,4,5]", .attrs = "axes=[1]", .opset = 11, .grad = 1 },
+    { "ReduceMean", "float[3,4,5]", .attrs = "axes=[1,2] keepdims=0", .opset = 13, .grad = 1 },
+    { "ReduceLogSumExp", "float{1000,1001,-1000}" },
+    { "ReduceSum", "int64[3,4] int64{1}" },
+    { "ReduceSum", "uint32[3,4] int64{0}" },
+    { "ReduceMax", "int8[3,4]:-99..99 int64{1}" },
+    { "ReduceMin", "uint64[3,4] int64{1}" },
+    { "ReduceMax", "bool[3,4] int64{1}" },
+    { "ReduceProd", "int32[2,3] int64{1}" },
+    { "ReduceL1", "int32[2,3]:-9..9 int64{1}" },
+    { "ArgMax", "float[3,4,5]", .attrs = "axis=1" },
+    { "ArgMax", "int32[3,9]:0..2", .attrs = "axis=-1 keepdims=0 select_last_index=1" },
+    { "ArgMin", "float16[3,4,5]", .attrs = "axis=0" },
+    { "ArgMin", "uint64[30]:0..3" },
+    { "CumSum", "float[3,4,5] int64(1)", .grad = 1 },
+    { "CumSum", "float[3,4,5] int32(-1)", .attrs = "exclusive=1", .grad = 1 },
+    { "CumSum", "float[3,4] int64(0)", .attrs = "reverse=1", .grad = 1 },
+    { "CumSum", "int64[3,4] int64(0)", .attrs = "reverse=1 exclusive=1" },
+    { "CumProd", "float[3,4]:0.5..2 int64(1)", .grad = 1 },
+    { "CumProd", "float[3,4]:0.5..2 int64(0)", .attrs = "reverse=1 exclusive=1", .grad = 1 },
+    { NULL },
+};
