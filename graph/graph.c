@@ -357,7 +357,8 @@ bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
         if (!g->nodes[n].dead && waiting[n] > 0)
             ok = zt_node_fail(g, n, err, "is part of or behind a cycle: it waits for its own output");
     if (ok) {
-        memcpy(g->nodes, sorted, (size_t)done * sizeof *sorted);
+        if (done) /* nodes may be NULL in a file without any */
+            memcpy(g->nodes, sorted, (size_t)done * sizeof *sorted);
         g->node_count = done;
         ok = zt_graph_index(g, err);
     }

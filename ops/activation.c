@@ -131,7 +131,7 @@ const struct zt_op zt_op_gelu = {
     .attrs = with_approximate,
     .infer = gelu_infer,
     .grad = gelu_grad,
-    .kernel = { [ZT_REF] = { .run = gelu_run } },
+    .kernel = { [ZT_REF] = { .run = gelu_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };
 
 const struct zt_op zt_op_gelu_grad = {
@@ -144,5 +144,5 @@ const struct zt_op zt_op_gelu_grad = {
     .same_type = 1 << 1,
     .attrs = with_approximate,
     .infer = zt_infer_first,
-    .kernel = { [ZT_REF] = { .run = gelu_grad_run } },
+    .kernel = { [ZT_REF] = { .run = gelu_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };

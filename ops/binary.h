@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_BINARY_H
 #define ZT_OPS_BINARY_H
 
+#include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
 struct zt_binary_rule {
@@ -47,7 +48,7 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .same_type = SAME,                                                                                             \
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                                                  \
     };
 
 #endif

@@ -60,6 +60,10 @@ bool zt_cuda_cross_entropy(const struct zt_graph *g, int node) {
     return takes;
 }
 
+bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node) {
+    return zt_cuda_cross_entropy(g, node) && zt_in(g, node, 5) != NULL;
+}
+
 /* ---- calling ---- */
 
 struct proxy {

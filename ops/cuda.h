@@ -17,7 +17,8 @@ bool zt_cuda_floats(const struct zt_graph *g, int node);        /* all inputs an
 bool zt_cuda_matmul(const struct zt_graph *g, int node);        /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
 bool zt_cuda_cast(const struct zt_graph *g, int node);          /* between any types that are computed with */
 bool zt_cuda_reduce(const struct zt_graph *g, int node);        /* float or bfloat16 over neighbouring axes */
-bool zt_cuda_cross_entropy(const struct zt_graph *g, int node); /* CrossEntropy and its gradient: targets int32 or int64 */
+bool zt_cuda_cross_entropy(const struct zt_graph *g, int node); /* targets int32 or int64 */
+bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node); /* the same, with the log sum exp at hand */
 
 /* These find the kernel of the node's op in the module of its device and call it. */
 bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err);

@@ -66,7 +66,6 @@ static inline size_t zt_launch_loss_bytes(const struct zt_launch_loss *l) {
 /* lse (fp32, a value a line) may be NULL. */
 int zt_launch_cross_entropy(struct CUstream_st *stream, const struct zt_launch_loss *l, void *loss, float *lse,
                             void *workspace);
-/* lse NULL: computed anew. */
 int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                  const float *lse, void *dx, void *workspace);
 

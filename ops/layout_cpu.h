@@ -25,6 +25,10 @@ const struct zt_layout *zt_layout_cpu(struct zt_arena *arena, enum zt_order orde
                                       const struct zt_shape *shape);
 const struct zt_layout *zt_layout_vendor(struct zt_arena *arena, const char *name, size_t bytes, const void *vendor,
                                          bool (*equal)(const void *a, const void *b));
+/* The layout in which kernels that work on vectors of channels take a tensor whose producer gives `given`: that one where whole
+ * vectors of channels lie side by side in it, else blocked. */
+const struct zt_layout *zt_layout_lanes(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                        const struct zt_shape *shape);
 /* Order and block of a layout; NULL is plain. */
 enum zt_order zt_layout_order(const struct zt_layout *layout, int *block);
 

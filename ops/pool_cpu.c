@@ -1,9 +1,9 @@
-/* Pools on blocked activations. Max pooling is our own (pool_lanes.h), a channel group of a sample at a time: oneDNN's keeps four bytes a
+/* Pools on blocked activations. Max pooling is our own (lanes.h), a channel group of a sample at a time: oneDNN's keeps four bytes a
  * position and takes three times as long. Average pooling is oneDNN's, cut over the batch. */
 #include "ops/chunks_cpu.h"
 #include "ops/cpu.h"
 #include "ops/pool.h"
-#include "ops/pool_lanes.h"
+#include "ops/lanes.h"
 
 #include "device/threads.h"
 
@@ -55,16 +55,6 @@ static struct zt_lane_pool lanes_of(const struct zt_window *w) {
     return p;
 }
 
-/* The layout to work in, given the first input's: kept where whole vectors of channels lie side by side. */
-static const struct zt_layout *working_layout(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
-                                              const struct zt_shape *shape) {
-    int block;
-    enum zt_order order = zt_layout_order(given, &block);
-    if (order == ZT_ORDER_CHANNELS_LAST && shape->dim[1] % 16 == 0)
-        return zt_layout_cpu(arena, order, 0, dtype, shape);
-    return zt_layout_cpu(arena, ZT_ORDER_BLOCKED, order == ZT_ORDER_BLOCKED ? block : 16, dtype, shape);
-}
-
 static void keep(struct zt_prepare *p, const struct zt_pool *pool, const struct zt_layout *big,
                  const struct zt_shape *big_shape, const struct zt_layout *small, const struct zt_shape *small_shape) {
     struct max_state *s = zt_calloc(1, sizeof *s);
@@ -83,10 +73,10 @@ bool zt_max_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!zt_pool_read(g, p->node, &pool, err))
         return false;
     const struct zt_layout *given = p->in_layout[0];
-    p->in_layout[0] = working_layout(g->arena, given, x->dtype, &x->shape);
-    p->out_layout[0] = working_layout(g->arena, p->in_layout[0], y->dtype, &y->shape);
+    p->in_layout[0] = zt_layout_lanes(g->arena, given, x->dtype, &x->shape);
+    p->out_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], y->dtype, &y->shape);
     if (position)
-        p->out_layout[1] = working_layout(g->arena, p->in_layout[0], position->dtype, &position->shape);
+        p->out_layout[1] = zt_layout_lanes(g->arena, p->in_layout[0], position->dtype, &position->shape);
     keep(p, &pool, p->in_layout[0], &x->shape, p->out_layout[0], &y->shape);
     return true;
 }
@@ -100,8 +90,8 @@ bool zt_max_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     const struct zt_layout *given = p->in_layout[1]; /* as the forward node chose */
     for (int i = 0; i < g->nodes[p->node].in_count; i++)
-        p->in_layout[i] = working_layout(g->arena, given, zt_in(g, p->node, i)->dtype, &dy->shape);
-    p->out_layout[0] = working_layout(g->arena, p->in_layout[1], dx->dtype, &dx->shape);
+        p->in_layout[i] = zt_layout_lanes(g->arena, given, zt_in(g, p->node, i)->dtype, &dy->shape);
+    p->out_layout[0] = zt_layout_lanes(g->arena, p->in_layout[1], dx->dtype, &dx->shape);
     keep(p, &pool, p->out_layout[0], &dx->shape, p->in_layout[0], &dy->shape);
     return true;
 }
@@ -212,8 +202,8 @@ bool zt_average_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_pool pool;
     if (!read_average(p->graph, p->node, &pool, err))
         return false;
-    p->in_layout[0] = working_layout(p->graph->arena, p->in_layout[0], x->dtype, &x->shape);
-    p->out_layout[0] = working_layout(p->graph->arena, p->in_layout[0], y->dtype, &y->shape);
+    p->in_layout[0] = zt_layout_lanes(p->graph->arena, p->in_layout[0], x->dtype, &x->shape);
+    p->out_layout[0] = zt_layout_lanes(p->graph->arena, p->in_layout[0], y->dtype, &y->shape);
     struct zt_desc big = zt_desc_of(p->in_layout[0], x->dtype, &x->shape);
     struct zt_desc small = zt_desc_of(p->out_layout[0], y->dtype, &y->shape);
     return prepare_average(p, ZT_DNNL_AVERAGE, &pool, &big, &small, err);
@@ -224,8 +214,8 @@ bool zt_average_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) 
     struct zt_pool pool;
     if (!zt_pool_read_grad(p->graph, p->node, &pool, err))
         return false;
-    p->in_layout[0] = working_layout(p->graph->arena, p->in_layout[0], dy->dtype, &dy->shape);
-    p->out_layout[0] = working_layout(p->graph->arena, p->in_layout[0], dx->dtype, &dx->shape);
+    p->in_layout[0] = zt_layout_lanes(p->graph->arena, p->in_layout[0], dy->dtype, &dy->shape);
+    p->out_layout[0] = zt_layout_lanes(p->graph->arena, p->in_layout[0], dx->dtype, &dx->shape);
     struct zt_desc big = zt_desc_of(p->out_layout[0], dx->dtype, &dx->shape);
     struct zt_desc small = zt_desc_of(p->in_layout[0], dy->dtype, &dy->shape);
     return prepare_average(p, ZT_DNNL_AVERAGE_GRAD, &pool, &big, &small, err);

@@ -1,6 +1,7 @@
 /* Where and Clip: values chosen, never computed with, so every type is copied or compared exactly. */
 #include "ops/shape.h"
 
+#include "ops/elementwise_cpu.h"
 #include "ops/runs.h"
 
 #include <math.h>
@@ -178,7 +179,7 @@ const struct zt_op zt_op_clip_6 = {
     .attrs = with_bounds,
     .infer = clip_infer,
     .grad = clip_grad,
-    .kernel = { [ZT_REF] = { .run = clip_run } },
+    .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };
 
 const struct zt_op zt_op_clip = {
@@ -192,7 +193,7 @@ const struct zt_op zt_op_clip = {
     .infer = clip_infer,
     .grad = clip_grad,
     .no_grad_in = 1 << 1 | 1 << 2,
-    .kernel = { [ZT_REF] = { .run = clip_run } },
+    .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };
 
 const struct zt_op zt_op_clip_grad = {
@@ -204,5 +205,5 @@ const struct zt_op zt_op_clip_grad = {
     .same_type = 1 << 1 | 1 << 2 | 1 << 3,
     .attrs = with_bounds,
     .infer = zt_infer_first,
-    .kernel = { [ZT_REF] = { .run = clip_grad_run } },
+    .kernel = { [ZT_REF] = { .run = clip_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };

@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_UNARY_H
 #define ZT_OPS_UNARY_H
 
+#include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
 enum zt_keep { ZT_KEEP_X, ZT_KEEP_Y }; /* what the gradient node reads beside dy */
@@ -64,7 +65,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
         .grad = id##_grad,                                                                                             \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                                                  \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -76,7 +77,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .same_type = 1 << 1,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
-        .kernel = { [ZT_REF] = { .run = id##_grad_run } },                                                             \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                                             \
     };
 
 #define UNARY(id, NAME, SINCE, KEEP, ATTRS, A, B, F, G)                                                                \

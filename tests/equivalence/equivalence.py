@@ -92,7 +92,7 @@ def main():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--shared", type=pathlib.Path)
     args = parser.parse_args()
-    shared = args.shared or args.source.parent / "shared"
+    shared = args.shared or args.source.resolve().parent / "shared"
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         def case(name, model, config):

@@ -6,8 +6,14 @@
 /* clang-format off */
 #define FAMILIES(FAMILY) \
     FAMILY(binary) \
+    FAMILY(conv) \
+    FAMILY(loss) \
+    FAMILY(matmul) \
     FAMILY(movement) \
+    FAMILY(norm) \
+    FAMILY(pool) \
     FAMILY(reduce) \
+    FAMILY(softmax) \
     FAMILY(unary)
 /* clang-format on */
 

@@ -1,12 +1,4 @@
-/* The body of pool_lanes.c, included once for each pair of LANES and TARGET (an attribute that names instruction sets); NAME(id) makes
- * the names of this pair. Vectors are the compiler's, so there is one text for all of them. */
-
-typedef float NAME(floats) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint8_t NAME(bytes) __attribute__((vector_size(LANES), aligned(1), may_alias));
-#define FLOATS NAME(floats)
-#define INTS   NAME(ints)
-#define BYTES  NAME(bytes)
+/* Max pooling, a part of lanes_body.h. */
 
 /* One result. `x` is where position 0 lies; row and pixel are elements between neighbours of the window. */
 TARGET static inline __attribute__((always_inline)) void NAME(max_of)(const float *x, int64_t row, int64_t pixel,
@@ -119,12 +111,3 @@ TARGET static void NAME(max_grad)(const struct zt_lane_pool *p, const float *dy,
         }
     }
 }
-
-static const struct zt_lane_kernels NAME(kernels) = { .lanes = LANES, .max = NAME(max), .max_grad = NAME(max_grad) };
-
-#undef FLOATS
-#undef INTS
-#undef BYTES
-#undef LANES
-#undef TARGET
-#undef NAME

@@ -1,0 +1,18 @@
+/* Elementwise kernels over float vectors: what an elementwise row writes into its [ZT_CPU] column. Which ops have one
+ * is the list in elementwise_lanes.h; the others run the reference.
+ *
+ * Blocked layouts pass through where all tensors have one shape and padding stays zero. Results are the same bits at
+ * any position, thread count and vector width: every element is computed by the same operations, rounded one by one. */
+#ifndef ZT_OPS_ELEMENTWISE_CPU_H
+#define ZT_OPS_ELEMENTWISE_CPU_H
+
+#include "graph/op.h"
+
+bool zt_elementwise_supports(const struct zt_graph *g, int node);
+bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err);
+
+#define ZT_ELEMENTWISE_CPU                                                                                             \
+    { .supports = zt_elementwise_supports, .prepare = zt_elementwise_prepare, .run = zt_elementwise_run }
+
+#endif

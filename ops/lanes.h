@@ -1,0 +1,57 @@
+/* Our own CPU kernels over vectors of `lanes` floats: planes whose pixels are that many channels side by side (layout_cpu.h), and flat
+ * arrays. Compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL unless said. */
+#ifndef ZT_OPS_LANES_H
+#define ZT_OPS_LANES_H
+
+#include <stdint.h>
+
+enum { ZT_LANES = 16 }; /* the most there are */
+
+/* ---- max pooling of a plane ---- */
+
+enum { ZT_Y, ZT_X }; /* axes of a plane; a 1-D plane has one row */
+struct zt_lane_pool {
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    int64_t pixel; /* elements from a pixel to the next */
+};
+
+/* The first maximum of each window, or its first NaN; position (may be NULL): where in the window it was. */
+typedef void zt_lane_max(const struct zt_lane_pool *p, const float *x, float *y, uint8_t *position);
+/* dx = dy put back to where the maximum was, 0 elsewhere. relu (may be NULL): a result of ReLU in the shape of dy; where it is not positive,
+ * nothing flows. */
+typedef void zt_lane_max_grad(const struct zt_lane_pool *p, const float *dy, const float *relu, const uint8_t *position,
+                              float *dx);
+
+/* ---- batch normalisation of a plane of `count` pixels, `pixel` elements apart; what is a number a channel holds `lanes` floats ---- */
+
+/* Mean, and sum of squares around it. */
+typedef void zt_lane_moments(int64_t count, int64_t pixel, const float *x, float *mean, float *squares);
+/* Sums of dy and of dy (x - mean). */
+typedef void zt_lane_sums(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean, float *sum_dy,
+                          float *sum_dyx);
+/* y = (x - mean) scale + bias */
+typedef void zt_lane_normalise(int64_t count, int64_t pixel, const float *x, const float *mean, const float *scale,
+                               const float *bias, float *y);
+/* dx = of_dy dy + constant + of_x (x - mean) */
+typedef void zt_lane_normalise_grad(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean,
+                                    const float *of_dy, const float *constant, const float *of_x, float *dx);
+
+/* ---- n elements; y may be x or z ---- */
+
+typedef void zt_lane_flat(int64_t n, const float *x, const float *z, float *y);
+
+struct zt_lane_kernels {
+    int lanes;
+    zt_lane_max *max;
+    zt_lane_max_grad *max_grad;
+    zt_lane_moments *moments;
+    zt_lane_sums *sums;
+    zt_lane_normalise *normalise;
+    zt_lane_normalise_grad *normalise_grad;
+    zt_lane_flat *add, *sub, *mul;
+    zt_lane_flat *where_positive; /* x where z is not <= 0, else 0 */
+};
+/* For 8 or 16 lanes. */
+const struct zt_lane_kernels *zt_lane_kernels(int lanes);
+
+#endif

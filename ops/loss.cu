@@ -1,0 +1,165 @@
+/* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of classes; what lines give is added by one block in a
+ * fixed order, in fp64. */
+#include "ops/launch_cuda.h"
+#include "ops/types.cuh"
+
+#include <math_constants.h>
+
+enum { LINE = 128, FINISH = 512 }; /* threads */
+
+struct line {
+    int64_t start, target;
+    float weight; /* of the sample; 0 where the target does not count */
+    bool wrong;   /* the target is no class */
+};
+
+static __device__ struct line line_of(const struct zt_launch_loss &j, int64_t l) {
+    int64_t lines = j.outer * j.inner, each = j.samples > 0 ? lines / j.samples : 0;
+    struct line line;
+    line.start = l / j.inner * j.classes * j.inner + l % j.inner;
+    line.target = int_at(j.target_dtype, j.target, l);
+    line.weight = j.row_weight ? float_at(j.row_dtype, j.row_weight, l / (each > 0 ? each : 1)) : 1;
+    if (line.target == j.ignore)
+        line.weight = 0;
+    line.wrong = line.weight != 0 && (line.target < 0 || line.target >= j.classes);
+    return line;
+}
+
+static __device__ float class_weight(const struct zt_launch_loss &j, int64_t c) {
+    return j.class_weight ? float_at(j.class_dtype, j.class_weight, c) : 1;
+}
+
+struct plus {
+    template <class V> static __device__ V f(V a, V b) {
+        return a + b;
+    }
+};
+struct larger {
+    static __device__ float f(float a, float b) {
+        return fmaxf(a, b);
+    }
+};
+
+/* Folds a value of each of N threads; all get the result. `part` has N places. */
+template <class Rule, int N, class V> static __device__ V fold(V value, V *part) {
+    part[threadIdx.x] = value;
+    __syncthreads();
+    for (int half = N / 2; half > 0; half /= 2) {
+        if ((int)threadIdx.x < half)
+            part[threadIdx.x] = Rule::f(part[threadIdx.x], part[threadIdx.x + half]);
+        __syncthreads();
+    }
+    V result = part[0];
+    __syncthreads();
+    return result;
+}
+
+/* part[2 l] = weighted loss of line l, part[2 l + 1] = its weight in the mean. */
+static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss, float *lse, double *sums) {
+    __shared__ float part[LINE];
+    for (int64_t l = blockIdx.x; l < j.outer * j.inner; l += gridDim.x) {
+        struct line line = line_of(j, l);
+        float most = -CUDART_INF_F, sum = 0, spread = 0;
+        for (int64_t c = threadIdx.x; c < j.classes; c += LINE)
+            most = fmaxf(most, float_at(j.dtype, j.x, line.start + c * j.inner));
+        most = fold<larger, LINE>(most, part);
+        for (int64_t c = threadIdx.x; c < j.classes; c += LINE)
+            sum += expf(float_at(j.dtype, j.x, line.start + c * j.inner) - most);
+        float log_sum = most + logf(fold<plus, LINE>(sum, part));
+        for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
+            spread += class_weight(j, c) * (log_sum - float_at(j.dtype, j.x, line.start + c * j.inner));
+        spread = fold<plus, LINE>(spread, part);
+        if (threadIdx.x != 0)
+            continue;
+        float weight = line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
+        float value = 0;
+        if (line.wrong)
+            value = CUDART_NAN_F;
+        else if (line.weight != 0)
+            value = (1 - j.smoothing) * weight * (log_sum - float_at(j.dtype, j.x, line.start + line.target * j.inner)) +
+                    j.smoothing / (float)j.classes * line.weight * spread;
+        sums[2 * l] = value;
+        sums[2 * l + 1] = weight;
+        if (lse)
+            lse[l] = log_sum;
+        if (j.none)
+            set_float(j.dtype, loss, l, value);
+    }
+}
+
+/* sums[2 lines] and sums[2 lines + 1]: both kinds added up; the loss where it is one number. The mean of nothing is 0. */
+static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, double *sums) {
+    __shared__ double part[FINISH];
+    int64_t lines = j.outer * j.inner;
+    double value = 0, weight = 0;
+    for (int64_t l = threadIdx.x; l < lines; l += FINISH) {
+        value += sums[2 * l];
+        weight += sums[2 * l + 1];
+    }
+    value = fold<plus, FINISH>(value, part);
+    weight = fold<plus, FINISH>(weight, part);
+    if (threadIdx.x != 0)
+        return;
+    sums[2 * lines] = value;
+    sums[2 * lines + 1] = weight;
+    if (loss)
+        set_float(j.dtype, loss, 0, (float)(!j.mean ? value : weight != 0 ? value / weight : 0));
+}
+
+static __global__ void line_weight_kernel(struct zt_launch_loss j, double *sums) {
+    EACH (l, j.outer * j.inner) {
+        struct line line = line_of(j, l);
+        sums[2 * l] = 0;
+        sums[2 * l + 1] = line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
+    }
+}
+
+static __global__ void cross_entropy_grad_kernel(struct zt_launch_loss j, const void *dloss, const float *lse, void *dx,
+                                                 const double *sums) {
+    __shared__ float part[LINE];
+    int64_t lines = j.outer * j.inner;
+    double total = j.mean ? sums[2 * lines + 1] : 1;
+    float classes_weight = 0;
+    for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
+        classes_weight += class_weight(j, c);
+    classes_weight = fold<plus, LINE>(classes_weight, part);
+    for (int64_t l = blockIdx.x; l < lines; l += gridDim.x) {
+        struct line line = line_of(j, l);
+        float d = float_at(j.dtype, dloss, j.none ? l : 0);
+        float factor = line.wrong                           ? CUDART_NAN_F
+                       : line.weight != 0 && total != 0 ? (float)(d * line.weight / total)
+                                                            : 0;
+        float hit = factor == 0 || line.wrong ? factor : factor * (1 - j.smoothing) * class_weight(j, line.target);
+        float spread = factor * j.smoothing / (float)j.classes, both = hit + spread * classes_weight;
+        for (int64_t c = threadIdx.x; c < j.classes; c += LINE) {
+            int64_t at = line.start + c * j.inner;
+            float value = factor == 0 ? 0 : both * expf(float_at(j.dtype, j.x, at) - lse[l]);
+            value -= spread != 0 ? spread * class_weight(j, c) : 0;
+            value -= c == line.target ? hit : 0;
+            set_float(j.dtype, dx, at, value);
+        }
+    }
+}
+
+static unsigned line_blocks(int64_t lines) {
+    return (unsigned)(lines < 1 ? 1 : lines < 65535 ? lines : 65535);
+}
+
+int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *workspace) {
+    double *sums = (double *)workspace;
+    cross_entropy_kernel<<<line_blocks(j->outer * j->inner), LINE, 0, stream>>>(*j, loss, lse, sums);
+    if (!j->none)
+        finish_kernel<<<1, FINISH, 0, stream>>>(*j, loss, sums);
+    return cudaGetLastError();
+}
+
+int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss, const float *lse,
+                                 void *dx, void *workspace) {
+    double *sums = (double *)workspace;
+    int64_t lines = j->outer * j->inner;
+    if (lines > 0)
+        line_weight_kernel<<<blocks_for(lines), BLOCK, 0, stream>>>(*j, sums);
+    finish_kernel<<<1, FINISH, 0, stream>>>(*j, NULL, sums);
+    cross_entropy_grad_kernel<<<line_blocks(lines), LINE, 0, stream>>>(*j, dloss, lse, dx, sums);
+    return cudaGetLastError();
+}

@@ -1,0 +1,41 @@
+#include "tests/ops/cases.h"
+
+#include <stddef.h>
+
+#define STATS " float[3] float[3] float[3] float[3]:0.5..2"
+
+const struct zt_case zt_cases_norm[] = {
+    { "BatchNormalization", "float[2,3,4,5]" STATS, .grad = 0x1f },
+    { "BatchNormalization", "float[6,3]" STATS, .attrs = "epsilon=0.01", .grad = 0x1f },
+    { "BatchNormalization", "float[2,3,4,5]" STATS, .attrs = "training_mode=1", .outs = 3, .grad = 0x1f },
+    { "BatchNormalization", "float[6,3]" STATS, .attrs = "training_mode=1 momentum=0.3", .outs = 3, .grad = 0x1f },
+    { "BatchNormalization", "float[2,3,4]" STATS, .opset = 9, .outs = 5, .grad = 7 },
+    { "BatchNormalization", "float[2,3,4]" STATS, .opset = 9, .grad = 0x1f },
+    { "BatchNormalization", "float16[2,3,4] float16[3] float16[3] float16[3] float16[3]:0.5..2", .tolerance = 2e-2 },
+    { "BatchNormTrain", "float[2,3,4,5]" STATS, .domain = "ztrain", .outs = 5, .grad = 7 },
+    { "BatchNormTrain", "float[600,3]" STATS, .domain = "ztrain", .outs = 5, .grad = 7 },
+    { "BatchNormTrain", "float[2,3,20,20]" STATS, .domain = "ztrain", .outs = 5, .grad = 7 },
+    { "LayerNormalization", "float[2,3,5] float[5] float[5]", .grad = 7 },
+    { "LayerNormalization", "float[2,3,5] float[3,5] float[3,5]", .attrs = "axis=1", .outs = 3, .grad = 7 },
+    { "LayerNormalization", "float[2,3,5] float[2,3,5]", .attrs = "axis=0 epsilon=0.1", .outs = 3, .grad = 3 },
+    { "LayerNormalization", "float[7,600] float[600] float[600]", .grad = 7 },
+    { "LayerNormalization", "float[0,5] float[5] float[5]" },
+    { "LayerNormalization", "bfloat16[2,3,8] bfloat16[8] bfloat16[8]", .tolerance = 5e-2 },
+    { "RMSNormalization", "float[2,3,5] float[5]", .grad = 3 },
+    { "RMSNormalization", "float[2,3,5] float[3,5]", .attrs = "axis=-2 epsilon=0.1", .grad = 3 },
+    { "RMSNormalization", "float[4,300] float[300]", .grad = 3 },
+    { "InstanceNormalization", "float[2,3,4,5] float[3] float[3]", .grad = 7 },
+    { "InstanceNormalization", "float[2,3,300] float[3] float[3]", .attrs = "epsilon=0.01", .grad = 7 },
+    { "GroupNormalization", "float[2,6,4,5] float[6] float[6]", .attrs = "num_groups=3", .grad = 7 },
+    { "GroupNormalization", "float[2,6,4] float[6] float[6]", .attrs = "num_groups=1", .grad = 7 },
+    { "GroupNormalization", "float[2,6,4,5] float[3] float[3]", .attrs = "num_groups=3", .opset = 18, .grad = 7 },
+    { "GroupNormalization", "float[5,6] float[6] float[6]", .attrs = "num_groups=2", .grad = 7 },
+    { "LRN", "float[2,7,3,2]", .attrs = "size=3", .grad = 1 },
+    { "LRN", "float[2,7,3]", .attrs = "size=4 alpha=0.5 beta=0.6 bias=2.0", .grad = 1 },
+    { "LpNormalization", "float[3,4,5]", .grad = 1 },
+    { "LpNormalization", "float[3,4,5]", .attrs = "axis=1 p=1", .grad = 1 },
+    { "LpNormalization", "float{0,0,0}" },
+    { "MeanVarianceNormalization", "float[2,3,4,5]", .grad = 1 },
+    { "MeanVarianceNormalization", "float[2,3,4]", .attrs = "axes=[1]", .grad = 1 },
+    { NULL },
+};
