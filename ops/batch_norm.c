@@ -10,6 +10,7 @@
 #include "ops/norm.h"
 
 #include "graph/grad.h"
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -352,11 +353,11 @@ const struct zt_op zt_op_batch_normalization = { STANDARD_ROW, .since = 14, .max
 const struct zt_op zt_op_batch_norm_train = {
     .name = "BatchNormTrain", .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 5, .min_out = 5, .max_out = 5,
     FIVE_FLOATS, .statistic_in = 1 << 3 | 1 << 4, .attrs = own_attrs, .infer = train_infer, .grad = train_grad,
-    .kernel = { [ZT_REF] = { .run = train_ref } },
+    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_train_cpu) },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_grad = {
-    .name = "BatchNormGrad", GRAD_ROW, .max_in = 7, .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .name = "BatchNormGrad", GRAD_ROW, .max_in = 7, .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_grad_cpu) },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_fixed_grad = {

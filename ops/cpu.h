@@ -34,6 +34,9 @@ ZT_CPU_KERNEL(zt_max_pool_cpu)          /* MaxPool (without Indices), ztrain.Max
 ZT_CPU_KERNEL(zt_max_pool_grad_cpu)     /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */
 ZT_CPU_KERNEL(zt_average_pool_cpu)      /* AveragePool, GlobalAveragePool */
 ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
+/* norm_cpu.c */
+ZT_CPU_KERNEL(zt_batch_norm_train_cpu) /* ztrain.BatchNormTrain */
+ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)  /* ztrain.BatchNormGrad, without gradients of the statistics */
 /* reorder.c */
 ZT_CPU_KERNEL(zt_reorder_cpu) /* ztrain.Reorder(x) -> the same in another layout */
 

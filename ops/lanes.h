@@ -1,11 +1,8 @@
-/* Our own CPU kernels over vectors of `lanes` floats: planes whose pixels are that many channels side by side (layout_cpu.h), and flat
- * arrays. Compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL unless said. */
+/* Our own CPU kernels on planes whose pixels are `lanes` channels side by side (layout_cpu.h), in vectors of that many floats. Compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL unless said. */
 #ifndef ZT_OPS_LANES_H
 #define ZT_OPS_LANES_H
 
 #include <stdint.h>
-
-enum { ZT_LANES = 16 }; /* the most there are */
 
 /* ---- max pooling of a plane ---- */
 
@@ -36,10 +33,6 @@ typedef void zt_lane_normalise(int64_t count, int64_t pixel, const float *x, con
 typedef void zt_lane_normalise_grad(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean,
                                     const float *of_dy, const float *constant, const float *of_x, float *dx);
 
-/* ---- n elements; y may be x or z ---- */
-
-typedef void zt_lane_flat(int64_t n, const float *x, const float *z, float *y);
-
 struct zt_lane_kernels {
     int lanes;
     zt_lane_max *max;
@@ -48,8 +41,6 @@ struct zt_lane_kernels {
     zt_lane_sums *sums;
     zt_lane_normalise *normalise;
     zt_lane_normalise_grad *normalise_grad;
-    zt_lane_flat *add, *sub, *mul;
-    zt_lane_flat *where_positive; /* x where z is not <= 0, else 0 */
 };
 /* For 8 or 16 lanes. */
 const struct zt_lane_kernels *zt_lane_kernels(int lanes);

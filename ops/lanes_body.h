@@ -8,7 +8,6 @@ typedef uint8_t NAME(bytes) __attribute__((vector_size(LANES), aligned(1), may_a
 #define INTS   NAME(ints)
 #define BYTES  NAME(bytes)
 
-#include "ops/lanes_flat.h"
 #include "ops/lanes_norm.h"
 #include "ops/lanes_pool.h"
 
@@ -20,10 +19,6 @@ static const struct zt_lane_kernels NAME(kernels) = {
     .sums = NAME(sums),
     .normalise = NAME(normalise),
     .normalise_grad = NAME(normalise_grad),
-    .add = NAME(add),
-    .sub = NAME(sub),
-    .mul = NAME(mul),
-    .where_positive = NAME(where_positive),
 };
 
 #undef FLOATS

@@ -9,15 +9,9 @@
 
 #include <math.h>
 
-struct adam {
-    float scale, l2, decay, lr, eps;
-    float b1, a1, b2, a2;     /* a = 1 - b */
-    float m_factor, v_factor; /* 1/(1 - b1^t), 1/sqrt(1 - b2^t) */
-};
-
-static struct adam adam_prepare(const struct zt_update *u, bool decoupled) {
+struct zt_adam zt_adam_prepare(const struct zt_update *u, bool decoupled) {
     bool correct = u->config->bias_correction;
-    return (struct adam){
+    return (struct zt_adam){
         .scale = (float)u->grad_scale,
         .l2 = decoupled ? 0 : (float)u->weight_decay,
         .decay = decoupled ? (float)u->weight_decay : 0,
@@ -32,24 +26,18 @@ static struct adam adam_prepare(const struct zt_update *u, bool decoupled) {
     };
 }
 
-ZT_CLONES static void adam_run(struct adam c, float *restrict p, const float *restrict g, float *restrict m,
+ZT_CLONES static void adam_run(struct zt_adam c, float *restrict p, const float *restrict g, float *restrict m,
                                float *restrict v, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        float d = g[i] * c.scale + c.l2 * p[i];
-        float mi = c.b1 * m[i] + c.a1 * d;
-        float vi = c.b2 * v[i] + c.a2 * (d * d);
-        m[i] = mi;
-        v[i] = vi;
-        p[i] -= c.lr * (mi * c.m_factor / (sqrtf(vi) * c.v_factor + c.eps) + c.decay * p[i]);
-    }
+    for (int64_t i = 0; i < count; i++)
+        zt_adam_step(&c, &p[i], g[i], &m[i], &v[i]);
 }
 
 static void adam_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    adam_run(adam_prepare(u, u->config->adam_w_mode), p, g, state[0], state[1], count);
+    adam_run(zt_adam_prepare(u, u->config->adam_w_mode), p, g, state[0], state[1], count);
 }
 
 static void adamw_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    adam_run(adam_prepare(u, true), p, g, state[0], state[1], count);
+    adam_run(zt_adam_prepare(u, true), p, g, state[0], state[1], count);
 }
 
 const struct zt_optimizer zt_optimizer_adam = { .name = "Adam", .states = 2, .update = adam_update };

@@ -8,6 +8,7 @@
 #define ZT_OPTIM_ROW_H
 
 #include "optim/optim.h"
+#include "optim/step.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define ZT_ONE_CLONE /* the resolvers run before ThreadSanitizer is ready */
@@ -24,6 +25,10 @@
 #ifndef ZT_CLONES
 #define ZT_CLONES
 #endif
+
+/* What one call runs with. `decoupled`: weight decay beside the gradient (AdamW), else in it. */
+struct zt_adam zt_adam_prepare(const struct zt_update *u, bool decoupled);
+struct zt_sgd zt_sgd_prepare(const struct zt_update *u);
 
 extern const struct zt_optimizer zt_optimizer_sgd;
 extern const struct zt_optimizer zt_optimizer_adam, zt_optimizer_adamw;

@@ -3,16 +3,10 @@
  *                          p = p - lr (nesterov ? d + mu b : b) */
 #include "optim/row.h"
 
-struct sgd {
-    float scale, decay, lr;
-    float keep, take; /* b = keep b + take d */
-    float of_d, of_b; /* p = p - lr (of_d d + of_b b) */
-};
-
-static struct sgd sgd_prepare(const struct zt_update *u) {
+struct zt_sgd zt_sgd_prepare(const struct zt_update *u) {
     const struct zt_optimizer_config *o = u->config;
     bool first = u->step == 1;
-    return (struct sgd){
+    return (struct zt_sgd){
         .scale = (float)u->grad_scale,
         .decay = (float)u->weight_decay,
         .lr = (float)u->lr,
@@ -23,19 +17,15 @@ static struct sgd sgd_prepare(const struct zt_update *u) {
     };
 }
 
-ZT_CLONES static void sgd_plain(struct sgd c, float *restrict p, const float *restrict g, int64_t count) {
+ZT_CLONES static void sgd_plain(struct zt_sgd c, float *restrict p, const float *restrict g, int64_t count) {
     for (int64_t i = 0; i < count; i++)
-        p[i] -= c.lr * (g[i] * c.scale + c.decay * p[i]);
+        zt_sgd_step(&c, &p[i], g[i]);
 }
 
-ZT_CLONES static void sgd_momentum(struct sgd c, float *restrict p, const float *restrict g, float *restrict b,
+ZT_CLONES static void sgd_momentum(struct zt_sgd c, float *restrict p, const float *restrict g, float *restrict b,
                                    int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        float d = g[i] * c.scale + c.decay * p[i];
-        float v = c.keep * b[i] + c.take * d;
-        b[i] = v;
-        p[i] -= c.lr * (c.of_d * d + c.of_b * v);
-    }
+    for (int64_t i = 0; i < count; i++)
+        zt_sgd_momentum_step(&c, &p[i], g[i], &b[i]);
 }
 
 static int sgd_states(const struct zt_optimizer_config *o) {
@@ -44,9 +34,9 @@ static int sgd_states(const struct zt_optimizer_config *o) {
 
 static void sgd_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
     if (sgd_states(u->config))
-        sgd_momentum(sgd_prepare(u), p, g, state[0], count);
+        sgd_momentum(zt_sgd_prepare(u), p, g, state[0], count);
     else
-        sgd_plain(sgd_prepare(u), p, g, count);
+        sgd_plain(zt_sgd_prepare(u), p, g, count);
 }
 
 const struct zt_optimizer zt_optimizer_sgd = {

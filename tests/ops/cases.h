@@ -22,6 +22,7 @@ struct zt_case {
     const char *domain;     /* NULL: ai.onnx */
     int opset;              /* 0: ZT_OPSET */
     int outs;               /* 0: one output */
+    int results;            /* outputs with a gradient, the others are kept for the backward pass; 0: all have */
     unsigned grad;          /* bit i: the gradient of input i is held against finite differences */
     double tolerance;       /* 0: that of the dtype */
 };

@@ -14,6 +14,7 @@
     FAMILY(pool) \
     FAMILY(reduce) \
     FAMILY(softmax) \
+    FAMILY(speed) \
     FAMILY(unary)
 /* clang-format on */
 

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* One to three spatial axes, groups, depthwise, strides that leave a rest, dilations, uneven and automatic padding, windows that touch
- * nothing but padding, planes beyond one tile. */
+/* One to three spatial axes, groups, depthwise, strides that leave a rest, dilations, uneven and automatic padding,
+ * windows that touch nothing but padding, planes beyond one tile. */
 const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[2,3,7] float[4,3,3]", .grad = 3 },
     { "Conv", "float[2,3,7] float[4,3,3] float[4]", .attrs = "pads=[1,2] strides=[2]", .grad = 7 },

@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-/* Vectors, matrices, batches that broadcast, nothing at all, sizes around the reference kernel's tiles (32 rows, 64 deep, 128 columns). */
+/* Vectors, matrices, batches that broadcast, nothing at all, sizes around the reference kernel's tiles (32 rows, 64
+ * deep, 128 columns). */
 const struct zt_case zt_cases_matmul[] = {
     { "MatMul", "float[3,4] float[4,5]", .grad = 3 },
     { "MatMul", "float[4] float[4]", .grad = 3 },
