@@ -2,6 +2,7 @@
 #include "ops/shape.h"
 
 #include "ops/elementwise_cpu.h"
+#include "ops/move_cpu.h"
 #include "ops/runs.h"
 
 #include <math.h>
@@ -60,7 +61,7 @@ const struct zt_op zt_op_where = {
     .infer = where_infer,
     .grad = where_grad,
     .no_grad_in = 1 << 0,
-    .kernel = { [ZT_REF] = { .run = where_run } },
+    .kernel = { [ZT_REF] = { .run = where_run }, [ZT_CPU] = ZT_MOVE_CPU(where) },
 };
 
 /* ---- Clip:  y = min(max(x, low), high)    dx = dy where low <= x <= high ---- */

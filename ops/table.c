@@ -76,6 +76,8 @@
     ROW(dropout_7)                                                                                                     \
     ROW(dropout_grad)                                                                                                  \
     ROW(dropout_train)                                                                                                 \
+    ROW(einsum)                                                                                                        \
+    ROW(einsum_grad)                                                                                                   \
     ROW(elu)                                                                                                           \
     ROW(elu_grad)                                                                                                      \
     ROW(equal)                                                                                                         \
@@ -189,9 +191,9 @@
     ROW(relu_grad)                                                                                                     \
     ROW(reorder)                                                                                                       \
     ROW(reshape)                                                                                                       \
+    ROW(reverse_sequence)                                                                                              \
     ROW(rms_normalization)                                                                                             \
     ROW(round)                                                                                                         \
-    ROW(reverse_sequence)                                                                                              \
     ROW(scatter)                                                                                                       \
     ROW(scatter_elements)                                                                                              \
     ROW(scatter_elements_11)                                                                                           \

@@ -4,15 +4,14 @@
 #include "base/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
-static void row(const char *name, const char *value) {
-    fprintf(stderr, "  %-15s %s\n", name, value);
+static void row(const struct zt_session *s, const char *name, const char *value) {
+    zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
 }
 
-static void list_texts(const char *title, const struct zt_texts *texts) {
+static void list_texts(const struct zt_session *s, const char *title, const struct zt_texts *texts) {
     for (int i = 0; i < texts->count; i++)
-        fprintf(stderr, "  %-15s %s\n", i ? "" : title, texts->at[i]);
+        row(s, i ? "" : title, texts->at[i]);
 }
 
 /* Nodes that no fast kernel takes run on the reference kernels; nothing falls back in silence. */
@@ -33,49 +32,49 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
 static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     const struct zt_config *c = s->config;
     char text[256];
-    snprintf(text, sizeof text, "%lld samples = %lld a micro-batch x %lld x %d ranks; %lld steps", (long long)c->train_batch,
-             (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel, (long long)steps);
-    row("batch", text);
+    snprintf(text, sizeof text, "%lld samples = %lld a micro-batch x %lld x %d ranks; %lld steps",
+             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
+             (long long)steps);
+    row(s, "batch", text);
     snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type ? c->optimizer.type : "none",
              c->optimizer.lr, c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
-    row("optimizer", text);
+    row(s, "optimizer", text);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
              zt_session_threads(s), c->ranks > 1 ? "thread communicator" : "one process", c->bf16 ? ", bf16" : ", fp32",
              c->parallel.stages);
-    row("parallel", text);
+    row(s, "parallel", text);
 }
 
-static void report_bytes(const struct zt_rank_plan *plan) {
+static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
     char t[5][32], text[256];
     snprintf(text, sizeof text, "parameters %s, gradients %s, optimizer %s, activations %s, workspace %s",
              zt_format_bytes(t[0], (double)(plan->parameter_bytes + plan->derived_bytes)),
              zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
-             zt_format_bytes(t[3], (double)plan->activation_bytes), zt_format_bytes(t[4], (double)plan->workspace_bytes));
-    row("bytes a rank", text);
+             zt_format_bytes(t[3], (double)plan->activation_bytes),
+             zt_format_bytes(t[4], (double)plan->workspace_bytes));
+    row(s, "bytes a rank", text);
 }
 
 void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
     struct zt_text slow = { 0 };
     char text[256];
-    if (s->options->quiet)
-        return;
-    fprintf(stderr, "ztrain %s\n", ZT_VERSION);
-    row("model", s->options->model);
+    zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
+    row(s, "model", s->options->model);
     snprintf(text, sizeof text, "%lld in %d tensors%s", (long long)plan->flat->count, plan->flat->tensor_count,
              plan->grid.stages > 1 ? " on this stage" : "");
-    row("parameters", text);
+    row(s, "parameters", text);
     snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
              s->config->data.shuffle ? ", shuffled" : "");
-    row("data", text);
+    row(s, "data", text);
     report_step(s, plan, steps);
-    report_bytes(plan);
+    report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)
-        row("plain kernels", slow.at);
+        row(s, "plain kernels", slow.at);
     zt_text_finish(&slow);
-    list_texts("no effect", &s->config->without_effect);
-    list_texts("auto", &s->config->resolved_auto);
-    list_texts("note", &s->config->notes);
+    list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, "auto", &s->config->resolved_auto);
+    list_texts(s, "note", &s->config->notes);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
-    row("start-up", text);
+    row(s, "start-up", text);
 }

@@ -1,7 +1,7 @@
 /* Training, in order: open -> plan every rank -> run the ranks -> step, step, step -> collect -> write.
  *
- * Ranks are threads of this process; each makes its own plan (pure, so all are the same but for its place) and meets the others
- * only in the communicator. Rank 0 talks and writes. */
+ * Ranks are threads of this process; each makes its own plan (pure, so all are the same but for its place) and meets
+ * the others only in the communicator. Rank 0 talks and writes. */
 #include "train.h"
 
 #include "base/file.h"
@@ -144,8 +144,9 @@ static bool run_steps(struct worker *w) {
         if (!r.finite && !w->session->config->skip_non_finite) {
             zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld",
                     isfinite(r.loss) ? "the gradient" : "the loss", r.loss, r.grad_norm, (long long)step + 1);
-            return zt_hint(&w->err, "look for NaN or huge values in the data, or lower the learning rate; "
-                                    "ztrain.on_non_finite: \"skip\" leaves such steps out");
+            return zt_hint(&w->err,
+                           "look for NaN or huge values in the data, or lower the learning rate; "
+                           "ztrain.on_non_finite: \"skip\" leaves such steps out");
         }
         double now = zt_now();
         if (!report_step(w, step, &r, now - before))
@@ -168,8 +169,9 @@ static bool finish_run(struct worker *w) {
         ok = zt_monitor_finish(w->monitor, &w->err) &&
              zt_export_model(w->session, w->folder, payloads, elements, count, &hash, &w->err);
         w->monitor = NULL;
-        if (ok)
-            fprintf(stderr, "weights: %016llx\n", (unsigned long long)hash);
+        if (ok) /* the last line, --quiet or not */
+            fprintf(stderr, w->session->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n",
+                    (unsigned long long)hash);
     }
     /* a rank's tensors travel from its own memory: nobody leaves before rank 0 has them */
     ok = ok && w->world->api->barrier(w->world, &w->err);
@@ -256,8 +258,8 @@ static bool run_ranks(struct zt_session *s, struct worker *workers, struct zt_er
 bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err) {
     struct zt_config *c = s->config;
     struct zt_sampler sampler;
-    if (!zt_sampler_init(&sampler, s->source->samples, c->train_batch, c->data.shuffle, c->data.drop_last, (uint64_t)c->seed,
-                         err))
+    if (!zt_sampler_init(&sampler, s->source->samples, c->train_batch, c->data.shuffle, c->data.drop_last,
+                         (uint64_t)c->seed, err))
         return false;
     int64_t per_epoch = sampler.batches_per_epoch, steps = c->steps > 0 ? c->steps : c->epochs * per_epoch;
     zt_sampler_finish(&sampler);

@@ -2,11 +2,12 @@
 
 #include <cuda_runtime.h>
 
-enum { BLOCK = 256, MOST_BLOCKS = 132 * 16 };
+enum { BLOCK = 256 };
 
 static unsigned blocks_for(int64_t count) {
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
-    return (unsigned)(blocks < 1 ? 1 : blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+    int64_t most = 132 * 16; /* enough to keep a big GPU busy; kernels go on by EACH */
+    return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
 #define EACH(i, count)                                                                                                 \

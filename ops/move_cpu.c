@@ -1,0 +1,190 @@
+#include "ops/move_cpu.h"
+
+#include "device/threads.h"
+#include "ops/gather.h"
+#include "ops/transpose.h"
+
+#include <string.h>
+
+/* ---- Transpose: tiles of the two axes that are innermost before and after, so that both sides are read and written in lines ---- */
+
+enum { TILE = 16, CHUNK = 1 << 14 };
+
+struct turn {
+    const uint32_t *x;
+    uint32_t *y;
+    struct zt_shape y_shape;
+    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK]; /* steps along the axes of y */
+    int across;                                 /* axis of y that is the last of x */
+    int64_t strips;                             /* of TILE along `across` */
+};
+
+bool zt_transpose_cpu_supports(const struct zt_graph *g, int node) {
+    return zt_dtype_bytes(zt_in(g, node, 0)->dtype) == 4 && zt_shape_count(&zt_in(g, node, 0)->shape) > 0;
+}
+
+/* TILE x n elements: lines along y's last axis. */
+static void turn_strip(const struct turn *t, const uint32_t *x, uint32_t *y, int64_t lines) {
+    const int last = t->y_shape.rank - 1;
+    const int64_t n = t->y_shape.dim[last], from = t->from[last], to = t->to[t->across];
+    for (int64_t i = 0; i < n; i += TILE) {
+        int64_t end = i + TILE < n ? i + TILE : n;
+        for (int64_t line = 0; line < lines; line++)
+            for (int64_t k = i; k < end; k++)
+                y[line * to + k] = x[k * from + line];
+    }
+}
+
+static void turn_chunk(void *arg, int64_t chunk) {
+    const struct turn *t = arg;
+    const int last = t->y_shape.rank - 1;
+    int64_t first = chunk % t->strips * TILE, rest = chunk / t->strips, x = first, y = first * t->to[t->across];
+    int64_t lines = t->y_shape.dim[t->across] - first < TILE ? t->y_shape.dim[t->across] - first : TILE;
+    for (int k = last - 1; k >= 0; k--) {
+        if (k == t->across)
+            continue;
+        x += rest % t->y_shape.dim[k] * t->from[k];
+        y += rest % t->y_shape.dim[k] * t->to[k];
+        rest /= t->y_shape.dim[k];
+    }
+    turn_strip(t, t->x + x, t->y + y, lines);
+}
+
+/* The last axis stays: whole lines are copied. */
+static void line_chunk(void *arg, int64_t chunk) {
+    const struct turn *t = arg;
+    const int last = t->y_shape.rank - 1;
+    const int64_t n = t->y_shape.dim[last], lines = CHUNK / n + 1, count = zt_shape_count(&t->y_shape) / n;
+    for (int64_t l = chunk * lines; l < (chunk + 1) * lines && l < count; l++) {
+        int64_t rest = l, x = 0;
+        for (int k = last - 1; k >= 0; rest /= t->y_shape.dim[k--])
+            x += rest % t->y_shape.dim[k] * t->from[k];
+        memcpy(t->y + l * n, t->x + x, (size_t)n * sizeof *t->x);
+    }
+}
+
+bool zt_transpose_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_shape *x = &call->in[0].shape;
+    struct turn t = { .x = call->in[0].data, .y = call->out[0].data, .y_shape = call->out[0].shape };
+    int64_t stride[ZT_MAX_RANK];
+    int perm[ZT_MAX_RANK];
+    if (!zt_transpose_perm(call->graph, zt_call_node(call), x->rank, perm, err))
+        return false;
+    if (x->rank < 2)
+        return zt_run_copy(call, err);
+    zt_shape_strides(x, stride);
+    zt_shape_strides(&t.y_shape, t.to);
+    for (int k = 0; k < x->rank; k++) {
+        t.from[k] = stride[perm[k]];
+        if (perm[k] == x->rank - 1)
+            t.across = k;
+    }
+    const int last = x->rank - 1;
+    const int64_t n = t.y_shape.dim[last], count = zt_shape_count(x);
+    if (t.across == last) {
+        zt_parallel_for(call->threads, (count / n + CHUNK / n) / (CHUNK / n + 1), line_chunk, &t);
+        return true;
+    }
+    t.strips = (t.y_shape.dim[t.across] + TILE - 1) / TILE;
+    zt_parallel_for(call->threads, count / n / t.y_shape.dim[t.across] * t.strips, turn_chunk, &t);
+    return true;
+}
+
+/* ---- GatherGrad: a chunk owns columns of every row and adds in the order of the indices ---- */
+
+enum { COLUMNS = 64 };
+
+struct sums {
+    const struct zt_call *call;
+    int64_t outer, size, count, inner;
+    const float *dy;
+    float *dx;
+};
+
+bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT;
+}
+
+static void sums_chunk(void *arg, int64_t chunk) {
+    const struct sums *s = arg;
+    const struct zt_view *indices = &s->call->in[1];
+    int64_t first = chunk * COLUMNS, width = s->inner - first < COLUMNS ? s->inner - first : COLUMNS;
+    for (int64_t r = 0; r < s->outer * s->size; r++)
+        memset(s->dx + r * s->inner + first, 0, (size_t)width * sizeof *s->dx);
+    for (int64_t o = 0; o < s->outer; o++)
+        for (int64_t k = 0; k < s->count; k++) {
+            int64_t i = zt_wrap_index(zt_load_int(indices->dtype, indices->data, k), s->size);
+            float *restrict to = s->dx + (o * s->size + i) * s->inner + first;
+            const float *restrict from = s->dy + (o * s->count + k) * s->inner + first;
+            for (int64_t e = 0; e < width; e++)
+                to[e] += from[e];
+        }
+}
+
+bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_shape *dx = &call->out[0].shape;
+    const struct zt_view *indices = &call->in[1];
+    int axis = zt_gather_axis(call->node, dx->rank);
+    struct sums s = { .call = call,
+                      .outer = zt_dims(dx, 0, axis),
+                      .size = dx->dim[axis],
+                      .count = zt_shape_count(&indices->shape),
+                      .inner = zt_dims(dx, axis + 1, dx->rank),
+                      .dy = call->in[0].data,
+                      .dx = call->out[0].data };
+    for (int64_t k = 0; k < s.count; k++) {
+        int64_t index = zt_load_int(indices->dtype, indices->data, k);
+        if (zt_wrap_index(index, s.size) < 0)
+            return zt_call_fail(call, err, "index %lld is outside an axis of %lld", (long long)index, (long long)s.size);
+    }
+    zt_parallel_for(call->threads, (s.inner + COLUMNS - 1) / COLUMNS, sums_chunk, &s);
+    return true;
+}
+
+/* ---- Where: chunks of lines along the last axis ---- */
+
+struct choice {
+    const struct zt_call *call;
+    int64_t step[3][ZT_MAX_RANK], line, lines;
+};
+
+bool zt_where_cpu_supports(const struct zt_graph *g, int node) {
+    const struct zt_shape *y = &zt_out(g, node, 0)->shape;
+    return zt_dtype_bytes(zt_in(g, node, 1)->dtype) == 4 && y->rank > 0 && zt_shape_count(y) > 0;
+}
+
+static void choice_line(const struct choice *c, int64_t line) {
+    const struct zt_shape *y = &c->call->out[0].shape;
+    const int last = y->rank - 1;
+    int64_t rest = line, offset[3] = { 0 };
+    for (int k = last - 1; k >= 0; rest /= y->dim[k--])
+        for (int i = 0; i < 3; i++)
+            offset[i] += rest % y->dim[k] * c->step[i][k];
+    const uint8_t *condition = (const uint8_t *)c->call->in[0].data + offset[0];
+    const uint32_t *yes = (const uint32_t *)c->call->in[1].data + offset[1];
+    const uint32_t *no = (const uint32_t *)c->call->in[2].data + offset[2];
+    uint32_t *to = (uint32_t *)c->call->out[0].data + line * c->line;
+    for (int64_t k = 0; k < c->line; k++) {
+        uint32_t mask = condition[k * c->step[0][last]] ? UINT32_MAX : 0;
+        to[k] = (yes[k * c->step[1][last]] & mask) | (no[k * c->step[2][last]] & ~mask);
+    }
+}
+
+static void choice_chunk(void *arg, int64_t chunk) {
+    const struct choice *c = arg;
+    const int64_t each = CHUNK / c->line + 1;
+    for (int64_t l = chunk * each; l < (chunk + 1) * each && l < c->lines; l++)
+        choice_line(c, l);
+}
+
+bool zt_where_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct zt_shape *y = &call->out[0].shape;
+    struct choice c = { .call = call, .line = y->dim[y->rank - 1] };
+    c.lines = zt_shape_count(y) / c.line;
+    for (int i = 0; i < 3; i++)
+        zt_broadcast_steps(y, &call->in[i].shape, c.step[i]);
+    const int64_t each = CHUNK / c.line + 1;
+    zt_parallel_for(call->threads, (c.lines + each - 1) / each, choice_chunk, &c);
+    return true;
+}

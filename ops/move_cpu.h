@@ -1,0 +1,17 @@
+/* The [ZT_CPU] column of ops that move floats: Transpose where the last axis moves, GatherGrad, Where. */
+#ifndef ZT_OPS_MOVE_CPU_H
+#define ZT_OPS_MOVE_CPU_H
+
+#include "graph/op.h"
+
+bool zt_transpose_cpu_supports(const struct zt_graph *g, int node);
+bool zt_transpose_cpu_run(const struct zt_call *call, struct zt_err *err);
+bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node);
+bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err);
+bool zt_where_cpu_supports(const struct zt_graph *g, int node);
+bool zt_where_cpu_run(const struct zt_call *call, struct zt_err *err);
+
+#define ZT_MOVE_CPU(id)                                                                                                \
+    { .supports = zt_##id##_cpu_supports, .run = zt_##id##_cpu_run }
+
+#endif

@@ -1,0 +1,305 @@
+/* The fast CPU kernels together: the joint graph of a small ConvNet, whose channels do not fill a block and whose batch does not fill
+ * the chunks, against the reference kernels and against itself at other thread counts. */
+#include "base/rng.h"
+#include "device/threads.h"
+#include "graph/grad.h"
+#include "ops/table.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAMS = 8, ROOTS = PARAMS + 1, SIDE = 14, SLOTS = 16 };
+
+/* A prepared graph, a buffer a value. root[0] is the loss, root[i + 1] the gradient of parameter i. */
+struct net {
+    struct zt_graph *g;
+    int image, label, param[PARAMS], root[ROOTS];
+    struct zt_prepared *prepared;
+    void **buffer, *workspace;
+    size_t *bytes;
+    int threads;
+};
+
+static struct zt_err err;
+#define OK(expression) ck_assert_msg((expression), "%s: %s", #expression, err.text[0])
+
+static int add_leaf(struct net *n, const char *name, enum zt_dtype dtype, struct zt_shape shape, enum zt_origin origin) {
+    int v = zt_graph_add_value(n->g, name, dtype, &shape);
+    n->g->values[v].origin = origin;
+    n->g->values[v].producer = -1;
+    return v;
+}
+
+static int add_param(struct net *n, const char *name, struct zt_shape shape) {
+    int v = add_leaf(n, name, ZT_FLOAT, shape, ZT_FROM_INITIALIZER);
+    int64_t count = zt_shape_count(&shape), fan = count / shape.dim[0];
+    float *data = zt_arena_alloc(n->g->arena, (size_t)count * sizeof *data);
+    struct zt_rng rng = zt_rng_start((uint64_t)v, 1);
+    for (int64_t i = 0; i < count; i++)
+        data[i] = zt_rng_normal(&rng) / sqrtf((float)fan);
+    n->g->values[v].data = data;
+    n->g->values[v].trainable = true;
+    return v;
+}
+
+static int add_node(struct net *n, const char *op, const char *domain, int a, int b, int c) {
+    int in[3] = { a, b, c }, out = zt_graph_add_value(n->g, NULL, ZT_UNDEFINED, NULL);
+    int opset = domain[0] ? 1 : ZT_OPSET;
+    int node = zt_graph_add_node(n->g, NULL, op, domain, opset, in, c >= 0 ? 3 : b >= 0 ? 2 : 1, &out, 1);
+    n->g->nodes[node].name = op;
+    n->g->values[out].producer = node;
+    return out;
+}
+
+static int add_layer(struct net *n, int x, int w, int b) {
+    static const int64_t two[2] = { 2, 2 };
+    int y = add_node(n, "Relu", "", add_node(n, "Conv", "", x, w, b), -1, -1);
+    y = add_node(n, "MaxPool", "", y, -1, -1);
+    zt_node_set_ints(n->g, n->g->node_count - 1, "kernel_shape", two, 2);
+    zt_node_set_ints(n->g, n->g->node_count - 1, "strides", two, 2);
+    return y;
+}
+
+static int add_linear(struct net *n, int x, int w, int b) {
+    int y = add_node(n, "Gemm", "", x, w, b);
+    zt_node_set_int(n->g, n->g->node_count - 1, "transB", 1);
+    return y;
+}
+
+/* 3 channels of 14 x 14, conv 3x3 to 5, pool, conv 3x3 to 20, pool, 80 -> 33 -> 10. */
+static void add_forward(struct net *n, int64_t batch) {
+    static const struct zt_shape shapes[PARAMS] = { { 4, { 5, 3, 3, 3 } },  { 1, { 5 } },      { 4, { 20, 5, 3, 3 } },
+                                                    { 1, { 20 } },          { 2, { 33, 80 } }, { 1, { 33 } },
+                                                    { 2, { 10, 33 } },      { 1, { 10 } } };
+    static const char *const names[PARAMS] = { "w1", "b1", "w2", "b2", "w3", "b3", "w4", "b4" };
+    const int64_t flat[2] = { batch, 80 };
+    n->image = add_leaf(n, "image", ZT_FLOAT, (struct zt_shape){ 4, { batch, 3, SIDE, SIDE } }, ZT_FROM_INPUT);
+    n->label = add_leaf(n, "label", ZT_INT64, (struct zt_shape){ 1, { batch } }, ZT_FROM_INPUT);
+    for (int i = 0; i < PARAMS; i++)
+        n->param[i] = add_param(n, names[i], shapes[i]);
+    const int *p = n->param;
+    int y = add_layer(n, add_layer(n, n->image, p[0], p[1]), p[2], p[3]);
+    y = add_node(n, "Reshape", "", y, zt_graph_add_ints(n->g, "flat", flat, 2), -1);
+    y = add_node(n, "Relu", "", add_linear(n, y, p[4], p[5]), -1, -1);
+    n->root[0] = add_node(n, "CrossEntropy", "ztrain", add_linear(n, y, p[6], p[7]), n->label, -1);
+}
+
+static void differentiate(struct net *n) {
+    static const float one = 1;
+    struct zt_train_options options = { 0 };
+    int grads[PARAMS];
+    OK(zt_graph_index(n->g, &err) && zt_pass_resolve(n->g, &zt_ops, n->root, 1, &err));
+    OK(zt_pass_infer(n->g, 1 << 20, &err) && zt_pass_train(n->g, &options, &err));
+    int start = zt_graph_add_constant(n->g, "one", ZT_FLOAT, &(struct zt_shape){ 0 }, &one);
+    struct zt_cotangent from = { n->root[0], start };
+    OK(zt_grad_build(n->g, &zt_ops, &from, 1, n->param, PARAMS, grads, &err));
+    memcpy(n->root + 1, grads, sizeof grads);
+    OK(zt_graph_sort(n->g, &err) && zt_graph_prune(n->g, n->root, ROOTS, &err));
+}
+
+static void allocate(struct net *n) {
+    struct zt_graph *g = n->g;
+    size_t most = 64;
+    n->buffer = ZT_NEW_N(g->arena, void *, g->value_count);
+    n->bytes = ZT_NEW_N(g->arena, size_t, g->value_count);
+    for (int v = 0; v < g->value_count; v++) {
+        const struct zt_value *x = &g->values[v];
+        if (x->shape.rank < 0)
+            continue;
+        size_t plain = (size_t)zt_shape_count(&x->shape) * zt_dtype_bytes(x->dtype);
+        n->bytes[v] = x->layout ? x->layout->bytes : plain;
+        n->buffer[v] = zt_arena_alloc(g->arena, n->bytes[v]);
+        memset(n->buffer[v], 0xff, n->bytes[v]); /* NaN: what is not written is seen */
+        if (x->data)
+            memcpy(n->buffer[v], x->data, plain);
+    }
+    for (int i = 0; i < g->node_count; i++)
+        most = n->prepared[i].workspace_bytes > most ? n->prepared[i].workspace_bytes : most;
+    n->workspace = zt_arena_alloc(g->arena, most);
+    memset(n->workspace, 0xff, most);
+}
+
+static void feed(struct net *n, int64_t batch) {
+    struct zt_rng rng = zt_rng_start(99, 1);
+    for (int64_t i = 0; i < batch * 3 * SIDE * SIDE; i++)
+        ((float *)n->buffer[n->image])[i] = zt_rng_normal(&rng);
+    for (int64_t i = 0; i < batch; i++)
+        ((int64_t *)n->buffer[n->label])[i] = (int64_t)zt_rng_below(&rng, 10);
+}
+
+static struct net make(int64_t batch, enum zt_backend backend, int threads, bool fuse, int *counts) {
+    struct net n = { .g = zt_graph_create("net"), .threads = threads };
+    add_forward(&n, batch);
+    differentiate(&n);
+    if (fuse)
+        OK(zt_pass_fuse(n.g, &zt_ops, zt_patterns, backend, counts, &err) && zt_graph_prune(n.g, n.root, ROOTS, &err));
+    OK(zt_pass_assign(n.g, &zt_ops, backend, threads, NULL, n.root, ROOTS, &n.prepared, &err));
+    allocate(&n);
+    feed(&n, batch);
+    return n;
+}
+
+static struct zt_view view(const struct net *n, int value) {
+    if (value < 0)
+        return (struct zt_view){ 0 };
+    const struct zt_value *v = &n->g->values[value];
+    return (struct zt_view){ v->dtype, v->shape, n->buffer[value], v->layout };
+}
+
+static void run_node(const struct net *n, int node, bool accumulate) {
+    static const struct zt_random none = { .seed = 1 };
+    const struct zt_node *d = &n->g->nodes[node];
+    struct zt_view in[SLOTS], out[SLOTS];
+    for (int i = 0; i < d->in_count; i++)
+        in[i] = view(n, d->in[i]);
+    for (int i = 0; i < d->out_count; i++)
+        out[i] = view(n, d->out[i]);
+    struct zt_call call = { .graph = n->g, .node = d, .in = in, .out = out, .in_count = d->in_count,
+                            .out_count = d->out_count, .state = n->prepared[node].state, .workspace = n->workspace,
+                            .threads = n->threads, .accumulate = accumulate, .random = &none };
+    OK(d->op->kernel[d->backend].run(&call, &err));
+}
+
+static void run(const struct net *n) {
+    for (int i = 0; i < n->g->node_count; i++)
+        run_node(n, i, false);
+}
+
+static void finish(struct net *n) {
+    zt_assign_release(n->g, n->prepared);
+    zt_graph_destroy(n->g);
+}
+
+static void expect_same_bits(const struct net *a, const struct net *b) {
+    for (int i = 0; i < ROOTS; i++) {
+        ck_assert_uint_eq(a->bytes[a->root[i]], b->bytes[b->root[i]]);
+        ck_assert_msg(memcmp(a->buffer[a->root[i]], b->buffer[b->root[i]], a->bytes[a->root[i]]) == 0,
+                      "result %d differs between %d and %d threads", i, a->threads, b->threads);
+    }
+}
+
+/* Within `limit` of the mean magnitude of each result. */
+static void expect_close(const struct net *a, const struct net *b, double limit) {
+    for (int i = 0; i < ROOTS; i++) {
+        const float *x = a->buffer[a->root[i]], *y = b->buffer[b->root[i]];
+        size_t count = a->bytes[a->root[i]] / sizeof *x;
+        double scale = 0;
+        for (size_t k = 0; k < count; k++)
+            scale += fabs((double)y[k]) / (double)count;
+        for (size_t k = 0; k < count; k++)
+            ck_assert_msg(fabs((double)x[k] - (double)y[k]) <= limit * scale, "result %d, element %zu: %g, wants %g", i, k,
+                          (double)x[k], (double)y[k]);
+    }
+}
+
+static int count_nodes(const struct net *n, const char *op, enum zt_phase phase) {
+    int count = 0;
+    for (int i = 0; i < n->g->node_count; i++)
+        count += strcmp(n->g->nodes[i].op_type, op) == 0 && n->g->nodes[i].phase == phase;
+    return count;
+}
+
+static const int64_t batches[] = { 1, 3, 16, 20, 50 };
+
+START_TEST(a_step_has_the_same_bits_at_any_thread_count) {
+    struct net one = make(batches[_i], ZT_CPU, 1, true, NULL);
+    run(&one);
+    for (int threads = 2; threads <= 5; threads++) {
+        struct net more = make(batches[_i], ZT_CPU, threads, true, NULL);
+        run(&more);
+        expect_same_bits(&one, &more);
+        finish(&more);
+    }
+    run(&one);
+    finish(&one);
+}
+END_TEST
+
+START_TEST(a_step_agrees_with_the_reference_kernels) {
+    struct net fast = make(batches[_i], ZT_CPU, 2, false, NULL), plain = make(batches[_i], ZT_REF, 2, false, NULL);
+    run(&fast);
+    run(&plain);
+    expect_close(&fast, &plain, 1e-4);
+    finish(&fast);
+    finish(&plain);
+}
+END_TEST
+
+START_TEST(fusion_changes_nothing_beyond_rounding) {
+    int counts[16];
+    struct net fused = make(batches[_i], ZT_CPU, 2, true, counts), plain = make(batches[_i], ZT_CPU, 2, false, NULL);
+    for (int i = 0; zt_patterns[i]; i++)
+        ck_assert_msg(counts[i] > 0, "pattern \"%s\" was not found", zt_patterns[i]->name);
+    run(&fused);
+    run(&plain);
+    expect_close(&fused, &plain, 1e-5);
+    finish(&fused);
+    finish(&plain);
+}
+END_TEST
+
+START_TEST(activations_stay_blocked_between_convolutions_and_pools) {
+    struct net n = make(20, ZT_CPU, 1, true, NULL);
+    int weights = 4, flatten = 1;
+    ck_assert_int_le(count_nodes(&n, "Reorder", ZT_FORWARD), weights + flatten);
+    ck_assert_int_le(count_nodes(&n, "Reorder", ZT_BACKWARD), weights + flatten);
+    finish(&n);
+}
+END_TEST
+
+START_TEST(weight_gradients_add_to_what_is_there_when_asked) {
+    struct net n = make(20, ZT_CPU, 2, true, NULL);
+    run(&n);
+    int asked = 0;
+    for (int i = 0; i < n.g->node_count; i++)
+        for (int r = 1; r < ROOTS; r++) {
+            int value = n.root[r];
+            if (n.g->nodes[i].out[0] != value || !n.prepared[i].can_accumulate)
+                continue;
+            asked++;
+            size_t count = n.bytes[value] / sizeof(float);
+            float *now = n.buffer[value], *before = malloc(n.bytes[value]);
+            memcpy(before, now, n.bytes[value]);
+            run_node(&n, i, true);
+            for (size_t k = 0; k < count; k++)
+                ck_assert_msg(fabsf(now[k] - 2 * before[k]) <= 1e-5f * fabsf(before[k]) + 1e-7f,
+                              "%s, element %zu: %g, wants twice %g", n.g->nodes[i].name, k, (double)now[k],
+                              (double)before[k]);
+            free(before);
+        }
+    ck_assert_int_ge(asked, 4);
+    finish(&n);
+}
+END_TEST
+
+START_TEST(nan_in_the_input_reaches_the_loss) {
+    struct net n = make(3, ZT_CPU, 1, true, NULL);
+    ((float *)n.buffer[n.image])[SIDE + 2] = NAN;
+    run(&n);
+    ck_assert(isnan(*(float *)n.buffer[n.root[0]]));
+    finish(&n);
+}
+END_TEST
+
+int main(void) {
+    zt_parallel_enter();
+    Suite *suite = suite_create("cpu kernels");
+    TCase *cases = tcase_create("a small ConvNet");
+    int count = sizeof batches / sizeof *batches;
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, a_step_has_the_same_bits_at_any_thread_count, 0, count);
+    tcase_add_loop_test(cases, a_step_agrees_with_the_reference_kernels, 0, count);
+    tcase_add_loop_test(cases, fusion_changes_nothing_beyond_rounding, 0, count);
+    tcase_add_test(cases, activations_stay_blocked_between_convolutions_and_pools);
+    tcase_add_test(cases, weight_gradients_add_to_what_is_there_when_asked);
+    tcase_add_test(cases, nan_in_the_input_reaches_the_loss);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* libgomp does not survive a fork */
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
