@@ -104,7 +104,7 @@ static bool assign_node(struct assignment *a, int node) {
     const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
     for (int i = 0; i < in; i++)
         layouts[i] = zt_in(g, node, i) ? zt_in(g, node, i)->layout : NULL;
-    if (g->nodes[node].backend == ZT_REF)
+    if (!g->nodes[node].op->kernel[g->nodes[node].backend].prepare) /* it wants plain layouts, as op.h says */
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
     bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);

@@ -1,8 +1,9 @@
 /* y = scale (x - mean) / sqrt(var + epsilon) + b, a channel at a time         ONNX BatchNormalization, opset 7 on
  *
- * Inference reads mean and var. Training (training_mode from opset 14 on, more than one output before) takes them from the batch, var being
- * the population's, and gives new = old momentum + batch (1 - momentum). ztrain.BatchNormTrain is the training form, which keeps
- * what the gradient needs. With xh = (x - mean) inv_std and sums over a channel's M elements:
+ * Inference reads mean and var. Training (training_mode from opset 14 on, more than one output before) takes them from
+ * the batch, var being the population's, and gives new = old momentum + batch (1 - momentum). ztrain.BatchNormTrain is
+ * the training form, which keeps what the gradient needs. With xh = (x - mean) inv_std and sums over a channel's M
+ * elements:
  *
  *     db = sum dy     dscale = sum dy xh
  *     dx = scale inv_std (dy - db / M - xh dscale / M)          BatchNormGrad       the batch's statistics move with x
@@ -18,7 +19,10 @@
 
 #include <math.h>
 
-#define NORM_ATTRS { "epsilon", ZT_ATTR_FLOAT }, { "momentum", ZT_ATTR_FLOAT }
+#define NORM_ATTRS                                                                                                     \
+    { "epsilon", ZT_ATTR_FLOAT }, {                                                                                    \
+        "momentum", ZT_ATTR_FLOAT                                                                                      \
+    }
 static const struct zt_attr_spec old_attrs[] = { NORM_ATTRS, { "spatial", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec new_attrs[] = { NORM_ATTRS, { "training_mode", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec own_attrs[] = {
@@ -35,15 +39,16 @@ bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_bat
                             value->name, value->shape.rank);
     if (zt_attr_int(n, "spatial", 1) != 1)
         return zt_node_fail(g, node, err, "spatial = 0 (statistics per activation) is not supported");
-    *to = (struct zt_batch_norm){ value->shape.dim[0], value->shape.dim[1],
-                                  zt_dims(&value->shape, 2, value->shape.rank),
-                                  (double)zt_attr_float(n, "epsilon", 1e-5f), (double)zt_attr_float(n, "momentum", 0.9f) };
+    *to =
+        (struct zt_batch_norm){ value->shape.dim[0], value->shape.dim[1], zt_dims(&value->shape, 2, value->shape.rank),
+                                (double)zt_attr_float(n, "epsilon", 1e-5f),
+                                (double)zt_attr_float(n, "momentum", 0.9f) };
     for (int i = x + 1; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         char text[ZT_SHAPE_TEXT];
         if (v && (v->shape.rank != 1 || v->shape.dim[0] != to->channels))
-            return zt_node_fail(g, node, err, "input \"%s\" has shape %s, wants [%lld], the channels of \"%s\"", v->name,
-                                zt_shape_text(&v->shape, text), (long long)to->channels, value->name);
+            return zt_node_fail(g, node, err, "input \"%s\" has shape %s, wants [%lld], the channels of \"%s\"",
+                                v->name, zt_shape_text(&v->shape, text), (long long)to->channels, value->name);
     }
     return true;
 }
@@ -114,8 +119,7 @@ static struct channel channel_of(const struct zt_batch_norm *bn, int64_t c) {
 #define EACH_PIECE(ch, at, count)                                                                                      \
     for (int64_t block_ = 0; block_ < (ch)->blocks; block_++)                                                          \
         for (int64_t i_ = 0, at = (ch)->start + block_ * (ch)->block_step, count = zt_min_int(ZT_RUN, (ch)->run);      \
-             i_ < (ch)->run;                                                                                           \
-             i_ += ZT_RUN, at += ZT_RUN * (ch)->step, count = zt_min_int(ZT_RUN, (ch)->run - i_))
+             i_ < (ch)->run; i_ += ZT_RUN, at += ZT_RUN * (ch)->step, count = zt_min_int(ZT_RUN, (ch)->run - i_))
 
 /* Two passes, so that a large mean does not eat the digits of the variance. */
 static void statistics(const struct zt_view *x, const struct channel *ch, double *mean, double *var) {
@@ -193,8 +197,8 @@ static bool batch_norm_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-/* dx = a dy + b + d xh for one channel, after the sums; fixed statistics have b = d = 0. in[5] and in[6], where given, are the gradients of the batch's
- * mean and variance themselves: dmean / M and 2 dvar (x - mean) / M more. */
+/* dx = a dy + b + d xh for one channel, after the sums; fixed statistics have b = d = 0. in[5] and in[6], where given,
+ * are the gradients of the batch's mean and variance themselves: dmean / M and 2 dvar (x - mean) / M more. */
 static void grad_channel(const struct zt_call *call, const struct zt_batch_norm *bn, int64_t c, bool fixed) {
     struct channel ch = channel_of(bn, c);
     const struct zt_view *vdy = &call->in[0], *vx = &call->in[1];
@@ -263,8 +267,10 @@ static void train_rule(struct zt_grad *b, int node, int mean, int inv_std) {
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
     double momentum = (double)zt_attr_float(&n, "momentum", 0.9f);
     int running[2] = { zt_grad_out(b, node, 1), zt_grad_out(b, node, 2) }, out[3];
-    int in[7] = { zt_grad_out_or_zero(b, node, 0), n.in[0], n.in[1], mean, inv_std, times(b, running[0], 1 - momentum),
-                  times(b, running[1], 1 - momentum) };
+    int in[7] = {
+        zt_grad_out_or_zero(b, node, 0),   n.in[0], n.in[1], mean, inv_std, times(b, running[0], 1 - momentum),
+        times(b, running[1], 1 - momentum)
+    };
     zt_emit_node(b, "BatchNormGrad", "ztrain", in, in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5, &n, NULL, 0, out, 3);
     give_three(b, node, out);
     for (int i = 0; i < 2; i++)
@@ -340,7 +346,7 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define FIVE_FLOATS .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
-    .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,      \
+    .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,    \
     .kernel = { [ZT_REF] = { .run = batch_norm_ref } }
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
@@ -351,15 +357,31 @@ const struct zt_op zt_op_batch_normalization_7 = { STANDARD_ROW, .since = 7, .un
 const struct zt_op zt_op_batch_normalization = { STANDARD_ROW, .since = 14, .max_out = 3, .attrs = new_attrs };
 /* (x, scale, b, mean, var) -> y, new mean, new var, batch mean, 1 / sqrt(batch var + epsilon) */
 const struct zt_op zt_op_batch_norm_train = {
-    .name = "BatchNormTrain", .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 5, .min_out = 5, .max_out = 5,
-    FIVE_FLOATS, .statistic_in = 1 << 3 | 1 << 4, .attrs = own_attrs, .infer = train_infer, .grad = train_grad,
+    .name = "BatchNormTrain",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 5,
+    .max_in = 5,
+    .min_out = 5,
+    .max_out = 5,
+    FIVE_FLOATS,
+    .statistic_in = 1 << 3 | 1 << 4,
+    .attrs = own_attrs,
+    .infer = train_infer,
+    .grad = train_grad,
     .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_train_cpu) },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_grad = {
-    .name = "BatchNormGrad", GRAD_ROW, .max_in = 7, .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_grad_cpu) },
+    .name = "BatchNormGrad",
+    GRAD_ROW,
+    .max_in = 7,
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_grad_cpu) },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_fixed_grad = {
-    .name = "BatchNormFixedGrad", GRAD_ROW, .max_in = 5, .kernel = { [ZT_REF] = { .run = fixed_grad_ref } },
+    .name = "BatchNormFixedGrad",
+    GRAD_ROW,
+    .max_in = 5,
+    .kernel = { [ZT_REF] = { .run = fixed_grad_ref } },
 };

@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_BINARY_H
 #define ZT_OPS_BINARY_H
 
+#include "ops/cuda.h"
 #include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
@@ -48,7 +49,7 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .same_type = SAME,                                                                                             \
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                                  \
     };
 
 #endif

@@ -10,6 +10,12 @@ int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain) {
     return chunk < total ? chunk : total;
 }
 
+int64_t zt_chunk_for_cache(int64_t samples, size_t sample_bytes) {
+    int64_t fit = sample_bytes > ZT_CHUNK_BYTES ? 1 : (int64_t)(ZT_CHUNK_BYTES / (sample_bytes ? sample_bytes : 1));
+    int64_t chunk = zt_chunk_of(samples, ZT_CHUNKS, 1);
+    return fit < chunk ? zt_chunk_of(samples, (samples + fit - 1) / fit, 1) : chunk;
+}
+
 static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
     struct zt_dnnl_spec s = *whole;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
@@ -88,28 +94,43 @@ size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads) {
     return scratch_of_one(chunks) * (size_t)(threads > 0 ? threads : 1);
 }
 
+bool zt_chunks_run_one(const struct zt_chunks *chunks, int64_t chunk, void *const *data, void *scratch) {
+    struct zt_dnnl *d = chunks->tail && chunk == chunks->count - 1 ? chunks->tail : chunks->body;
+    int thread = zt_parallel_thread();
+    return zt_dnnl_run(d, thread, data, (char *)scratch + (size_t)thread * scratch_of_one(chunks));
+}
+
 struct job {
     const struct zt_chunks *chunks;
+    const struct zt_chunk_work *work;
     void *const *data;
-    char *scratch;
-    size_t scratch_of_one;
+    void *scratch;
     int failed; /* set by any thread, read after all are done */
 };
 
 static void run_chunk(void *arg, int64_t chunk) {
     struct job *job = arg;
     const struct zt_chunks *c = job->chunks;
-    int thread = zt_parallel_thread();
+    const struct zt_chunk_work *work = job->work;
     void *data[ZT_DNNL_SLOTS];
-    for (int i = 0; i < ZT_DNNL_SLOTS; i++)
-        data[i] = c->step[i] ? (char *)job->data[i] + (size_t)chunk * c->step[i] : job->data[i];
-    struct zt_dnnl *d = c->tail && chunk == c->count - 1 ? c->tail : c->body;
-    if (!zt_dnnl_run(d, thread, data, job->scratch + (size_t)thread * job->scratch_of_one))
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
+        size_t offset = (size_t)chunk * c->step[i];
+        if (work->local[i])
+            offset = (size_t)zt_parallel_thread() * work->local[i];
+        data[i] = offset ? (char *)job->data[i] + offset : job->data[i];
+    }
+    if (work->before)
+        work->before(work->arg, chunk, data);
+    if (!zt_chunks_run_one(c, chunk, data, job->scratch))
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+    else if (work->after)
+        work->after(work->arg, chunk, data);
 }
 
-bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch, struct zt_err *err) {
-    struct job job = { .chunks = chunks, .data = data, .scratch = scratch, .scratch_of_one = scratch_of_one(chunks) };
+bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch,
+                   const struct zt_chunk_work *work, struct zt_err *err) {
+    static const struct zt_chunk_work nothing = { 0 };
+    struct job job = { .chunks = chunks, .work = work ? work : &nothing, .data = data, .scratch = scratch };
     zt_parallel_for(threads, chunks->count, run_chunk, &job);
     return !job.failed || zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run %s", zt_dnnl_name(chunks->body));
 }

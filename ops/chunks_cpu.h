@@ -17,6 +17,18 @@ struct zt_chunks {
     size_t step[ZT_DNNL_SLOTS]; /* bytes from a chunk's data to the next one's; 0: shared */
 };
 
+/* What is done around the primitive on each chunk, while its data are in cache. `data` are the chunk's own. */
+struct zt_chunk_work {
+    void (*before)(void *arg, int64_t chunk, void *const *data); /* NULL: nothing */
+    void (*after)(void *arg, int64_t chunk, void *const *data);
+    void *arg;
+    size_t local[ZT_DNNL_SLOTS]; /* not 0: the slot lives in a buffer of the thread, this many bytes each, one after the other from data[i] */
+};
+
+/* Samples of a chunk so that it has at most this many bytes, which stay in the second cache between two passes. */
+enum { ZT_CHUNK_BYTES = 1 << 19 };
+int64_t zt_chunk_for_cache(int64_t samples, size_t sample_bytes);
+
 /* Elements of a chunk when `total` are cut into at most `pieces`, a multiple of `grain` where there is more than one. */
 int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain);
 
@@ -26,7 +38,10 @@ bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const
 void zt_chunks_finish(struct zt_chunks *chunks);
 /* Scratch memory for `threads` threads. */
 size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads);
-/* data[i]: slot i of chunk 0. `scratch` has zt_chunks_scratch bytes. */
-bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch, struct zt_err *err);
+/* data[i]: slot i of chunk 0. `scratch` has zt_chunks_scratch bytes; work may be NULL. */
+bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch,
+                   const struct zt_chunk_work *work, struct zt_err *err);
+/* The same for one chunk, whose data these are, on the calling thread of the team. */
+bool zt_chunks_run_one(const struct zt_chunks *chunks, int64_t chunk, void *const *data, void *scratch);
 
 #endif

@@ -1,12 +1,14 @@
-/* y[n,m,o] = b[m] + sum over c, k of w[m,c,k] x[n,c, o stride - pad + k dilation]         ONNX Conv, opset 1 on, any number of groups
+/* y[n,m,o] = b[m] + sum over c, k of w[m,c,k] x[n,c, o stride - pad + k dilation]         ONNX Conv, opset 1 on, any
+ * number of groups
  *
  *     dx[n,c,i] = sum over m, k of w[m,c,k] dy[n,m,(i + pad - k dilation) / stride]        ztrain.ConvGradInput(w, dy)
- *     dw[m,c,k] = sum over n, o of dy[n,m,o] x[n,c, o stride - pad + k dilation]           ztrain.ConvGradWeight(x, dy) -> dw, db
- *     db[m]     = sum over n, o of dy[n,m,o]
+ *     dw[m,c,k] = sum over n, o of dy[n,m,o] x[n,c, o stride - pad + k dilation]           ztrain.ConvGradWeight(x, dy)
+ * -> dw, db db[m]     = sum over n, o of dy[n,m,o]
  *
- * ConvTranspose is the second line with its x as dy: its gradients are the first and the third (ztrain.ConvTransposeGradInput and
- * ConvTransposeGradWeight). Gradient nodes keep the attributes of the forward node, so that every kernel reads its geometry in
- * one way; what a missing input told the forward node is in input_shape and kernel_shape. */
+ * ConvTranspose is the second line with its x as dy: its gradients are the first and the third
+ * (ztrain.ConvTransposeGradInput and ConvTransposeGradWeight). Gradient nodes keep the attributes of the forward node,
+ * so that every kernel reads its geometry in one way; what a missing input told the forward node is in input_shape and
+ * kernel_shape. */
 #include "ops/conv.h"
 
 #include "graph/grad.h"
@@ -16,8 +18,13 @@
 /* Gradient rows take those of both forward rows and the two shapes. */
 #define CONV_ATTRS                                                                                                     \
     { "auto_pad", ZT_ATTR_STRING }, { "dilations", ZT_ATTR_INTS }, { "group", ZT_ATTR_INT },                           \
-        { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, { "strides", ZT_ATTR_INTS }
-#define TRANSPOSE_ATTRS { "output_padding", ZT_ATTR_INTS }, { "output_shape", ZT_ATTR_INTS }
+        { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, {                                                  \
+        "strides", ZT_ATTR_INTS                                                                                        \
+    }
+#define TRANSPOSE_ATTRS                                                                                                \
+    { "output_padding", ZT_ATTR_INTS }, {                                                                              \
+        "output_shape", ZT_ATTR_INTS                                                                                   \
+    }
 
 static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
 static const struct zt_attr_spec transpose_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { 0 } };
@@ -77,7 +84,8 @@ static bool read_transposed(const struct zt_graph *g, int node, const struct zt_
 static bool attr_shape(const struct zt_graph *g, int node, const char *name, struct zt_shape *to, struct zt_err *err) {
     const int64_t *dims = zt_attr_ints(&g->nodes[node], name, &to->rank);
     if (!dims || to->rank > ZT_MAX_RANK)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, allowed 1..%d", name, to->rank, ZT_MAX_RANK);
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, allowed 1..%d", name, to->rank,
+                            ZT_MAX_RANK);
     for (int k = 0; k < to->rank; k++)
         to->dim[k] = dims[k];
     return true;
@@ -234,8 +242,11 @@ FLOPS(transpose_grad_weight_flops, zt_conv_transpose_grad_weight_read)
 /* ---- reference kernels ---- */
 
 static struct zt_conv_job job_of(const struct zt_call *call, int from, int weight) {
-    return (struct zt_conv_job){ .dtype = call->in[0].dtype, .from = call->in[from].data, .weight = call->in[weight].data,
-                                 .bias = call->in_count > 2 ? call->in[2].data : NULL, .to = call->out[0].data,
+    return (struct zt_conv_job){ .dtype = call->in[0].dtype,
+                                 .from = call->in[from].data,
+                                 .weight = call->in[weight].data,
+                                 .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                 .to = call->out[0].data,
                                  .threads = call->threads };
 }
 
@@ -272,8 +283,11 @@ static bool transpose_grad_input_ref(const struct zt_call *call, struct zt_err *
 }
 
 static bool grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_conv_job job = { .dtype = call->in[0].dtype, .from = call->in[0].data, .dy = call->in[1].data,
-                               .to = call->out[0].data, .db = call->out_count > 1 ? call->out[1].data : NULL,
+    struct zt_conv_job job = { .dtype = call->in[0].dtype,
+                               .from = call->in[0].data,
+                               .dy = call->in[1].data,
+                               .to = call->out[0].data,
+                               .db = call->out_count > 1 ? call->out[1].data : NULL,
                                .threads = call->threads };
     if (!zt_conv_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
         return false;
@@ -282,8 +296,11 @@ static bool grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 static bool transpose_grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_conv_job job = { .dtype = call->in[0].dtype, .from = call->in[1].data, .dy = call->in[0].data,
-                               .to = call->out[0].data, .threads = call->threads };
+    struct zt_conv_job job = { .dtype = call->in[0].dtype,
+                               .from = call->in[1].data,
+                               .dy = call->in[0].data,
+                               .to = call->out[0].data,
+                               .threads = call->threads };
     if (!zt_conv_transpose_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
         return false;
     zt_conv_weight(&job);
@@ -296,7 +313,9 @@ static bool transpose_grad_weight_ref(const struct zt_call *call, struct zt_err 
 static void emit(struct zt_grad *b, int node, const char *op, int first, int second, const char *list,
                  const int64_t *values, int count, int *out, int out_count) {
     struct zt_graph *g = zt_grad_graph(b);
-    struct zt_attr attr = { .name = list, .type = ZT_ATTR_INTS, .count = count,
+    struct zt_attr attr = { .name = list,
+                            .type = ZT_ATTR_INTS,
+                            .count = count,
                             .ints = zt_arena_copy(g->arena, values, sizeof *values * (size_t)count) };
     const struct zt_node like = g->nodes[node];
     zt_emit_node(b, op, "ztrain", (const int[]){ first, second }, 2, &like, &attr, 1, out, out_count);
@@ -361,26 +380,52 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs
 
 const struct zt_op zt_op_conv = {
-    .name = "Conv", FORWARD_ROW, .attrs = conv_attrs, .infer = conv_infer, .grad = conv_grad, .flops = conv_flops,
+    .name = "Conv",
+    FORWARD_ROW,
+    .attrs = conv_attrs,
+    .infer = conv_infer,
+    .grad = conv_grad,
+    .flops = conv_flops,
     .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
 };
 const struct zt_op zt_op_conv_grad_input = {
-    .name = "ConvGradInput", GRAD_ROW, .max_out = 1, .infer = grad_input_infer, .flops = grad_input_flops,
+    .name = "ConvGradInput",
+    GRAD_ROW,
+    .max_out = 1,
+    .infer = grad_input_infer,
+    .flops = grad_input_flops,
     .kernel = { [ZT_REF] = { .run = grad_input_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu) },
 };
 const struct zt_op zt_op_conv_grad_weight = {
-    .name = "ConvGradWeight", GRAD_ROW, .max_out = 2, .infer = grad_weight_infer, .flops = grad_weight_flops,
+    .name = "ConvGradWeight",
+    GRAD_ROW,
+    .max_out = 2,
+    .infer = grad_weight_infer,
+    .flops = grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = grad_weight_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu) },
 };
 const struct zt_op zt_op_conv_transpose = {
-    .name = "ConvTranspose", FORWARD_ROW, .attrs = transpose_attrs, .infer = transpose_infer, .grad = transpose_grad,
-    .flops = transpose_flops, .kernel = { [ZT_REF] = { .run = transpose_ref } },
+    .name = "ConvTranspose",
+    FORWARD_ROW,
+    .attrs = transpose_attrs,
+    .infer = transpose_infer,
+    .grad = transpose_grad,
+    .flops = transpose_flops,
+    .kernel = { [ZT_REF] = { .run = transpose_ref } },
 };
 const struct zt_op zt_op_conv_transpose_grad_input = {
-    .name = "ConvTransposeGradInput", GRAD_ROW, .max_out = 1, .infer = transpose_grad_input_infer,
-    .flops = transpose_grad_input_flops, .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref } },
+    .name = "ConvTransposeGradInput",
+    GRAD_ROW,
+    .max_out = 1,
+    .infer = transpose_grad_input_infer,
+    .flops = transpose_grad_input_flops,
+    .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref } },
 };
 const struct zt_op zt_op_conv_transpose_grad_weight = {
-    .name = "ConvTransposeGradWeight", GRAD_ROW, .max_out = 1, .infer = transpose_grad_weight_infer,
-    .flops = transpose_grad_weight_flops, .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref } },
+    .name = "ConvTransposeGradWeight",
+    GRAD_ROW,
+    .max_out = 1,
+    .infer = transpose_grad_weight_infer,
+    .flops = transpose_grad_weight_flops,
+    .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref } },
 };

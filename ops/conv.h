@@ -1,11 +1,12 @@
-/* What a convolution node computes, read from the node: shared by the rows of conv.c and the kernels of all back ends. */
+/* What a convolution node computes, read from the node: shared by the rows of conv.c and the kernels of all back ends.
+ */
 #ifndef ZT_OPS_CONV_H
 #define ZT_OPS_CONV_H
 
 #include "ops/window.h"
 
-/* x [n, c, window.in], w [m, c/groups, kernel], y [n, m, window.out]. For ConvTranspose x and y change places: it maps y to x, and its weight
- * [m, c/groups, kernel] has its own input channels first. */
+/* x [n, c, window.in], w [m, c/groups, kernel], y [n, m, window.out]. For ConvTranspose x and y change places: it maps
+ * y to x, and its weight [m, c/groups, kernel] has its own input channels first. */
 struct zt_conv {
     struct zt_window window;
     int64_t n, c, m, groups;
@@ -19,7 +20,8 @@ bool zt_conv_grad_input_read(const struct zt_graph *g, int node, struct zt_conv 
 bool zt_conv_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 /* ConvTranspose(y, w[, b]) -> x */
 bool zt_conv_transpose_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
-/* ztrain.ConvTransposeGradInput(w, dx) -> dy and ztrain.ConvTransposeGradWeight(y, dx) -> dw; its attributes and the shapes as above */
+/* ztrain.ConvTransposeGradInput(w, dx) -> dy and ztrain.ConvTransposeGradWeight(y, dx) -> dw; its attributes and the
+ * shapes as above */
 bool zt_conv_transpose_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 

@@ -1,10 +1,12 @@
-/* The reference convolutions as products of tiles. For each sample and group, with P places of the result plane and D = channels x kernel positions
+/* The reference convolutions as products of tiles. For each sample and group, with P places of the result plane and D =
+ * channels x kernel positions
  *
  *     y[M, P] = w[M, D] * gathered(x)[D, P]           forward
- *     x[C, P] = w^T[C, D] * gathered(y)[D, P]         backward: gathers where the window meets an element, so that nothing is scattered
+ *     x[C, P] = w^T[C, D] * gathered(y)[D, P]         backward: gathers where a window meets an element, never scatters
  *     w[M, D] = sum over samples of y[M, P] * gathered(x)^T[P, D]
  *
- * The gathered matrix (im2col) only ever exists as one tile on the stack. Every sum runs in a fixed order whatever the threads. */
+ * The gathered matrix (im2col) only ever exists as one tile on the stack. Every sum runs in a fixed order whatever the
+ * threads. */
 #include "ops/conv.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
@@ -15,12 +17,12 @@
 struct flow {
     const struct zt_conv_job *job;
     const struct zt_window *window;
-    bool back;                 /* gathers results for elements of the input plane */
-    int64_t sources, results;  /* channels of a group */
-    const int64_t *dims;       /* of the result plane */
+    bool back;                /* gathers results for elements of the input plane */
+    int64_t sources, results; /* channels of a group */
+    const int64_t *dims;      /* of the result plane */
     int64_t places, source_places;
     int64_t w_result, w_source; /* strides of the weight; positions are contiguous */
-    int64_t depth;             /* sources x kernel positions */
+    int64_t depth;              /* sources x kernel positions */
 };
 
 static struct flow flow_of(const struct zt_conv_job *job, bool back) {
@@ -65,7 +67,8 @@ static void gather(const struct flow *f, int64_t plane, const int64_t *k, int64_
     }
 }
 
-/* Rows d0.. of the gathered matrix (a source channel and a kernel position each) at places p0..: to[d * lead + p * step]. */
+/* Rows d0.. of the gathered matrix (a source channel and a kernel position each) at places p0..: to[d * lead + p *
+ * step]. */
 static void gather_tile(const struct flow *f, int64_t planes, int64_t d0, int depth, int64_t p0, int count, double *to,
                         int lead, int step) {
     for (int d = 0; d < depth; d++) {
@@ -82,8 +85,8 @@ static void weight_tile(const struct flow *f, int64_t group, int64_t r0, int row
         for (int d = 0; d < depth;) {
             int64_t source = (d0 + d) / kernel, k = (d0 + d) % kernel;
             int64_t run = f->back ? zt_min_int(kernel - k, depth - d) : depth - d;
-            zt_load_run(f->job->dtype, f->job->weight, start + (r0 + r) * f->w_result + source * f->w_source + k, 1, run,
-                        to + r * ZT_TILE_DEPTH + d);
+            zt_load_run(f->job->dtype, f->job->weight, start + (r0 + r) * f->w_result + source * f->w_source + k, 1,
+                        run, to + r * ZT_TILE_DEPTH + d);
             d += (int)run;
         }
 }

@@ -27,6 +27,9 @@
 ZT_CPU_KERNEL(zt_conv_cpu)             /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0) */
 ZT_CPU_KERNEL(zt_conv_grad_input_cpu)  /* ztrain.ConvGradInput(w, dy) -> dx */
 ZT_CPU_KERNEL(zt_conv_grad_weight_cpu) /* ztrain.ConvGradWeight(x, dy) -> dw[, db] */
+/* conv_pool_cpu.c */
+ZT_CPU_KERNEL(zt_conv_pool_cpu)      /* ztrain.ConvReluPool */
+ZT_CPU_KERNEL(zt_conv_pool_grad_cpu) /* ztrain.ConvReluPoolGrad */
 /* matmul_cpu.c */
 ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu */
 /* pool_cpu.c */

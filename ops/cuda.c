@@ -11,7 +11,19 @@
 
 static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16);
 
-bool zt_cuda_floats(const struct zt_graph *g, int node) {
+static bool is_listed(const struct zt_node *n) {
+#define ROW(domain, name, id) { domain, name },
+    static const struct {
+        const char *domain, *name;
+    } rows[] = { ZT_CUDA_OPS(ROW) };
+#undef ROW
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, n->op_type) == 0 && strcmp(rows[i].domain, n->domain) == 0)
+            return true;
+    return false;
+}
+
+static bool same_floats(const struct zt_graph *g, int node) {
     enum zt_dtype dtype = zt_in(g, node, 0) ? zt_in(g, node, 0)->dtype : ZT_UNDEFINED;
     bool same = zt_dtype_in(dtype, floats);
     for (int i = 0; i < g->nodes[node].in_count; i++)
@@ -19,6 +31,10 @@ bool zt_cuda_floats(const struct zt_graph *g, int node) {
     for (int i = 0; i < g->nodes[node].out_count; i++)
         same &= !zt_out(g, node, i) || zt_out(g, node, i)->dtype == dtype;
     return same;
+}
+
+bool zt_cuda_floats(const struct zt_graph *g, int node) {
+    return is_listed(&g->nodes[node]) && same_floats(g, node);
 }
 
 static bool fits(int64_t dim) {
@@ -37,7 +53,8 @@ bool zt_cuda_matmul(const struct zt_graph *g, int node) {
 }
 
 bool zt_cuda_cast(const struct zt_graph *g, int node) {
-    return zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_ANY_TYPE) && zt_dtype_in(zt_out(g, node, 0)->dtype, ZT_ANY_TYPE);
+    return is_listed(&g->nodes[node]) && zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_ANY_TYPE) &&
+           zt_dtype_in(zt_out(g, node, 0)->dtype, ZT_ANY_TYPE);
 }
 
 bool zt_cuda_reduce(const struct zt_graph *g, int node) {
@@ -45,7 +62,7 @@ bool zt_cuda_reduce(const struct zt_graph *g, int node) {
     bool marked[ZT_MAX_RANK];
     struct zt_err err = { 0 };
     int runs = 0;
-    if (!zt_dtype_in(x->dtype, floats) || !zt_reduce_axes(g, node, marked, &err))
+    if (!is_listed(&g->nodes[node]) || !zt_dtype_in(x->dtype, floats) || !zt_reduce_axes(g, node, marked, &err))
         return false;
     for (int k = 0; k < x->shape.rank; k++)
         runs += marked[k] && (k == 0 || !marked[k - 1]);
@@ -54,7 +71,7 @@ bool zt_cuda_reduce(const struct zt_graph *g, int node) {
 
 bool zt_cuda_cross_entropy(const struct zt_graph *g, int node) {
     const unsigned whole = ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
-    bool takes = true;
+    bool takes = is_listed(&g->nodes[node]);
     for (int i = 0; i < g->nodes[node].in_count; i++)
         takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, floats | whole);
     return takes;

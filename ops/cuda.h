@@ -3,7 +3,7 @@
  *
  *     .kernel = { [ZT_REF] = { .run = relu_run }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },
  *
- * To add one: the kernel's file in ops/, its line in ops/table_cuda.c, this column in the op's row. */
+ * To add one: the kernel's file in ops/, its line in the list below, this column in the op's row. */
 #ifndef ZT_OPS_CUDA_H
 #define ZT_OPS_CUDA_H
 
@@ -12,7 +12,22 @@
 #define ZT_ON_CUDA(supports_)                                                                                          \
     { .supports = supports_, .prepare = zt_cuda_prepare, .run = zt_cuda_run, .release = zt_cuda_release }
 
-/* Which nodes the kernels take. */
+/* The ops that have a kernel: domain, name, and the module's zt_kernel_ID_cuda. */
+/* clang-format off */
+#define ZT_CUDA_OPS(OP)                                 \
+    OP("", "Add", add)                                  \
+    OP("", "Cast", cast)                                \
+    OP("", "Gemm", matmul)                              \
+    OP("", "MatMul", matmul)                            \
+    OP("", "ReduceSum", reduce_sum)                     \
+    OP("", "Relu", relu)                                \
+    OP("ztrain", "BatchMatMul", matmul)                 \
+    OP("ztrain", "CrossEntropy", cross_entropy)         \
+    OP("ztrain", "CrossEntropyGrad", cross_entropy_grad) \
+    OP("ztrain", "ReluGrad", relu_grad)
+/* clang-format on */
+
+/* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the same. */
 bool zt_cuda_floats(const struct zt_graph *g, int node);        /* all inputs and outputs float, or all bfloat16 */
 bool zt_cuda_matmul(const struct zt_graph *g, int node);        /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
 bool zt_cuda_cast(const struct zt_graph *g, int node);          /* between any types that are computed with */

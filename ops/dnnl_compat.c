@@ -172,9 +172,6 @@ static dnnl_alg_kind_t average(const struct zt_dnnl_spec *s) {
 }
 
 #if V3
-static bool append_relu(dnnl_post_ops_t ops) {
-    return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0) == dnnl_success;
-}
 static bool append_scale(dnnl_post_ops_t ops, float scale) {
     return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_linear, scale, 0) == dnnl_success;
 }
@@ -211,9 +208,6 @@ static dnnl_status_t product(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
     return dnnl_matmul_primitive_desc_create(pd, e, m[0], m[1], m[2], m[3], attr);
 }
 #else
-static bool append_relu(dnnl_post_ops_t ops) {
-    return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0) == dnnl_success;
-}
 static bool append_scale(dnnl_post_ops_t ops, float scale) {
     return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_linear, scale, 0) == dnnl_success;
 }
@@ -266,7 +260,7 @@ static dnnl_status_t product(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
 }
 #endif
 
-/* Scratch memory comes from the caller; what follows the product: scale, then sum, then relu. */
+/* Scratch memory comes from the caller; what follows the product: scale, then sum. */
 static bool make_attr(dnnl_primitive_attr_t *attr, const struct zt_dnnl_spec *s) {
     dnnl_post_ops_t ops = NULL;
     if (dnnl_primitive_attr_create(attr) != dnnl_success)
@@ -277,8 +271,6 @@ static bool make_attr(dnnl_primitive_attr_t *attr, const struct zt_dnnl_spec *s)
         ok = append_scale(ops, s->scale);
     if (ok && s->add)
         ok = append_sum(ops);
-    if (ok && s->relu)
-        ok = append_relu(ops);
     ok = ok && dnnl_primitive_attr_set_post_ops(*attr, ops) == dnnl_success;
     if (ops)
         dnnl_post_ops_destroy(ops);

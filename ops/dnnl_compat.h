@@ -45,7 +45,7 @@ struct zt_dnnl_spec {
     int axes; /* spatial; dilation 1 is dense */
     int64_t kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
     bool count_pad;   /* average pools: padding counts */
-    bool relu, add;   /* after everything: y = max(y, 0); y += result */
+    bool add;         /* y += result */
     float scale;      /* MATMUL: of a b; 0 means 1 */
 };
 

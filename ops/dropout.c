@@ -1,11 +1,11 @@
 /* y = x mask / (1 - ratio), mask true with probability 1 - ratio; in inference y = x         ONNX Dropout, opset 7 on
  * dx = dy mask / (1 - ratio)
  *
- * Opset 12 on reads ratio and training_mode as inputs; before, ratio is an attribute and the node is always inference. Training drops, whatever the node was
- * exported as: ztrain.DropoutTrain, whose mask is a function of (seed, step, micro-batch, node name, index of the sample in the epoch, element),
- * so that a recomputed node and another number of ranks see the same one. A standard node that trains by itself and has a
- * `seed` gives the numbers of ONNX's reference evaluator, which are numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words
- * a double of 53 bits. */
+ * Opset 12 on reads ratio and training_mode as inputs; before, ratio is an attribute and the node is always inference.
+ * Training drops, whatever the node was exported as: ztrain.DropoutTrain, whose mask is a function of (seed, step,
+ * micro-batch, node name, index of the sample in the epoch, element), so that a recomputed node and another number of
+ * ranks see the same one. A standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference
+ * evaluator, which are numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -178,14 +178,15 @@ static bool train_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* A node that may train by itself and kept no mask is run again: with its seed, or as ztrain.DropoutTrain under its name. */
+/* A node that may train by itself and kept no mask is run again: with its seed, or as ztrain.DropoutTrain under its
+ * name. */
 static int emit_mask(struct zt_grad *b, int node) {
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
     struct zt_attr key = { .name = "key", .type = ZT_ATTR_STRING, .s = n.name };
     bool seeded = zt_node_attr(&n, "seed");
     int out[2];
-    zt_emit_node(b, seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n.in, seeded ? n.in_count : 2, &n, &key,
-                 seeded ? 0 : 1, out, 2);
+    zt_emit_node(b, seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n.in, seeded ? n.in_count : 2, &n,
+                 &key, seeded ? 0 : 1, out, 2);
     return out[1];
 }
 
@@ -193,7 +194,8 @@ static bool dropout_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
     const struct zt_value *mode = zt_in(zt_grad_graph(b), node, 2);
     if (mode && !mode->data)
-        return zt_node_fail(zt_grad_graph(b), node, err, "training_mode \"%s\" is not constant: no gradient", mode->name);
+        return zt_node_fail(zt_grad_graph(b), node, err, "training_mode \"%s\" is not constant: no gradient",
+                            mode->name);
     if (!mode || !zt_load_int(mode->dtype, mode->data, 0))
         zt_grad_give(b, node, 0, zt_grad_out(b, node, 0));
     else
@@ -219,17 +221,35 @@ static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_op
     .train = dropout_train, .kernel = { [ZT_REF] = { .run = dropout_ref } }
 
 const struct zt_op zt_op_dropout_7 = { STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs };
-const struct zt_op zt_op_dropout = {
-    STANDARD_ROW, .since = 12, .max_in = 3, .flags = ZT_OP_RANDOM, .attrs = new_attrs
-};
+const struct zt_op zt_op_dropout = { STANDARD_ROW, .since = 12, .max_in = 3, .flags = ZT_OP_RANDOM,
+                                     .attrs = new_attrs };
 const struct zt_op zt_op_dropout_train = {
-    .name = "DropoutTrain", .domain = "ztrain", .since = 1, .min_in = 1, .max_in = 2, .min_out = 2, .max_out = 2,
-    .flags = ZT_OP_RANDOM, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .no_grad_in = 2, .attrs = own_attrs,
-    .infer = dropout_infer, .grad = train_grad, .kernel = { [ZT_REF] = { .run = train_ref } },
+    .name = "DropoutTrain",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 1,
+    .max_in = 2,
+    .min_out = 2,
+    .max_out = 2,
+    .flags = ZT_OP_RANDOM,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT },
+    .no_grad_in = 2,
+    .attrs = own_attrs,
+    .infer = dropout_infer,
+    .grad = train_grad,
+    .kernel = { [ZT_REF] = { .run = train_ref } },
 };
 /* (dy, mask[, ratio]) -> dx */
 const struct zt_op zt_op_dropout_grad = {
-    .name = "DropoutGrad", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,
-    .in_types = { ZT_ANY_FLOAT, 1 << ZT_BOOL, ZT_ANY_FLOAT }, .attrs = own_attrs, .infer = zt_infer_first,
+    .name = "DropoutGrad",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT, 1 << ZT_BOOL, ZT_ANY_FLOAT },
+    .attrs = own_attrs,
+    .infer = zt_infer_first,
     .kernel = { [ZT_REF] = { .run = grad_ref } },
 };

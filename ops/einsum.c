@@ -1,11 +1,13 @@
 /* y[output term] = sum over the labels not in it of the product of the operands         ONNX Einsum, opset 12 on
  *
- * Example "bij,bjk->bik": labels b, i, k are the result's, j is summed. Every tensor is a step a label (0 where it lacks the label or is stretched along it;
- * the sum of two strides where a label is repeated, which walks the diagonal), so one contraction serves all:
+ * Example "bij,bjk->bik": labels b, i, k are the result's, j is summed. Every tensor is a step a label (0 where it
+ * lacks the label or is stretched along it; the sum of two strides where a label is repeated, which walks the
+ * diagonal), so one contraction serves all:
  *
- *     dx_n = sum over the labels that x_n lacks of dy times the other operands     ztrain.EinsumGrad(dy, x_0, x_1, ...; operand = n)
+ *     dx_n = sum over the labels that x_n lacks of dy times the other operands
  *
- * with dy as an operand and x_n as the result; off the diagonals of x_n the gradient is 0. */
+ * with dy as an operand and x_n as the result: ztrain.EinsumGrad(dy, x_0, x_1, ...; operand = n). Off the diagonals of
+ * x_n the gradient is 0. */
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -15,9 +17,9 @@
 enum { LETTERS = 52, LABELS = LETTERS + ZT_MAX_RANK, OPERANDS = 8, RESULT = OPERANDS, DOTS = -1 };
 
 static const struct zt_attr_spec attrs[] = { { "equation", ZT_ATTR_STRING, true }, { 0 } };
-static const struct zt_attr_spec grad_attrs[] = {
-    { "equation", ZT_ATTR_STRING, true }, { "operand", ZT_ATTR_INT, true }, { 0 }
-};
+static const struct zt_attr_spec grad_attrs[] = { { "equation", ZT_ATTR_STRING, true },
+                                                  { "operand", ZT_ATTR_INT, true },
+                                                  { 0 } };
 
 /* The labels of one tensor, an axis each. */
 struct term {
@@ -44,7 +46,8 @@ static int label_of(char c) {
     return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -2;
 }
 
-/* One term of `text` up to a comma, an arrow or the end: letters and DOTS. NULL where it is not one; else what follows. */
+/* One term of `text` up to a comma, an arrow or the end: letters and DOTS. NULL where it is not one; else what follows.
+ */
 static const char *read_term(const char *text, struct term *to) {
     for (to->count = 0; *text && *text != ',' && *text != '-'; text++) {
         int label = label_of(*text);
@@ -214,7 +217,8 @@ static double grad_flops(const struct zt_graph *g, int node) {
 
 /* ---- the contraction ---- */
 
-/* The axes of the loops: those of the result first, then those summed over. steps: by tensor, the result's at RESULT. */
+/* The axes of the loops: those of the result first, then those summed over. steps: by tensor, the result's at RESULT.
+ */
 struct contraction {
     int operands, kept, axes;
     int64_t dim[LABELS], step[OPERANDS + 1][LABELS];
@@ -286,8 +290,8 @@ static uint64_t run_sum_int(const struct contraction *c, const int64_t *offset, 
     for (int64_t i = from; i < from + count; i++) {
         uint64_t product = 1;
         for (int n = 0; n < c->operands; n++)
-            product *= (uint64_t)zt_load_int(c->operand[n].dtype, c->operand[n].data,
-                                             offset[n] + i * c->step[n][c->axes - 1]);
+            product *=
+                (uint64_t)zt_load_int(c->operand[n].dtype, c->operand[n].data, offset[n] + i * c->step[n][c->axes - 1]);
         sum += product;
     }
     return sum;
@@ -383,11 +387,24 @@ static bool einsum_grad(struct zt_grad *b, int node, struct zt_err *err) {
     .since = 1, .min_out = 1, .max_out = 1, .flags = ZT_OP_VARIADIC, .in_types = { ZT_ANY_NUMBER }, .same_type = ~0u
 
 const struct zt_op zt_op_einsum = {
-    .name = "Einsum", .domain = "", ROW, .min_in = 1, .attrs = attrs, .infer = einsum_infer, .grad = einsum_grad,
-    .flops = einsum_flops, .kernel = { [ZT_REF] = { .run = einsum_ref } },
+    .name = "Einsum",
+    .domain = "",
+    ROW,
+    .min_in = 1,
+    .attrs = attrs,
+    .infer = einsum_infer,
+    .grad = einsum_grad,
+    .flops = einsum_flops,
+    .kernel = { [ZT_REF] = { .run = einsum_ref } },
 };
 /* (dy, the operands) -> the gradient of one of them; its own contents are not read */
 const struct zt_op zt_op_einsum_grad = {
-    .name = "EinsumGrad", .domain = "ztrain", ROW, .min_in = 2, .attrs = grad_attrs, .infer = grad_infer,
-    .flops = grad_flops, .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .name = "EinsumGrad",
+    .domain = "ztrain",
+    ROW,
+    .min_in = 2,
+    .attrs = grad_attrs,
+    .infer = grad_infer,
+    .flops = grad_flops,
+    .kernel = { [ZT_REF] = { .run = grad_ref } },
 };

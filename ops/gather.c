@@ -2,6 +2,7 @@
 #include "ops/gather.h"
 
 #include "ops/combine.h"
+#include "ops/move_cpu.h"
 
 #include <string.h>
 
@@ -265,7 +266,8 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
                                                         { "shape", ZT_ATTR_INTS, true },
                                                         { 0 } };
 
-#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS)                                                                \
+/* Last: the fast kernel of the gradient. */
+#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS, FAST)                                                          \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -286,9 +288,9 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .in_types = { ZT_ANY_FLOAT, ZT_ANY_INDEX },                                                                    \
         .attrs = GRAD_ATTRS,                                                                                           \
         .infer = zeros_infer,                                                                                          \
-        .kernel = { [ZT_REF] = { .run = id##_grad_run } },                                                             \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = FAST },                                            \
     };
 
-GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape)
-GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape)
-GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape)
+GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_MOVE_CPU(gather_grad))
+GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape, { 0 })
+GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape, { 0 })

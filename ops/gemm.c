@@ -1,7 +1,7 @@
 /* y[M,N] = alpha op(a)[M,K] op(b)[K,N] + beta c, c broadcast to [M,N]         ONNX Gemm, opset 7 on
  *
- *     da = alpha dy op(b)^T   (its transpose where transA is set)     db = alpha op(a)^T dy   (its transpose where transB is set)
- *     dc = beta dy, summed over the axes that broadcasting stretched
+ *     da = alpha dy op(b)^T   (its transpose where transA is set)     db = alpha op(a)^T dy   (its transpose where
+ * transB is set) dc = beta dy, summed over the axes that broadcasting stretched
  *
  * Every case of the first line is again a Gemm:
  *
@@ -14,6 +14,7 @@
 
 #include "graph/grad.h"
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 
 static const struct zt_attr_spec gemm_attrs[] = {
     { "alpha", ZT_ATTR_FLOAT }, { "beta", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
@@ -48,9 +49,13 @@ static double gemm_flops(const struct zt_graph *g, int node) {
 
 static bool gemm_ref(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *in = call->in;
-    struct zt_product p = { .dtype = in[0].dtype, .a = in[0].data, .b = in[1].data, .y = call->out[0].data,
+    struct zt_product p = { .dtype = in[0].dtype,
+                            .a = in[0].data,
+                            .b = in[1].data,
+                            .y = call->out[0].data,
                             .alpha = (double)zt_attr_float(call->node, "alpha", 1),
-                            .beta = (double)zt_attr_float(call->node, "beta", 1), .threads = call->threads };
+                            .beta = (double)zt_attr_float(call->node, "beta", 1),
+                            .threads = call->threads };
     if (!zt_matmul_read(call->graph, (int)(call->node - call->graph->nodes), &in[0].shape, &in[1].shape,
                         zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
         return false;
@@ -95,8 +100,21 @@ static bool gemm_grad(struct zt_grad *b, int node, struct zt_err *err) {
 }
 
 const struct zt_op zt_op_gemm = {
-    .name = "Gemm", .domain = "", .since = 7, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,
-    .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1 | 1 << 2,
-    .attrs = gemm_attrs, .infer = gemm_infer, .grad = gemm_grad, .flops = gemm_flops,
-    .kernel = { [ZT_REF] = { .run = gemm_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
+    .name = "Gemm",
+    .domain = "",
+    .since = 7,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = ZT_OP_HALF,
+    .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER, ZT_ANY_NUMBER },
+    .same_type = 1 << 1 | 1 << 2,
+    .attrs = gemm_attrs,
+    .infer = gemm_infer,
+    .grad = gemm_grad,
+    .flops = gemm_flops,
+    .kernel = { [ZT_REF] = { .run = gemm_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
 };

@@ -1,5 +1,5 @@
-/* A tensor as lines along one axis: [outer, length, inner], a line being `length` elements `inner` apart. Lines may be longer than the stack:
- * kernels read them in runs, anew in each pass. */
+/* A tensor as lines along one axis: [outer, length, inner], a line being `length` elements `inner` apart. Lines may be
+ * longer than the stack: kernels read them in runs, anew in each pass. */
 #ifndef ZT_OPS_LINES_H
 #define ZT_OPS_LINES_H
 

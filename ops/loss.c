@@ -24,8 +24,8 @@ const struct zt_loss_row *zt_loss_find(const char *type) {
     return NULL;
 }
 
-/* ---- CountCorrect(logits, target[, row_weight]) -> number of targets that are their line's maximum, number of targets ----
- * Targets that are ignore_index and those of rows with weight 0 are in neither. */
+/* ---- CountCorrect(logits, target[, row_weight]) -> number of targets that are their line's maximum, number of targets
+ * ---- Targets that are ignore_index and those of rows with weight 0 are in neither. */
 
 static const struct zt_attr_spec count_attrs[] = { { "axis", ZT_ATTR_INT }, { "ignore_index", ZT_ATTR_INT }, { 0 } };
 
@@ -68,7 +68,15 @@ static bool count_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 const struct zt_op zt_op_count_correct = {
-    .name = "CountCorrect", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 2,
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT }, .attrs = count_attrs, .infer = count_infer,
+    .name = "CountCorrect",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 2,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT },
+    .attrs = count_attrs,
+    .infer = count_infer,
     .kernel = { [ZT_REF] = { .run = count_ref } },
 };

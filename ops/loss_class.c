@@ -1,15 +1,17 @@
-/* Losses over class indices. With s the weight of a target's sample, w that of its class (1 where not given), C classes, e = label_smoothing:
+/* Losses over class indices. With s the weight of a target's sample, w that of its class (1 where not given), C
+ * classes, e = label_smoothing, and logp = x - log sum exp x (x itself in NLL):
  *
- *     loss_i = s_i ((1 - e) w_t (-logp_t) + e / C sum over c of w_c (-logp_c))         logp = x - log sum exp x (x itself in NLL)
- *     mean   = sum of loss_i / sum of s_i w_t                                          targets that are ignore_index count nowhere
+ *     loss_i = s_i ((1 - e) w_t (-logp_t) + e / C sum over c of w_c (-logp_c))
+ *     mean   = sum of loss_i / sum of s_i w_t, where targets that are ignore_index count nowhere
  *     dx_c   = dloss s_i / total ((1 - e) w_t (p_c - [c = t]) + e / C (p_c sum of w - w_c))
  *
- * ztrain.CrossEntropy(logits, target[, row weight[, class weight]]) -> loss, log sum exp of every line; PyTorch's cross_entropy. Its gradient makes p
- * from the logits and the line's log sum exp, so that nothing of the logits' size is kept twice. ztrain.NegativeLogLikelihood takes
- * log p for x. Where all rows weigh nothing, loss and gradient are 0.
+ * ztrain.CrossEntropy(logits, target[, row weight[, class weight]]) -> loss, log sum exp of every line; PyTorch's
+ * cross_entropy. Its gradient makes p from the logits and the line's log sum exp, so that nothing of the logits' size
+ * is kept twice. ztrain.NegativeLogLikelihood takes log p for x. Where all rows weigh nothing, loss and gradient are 0.
  *
- * ONNX SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss (opset 12 on) are the same with reductions, classes on axis 1, and class
- * weights as their third input; there no ignore_index means that none is ignored. */
+ * ONNX SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss (opset 12 on) are the same with reductions, classes on
+ * axis 1, and class weights as their third input; there no ignore_index means that none is ignored. */
+#include "ops/cuda.h"
 #include "ops/lines.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
@@ -60,8 +62,9 @@ static bool read_axis(const struct zt_graph *g, int node, const struct zt_value 
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT], u[ZT_SHAPE_TEXT];
     if (zt_shape_equal(&want, &target->shape))
         return true;
-    return zt_node_fail(g, node, err, "target \"%s\" has shape %s, wants %s for %s with classes on axis %d", target->name,
-                        zt_shape_text(&target->shape, s), zt_shape_text(&want, t), zt_shape_text(&x->shape, u), *axis);
+    return zt_node_fail(g, node, err, "target \"%s\" has shape %s, wants %s for %s with classes on axis %d",
+                        target->name, zt_shape_text(&target->shape, s), zt_shape_text(&want, t),
+                        zt_shape_text(&x->shape, u), *axis);
 }
 
 static bool check_weight(const struct zt_graph *g, int node, const struct zt_value *weight, int64_t count,
@@ -165,9 +168,11 @@ static bool read_job(const struct zt_call *call, int first, bool own, struct job
     const struct zt_node *n = call->node;
     const struct zt_attr *ignore = zt_node_attr(n, "ignore_index");
     int axis;
-    *j = (struct job){ .x = &call->in[first], .target = &call->in[first + 1],
+    *j = (struct job){ .x = &call->in[first],
+                       .target = &call->in[first + 1],
                        .row_weight = own ? view(call, first + 2) : NULL,
-                       .class_weight = view(call, first + 2 + own), .ignores = own || ignore,
+                       .class_weight = view(call, first + 2 + own),
+                       .ignores = own || ignore,
                        .ignore = ignore ? ignore->i : -100,
                        .smoothing = (double)zt_attr_float(n, "label_smoothing", 0) };
     if (!zt_axis(call->graph, zt_call_node(call), zt_attr_int(n, "axis", 1), j->x->shape.rank, &axis, err) ||
@@ -234,7 +239,8 @@ static void keep_line(const struct job *j, const struct zt_view *to, bool own, i
 
 enum { CHUNKS = 64 }; /* lines are summed in so many chunks and these in order: the bits do not depend on threads */
 
-static double chunk_loss(const struct zt_call *call, const struct job *j, bool own, bool logs, int64_t from, int64_t end) {
+static double chunk_loss(const struct zt_call *call, const struct job *j, bool own, bool logs, int64_t from,
+                         int64_t end) {
     const struct zt_view *kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
     double sum = 0;
     for (int64_t i = from; i < end; i++) {
@@ -321,7 +327,8 @@ static int in_of(const struct zt_node *n, int i) {
 static void emit_grad(struct zt_grad *b, int node, int row_weight, int class_weight, int lse) {
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
     const struct zt_attr *ignore = zt_node_attr(&n, "ignore_index");
-    /* the own row ignores -100 unless told otherwise: a standard node without the attribute ignores what cannot be a target */
+    /* the own row ignores -100 unless told otherwise: a standard node without the attribute ignores what cannot be a
+     * target */
     struct zt_attr none = { .name = "ignore_index", .type = ZT_ATTR_INT, .i = n.domain[0] ? -100 : INT64_MIN };
     int in[6] = { zt_grad_out(b, node, 0), n.in[0], n.in[1], row_weight, class_weight, lse }, out;
     if (in[0] < 0)
@@ -393,27 +400,44 @@ static bool standard_cross_entropy_grad(struct zt_grad *b, int node, struct zt_e
     .infer = standard_infer
 
 const struct zt_op zt_op_cross_entropy = {
-    .name = "CrossEntropy", OWN_ROW, .max_out = 2, .grad = cross_entropy_grad,
-    .kernel = { [ZT_REF] = { .run = cross_entropy_ref } },
+    .name = "CrossEntropy",
+    OWN_ROW,
+    .max_out = 2,
+    .grad = cross_entropy_grad,
+    .kernel = { [ZT_REF] = { .run = cross_entropy_ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cross_entropy) },
 };
 const struct zt_op zt_op_negative_log_likelihood = {
-    .name = "NegativeLogLikelihood", OWN_ROW, .max_out = 2, .grad = likelihood_grad,
+    .name = "NegativeLogLikelihood",
+    OWN_ROW,
+    .max_out = 2,
+    .grad = likelihood_grad,
     .kernel = { [ZT_REF] = { .run = likelihood_ref } },
 };
 /* (dloss, logits, target, row weight, class weight, log sum exp) -> dlogits; the weights may be omitted */
 const struct zt_op zt_op_cross_entropy_grad = {
-    .name = "CrossEntropyGrad", GRAD_ROW, .min_in = 3, .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .name = "CrossEntropyGrad",
+    GRAD_ROW,
+    .min_in = 3,
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cross_entropy_grad) },
 };
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {
-    .name = "NegativeLogLikelihoodGrad", GRAD_ROW, .min_in = 3,
+    .name = "NegativeLogLikelihoodGrad",
+    GRAD_ROW,
+    .min_in = 3,
     .kernel = { [ZT_REF] = { .run = grad_ref } },
 };
 const struct zt_op zt_op_softmax_cross_entropy_loss = {
-    .name = "SoftmaxCrossEntropyLoss", STANDARD_ROW, .max_out = 2, .grad = standard_cross_entropy_grad,
+    .name = "SoftmaxCrossEntropyLoss",
+    STANDARD_ROW,
+    .max_out = 2,
+    .grad = standard_cross_entropy_grad,
     .kernel = { [ZT_REF] = { .run = standard_cross_entropy_ref } },
 };
 const struct zt_op zt_op_negative_log_likelihood_loss = {
-    .name = "NegativeLogLikelihoodLoss", STANDARD_ROW, .max_out = 1, .grad = standard_likelihood_grad,
+    .name = "NegativeLogLikelihoodLoss",
+    STANDARD_ROW,
+    .max_out = 1,
+    .grad = standard_likelihood_grad,
     .kernel = { [ZT_REF] = { .run = standard_likelihood_ref } },
 };

@@ -1,4 +1,5 @@
-/* Losses that compare element by element: loss = sum of s f(x, t) / sum of s, where s weighs the rows (axis 0) and is 1 without row_weight.
+/* Losses that compare element by element: loss = sum of s f(x, t) / sum of s, where s weighs the rows (axis 0) and is 1
+ * without row_weight.
  *
  *     SquaredError         f = (x - t)^2                                    df/dx = 2 (x - t)
  *     AbsoluteError        f = |x - t|                                      df/dx = sign(x - t)
@@ -6,8 +7,8 @@
  *     Huber                f = d^2 / 2 for |d| <= delta, else delta (|d| - delta / 2)
  *     BinaryCrossEntropy   f = max(x, 0) - x t + log(1 + exp(-|x|))         df/dx = 1 / (1 + exp(-x)) - t
  *
- * PyTorch's formulas and mean. ztrain.NAME(x, target[, row_weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[, row_weight]) -> dx. When all rows weigh
- * nothing, loss and gradient are 0. */
+ * PyTorch's formulas and mean. ztrain.NAME(x, target[, row_weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[,
+ * row_weight]) -> dx. When all rows weigh nothing, loss and gradient are 0. */
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -193,13 +194,31 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         return emit_grad(b, node, NAME "Grad");                                                                        \
     }                                                                                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \
-        .name = NAME, .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,            \
-        .in_types = { ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT }, .no_grad_in = 1 << 1 | 1 << 2, .attrs = attrs,        \
-        .infer = loss_infer, .grad = f##_grad, .kernel = { [ZT_REF] = { .run = f##_ref } },                            \
+        .name = NAME,                                                                                                  \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        .min_in = 2,                                                                                                   \
+        .max_in = 3,                                                                                                   \
+        .min_out = 1,                                                                                                  \
+        .max_out = 1,                                                                                                  \
+        .in_types = { ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT },                                                       \
+        .no_grad_in = 1 << 1 | 1 << 2,                                                                                 \
+        .attrs = attrs,                                                                                                \
+        .infer = loss_infer,                                                                                           \
+        .grad = f##_grad,                                                                                              \
+        .kernel = { [ZT_REF] = { .run = f##_ref } },                                                                   \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
-        .name = NAME "Grad", .domain = "ztrain", .since = 1, .min_in = 3, .max_in = 4, .min_out = 1, .max_out = 1,     \
-        .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT }, .attrs = attrs, .infer = grad_infer,    \
+        .name = NAME "Grad",                                                                                           \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        .min_in = 3,                                                                                                   \
+        .max_in = 4,                                                                                                   \
+        .min_out = 1,                                                                                                  \
+        .max_out = 1,                                                                                                  \
+        .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT },                                         \
+        .attrs = attrs,                                                                                                \
+        .infer = grad_infer,                                                                                           \
         .kernel = { [ZT_REF] = { .run = f##_grad_ref } },                                                              \
     };
 

@@ -2,13 +2,14 @@
  *
  *     da = dy b^T, db = a^T dy, summed over the axes that broadcasting stretched
  *
- * A 1-D a stands for one row and a 1-D b for one column, whose axis is missing in y. Gradients of the common case, b of rank 2, are Gemm
- * nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul, which is MatMul with
- * transposition flags, so that no back end has to materialise a transposed matrix. */
+ * A 1-D a stands for one row and a 1-D b for one column, whose axis is missing in y. Gradients of the common case, b of
+ * rank 2, are Gemm nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul,
+ * which is MatMul with transposition flags, so that no back end has to materialise a transposed matrix. */
 #include "ops/matmul.h"
 
 #include "graph/grad.h"
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 
 #include <string.h>
 
@@ -37,8 +38,13 @@ static double matmul_flops(const struct zt_graph *g, int node) {
 }
 
 static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_product p = { .dtype = call->in[0].dtype, .a = call->in[0].data, .b = call->in[1].data, .alpha = 1,
-                            .beta = 1, .y = call->out[0].data, .threads = call->threads };
+    struct zt_product p = { .dtype = call->in[0].dtype,
+                            .a = call->in[0].data,
+                            .b = call->in[1].data,
+                            .alpha = 1,
+                            .beta = 1,
+                            .y = call->out[0].data,
+                            .threads = call->threads };
     int node = (int)(call->node - call->graph->nodes);
     if (!read_flags(call->graph, node, &call->in[0].shape, &call->in[1].shape, &p.geometry, err))
         return false;
@@ -67,7 +73,8 @@ static int reshape(struct zt_grad *b, int value, const struct zt_shape *shape) {
     return zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &out, 1) ? out : -1;
 }
 
-/* b is one matrix [K, N]: with every other axis folded into rows R, da[R,K] = dy[R,N] b^T and db[K,N] = a^T[K,R] dy[R,N]. */
+/* b is one matrix [K, N]: with every other axis folded into rows R, da[R,K] = dy[R,N] b^T and db[K,N] = a^T[K,R]
+ * dy[R,N]. */
 static void matrix_grad(struct zt_grad *b, int node, int dy) {
     const struct zt_graph *g = zt_grad_graph(b);
     int a = g->nodes[node].in[0], w = g->nodes[node].in[1];
@@ -121,16 +128,40 @@ static bool matmul_grad(struct zt_grad *b, int node, struct zt_err *err) {
 }
 
 const struct zt_op zt_op_matmul = {
-    .name = "MatMul", .domain = "", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
-    .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1,
-    .infer = matmul_infer, .grad = matmul_grad, .flops = matmul_flops,
-    .kernel = { [ZT_REF] = { .run = matmul_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
+    .name = "MatMul",
+    .domain = "",
+    .since = 1,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = ZT_OP_HALF,
+    .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER },
+    .same_type = 1 << 1,
+    .infer = matmul_infer,
+    .grad = matmul_grad,
+    .flops = matmul_flops,
+    .kernel = { [ZT_REF] = { .run = matmul_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
 };
 
 /* y = op(a) op(b), where op exchanges the last two axes if transA (transB) is set. */
 const struct zt_op zt_op_batch_matmul = {
-    .name = "BatchMatMul", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,
-    .flags = ZT_OP_HALF, .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER }, .same_type = 1 << 1, .attrs = batch_attrs,
-    .infer = matmul_infer, .flops = matmul_flops,
-    .kernel = { [ZT_REF] = { .run = matmul_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
+    .name = "BatchMatMul",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = ZT_OP_HALF,
+    .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER },
+    .same_type = 1 << 1,
+    .attrs = batch_attrs,
+    .infer = matmul_infer,
+    .flops = matmul_flops,
+    .kernel = { [ZT_REF] = { .run = matmul_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
 };

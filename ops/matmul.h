@@ -4,8 +4,9 @@
 
 #include "graph/op.h"
 
-/* y[batch, M, N] = a[batch, M, K] b[batch, K, N]. Strides count elements; a batch stride is 0 where an input is broadcast along that
- * axis. A 1-D a is one row, a 1-D b one column. Where b has no batch and a is not transposed, the batch of a is folded into M. */
+/* y[batch, M, N] = a[batch, M, K] b[batch, K, N]. Strides count elements; a batch stride is 0 where an input is
+ * broadcast along that axis. A 1-D a is one row, a 1-D b one column. Where b has no batch and a is not transposed, the
+ * batch of a is folded into M. */
 struct zt_matmul {
     int64_t m, n, k;
     int64_t a_row, a_col, b_row, b_col;
@@ -15,14 +16,14 @@ struct zt_matmul {
 };
 
 /* Fails naming both shapes. trans_a and trans_b exchange the last two axes of a and b (rank 2 or more). */
-bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b, bool trans_a,
-                    bool trans_b, struct zt_matmul *to, struct zt_err *err);
+bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
+                    bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err);
 
 /* The broadcast batch axes of a and b (all but the last two); false where they do not broadcast. */
 bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct zt_shape *to);
 
-/* The reference product: y = alpha a b + beta c, c addressed by c_row and c_col (0 where broadcast), NULL: none. Integer types wrap and are exact
- * with alpha = beta = 1. */
+/* The reference product: y = alpha a b + beta c, c addressed by c_row and c_col (0 where broadcast), NULL: none.
+ * Integer types wrap and are exact with alpha = beta = 1. */
 struct zt_product {
     struct zt_matmul geometry;
     enum zt_dtype dtype;

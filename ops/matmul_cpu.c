@@ -7,7 +7,10 @@
  *     m <  n           columns of b, bias and y; every chunk packs its own columns */
 #include "ops/chunks_cpu.h"
 #include "ops/cpu.h"
+#include "ops/elementwise_lanes.h"
 #include "ops/matmul.h"
+
+#include "device/threads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +121,7 @@ static struct cut choose_cut(const struct product *p) {
 
 static struct zt_dnnl_spec spec_of(const struct product *p, const struct cut *cut) {
     const struct zt_matmul *s = &p->shape;
-    struct zt_dnnl_spec spec = { .kind = ZT_DNNL_MATMUL, .relu = p->relu, .scale = p->scale };
+    struct zt_dnnl_spec spec = { .kind = ZT_DNNL_MATMUL, .scale = p->scale };
     spec.slot[A] = matrix(p, p->a_step, s->m, s->k, s->a_row, s->a_col);
     spec.slot[B] = matrix(p, p->b_step, s->k, s->n, s->b_row, s->b_col);
     spec.slot[Y] = matrix(p, s->m * s->n, s->m, s->n, s->n, 1);
@@ -133,6 +136,7 @@ static struct zt_dnnl_spec spec_of(const struct product *p, const struct cut *cu
 
 struct matmul_state {
     struct zt_chunks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
+    int64_t relu_elems;              /* of y; 0: no ReLU */
 };
 
 void zt_matmul_cpu_release(void *state) {
@@ -168,6 +172,7 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return zt_err_within(err, 0, "%s", n->name);
     }
     p->state = s;
+    s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
     p->can_accumulate = weight_gradient;
     p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
     size_t adding = weight_gradient ? zt_chunks_scratch(&s->adding, p->threads) : 0;
@@ -180,9 +185,24 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
+/* oneDNN's own ReLU turns NaN into 0. */
+enum { RELU_CHUNK = 1 << 14 };
+
+static void relu_chunk(void *arg, int64_t chunk) {
+    const struct zt_call *call = arg;
+    int64_t at = chunk * RELU_CHUNK, rest = ((const struct matmul_state *)call->state)->relu_elems - at;
+    float *y = (float *)call->out[0].data + at;
+    struct zt_lane_span span = { .a = y, .b = y, .y = y, .a_step = 1, .b_step = 1 };
+    span.n = rest < RELU_CHUNK ? rest : RELU_CHUNK;
+    zt_lane_functions()[ZT_LANE_relu](&span);
+}
+
 bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct matmul_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { [A] = call->in[0].data, [B] = call->in[1].data,
                                   [BIAS] = call->in_count > 2 ? call->in[2].data : NULL, [Y] = call->out[0].data };
-    return zt_chunks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, err);
+    if (!zt_chunks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL, err))
+        return false;
+    zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_chunk, (void *)call);
+    return true;
 }

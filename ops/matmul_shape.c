@@ -4,7 +4,8 @@
 static bool fail_shapes(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
                         struct zt_err *err) {
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    return zt_node_fail(g, node, err, "shapes %s and %s cannot be multiplied", zt_shape_text(a, s), zt_shape_text(b, t));
+    return zt_node_fail(g, node, err, "shapes %s and %s cannot be multiplied", zt_shape_text(a, s),
+                        zt_shape_text(b, t));
 }
 
 /* The batch axes of one input against those of the result, and its batch strides: 0 where it has one there. */
@@ -42,8 +43,8 @@ static void fold_batch(struct zt_matmul *to, const struct zt_shape *a, bool tran
     to->batch.rank = 0;
 }
 
-bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b, bool trans_a,
-                    bool trans_b, struct zt_matmul *to, struct zt_err *err) {
+bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
+                    bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err) {
     *to = (struct zt_matmul){ 0 };
     if (a->rank < 1 || b->rank < 1 || (trans_a && a->rank < 2) || (trans_b && b->rank < 2))
         return fail_shapes(g, node, a, b, err);

@@ -6,9 +6,15 @@
 
 #include <string.h>
 
-/* ---- Transpose: tiles of the two axes that are innermost before and after, so that both sides are read and written in lines ---- */
+/* ---- Transpose: tiles of the two axes that are innermost before and after, so that both sides are read and written in
+ * lines ---- */
 
 enum { TILE = 16, CHUNK = 1 << 14 };
+
+/* Threads for work on `elements`: little work is not worth waking them. */
+static int threads_for(const struct zt_call *call, int64_t elements) {
+    return elements < 2 * CHUNK ? 1 : call->threads;
+}
 
 struct turn {
     const uint32_t *x;
@@ -86,7 +92,7 @@ bool zt_transpose_cpu_run(const struct zt_call *call, struct zt_err *err) {
         return true;
     }
     t.strips = (t.y_shape.dim[t.across] + TILE - 1) / TILE;
-    zt_parallel_for(call->threads, count / n / t.y_shape.dim[t.across] * t.strips, turn_chunk, &t);
+    zt_parallel_for(threads_for(call, count), count / n / t.y_shape.dim[t.across] * t.strips, turn_chunk, &t);
     return true;
 }
 
@@ -135,9 +141,11 @@ bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t k = 0; k < s.count; k++) {
         int64_t index = zt_load_int(indices->dtype, indices->data, k);
         if (zt_wrap_index(index, s.size) < 0)
-            return zt_call_fail(call, err, "index %lld is outside an axis of %lld", (long long)index, (long long)s.size);
+            return zt_call_fail(call, err, "index %lld is outside an axis of %lld", (long long)index,
+                                (long long)s.size);
     }
-    zt_parallel_for(call->threads, (s.inner + COLUMNS - 1) / COLUMNS, sums_chunk, &s);
+    zt_parallel_for(threads_for(call, zt_shape_count(&call->in[0].shape)), (s.inner + COLUMNS - 1) / COLUMNS,
+                    sums_chunk, &s);
     return true;
 }
 

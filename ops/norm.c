@@ -1,9 +1,11 @@
-/* Every row of `length` elements is brought to mean 0 and variance 1, then scaled and shifted (norm.h has the geometry):
+/* Every row of `length` elements is brought to mean 0 and variance 1, then scaled and shifted (norm.h has the
+ * geometry):
  *
  *     y = xh scale + bias     xh = (x - mean) inv_std     inv_std = 1 / sqrt(var + epsilon)
  *
- * ONNX LayerNormalization (17 on), InstanceNormalization, GroupNormalization (18: a scale a group, 21 on: a channel), and RMSNormalization (23 on), which
- * takes no mean off and has inv_std = 1 / sqrt(mean x^2 + epsilon). With g = dy scale and means over a row:
+ * ONNX LayerNormalization (17 on), InstanceNormalization, GroupNormalization (18: a scale a group, 21 on: a channel),
+ * and RMSNormalization (23 on), which takes no mean off and has inv_std = 1 / sqrt(mean x^2 + epsilon). With g = dy
+ * scale and means over a row:
  *
  *     dx = inv_std (g - mean g - xh mean(g xh))      the second term only where the mean is taken off
  *     dscale = sum of dy xh, dbias = sum of dy       over the elements that share a scale
@@ -30,12 +32,9 @@ static const struct zt_attr_spec instance_attrs[] = { { "epsilon", ZT_ATTR_FLOAT
 static const struct zt_attr_spec group_attrs[] = {
     { "num_groups", ZT_ATTR_INT, true }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
 };
-static const struct zt_attr_spec own_attrs[] = { { "rows", ZT_ATTR_INT, true },
-                                                 { "period", ZT_ATTR_INT, true },
-                                                 { "per_row", ZT_ATTR_INT, true },
-                                                 { "centred", ZT_ATTR_INT, true },
-                                                 { "epsilon", ZT_ATTR_FLOAT },
-                                                 { 0 } };
+static const struct zt_attr_spec own_attrs[] = { { "rows", ZT_ATTR_INT, true },    { "period", ZT_ATTR_INT, true },
+                                                 { "per_row", ZT_ATTR_INT, true }, { "centred", ZT_ATTR_INT, true },
+                                                 { "epsilon", ZT_ATTR_FLOAT },     { 0 } };
 
 /* ---- geometry ---- */
 
@@ -81,8 +80,10 @@ bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct
 bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm *to, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     int64_t count = zt_shape_count(&zt_in(g, node, x)->shape);
-    *to = (struct zt_norm){ .rows = zt_attr_int(n, "rows", 1), .period = zt_attr_int(n, "period", 1),
-                            .per_row = zt_attr_int(n, "per_row", 1), .centred = zt_attr_int(n, "centred", 1),
+    *to = (struct zt_norm){ .rows = zt_attr_int(n, "rows", 1),
+                            .period = zt_attr_int(n, "period", 1),
+                            .per_row = zt_attr_int(n, "per_row", 1),
+                            .centred = zt_attr_int(n, "centred", 1),
                             .epsilon = (double)zt_attr_float(n, "epsilon", 1e-5f) };
     bool fits = to->rows >= 0 && to->period > 0 && to->per_row >= 0 && to->rows % to->period == 0;
     to->length = fits && to->rows ? count / to->rows : 0;
@@ -95,7 +96,8 @@ bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm
 
 /* ---- shape rules ---- */
 
-static bool check_scales(const struct zt_graph *g, int node, int first, const struct zt_norm *norm, struct zt_err *err) {
+static bool check_scales(const struct zt_graph *g, int node, int first, const struct zt_norm *norm,
+                         struct zt_err *err) {
     char text[ZT_SHAPE_TEXT];
     int64_t want = norm->period * norm->per_row;
     for (int i = first; i < g->nodes[node].in_count; i++) {
@@ -281,15 +283,17 @@ static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_
     }
 }
 
-/* dscale and dbias of entries [first, first + count) of part `part`, which every period-th row shares: entries are neighbours where run is 1; otherwise
- * there is one, whose elements are. */
-static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int64_t part, int64_t first, int64_t count) {
+/* dscale and dbias of entries [first, first + count) of part `part`, which every period-th row shares: entries are
+ * neighbours where run is 1; otherwise there is one, whose elements are. */
+static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int64_t part, int64_t first,
+                       int64_t count) {
     double dscale[ZT_RUN] = { 0 }, dbias[ZT_RUN] = { 0 }, dy[ZT_RUN], x[ZT_RUN];
     bool apart = n->run == 1;
     for (int64_t row = part; row < n->rows; row += n->period) {
         double mean = number(view(call->in, call->in_count, 3), row, 0), inv_std = number(&call->in[4], row, 0);
         for (int64_t at = 0; at < n->run; at += ZT_RUN) {
-            int64_t elems = apart ? count : zt_min_int(ZT_RUN, n->run - at), from = row * n->length + first * n->run + at;
+            int64_t elems = apart ? count : zt_min_int(ZT_RUN, n->run - at),
+                    from = row * n->length + first * n->run + at;
             zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, elems, dy);
             zt_load_run(call->in[1].dtype, call->in[1].data, from, 1, elems, x);
             for (int64_t i = 0; i < elems; i++) {
@@ -343,8 +347,9 @@ static bool norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int stats[2] = { n.out_count > 1 ? n.out[1] : -1, n.out_count > 2 ? n.out[2] : -1 };
     if (stats[1] < 0 || (norm.centred && stats[0] < 0))
         zt_emit_node(b, "NormStats", "ztrain", n.in, 1, NULL, attrs, 5, stats, 2);
-    int in[7] = { zt_grad_out_or_zero(b, node, 0), n.in[0], n.in[1], norm.centred ? stats[0] : -1, stats[1],
-                  zt_grad_out(b, node, 1), zt_grad_out(b, node, 2) };
+    int in[7] = { zt_grad_out_or_zero(b, node, 0), n.in[0],  n.in[1],
+                  norm.centred ? stats[0] : -1,    stats[1], zt_grad_out(b, node, 1),
+                  zt_grad_out(b, node, 2) };
     int out[3], count = in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5;
     zt_emit_node(b, "NormGrad", "ztrain", in, count, NULL, attrs, 4, out, 3);
     for (int i = 0; i < 3; i++)
@@ -379,12 +384,29 @@ const struct zt_op zt_op_group_normalization = {
 };
 /* x -> mean, inv_std, one a row; a mean of 0 where it is not taken off */
 const struct zt_op zt_op_norm_stats = {
-    .name = "NormStats", .domain = "ztrain", .since = 1, .min_in = 1, .max_in = 1, .min_out = 2, .max_out = 2,
-    .in_types = { ZT_ANY_FLOAT }, .attrs = own_attrs, .infer = stats_infer, .kernel = { [ZT_REF] = { .run = stats_ref } },
+    .name = "NormStats",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 2,
+    .max_out = 2,
+    .in_types = { ZT_ANY_FLOAT },
+    .attrs = own_attrs,
+    .infer = stats_infer,
+    .kernel = { [ZT_REF] = { .run = stats_ref } },
 };
 /* (dy, x, scale, mean or nothing, inv_std[, dmean[, dinv_std]]) -> dx, dscale, dbias */
 const struct zt_op zt_op_norm_grad = {
-    .name = "NormGrad", .domain = "ztrain", .since = 1, .min_in = 3, .max_in = 7, .min_out = 1, .max_out = 3,
+    .name = "NormGrad",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 3,
+    .max_in = 7,
+    .min_out = 1,
+    .max_out = 3,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
-    .attrs = own_attrs, .infer = grad_infer, .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .attrs = own_attrs,
+    .infer = grad_infer,
+    .kernel = { [ZT_REF] = { .run = grad_ref } },
 };

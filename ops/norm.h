@@ -9,12 +9,12 @@ struct zt_batch_norm {
     int64_t n, channels, spatial;
     double epsilon, momentum; /* new running = old * momentum + batch * (1 - momentum) */
 };
-/* BatchNormalization, ztrain.BatchNormTrain: x is input 0. ztrain.BatchNormGrad and BatchNormFixedGrad: input 1. Checks the sizes of the
- * inputs that hold one number a channel. */
+/* BatchNormalization, ztrain.BatchNormTrain: x is input 0. ztrain.BatchNormGrad and BatchNormFixedGrad: input 1. Checks
+ * the sizes of the inputs that hold one number a channel. */
 bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err);
 
-/* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics. Element i of row r is scaled
- * by scale[(r % period) * per_row + i / run]; length = per_row * run. */
+/* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics.
+ * Element i of row r is scaled by scale[(r % period) * per_row + i / run]; length = per_row * run. */
 struct zt_norm {
     int64_t rows, length, period, per_row, run;
     bool centred; /* the mean is taken off; not in RMSNormalization */
@@ -22,7 +22,8 @@ struct zt_norm {
 };
 /* Any of the four forward ops: x is input 0. */
 bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct zt_err *err);
-/* ztrain.NormStats(x) and, with x = 1, ztrain.NormGrad(dy, x, scale, mean, inv_std): from attributes rows, period and per_row. */
+/* ztrain.NormStats(x) and, with x = 1, ztrain.NormGrad(dy, x, scale, mean, inv_std): from attributes rows, period and
+ * per_row. */
 bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm *to, struct zt_err *err);
 
 #endif

@@ -3,10 +3,11 @@
  * LpNormalization, along one axis, norm n = (sum |x|^p)^(1/p), p 1 or 2; a line of zeros stays zero:
  *     y = x / n     dx = (dy - d sum(dy y)) / n, d = sign(x) for p = 1 and y for p = 2
  * LRN, over s[c] = bias + alpha / size sum of x[j]^2 for the channels j from c - (size - 1) / 2 to c + size / 2:
- *     y = x s^-beta     dx[c] = dy[c] s[c]^-beta - 2 alpha beta / size x[c] sum of dy[j] x[j] s[j]^(-beta - 1) over the j whose
- *     sum holds c
- * MeanVarianceNormalization, over the elements that share the axes not in `axes`, M of them, d = std + 1e-9 (the function body's):
- *     y = (x - mean) / d     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
+ *     y = x s^-beta
+ *     dx[c] = dy[c] s[c]^-beta - 2 alpha beta / size x[c] sum of dy[j] x[j] s[j]^(-beta - 1), j: whose sum holds c
+ * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9 (its function body's):
+ *     y = (x - mean) / d
+ *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
 #include "ops/lines.h"
 
 #include "ops/runs.h"
@@ -140,12 +141,15 @@ static bool lrn_read(const struct zt_graph *g, int node, struct lrn *to, struct 
     const struct zt_value *x = zt_in(g, node, 0);
     int64_t size = zt_attr_int(n, "size", 1);
     if (x->shape.rank < 2)
-        return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants 2 or more (N, C, then spatial axes)", x->name,
-                            x->shape.rank);
+        return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants 2 or more (N, C, then spatial axes)",
+                            x->name, x->shape.rank);
     if (size < 1)
         return zt_node_fail(g, node, err, "size = %lld, wants 1 or more", (long long)size);
-    *to = (struct lrn){ zt_lines_along(&x->shape, 1), (size - 1) / 2, size / 2,
-                        (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size, (double)zt_attr_float(n, "beta", 0.75f),
+    *to = (struct lrn){ zt_lines_along(&x->shape, 1),
+                        (size - 1) / 2,
+                        size / 2,
+                        (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size,
+                        (double)zt_attr_float(n, "beta", 0.75f),
                         (double)zt_attr_float(n, "bias", 1) };
     return true;
 }
@@ -252,8 +256,8 @@ static double group_mean(const struct mvn *n, int64_t start, const struct zt_vie
     double sum = 0;
     do {
         int64_t i = start + offset(&n->over, index, n->over_step);
-        sum += (zt_load_double(a->dtype, a->data, i) - a_mean) *
-               (b ? zt_load_double(b->dtype, b->data, i) - b_mean : 1);
+        sum +=
+            (zt_load_double(a->dtype, a->data, i) - a_mean) * (b ? zt_load_double(b->dtype, b->data, i) - b_mean : 1);
     } while (zt_next_index(&n->over, index));
     return sum / (double)zt_shape_count(&n->over);
 }
@@ -306,25 +310,50 @@ static bool mvn_grad(struct zt_grad *b, int node, struct zt_err *err) {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
 
 const struct zt_op zt_op_lp_normalization = {
-    .name = "LpNormalization", ROW, .since = 1, .attrs = lp_attrs, .infer = lp_infer, .grad = lp_grad,
+    .name = "LpNormalization",
+    ROW,
+    .since = 1,
+    .attrs = lp_attrs,
+    .infer = lp_infer,
+    .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref } },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
-    .name = "LpNormalizationGrad", GRAD_ROW, .attrs = lp_attrs, .infer = lp_infer,
+    .name = "LpNormalizationGrad",
+    GRAD_ROW,
+    .attrs = lp_attrs,
+    .infer = lp_infer,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref } },
 };
 const struct zt_op zt_op_lrn = {
-    .name = "LRN", ROW, .since = 1, .attrs = lrn_attrs, .infer = lrn_infer, .grad = lrn_grad,
+    .name = "LRN",
+    ROW,
+    .since = 1,
+    .attrs = lrn_attrs,
+    .infer = lrn_infer,
+    .grad = lrn_grad,
     .kernel = { [ZT_REF] = { .run = lrn_ref } },
 };
 const struct zt_op zt_op_lrn_grad = {
-    .name = "LRNGrad", GRAD_ROW, .attrs = lrn_attrs, .infer = lrn_infer, .kernel = { [ZT_REF] = { .run = lrn_grad_ref } },
+    .name = "LRNGrad",
+    GRAD_ROW,
+    .attrs = lrn_attrs,
+    .infer = lrn_infer,
+    .kernel = { [ZT_REF] = { .run = lrn_grad_ref } },
 };
 const struct zt_op zt_op_mean_variance_normalization = {
-    .name = "MeanVarianceNormalization", ROW, .since = 9, .attrs = mvn_attrs, .infer = mvn_infer, .grad = mvn_grad,
+    .name = "MeanVarianceNormalization",
+    ROW,
+    .since = 9,
+    .attrs = mvn_attrs,
+    .infer = mvn_infer,
+    .grad = mvn_grad,
     .kernel = { [ZT_REF] = { .run = mvn_ref } },
 };
 const struct zt_op zt_op_mean_variance_normalization_grad = {
-    .name = "MeanVarianceNormalizationGrad", GRAD_ROW, .attrs = mvn_attrs, .infer = mvn_infer,
+    .name = "MeanVarianceNormalizationGrad",
+    GRAD_ROW,
+    .attrs = mvn_attrs,
+    .infer = mvn_infer,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref } },
 };

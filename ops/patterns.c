@@ -3,11 +3,14 @@
 
 #include <stddef.h>
 
-extern const struct zt_pattern zt_pattern_conv_relu, zt_pattern_gemm_relu, zt_pattern_pool_relu_grad;
+extern const struct zt_pattern zt_pattern_conv_relu, zt_pattern_conv_relu_pool, zt_pattern_conv_relu_pool_grad,
+    zt_pattern_gemm_relu, zt_pattern_pool_relu_grad;
 
 const struct zt_pattern *const zt_patterns[] = {
     &zt_pattern_pool_relu_grad,
     &zt_pattern_conv_relu,
+    &zt_pattern_conv_relu_pool, /* of what the two before made */
+    &zt_pattern_conv_relu_pool_grad,
     &zt_pattern_gemm_relu,
     NULL,
 };

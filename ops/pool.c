@@ -1,12 +1,13 @@
-/* y[o] = max, average or p-norm of x[s] over the positions k of a window, s = o stride - pad + k dilation      ONNX MaxPool, AveragePool, LpPool
+/* ONNX MaxPool, AveragePool, LpPool: y[o] = max, mean or p-norm of x[s] over a window, s = o stride - pad + k dilation
  *
- *     MaxPool      dx[i] = sum of dy[o] over the windows in which i is the first maximum (or the first NaN, which flows through)
+ *     MaxPool      dx[i] = sum of dy[o] over the windows whose first maximum (or first NaN, which flows) is i
  *     AveragePool  dx[i] = sum of dy[o] / count(o) over the windows that cover i
- *     LpPool       dx[i] = sign(x[i]) |x[i]|^(p-1) * sum of dy[o] / y[o]^(p-1) over the windows that cover i
+ *     LpPool       dx[i] = sign(x[i]) |x[i]|^(p-1) times the sum of dy[o] / y[o]^(p-1) over the windows that cover i
  *
- * A max pool that will be differentiated is ztrain.MaxPoolTrain, whose second output is the maximum's position in its window, a byte a
- * result: the gradient then reads neither x nor y. Training rewrites MaxPool into it; `ztrain grad`, whose forward nodes stay as
- * they are, adds one behind. The global pools are the same with one window over the whole plane. */
+ * A max pool that will be differentiated is ztrain.MaxPoolTrain, whose second output is the maximum's position in its
+ * window, a byte a result: the gradient then reads neither x nor y. Training rewrites MaxPool into it; `ztrain grad`,
+ * whose forward nodes stay as they are, adds one behind. The global pools are the same with one window over the whole
+ * plane. */
 #include "ops/pool.h"
 
 #include "graph/grad.h"
@@ -20,17 +21,17 @@
 
 #define POOL_ATTRS                                                                                                     \
     { "auto_pad", ZT_ATTR_STRING }, { "ceil_mode", ZT_ATTR_INT }, { "dilations", ZT_ATTR_INTS },                       \
-        { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, { "strides", ZT_ATTR_INTS }
+        { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, {                                                  \
+        "strides", ZT_ATTR_INTS                                                                                        \
+    }
 static const struct zt_attr_spec max_attrs[] = { POOL_ATTRS, { "storage_order", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec average_attrs[] = { POOL_ATTRS, { "count_include_pad", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec lp_attrs[] = { POOL_ATTRS, { "p", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec global_lp_attrs[] = { { "p", ZT_ATTR_INT }, { 0 } };
-static const struct zt_attr_spec grad_attrs[] = { POOL_ATTRS,
-                                                  { "storage_order", ZT_ATTR_INT },
-                                                  { "count_include_pad", ZT_ATTR_INT },
-                                                  { "p", ZT_ATTR_INT },
-                                                  { "input_shape", ZT_ATTR_INTS, true },
-                                                  { 0 } };
+static const struct zt_attr_spec grad_attrs[] = {
+    POOL_ATTRS,           { "storage_order", ZT_ATTR_INT },      { "count_include_pad", ZT_ATTR_INT },
+    { "p", ZT_ATTR_INT }, { "input_shape", ZT_ATTR_INTS, true }, { 0 }
+};
 
 /* ---- geometry ---- */
 
@@ -60,7 +61,8 @@ bool zt_pool_read_grad(const struct zt_graph *g, int node, struct zt_pool *to, s
     struct zt_shape x = { 0 };
     const int64_t *dims = zt_attr_ints(&g->nodes[node], "input_shape", &x.rank);
     if (!dims || x.rank < 3 || x.rank > ZT_MAX_RANK)
-        return zt_node_fail(g, node, err, "attribute \"input_shape\" has %d entries, allowed 3..%d", x.rank, ZT_MAX_RANK);
+        return zt_node_fail(g, node, err, "attribute \"input_shape\" has %d entries, allowed 3..%d", x.rank,
+                            ZT_MAX_RANK);
     for (int k = 0; k < x.rank; k++)
         x.dim[k] = dims[k];
     if (!read_window(g, node, &x, to, err))
@@ -235,7 +237,8 @@ static void run_row(struct row *r, const struct pooling *kind) {
     zt_store_run(dtype, r->call->out[0].data, r->at, 1, r->count, r->value);
 }
 
-static void run_plane(const struct zt_call *call, const struct zt_pool *pool, const struct pooling *kind, int64_t plane) {
+static void run_plane(const struct zt_call *call, const struct zt_pool *pool, const struct pooling *kind,
+                      int64_t plane) {
     const struct zt_window *w = &pool->window;
     int64_t length = w->out[w->axes - 1];
     struct row r = { .pool = pool, .call = call, .plane = plane, .p = (double)zt_attr_int(call->node, "p", 2) };
@@ -250,7 +253,8 @@ static void run_plane(const struct zt_call *call, const struct zt_pool *pool, co
 }
 
 static bool run_pool(const struct zt_call *call, const struct pooling *kind,
-                     bool (*read)(const struct zt_graph *, int, struct zt_pool *, struct zt_err *), struct zt_err *err) {
+                     bool (*read)(const struct zt_graph *, int, struct zt_pool *, struct zt_err *),
+                     struct zt_err *err) {
     struct zt_pool pool;
     if (!read(call->graph, zt_call_node(call), &pool, err))
         return false;
@@ -281,7 +285,8 @@ typedef void gather(const struct zt_call *call, const struct zt_pool *pool, int6
 static void gather_max(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
                        const struct zt_stretch *s, const double *dy, double *dx) {
     double position[ZT_RUN];
-    zt_load_run(call->in[1].dtype, call->in[1].data, plane * pool->window.out_elems + s->partner, 1, s->count, position);
+    zt_load_run(call->in[1].dtype, call->in[1].data, plane * pool->window.out_elems + s->partner, 1, s->count,
+                position);
     for (int64_t i = 0; i < s->count; i++)
         if (position[i] == (double)k)
             dx[i * s->step] += dy[i];
@@ -323,8 +328,8 @@ static void grad_row(const struct zt_call *call, const struct zt_pool *pool, gat
         zt_load_run(call->in[0].dtype, call->in[0].data, plane * w->out_elems + s.partner, 1, s.count, dy);
         add(call, pool, plane, k, &s, dy, dx + (s.first - from));
     }
-    zt_store_run(call->out[0].dtype, call->out[0].data, plane * w->in_elems + line * w->in[w->axes - 1] + from, 1, count,
-                 dx);
+    zt_store_run(call->out[0].dtype, call->out[0].data, plane * w->in_elems + line * w->in[w->axes - 1] + from, 1,
+                 count, dx);
 }
 
 static bool run_grad(const struct zt_call *call, gather *add, struct zt_err *err) {
@@ -373,7 +378,9 @@ static int emit_positions(struct zt_grad *b, int node) {
     struct zt_graph *g = zt_grad_graph(b);
     const struct zt_node like = g->nodes[node];
     struct zt_shape x = zt_in(g, node, 0)->shape;
-    struct zt_attr kernel = { .name = "kernel_shape", .type = ZT_ATTR_INTS, .count = x.rank - 2,
+    struct zt_attr kernel = { .name = "kernel_shape",
+                              .type = ZT_ATTR_INTS,
+                              .count = x.rank - 2,
                               .ints = zt_arena_copy(g->arena, x.dim + 2, sizeof *x.dim * (size_t)(x.rank - 2)) };
     int out[2], count = zt_node_attr(&like, "kernel_shape") ? 0 : 1;
     return zt_emit_node(b, "MaxPoolTrain", "ztrain", like.in, 1, &like, &kernel, count, out, 2) ? out[1] : -1;
@@ -434,45 +441,107 @@ static bool max_train(struct zt_graph *g, int node, const struct zt_train_option
 enum { MAX_TYPES = ZT_ANY_FLOAT | 1 << ZT_INT8 | 1 << ZT_UINT8 };
 
 const struct zt_op zt_op_max_pool = {
-    .name = "MaxPool", POOL_ROW, .since = 1, .max_out = 2, .in_types = { MAX_TYPES }, .attrs = max_attrs,
-    .infer = pool_infer, .grad = max_grad, .train = max_train, .kernel = { [ZT_REF] = { .run = max_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
+    .name = "MaxPool",
+    POOL_ROW,
+    .since = 1,
+    .max_out = 2,
+    .in_types = { MAX_TYPES },
+    .attrs = max_attrs,
+    .infer = pool_infer,
+    .grad = max_grad,
+    .train = max_train,
+    .kernel = { [ZT_REF] = { .run = max_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
 };
 /* y and the position of each maximum in its window, row-major (uint8; int32 for windows beyond 256) */
 const struct zt_op zt_op_max_pool_train = {
-    .name = "MaxPoolTrain", .domain = "ztrain", .since = 1, .min_in = 1, .max_in = 1, .min_out = 2, .max_out = 2,
-    .in_types = { ZT_ANY_FLOAT }, .attrs = max_attrs, .infer = indexed_infer, .grad = indexed_grad,
+    .name = "MaxPoolTrain",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 2,
+    .max_out = 2,
+    .in_types = { ZT_ANY_FLOAT },
+    .attrs = max_attrs,
+    .infer = indexed_infer,
+    .grad = indexed_grad,
     .kernel = { [ZT_REF] = { .run = indexed_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
 };
 const struct zt_op zt_op_average_pool = {
-    .name = "AveragePool", POOL_ROW, .since = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT }, .attrs = average_attrs,
-    .infer = pool_infer, .grad = average_grad, .kernel = { [ZT_REF] = { .run = average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_cpu) },
+    .name = "AveragePool",
+    POOL_ROW,
+    .since = 1,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT },
+    .attrs = average_attrs,
+    .infer = pool_infer,
+    .grad = average_grad,
+    .kernel = { [ZT_REF] = { .run = average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_cpu) },
 };
 const struct zt_op zt_op_lp_pool = {
-    .name = "LpPool", POOL_ROW, .since = 2, .max_out = 1, .in_types = { ZT_ANY_FLOAT }, .attrs = lp_attrs,
-    .infer = pool_infer, .grad = lp_grad, .kernel = { [ZT_REF] = { .run = lp_ref } },
+    .name = "LpPool",
+    POOL_ROW,
+    .since = 2,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT },
+    .attrs = lp_attrs,
+    .infer = pool_infer,
+    .grad = lp_grad,
+    .kernel = { [ZT_REF] = { .run = lp_ref } },
 };
 const struct zt_op zt_op_global_max_pool = {
-    .name = "GlobalMaxPool", POOL_ROW, .since = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT }, .infer = global_infer,
-    .grad = max_grad, .kernel = { [ZT_REF] = { .run = global_max_ref } },
+    .name = "GlobalMaxPool",
+    POOL_ROW,
+    .since = 1,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT },
+    .infer = global_infer,
+    .grad = max_grad,
+    .kernel = { [ZT_REF] = { .run = global_max_ref } },
 };
 const struct zt_op zt_op_global_average_pool = {
-    .name = "GlobalAveragePool", POOL_ROW, .since = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT },
-    .infer = global_infer, .grad = average_grad, .kernel = { [ZT_REF] = { .run = global_average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_cpu) },
+    .name = "GlobalAveragePool",
+    POOL_ROW,
+    .since = 1,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT },
+    .infer = global_infer,
+    .grad = average_grad,
+    .kernel = { [ZT_REF] = { .run = global_average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_cpu) },
 };
 const struct zt_op zt_op_global_lp_pool = {
-    .name = "GlobalLpPool", POOL_ROW, .since = 2, .max_out = 1, .in_types = { ZT_ANY_FLOAT },
-    .attrs = global_lp_attrs, .infer = global_infer, .grad = lp_grad, .kernel = { [ZT_REF] = { .run = global_lp_ref } },
+    .name = "GlobalLpPool",
+    POOL_ROW,
+    .since = 2,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT },
+    .attrs = global_lp_attrs,
+    .infer = global_infer,
+    .grad = lp_grad,
+    .kernel = { [ZT_REF] = { .run = global_lp_ref } },
 };
 const struct zt_op zt_op_max_pool_grad = {
-    .name = "MaxPoolGrad", GRAD_ROW, .min_in = 2, .max_in = 2, .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT },
+    .name = "MaxPoolGrad",
+    GRAD_ROW,
+    .min_in = 2,
+    .max_in = 2,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT },
     .kernel = { [ZT_REF] = { .run = max_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu) },
 };
 const struct zt_op zt_op_average_pool_grad = {
-    .name = "AveragePoolGrad", GRAD_ROW, .min_in = 1, .max_in = 1, .in_types = { ZT_ANY_FLOAT },
+    .name = "AveragePoolGrad",
+    GRAD_ROW,
+    .min_in = 1,
+    .max_in = 1,
+    .in_types = { ZT_ANY_FLOAT },
     .kernel = { [ZT_REF] = { .run = average_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_grad_cpu) },
 };
 /* dy summed over the windows that cover an element: the gradient of a sum over windows */
 const struct zt_op zt_op_sum_pool_grad = {
-    .name = "SumPoolGrad", GRAD_ROW, .min_in = 1, .max_in = 1, .in_types = { ZT_ANY_FLOAT },
+    .name = "SumPoolGrad",
+    GRAD_ROW,
+    .min_in = 1,
+    .max_in = 1,
+    .in_types = { ZT_ANY_FLOAT },
     .kernel = { [ZT_REF] = { .run = sum_grad_ref } },
 };

@@ -235,10 +235,10 @@ void zt_average_pool_grad_cpu_release(void *state) {
 
 bool zt_average_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { call->in[0].data, call->out[0].data };
-    return zt_chunks_run(call->state, call->threads, data, call->workspace, err);
+    return zt_chunks_run(call->state, call->threads, data, call->workspace, NULL, err);
 }
 
 bool zt_average_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { call->out[0].data, call->in[0].data };
-    return zt_chunks_run(call->state, call->threads, data, call->workspace, err);
+    return zt_chunks_run(call->state, call->threads, data, call->workspace, NULL, err);
 }

@@ -71,7 +71,8 @@ void zt_product_run(const struct zt_product *p) {
     bool integers = zt_dtype_in(p->dtype, ZT_ANY_INT);
 #pragma omp parallel for num_threads(p->threads > 0 ? p->threads : 1) schedule(static) if (blocks > 1)
     for (int64_t i = 0; i < blocks; i++) {
-        struct block t = { .batch = i / (down * across), .r0 = i / across % down * ZT_TILE_ROWS,
+        struct block t = { .batch = i / (down * across),
+                           .r0 = i / across % down * ZT_TILE_ROWS,
                            .c0 = i % across * ZT_TILE_COLS };
         t.rows = (int)zt_min_int(ZT_TILE_ROWS, g->m - t.r0);
         t.cols = (int)zt_min_int(ZT_TILE_COLS, g->n - t.c0);

@@ -1,10 +1,11 @@
-/* ReduceSum and ReduceMean of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done along the last one:
+/* ReduceSum and ReduceMean of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done
+ * along the last one:
  *
  *     reduced last   [kept.., n]   a result is a sum along rows, 16 partial sums side by side
  *     kept last      [.., n, k]    blocks of COLUMNS results, rows added one under the other (bias gradients)
  *
- * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits. A result is made by one
- * chunk alone, so threads change nothing. */
+ * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits. A result is
+ * made by one chunk alone, so threads change nothing. */
 #include "ops/reduce_cpu.h"
 
 #include "device/threads.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 enum { LANES = 16, SPAN = 64, COLUMNS = 64, RESULTS = 16 };
+enum { FEW = 1 << 15 }; /* elements not worth waking threads for */
 
 struct plan {
     int axes;
@@ -57,7 +59,8 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-/* Moves to the next index along the axes before `last` that are reduced (or kept); false after the last. *offset follows. */
+/* Moves to the next index along the axes before `last` that are reduced (or kept); false after the last. *offset
+ * follows. */
 static bool next(const struct plan *plan, bool reduced, int last, int64_t *index, int64_t *offset) {
     for (int k = last - 1; k >= 0; k--) {
         if (plan->reduced[k] != reduced)
@@ -98,7 +101,6 @@ static double sum_row(const float *x, int64_t n) {
     return total;
 }
 
-/* total[k] += sum over the rows of `run` columns, `rows` of them or fewer in a row of calls. */
 static void add_row(float *restrict part, const float *restrict x, int64_t columns) {
     if (columns == COLUMNS) {
         for (int k = 0; k < COLUMNS; k++)
@@ -162,9 +164,10 @@ bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct plan *plan = call->state;
     const int64_t width = plan->dim[plan->axes - 1];
     struct job job = { plan, call->in[0].data, call->out[0].data, (width + COLUMNS - 1) / COLUMNS };
+    int threads = zt_shape_count(&call->in[0].shape) < FEW ? 1 : call->threads;
     if (plan->reduced[plan->axes - 1])
-        zt_parallel_for(call->threads, (plan->results + RESULTS - 1) / RESULTS, reduced_last, &job);
+        zt_parallel_for(threads, (plan->results + RESULTS - 1) / RESULTS, reduced_last, &job);
     else
-        zt_parallel_for(call->threads, plan->results / width * job.blocks, kept_last, &job);
+        zt_parallel_for(threads, plan->results / width * job.blocks, kept_last, &job);
     return true;
 }

@@ -46,7 +46,7 @@ bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
 
 bool zt_reorder_cpu_run(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { call->in[0].data, call->out[0].data };
-    return zt_chunks_run(call->state, call->threads, data, call->workspace, err);
+    return zt_chunks_run(call->state, call->threads, data, call->workspace, NULL, err);
 }
 #endif
 

@@ -2,8 +2,9 @@
  * LogSoftmax  y = x - max x - log sum exp(x - max x)         dx = dy - exp(y) sum dy
  * Hardmax     y = 1 at the first maximum, 0 elsewhere        no gradient
  *
- * ONNX opset 13 on: along one axis, the last by default; the gradients read dy and y, never x. Before 13 the input is flattened to a matrix
- * at `axis` (1 by default) and a line is one of its rows; gradient nodes say so with attribute `flat`. */
+ * ONNX opset 13 on: along one axis, the last by default; the gradients read dy and y, never x. Before 13 the input is
+ * flattened to a matrix at `axis` (1 by default) and a line is one of its rows; gradient nodes say so with attribute
+ * `flat`. */
 #include "ops/softmax.h"
 
 #include "ops/runs.h"
@@ -171,15 +172,25 @@ static bool log_softmax_grad(struct zt_grad *b, int node, struct zt_err *err) {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs, .infer = grad_infer
 
 const struct zt_op zt_op_softmax = {
-    .name = "Softmax", ROW, .grad = softmax_grad, .kernel = { [ZT_REF] = { .run = softmax_ref } },
+    .name = "Softmax",
+    ROW,
+    .grad = softmax_grad,
+    .kernel = { [ZT_REF] = { .run = softmax_ref } },
 };
 const struct zt_op zt_op_log_softmax = {
-    .name = "LogSoftmax", ROW, .grad = log_softmax_grad, .kernel = { [ZT_REF] = { .run = log_softmax_ref } },
+    .name = "LogSoftmax",
+    ROW,
+    .grad = log_softmax_grad,
+    .kernel = { [ZT_REF] = { .run = log_softmax_ref } },
 };
 const struct zt_op zt_op_hardmax = { .name = "Hardmax", ROW, .kernel = { [ZT_REF] = { .run = hardmax_ref } } };
 const struct zt_op zt_op_softmax_grad = {
-    .name = "SoftmaxGrad", GRAD_ROW, .kernel = { [ZT_REF] = { .run = softmax_grad_ref } },
+    .name = "SoftmaxGrad",
+    GRAD_ROW,
+    .kernel = { [ZT_REF] = { .run = softmax_grad_ref } },
 };
 const struct zt_op zt_op_log_softmax_grad = {
-    .name = "LogSoftmaxGrad", GRAD_ROW, .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref } },
+    .name = "LogSoftmaxGrad",
+    GRAD_ROW,
+    .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref } },
 };

@@ -4,7 +4,8 @@
 
 #include "ops/lines.h"
 
-/* Softmax, LogSoftmax, Hardmax and their gradients. Opset 13 on: along `axis`. Before: over all axes from `axis` on, as one line. */
+/* Softmax, LogSoftmax, Hardmax and their gradients. Opset 13 on: along `axis`. Before: over all axes from `axis` on, as
+ * one line. */
 bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_lines *to, struct zt_err *err);
 
 #endif

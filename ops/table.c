@@ -58,6 +58,8 @@
     ROW(conv_grad_input)                                                                                               \
     ROW(conv_grad_weight)                                                                                              \
     ROW(conv_relu)                                                                                                     \
+    ROW(conv_relu_pool)                                                                                                \
+    ROW(conv_relu_pool_grad)                                                                                           \
     ROW(conv_transpose)                                                                                                \
     ROW(conv_transpose_grad_input)                                                                                     \
     ROW(conv_transpose_grad_weight)                                                                                    \

@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_UNARY_H
 #define ZT_OPS_UNARY_H
 
+#include "ops/cuda.h"
 #include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
@@ -65,7 +66,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
         .grad = id##_grad,                                                                                             \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                                  \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -77,7 +78,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .same_type = 1 << 1,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
-        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                                             \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                             \
     };
 
 #define UNARY(id, NAME, SINCE, KEEP, ATTRS, A, B, F, G)                                                                \

@@ -18,8 +18,8 @@ static bool read_list(const struct zt_graph *g, int node, const char *name, int 
         return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, wants %d", name, count, wanted);
     for (int i = 0; i < count; i++) {
         if (list[i] < least || list[i] > largest)
-            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld, allowed %lld..%lld", name, (long long)list[i],
-                                (long long)least, (long long)largest);
+            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld, allowed %lld..%lld", name,
+                                (long long)list[i], (long long)least, (long long)largest);
         to[i] = list[i];
     }
     return true;
@@ -39,7 +39,8 @@ static bool read_kernel(const struct zt_graph *g, int node, const int64_t *kerne
             return zt_node_fail(g, node, err, "kernel_shape[%d] = %lld, but the weight has %lld there", a,
                                 (long long)named[a], (long long)kernel[a]);
         if (w->kernel[a] < 1 || w->kernel[a] > largest)
-            return zt_node_fail(g, node, err, "the kernel has size %lld along spatial axis %d", (long long)w->kernel[a], a);
+            return zt_node_fail(g, node, err, "the kernel has size %lld along spatial axis %d", (long long)w->kernel[a],
+                                a);
     }
     return true;
 }
@@ -55,8 +56,7 @@ static bool read_common(const struct zt_graph *g, int node, const int64_t *plane
     int64_t pads[2 * ZT_WINDOW_AXES] = { 0 };
     for (int a = 0; a < w->axes; a++)
         w->stride[a] = w->dilation[a] = 1;
-    if (!read_kernel(g, node, kernel, w, err) ||
-        !read_list(g, node, "strides", w->axes, 1, w->stride, &present, err) ||
+    if (!read_kernel(g, node, kernel, w, err) || !read_list(g, node, "strides", w->axes, 1, w->stride, &present, err) ||
         !read_list(g, node, "dilations", w->axes, 1, w->dilation, &present, err) ||
         !read_list(g, node, "pads", 2 * w->axes, 0, pads, explicit_pads, err))
         return false;
@@ -132,14 +132,15 @@ bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const
             to->out[a] = results(to, a, ceil_mode);
         }
         if (to->out[a] < 1 && to->in[a] > 0)
-            return zt_node_fail(g, node, err, "a window of %lld does not fit into spatial axis %d of size %lld, padding included",
+            return zt_node_fail(g, node, err,
+                                "a window of %lld does not fit into spatial axis %d of size %lld, padding included",
                                 (long long)span(to, a), a, (long long)(to->in[a] + to->pad[a] + to->pad_end[a]));
     }
     return finish(g, node, to, err);
 }
 
-/* Opset 1 on: total padding = stride (x - 1) + output_padding + span - output; SAME_* give output = x * stride, and an output_shape without
- * explicit pads has its total split as auto_pad says. */
+/* Opset 1 on: total padding = stride (x - 1) + output_padding + span - output; SAME_* give output = x * stride, and an
+ * output_shape without explicit pads has its total split as auto_pad says. */
 bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t *out, const int64_t *kernel, int axes,
                                struct zt_window *to, struct zt_err *err) {
     *to = (struct zt_window){ .axes = axes };
@@ -227,7 +228,8 @@ void zt_window_stretch_back(const struct zt_window *w, const int64_t *outer, con
         base = base * w->out[a] + t / w->stride[a];
     }
     int64_t shift = w->pad[last] - k[last] * w->dilation[last], stride = w->stride[last];
-    int64_t result = zt_max_int(0, zt_ceil_div(from + shift, stride)); /* the first whose element is not before `from` */
+    int64_t result =
+        zt_max_int(0, zt_ceil_div(from + shift, stride)); /* the first whose element is not before `from` */
     int64_t first = result * stride - shift;
     int64_t end = zt_min_int(from + length - 1, (w->out[last] - 1) * stride - shift);
     if (first > end)

@@ -1,9 +1,9 @@
 /* Sliding windows: what Conv, ConvTranspose and the pools have in common.
  *
- * A window joins a plane of `in` (what a pool reads) to a plane of `out` (what it writes): window position k of result o covers
- * element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1. Gradients and ConvTranspose go
- * the other way: element i meets result  t = (i + pad - k * dilation) / stride  where that divides and is inside 0..out-1. Axes
- * here are the spatial ones, after N and C; planes are row-major. */
+ * A window joins a plane of `in` (what a pool reads) to a plane of `out` (what it writes): window position k of result
+ * o covers element  s = o * stride - pad + k * dilation  of every axis, or padding where s is outside 0..in-1.
+ * Gradients and ConvTranspose go the other way: element i meets result  t = (i + pad - k * dilation) / stride  where
+ * that divides and is inside 0..out-1. Axes here are the spatial ones, after N and C; planes are row-major. */
 #ifndef ZT_OPS_WINDOW_H
 #define ZT_OPS_WINDOW_H
 
@@ -19,12 +19,13 @@ struct zt_window {
     int64_t in_elems, out_elems, kernel_elems; /* of a plane, of a window */
 };
 
-/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and works out `out` for a plane of the `axes` dims at `in`. `kernel`: the
- * kernel's dims where a weight has them (the attribute must agree), NULL: the attribute is required. The last result of ceil_mode
- * begins inside the input or its left padding. */
+/* Reads kernel_shape, strides, dilations, pads, auto_pad and ceil_mode of a node and works out `out` for a plane of the
+ * `axes` dims at `in`. `kernel`: the kernel's dims where a weight has them (the attribute must agree), NULL: the
+ * attribute is required. The last result of ceil_mode begins inside the input or its left padding. */
 bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const int64_t *kernel, int axes,
                     struct zt_window *to, struct zt_err *err);
-/* Same for ConvTranspose, whose input is the window's `out`: works out `in` from strides, pads, output_padding and output_shape. */
+/* Same for ConvTranspose, whose input is the window's `out`: works out `in` from strides, pads, output_padding and
+ * output_shape. */
 bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t *out, const int64_t *kernel, int axes,
                                struct zt_window *to, struct zt_err *err);
 /* One window over the whole plane (the global pools). */
@@ -33,8 +34,8 @@ void zt_window_global(const int64_t *in, int axes, struct zt_window *to);
 /* N, C and the plane of a node's input of rank 3 and more (axes 0: rank 2); fails naming it. */
 bool zt_window_planes(const struct zt_graph *g, int node, const struct zt_value *x, struct zt_err *err);
 
-/* Where window position k (an index per axis) meets a row of the last axis: `count` places of the row, first, first + step, ...; their
- * partners in the other plane are the elements partner, partner + stride, ... */
+/* Where window position k (an index per axis) meets a row of the last axis: `count` places of the row, first, first +
+ * step, ...; their partners in the other plane are the elements partner, partner + stride, ... */
 struct zt_stretch {
     int64_t first, step, count, partner, stride;
 };

@@ -30,11 +30,12 @@ static const struct zt_command_row commands[] = {
     { 0 },
 };
 
-/* Threads that wait for work should spin a little and then sleep: libgomp's own default either spins for milliseconds
- * or not at all. It reads the variable when it is loaded, before main, so the program starts itself once more with it
- * set. */
+/* Threads that wait for work should spin for a moment and then sleep: libgomp's default of 300,000 rounds takes the
+ * core from whoever has work (a step of a small convnet on 2 threads of a busy machine: 10 ms with 0 to 100 rounds, 30
+ * with 20,000, 60 to 400 with the default). It reads the variable when it is loaded, before main, so the program starts
+ * itself once more with it set. */
 static void restart_with_short_spin(char **argv) {
-    static const char spin_count[] = "20000";
+    static const char spin_count[] = "100";
     char self[4096];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;

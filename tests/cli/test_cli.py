@@ -352,6 +352,72 @@ class Inspect(Case):
         self.refused("inspect", "--model", self.folder / "no.onnx", code=3, says=["no.onnx"])
 
 
+class Train(Case):
+    def setUp(self):
+        super().setUp()
+        rng = random.Random(3)
+        x = [rng.uniform(-1, 1) for _ in range(40)]
+        y = [a * b for a in (1.0, -2.0) for b in x]
+        self.write("data.npz", npz({"x": ([20, 2], x), "target": ([20, 3], (y + y)[:60])}))
+        self.write("m.onnx", linear())
+        self.config({})
+
+    def config(self, more):
+        block = {"data": {"format": "npz", "path": "data.npz", "eval_path": "data.npz"}, "loss": {"type": "mse"}, "epochs": 2}
+        whole = {"train_batch_size": 8, "steps_per_print": 2, "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
+                 "ztrain": {**block, **more}}
+        self.write("c.json", json.dumps(whole).encode())
+
+    def train(self, *more, code=0, **options):
+        arguments = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run", *more]
+        return self.run_ztrain(*arguments, code=code, **options) if code == 0 else self.refused(*arguments, code=code, **options)
+
+    def steps(self):
+        return [json.loads(line) for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+
+    def test_a_run_leaves_its_files_and_ends_with_a_hash(self):
+        done = self.train()
+        self.assertEqual(sorted(p.name for p in (self.folder / "run").iterdir()),
+                         ["config.resolved.json", "metrics.jsonl", "model.onnx", "plan.txt"])
+        self.assertRegex(done.stderr.splitlines()[-1], r"^weights: [0-9a-f]{16}$")
+        self.assertRegex(done.stderr, r"(?m)^Epoch: 0 \| Batch: 0/3 \| Loss: \d+\.\d{4} \| lr 1\.0e-01 \| \d+ samples/s$")
+        rows = [r for r in self.steps() if "eval" not in r]
+        self.assertEqual([(r["step"], r["epoch"], r["samples"]) for r in rows],
+                         [(1, 0, 8), (2, 0, 8), (3, 0, 4), (4, 1, 8), (5, 1, 8), (6, 1, 4)])
+        self.assertEqual([(r["step"], r["epoch"]) for r in self.steps() if r.get("eval")], [(3, 0), (6, 1)])
+
+    def test_a_folder_that_holds_a_run_is_kept_unless_told(self):
+        self.train()
+        before = (self.folder / "run" / "model.onnx").read_bytes()
+        self.train("--steps", "1", code=4, says=["run", "--overwrite"])
+        self.assertEqual((self.folder / "run" / "model.onnx").read_bytes(), before)
+        self.train("--steps", "1", "--overwrite")
+        self.assertEqual([r["step"] for r in self.steps() if "eval" not in r], [1])
+
+    def test_the_command_line_wins_over_the_configuration(self):
+        self.config({"steps": 2, "seed": 5})
+        self.train("--steps=3", "--set", "optimizer.params.lr=0.25")
+        self.assertEqual([r["lr"] for r in self.steps() if "eval" not in r], [0.25] * 3)
+
+    def test_quiet_leaves_the_last_line_alone(self):
+        self.assertRegex(self.train("--quiet").stderr, r"^weights: [0-9a-f]{16}\n$")
+
+    def test_json_lines_are_objects(self):
+        for line in self.train("--json").stderr.splitlines():
+            self.assertIsInstance(json.loads(line), dict, line)
+
+    def test_plan_writes_nothing(self):
+        before = sorted(self.folder.rglob("*"))
+        text = self.run_ztrain("plan", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", cwd=self.folder).stdout
+        self.assertIn("parameters", text)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_a_wrong_key_names_file_line_and_key(self):
+        self.config({"epoch": 3})
+        self.train(code=2, says=["c.json:1:", "ztrain.epoch", "epochs"])
+        self.assertFalse((self.folder / "run").exists())
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__.strip())

@@ -1,5 +1,6 @@
 /* Runs the op cases: `run_ops check|grad|bench|support [--backend ref|cpu] [--family PATTERN] [--only PATTERN]
- * [--threads N]`.
+ * [--threads N]`. `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module
+ * in FOLDER; exit 77 where either is missing.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -9,6 +10,7 @@
 
 #include "base/rng.h"
 #include "base/text.h"
+#include "device/module.h"
 #include "graph/eval.h"
 #include "graph/grad.h"
 #include "ops/table.h"
@@ -22,6 +24,7 @@ struct options {
     enum zt_backend backend;
     const char *only, *family;
     int threads;
+    struct zt_device *device;
 };
 
 static const struct zt_random no_random = { .seed = 1 };
@@ -79,8 +82,10 @@ static bool same(const struct zt_case *c, int out, const struct zt_tensor *got, 
 struct machine {
     struct zt_graph *g;
     struct zt_prepared *prepared;
-    void **buffer;
+    struct zt_device *device;
+    void **buffer; /* in the device's memory */
     void *workspace;
+    size_t workspace_bytes;
     int threads;
 };
 
@@ -102,22 +107,41 @@ static bool infer(struct zt_case_graph *made, struct zt_err *err) {
 }
 
 static bool machine_start(struct machine *m, struct zt_case_graph *made, const struct options *o, struct zt_err *err) {
-    *m = (struct machine){ .g = made->graph, .threads = o->threads };
-    struct zt_graph *g = m->g;
-    if (!infer(made, err) ||
-        !zt_pass_assign(g, &zt_ops, o->backend, o->threads, NULL, g->outputs, g->output_count, &m->prepared, err))
+    struct zt_graph *g = made->graph;
+    const struct zt_device_api *api = o->device->api;
+    *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
+    if (!infer(made, err) || !zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, g->outputs, g->output_count,
+                                             &m->prepared, err))
         return false;
-    size_t most = 1;
-    m->buffer = ZT_NEW_N(m->g->arena, void *, m->g->value_count);
-    for (int v = 0; v < m->g->value_count; v++)
-        m->buffer[v] = zt_arena_alloc(m->g->arena, value_bytes(&m->g->values[v]));
-    for (int i = 0; i < made->in_count; i++)
+    bool good = true;
+    m->buffer = ZT_NEW_N(g->arena, void *, g->value_count);
+    for (int v = 0; good && v < g->value_count; v++)
+        good = (m->buffer[v] = api->allocate(o->device, value_bytes(&g->values[v]), "a tensor", err)) != NULL;
+    for (int i = 0; good && i < made->in_count; i++)
         if (made->in[i] >= 0 && made->feed[i].data)
-            memcpy(m->buffer[made->in[i]], made->feed[i].data, value_bytes(&m->g->values[made->in[i]]));
-    for (int n = 0; n < m->g->node_count; n++)
-        if (m->prepared[n].workspace_bytes > most)
-            most = m->prepared[n].workspace_bytes;
-    m->workspace = zt_arena_alloc(m->g->arena, most);
+            good = api->to_device(o->device, m->buffer[made->in[i]], made->feed[i].data, value_bytes(&g->values[made->in[i]]),
+                                  err);
+    for (int n = 0; n < g->node_count; n++)
+        if (m->prepared[n].workspace_bytes > m->workspace_bytes)
+            m->workspace_bytes = m->prepared[n].workspace_bytes;
+    return good && (m->workspace = api->allocate(o->device, m->workspace_bytes, "workspace", err)) != NULL;
+}
+
+static void machine_finish(struct machine *m) {
+    for (int v = 0; m->buffer && v < m->g->value_count; v++)
+        if (m->buffer[v])
+            m->device->api->free(m->device, m->buffer[v], value_bytes(&m->g->values[v]));
+    if (m->workspace)
+        m->device->api->free(m->device, m->workspace, m->workspace_bytes);
+    if (m->prepared)
+        zt_assign_release(m->g, m->prepared);
+}
+
+/* A back end with memory of its own runs only what it has kernels for; elsewhere reference kernels fill in. */
+static bool runs_here(const struct machine *m) {
+    for (int n = 0; m->device->module && n < m->g->node_count; n++)
+        if (m->g->nodes[n].backend != m->device->api->backend)
+            return false;
     return true;
 }
 
@@ -145,26 +169,35 @@ static bool machine_run(const struct machine *m, struct zt_err *err) {
                                 .state = m->prepared[n].state,
                                 .workspace = m->workspace,
                                 .threads = m->threads,
-                                .random = &no_random };
+                                .random = &no_random,
+                                .device = m->device };
         if (!node->op->kernel[node->backend].run(&call, err))
             return false;
     }
-    return true;
+    return m->device->api->synchronize(m->device, err);
+}
+
+/* A result in host memory. */
+static bool fetch(const struct machine *m, int value, struct zt_tensor *to, struct zt_err *err) {
+    const struct zt_value *v = &m->g->values[value];
+    void *data = zt_arena_alloc(m->g->arena, value_bytes(v));
+    *to = (struct zt_tensor){ v->dtype, v->shape, data };
+    return m->device->api->to_host(m->device, data, m->buffer[value], value_bytes(v), err) &&
+           m->device->api->synchronize(m->device, err);
 }
 
 static bool check_fast(const struct zt_case *c, const struct options *o, const struct zt_case_graph *want,
                        struct zt_err *err) {
     struct zt_case_graph made;
     struct machine m = { 0 };
-    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, o, err) && machine_run(&m, err);
-    for (int i = 0; good && i < made.graph->output_count; i++) {
-        struct zt_view got = view(&m, made.graph->outputs[i]);
-        struct zt_tensor g = { got.dtype, got.shape, got.data };
-        struct zt_tensor w = tensor_of(&want->graph->values[want->graph->outputs[i]]);
-        good = same(c, i, &g, &w, err);
+    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, o, err);
+    bool here = good && runs_here(&m);
+    good = good && (!here || machine_run(&m, err));
+    for (int i = 0; good && here && i < made.graph->output_count; i++) {
+        struct zt_tensor g, w = tensor_of(&want->graph->values[want->graph->outputs[i]]);
+        good = fetch(&m, made.graph->outputs[i], &g, err) && same(c, i, &g, &w, err);
     }
-    if (m.prepared)
-        zt_assign_release(m.g, m.prepared);
+    machine_finish(&m);
     zt_graph_destroy(made.graph);
     return good;
 }
@@ -321,21 +354,22 @@ static bool grad(const struct zt_case *c, const struct options *o, struct zt_err
 static bool bench(const struct zt_case *c, const struct options *o, struct zt_err *err) {
     struct zt_case_graph made;
     struct machine m = { 0 };
-    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, o, err) && machine_run(&m, err);
+    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, o, err);
+    bool here = good && runs_here(&m);
+    good = good && (!here || machine_run(&m, err));
     double best = INFINITY, bytes = 0, end = seconds() + 0.2;
-    while (good && seconds() < end) {
+    while (good && here && seconds() < end) {
         double t = seconds();
         good = machine_run(&m, err);
         best = fmin(best, seconds() - t);
     }
-    if (good) {
+    if (good && here) {
         for (int v = 0; v < m.g->value_count; v++)
             bytes += (double)value_bytes(&m.g->values[v]);
         printf("%-18s %-52s %9.4f ms %8.2f GB/s %8.2f GFLOP/s\n", c->op, c->in ? c->in : "", best * 1e3,
                bytes / best * 1e-9, zt_op_flops(m.g, 0) / best * 1e-9);
     }
-    if (m.prepared)
-        zt_assign_release(m.g, m.prepared);
+    machine_finish(&m);
     zt_graph_destroy(made.graph);
     return good;
 }
@@ -381,7 +415,20 @@ static int run_all(int mode, const struct options *o) {
     return failed || !passed;
 }
 
+/* The device of a back end; the GPU's through the CUDA module in `folder`. */
+static struct zt_device *open_device(enum zt_backend backend, const char *folder, int threads, struct zt_err *err) {
+    if (backend != ZT_CUDA)
+        return zt_device_host_create(threads);
+    const struct zt_module *module = zt_module_open(folder, err);
+    struct zt_device *device = module ? module->create(0, err) : NULL;
+    if (device)
+        device->module = module;
+    return device;
+}
+
 int main(int argc, char **argv) {
+    const char *folder = ".";
+    struct zt_err err = { 0 };
     struct options o = { .backend = ZT_REF, .only = "*", .family = "*", .threads = 2 };
     int mode = MODES;
     for (int i = 1; i < argc; i++) {
@@ -397,6 +444,9 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--family") == 0) {
             o.family = value;
             i++;
+        } else if (strcmp(argv[i], "--module") == 0) {
+            folder = value;
+            i++;
         } else if (strcmp(argv[i], "--threads") == 0) {
             o.threads = atoi(value);
             i++;
@@ -408,8 +458,15 @@ int main(int argc, char **argv) {
     if (mode == MODES) {
         fprintf(stderr,
                 "usage: run_ops check|grad|bench|support [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N]\n");
+                "[--only PATTERN] [--threads N] [--module FOLDER]\n");
         return 2;
     }
-    return run_all(mode, &o);
+    o.device = open_device(o.backend, folder, o.threads, &err);
+    if (!o.device) {
+        printf("SKIP: %s\n", err.text[0]);
+        return 77;
+    }
+    int failed = run_all(mode, &o);
+    o.device->api->destroy(o.device);
+    return failed;
 }

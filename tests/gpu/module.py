@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Checks what can be known of the CUDA module without a GPU.
+
+    tests/gpu/module.py links MODULE                        every undefined symbol is one of the libraries it names, it names no others
+                                                            than allowed, and it exports its table alone
+    tests/gpu/module.py kernels NVCC 'ARGUMENT ...' FILE.cu ...  every kernel of the files is an entry in its PTX
+    tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files
+    tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
+                                                            skipped (77) where there is one
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Libraries the module may name: its own needs and the C run time.
+ALLOWED = re.compile(r"lib(cudart|cublasLt|c|m|gcc_s|dl|pthread)\.so|ld-linux|linux-vdso")
+EXPORTS = {"zt_cuda_module"}
+
+
+def output(*command):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
+
+
+def links(module):
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", module))
+    problems = [f"links {library}" for library in needed if not ALLOWED.match(library)]
+    missing = subprocess.run(["ldd", "-r", module], capture_output=True, text=True)
+    problems += re.findall(r".*undefined symbol.*|.*not found.*", missing.stdout + missing.stderr)
+    exported = {line.split()[-1].split("@")[0] for line in output("nm", "-D", "--defined-only", module).splitlines()}
+    problems += [f"exports {name}" for name in exported - EXPORTS] + [f"lacks {name}" for name in EXPORTS - exported]
+    undefined = [line.split()[-1] for line in output("nm", "-D", "--undefined-only", module).splitlines()]
+    problems += [f"needs {name} of the program" for name in undefined if name.startswith("zt_")]
+    print(f"{len(needed)} libraries, {len(undefined)} symbols of them")
+    return problems
+
+
+def names_in(source):
+    text = pathlib.Path(source).read_text()
+    return re.findall(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(", text)
+
+
+def kernels(nvcc, arguments, *sources):
+    problems, count = [], 0
+    kept = [a for a in arguments.split() if not a.startswith(("arch=", "-gencode"))]
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sources:
+            target = pathlib.Path(folder) / "kernels.ptx"
+            output(nvcc, *kept, "-arch=compute_90", "--ptx", source, "-o", target)
+            entries = re.findall(r"\.entry (\w+)\(", target.read_text())
+            count += len(entries)
+            names = names_in(source)
+            problems += [f"{source}: {name} is not in its PTX" for name in names if not any(name in e for e in entries)]
+            problems += [] if names else [f"{source}: has no kernel"]
+    print(f"{count} entries in the PTX of {len(sources)} files")
+    return problems
+
+
+def embeds(module, *sources):
+    problems = [] if ".nv_fatbin" in output("readelf", "-SW", module) else ["has no device code"]
+    registered = pathlib.Path(module).read_bytes()
+    names = [name for source in sources for name in names_in(source)]
+    problems += [f"lacks kernel {name}" for name in names if name.encode() not in registered]
+    print(f"{len(names)} kernels")
+    return problems
+
+
+def refuses(ztrain, model, config):
+    if pathlib.Path("/dev/nvidiactl").exists() or pathlib.Path("/dev/dxg").exists():
+        print("SKIP: there is a GPU here")
+        return None
+    if not pathlib.Path(model).exists():
+        print(f"SKIP: {model} is not there")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([ztrain, "--model", model, "--config", config, "--device", "cuda", "--output", folder + "/run"],
+                             capture_output=True, text=True, timeout=60)
+        problems = [] if run.returncode == 1 else [f"exits {run.returncode}, wants 1"]
+        if not re.search(r"^ztrain: error: .*no CUDA device: ", run.stderr, re.M):
+            problems.append(f"does not say why: {run.stderr!r}")
+        if not re.search(r"^hint: ", run.stderr, re.M):
+            problems.append("gives no hint")
+        if (pathlib.Path(folder) / "run" / "model.onnx").exists():
+            problems.append("leaves a model behind")
+    return problems
+
+
+def main():
+    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses}
+    if len(sys.argv) < 3 or sys.argv[1] not in checks:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    problems = checks[sys.argv[1]](*sys.argv[2:])
+    if problems is None:
+        return 77
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

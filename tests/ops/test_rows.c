@@ -1,0 +1,324 @@
+/* What a list of cases cannot say: training forms, ties, padding rows, errors, the same bits at any thread count. */
+#include "graph/eval.h"
+#include "graph/grad.h"
+#include "graph/passes.h"
+#include "ops/table.h"
+#include "ops/window.h"
+#include "tests/ops/cases.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A case made and run with its inputs, which may be changed in between. */
+struct run {
+    struct zt_case_graph made;
+    struct zt_eval *eval;
+    struct zt_err err;
+};
+
+static struct run make(struct zt_case c) {
+    struct run r = { 0 };
+    bool made = zt_case_make(&c, false, &r.made, &r.err) && zt_op_infer(r.made.graph, 0, &r.err);
+    ck_assert_msg(made, "%s", r.err.text[0]);
+    return r;
+}
+
+static bool execute(struct run *r, const struct zt_random *random, int threads) {
+    struct zt_graph *g = r->made.graph;
+    r->eval = zt_eval_create(g, random, threads);
+    for (int i = 0; i < r->made.in_count; i++)
+        if (r->made.in[i] >= 0)
+            zt_eval_feed(r->eval, r->made.in[i], &r->made.feed[i]);
+    return zt_eval_run(r->eval, 0, g->node_count, &r->err);
+}
+
+static void finish(struct run *r) {
+    zt_eval_destroy(r->eval);
+    zt_graph_destroy(r->made.graph);
+}
+
+static float *input(struct run *r, int i) {
+    return (float *)r->made.feed[i].data;
+}
+
+static const float *output(const struct run *r, int i) {
+    return zt_out(r->made.graph, 0, i)->data;
+}
+
+/* Appends the backward nodes of input 0 with ones as cotangent of output 0; returns the gradient's id. */
+static int differentiate(struct run *r) {
+    struct zt_graph *g = r->made.graph;
+    int y = g->nodes[0].out[0];
+    struct zt_shape shape = g->values[y].shape;
+    float *ones = ZT_NEW_N(g->arena, float, zt_shape_count(&shape));
+    for (int64_t i = 0; i < zt_shape_count(&shape); i++)
+        ones[i] = 1;
+    struct zt_cotangent from = { y, zt_graph_add_constant(g, "ones", ZT_FLOAT, &shape, ones) };
+    int gradient = -1;
+    ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, &r->made.in[0], 1, &gradient, &r->err), "%s", r->err.text[0]);
+    return gradient;
+}
+
+static bool train(struct run *r, struct zt_train_options options) {
+    return r->made.graph->nodes[0].op->train(r->made.graph, 0, &options, &r->err);
+}
+
+/* ---- windows ---- */
+
+static struct zt_window window_of(const char *attrs) {
+    struct run r = make((struct zt_case){ "MaxPool", "float[1,1,4]", .attrs = attrs });
+    struct zt_window w;
+    ck_assert(zt_window_read(r.made.graph, 0, (const int64_t[]){ 4 }, NULL, 1, &w, &r.err));
+    zt_graph_destroy(r.made.graph);
+    return w;
+}
+
+START_TEST(same_upper_pads_the_odd_side_last_and_same_lower_first) {
+    struct zt_window upper = window_of("kernel_shape=[2] auto_pad=SAME_UPPER");
+    struct zt_window lower = window_of("kernel_shape=[2] auto_pad=SAME_LOWER");
+    ck_assert_int_eq(upper.pad[0], 0);
+    ck_assert_int_eq(upper.pad_end[0], 1);
+    ck_assert_int_eq(lower.pad[0], 1);
+    ck_assert_int_eq(lower.pad_end[0], 0);
+}
+END_TEST
+
+START_TEST(a_stretch_and_its_way_back_name_the_same_pairs) {
+    struct zt_window w = window_of("kernel_shape=[3] strides=[2] pads=[2,1] dilations=[2]");
+    for (int64_t k = 0; k < 3; k++) {
+        bool pair[8][8] = { { false } };
+        struct zt_stretch s;
+        zt_window_stretch(&w, NULL, &k, 0, w.out[0], &s);
+        for (int64_t i = 0; i < s.count; i++)
+            pair[s.first + i * s.step][s.partner + i * s.stride] = true;
+        for (int64_t at = 0; at < w.in[0]; at++) { /* one element at a time: cuts must not matter */
+            zt_window_stretch_back(&w, NULL, &k, at, 1, &s);
+            for (int64_t o = 0; o < w.out[0]; o++)
+                ck_assert_int_eq(pair[o][at], s.count == 1 && s.partner == o);
+        }
+    }
+}
+END_TEST
+
+/* ---- pools ---- */
+
+static void gradient_of_pool(bool training, const float *x, float *dx) {
+    struct run r = make((struct zt_case){ "MaxPool", "float[1,1,2,2]", .attrs = "kernel_shape=[2,2]" });
+    memcpy(input(&r, 0), x, 4 * sizeof *x);
+    ck_assert(!training || train(&r, (struct zt_train_options){ 0 }));
+    int gradient = differentiate(&r);
+    ck_assert_msg(execute(&r, NULL, 1), "%s", r.err.text[0]);
+    memcpy(dx, r.made.graph->values[gradient].data, 4 * sizeof *dx);
+    finish(&r);
+}
+
+START_TEST(a_max_pool_gives_its_gradient_to_the_first_of_equal_maxima) {
+    static const float x[4] = { 1, 3, 3, 3 }, want[4] = { 0, 1, 0, 0 };
+    float dx[4];
+    for (int training = 0; training < 2; training++) {
+        gradient_of_pool(training, x, dx);
+        ck_assert_mem_eq(dx, want, sizeof want);
+    }
+}
+END_TEST
+
+START_TEST(a_nan_flows_through_a_max_pool_and_takes_the_gradient) {
+    const float x[4] = { 1, 3, NAN, 5 }, want[4] = { 0, 0, 1, 0 };
+    float dx[4];
+    gradient_of_pool(true, x, dx);
+    ck_assert_mem_eq(dx, want, sizeof want);
+}
+END_TEST
+
+/* ---- batch normalisation ---- */
+
+static const struct zt_case batch_norm = { "BatchNormalization",
+                                           "float[4,2] float[2] float[2] float[2] float[2]:0.5..2",
+                                           .attrs = "momentum=0.75 training_mode=0" };
+
+static struct run batch_norm_with_initializers(const char *mode, int outs) {
+    struct zt_case c = batch_norm;
+    c.attrs = mode;
+    c.outs = outs;
+    struct run r = make(c);
+    for (int i = 1; i < 5; i++)
+        r.made.graph->values[r.made.in[i]].origin = ZT_FROM_INITIALIZER;
+    return r;
+}
+
+START_TEST(batch_norm_trains_with_population_variance_whatever_it_was_exported_as) {
+    static const char *const modes[2] = { "momentum=0.75", "momentum=0.75 training_mode=1" };
+    for (int exported = 0; exported < 2; exported++) {
+        struct run r = batch_norm_with_initializers(modes[exported], exported ? 3 : 1);
+        static const float x[8] = { 1, 0, 2, 0, 3, 0, 6, 4 };
+        memcpy(input(&r, 0), x, sizeof x);
+        ck_assert_msg(train(&r, (struct zt_train_options){ 0 }), "%s", r.err.text[0]);
+        ck_assert_str_eq(r.made.graph->nodes[0].op_type, "BatchNormTrain");
+        ck_assert_int_eq(r.made.graph->write_back_count, 2);
+        ck_assert_int_eq(r.made.graph->write_backs[0].initializer, r.made.in[3]);
+        ck_assert(r.made.graph->values[r.made.in[4]].statistic);
+        ck_assert_msg(execute(&r, NULL, 1), "%s", r.err.text[0]);
+        ck_assert_float_eq_tol(output(&r, 1)[0], 0.75f * input(&r, 3)[0] + 0.25f * 3, 1e-6);
+        ck_assert_float_eq_tol(output(&r, 2)[0], 0.75f * input(&r, 4)[0] + 0.25f * 3.5f, 1e-6);
+        ck_assert_float_eq_tol(output(&r, 2)[1], 0.75f * input(&r, 4)[1] + 0.25f * 3, 1e-6);
+        finish(&r);
+    }
+}
+END_TEST
+
+START_TEST(frozen_and_evaluated_batch_norm_uses_the_running_statistics) {
+    for (int evaluation = 0; evaluation < 2; evaluation++) {
+        struct run r = batch_norm_with_initializers("training_mode=1", 3);
+        ck_assert(train(&r, (struct zt_train_options){ .batch_norm_frozen = !evaluation, .evaluation = evaluation }));
+        ck_assert_int_eq(r.made.graph->write_back_count, 0);
+        ck_assert_msg(execute(&r, NULL, 1), "%s", r.err.text[0]);
+        for (int c = 0; c < 2; c++) {
+            float inv_std = 1 / sqrtf(input(&r, 4)[c] + 1e-5f);
+            ck_assert_float_eq_tol(output(&r, 0)[c],
+                                   (input(&r, 0)[c] - input(&r, 3)[c]) * inv_std * input(&r, 1)[c] + input(&r, 2)[c],
+                                   1e-5);
+        }
+        finish(&r);
+    }
+}
+END_TEST
+
+/* ---- dropout ---- */
+
+static struct run dropped(const char *in, struct zt_random random) {
+    struct run r = make((struct zt_case){ "Dropout", in, .outs = 2 });
+    ck_assert(train(&r, (struct zt_train_options){ 0 }));
+    ck_assert_msg(execute(&r, &random, 2), "%s", r.err.text[0]);
+    return r;
+}
+
+START_TEST(dropout_depends_on_the_sample_and_the_step_not_on_where_the_row_stands) {
+    struct run whole = dropped("float[4,300]", (struct zt_random){ .seed = 5, .step = 2 });
+    struct run half = dropped("float[2,300]", (struct zt_random){ .seed = 5, .step = 2, .first_sample = 2 });
+    struct run later = dropped("float[4,300]", (struct zt_random){ .seed = 5, .step = 3 });
+    const bool *a = (const bool *)output(&whole, 1), *b = (const bool *)output(&half, 1);
+    ck_assert_mem_eq(a + 600, b, 600);
+    ck_assert_mem_ne(a, b, 600);
+    ck_assert_mem_ne(a, output(&later, 1), 1200);
+    int kept = 0;
+    for (int i = 0; i < 1200; i++)
+        kept += a[i];
+    ck_assert_int_ge(kept, 520);
+    ck_assert_int_le(kept, 680);
+    finish(&whole);
+    finish(&half);
+    finish(&later);
+}
+END_TEST
+
+/* ---- losses ---- */
+
+START_TEST(rows_of_weight_zero_change_neither_loss_nor_gradient) {
+    static const char *const ops[2] = { "CrossEntropy", "SquaredError" };
+    static const char *const with[2] = { "float[3,4] int32{1,2,99} float{1,1,0}",
+                                         "float[3,4] float[3,4] float{1,1,0}" };
+    static const char *const without[2] = { "float[2,4] int32{1,2}", "float[2,4] float[2,4]" };
+    for (int k = 0; k < 2; k++) {
+        struct run padded = make((struct zt_case){ ops[k], with[k], .domain = "ztrain", .outs = 2 - k });
+        struct run plain = make((struct zt_case){ ops[k], without[k], .domain = "ztrain", .outs = 2 - k });
+        for (int i = 0; i < 1 + k; i++)
+            memcpy(input(&plain, i), input(&padded, i), 8 * sizeof(float));
+        for (int i = 8; i < 12; i++)
+            input(&padded, 0)[i] = NAN;
+        int a = differentiate(&padded), b = differentiate(&plain);
+        ck_assert_msg(execute(&padded, NULL, 1) && execute(&plain, NULL, 1), "%s", padded.err.text[0]);
+        ck_assert_float_eq(output(&padded, 0)[0], output(&plain, 0)[0]);
+        const float *da = padded.made.graph->values[a].data, *db = plain.made.graph->values[b].data;
+        ck_assert_mem_eq(da, db, 8 * sizeof *da);
+        for (int i = 8; i < 12; i++)
+            ck_assert_float_eq(da[i], 0);
+        finish(&padded);
+        finish(&plain);
+    }
+}
+END_TEST
+
+START_TEST(a_target_out_of_range_is_named_with_its_row) {
+    struct run r = make((struct zt_case){ "CrossEntropy", "float[3,4] int32{1,2,9}", .domain = "ztrain", .outs = 2 });
+    ck_assert(!execute(&r, NULL, 1));
+    ck_assert_ptr_nonnull(strstr(r.err.text[0], "row 2: target 9"));
+    ck_assert_int_eq(r.err.code, ZT_EXIT_DATA);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(every_loss_of_the_config_has_its_row_and_gradient) {
+    for (const struct zt_loss_row *row = zt_losses; row->type; row++) {
+        const struct zt_op *op = zt_op_find(&zt_ops, "ztrain", row->op_type, 1);
+        ck_assert_msg(op && op->grad, "%s", row->type);
+        ck_assert_ptr_eq(zt_loss_find(row->type), row);
+    }
+    ck_assert_ptr_null(zt_loss_find("cross-entropy"));
+}
+END_TEST
+
+/* ---- threads ---- */
+
+/* Output 0 and the gradient of input 0, one behind the other; free() it. */
+static unsigned char *bits(struct zt_case c, int threads, size_t *bytes) {
+    struct run r = make(c);
+    int gradient = differentiate(&r);
+    ck_assert_msg(execute(&r, NULL, threads), "%s", r.err.text[0]);
+    const struct zt_value *y = zt_out(r.made.graph, 0, 0), *d = &r.made.graph->values[gradient];
+    size_t first = (size_t)zt_shape_count(&y->shape) * sizeof(float),
+           second = (size_t)zt_shape_count(&d->shape) * sizeof(float);
+    unsigned char *to = malloc(first + second);
+    memcpy(to, y->data, first);
+    memcpy(to + first, d->data, second);
+    *bytes = first + second;
+    finish(&r);
+    return to;
+}
+
+START_TEST(bits_do_not_depend_on_the_number_of_threads) {
+    static const struct zt_case cases[] = {
+        { "Gemm", "float[70,90] float[200,90] float[200]", .attrs = "transB=1" },
+        { "Conv", "float[3,8,9,9] float[40,8,3,3] float[40]", .attrs = "pads=[1,1,1,1]" },
+        { "MaxPool", "float[3,8,9,9]", .attrs = "kernel_shape=[3,3]" },
+        { "BatchNormTrain", "float[9,8,5] float[8] float[8] float[8] float[8]:1..2", .domain = "ztrain", .outs = 5 },
+        { "LayerNormalization", "float[50,300] float[300] float[300]" },
+        { "Softmax", "float[50,300]" },
+        { "CrossEntropy", "float[150,30] int64[150]:0..29", .domain = "ztrain", .outs = 2 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        size_t bytes, same;
+        unsigned char *one = bits(cases[k], 1, &bytes);
+        for (int threads = 2; threads < 6; threads++) {
+            unsigned char *more = bits(cases[k], threads, &same);
+            ck_assert_msg(bytes == same && memcmp(one, more, bytes) == 0, "%s with %d threads", cases[k].op, threads);
+            free(more);
+        }
+        free(one);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("rows");
+    TCase *t = tcase_create("rows");
+    tcase_add_test(t, same_upper_pads_the_odd_side_last_and_same_lower_first);
+    tcase_add_test(t, a_stretch_and_its_way_back_name_the_same_pairs);
+    tcase_add_test(t, a_max_pool_gives_its_gradient_to_the_first_of_equal_maxima);
+    tcase_add_test(t, a_nan_flows_through_a_max_pool_and_takes_the_gradient);
+    tcase_add_test(t, batch_norm_trains_with_population_variance_whatever_it_was_exported_as);
+    tcase_add_test(t, frozen_and_evaluated_batch_norm_uses_the_running_statistics);
+    tcase_add_test(t, dropout_depends_on_the_sample_and_the_step_not_on_where_the_row_stands);
+    tcase_add_test(t, rows_of_weight_zero_change_neither_loss_nor_gradient);
+    tcase_add_test(t, a_target_out_of_range_is_named_with_its_row);
+    tcase_add_test(t, every_loss_of_the_config_has_its_row_and_gradient);
+    tcase_add_test(t, bits_do_not_depend_on_the_number_of_threads);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* libgomp does not survive a fork */
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
