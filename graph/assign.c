@@ -15,17 +15,38 @@ static bool same_layout(const struct zt_layout *a, const struct zt_layout *b) {
     return a->equal && a->equal == b->equal && a->equal(a, b);
 }
 
-/* Copies of values in other layouts made so far, so that each is made once. */
+/* Copies of values in other layouts made so far, so that each is made once: a list for each value. */
 struct copies {
-    int (*at)[2]; /* value, its copy */
+    int *first; /* by value the graph had before: number of its newest copy, -1 */
+    struct copy {
+        int value, older;
+    } *at;
     int count, room;
 };
 
 static int find_copy(const struct copies *copies, const struct zt_graph *g, int value, const struct zt_layout *layout) {
-    for (int i = 0; i < copies->count; i++)
-        if (copies->at[i][0] == value && same_layout(g->values[copies->at[i][1]].layout, layout))
-            return copies->at[i][1];
+    for (int i = copies->first[value]; i >= 0; i = copies->at[i].older)
+        if (same_layout(g->values[copies->at[i].value].layout, layout))
+            return copies->at[i].value;
     return -1;
+}
+
+static void keep_copy(struct copies *copies, int value, int copy) {
+    if (copies->count == copies->room) {
+        copies->room = 2 * copies->room + 16;
+        copies->at = zt_realloc(copies->at, (size_t)copies->room * sizeof *copies->at);
+    }
+    copies->at[copies->count] = (struct copy){ copy, copies->first[value] };
+    copies->first[value] = copies->count++;
+}
+
+/* A copy that was made for a node of the backward phase and is now wanted in the forward phase is made there. */
+static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *reader) {
+    struct zt_node *maker = &g->nodes[g->values[copy].producer];
+    if (maker->phase > reader->phase) {
+        maker->phase = reader->phase;
+        maker->place = reader->place;
+    }
 }
 
 static bool prepare(struct zt_graph *g, int node, int threads, struct zt_device *device,
@@ -70,31 +91,28 @@ static void keep_prepared(struct assignment *a, int node, const struct zt_prepar
 static int reordered(struct assignment *a, int node, int from, const struct zt_layout *layout) {
     struct zt_graph *g = a->g;
     int to = find_copy(&a->copies, g, from, layout);
-    if (to < 0) {
-        struct zt_shape shape = g->values[from].shape;
-        to = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s as %s", g->values[from].name, layout ? layout->name : "plain"),
-                                g->values[from].dtype, &shape);
-        g->values[to].layout = layout;
-        int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from].name), "Reorder", "ztrain", 1,
-                                  &from, 1, &to, 1);
-        g->nodes[r].phase = g->nodes[node].phase;
-        g->nodes[r].stage = g->nodes[node].stage;
-        g->nodes[r].place = g->nodes[node].place;
-        g->nodes[r].backend = a->fast;
-        if (!zt_op_resolve(a->table, g, r, a->err))
-            return -1;
-        const struct zt_layout *layouts[2] = { g->values[from].layout, layout };
-        struct zt_prepared p;
-        if (!prepare(g, r, a->threads, a->device, layouts, &p, a->err))
-            return -1;
-        keep_prepared(a, r, &p);
-        if (a->copies.count == a->copies.room) {
-            a->copies.room = 2 * a->copies.room + 16;
-            a->copies.at = zt_realloc(a->copies.at, (size_t)a->copies.room * sizeof *a->copies.at);
-        }
-        a->copies.at[a->copies.count][0] = from;
-        a->copies.at[a->copies.count++][1] = to;
+    if (to >= 0) {
+        bring_forward(g, to, &g->nodes[node]);
+        return to;
     }
+    struct zt_shape shape = g->values[from].shape;
+    to = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s as %s", g->values[from].name, layout ? layout->name : "plain"),
+                            g->values[from].dtype, &shape);
+    g->values[to].layout = layout;
+    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from].name), "Reorder", "ztrain", 1,
+                              &from, 1, &to, 1);
+    g->nodes[r].phase = g->nodes[node].phase;
+    g->nodes[r].stage = g->nodes[node].stage;
+    g->nodes[r].place = g->nodes[node].place;
+    g->nodes[r].backend = a->fast;
+    if (!zt_op_resolve(a->table, g, r, a->err))
+        return -1;
+    const struct zt_layout *layouts[2] = { g->values[from].layout, layout };
+    struct zt_prepared p;
+    if (!prepare(g, r, a->threads, a->device, layouts, &p, a->err))
+        return -1;
+    keep_prepared(a, r, &p);
+    keep_copy(&a->copies, from, to);
     return to;
 }
 
@@ -158,6 +176,8 @@ bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt
     struct assignment a = { .g = g, .table = table, .fast = fast, .threads = threads, .device = device, .err = err };
     int count = g->node_count;
     bool ok = true;
+    a.copies.first = zt_malloc(((size_t)g->value_count + 1) * sizeof *a.copies.first);
+    memset(a.copies.first, -1, ((size_t)g->value_count + 1) * sizeof *a.copies.first);
     for (int n = 0; ok && n < count; n++) {
         g->nodes[n].backend = choose(g, n, fast);
         ok = assign_node(&a, n);
@@ -175,6 +195,7 @@ bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt
         a.prepared = NULL;
     }
     free(a.copies.at);
+    free(a.copies.first);
     *prepared = a.prepared;
     return ok;
 }

@@ -76,6 +76,18 @@ uint16_t zt_float_to_bfloat(float value) {
     return (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);
 }
 
+/* `value` as a float whose rounding to a half type is that of `value`: an inexact one gets an odd last bit, which stands for "a little
+ * more" or "a little less" (round to odd; Boldo and Melquiond, 2008). */
+static float odd_float(double value) {
+    union {
+        float f;
+        uint32_t u;
+    } x = { (float)value };
+    if ((double)x.f != value && value == value && !(x.u & 1))
+        x.f = nextafterf(x.f, (double)x.f < value ? INFINITY : -INFINITY);
+    return x.f;
+}
+
 double zt_load_double(enum zt_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case ZT_FLOAT:
@@ -137,10 +149,10 @@ void zt_store_double(enum zt_dtype dtype, void *data, int64_t i, double value) {
         ((double *)data)[i] = value;
         break;
     case ZT_FLOAT16:
-        ((uint16_t *)data)[i] = zt_float_to_half((float)value);
+        ((uint16_t *)data)[i] = zt_float_to_half(odd_float(value));
         break;
     case ZT_BFLOAT16:
-        ((uint16_t *)data)[i] = zt_float_to_bfloat((float)value);
+        ((uint16_t *)data)[i] = zt_float_to_bfloat(odd_float(value));
         break;
     case ZT_BOOL:
         ((uint8_t *)data)[i] = value != 0;
@@ -229,9 +241,9 @@ char *zt_shape_text(const struct zt_shape *shape, char *to) {
 }
 
 void zt_shape_strides(const struct zt_shape *shape, int64_t stride[ZT_MAX_RANK]) {
-    int64_t n = 1;
+    uint64_t n = 1; /* unsigned: beside a dim of 0 the others may be as large as they like */
     for (int i = shape->rank - 1; i >= 0; i--) {
-        stride[i] = n;
-        n *= shape->dim[i];
+        stride[i] = (int64_t)n;
+        n *= (uint64_t)shape->dim[i];
     }
 }

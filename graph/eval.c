@@ -1,7 +1,7 @@
 #include "graph/eval.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 struct zt_eval {
     struct zt_graph *g;
@@ -30,6 +30,11 @@ void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tenso
     v->data = tensor->data;
 }
 
+/* A value larger than the machine's memory is the model's fault, said with its name; asking for it might end the process. */
+static bool fits_machine(int64_t count, size_t each) {
+    return count >= 0 && (double)count * (double)each < (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
 static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *arena, struct zt_err *err) {
     for (int i = 0; i < g->nodes[node].out_count; i++) {
         struct zt_value *v = zt_out(g, node, i);
@@ -37,8 +42,8 @@ static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *aren
             continue;
         int64_t count = zt_shape_count(&v->shape);
         char text[ZT_SHAPE_TEXT];
-        if (count < 0 || count > INT64_C(1) << 36)
-            return zt_node_fail(g, node, err, "output \"%s\" has shape %s, which cannot be held", v->name,
+        if (!fits_machine(count, zt_dtype_bytes(v->dtype)))
+            return zt_node_fail(g, node, err, "output \"%s\" has shape %s, which this machine cannot hold", v->name,
                                 zt_shape_text(&v->shape, text));
         v->data = zt_arena_alloc(arena, (size_t)count * zt_dtype_bytes(v->dtype));
     }

@@ -1,7 +1,6 @@
 #include "graph/grad.h"
 
-#include "base/vec.h"
-
+#include <stdlib.h>
 #include <string.h>
 
 struct zt_grad {
@@ -9,13 +8,10 @@ struct zt_grad {
     const struct zt_op_table *table;
     struct zt_err *err;
     bool failed;
-    int node;                        /* forward node whose rule runs; -1 between rules */
-    int values;                      /* values of the forward graph: only they have gradients */
-    bool *leads;                     /* by value: something wanted lies behind it */
-    struct contributions {           /* by value, in the order they were given */
-        int *at, count, room;
-    } *given;
-    int *sum;                        /* by value: the added-up gradient, -1 before it is asked for */
+    int node;    /* forward node whose rule runs; -1 between rules */
+    int values;  /* values of the forward graph: only they have gradients */
+    bool *leads; /* by value: something wanted lies behind it */
+    int *sum;    /* by value: what it was given so far, added up; -1: nothing */
 };
 
 struct zt_graph *zt_grad_graph(struct zt_grad *b) {
@@ -37,7 +33,7 @@ bool zt_emit_node(struct zt_grad *b, const char *op_type, const char *domain, co
         copied = zt_arena_copy(g->arena, like->attr, (size_t)copied_count * sizeof *copied);
     for (int i = 0; i < out_count; i++)
         out[i] = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    const char *name = zt_arena_printf(g->arena, "grad of %s", b->node >= 0 ? g->nodes[b->node].name : "the sum");
+    const char *name = zt_arena_printf(g->arena, "grad of %s", b->node >= 0 ? g->nodes[b->node].name : "the outputs");
     int opset = domain[0] ? 1 : ZT_OPSET;
     int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
     g->nodes[node].phase = ZT_BACKWARD;
@@ -115,25 +111,15 @@ int zt_grad_unbroadcast(struct zt_grad *b, int gradient, int like) {
 
 /* ---- bookkeeping ---- */
 
+/* A second contribution is added to the first at once, on the stage of the node that gives it: that is where the readers of a parameter
+ * are, and one gradient instead of many waits or travels on. */
 static void give(struct zt_grad *b, int value, int gradient) {
-    zt_vec_push(&b->given[value], gradient);
-}
-
-/* The sum of what value was given, added in the order of giving; -1 where nothing was. */
-static int gradient_of(struct zt_grad *b, int value) {
-    if (b->sum[value] >= 0 || b->given[value].count == 0)
-        return b->sum[value];
-    int node = b->node, total = b->given[value].at[0];
-    b->node = b->g->values[value].producer;
-    for (int i = 1; i < b->given[value].count; i++)
-        total = ZT_EMIT(b, "Add", total, b->given[value].at[i]);
-    b->node = node;
-    return b->sum[value] = total;
+    b->sum[value] = b->sum[value] < 0 ? gradient : ZT_EMIT(b, "Add", b->sum[value], gradient);
 }
 
 int zt_grad_out(struct zt_grad *b, int node, int out) {
     const struct zt_node *n = &b->g->nodes[node];
-    return out < n->out_count && n->out[out] >= 0 ? gradient_of(b, n->out[out]) : -1;
+    return out < n->out_count && n->out[out] >= 0 ? b->sum[n->out[out]] : -1;
 }
 
 int zt_grad_out_or_zero(struct zt_grad *b, int node, int out) {
@@ -182,7 +168,7 @@ static bool run_rule(struct zt_grad *b, int node) {
     bool asked = false, wanted = false;
     for (int i = 0; i < b->g->nodes[node].out_count; i++) {
         int v = b->g->nodes[node].out[i];
-        asked |= v >= 0 && b->leads[v] && b->given[v].count > 0;
+        asked |= v >= 0 && b->leads[v] && b->sum[v] >= 0;
     }
     for (int i = 0; asked && i < b->g->nodes[node].in_count; i++)
         wanted |= zt_grad_wanted(b, node, i);
@@ -199,7 +185,6 @@ bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const st
     struct zt_grad b = { .g = g, .table = table, .err = err, .node = -1, .values = g->value_count };
     size_t n = (size_t)b.values + 1;
     b.leads = zt_calloc(n, sizeof *b.leads);
-    b.given = zt_calloc(n, sizeof *b.given);
     b.sum = zt_malloc(n * sizeof *b.sum);
     memset(b.sum, -1, n * sizeof *b.sum);
     int nodes = g->node_count;
@@ -210,11 +195,8 @@ bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const st
     for (int i = nodes - 1; ok && i >= 0; i--)
         ok = run_rule(&b, i);
     for (int i = 0; ok && i < wanted_count; i++)
-        grads[i] = gradient_of(&b, wanted[i]);
+        grads[i] = b.sum[wanted[i]];
     ok &= !b.failed;
-    for (int i = 0; i < b.values; i++)
-        zt_vec_finish(&b.given[i]);
-    free(b.given);
     free(b.leads);
     free(b.sum);
     return ok;

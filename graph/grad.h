@@ -6,7 +6,7 @@
  *     forward   z = MatMul(x, w)    y = Relu(z)              loss = ReduceMean(y)
  *     backward  dw = MatMul(x^T, dz)   dz = ReluGrad(dy, y)   dy = ReduceMean's rule(dloss)          <- read right to left
  *
- * A value used k times gets k contributions, added in the order of the uses. Rules only emit nodes; emitted nodes are
+ * A value used k times gets k contributions, added one by one as the rules give them: the last use first. Rules only emit nodes; emitted nodes are
  * resolved and inferred at once, so a rule may look at the shape of what it just emitted. */
 #ifndef ZT_GRAPH_GRAD_H
 #define ZT_GRAPH_GRAD_H

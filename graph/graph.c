@@ -114,11 +114,14 @@ int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type,
 }
 
 void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value) {
-    struct zt_write_back *at = ZT_NEW_N(g->arena, struct zt_write_back, g->write_back_count + 1);
-    if (g->write_back_count)
-        memcpy(at, g->write_backs, (size_t)g->write_back_count * sizeof *at);
-    at[g->write_back_count++] = (struct zt_write_back){ initializer, value };
-    g->write_backs = at;
+    if (g->write_back_count == g->write_back_room) {
+        g->write_back_room = 2 * g->write_back_room + 4;
+        struct zt_write_back *at = ZT_NEW_N(g->arena, struct zt_write_back, g->write_back_room);
+        if (g->write_back_count)
+            memcpy(at, g->write_backs, (size_t)g->write_back_count * sizeof *at);
+        g->write_backs = at;
+    }
+    g->write_backs[g->write_back_count++] = (struct zt_write_back){ initializer, value };
     g->values[initializer].statistic = true;
 }
 
@@ -332,6 +335,21 @@ static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err 
     return ok;
 }
 
+/* Names a node on a cycle: every waiting node waits for another waiting one, so that going back from any of them leads round. */
+static bool fail_cycle(const struct zt_graph *g, const int *waiting, struct zt_err *err) {
+    int at = 0;
+    while (g->nodes[at].dead || waiting[at] <= 0)
+        at++;
+    for (int step = 0; step < g->node_count; step++) {
+        int from = -1;
+        for (int i = 0; from < 0 && i < g->nodes[at].in_count; i++)
+            if (producer_of(g, at, i) >= 0 && waiting[producer_of(g, at, i)] > 0)
+                from = producer_of(g, at, i);
+        at = from;
+    }
+    return zt_node_fail(g, at, err, "is part of a cycle: it waits for its own output");
+}
+
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
     if (!zt_graph_index(g, err))
         return false;
@@ -353,9 +371,8 @@ bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
             if (--waiting[users.at[i]] == 0)
                 heap_push(&heap, users.at[i]);
     }
-    for (int n = 0; ok && done < alive && n < g->node_count; n++)
-        if (!g->nodes[n].dead && waiting[n] > 0)
-            ok = zt_node_fail(g, n, err, "is part of or behind a cycle: it waits for its own output");
+    if (ok && done < alive)
+        ok = fail_cycle(g, waiting, err);
     if (ok) {
         if (done) /* nodes may be NULL in a file without any */
             memcpy(g->nodes, sorted, (size_t)done * sizeof *sorted);

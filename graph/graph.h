@@ -111,7 +111,7 @@ struct zt_graph {
     int *inputs, *outputs; /* value ids in the file's order; inputs without initializers */
     int input_count, output_count;
     struct zt_write_back *write_backs;
-    int write_back_count;
+    int write_back_count, write_back_room;
     struct zt_map by_name; /* value name -> id */
     int64_t made;          /* numbers for made names */
 };
@@ -151,9 +151,10 @@ int zt_graph_find(const struct zt_graph *g, const char *name);
 /* Recomputes producers. Fails when two nodes write one value, or a node writes an input or initializer. */
 bool zt_graph_index(struct zt_graph *g, struct zt_err *err);
 /* Drops dead nodes and brings the rest into an order by (phase, place) in which producers stand first; indexes. Fails on a cycle,
- * naming a node on it, and on a value that nothing makes. */
+ * naming a node on it, and on a value that nothing makes; the graph is then as it was. */
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
-/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). */
+/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). Looks at every node: for one
+ * value now and then, not for each value of a graph. */
 int zt_graph_users(const struct zt_graph *g, int value, int *node);
 /* Marks dead every node that no root needs. Write-backs are roots too. Then sorts. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);

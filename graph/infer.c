@@ -56,6 +56,11 @@ static bool is_constant(const struct zt_value *v) {
     return v->data && !v->trainable && !v->statistic;
 }
 
+static size_t output_bytes(const struct zt_graph *g, int node, int i) {
+    const struct zt_value *v = zt_out(g, node, i);
+    return v ? (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype) : 0;
+}
+
 static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
     const struct zt_node *n = &g->nodes[node];
     if (n->op->flags & ZT_OP_RANDOM)
@@ -65,11 +70,9 @@ static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
         if (v && !is_constant(v) && !(n->op->flags & ZT_OP_SHAPE_ONLY))
             return false;
     }
-    for (int i = 0; i < n->out_count; i++) {
-        const struct zt_value *v = zt_out(g, node, i);
-        if (v && (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype) > limit)
+    for (int i = 0; i < n->out_count; i++)
+        if (output_bytes(g, node, i) > limit)
             return false;
-    }
     return true;
 }
 
@@ -83,16 +86,20 @@ static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err
 }
 
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
+    size_t left = 16 * fold_limit; /* a file of many small nodes must not ask for the whole machine */
     for (int n = 0; n < g->node_count; n++) {
         if (!check_inputs_known(g, n, err) || !zt_op_infer(g, n, err))
             return false;
-        if (!can_fold(g, n, fold_limit))
+        if (!can_fold(g, n, left < fold_limit ? left : fold_limit))
             continue;
         if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
             return false;
-        for (int i = 0; i < g->nodes[n].out_count; i++)
+        for (int i = 0; i < g->nodes[n].out_count; i++) {
+            size_t bytes = output_bytes(g, n, i);
+            left -= bytes < left ? bytes : left;
             if (zt_out(g, n, i))
                 zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
+        }
         g->nodes[n].dead = true;
     }
     return zt_graph_sort(g, err);

@@ -23,14 +23,18 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
 static bool check_counts(const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_op *op = n->op;
+    if (op->flags & ZT_OP_VARIADIC && n->in_count < op->min_in)
+        return zt_node_fail(g, node, err, "has %d inputs, wants %d or more", n->in_count, op->min_in);
     if (n->in_count < op->min_in || (!(op->flags & ZT_OP_VARIADIC) && n->in_count > op->max_in))
-        return zt_node_fail(g, node, err, "has %d inputs, wants %d to %d", n->in_count, op->min_in,
-                            op->flags & ZT_OP_VARIADIC ? INT32_MAX : op->max_in);
+        return zt_node_fail(g, node, err, "has %d inputs, wants %d to %d", n->in_count, op->min_in, op->max_in);
     if (n->out_count < op->min_out || n->out_count > op->max_out)
         return zt_node_fail(g, node, err, "has %d outputs, wants %d to %d", n->out_count, op->min_out, op->max_out);
     for (int i = 0; i < op->min_in; i++)
         if (n->in[i] < 0)
             return zt_node_fail(g, node, err, "input %d is missing", i);
+    for (int i = 0; i < op->min_out; i++)
+        if (n->out[i] < 0)
+            return zt_node_fail(g, node, err, "output %d is missing", i);
     return true;
 }
 
@@ -64,7 +68,9 @@ static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) 
 
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_node *n = &g->nodes[node];
-    n->op = zt_op_find(table, n->domain, n->op_type, n->opset);
+    /* Our own ops trust their attributes, which our passes wrote: a file may not use them. */
+    bool foreign = n->file_index < 0 || strcmp(n->domain, "ztrain") != 0;
+    n->op = foreign ? zt_op_find(table, n->domain, n->op_type, n->opset) : NULL;
     if (!n->op)
         return fail_missing(table, g, node, err);
     return check_counts(g, node, err) && check_attrs(g, node, err);
@@ -93,20 +99,36 @@ static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) 
     return true;
 }
 
-/* Refuses outputs that no machine could hold, so that the rest may multiply sizes without looking. */
-static bool check_sizes(const struct zt_graph *g, int node, struct zt_err *err) {
-    for (int i = 0; i < g->nodes[node].out_count; i++) {
-        const struct zt_value *v = zt_out(g, node, i);
-        char text[ZT_SHAPE_TEXT];
-        if (v && zt_shape_count(&v->shape) > INT64_C(1) << 40)
-            return zt_node_fail(g, node, err, "output \"%s\" would have shape %s, more than 2^40 elements", v->name,
-                                zt_shape_text(&v->shape, text));
-    }
+/* Refuses values that no machine could hold, so that the rest may multiply sizes without looking: the product of any of the dims, those
+ * beside a 0 included, stays within 2^40. */
+static bool check_size(const struct zt_graph *g, int node, int value, const char *what, struct zt_err *err) {
+    if (value < 0)
+        return true;
+    const struct zt_value *v = &g->values[value];
+    struct zt_shape shape = v->shape;
+    char text[ZT_SHAPE_TEXT];
+    for (int k = 0; k < shape.rank; k++)
+        shape.dim[k] += shape.dim[k] == 0;
+    return zt_shape_count(&shape) <= INT64_C(1) << 40 ||
+           zt_node_fail(g, node, err, "%s \"%s\" has shape %s, more than 2^40 elements", what, v->name,
+                        zt_shape_text(&v->shape, text));
+}
+
+static bool check_sizes(const struct zt_graph *g, int node, const int *values, int count, const char *what,
+                        struct zt_err *err) {
+    for (int i = 0; i < count; i++)
+        if (!check_size(g, node, values[i], what, err))
+            return false;
     return true;
 }
 
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    return check_types(g, node, err) && g->nodes[node].op->infer(g, node, err) && check_sizes(g, node, err);
+    const struct zt_node *n = &g->nodes[node];
+    if (!check_types(g, node, err) || !check_sizes(g, node, n->in, n->in_count, "input", err) ||
+        !n->op->infer(g, node, err))
+        return false;
+    n = &g->nodes[node];
+    return check_sizes(g, node, n->out, n->out_count, "output", err);
 }
 
 double zt_op_flops(const struct zt_graph *g, int node) {

@@ -13,7 +13,7 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
                      struct zt_err *err);
 
 /* Infers dtype and shape of every value, in order, folding constant nodes on the way with their reference kernels (kept in the graph's
- * arena, at most `fold_limit` bytes a value; trainable initializers and statistics are not constants). */
+ * arena, at most `fold_limit` bytes a value and 16 times that in all; trainable initializers and statistics are not constants). */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);
 
 /* Binds the unknown dims of graph input `value` to `shape`; the same dim_param gets the same number everywhere. A fixed dim that differs is

@@ -56,7 +56,7 @@ UNARY(mish, "Mish", 18, ZT_KEEP_X, NULL, 0, 0, x *tanh(softplus(x)), g *mish_slo
 UNARY_ROW(relu, "Relu", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_Y, NULL, 0, 0, x <= 0 ? 0 : x, v <= 0 ? 0 : g,
           relu_int, ZT_OP_HALF)
 UNARY(selu, "Selu", 6, ZT_KEEP_X, with_alpha_gamma, 1.67326319217681884765625, 1.05070102214813232421875,
-      x > 0 ? b *x : b *a *expm1(x), at_kink(v, g *b, g *b *a *exp(v)))
+      x > 0 ? b * x : b * a * expm1(x), at_kink(v, g *b, g *b *a *exp(v)))
 UNARY_ROW(shrink, "Shrink", 9, ZT_ANY_NUMBER, ZT_KEEP_X, with_bias_lambd, 0, 0.5,
           x<-b ? x + a : x> b ? x - a
           : x != x            ? x

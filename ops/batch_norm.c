@@ -169,11 +169,15 @@ static void train_channel(const struct zt_call *call, const struct zt_batch_norm
     put(call, 4, c, keep ? inv_std : var);
 }
 
+static double work_of(const struct zt_batch_norm *bn) {
+    return 8.0 * (double)(bn->n * bn->channels) * (double)bn->spatial;
+}
+
 static bool run_train(const struct zt_call *call, bool keep, struct zt_err *err) {
     struct zt_batch_norm bn;
     if (!zt_batch_norm_read(call->graph, zt_call_node(call), 0, &bn, err))
         return false;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (bn.channels > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
     for (int64_t c = 0; c < bn.channels; c++)
         train_channel(call, &bn, c, keep);
     return true;
@@ -189,7 +193,7 @@ static bool batch_norm_ref(const struct zt_call *call, struct zt_err *err) {
         return run_train(call, false, err);
     if (!zt_batch_norm_read(call->graph, zt_call_node(call), 0, &bn, err))
         return false;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (bn.channels > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
     for (int64_t c = 0; c < bn.channels; c++) {
         struct channel ch = channel_of(&bn, c);
         normalise(call, &ch, c, number(&call->in[3], c), 1 / sqrt(number(&call->in[4], c) + bn.epsilon));
@@ -236,7 +240,7 @@ static bool run_grad(const struct zt_call *call, bool fixed, struct zt_err *err)
     struct zt_batch_norm bn;
     if (!zt_batch_norm_read(call->graph, zt_call_node(call), 1, &bn, err))
         return false;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (bn.channels > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
     for (int64_t c = 0; c < bn.channels; c++)
         grad_channel(call, &bn, c, fixed);
     return true;

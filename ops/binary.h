@@ -49,7 +49,9 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .same_type = SAME,                                                                                             \
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
+                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \
     };
 
 #endif

@@ -24,8 +24,8 @@ static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis
     return s;
 }
 
-/* Replaces what was left to oneDNN by what it chose. An activation in a layout that only oneDNN knows cannot be cut: *again says
- * that it was set to plain and the choice must be made once more. */
+/* Replaces what was left to oneDNN by what it chose. An activation in a layout that only oneDNN knows cannot be cut:
+ * *again says that it was set to plain and the choice must be made once more. */
 static void settle(struct zt_dnnl_spec *spec, const int *axis, const struct zt_dnnl *d, bool *again) {
     *again = false;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
@@ -50,8 +50,8 @@ static size_t step_of(const struct zt_desc *desc, int axis, int64_t chunk) {
     return zt_desc_bytes(desc);
 }
 
-bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total, int64_t chunk,
-                    int threads, struct zt_err *err) {
+bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
+                    int64_t chunk, int threads, struct zt_err *err) {
     *to = (struct zt_chunks){ .count = (total + chunk - 1) / chunk };
     struct zt_dnnl_spec open = cut(spec, axis, chunk), settled;
     bool again = true;

@@ -9,7 +9,9 @@
 
 #include "ops/dnnl_compat.h"
 
-enum { ZT_CHUNKS = 16 }; /* enough for every thread to own some on the machines that train this way, few enough for partial sums */
+enum {
+    ZT_CHUNKS = 16
+}; /* enough for every thread to own some on the machines that train this way, few enough for partial sums */
 
 struct zt_chunks {
     struct zt_dnnl *body, *tail; /* tail NULL: the last chunk is whole */
@@ -22,19 +24,22 @@ struct zt_chunk_work {
     void (*before)(void *arg, int64_t chunk, void *const *data); /* NULL: nothing */
     void (*after)(void *arg, int64_t chunk, void *const *data);
     void *arg;
-    size_t local[ZT_DNNL_SLOTS]; /* not 0: the slot lives in a buffer of the thread, this many bytes each, one after the other from data[i] */
+    size_t local[ZT_DNNL_SLOTS]; /* not 0: the slot lives in a buffer of the thread, this many bytes each, one after the
+                                    other from data[i] */
 };
 
 /* Samples of a chunk so that it has at most this many bytes, which stay in the second cache between two passes. */
 enum { ZT_CHUNK_BYTES = 1 << 19 };
 int64_t zt_chunk_for_cache(int64_t samples, size_t sample_bytes);
 
-/* Elements of a chunk when `total` are cut into at most `pieces`, a multiple of `grain` where there is more than one. */
+/* Elements of a chunk when `total` are cut into at most `pieces`, a multiple of `grain` where there is more than one.
+ */
 int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain);
 
-/* `spec` holds the whole tensors; axis[i] says along which axis slot i is cut, -1: not. On success free with zt_chunks_finish. */
-bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total, int64_t chunk,
-                    int threads, struct zt_err *err);
+/* `spec` holds the whole tensors; axis[i] says along which axis slot i is cut, -1: not. On success free with
+ * zt_chunks_finish. */
+bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
+                    int64_t chunk, int threads, struct zt_err *err);
 void zt_chunks_finish(struct zt_chunks *chunks);
 /* Scratch memory for `threads` threads. */
 size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads);

@@ -1,9 +1,9 @@
-/* y[n,m,o] = b[m] + sum over c, k of w[m,c,k] x[n,c, o stride - pad + k dilation]         ONNX Conv, opset 1 on, any
- * number of groups
+/* ONNX Conv, opset 1 on, any number of spatial axes and groups
  *
- *     dx[n,c,i] = sum over m, k of w[m,c,k] dy[n,m,(i + pad - k dilation) / stride]        ztrain.ConvGradInput(w, dy)
- *     dw[m,c,k] = sum over n, o of dy[n,m,o] x[n,c, o stride - pad + k dilation]           ztrain.ConvGradWeight(x, dy)
- * -> dw, db db[m]     = sum over n, o of dy[n,m,o]
+ *     y[n,m,o]  = b[m] + sum over c, k of w[m,c,k] x[n,c, o stride - pad + k dilation]
+ *     dx[n,c,i] = sum over m, k of w[m,c,k] dy[n,m,(i + pad - k dilation) / stride]   ztrain.ConvGradInput(w, dy)
+ *     dw[m,c,k] = sum over n, o of dy[n,m,o] x[n,c, o stride - pad + k dilation]      ztrain.ConvGradWeight(x, dy)
+ *     db[m]     = sum over n, o of dy[n,m,o]                                          its second output
  *
  * ConvTranspose is the second line with its x as dy: its gradients are the first and the third
  * (ztrain.ConvTransposeGradInput and ConvTransposeGradWeight). Gradient nodes keep the attributes of the forward node,

@@ -1,5 +1,5 @@
-/* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for in the
- * layout it wants, so that a reorder node makes them, once a step for parameters.
+/* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
+ * in the layout it wants, so that a reorder node makes them, once a step for parameters.
  *
  * ReLU is ours, on each chunk while it is in cache: oneDNN's turns NaN into 0. */
 #include "ops/conv_cpu.h"
@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const int zt_conv_cut[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = 0, [ZT_CONV_W] = -1, [ZT_CONV_B] = -1, [ZT_CONV_Y] = 0, [4] = -1 };
+const int zt_conv_cut[ZT_DNNL_SLOTS] = {
+    [ZT_CONV_X] = 0, [ZT_CONV_W] = -1, [ZT_CONV_B] = -1, [ZT_CONV_Y] = 0, [4] = -1
+};
 
 bool zt_conv_fits(const struct zt_conv *c) {
     const struct zt_window *w = &c->window;
@@ -192,9 +194,9 @@ bool zt_conv_grad_input_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
 
 bool zt_conv_grad_input_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = call->out[0].data,
-                                  [ZT_CONV_W] = call->in[0].data,
-                                  [ZT_CONV_Y] = call->in[1].data };
+    void *data[ZT_DNNL_SLOTS] = {
+        [ZT_CONV_X] = call->out[0].data, [ZT_CONV_W] = call->in[0].data, [ZT_CONV_Y] = call->in[1].data
+    };
     return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, NULL, err);
 }
 
@@ -207,8 +209,8 @@ bool zt_conv_grad_weight_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     bool bias = zt_out(g, p->node, 1) != NULL;
     int64_t pieces = zt_conv_pieces(&c);
-    struct conv_state *s = make(p, &c, bias, ZT_DNNL_CONV_WEIGHT,
-                                zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
+    struct conv_state *s =
+        make(p, &c, bias, ZT_DNNL_CONV_WEIGHT, zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
     if (!s)
         return false;
     if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, bias, err)) {

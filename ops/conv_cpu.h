@@ -6,7 +6,7 @@
 #include "ops/conv.h"
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl_compat.h */
-extern const int zt_conv_cut[ZT_DNNL_SLOTS];          /* the batch of x and y is cut */
+extern const int zt_conv_cut[ZT_DNNL_SLOTS];         /* the batch of x and y is cut */
 
 /* Whether oneDNN takes the sizes: 1 to 3 spatial axes, no empty tensor, 32-bit dims. */
 bool zt_conv_fits(const struct zt_conv *c);
@@ -33,7 +33,8 @@ struct zt_conv_partial {
 /* Most chunks for a weight of this size, so that the partial sums stay small. */
 int64_t zt_conv_pieces(const struct zt_conv *c);
 /* `weight`: the chunks of a ZT_DNNL_CONV_WEIGHT, whose steps of dw and db are set. */
-bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, bool bias, struct zt_err *err);
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, bool bias,
+                          struct zt_err *err);
 void zt_conv_partial_finish(struct zt_conv_partial *partial);
 size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial);
 size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial);

@@ -1,4 +1,5 @@
-/* Convolution, ReLU and max pool, a few samples at a time: what lies between them fits the second cache, in a buffer of the thread.
+/* Convolution, ReLU and max pool, a few samples at a time: what lies between them fits the second cache, in a buffer of
+ * the thread.
  *
  *     forward    y = conv(x)  ->  p, position = max pool of y  ->  ReLU of p
  *     backward   dy = dp back at `position` where p > 0  ->  partial dw, db  and  dx
@@ -143,14 +144,16 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                   [ZT_CONV_W] = call->in[1].data,
                                   [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [ZT_CONV_Y] = buffers };
-    const struct zt_chunk_work work = { .after = pool_chunk, .arg = (void *)call, .local = { [ZT_CONV_Y] = s->buffer_bytes } };
+    const struct zt_chunk_work work = { .after = pool_chunk,
+                                        .arg = (void *)call,
+                                        .local = { [ZT_CONV_Y] = s->buffer_bytes } };
     return zt_chunks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work, err);
 }
 
 /* ---- backward ---- */
 
-static bool make_backward(struct zt_prepare *p, struct state *s, const struct zt_conv_pool *c, const struct zt_layout *layout,
-                          struct zt_err *err) {
+static bool make_backward(struct zt_prepare *p, struct state *s, const struct zt_conv_pool *c,
+                          const struct zt_layout *layout, struct zt_err *err) {
     bool bias = zt_out(p->graph, p->node, 1) != NULL;
     struct zt_dnnl_spec spec = zt_conv_spec(&c->conv, bias);
     spec.slot[ZT_CONV_Y] = in_order_of(layout, spec.slot[ZT_CONV_Y]);

@@ -113,11 +113,17 @@ static void result_tile(const struct flow *f, int64_t image, int64_t r0, int row
                      acc + r * ZT_TILE_COLS);
 }
 
+static double flops_of(const struct zt_conv_job *job) {
+    const struct zt_conv *c = &job->conv;
+    return (double)(c->n * c->m) * (double)c->window.out_elems * (double)(c->c / c->groups) *
+           (double)c->window.kernel_elems;
+}
+
 static void run_flow(const struct zt_conv_job *job, bool back) {
     struct flow f = flow_of(job, back);
     int64_t down = zt_ceil_div(f.results, ZT_TILE_ROWS), across = zt_ceil_div(f.places, ZT_TILE_COLS);
     int64_t tiles = job->conv.n * job->conv.groups * down * across;
-#pragma omp parallel for num_threads(job->threads > 0 ? job->threads : 1) schedule(static) if (tiles > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(job->threads, flops_of(job))) schedule(static)
     for (int64_t i = 0; i < tiles; i++) {
         int64_t r0 = i / across % down * ZT_TILE_ROWS, p0 = i % across * ZT_TILE_COLS;
         result_tile(&f, i / (down * across), r0, (int)zt_min_int(ZT_TILE_ROWS, f.results - r0), p0,
@@ -170,7 +176,7 @@ void zt_conv_weight(const struct zt_conv_job *job) {
     struct flow f = flow_of(job, false);
     int64_t down = zt_ceil_div(f.results, ZT_TILE_ROWS), across = zt_ceil_div(f.depth, ZT_TILE_COLS);
     int64_t tiles = job->conv.groups * down * across;
-#pragma omp parallel for num_threads(job->threads > 0 ? job->threads : 1) schedule(static) if (tiles > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(job->threads, flops_of(job))) schedule(static)
     for (int64_t i = 0; i < tiles; i++) {
         int64_t r0 = i / across % down * ZT_TILE_ROWS, d0 = i % across * ZT_TILE_COLS;
         weight_gradient_tile(&f, i / (down * across), r0, (int)zt_min_int(ZT_TILE_ROWS, f.results - r0), d0,

@@ -3,8 +3,8 @@
  *     .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
  *
  * Each name stands for the four functions of a struct zt_kernel. Builds without oneDNN get an empty column and run the
- * reference kernels. All of them take float tensors only, cut their work into chunks by the shape alone, and give the same bits
- * at any thread count. */
+ * reference kernels. All of them take float tensors only, cut their work into chunks by the shape alone, and give the
+ * same bits at any thread count. */
 #ifndef ZT_OPS_CPU_H
 #define ZT_OPS_CPU_H
 
@@ -20,7 +20,8 @@
 #define ZT_IF_DNNL(id)                                                                                                 \
     { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release }
 #else
-#define ZT_IF_DNNL(id) { 0 }
+#define ZT_IF_DNNL(id)                                                                                                 \
+    { 0 }
 #endif
 
 /* conv_cpu.c */

@@ -13,9 +13,7 @@ static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16);
 
 static bool is_listed(const struct zt_node *n) {
 #define ROW(domain, name, id) { domain, name },
-    static const struct {
-        const char *domain, *name;
-    } rows[] = { ZT_CUDA_OPS(ROW) };
+    static const struct { const char *domain, *name; } rows[] = { ZT_CUDA_OPS(ROW) };
 #undef ROW
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, n->op_type) == 0 && strcmp(rows[i].domain, n->domain) == 0)

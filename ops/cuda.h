@@ -1,5 +1,5 @@
-/* The column ZT_CUDA of a row. The kernels themselves are in the CUDA module (device/module.h), which is opened at run time; the program
- * holds what can be said without it: that the row has a kernel there, and which nodes it takes.
+/* The column ZT_CUDA of a row. The kernels themselves are in the CUDA module (device/module.h), which is opened at run
+ * time; the program holds what can be said without it: that the row has a kernel there, and which nodes it takes.
  *
  *     .kernel = { [ZT_REF] = { .run = relu_run }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },
  *
@@ -27,12 +27,13 @@
     OP("ztrain", "ReluGrad", relu_grad)
 /* clang-format on */
 
-/* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the same. */
-bool zt_cuda_floats(const struct zt_graph *g, int node);        /* all inputs and outputs float, or all bfloat16 */
-bool zt_cuda_matmul(const struct zt_graph *g, int node);        /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
-bool zt_cuda_cast(const struct zt_graph *g, int node);          /* between any types that are computed with */
-bool zt_cuda_reduce(const struct zt_graph *g, int node);        /* float or bfloat16 over neighbouring axes */
-bool zt_cuda_cross_entropy(const struct zt_graph *g, int node); /* targets int32 or int64 */
+/* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the
+ * same. */
+bool zt_cuda_floats(const struct zt_graph *g, int node); /* all inputs and outputs float, or all bfloat16 */
+bool zt_cuda_matmul(const struct zt_graph *g, int node); /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
+bool zt_cuda_cast(const struct zt_graph *g, int node);   /* between any types that are computed with */
+bool zt_cuda_reduce(const struct zt_graph *g, int node); /* float or bfloat16 over neighbouring axes */
+bool zt_cuda_cross_entropy(const struct zt_graph *g, int node);      /* targets int32 or int64 */
 bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node); /* the same, with the log sum exp at hand */
 
 /* These find the kernel of the node's op in the module of its device and call it. */

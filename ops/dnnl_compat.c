@@ -133,7 +133,10 @@ static void recognise(struct zt_desc *d, md_ref chosen) {
     static const struct {
         enum zt_desc_order order;
         int block;
-    } known[] = { { ZT_DESC_PLAIN, 0 }, { ZT_DESC_BLOCKED, 16 }, { ZT_DESC_BLOCKED, 8 }, { ZT_DESC_CHANNELS_LAST, 0 },
+    } known[] = { { ZT_DESC_PLAIN, 0 },
+                  { ZT_DESC_BLOCKED, 16 },
+                  { ZT_DESC_BLOCKED, 8 },
+                  { ZT_DESC_CHANNELS_LAST, 0 },
                   { ZT_DESC_STRIDED, 0 } };
     enum { STRIDED = 4 };
     if (d->order == ZT_DESC_STRIDED)
@@ -183,23 +186,24 @@ static dnnl_status_t forward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
                              dnnl_primitive_attr_t attr) {
     struct geometry g = geometry_of(s);
     if (s->kind == ZT_DNNL_AVERAGE || s->kind == ZT_DNNL_AVERAGE_GRAD)
-        return dnnl_pooling_forward_primitive_desc_create(pd, e, dnnl_forward_training, average(s), m[0], m[1], g.stride,
-                                                          g.kernel, g.dilation, g.pad, g.pad_end, attr);
-    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, dnnl_convolution_direct, m[0], m[1],
-                                                          m[2], m[3], g.stride, g.dilation, g.pad, g.pad_end, attr);
+        return dnnl_pooling_forward_primitive_desc_create(pd, e, dnnl_forward_training, average(s), m[0], m[1],
+                                                          g.stride, g.kernel, g.dilation, g.pad, g.pad_end, attr);
+    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, dnnl_convolution_direct, m[0],
+                                                          m[1], m[2], m[3], g.stride, g.dilation, g.pad, g.pad_end,
+                                                          attr);
 }
 
 static dnnl_status_t backward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct zt_dnnl_spec *s, const md *m,
                               dnnl_primitive_desc_t hint, dnnl_primitive_attr_t attr) {
     struct geometry g = geometry_of(s);
     if (s->kind == ZT_DNNL_AVERAGE_GRAD)
-        return dnnl_pooling_backward_primitive_desc_create(pd, e, average(s), m[0], m[1], g.stride, g.kernel, g.dilation,
-                                                           g.pad, g.pad_end, hint, attr);
+        return dnnl_pooling_backward_primitive_desc_create(pd, e, average(s), m[0], m[1], g.stride, g.kernel,
+                                                           g.dilation, g.pad, g.pad_end, hint, attr);
     if (s->kind == ZT_DNNL_CONV_INPUT)
         return dnnl_convolution_backward_data_primitive_desc_create(pd, e, dnnl_convolution_direct, m[0], m[1], m[3],
                                                                     g.stride, g.dilation, g.pad, g.pad_end, hint, attr);
-    return dnnl_convolution_backward_weights_primitive_desc_create(pd, e, dnnl_convolution_direct, m[0], m[1], m[2], m[3],
-                                                                   g.stride, g.dilation, g.pad, g.pad_end, hint, attr);
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        pd, e, dnnl_convolution_direct, m[0], m[1], m[2], m[3], g.stride, g.dilation, g.pad, g.pad_end, hint, attr);
 }
 
 static dnnl_status_t product(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct zt_dnnl_spec *s, const md *m,
@@ -222,13 +226,12 @@ static dnnl_status_t forward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
         dnnl_pooling_desc_t pool;
         dnnl_convolution_desc_t conv;
     } d;
-    dnnl_status_t status =
-        s->kind == ZT_DNNL_AVERAGE || s->kind == ZT_DNNL_AVERAGE_GRAD
-            ? dnnl_pooling_forward_desc_init(&d.pool, dnnl_forward_training, average(s), &m[0], &m[1], g.stride, g.kernel,
-                                             g.pad, g.pad_end)
-            : dnnl_dilated_convolution_forward_desc_init(&d.conv, dnnl_forward_training, dnnl_convolution_direct, &m[0],
-                                                         &m[1], s->slot[2].rank ? &m[2] : NULL, &m[3], g.stride,
-                                                         g.dilation, g.pad, g.pad_end);
+    dnnl_status_t status = s->kind == ZT_DNNL_AVERAGE || s->kind == ZT_DNNL_AVERAGE_GRAD
+                               ? dnnl_pooling_forward_desc_init(&d.pool, dnnl_forward_training, average(s), &m[0],
+                                                                &m[1], g.stride, g.kernel, g.pad, g.pad_end)
+                               : dnnl_dilated_convolution_forward_desc_init(
+                                     &d.conv, dnnl_forward_training, dnnl_convolution_direct, &m[0], &m[1],
+                                     s->slot[2].rank ? &m[2] : NULL, &m[3], g.stride, g.dilation, g.pad, g.pad_end);
     return status ? status : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
@@ -241,7 +244,8 @@ static dnnl_status_t backward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const 
     } d;
     dnnl_status_t status;
     if (s->kind == ZT_DNNL_AVERAGE_GRAD)
-        status = dnnl_pooling_backward_desc_init(&d.pool, average(s), &m[0], &m[1], g.stride, g.kernel, g.pad, g.pad_end);
+        status =
+            dnnl_pooling_backward_desc_init(&d.pool, average(s), &m[0], &m[1], g.stride, g.kernel, g.pad, g.pad_end);
     else if (s->kind == ZT_DNNL_CONV_INPUT)
         status = dnnl_dilated_convolution_backward_data_desc_init(&d.conv, dnnl_convolution_direct, &m[0], &m[1], &m[3],
                                                                   g.stride, g.dilation, g.pad, g.pad_end);
@@ -301,9 +305,12 @@ static const int args[][ZT_DNNL_SLOTS] = {
     [ZT_DNNL_AVERAGE_GRAD] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST },
 };
 static const char *const kind_names[] = {
-    [ZT_DNNL_CONV] = "convolution",         [ZT_DNNL_CONV_INPUT] = "convolution backward by data",
-    [ZT_DNNL_CONV_WEIGHT] = "convolution backward by weights", [ZT_DNNL_MATMUL] = "matmul",
-    [ZT_DNNL_REORDER] = "reorder",          [ZT_DNNL_AVERAGE] = "average pooling",
+    [ZT_DNNL_CONV] = "convolution",
+    [ZT_DNNL_CONV_INPUT] = "convolution backward by data",
+    [ZT_DNNL_CONV_WEIGHT] = "convolution backward by weights",
+    [ZT_DNNL_MATMUL] = "matmul",
+    [ZT_DNNL_REORDER] = "reorder",
+    [ZT_DNNL_AVERAGE] = "average pooling",
     [ZT_DNNL_AVERAGE_GRAD] = "average pooling backward",
 };
 
@@ -312,11 +319,12 @@ static bool make_seat(struct zt_dnnl *d, struct seat *seat) {
         return false;
     for (int i = 0; i < ZT_DNNL_SLOTS; i++)
         if (d->slot[i].arg &&
-            dnnl_memory_create(&seat->memory[i], dnnl_primitive_desc_query_md(d->pd, dnnl_query_exec_arg_md, d->slot[i].arg),
-                               d->engine, DNNL_MEMORY_NONE) != dnnl_success)
+            dnnl_memory_create(&seat->memory[i],
+                               dnnl_primitive_desc_query_md(d->pd, dnnl_query_exec_arg_md, d->slot[i].arg), d->engine,
+                               DNNL_MEMORY_NONE) != dnnl_success)
             return false;
-    return dnnl_memory_create(&seat->scratch, dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0), d->engine,
-                              DNNL_MEMORY_NONE) == dnnl_success;
+    return dnnl_memory_create(&seat->scratch, dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0),
+                              d->engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
 static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
@@ -446,13 +454,15 @@ size_t zt_desc_bytes(const struct zt_desc *desc) {
     return bytes;
 }
 
-/* The vendor part of a layout is a struct zt_desc. Packed alike but from another plain order (transposed) is not the same. */
+/* The vendor part of a layout is a struct zt_desc. Packed alike but from another plain order (transposed) is not the
+ * same. */
 static bool vendor_equal(const void *a, const void *b) {
     const struct zt_desc *x = a, *y = b;
     return memcmp(x->stride, y->stride, sizeof x->stride) == 0 && dnnl_memory_desc_equal(x->vendor, y->vendor);
 }
 
-const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_desc *desc, const struct zt_shape *shape) {
+const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_desc *desc,
+                                       const struct zt_shape *shape) {
     if (desc->order == ZT_DESC_STRIDED)
         return NULL;
     if (desc->order != ZT_DESC_VENDOR)

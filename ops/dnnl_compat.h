@@ -1,15 +1,15 @@
 /* oneDNN behind one door: the only file that knows its versions (2.6 and 3.x) and its C API.
  *
- * A zt_dnnl is one primitive made for ONE thread, on one fixed shape, that up to `threads` threads may run at the same time on different
- * chunks of a batch. That is how results come out the same at any thread count. The caller gives scratch memory; nothing is allocated
- * while running. */
+ * A zt_dnnl is one primitive made for ONE thread, on one fixed shape, that up to `threads` threads may run at the same
+ * time on different chunks of a batch. That is how results come out the same at any thread count. The caller gives
+ * scratch memory; nothing is allocated while running. */
 #ifndef ZT_OPS_DNNL_COMPAT_H
 #define ZT_OPS_DNNL_COMPAT_H
 
 #include "ops/layout_cpu.h"
 
-/* A tensor as a primitive sees it. Channels are dim[1], so plain, blocked and channels-last are as in layout_cpu.h; STRIDED is any
- * order of a matrix; ANY lets the primitive choose. */
+/* A tensor as a primitive sees it. Channels are dim[1], so plain, blocked and channels-last are as in layout_cpu.h;
+ * STRIDED is any order of a matrix; ANY lets the primitive choose. */
 enum zt_desc_order {
     ZT_DESC_PLAIN = ZT_ORDER_PLAIN,
     ZT_DESC_BLOCKED = ZT_ORDER_BLOCKED,
@@ -34,8 +34,15 @@ struct zt_dnnl;
 enum { ZT_DNNL_SLOTS = 5 };
 
 struct zt_dnnl_spec {
-    enum { ZT_DNNL_CONV, ZT_DNNL_CONV_INPUT, ZT_DNNL_CONV_WEIGHT, ZT_DNNL_MATMUL, ZT_DNNL_REORDER, ZT_DNNL_AVERAGE,
-           ZT_DNNL_AVERAGE_GRAD } kind;
+    enum {
+        ZT_DNNL_CONV,
+        ZT_DNNL_CONV_INPUT,
+        ZT_DNNL_CONV_WEIGHT,
+        ZT_DNNL_MATMUL,
+        ZT_DNNL_REORDER,
+        ZT_DNNL_AVERAGE,
+        ZT_DNNL_AVERAGE_GRAD
+    } kind;
     /* Arguments in the order of the data at run:
      *     CONV           x, w, b, y          CONV_INPUT    dx, w, (none), dy          CONV_WEIGHT   x, dw, db, dy
      *     MATMUL         a, b, bias, y       REORDER       from, to
@@ -44,9 +51,9 @@ struct zt_dnnl_spec {
     struct zt_desc slot[ZT_DNNL_SLOTS];
     int axes; /* spatial; dilation 1 is dense */
     int64_t kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
-    bool count_pad;   /* average pools: padding counts */
-    bool add;         /* y += result */
-    float scale;      /* MATMUL: of a b; 0 means 1 */
+    bool count_pad; /* average pools: padding counts */
+    bool add;       /* y += result */
+    float scale;    /* MATMUL: of a b; 0 means 1 */
 };
 
 /* NULL and an error that names what was wanted where oneDNN has no such primitive. */
@@ -56,12 +63,15 @@ void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */
 struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
 const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
-/* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where it is not there). */
+/* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where
+ * it is not there). */
 bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch);
 
 size_t zt_desc_bytes(const struct zt_desc *desc);
-/* A description as a layout for the graph, for a tensor of `shape` (the batch may differ from the description's); NULL where plain. */
-const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_desc *desc, const struct zt_shape *shape);
+/* A description as a layout for the graph, for a tensor of `shape` (the batch may differ from the description's); NULL
+ * where plain. */
+const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_desc *desc,
+                                       const struct zt_shape *shape);
 /* The other way. A vendor's layout brings the dims it was made for, which may split the axes of `shape` (groups). */
 struct zt_desc zt_desc_of(const struct zt_layout *layout, enum zt_dtype dtype, const struct zt_shape *shape);
 struct zt_desc zt_desc_any(enum zt_dtype dtype, const struct zt_shape *shape);

@@ -116,7 +116,7 @@ static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     uint64_t key = zt_rng_key(r->seed, r->step, r->micro_batch, zt_hash(ZT_HASH_START, name, strlen(name)));
     int64_t rows = x->rank > 0 ? x->dim[0] : 1, width = rows ? zt_shape_count(x) / rows : 0;
     double ratio = ratio_of(call, 1);
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (rows > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(rows * width))) schedule(static)
     for (int64_t row = 0; row < rows; row++)
         drop_row(call, key, row, width, ratio);
     return true;

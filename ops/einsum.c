@@ -328,9 +328,12 @@ static void contract(struct contraction *c, int threads) {
     if (c->axes == c->kept) /* nothing is summed: an axis of one */
         c->dim[c->axes++] = 1;
     int64_t count = 1;
+    double summed = 1;
     for (int a = 0; a < c->kept; a++)
         count *= c->dim[a];
-#pragma omp parallel for num_threads(threads > 0 ? threads : 1) schedule(static) if (count > 1)
+    for (int a = c->kept; a < c->axes; a++)
+        summed *= (double)c->dim[a];
+#pragma omp parallel for num_threads(zt_threads_worth(threads, (double)count *summed)) schedule(static)
     for (int64_t i = 0; i < count; i++)
         contract_point(c, i);
 }

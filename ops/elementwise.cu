@@ -14,14 +14,14 @@ struct relu {
 };
 
 template <class Rule, class T> static __global__ void unary_kernel(const T *x, T *y, int64_t count) {
-    EACH (i, count)
-        y[i] = from_float<T>(Rule::f(to_float(x[i])));
+    EACH(i, count)
+    y[i] = from_float<T>(Rule::f(to_float(x[i])));
 }
 
 template <class Rule, class T>
 static __global__ void unary_grad_kernel(const T *dy, const T *kept, T *dx, int64_t count) {
-    EACH (i, count)
-        dx[i] = from_float<T>(Rule::df(to_float(kept[i]), to_float(dy[i])));
+    EACH(i, count)
+    dx[i] = from_float<T>(Rule::df(to_float(kept[i]), to_float(dy[i])));
 }
 
 int zt_launch_relu(cudaStream_t stream, enum zt_dtype dtype, const void *x, void *y, int64_t count) {
@@ -29,7 +29,8 @@ int zt_launch_relu(cudaStream_t stream, enum zt_dtype dtype, const void *x, void
               (unary_kernel<relu, T><<<blocks_for(count), BLOCK, 0, stream>>>((const T *)x, (T *)y, count)));
 }
 
-int zt_launch_relu_grad(cudaStream_t stream, enum zt_dtype dtype, const void *dy, const void *y, void *dx, int64_t count) {
+int zt_launch_relu_grad(cudaStream_t stream, enum zt_dtype dtype, const void *dy, const void *y, void *dx,
+                        int64_t count) {
     WITH_TYPE(dtype, count,
               (unary_grad_kernel<relu, T>
                <<<blocks_for(count), BLOCK, 0, stream>>>((const T *)dy, (const T *)y, (T *)dx, count)));
@@ -51,7 +52,7 @@ static __device__ void place(const struct zt_launch_walk *walk, int64_t i, int64
 
 template <class T>
 static __global__ void add_kernel(struct zt_launch_walk walk, int64_t count, const T *a, const T *b, T *y) {
-    EACH (i, count) {
+    EACH(i, count) {
         int64_t left, right;
         place(&walk, i, &left, &right);
         y[i] = from_float<T>(to_float(a[left]) + to_float(b[right]));
@@ -60,7 +61,7 @@ static __global__ void add_kernel(struct zt_launch_walk walk, int64_t count, con
 
 template <class T>
 static __global__ void spread_kernel(struct zt_launch_walk walk, int64_t count, float factor, const T *b, T *y) {
-    EACH (i, count) {
+    EACH(i, count) {
         int64_t left, right;
         place(&walk, i, &left, &right);
         y[i] = from_float<T>(factor * to_float(b[right]));
@@ -74,12 +75,12 @@ static int64_t count_of(const struct zt_launch_walk *walk) {
     return count;
 }
 
-int zt_launch_add(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, const void *a, const void *b,
-                  void *y) {
+int zt_launch_add(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, const void *a,
+                  const void *b, void *y) {
     int64_t count = count_of(walk);
-    WITH_TYPE(dtype, count,
-              (add_kernel<T>
-               <<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, (const T *)a, (const T *)b, (T *)y)));
+    WITH_TYPE(
+        dtype, count,
+        (add_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, (const T *)a, (const T *)b, (T *)y)));
 }
 
 int zt_launch_spread(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
@@ -188,8 +189,8 @@ static __device__ void store(enum zt_dtype dtype, void *y, int64_t i, const stru
 }
 
 static __global__ void cast_kernel(enum zt_dtype from, const void *x, enum zt_dtype to, void *y, int64_t count) {
-    EACH (i, count)
-        store(to, y, i, load(from, x, i));
+    EACH(i, count)
+    store(to, y, i, load(from, x, i));
 }
 
 int zt_launch_cast(cudaStream_t stream, enum zt_dtype from, const void *x, enum zt_dtype to, void *y, int64_t count) {

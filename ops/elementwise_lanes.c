@@ -7,14 +7,14 @@
 
 #define TARGET
 #define NAME(id) id##_plain
-#include "ops/elementwise_body.h"
+#include "ops/elementwise_body.inc"
 #if defined(__x86_64__)
 #define TARGET   __attribute__((target("avx2")))
 #define NAME(id) id##_avx2
-#include "ops/elementwise_body.h"
+#include "ops/elementwise_body.inc"
 #define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define NAME(id) id##_avx512
-#include "ops/elementwise_body.h"
+#include "ops/elementwise_body.inc"
 #endif
 
 zt_lane_function *const *zt_lane_functions(void) {

@@ -3,11 +3,21 @@
 #include <string.h>
 
 const struct zt_attr_spec zt_fused_attrs[15] = {
-    { "alpha", ZT_ATTR_FLOAT },      { "auto_pad", ZT_ATTR_STRING },       { "beta", ZT_ATTR_FLOAT },
-    { "ceil_mode", ZT_ATTR_INT },    { "count_include_pad", ZT_ATTR_INT }, { "dilations", ZT_ATTR_INTS },
-    { "group", ZT_ATTR_INT },        { "input_shape", ZT_ATTR_INTS },      { "kernel_shape", ZT_ATTR_INTS },
-    { "pads", ZT_ATTR_INTS },        { "storage_order", ZT_ATTR_INT },     { "strides", ZT_ATTR_INTS },
-    { "transA", ZT_ATTR_INT },       { "transB", ZT_ATTR_INT },            { 0 },
+    { "alpha", ZT_ATTR_FLOAT },
+    { "auto_pad", ZT_ATTR_STRING },
+    { "beta", ZT_ATTR_FLOAT },
+    { "ceil_mode", ZT_ATTR_INT },
+    { "count_include_pad", ZT_ATTR_INT },
+    { "dilations", ZT_ATTR_INTS },
+    { "group", ZT_ATTR_INT },
+    { "input_shape", ZT_ATTR_INTS },
+    { "kernel_shape", ZT_ATTR_INTS },
+    { "pads", ZT_ATTR_INTS },
+    { "storage_order", ZT_ATTR_INT },
+    { "strides", ZT_ATTR_INTS },
+    { "transA", ZT_ATTR_INT },
+    { "transB", ZT_ATTR_INT },
+    { 0 },
 };
 
 static bool is_output(const struct zt_graph *g, int value) {

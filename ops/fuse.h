@@ -1,5 +1,6 @@
-/* Fused nodes: what their rows and patterns have in common. A fused row computes what a chain of ordinary rows computes; its reference
- * kernel runs theirs one after the other, and the patterns that make it are tried in the order of patterns.c. */
+/* Fused nodes: what their rows and patterns have in common. A fused row computes what a chain of ordinary rows
+ * computes; its reference kernel runs theirs one after the other, and the patterns that make it are tried in the order
+ * of patterns.c. */
 #ifndef ZT_OPS_FUSE_H
 #define ZT_OPS_FUSE_H
 
@@ -9,11 +10,12 @@
 /* Attributes that fused nodes take over from the node whose place they take; its own row has checked them. */
 extern const struct zt_attr_spec zt_fused_attrs[15];
 
-/* The node that makes input `in` of `node` where it is alive, is a `op_type` and stands in the same phase and stage, and nothing
- * else reads what it makes there (`alone`); else -1. */
+/* The node that makes input `in` of `node` where it is alive, is a `op_type` and stands in the same phase and stage,
+ * and nothing else reads what it makes there (`alone`); else -1. */
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone);
 
-/* Puts a ztrain node in the place of `old` (which dies): it makes old's outputs, or those at `out`, and has the attributes of `like`. */
+/* Puts a ztrain node in the place of `old` (which dies): it makes old's outputs, or those at `out`, and has the
+ * attributes of `like`. */
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
                      int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err);
 

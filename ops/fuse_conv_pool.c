@@ -2,10 +2,11 @@
  *
  *     ztrain.ConvReluPool(x, w[, b]) -> p, position              p = max(max over the window of Conv(x, w, b), 0)
  *     ztrain.ConvReluPoolGrad(x, w, dp, position, p) -> dw, db, dx
- *         dy = dp where p > 0, put back to `position` in each window, 0 elsewhere; then the convolution's gradients of dy
+ *         dy = dp where p > 0, put back to `position` in each window, 0 elsewhere; then the convolution's gradients of
+ * dy
  *
- * ReLU and maximum change places: both only grow with their input. Where the maximum is not positive the position may be another than
- * without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
+ * ReLU and maximum change places: both only grow with their input. Where the maximum is not positive the position may
+ * be another than without fusion, but nothing flows there. Any of the gradient's outputs may be omitted. */
 #include "ops/conv_pool.h"
 #include "ops/cpu.h"
 #include "ops/fuse.h"
@@ -16,10 +17,17 @@
 #include <string.h>
 
 static const struct zt_attr_spec attrs[] = {
-    { "auto_pad", ZT_ATTR_STRING }, { "dilations", ZT_ATTR_INTS },         { "group", ZT_ATTR_INT },
-    { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS },            { "strides", ZT_ATTR_INTS },
-    { "pool_kernel", ZT_ATTR_INTS, true }, { "pool_out", ZT_ATTR_INTS, true }, { "pool_pads", ZT_ATTR_INTS, true },
-    { "pool_strides", ZT_ATTR_INTS, true }, { 0 },
+    { "auto_pad", ZT_ATTR_STRING },
+    { "dilations", ZT_ATTR_INTS },
+    { "group", ZT_ATTR_INT },
+    { "kernel_shape", ZT_ATTR_INTS },
+    { "pads", ZT_ATTR_INTS },
+    { "strides", ZT_ATTR_INTS },
+    { "pool_kernel", ZT_ATTR_INTS, true },
+    { "pool_out", ZT_ATTR_INTS, true },
+    { "pool_pads", ZT_ATTR_INTS, true },
+    { "pool_strides", ZT_ATTR_INTS, true },
+    { 0 },
 };
 
 /* ---- geometry ---- */
@@ -125,8 +133,12 @@ static bool forward_ref(const struct zt_call *call, struct zt_err *err) {
     if (!zt_conv_pool_read(call->graph, zt_call_node(call), &c, err))
         return false;
     struct zt_arena *arena = zt_arena_create();
-    struct zt_conv_job job = { .conv = c.conv, .dtype = in[0].dtype, .from = in[0].data, .weight = in[1].data,
-                               .bias = call->in_count > 2 ? in[2].data : NULL, .threads = call->threads };
+    struct zt_conv_job job = { .conv = c.conv,
+                               .dtype = in[0].dtype,
+                               .from = in[0].data,
+                               .weight = in[1].data,
+                               .bias = call->in_count > 2 ? in[2].data : NULL,
+                               .threads = call->threads };
     job.to = new_result(arena, &c.conv, job.dtype);
     zt_conv_forward(&job);
     for (int64_t plane = 0; plane < c.conv.n * c.conv.m; plane++)
@@ -143,7 +155,8 @@ static void unpool_plane(const struct zt_call *call, const struct zt_window *w, 
         int64_t to = inside(w, plane, o / w->out[1], o % w->out[1], zt_load_int(ZT_UINT8, position->data, from));
         if (to < 0 || zt_load_double(p->dtype, p->data, from) <= 0)
             continue;
-        zt_store_double(dp->dtype, dy, to, zt_load_double(dp->dtype, dy, to) + zt_load_double(dp->dtype, dp->data, from));
+        zt_store_double(dp->dtype, dy, to,
+                        zt_load_double(dp->dtype, dy, to) + zt_load_double(dp->dtype, dp->data, from));
     }
 }
 
@@ -159,8 +172,9 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     void *dy = new_result(arena, &c.conv, in[2].dtype);
     for (int64_t plane = 0; plane < c.conv.n * c.conv.m; plane++)
         unpool_plane(call, &c.pool, dy, plane);
-    struct zt_conv_job job = { .conv = c.conv, .dtype = in[0].dtype, .from = dy, .weight = in[1].data, .to = out[2],
-                               .threads = call->threads };
+    struct zt_conv_job job = {
+        .conv = c.conv, .dtype = in[0].dtype, .from = dy, .weight = in[1].data, .to = out[2], .threads = call->threads
+    };
     if (out[2])
         zt_conv_backward(&job);
     job.from = in[0].data;
@@ -174,15 +188,33 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 const struct zt_op zt_op_conv_relu_pool = {
-    .name = "ConvReluPool", .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 2, .max_out = 2,
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = attrs,
-    .infer = forward_infer, .flops = conv_flops,
+    .name = "ConvReluPool",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 2,
+    .max_out = 2,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
+    .same_type = 1 << 1 | 1 << 2,
+    .attrs = attrs,
+    .infer = forward_infer,
+    .flops = conv_flops,
     .kernel = { [ZT_REF] = { .run = forward_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_pool_cpu) },
 };
 const struct zt_op zt_op_conv_relu_pool_grad = {
-    .name = "ConvReluPoolGrad", .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 5, .min_out = 1, .max_out = 3,
+    .name = "ConvReluPoolGrad",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 5,
+    .max_in = 5,
+    .min_out = 1,
+    .max_out = 3,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_BIT(ZT_UINT8), ZT_ANY_FLOAT },
-    .same_type = 1 << 1 | 1 << 2 | 1 << 4, .attrs = attrs, .infer = grad_infer, .flops = grad_flops,
+    .same_type = 1 << 1 | 1 << 2 | 1 << 4,
+    .attrs = attrs,
+    .infer = grad_infer,
+    .flops = grad_flops,
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_pool_grad_cpu) },
 };
 
@@ -196,7 +228,9 @@ static void set_attrs(struct zt_graph *g, struct zt_node *like, const struct zt_
     if (like->attr_count)
         memcpy(to, like->attr, sizeof *to * (size_t)like->attr_count);
     for (int i = 0; i < 4; i++)
-        to[like->attr_count++] = (struct zt_attr){ .name = names[i], .type = ZT_ATTR_INTS, .count = 2,
+        to[like->attr_count++] = (struct zt_attr){ .name = names[i],
+                                                   .type = ZT_ATTR_INTS,
+                                                   .count = 2,
                                                    .ints = zt_arena_copy(g->arena, lists[i], 2 * sizeof **lists) };
     like->attr = to;
 }

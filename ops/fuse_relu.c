@@ -2,10 +2,12 @@
  *
  *     ztrain.ConvRelu(x, w[, b]) -> y               y = max(Conv(x, w, b), 0)
  *     ztrain.GemmRelu(a, b[, c]) -> y               y = max(Gemm(a, b, c), 0)
- *     ztrain.MaxPoolReluGrad(dy, position, y) -> dx  dx = MaxPoolGrad(dy where y > 0, position), y being the pool's result
+ *     ztrain.MaxPoolReluGrad(dy, position, y) -> dx  dx = MaxPoolGrad(dy where y > 0, position), y being the pool's
+ * result
  *
- * The last one is ReluGrad(MaxPoolGrad(dy, position), r), r the pool's input: a result of the pool is its input at `position`, so both
- * mask the same gradients, and r is not read in the backward phase any more. NaN passes as it does in ReluGrad. */
+ * The last one is ReluGrad(MaxPoolGrad(dy, position), r), r the pool's input: a result of the pool is its input at
+ * `position`, so both mask the same gradients, and r is not read in the backward phase any more. NaN passes as it does
+ * in ReluGrad. */
 #include "ops/cpu.h"
 #include "ops/fuse.h"
 #include "ops/runs.h"
@@ -70,16 +72,30 @@ static bool pool_relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1, .flags = ZT_OP_HALF,         \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_fused_attrs
 const struct zt_op zt_op_conv_relu = {
-    .name = "ConvRelu", PRODUCT_ROW, .infer = conv_relu_infer, .flops = conv_relu_flops,
+    .name = "ConvRelu",
+    PRODUCT_ROW,
+    .infer = conv_relu_infer,
+    .flops = conv_relu_flops,
     .kernel = { [ZT_REF] = { .run = conv_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
 };
 const struct zt_op zt_op_gemm_relu = {
-    .name = "GemmRelu", PRODUCT_ROW, .infer = gemm_relu_infer, .flops = gemm_relu_flops,
+    .name = "GemmRelu",
+    PRODUCT_ROW,
+    .infer = gemm_relu_infer,
+    .flops = gemm_relu_flops,
     .kernel = { [ZT_REF] = { .run = gemm_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
 };
 const struct zt_op zt_op_max_pool_relu_grad = {
-    .name = "MaxPoolReluGrad", .domain = "ztrain", .since = 1, .min_in = 3, .max_in = 3, .min_out = 1, .max_out = 1,
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT }, .same_type = 1 << 2, .attrs = zt_fused_attrs,
+    .name = "MaxPoolReluGrad",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 3,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT },
+    .same_type = 1 << 2,
+    .attrs = zt_fused_attrs,
     .infer = pool_relu_grad_infer,
     .kernel = { [ZT_REF] = { .run = pool_relu_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu) },
 };

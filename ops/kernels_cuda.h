@@ -5,13 +5,13 @@
 #include "device/module.h"
 #include "graph/op.h"
 
-extern const struct zt_kernel zt_kernel_matmul_cuda;             /* matmul_cuda.c: MatMul, BatchMatMul, Gemm */
-extern const struct zt_kernel zt_kernel_relu_cuda;               /* elementwise_cuda.c */
+extern const struct zt_kernel zt_kernel_matmul_cuda; /* matmul_cuda.c: MatMul, BatchMatMul, Gemm */
+extern const struct zt_kernel zt_kernel_relu_cuda;   /* elementwise_cuda.c */
 extern const struct zt_kernel zt_kernel_relu_grad_cuda;
 extern const struct zt_kernel zt_kernel_add_cuda;
 extern const struct zt_kernel zt_kernel_cast_cuda;
-extern const struct zt_kernel zt_kernel_reduce_sum_cuda;         /* reduce_cuda.c */
-extern const struct zt_kernel zt_kernel_cross_entropy_cuda;      /* loss_cuda.c */
+extern const struct zt_kernel zt_kernel_reduce_sum_cuda;    /* reduce_cuda.c */
+extern const struct zt_kernel zt_kernel_cross_entropy_cuda; /* loss_cuda.c */
 extern const struct zt_kernel zt_kernel_cross_entropy_grad_cuda;
 
 extern const struct zt_module_kernel zt_kernels_cuda[]; /* ends with a NULL name */

@@ -27,29 +27,29 @@ static inline int is_dense_2x2(const struct zt_lane_pool *p) {
     return 1;
 }
 
-#define LANES     16
+#define LANES 16
 #define TARGET
 #define NAME(id) id##_16
 #include "ops/lanes_body.h"
-#define LANES     8
+#define LANES 8
 #define TARGET
 #define NAME(id) id##_8
 #include "ops/lanes_body.h"
 #if defined(__x86_64__)
-#define LANES     16
-#define TARGET    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+#define LANES    16
+#define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define NAME(id) id##_16_avx512
 #include "ops/lanes_body.h"
-#define LANES     8
-#define TARGET    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+#define LANES    8
+#define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define NAME(id) id##_8_avx512
 #include "ops/lanes_body.h"
-#define LANES     16
-#define TARGET    __attribute__((target("avx2")))
+#define LANES    16
+#define TARGET   __attribute__((target("avx2")))
 #define NAME(id) id##_16_avx2
 #include "ops/lanes_body.h"
-#define LANES     8
-#define TARGET    __attribute__((target("avx2")))
+#define LANES    8
+#define TARGET   __attribute__((target("avx2")))
 #define NAME(id) id##_8_avx2
 #include "ops/lanes_body.h"
 #endif

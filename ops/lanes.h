@@ -1,4 +1,6 @@
-/* Our own CPU kernels on planes whose pixels are `lanes` channels side by side (layout_cpu.h), in vectors of that many floats. Compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL unless said. */
+/* Our own CPU kernels on planes whose pixels are `lanes` channels side by side (layout_cpu.h), in vectors of that many
+ * floats. Compiled for several instruction sets, chosen by CPUID; all give the same bits. No pointer may be NULL unless
+ * said. */
 #ifndef ZT_OPS_LANES_H
 #define ZT_OPS_LANES_H
 
@@ -14,18 +16,19 @@ struct zt_lane_pool {
 
 /* The first maximum of each window, or its first NaN; position (may be NULL): where in the window it was. */
 typedef void zt_lane_max(const struct zt_lane_pool *p, const float *x, float *y, uint8_t *position);
-/* dx = dy put back to where the maximum was, 0 elsewhere. relu (may be NULL): a result of ReLU in the shape of dy; where it is not positive,
- * nothing flows. */
+/* dx = dy put back to where the maximum was, 0 elsewhere. relu (may be NULL): a result of ReLU in the shape of dy;
+ * where it is not positive, nothing flows. */
 typedef void zt_lane_max_grad(const struct zt_lane_pool *p, const float *dy, const float *relu, const uint8_t *position,
                               float *dx);
 
-/* ---- batch normalisation of a plane of `count` pixels, `pixel` elements apart; what is a number a channel holds `lanes` floats ---- */
+/* ---- batch normalisation of a plane of `count` pixels, `pixel` elements apart; what is a number a channel holds
+ * `lanes` floats ---- */
 
 /* Mean, and sum of squares around it. */
 typedef void zt_lane_moments(int64_t count, int64_t pixel, const float *x, float *mean, float *squares);
 /* Sums of dy and of dy (x - mean). */
-typedef void zt_lane_sums(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean, float *sum_dy,
-                          float *sum_dyx);
+typedef void zt_lane_sums(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean,
+                          float *sum_dy, float *sum_dyx);
 /* y = (x - mean) scale + bias */
 typedef void zt_lane_normalise(int64_t count, int64_t pixel, const float *x, const float *mean, const float *scale,
                                const float *bias, float *y);

@@ -1,5 +1,5 @@
-/* The body of lanes.c, included once for each pair of LANES and TARGET (an attribute that names instruction sets); NAME(id) makes
- * the names of this pair. Vectors are the compiler's, so there is one text for all of them. */
+/* The body of lanes.c, included once for each pair of LANES and TARGET (an attribute that names instruction sets);
+ * NAME(id) makes the names of this pair. Vectors are the compiler's, so there is one text for all of them. */
 
 typedef float NAME(floats) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));

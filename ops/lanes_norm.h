@@ -1,5 +1,5 @@
-/* Sums over the pixels of a plane and maps of a plane, for batch normalisation; a part of lanes_body.h. Every lane is a channel. Two
- * accumulators take turns, so that rounding grows with half the plane. */
+/* Sums over the pixels of a plane and maps of a plane, for batch normalisation; a part of lanes_body.h. Every lane is a
+ * channel. Two accumulators take turns, so that rounding grows with half the plane. */
 
 TARGET static void NAME(moments)(int64_t count, int64_t pixel, const float *x, float *mean, float *squares) {
     FLOATS even = { 0 }, odd = { 0 };
@@ -43,8 +43,9 @@ TARGET static void NAME(normalise)(int64_t count, int64_t pixel, const float *x,
         *(FLOATS *)(y + i * pixel) = (*(const FLOATS *)(x + i * pixel) - m) * s + b;
 }
 
-TARGET static void NAME(normalise_grad)(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean,
-                                        const float *of_dy, const float *constant, const float *of_x, float *dx) {
+TARGET static void NAME(normalise_grad)(int64_t count, int64_t pixel, const float *dy, const float *x,
+                                        const float *mean, const float *of_dy, const float *constant, const float *of_x,
+                                        float *dx) {
     FLOATS m = *(const FLOATS *)mean, a = *(const FLOATS *)of_dy, b = *(const FLOATS *)constant,
            d = *(const FLOATS *)of_x;
     for (int64_t i = 0; i < count; i++)

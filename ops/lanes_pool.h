@@ -2,9 +2,9 @@
 
 /* One result. `x` is where position 0 lies; row and pixel are elements between neighbours of the window. */
 TARGET static inline __attribute__((always_inline)) void NAME(max_of)(const float *x, int64_t row, int64_t pixel,
-                                                                       int64_t width, const struct reach *ry,
-                                                                       const struct reach *rx, float *y,
-                                                                       uint8_t *position) {
+                                                                      int64_t width, const struct reach *ry,
+                                                                      const struct reach *rx, float *y,
+                                                                      uint8_t *position) {
     FLOATS best = *(const FLOATS *)(x + ry->first * row + rx->first * pixel);
     INTS at = (INTS){ 0 } + (int32_t)(ry->first * width + rx->first);
     for (int64_t ky = ry->first; ky < ry->end; ky++)
@@ -25,8 +25,8 @@ TARGET static void NAME(max_2x2)(const struct zt_lane_pool *p, const float *x, f
     for (int64_t oy = 0; oy < p->out[ZT_Y]; oy++)
         for (int64_t ox = 0; ox < p->out[ZT_X]; ox++) {
             int64_t o = (oy * p->out[ZT_X] + ox) * pixel;
-            NAME(max_of)(x + 2 * oy * row + 2 * ox * pixel, row, pixel, 2, &whole, &whole, y + o,
-                         position ? position + o : NULL);
+            NAME(max_of)
+            (x + 2 * oy * row + 2 * ox * pixel, row, pixel, 2, &whole, &whole, y + o, position ? position + o : NULL);
         }
 }
 
@@ -47,16 +47,16 @@ TARGET static void NAME(max)(const struct zt_lane_pool *p, const float *x, float
                     *(BYTES *)(position + o) = (BYTES){ 0 };
                 continue;
             }
-            NAME(max_of)(x + ry.start * row + rx.start * pixel, row * p->dilation[ZT_Y], pixel * p->dilation[ZT_X],
-                         p->kernel[ZT_X], &ry, &rx, y + o, position ? position + o : NULL);
+            NAME(max_of)
+            (x + ry.start * row + rx.start * pixel, row * p->dilation[ZT_Y], pixel * p->dilation[ZT_X], p->kernel[ZT_X],
+             &ry, &rx, y + o, position ? position + o : NULL);
         }
     }
 }
 
 /* dy where relu let it through, and the positions, of the result at element o. */
-TARGET static inline __attribute__((always_inline)) void NAME(load)(const float *dy, const float *relu,
-                                                                    const uint8_t *position, int64_t o, INTS *d,
-                                                                    INTS *at) {
+TARGET static inline __attribute__((always_inline)) void
+NAME(load)(const float *dy, const float *relu, const uint8_t *position, int64_t o, INTS *d, INTS *at) {
     *d = *(const INTS *)(dy + o);
     if (relu)
         *d &= ~(INTS)(*(const FLOATS *)(relu + o) <= (FLOATS){ 0 });

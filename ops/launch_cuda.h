@@ -1,7 +1,9 @@
-/* Launchers of our own CUDA kernels: what the *.cu files give the *_cuda.c files. Plain arguments, no graph; C and C++ read this.
+/* Launchers of our own CUDA kernels: what the *.cu files give the *_cuda.c files. Plain arguments, no graph; C and C++
+ * read this.
  *
- * Every launcher queues on `stream` and returns the cudaError_t of doing so. Pointers are into device memory; `dtype` is ZT_FLOAT or
- * ZT_BFLOAT16 where nothing else is said. Sums are taken in an order that depends on the sizes alone: the same bits every time. */
+ * Every launcher queues on `stream` and returns the cudaError_t of doing so. Pointers are into device memory; `dtype`
+ * is ZT_FLOAT or ZT_BFLOAT16 where nothing else is said. Sums are taken in an order that depends on the sizes alone:
+ * the same bits every time. */
 #ifndef ZT_OPS_LAUNCH_CUDA_H
 #define ZT_OPS_LAUNCH_CUDA_H
 
@@ -34,7 +36,8 @@ int zt_launch_spread(struct CUstream_st *stream, enum zt_dtype dtype, const stru
                      const void *b, void *y);
 
 /* y = x in another type, any that is computed with; rounds and saturates as graph/dtype.c does. */
-int zt_launch_cast(struct CUstream_st *stream, enum zt_dtype from, const void *x, enum zt_dtype to, void *y, int64_t count);
+int zt_launch_cast(struct CUstream_st *stream, enum zt_dtype from, const void *x, enum zt_dtype to, void *y,
+                   int64_t count);
 
 /* ---- reduce.cu ---- */
 
@@ -47,16 +50,16 @@ int zt_launch_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
 
 /* ---- loss.cu ---- */
 
-/* Cross entropy as ops/loss_class.c defines it, over x[outer, classes, inner]; line l is (l / inner, l % inner). A target that is no
- * class makes loss and gradient NaN: a kernel cannot report its row. */
+/* Cross entropy as ops/loss_class.c defines it, over x[outer, classes, inner]; line l is (l / inner, l % inner). A
+ * target that is no class makes loss and gradient NaN: a kernel cannot report its row. */
 struct zt_launch_loss {
-    enum zt_dtype dtype;        /* of x, loss, dloss, dx */
-    enum zt_dtype target_dtype; /* ZT_INT32, ZT_INT64 */
-    enum zt_dtype row_dtype, class_dtype; /* of the weights */
+    enum zt_dtype dtype;                    /* of x, loss, dloss, dx */
+    enum zt_dtype target_dtype;             /* ZT_INT32, ZT_INT64 */
+    enum zt_dtype row_dtype, class_dtype;   /* of the weights */
     int64_t outer, classes, inner, samples; /* lines of sample n begin at n * lines / samples */
     int64_t ignore;
     float smoothing;
-    bool mean, none; /* reduction; neither: sum */
+    bool mean, none;                                    /* reduction; neither: sum */
     const void *x, *target, *row_weight, *class_weight; /* weights NULL: 1 */
 };
 /* Bytes of workspace of both launchers. */

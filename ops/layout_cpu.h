@@ -1,8 +1,9 @@
 /* Layouts of activations on the CPU, other than plain row-major.
  *
- * Blocked ("nChw16c"): channels in blocks of 16 (or 8), the lane of a channel innermost: [N][C/16][spatial][16], padded with zero channels to
- * a full block. Channels last ("nhwc"): [N][spatial][C]. In all of them a sample is contiguous, so a chunk of the batch is a range of bytes.
- * A vendor's own layouts (packed weights) are opaque, see dnnl_compat.h. */
+ * Blocked ("nChw16c"): channels in blocks of 16 (or 8), the lane of a channel innermost: [N][C/16][spatial][16], padded
+ * with zero channels to a full block. Channels last ("nhwc"): [N][spatial][C]. In all of them a sample is contiguous,
+ * so a chunk of the batch is a range of bytes. A vendor's own layouts (packed weights) are opaque, see dnnl_compat.h.
+ */
 #ifndef ZT_OPS_LAYOUT_CPU_H
 #define ZT_OPS_LAYOUT_CPU_H
 
@@ -10,8 +11,8 @@
 
 enum zt_order { ZT_ORDER_PLAIN, ZT_ORDER_BLOCKED, ZT_ORDER_CHANNELS_LAST, ZT_ORDER_VENDOR };
 
-/* What the descriptor of a layout points to. Two layouts of one value are equal when order and block are, and for vendor's layouts
- * when vendor_equal says so. */
+/* What the descriptor of a layout points to. Two layouts of one value are equal when order and block are, and for
+ * vendor's layouts when vendor_equal says so. */
 struct zt_layout_cpu {
     struct zt_layout base;
     enum zt_order order;
@@ -25,15 +26,16 @@ const struct zt_layout *zt_layout_cpu(struct zt_arena *arena, enum zt_order orde
                                       const struct zt_shape *shape);
 const struct zt_layout *zt_layout_vendor(struct zt_arena *arena, const char *name, size_t bytes, const void *vendor,
                                          bool (*equal)(const void *a, const void *b));
-/* The layout in which kernels that work on vectors of channels take a tensor whose producer gives `given`: that one where whole
- * vectors of channels lie side by side in it, else blocked. */
+/* The layout in which kernels that work on vectors of channels take a tensor whose producer gives `given`: that one
+ * where whole vectors of channels lie side by side in it, else blocked. */
 const struct zt_layout *zt_layout_lanes(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
                                         const struct zt_shape *shape);
 /* Order and block of a layout; NULL is plain. */
 enum zt_order zt_layout_order(const struct zt_layout *layout, int *block);
 
-/* How channels lie: channel group g (of `lanes` channels) of sample n at pixel p is at n * sample + g * group + p * pixel elements, its lanes
- * next to each other. Plain tensors have one lane. Channels last: groups of 16, the last may be short. */
+/* How channels lie: channel group g (of `lanes` channels) of sample n at pixel p is at n * sample + g * group + p *
+ * pixel elements, its lanes next to each other. Plain tensors have one lane. Channels last: groups of 16, the last may
+ * be short. */
 struct zt_planes {
     int64_t samples, channels, pixels; /* pixels: of a plane */
     int lanes;

@@ -1,5 +1,5 @@
-/* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of classes; what lines give is added by one block in a
- * fixed order, in fp64. */
+/* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of classes; what lines give is
+ * added by one block in a fixed order, in fp64. */
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
@@ -76,8 +76,9 @@ static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss,
         if (line.wrong)
             value = CUDART_NAN_F;
         else if (line.weight != 0)
-            value = (1 - j.smoothing) * weight * (log_sum - float_at(j.dtype, j.x, line.start + line.target * j.inner)) +
-                    j.smoothing / (float)j.classes * line.weight * spread;
+            value =
+                (1 - j.smoothing) * weight * (log_sum - float_at(j.dtype, j.x, line.start + line.target * j.inner)) +
+                j.smoothing / (float)j.classes * line.weight * spread;
         sums[2 * l] = value;
         sums[2 * l + 1] = weight;
         if (lse)
@@ -87,7 +88,8 @@ static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss,
     }
 }
 
-/* sums[2 lines] and sums[2 lines + 1]: both kinds added up; the loss where it is one number. The mean of nothing is 0. */
+/* sums[2 lines] and sums[2 lines + 1]: both kinds added up; the loss where it is one number. The mean of nothing is 0.
+ */
 static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, double *sums) {
     __shared__ double part[FINISH];
     int64_t lines = j.outer * j.inner;
@@ -107,7 +109,7 @@ static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, double
 }
 
 static __global__ void line_weight_kernel(struct zt_launch_loss j, double *sums) {
-    EACH (l, j.outer * j.inner) {
+    EACH(l, j.outer * j.inner) {
         struct line line = line_of(j, l);
         sums[2 * l] = 0;
         sums[2 * l + 1] = line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
@@ -126,9 +128,9 @@ static __global__ void cross_entropy_grad_kernel(struct zt_launch_loss j, const 
     for (int64_t l = blockIdx.x; l < lines; l += gridDim.x) {
         struct line line = line_of(j, l);
         float d = float_at(j.dtype, dloss, j.none ? l : 0);
-        float factor = line.wrong                           ? CUDART_NAN_F
+        float factor = line.wrong                       ? CUDART_NAN_F
                        : line.weight != 0 && total != 0 ? (float)(d * line.weight / total)
-                                                            : 0;
+                                                        : 0;
         float hit = factor == 0 || line.wrong ? factor : factor * (1 - j.smoothing) * class_weight(j, line.target);
         float spread = factor * j.smoothing / (float)j.classes, both = hit + spread * classes_weight;
         for (int64_t c = threadIdx.x; c < j.classes; c += LINE) {
@@ -145,7 +147,8 @@ static unsigned line_blocks(int64_t lines) {
     return (unsigned)(lines < 1 ? 1 : lines < 65535 ? lines : 65535);
 }
 
-int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *workspace) {
+int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse,
+                            void *workspace) {
     double *sums = (double *)workspace;
     cross_entropy_kernel<<<line_blocks(j->outer * j->inner), LINE, 0, stream>>>(*j, loss, lse, sums);
     if (!j->none)
@@ -153,8 +156,8 @@ int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j,
     return cudaGetLastError();
 }
 
-int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss, const float *lse,
-                                 void *dx, void *workspace) {
+int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss,
+                                 const float *lse, void *dx, void *workspace) {
     double *sums = (double *)workspace;
     int64_t lines = j->outer * j->inner;
     if (lines > 0)

@@ -255,12 +255,16 @@ static double chunk_loss(const struct zt_call *call, const struct job *j, bool o
     return sum;
 }
 
+static double work_of(const struct job *j) {
+    return 16.0 * (double)j->count * (double)j->lines.length;
+}
+
 static bool run_loss(const struct zt_call *call, bool own, bool logs, struct zt_err *err) {
     struct job j;
     if (!read_job(call, 0, own, &j, err))
         return false;
     double part[CHUNKS] = { 0 }, sum = 0;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (j.count > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&j))) schedule(static)
     for (int c = 0; c < CHUNKS; c++)
         part[c] = chunk_loss(call, &j, own, logs, j.count * c / CHUNKS, j.count * (c + 1) / CHUNKS);
     for (int c = 0; c < CHUNKS; c++)
@@ -297,7 +301,7 @@ static bool run_grad(const struct zt_call *call, struct zt_err *err) {
         return false;
     const struct zt_view *dloss = &call->in[0], *kept = view(call, 5);
     double total = j.reduction == MEAN ? total_weight(&j) : 1;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (j.count > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&j))) schedule(static)
     for (int64_t i = 0; i < j.count; i++) {
         double d = zt_load_double(dloss->dtype, dloss->data, j.reduction == NONE ? i : 0);
         double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;

@@ -73,4 +73,6 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
 }
 
 const struct zt_kernel zt_kernel_cross_entropy_cuda = { .prepare = loss_prepare, .run = loss_run, .release = free };
-const struct zt_kernel zt_kernel_cross_entropy_grad_cuda = { .prepare = grad_prepare, .run = grad_run, .release = free };
+const struct zt_kernel zt_kernel_cross_entropy_grad_cuda = { .prepare = grad_prepare,
+                                                             .run = grad_run,
+                                                             .release = free };

@@ -165,7 +165,7 @@ static void grad_row(const struct zt_call *call, const struct job *j, int64_t ro
 static bool run_grad(const struct zt_call *call, term *slope, const char *bend) {
     struct job j = job_of(call, 1, bend);
     double dloss = zt_load_double(call->in[0].dtype, call->in[0].data, 0);
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (j.rows > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(j.rows * j.width))) schedule(static)
     for (int64_t row = 0; row < j.rows; row++)
         grad_row(call, &j, row, j.total != 0 ? dloss * row_weight(&j, row) / j.total : 0, slope);
     return true;

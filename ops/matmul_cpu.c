@@ -3,8 +3,8 @@
  * What is cut into chunks, by the shape alone:
  *
  *     many products    the batch
- *     m >= n           rows of a and y; b is shared by all chunks and asked for packed, so that it is packed once, not once a chunk
- *     m <  n           columns of b, bias and y; every chunk packs its own columns */
+ *     m >= n           rows of a and y; b is shared by all chunks and asked for packed, so that it is packed once, not
+ * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
 #include "ops/chunks_cpu.h"
 #include "ops/cpu.h"
 #include "ops/elementwise_lanes.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { A, B, BIAS, Y }; /* slots of a product in dnnl_compat.h */
-enum { MANY = 8 };      /* products that are worth dealing out whole */
+enum { A, B, BIAS, Y };                    /* slots of a product in dnnl_compat.h */
+enum { MANY = 8 };                         /* products that are worth dealing out whole */
 static const int64_t small_flops = 100000; /* below it one chunk */
 
 /* A node's product with its batch axes made one. */
@@ -80,7 +80,8 @@ bool zt_matmul_cpu_supports(const struct zt_graph *g, int node) {
 }
 
 /* A matrix, or `count` of them `step` elements apart (step 0: one for all). */
-static struct zt_desc matrix(const struct product *p, int64_t step, int64_t rows, int64_t cols, int64_t row, int64_t col) {
+static struct zt_desc matrix(const struct product *p, int64_t step, int64_t rows, int64_t cols, int64_t row,
+                             int64_t col) {
     struct zt_desc d = { .dtype = ZT_FLOAT, .order = ZT_DESC_STRIDED };
     if (p->count > 1) {
         d.dim[0] = step ? p->count : 1;
@@ -199,8 +200,10 @@ static void relu_chunk(void *arg, int64_t chunk) {
 
 bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct matmul_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = { [A] = call->in[0].data, [B] = call->in[1].data,
-                                  [BIAS] = call->in_count > 2 ? call->in[2].data : NULL, [Y] = call->out[0].data };
+    void *data[ZT_DNNL_SLOTS] = { [A] = call->in[0].data,
+                                  [B] = call->in[1].data,
+                                  [BIAS] = call->in_count > 2 ? call->in[2].data : NULL,
+                                  [Y] = call->out[0].data };
     if (!zt_chunks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL, err))
         return false;
     zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_chunk, (void *)call);

@@ -1,10 +1,12 @@
 /* MatMul, BatchMatMul and Gemm through cuBLASLt: float and bfloat16, sums in fp32 (no TF32).
  *
- * cuBLASLt counts in columns. A row-major matrix is its own transpose there, so y[M,N] = op(a) op(b) is asked for as y' = op(b)' op(a)'
- * with b as the left side. Batch axes that step evenly become its strided batch; the others are a loop of calls.
+ * cuBLASLt counts in columns. A row-major matrix is its own transpose there, so y[M,N] = op(a) op(b) is asked for as y'
+ * = op(b)' op(a)' with b as the left side. Batch axes that step evenly become its strided batch; the others are a loop
+ * of calls.
  *
- * Gemm's c is spread over y first, times beta, and the product added to it. Algorithms come from cuBLASLt's rule, once a node: one for
- * addresses that are multiples of 16 and one for any (a weight lies where the tensors before it in the flat block end). */
+ * Gemm's c is spread over y first, times beta, and the product added to it. Algorithms come from cuBLASLt's rule, once
+ * a node: one for addresses that are multiples of 16 and one for any (a weight lies where the tensors before it in the
+ * flat block end). */
 #include "ops/kernels_cuda.h"
 #include "ops/matmul.h"
 #include "ops/walk_cuda.h"
@@ -26,7 +28,7 @@ struct product {
     cublasLtMatrixLayoutOpaque_t left, right, result; /* b, a, y */
     cublasLtMatmulAlgo_t algorithm[ALIGNMENTS];
     size_t workspace_bytes, elem_bytes;
-    struct zt_launch_walk outer; /* batch axes that are looped over: steps of a and b */
+    struct zt_launch_walk outer;      /* batch axes that are looped over: steps of a and b */
     int64_t outer_count, result_step; /* calls; elements of y from one to the next */
     float alpha, beta;
     bool has_c;
@@ -53,7 +55,8 @@ struct side {
 
 static cublasStatus_t set_layout(const struct side *side, cudaDataType type, int32_t batch) {
     cublasLtMatrixLayout_t layout = side->layout;
-    cublasStatus_t s = cublasLtMatrixLayoutInit(layout, type, (uint64_t)side->columns, (uint64_t)side->rows, side->columns);
+    cublasStatus_t s =
+        cublasLtMatrixLayoutInit(layout, type, (uint64_t)side->columns, (uint64_t)side->rows, side->columns);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
     if (s == CUBLAS_STATUS_SUCCESS)
@@ -72,7 +75,8 @@ static cublasStatus_t set_operation(struct product *p, bool trans_a, bool trans_
     return s;
 }
 
-/* Takes from the end of the batch what steps evenly; returns how many products that is. What is left goes to p->outer. */
+/* Takes from the end of the batch what steps evenly; returns how many products that is. What is left goes to p->outer.
+ */
 static int32_t split_batch(const struct zt_matmul *m, struct product *p, int64_t step[2]) {
     int64_t batch = 1;
     int k = m->batch.rank - 1;
@@ -102,10 +106,10 @@ static int32_t split_batch(const struct zt_matmul *m, struct product *p, int64_t
 }
 
 static cublasStatus_t set_alignment(cublasLtMatmulPreference_t to, uint32_t bytes) {
-    static const cublasLtMatmulPreferenceAttributes_t which[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
-    };
+    static const cublasLtMatmulPreferenceAttributes_t which[] = { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                                                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                                                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
     for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
         s = cublasLtMatmulPreferenceSetAttribute(to, which[i], &bytes, sizeof bytes);
@@ -123,8 +127,8 @@ static cublasStatus_t choose(struct product *p, int alignment) {
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_alignment(&wish, alignment == WIDE ? wide_alignment : (uint32_t)p->elem_bytes);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = cublasLtMatmulAlgoGetHeuristic(p->blas, &p->operation, &p->left, &p->right, &p->result, &p->result, &wish, 1,
-                                           &found, &count);
+        s = cublasLtMatmulAlgoGetHeuristic(p->blas, &p->operation, &p->left, &p->right, &p->result, &p->result, &wish,
+                                           1, &found, &count);
     if (s != CUBLAS_STATUS_SUCCESS || count == 0)
         return s != CUBLAS_STATUS_SUCCESS ? s : CUBLAS_STATUS_NOT_SUPPORTED;
     p->algorithm[alignment] = found.algo;
@@ -133,7 +137,8 @@ static cublasStatus_t choose(struct product *p, int alignment) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t describe(struct product *p, const struct zt_matmul *m, enum zt_dtype dtype, bool trans_a, bool trans_b) {
+static cublasStatus_t describe(struct product *p, const struct zt_matmul *m, enum zt_dtype dtype, bool trans_a,
+                               bool trans_b) {
     cudaDataType type = dtype == ZT_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
     int64_t step[2];
     int32_t batch = split_batch(m, p, step);
@@ -193,17 +198,17 @@ static cublasStatus_t multiply(const struct product *p, const struct zt_call *ca
     }
     /* the descriptors are only read; cuBLASLt's types do not say so */
     struct product *q = (struct product *)p;
-    return cublasLtMatmul(p->blas, &q->operation, &p->alpha, b, &q->left, a, &q->right, beta, y, &q->result, y, &q->result,
-                          &p->algorithm[is_wide(a, b, y) ? WIDE : LOOSE], call->workspace, p->workspace_bytes,
-                          zt_cuda_stream(call->device));
+    return cublasLtMatmul(p->blas, &q->operation, &p->alpha, b, &q->left, a, &q->right, beta, y, &q->result, y,
+                          &q->result, &p->algorithm[is_wide(a, b, y) ? WIDE : LOOSE], call->workspace,
+                          p->workspace_bytes, zt_cuda_stream(call->device));
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct product *p = call->state;
     const float beta = p->has_c || call->accumulate ? 1 : 0;
     if (p->has_c) {
-        int code = zt_launch_spread(zt_cuda_stream(call->device), call->in[2].dtype, &p->spread, p->beta, call->in[2].data,
-                                    call->out[0].data);
+        int code = zt_launch_spread(zt_cuda_stream(call->device), call->in[2].dtype, &p->spread, p->beta,
+                                    call->in[2].data, call->out[0].data);
         if (!zt_cuda_good(call->device, code, err, call->node->name))
             return false;
     }

@@ -222,11 +222,15 @@ static void norm_row(const struct zt_call *call, const struct zt_norm *n, int64_
     }
 }
 
+static double work_of(const struct zt_norm *n) {
+    return 8.0 * (double)n->rows * (double)n->length;
+}
+
 static bool norm_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_norm n;
     if (!zt_norm_read(call->graph, zt_call_node(call), &n, err))
         return false;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (n.rows > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&n))) schedule(static)
     for (int64_t row = 0; row < n.rows; row++)
         norm_row(call, &n, row);
     return true;
@@ -236,7 +240,7 @@ static bool stats_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_norm n;
     if (!zt_norm_read_rows(call->graph, zt_call_node(call), 0, &n, err))
         return false;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (n.rows > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&n))) schedule(static)
     for (int64_t row = 0; row < n.rows; row++) {
         double mean, inv_std;
         row_stats(&call->in[0], &n, row, &mean, &inv_std);
@@ -313,7 +317,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &n, err))
         return false;
     int64_t step = n.run == 1 ? ZT_RUN : 1, pieces = zt_ceil_div(n.per_row, step);
-#pragma omp parallel num_threads(call->threads > 0 ? call->threads : 1)
+#pragma omp parallel num_threads(zt_threads_worth(call->threads, work_of(&n)))
     {
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < n.rows; row++)

@@ -1,10 +1,13 @@
-/* Batch normalisation of blocked activations, a channel group of a sample (a plane) at a time. Statistics are taken in two steps:
+/* Batch normalisation of blocked activations, a channel group of a sample (a plane) at a time. Statistics are taken in
+ * two steps:
  *
  *     each plane     its mean and sum of squares around it, or its two gradient sums, in float       to the workspace
  *     each channel   all its planes in the order of the samples, in double:
- *                    mean = sum mean_p / N     M var = sum (squares_p + P (mean_p - mean)^2)           (P pixels a plane, M = N P)
+ *                    mean = sum mean_p / N     M var = sum (squares_p + P (mean_p - mean)^2)           (P pixels a
+ * plane, M = N P)
  *
- * The workspace holds two floats a plane and lane, then the coefficients of the map that follows, one number a channel. */
+ * The workspace holds two floats a plane and lane, then the coefficients of the map that follows, one number a channel.
+ */
 #include "ops/cpu.h"
 #include "ops/lanes.h"
 #include "ops/layout_cpu.h"

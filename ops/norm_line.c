@@ -5,7 +5,7 @@
  * LRN, over s[c] = bias + alpha / size sum of x[j]^2 for the channels j from c - (size - 1) / 2 to c + size / 2:
  *     y = x s^-beta
  *     dx[c] = dy[c] s[c]^-beta - 2 alpha beta / size x[c] sum of dy[j] x[j] s[j]^(-beta - 1), j: whose sum holds c
- * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9 (its function body's):
+ * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
 #include "ops/lines.h"
@@ -184,7 +184,8 @@ static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
     if (!lrn_read(call->graph, zt_call_node(call), &n, err))
         return false;
     int64_t lines = n.lines.outer * n.lines.inner;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (lines > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(lines * n.lines.length)))         \
+    schedule(static)
     for (int64_t i = 0; i < lines; i++) {
         struct zt_line dy = { &call->in[0], zt_lines_start(&n.lines, i), n.lines.inner, n.lines.length }, x = dy;
         x.view = &call->in[grad];

@@ -252,13 +252,17 @@ static void run_plane(const struct zt_call *call, const struct zt_pool *pool, co
         }
 }
 
+static double work_of(const struct zt_pool *p) {
+    return (double)p->planes * (double)p->window.out_elems * (double)p->window.kernel_elems;
+}
+
 static bool run_pool(const struct zt_call *call, const struct pooling *kind,
                      bool (*read)(const struct zt_graph *, int, struct zt_pool *, struct zt_err *),
                      struct zt_err *err) {
     struct zt_pool pool;
     if (!read(call->graph, zt_call_node(call), &pool, err))
         return false;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (pool.planes > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&pool))) schedule(static)
     for (int64_t plane = 0; plane < pool.planes; plane++)
         run_plane(call, &pool, kind, plane);
     return true;
@@ -337,7 +341,7 @@ static bool run_grad(const struct zt_call *call, gather *add, struct zt_err *err
     if (!zt_pool_read_grad(call->graph, zt_call_node(call), &pool, err))
         return false;
     int64_t length = pool.window.in[pool.window.axes - 1];
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (pool.planes > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&pool))) schedule(static)
     for (int64_t plane = 0; plane < pool.planes; plane++)
         for (int64_t line = 0; line * length < pool.window.in_elems; line++)
             for (int64_t from = 0; from < length; from += ZT_RUN)

@@ -1,5 +1,5 @@
-/* Pools on blocked activations. Max pooling is our own (lanes.h), a channel group of a sample at a time: oneDNN's keeps four bytes a
- * position and takes three times as long. Average pooling is oneDNN's, cut over the batch. */
+/* Pools on blocked activations. Max pooling is our own (lanes.h), a channel group of a sample at a time: oneDNN's keeps
+ * four bytes a position and takes three times as long. Average pooling is oneDNN's, cut over the batch. */
 #include "ops/chunks_cpu.h"
 #include "ops/cpu.h"
 #include "ops/pool.h"
@@ -42,7 +42,9 @@ bool zt_max_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
 }
 
 static struct zt_lane_pool lanes_of(const struct zt_window *w) {
-    struct zt_lane_pool p = { .in = { 1, 1 }, .out = { 1, 1 }, .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } };
+    struct zt_lane_pool p = {
+        .in = { 1, 1 }, .out = { 1, 1 }, .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 }
+    };
     for (int a = 0; a < w->axes; a++) {
         int to = a + 2 - w->axes;
         p.in[to] = w->in[a];
@@ -152,8 +154,8 @@ static bool read_average(const struct zt_graph *g, int node, struct zt_pool *to,
     return (global ? zt_pool_read_global : zt_pool_read)(g, node, to, err);
 }
 
-/* oneDNN divides by what lies inside the plane or its pads; where ceil_mode made windows reach beyond the pads, counting them is ours
- * alone. */
+/* oneDNN divides by what lies inside the plane or its pads; where ceil_mode made windows reach beyond the pads,
+ * counting them is ours alone. */
 static bool average_fits(const struct zt_graph *g, int node, read_pool *read) {
     struct zt_pool p;
     if (!fits(g, node, read, &p) || p.window.axes > 3)
@@ -178,7 +180,9 @@ static bool prepare_average(struct zt_prepare *p, int kind, const struct zt_pool
                             const struct zt_desc *small, struct zt_err *err) {
     static const int axis[ZT_DNNL_SLOTS] = { 0, 0, -1, -1, -1 };
     const struct zt_window *w = &pool->window;
-    struct zt_dnnl_spec s = { .kind = kind, .slot = { *big, *small }, .axes = w->axes, .count_pad = pool->count_include_pad };
+    struct zt_dnnl_spec s = {
+        .kind = kind, .slot = { *big, *small }, .axes = w->axes, .count_pad = pool->count_include_pad
+    };
     for (int a = 0; a < w->axes; a++) {
         s.kernel[a] = w->kernel[a];
         s.stride[a] = w->stride[a];

@@ -69,7 +69,8 @@ void zt_product_run(const struct zt_product *p) {
     int64_t down = zt_ceil_div(g->m, ZT_TILE_ROWS), across = zt_ceil_div(g->n, ZT_TILE_COLS);
     int64_t blocks = zt_shape_count(&g->batch) * down * across;
     bool integers = zt_dtype_in(p->dtype, ZT_ANY_INT);
-#pragma omp parallel for num_threads(p->threads > 0 ? p->threads : 1) schedule(static) if (blocks > 1)
+    int threads = zt_threads_worth(p->threads, (double)blocks * ZT_TILE_ROWS * ZT_TILE_COLS * (double)g->k);
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < blocks; i++) {
         struct block t = { .batch = i / (down * across),
                            .r0 = i / across % down * ZT_TILE_ROWS,

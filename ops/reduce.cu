@@ -1,12 +1,12 @@
-/* Sums along one axis of [outer, length, inner], which neighbouring axes fold into. fp32; the order of addition depends on the shape
- * alone. */
+/* Sums along one axis of [outer, length, inner], which neighbouring axes fold into. fp32; the order of addition depends
+ * on the shape alone. */
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
 enum { ACROSS = 32, ALONG = 16 }; /* a block: columns, and rows added at a time */
 
-/* inner > 1: a block sums ACROSS neighbouring columns; thread (c, r) takes rows r, r + ALONG, ... and the ALONG partial sums are added in
- * order. Reads of a warp are neighbours. */
+/* inner > 1: a block sums ACROSS neighbouring columns; thread (c, r) takes rows r, r + ALONG, ... and the ALONG partial
+ * sums are added in order. Reads of a warp are neighbours. */
 template <class T>
 static __global__ void sum_columns_kernel(struct zt_launch_sum s, const T *x, T *y, bool accumulate) {
     __shared__ float part[ALONG][ACROSS];
@@ -29,8 +29,7 @@ static __global__ void sum_columns_kernel(struct zt_launch_sum s, const T *x, T 
 }
 
 /* inner = 1: a block sums one row; the partial sums of its threads are added in a fixed tree. */
-template <class T>
-static __global__ void sum_rows_kernel(struct zt_launch_sum s, const T *x, T *y, bool accumulate) {
+template <class T> static __global__ void sum_rows_kernel(struct zt_launch_sum s, const T *x, T *y, bool accumulate) {
     __shared__ float part[BLOCK];
     for (int64_t o = blockIdx.x; o < s.outer; o += gridDim.x) {
         float sum = 0;

@@ -1,5 +1,5 @@
-/* ztrain.Reorder(x) -> y: the same tensor in another memory layout. The assign pass puts it where a producer and a reader want
- * different ones; in a graph without layouts it is a copy. */
+/* ztrain.Reorder(x) -> y: the same tensor in another memory layout. The assign pass puts it where a producer and a
+ * reader want different ones; in a graph without layouts it is a copy. */
 #include "ops/cpu.h"
 #include "ops/shape.h"
 
@@ -51,7 +51,13 @@ bool zt_reorder_cpu_run(const struct zt_call *call, struct zt_err *err) {
 #endif
 
 const struct zt_op zt_op_reorder = {
-    .name = "Reorder", .domain = "ztrain", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1,
+    .name = "Reorder",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
     .infer = zt_infer_first,
     .kernel = { [ZT_REF] = { .run = zt_run_copy }, [ZT_CPU] = ZT_IF_DNNL(zt_reorder_cpu) },
 };

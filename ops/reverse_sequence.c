@@ -8,7 +8,8 @@ static bool reverse_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape, *lengths = &zt_in(g, node, 1)->shape;
     int64_t batch = zt_attr_int(n, "batch_axis", 1), time = zt_attr_int(n, "time_axis", 0);
     if (x->rank < 2 || !((batch == 0 && time == 1) || (batch == 1 && time == 0)))
-        return zt_node_fail(g, node, err, "wants axes 0 and 1 as batch_axis and time_axis, has %lld and %lld of %d axes",
+        return zt_node_fail(g, node, err,
+                            "wants axes 0 and 1 as batch_axis and time_axis, has %lld and %lld of %d axes",
                             (long long)batch, (long long)time, x->rank);
     if (lengths->rank != 1 || lengths->dim[0] != x->dim[batch])
         return zt_node_fail(g, node, err, "wants %lld sequence lengths", (long long)x->dim[batch]);

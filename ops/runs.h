@@ -39,4 +39,9 @@ void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors)
 void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of); /* numpy broadcasting, right-aligned */
 bool zt_walk_next(struct zt_walk *w);
 
+/* Threads to start for `work` elementary operations: one where starting more costs longer than they save. */
+static inline int zt_threads_worth(int threads, double work) {
+    return threads > 1 && work >= 1 << 16 ? threads : 1;
+}
+
 #endif

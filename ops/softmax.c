@@ -120,7 +120,8 @@ static bool run_lines(const struct zt_call *call, void (*one)(const struct job *
     if (!zt_softmax_read(call->graph, zt_call_node(call), &lines, err))
         return false;
     int64_t count = lines.length ? lines.outer * lines.inner : 0;
-#pragma omp parallel for num_threads(call->threads > 0 ? call->threads : 1) schedule(static) if (count > 1)
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(count * lines.length)))           \
+    schedule(static)
     for (int64_t i = 0; i < count; i++) {
         struct zt_line line = { call->in, zt_lines_start(&lines, i), lines.inner, lines.length };
         struct job job = { line, line, line };

@@ -66,7 +66,9 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
         .grad = id##_grad,                                                                                             \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
+                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -78,7 +80,9 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .same_type = 1 << 1,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
-        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                             \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
+                    [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
+                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \
     };
 
 #define UNARY(id, NAME, SINCE, KEEP, ATTRS, A, B, F, G)                                                                \

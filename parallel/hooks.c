@@ -98,12 +98,49 @@ int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sh
     return count;
 }
 
+/* What stands at each node: numbers of tensors or buckets, ascending. Position -1 is before the backward phase. */
+struct chain {
+    int *first, *next; /* by position + 1; by number */
+};
+
+static struct chain make_chain(struct zt_arena *arena, int nodes, int count) {
+    struct chain c = { ZT_NEW_N(arena, int, nodes + 2), ZT_NEW_N(arena, int, count + 1) };
+    memset(c.first, -1, ((size_t)nodes + 2) * sizeof *c.first);
+    return c;
+}
+
+/* Numbers are to be put in from the highest to the lowest. */
+static void chain_put(struct chain *c, int position, int number) {
+    c->next[number] = c->first[position + 1];
+    c->first[position + 1] = number;
+}
+
 struct emitter {
     struct zt_program *p;
     const struct zt_hook_input *in;
+    struct chain gradients, gathers[2], releases[2], reduces; /* by node; of tensors, of buckets by phase, of buckets */
     struct zt_command *at;
     int count;
 };
+
+static void make_chains(struct emitter *e, struct zt_arena *scratch) {
+    const struct zt_flat *flat = e->in->flat;
+    int nodes = e->p->joint.graph->node_count + 1; /* one more: behind the last node */
+    e->gradients = make_chain(scratch, nodes, flat->tensor_count);
+    e->reduces = make_chain(scratch, nodes, flat->bucket_count);
+    for (int t = flat->tensor_count - 1; e->p->joint.training && t >= 0; t--)
+        chain_put(&e->gradients, e->in->gradients[t].node, t);
+    for (int b = flat->bucket_count - 1; flat->ranks > 1 && b >= 0; b--)
+        chain_put(&e->reduces, e->in->use[b].grad_last, b);
+    for (int phase = 0; phase < 2; phase++) {
+        e->gathers[phase] = make_chain(scratch, nodes, flat->bucket_count);
+        e->releases[phase] = make_chain(scratch, nodes, flat->bucket_count);
+        for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {
+            chain_put(&e->gathers[phase], e->in->use[b].first[phase], b);
+            chain_put(&e->releases[phase], e->in->use[b].last[phase], b);
+        }
+    }
+}
 
 static struct zt_place gradient_place(const struct zt_hook_input *in, int bucket) {
     if (in->sharding->gradients)
@@ -116,21 +153,19 @@ static void emit(struct emitter *e, struct zt_command command) {
 }
 
 static void emit_gathers(struct emitter *e, int node, enum zt_phase phase, enum zt_command_kind kind) {
-    for (int b = 0; e->in->sharding->parameters && b < e->in->flat->bucket_count; b++) {
-        const struct zt_bucket_use *u = &e->in->use[b];
-        if ((kind == ZT_GATHER ? u->first[phase] : u->last[phase]) == node)
-            emit(e, (struct zt_command){ .kind = kind,
-                                         .bucket = b,
-                                         .shard = true,
-                                         .at = { ZT_ACTIVATIONS, e->in->gathered[phase][b] } });
-    }
+    const struct chain *c = kind == ZT_GATHER ? &e->gathers[phase] : &e->releases[phase];
+    for (int b = c->first[node + 1]; b >= 0; b = c->next[b])
+        emit(e, (struct zt_command){ .kind = kind,
+                                     .bucket = b,
+                                     .shard = true,
+                                     .at = { ZT_ACTIVATIONS, e->in->gathered[phase][b] } });
 }
 
 static void emit_gradients(struct emitter *e, int node) {
     const struct zt_flat *flat = e->in->flat;
-    for (int t = 0; t < flat->tensor_count; t++) {
+    for (int t = e->gradients.first[node + 1]; t >= 0; t = e->gradients.next[t]) {
         const struct zt_gradient *gradient = &e->in->gradients[t];
-        if (gradient->node != node || gradient->direct)
+        if (gradient->direct)
             continue;
         struct zt_command c = { .kind = gradient->value < 0 ? ZT_ZERO_GRAD : ZT_ADD_GRAD,
                                 .tensor = t,
@@ -144,47 +179,53 @@ static void emit_gradients(struct emitter *e, int node) {
 
 /* Whether the node adds into the gradient block itself. */
 static bool accumulates(const struct emitter *e, int node) {
-    for (int t = 0; !e->in->sharding->gradients && t < e->in->flat->tensor_count; t++)
-        if (e->in->gradients[t].node == node && e->in->gradients[t].direct)
-            return true;
-    return false;
+    bool direct = false;
+    for (int t = e->gradients.first[node + 1]; t >= 0; t = e->gradients.next[t])
+        direct |= e->in->gradients[t].direct;
+    return direct && !e->in->sharding->gradients;
 }
 
 static void emit_reduces(struct emitter *e, int node) {
-    for (int b = 0; e->in->flat->ranks > 1 && b < e->in->flat->bucket_count; b++)
-        if (e->in->use[b].grad_last == node)
-            emit(e, (struct zt_command){ .kind = ZT_REDUCE,
-                                         .bucket = b,
-                                         .at = gradient_place(e->in, b),
-                                         .last_only = !e->in->sharding->gradients,
-                                         .shard = e->in->sharding->gradients,
-                                         .all = !e->in->sharding->optimizer });
+    for (int b = e->reduces.first[node + 1]; b >= 0; b = e->reduces.next[b])
+        emit(e, (struct zt_command){ .kind = ZT_REDUCE,
+                                     .bucket = b,
+                                     .at = gradient_place(e->in, b),
+                                     .last_only = !e->in->sharding->gradients,
+                                     .shard = e->in->sharding->gradients,
+                                     .all = !e->in->sharding->optimizer });
+}
+
+static void emit_node(struct emitter *e, int n, enum zt_phase phase) {
+    emit_gathers(e, n, phase, ZT_GATHER);
+    if (!e->in->skipped[n])
+        emit(e, (struct zt_command){ .kind = ZT_RUN_NODE,
+                                     .node = n,
+                                     .accumulate = phase == ZT_BACKWARD && accumulates(e, n) });
+    emit_gathers(e, n, phase, ZT_RELEASE);
+    if (phase == ZT_BACKWARD) {
+        emit_gradients(e, n);
+        emit_reduces(e, n);
+    }
 }
 
 void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in) {
     const struct zt_graph *g = p->joint.graph;
-    int room = g->node_count + 4 * in->flat->bucket_count + in->flat->tensor_count + 1;
-    for (int phase = ZT_FORWARD; phase <= (p->joint.training ? ZT_BACKWARD : ZT_FORWARD); phase++) {
-        struct emitter e = { p, in, ZT_NEW_N(p->arena, struct zt_command, room), 0 };
-        bool begun = false;
-        for (int n = 0; n < g->node_count; n++) {
-            if ((int)g->nodes[n].phase != phase)
-                continue;
-            if (phase == ZT_BACKWARD && !begun)
-                emit_gradients(&e, -1);
-            begun = true;
-            emit_gathers(&e, n, (enum zt_phase)phase, ZT_GATHER);
-            if (!in->skipped[n])
-                emit(&e, (struct zt_command){ .kind = ZT_RUN_NODE,
-                                              .node = n,
-                                              .accumulate = phase == ZT_BACKWARD && accumulates(&e, n) });
-            emit_gathers(&e, n, (enum zt_phase)phase, ZT_RELEASE);
-            if (phase == ZT_BACKWARD) {
-                emit_gradients(&e, n);
-                emit_reduces(&e, n);
-            }
-        }
-        *(phase == ZT_FORWARD ? &p->forward : &p->backward) = e.at;
-        *(phase == ZT_FORWARD ? &p->forward_count : &p->backward_count) = e.count;
-    }
+    int room = g->node_count + 4 * in->flat->bucket_count + in->flat->tensor_count + 1, n = 0;
+    struct zt_arena *scratch = zt_arena_create();
+    struct emitter e = { .p = p, .in = in };
+    make_chains(&e, scratch);
+    e.at = p->forward = ZT_NEW_N(p->arena, struct zt_command, room);
+    for (; n < g->node_count && g->nodes[n].phase == ZT_FORWARD; n++)
+        emit_node(&e, n, ZT_FORWARD);
+    p->forward_count = e.count;
+    e.at = p->backward = ZT_NEW_N(p->arena, struct zt_command, room);
+    e.count = 0;
+    if (p->joint.training)
+        emit_gradients(&e, -1);
+    for (; p->joint.training && n < g->node_count; n++)
+        emit_node(&e, n, ZT_BACKWARD);
+    if (p->joint.training) /* buckets that no backward node has to do with where there is none */
+        emit_reduces(&e, g->node_count);
+    p->backward_count = e.count;
+    zt_arena_destroy(scratch);
 }

@@ -14,9 +14,11 @@ struct layout {
     struct zt_arena *scratch;
     bool *derived, *skipped;  /* by node */
     bool *from_params;        /* made from parameters and constants alone */
-    int *root;                /* whose memory a value shares: itself, or what it is a view of */
+    int *parent;              /* whose memory a value takes over: itself, or what it is a view of; followed by root_of */
+    bool *shared;             /* by root: another value takes over its memory */
     int *last;                /* by root: last node that reads it, node_count: the executor does */
     struct zt_gradient *gradients;
+    bool *direct; /* the kernel that makes it writes it into the gradient block */
     struct zt_bucket_use *uses;
     struct zt_interval *intervals;
     int *owner; /* by interval: value, or -1 */
@@ -26,28 +28,27 @@ struct layout {
 
 /* ---- which parameters a stage holds ---- */
 
-static int stage_of_reader(const struct zt_graph *g, int value) {
+/* Those of `values` that nodes of the stage read (zt_split_stages has seen to it that all readers are on one). */
+static int read_on_stage(const struct zt_graph *g, const int *values, int value_count, int stage, int *indices) {
+    bool *read = zt_calloc((size_t)g->value_count + 1, sizeof *read);
+    int count = 0;
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] == value)
-                return g->nodes[n].stage;
-    return -1;
+        for (int i = 0; g->nodes[n].stage == stage && i < g->nodes[n].in_count; i++)
+            if (g->nodes[n].in[i] >= 0)
+                read[g->nodes[n].in[i]] = true;
+    for (int i = 0; i < value_count; i++)
+        if (read[values[i]])
+            indices[count++] = i;
+    free(read);
+    return count;
 }
 
 int zt_program_params(const struct zt_joint *joint, int stage, int *indices) {
-    int count = 0;
-    for (int i = 0; i < joint->param_count; i++)
-        if (stage_of_reader(joint->graph, joint->params[i]) == stage)
-            indices[count++] = i;
-    return count;
+    return read_on_stage(joint->graph, joint->params, joint->param_count, stage, indices);
 }
 
 int zt_program_statistics(const struct zt_joint *joint, int stage, int *indices) {
-    int count = 0;
-    for (int i = 0; i < joint->statistic_count; i++)
-        if (stage_of_reader(joint->graph, joint->statistics[i]) == stage)
-            indices[count++] = i;
-    return count;
+    return read_on_stage(joint->graph, joint->statistics, joint->statistic_count, stage, indices);
 }
 
 static void take_joint(struct zt_program *p, const struct zt_joint *joint) {
@@ -106,6 +107,17 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
 
 /* ---- who shares memory with whom, and for how long ---- */
 
+static int root_of(const struct layout *l, int value) {
+    while (l->parent[value] != value)
+        value = l->parent[value] = l->parent[l->parent[value]]; /* halves the path for whoever comes next */
+    return value;
+}
+
+/* Contents that are known now and stay: neither a parameter nor a statistic. */
+static bool is_constant(const struct layout *l, int value) {
+    const struct zt_value *v = &l->g->values[value];
+    return v->data && !v->statistic && !l->from_params[value];
+}
 
 /* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch. Where
  * parameters are gathered for each use there is nothing to keep. */
@@ -114,21 +126,23 @@ static bool is_derived(const struct layout *l, int n) {
     bool derived = !l->o->sharding->parameters && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
     for (int i = 0; i < node->in_count; i++) {
         const struct zt_value *v = zt_in(l->g, n, i);
-        derived &= !v || l->from_params[node->in[i]] || (v->data && !v->statistic);
+        derived &= !v || l->from_params[node->in[i]] || is_constant(l, node->in[i]);
     }
     return derived;
 }
 
 static void mark_skipped(struct layout *l) {
     for (int v = 0; v < l->g->value_count; v++)
-        l->root[v] = v;
+        l->parent[v] = v;
     for (int i = 0; i < l->p->joint.param_count; i++)
         l->from_params[l->p->joint.params[i]] = true;
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = &l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
-        if (view)
-            l->root[node->out[0]] = l->root[node->in[0]];
+        if (view && is_constant(l, node->in[0]))
+            zt_out(l->g, n, 0)->data = zt_in(l->g, n, 0)->data;
+        else if (view)
+            l->parent[node->out[0]] = root_of(l, node->in[0]);
         l->derived[n] = !view && is_derived(l, n);
         l->skipped[n] = view || l->derived[n];
         for (int i = 0; i < node->out_count; i++)
@@ -143,7 +157,13 @@ static size_t value_bytes(const struct zt_value *v) {
 
 static void keep(struct layout *l, int value) {
     if (value >= 0)
-        l->last[l->root[value]] = l->g->node_count;
+        l->last[root_of(l, value)] = l->g->node_count;
+}
+
+/* The backward node behind which a gradient is whole; -1: it is before the phase begins. */
+static int gradient_node(const struct zt_graph *g, int value) {
+    int n = g->values[value].producer;
+    return n >= 0 && g->nodes[n].phase == ZT_BACKWARD ? n : -1;
 }
 
 static void find_last_readers(struct layout *l) {
@@ -154,10 +174,10 @@ static void find_last_readers(struct layout *l) {
         const struct zt_node *node = &l->g->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i] >= 0)
-                l->last[l->root[node->in[i]]] = n;
+                l->last[root_of(l, node->in[i])] = n;
         for (int i = 0; i < node->out_count; i++)
             if (node->out[i] >= 0)
-                l->last[l->root[node->out[i]]] = n;
+                l->last[root_of(l, node->out[i])] = n;
     }
     keep(l, p->joint.loss);
     keep(l, p->joint.correct);
@@ -168,6 +188,9 @@ static void find_last_readers(struct layout *l) {
         keep(l, p->send_act.at[i].value);
     for (int i = 0; i < p->send_grad.count; i++)
         keep(l, p->send_grad.at[i].value);
+    for (int t = 0; p->joint.training && t < p->joint.param_count; t++)
+        if (p->joint.grads[t] >= 0 && gradient_node(l->g, p->joint.grads[t]) < 0)
+            keep(l, p->joint.grads[t]);
 }
 
 /* Output 0 takes over the memory of an input 0 that dies here. */
@@ -176,18 +199,15 @@ static void mark_in_place(struct layout *l) {
         const struct zt_node *node = &l->g->nodes[n];
         if (!(node->op->flags & ZT_OP_IN_PLACE) || l->skipped[n] || node->in[0] < 0 || node->out[0] < 0)
             continue;
-        int from = l->root[node->in[0]], to = node->out[0], uses = 0;
+        int from = root_of(l, node->in[0]), to = node->out[0], uses = 0;
         for (int i = 0; i < node->in_count; i++)
-            uses += node->in[i] >= 0 && l->root[node->in[i]] == from;
+            uses += node->in[i] >= 0 && root_of(l, node->in[i]) == from;
         const struct zt_value *v = &l->g->values[from];
         if (uses != 1 || l->last[from] != n || v->producer < 0 || l->from_params[from] || v->statistic ||
             value_bytes(v) != value_bytes(&l->g->values[to]) || v->layout != l->g->values[to].layout)
             continue;
-        int end = l->last[to];
-        for (int k = 0; k < l->g->value_count; k++)
-            if (l->root[k] == to)
-                l->root[k] = from;
-        l->last[from] = end;
+        l->parent[to] = from;
+        l->last[from] = l->last[to];
     }
 }
 
@@ -202,36 +222,33 @@ static int output_index(const struct zt_node *node, int value) {
 
 /* The kernel writes the gradient where it belongs when nothing else reads the value, it belongs to one parameter, and the kernel can add
  * to what is there if that may be asked of it. */
-static bool writes_direct(const struct layout *l, int t) {
-    const struct zt_joint *j = &l->p->joint;
-    int value = j->grads[t], n = l->g->values[value].producer;
-    if (n < 0 || l->derived[n] || l->root[value] != value || l->last[value] != n || l->g->values[value].dtype != ZT_FLOAT)
+static bool writes_direct(const struct layout *l, int value, bool alone) {
+    int n = l->g->values[value].producer;
+    if (!alone || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] || l->last[value] != n ||
+        l->g->values[value].dtype != ZT_FLOAT)
         return false;
-    for (int i = 0; i < j->param_count; i++)
-        if (i != t && j->grads[i] == value)
-            return false;
-    for (int v = 0; v < l->g->value_count; v++)
-        if (v != value && l->root[v] == value)
-            return false;
     bool adds = l->o->accumulates && !l->o->sharding->gradients;
     return !adds || (output_index(&l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
 }
 
 static void place_gradients(struct layout *l) {
     const struct zt_joint *j = &l->p->joint;
+    int *uses = ZT_NEW_N(l->scratch, int, l->g->value_count + 1); /* by value: parameters whose gradient it is */
     l->gradients = ZT_NEW_N(l->scratch, struct zt_gradient, j->param_count + 1);
+    for (int v = 0; v < l->g->value_count; v++)
+        if (root_of(l, v) != v)
+            l->shared[root_of(l, v)] = true;
+    for (int t = 0; j->training && t < j->param_count; t++)
+        if (j->grads[t] >= 0)
+            uses[j->grads[t]]++;
     for (int t = 0; j->training && t < j->param_count; t++) {
         int value = j->grads[t];
         struct zt_gradient *to = &l->gradients[t];
         *to = (struct zt_gradient){ value, -1, false };
         if (value < 0)
             continue;
-        to->node = l->g->values[value].producer;
-        if (to->node >= 0 && l->g->nodes[to->node].phase == ZT_FORWARD)
-            to->node = -1;
-        to->direct = writes_direct(l, t);
-        if (!to->direct && to->node < 0)
-            keep(l, value);
+        to->node = gradient_node(l->g, value);
+        to->direct = l->direct[value] = writes_direct(l, value, uses[value] == 1);
     }
 }
 
@@ -257,14 +274,7 @@ static void add_bucket_intervals(struct layout *l) {
 
 static void add_received(struct layout *l, const struct zt_crossings *c, int first) {
     for (int i = 0; i < c->count; i++)
-        add_interval(l, c->at[i].bytes, first, l->last[l->root[c->at[i].value]], c->at[i].value);
-}
-
-static bool is_direct(const struct layout *l, int value) {
-    for (int t = 0; t < l->p->joint.param_count; t++)
-        if (l->gradients[t].direct && l->gradients[t].value == value)
-            return true;
-    return false;
+        add_interval(l, c->at[i].bytes, first, l->last[root_of(l, c->at[i].value)], c->at[i].value);
 }
 
 static void add_value_intervals(struct layout *l) {
@@ -276,7 +286,7 @@ static void add_value_intervals(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         for (int i = 0; !l->skipped[n] && i < l->g->nodes[n].out_count; i++) {
             int v = l->g->nodes[n].out[i];
-            if (v >= 0 && l->root[v] == v && !is_direct(l, v))
+            if (v >= 0 && root_of(l, v) == v && !l->direct[v])
                 add_interval(l, value_bytes(&l->g->values[v]), n, l->last[v], v);
         }
     }
@@ -360,8 +370,8 @@ static void plan_memory(struct layout *l) {
 static void follow_roots(struct layout *l) {
     for (int v = 0; v < l->g->value_count; v++) {
         for (int phase = 0; phase < 2; phase++) {
-            if (l->root[v] != v)
-                l->p->place[phase][v] = l->p->place[phase][l->root[v]];
+            if (root_of(l, v) != v)
+                l->p->place[phase][v] = l->p->place[phase][root_of(l, v)];
             if (l->p->place[phase][v].in == ZT_NOWHERE && l->g->values[v].data)
                 l->p->place[phase][v].in = ZT_CONSTANT;
         }
@@ -380,7 +390,9 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     l.derived = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
     l.skipped = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
     l.from_params = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
-    l.root = ZT_NEW_N(l.scratch, int, g->value_count + 1);
+    l.parent = ZT_NEW_N(l.scratch, int, g->value_count + 1);
+    l.shared = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
+    l.direct = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.last = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.uses = ZT_NEW_N(l.scratch, struct zt_bucket_use, o->flat->bucket_count + 1);
     for (int phase = 0; phase < 2; phase++) {

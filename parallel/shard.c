@@ -38,8 +38,10 @@ static void cut_slices(struct zt_flat *f) {
             bound[r] = cut < bound[r - 1] ? bound[r - 1] : cut > last ? last : cut;
         }
         bound[f->ranks] = last;
-        for (int r = 0; r < f->ranks; r++)
+        for (int r = 0; r < f->ranks; r++) {
+            f->shard[b * f->ranks + r] = f->owned[r];
             f->owned[r] += bound[r + 1] - bound[r];
+        }
     }
 }
 
@@ -52,14 +54,8 @@ struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor
     f->bucket = ZT_NEW_N(arena, int64_t, tensor_count + 1);
     fill_buckets(f, bucket_size(tensors, tensor_count, bucket_elems));
     f->bound = ZT_NEW_N(arena, int64_t, (f->bucket_count + 1) * (ranks + 1));
+    f->shard = ZT_NEW_N(arena, int64_t, (f->bucket_count + 1) * ranks);
     f->owned = ZT_NEW_N(arena, int64_t, ranks + 1);
     cut_slices(f);
     return f;
-}
-
-int64_t zt_shard_offset(const struct zt_flat *f, int b, int r) {
-    int64_t at = 0;
-    for (int i = 0; i < b; i++)
-        at += zt_slice_first(f, i, r + 1) - zt_slice_first(f, i, r);
-    return at;
 }

@@ -29,6 +29,7 @@ struct zt_flat {
     int bucket_count;
     int64_t *bucket;      /* bucket_count + 1 ascending offsets */
     int64_t *bound;       /* [bucket_count][ranks + 1]: flat offsets of the slices */
+    int64_t *shard;       /* [bucket_count][ranks]: where rank r's slice starts in its compact shard (its slices, one after the other) */
     int64_t *owned;       /* [ranks + 1] elements that rank r owns over all buckets; owned[ranks] unused */
 };
 
@@ -40,7 +41,8 @@ struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor
 static inline int64_t zt_slice_first(const struct zt_flat *f, int b, int r) {
     return f->bound[b * (f->ranks + 1) + r];
 }
-/* Where rank r's slice of bucket b starts in its compact shard (the slices it owns, one after the other). */
-int64_t zt_shard_offset(const struct zt_flat *f, int b, int r);
+static inline int64_t zt_shard_offset(const struct zt_flat *f, int b, int r) {
+    return f->shard[b * f->ranks + r];
+}
 
 #endif

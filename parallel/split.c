@@ -44,13 +44,16 @@ static void cut(const double *sum, int layers, int stages, int *first) {
         for (int l = s; l < layers; l++) {
             best[s * layers + l] = s == 0 ? sum[l + 1] : 1e300;
             from[s * layers + l] = 0;
-            for (int k = s; s > 0 && k <= l; k++) {
+            /* the later the cut k, the cheaper stage s and the dearer those before: the best is where they cross, and moves on with l */
+            for (int k = s == 0 || l == s ? s : from[s * layers + l - 1]; s > 0 && k <= l; k++) {
                 double own = sum[l + 1] - sum[k], before = best[(s - 1) * layers + k - 1];
                 double worst = own > before ? own : before;
                 if (worst < best[s * layers + l]) {
                     best[s * layers + l] = worst;
                     from[s * layers + l] = k;
                 }
+                if (before > own)
+                    break;
             }
         }
     }
@@ -68,7 +71,7 @@ static bool check_shared(const struct zt_graph *g, struct zt_err *err) {
     for (int n = 0; ok && n < g->node_count; n++) {
         for (int i = 0; ok && i < g->nodes[n].in_count; i++) {
             int v = g->nodes[n].in[i];
-            if (v < 0 || !g->values[v].trainable)
+            if (v < 0 || !(g->values[v].trainable || g->values[v].statistic))
                 continue;
             if (stage[v] >= 0 && stage[v] != g->nodes[n].stage)
                 ok = zt_fail(err, ZT_EXIT_CONFIG,

@@ -33,7 +33,9 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
     if (s->config->ranks > 1)
         return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
     zt_parallel_enter();
-    struct zt_device *device = zt_device_host_create(zt_session_threads(s));
+    struct zt_device *device = zt_session_device(s, err);
+    if (!device)
+        return false;
     struct zt_comm *comm = zt_comm_self_create();
     bool ok = run(s, device, comm, &result, err);
     comm->api->destroy(comm);

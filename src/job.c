@@ -136,15 +136,24 @@ static bool infer(const struct zt_job *job, struct zt_graph *g, int64_t rows, st
 
 /* ---- what the data must deliver ---- */
 
-static bool is_used(const struct zt_graph *g, int value) {
-    return zt_graph_users(g, value, NULL) > 0;
+/* By value: whether a node reads it. Free with free(). */
+static bool *find_used(const struct zt_graph *g) {
+    bool *used = zt_calloc((size_t)g->value_count + 1, sizeof *used);
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n].in_count; i++)
+            if (g->nodes[n].in[i] >= 0)
+                used[g->nodes[n].in[i]] = true;
+    return used;
 }
 
-static void want_inputs(struct zt_job *job, const struct zt_graph *g) {
+static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool *used, struct zt_err *err) {
     for (int i = 0; i < g->input_count; i++) {
         const struct zt_value *v = &g->values[g->inputs[i]];
-        if (!is_used(g, g->inputs[i]) || job->want_count >= ZT_COLUMNS - 1)
+        if (!used[g->inputs[i]])
             continue;
+        if (job->want_count == ZT_COLUMNS - 1) /* one is the target's */
+            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": more than %d inputs are not supported", v->name,
+                           ZT_COLUMNS - 1);
         struct zt_want want = { .name = zt_arena_strdup(job->arena, v->name), .dtype = v->dtype, .shape = { .rank = -1 } };
         if (v->shape.rank > 0) {
             want.shape.rank = v->shape.rank - 1;
@@ -156,6 +165,7 @@ static void want_inputs(struct zt_job *job, const struct zt_graph *g) {
         job->names[job->want_count] = want.name;
         job->wants[job->want_count++] = want;
     }
+    return true;
 }
 
 /* The class axis: the last where the target's shape is the logits' without it, else axis 1 (reference/README.md, "What a loss
@@ -177,7 +187,7 @@ static void want_target(struct zt_job *job, const struct zt_value *logits) {
         /* [N, C]: targets [N]. With more axes either side of C may hold positions, and the data decide */
         if (logits->shape.rank == 2)
             want.shape.rank = 0;
-        want.below = logits->shape.rank == 2 ? logits->shape.dim[1] : 0;
+        want.below = logits->shape.rank == 2 && logits->shape.dim[1] > 0 ? logits->shape.dim[1] : 0;
         want.except = job->config->loss.ignore_index;
     } else if (!job->loss->integer_target && logits->shape.rank >= 1) {
         want.shape.rank = logits->shape.rank - 1;
@@ -197,15 +207,19 @@ static bool shapes_known(const struct zt_job *job) {
 /* What training forms update: running mean and variance. Evaluation graphs read them too, so every graph marks them by
  * name. */
 static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
+    bool *listed = zt_calloc((size_t)g->value_count + 1, sizeof *listed); /* nodes may share theirs */
     job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + 1);
     for (int n = 0; n < g->node_count && !job->config->batch_norm_frozen; n++) {
         for (int i = 0; g->nodes[n].op->train && i < g->nodes[n].in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
-            if (v && g->nodes[n].op->statistic_in >> i & 1 && v->origin == ZT_FROM_INITIALIZER && v->dtype == ZT_FLOAT &&
-                v->shape.rank > 0)
-                job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
+            if (!v || listed[v - g->values] || !(g->nodes[n].op->statistic_in >> i & 1) ||
+                v->origin != ZT_FROM_INITIALIZER || v->dtype != ZT_FLOAT || v->shape.rank <= 0)
+                continue;
+            listed[v - g->values] = true;
+            job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
         }
     }
+    free(listed);
 }
 
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
@@ -218,8 +232,10 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     struct zt_graph *g = find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
     bool ok = g != NULL;
     if (ok) {
-        want_inputs(job, g);
+        bool *used = find_used(g);
+        ok = want_inputs(job, g, used, err);
         find_statistics(job, g);
+        free(used);
     }
     if (ok && shapes_known(job)) /* else the shapes of the data are needed first */
         ok = bind_inputs(job, g, NULL, config->micro_batch, err) && infer(job, g, config->micro_batch, err);
@@ -326,9 +342,11 @@ static void list_params(const struct zt_job *job, struct zt_joint *joint) {
     joint->params = ZT_NEW_N(g->arena, int, g->value_count + 1);
     joint->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
     joint->statistics = ZT_NEW_N(g->arena, int, job->statistic_count + 1);
+    bool *used = find_used(g);
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].trainable && is_used(g, v))
+        if (g->values[v].trainable && used[v])
             joint->params[joint->param_count++] = v;
+    free(used);
     for (int i = 0; i < job->statistic_count; i++)
         joint->statistics[joint->statistic_count++] = zt_graph_find(g, job->statistics[i]);
 }

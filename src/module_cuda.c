@@ -6,8 +6,8 @@
 
 /* ---- optimizers; an error is named after the row ---- */
 
-static bool adam_step(struct zt_device *device, struct zt_adam c, float *p, const float *g, float *const state[], int64_t count,
-                      struct zt_err *err) {
+static bool adam_step(struct zt_device *device, struct zt_adam c, float *p, const float *g, float *const state[],
+                      int64_t count, struct zt_err *err) {
     int code = zt_launch_adam(zt_cuda_stream(device), &c, p, g, state[0], state[1], count);
     return zt_cuda_good(device, code, err, "Adam");
 }

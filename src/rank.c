@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "device/threads.h"
+#include "rank_device.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -98,8 +99,10 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
     r->optimizer = r->gradients ? api->allocate(r->device, (size_t)p->optimizer_bytes, "optimizer state", err) : NULL;
     r->activations = r->optimizer ? api->allocate(r->device, activations, "activations", err) : NULL;
     r->workspace = r->activations ? api->allocate(r->device, (size_t)p->workspace_bytes, "workspace", err) : NULL;
+    if (!r->workspace)
+        return false;
     r->derived = r->parameters + start;
-    return r->workspace != NULL;
+    return true;
 }
 
 static int64_t largest_rows(const struct zt_rank_plan *p) {
@@ -124,22 +127,45 @@ static void make_slots(struct zt_rank *r) {
         s->row_weight = ZT_NEW_N(r->arena, float, rows + 1);
         s->fed[p->job->want_count] = &s->seed;
         s->fed[p->job->want_count + 1] = s->row_weight;
+        if (r->device->module)
+            zt_rank_device_slot(r, s, rows);
     }
 }
 
-/* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a copy. */
-static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_source *source) {
+static int64_t sample_bytes(const struct zt_source *source, int column) {
+    return source && column < source->column_count ? (int64_t)source->column[column].sample_bytes : 0;
+}
+
+/* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a copy. So it does where the
+ * device has memory of its own. */
+static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *device) {
+    bool copies = p->slots > 1 || device->module;
     int64_t bytes = 0;
-    for (int i = 0; p->slots > 1 && source && i < source->column_count; i++)
-        bytes += ((int64_t)source->column[i].sample_bytes * largest_rows(p) + 63) / 64 * 64;
-    return bytes;
+    for (int i = 0; copies && i < ZT_COLUMNS; i++) {
+        int64_t train = sample_bytes(p->source, i), evaluation = sample_bytes(p->eval_source, i);
+        bytes += ((train > evaluation ? train : evaluation) * largest_rows(p) + 63) / 64 * 64;
+    }
+    return device->module ? zt_rank_device_feed_bytes(bytes, largest_rows(p)) : bytes;
+}
+
+/* The first tensor that ends behind flat index `at`. */
+static int tensor_at(const struct zt_flat *flat, int64_t at) {
+    int low = 0, high = flat->tensor_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (flat->tensors[middle].offset + flat->tensors[middle].count > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 static void add_pieces(struct zt_rank *r, int range) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_range *o = &r->owned[range];
     int64_t states = r->plan->optimizer_states ? r->plan->optimizer_bytes / r->plan->optimizer_states / (int64_t)sizeof(float) : 0;
-    for (int t = 0; t < flat->tensor_count; t++) {
+    for (int t = tensor_at(flat, o->first); t < flat->tensor_count && flat->tensors[t].offset < o->last; t++) {
         int64_t first = flat->tensors[t].offset, last = first + flat->tensors[t].count;
         first = first > o->first ? first : o->first;
         last = last < o->last ? last : o->last;
@@ -178,8 +204,10 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     for (int i = 0; i < r->held_count; i++) {
-        for (int t = 0; t < p->flat->tensor_count; t++) {
+        for (int t = tensor_at(p->flat, r->held[i].first); t < p->flat->tensor_count; t++) {
             const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
+            if (tensor->offset >= r->held[i].last)
+                break;
             int64_t first = tensor->offset > r->held[i].first ? tensor->offset : r->held[i].first;
             int64_t last = tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
             const char *from = p->param_initial[t];
@@ -223,7 +251,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank *r = ZT_NEW(arena, struct zt_rank);
     *r = (struct zt_rank){ .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1 };
-    r->feed_bytes = feed_bytes(plan, plan->source);
+    r->feed_bytes = feed_bytes(plan, device);
     r->random.seed = (uint64_t)plan->job->config->seed;
     if (plan->job->config->optimizer.type)
         r->row = zt_optimizer_find(plan->job->config->optimizer.type);
@@ -238,7 +266,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->scalars = ZT_NEW_N(arena, double, world->size + 2);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (place_weights(r, err))
+    if (zt_rank_device_create(r, err) && place_weights(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;
@@ -250,6 +278,7 @@ void zt_rank_destroy(struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     int64_t start = (p->parameter_bytes + 63) / 64 * 64;
+    zt_rank_device_destroy(r);
     api->free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
     api->free(r->device, r->gradients, (size_t)p->gradient_bytes);
     api->free(r->device, r->optimizer, (size_t)p->optimizer_bytes);

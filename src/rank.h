@@ -5,6 +5,7 @@
 #ifndef ZT_RANK_H
 #define ZT_RANK_H
 
+#include "base/log.h"
 #include "device/device.h"
 #include "job.h"
 #include "parallel/comm.h"
@@ -66,6 +67,8 @@ struct zt_rank; /* a running rank */
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
                                struct zt_comm *data, struct zt_err *err);
 void zt_rank_destroy(struct zt_rank *rank);
+/* Warns of nodes whose tensors travel between device and host, because the device has no kernel for them. */
+void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);
 
 struct zt_step_result {
     double loss, grad_norm, lr;

@@ -66,7 +66,8 @@ bool zt_rank_device_feed(const struct zt_rank *r, struct zt_slot *slot, int64_t 
     int wants = r->plan->job->want_count;
     const struct zt_device_api *api = r->device->api;
     return api->to_device(r->device, slot->fed[wants], &slot->seed, sizeof slot->seed, err) &&
-           api->to_device(r->device, slot->fed[wants + 1], slot->row_weight, (size_t)rows * sizeof *slot->row_weight, err);
+           api->to_device(r->device, slot->fed[wants + 1], slot->row_weight, (size_t)rows * sizeof *slot->row_weight,
+                          err);
 }
 
 /* ---- creation ---- */
@@ -139,7 +140,8 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
         return false;
     each_node(r, use_constants);
     for (int i = 0; i < d->constant_count; i++)
-        if (!api->to_device(r->device, d->constant_block + d->constants[i].at, d->constants[i].host, d->constants[i].bytes, err))
+        if (!api->to_device(r->device, d->constant_block + d->constants[i].at, d->constants[i].host,
+                            d->constants[i].bytes, err))
             return false;
     return true;
 }
@@ -169,11 +171,8 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
 }
 
 static bool find_optimizer(struct zt_rank *r, struct zt_err *err) {
-    const struct zt_module_optimizer *o = r->device->module->optimizers;
-    while (o->name && strcmp(o->name, r->row->name) != 0)
-        o++;
-    r->away->optimizer = o;
-    if (o->name)
+    r->away->optimizer = zt_module_optimizer(r->device->module, r->row->name);
+    if (r->away->optimizer)
         return true;
     zt_fail(err, ZT_EXIT_CONFIG, "optimizer.type: %s has no kernel for device %s", r->row->name, r->device->api->name);
     return zt_hint(err, "use --device cpu, or one of Adam, AdamW, SGD");
@@ -183,8 +182,8 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     if (!r->device->module)
         return true;
     if (r->plan->job->config->ranks > 1) {
-        zt_fail(err, ZT_EXIT_CONFIG, "%d ranks on device %s are not supported yet: it runs one", r->plan->job->config->ranks,
-                r->device->api->name);
+        zt_fail(err, ZT_EXIT_CONFIG, "%d ranks on device %s are not supported yet: it runs one",
+                r->plan->job->config->ranks, r->device->api->name);
         return zt_hint(err, "use --device cpu, or --ranks 1");
     }
     struct zt_rank_device *d = r->away = ZT_NEW(r->arena, struct zt_rank_device);
@@ -206,10 +205,11 @@ void zt_rank_device_destroy(struct zt_rank *r) {
         zt_block_destroy(r->away->stage, r->away->stage_bytes);
 }
 
-void zt_rank_device_report(const struct zt_rank *r, const struct zt_log *log) {
+void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
     const struct zt_rank_device *d = r->away;
     for (int i = 0; d && i < d->node_count && i < REPORTED; i++)
-        zt_say(log, ZT_LOG_WARNING, "%s (%s) has no kernel for device %s and runs on the host: %lld bytes are copied each time",
+        zt_say(log, ZT_LOG_WARNING,
+               "%s (%s) has no kernel for device %s and runs on the host: %lld bytes are copied each time",
                d->nodes[i].name, d->nodes[i].op_type, r->device->api->name, (long long)d->nodes[i].bytes);
     if (d && d->node_count > REPORTED)
         zt_say(log, ZT_LOG_WARNING, "and %d more nodes run on the host", d->node_count - REPORTED);

@@ -1,8 +1,10 @@
-/* A rank on a device whose memory the host cannot touch. The executor goes through here wherever it would read or write the rank's blocks itself;
- * on the host the first two functions are memcpy and the others are not called (r->away is NULL).
+/* A rank on a device whose memory the host cannot touch. The executor goes through here wherever it would read or write
+ * the rank's blocks itself; on the host the first two functions are memcpy and the others are not called (r->away is
+ * NULL).
  *
- * Beside the five blocks such a rank has a copy of the graph's constants on the device, its fed columns there, and, for nodes that no kernel of
- * the device takes, host memory into which their inputs are brought and from which their outputs go back. */
+ * Beside the five blocks such a rank has a copy of the graph's constants on the device, its fed columns there, and, for
+ * nodes that no kernel of the device takes, host memory into which their inputs are brought and from which their
+ * outputs go back. */
 #ifndef ZT_RANK_DEVICE_H
 #define ZT_RANK_DEVICE_H
 
@@ -21,13 +23,10 @@ void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t 
 /* Brings them there. */
 bool zt_rank_device_feed(const struct zt_rank *r, struct zt_slot *slot, int64_t rows, struct zt_err *err);
 
-/* After programs, slots and pieces are made: refuses what the device cannot do, copies constants, sets aside memory for the nodes that run on the
- * host. */
+/* After programs, slots and pieces are made: refuses what the device cannot do, copies constants, sets aside memory for
+ * the nodes that run on the host. */
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_device_destroy(struct zt_rank *r);
-/* Warns of the nodes that run on the host: names and bytes copied in each micro-batch. */
-void zt_rank_device_report(const struct zt_rank *r, const struct zt_log *log);
-
 /* Runs a node whose kernel is the host's. */
 bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt_ready *ready, struct zt_err *err);
 /* to[i] += from[i] */

@@ -195,6 +195,12 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
         zt_rank_plan_destroy(p);
         return NULL;
     }
+    if (!p->flat) { /* no program of any size was asked for */
+        zt_fail(err, ZT_EXIT_DATA, "there are fewer samples than the %lld of a step, and drop_last leaves none",
+                (long long)c->train_batch);
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
     count_bytes(p, c, training);
     return p;
 }

@@ -10,7 +10,8 @@ struct zt_ready {
     struct zt_call call;
     struct zt_view *views;         /* inputs, then outputs */
     const struct zt_place **place; /* of each view, NULL: omitted */
-    const void **constant;
+    const void **constant; /* contents where the place is ZT_CONSTANT; in the device's memory for kernels that run there */
+    bool on_host;          /* the kernel is the host's, the memory is not (rank_device.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
 };
@@ -38,9 +39,12 @@ struct zt_piece {
     double norms[2];
 };
 
+struct zt_rank_device;
+
 struct zt_rank {
     const struct zt_rank_plan *plan;
     struct zt_device *device;
+    struct zt_rank_device *away; /* what a device with memory of its own needs; NULL on the host */
     struct zt_comm *world, *data;
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
@@ -62,6 +66,7 @@ struct zt_rank {
     double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
     const struct zt_optimizer *row;
     struct zt_random random;
+    int64_t first_sample; /* of the step: its index in the epoch */
     int64_t updates;      /* applied so far */
     double grad_scale;    /* clipping factor of the step at hand */
     double norm, loss;

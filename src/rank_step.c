@@ -1,5 +1,5 @@
 /* The step: a list of instructions, each a few lines here. Nothing is allocated. */
-#include "rank_run.h"
+#include "rank_device.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,27 +13,29 @@ static bool run_node(struct zt_rank *r, const struct zt_run_program *rp, const s
             ready->views[i].data = zt_rank_at(r, slot, ready->place[i], ready->constant[i]);
     ready->call.accumulate = accumulate;
     int before = err->count;
-    if (ready->run(&ready->call, err))
+    if (ready->on_host ? zt_rank_device_run(r, slot, ready, err) : ready->run(&ready->call, err))
         return true;
     if (err->count == before)
         zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
     return false;
 }
 
-static void add_gradient(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
-                         const struct zt_command *c, bool accumulate) {
+static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
+                         const struct zt_command *c, bool accumulate, struct zt_err *err) {
     float *to = zt_rank_at(r, slot, &c->at, NULL);
     int64_t count = r->plan->flat->tensors[c->tensor].count;
-    if (c->kind == ZT_ZERO_GRAD) {
-        if (!accumulate)
-            memset(to, 0, (size_t)count * sizeof *to);
-        return;
-    }
-    const float *from = zt_rank_at(r, slot, &p->place[ZT_BACKWARD][c->value], p->joint.graph->values[c->value].data);
+    size_t bytes = (size_t)count * sizeof *to;
+    if (c->kind == ZT_ZERO_GRAD)
+        return accumulate || r->device->api->zero(r->device, to, bytes, err);
+    const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
+    const float *from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value].data);
     if (!accumulate)
-        memcpy(to, from, (size_t)count * sizeof *to);
-    for (int64_t i = 0; accumulate && i < count; i++)
+        return zt_rank_copy(r, to, place, from, bytes, err);
+    if (r->away)
+        return zt_rank_device_add(r, to, from, count, err);
+    for (int64_t i = 0; i < count; i++)
         to[i] += from[i];
+    return true;
 }
 
 static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
@@ -72,8 +74,7 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
         return run_node(r, rp, slot, c->node, accumulate && c->accumulate, err);
     case ZT_ADD_GRAD:
     case ZT_ZERO_GRAD:
-        add_gradient(r, rp->program, slot, c, accumulate && c->accumulate);
-        return true;
+        return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);
     case ZT_GATHER:
         return gather(r, slot, c, err);
     case ZT_REDUCE:
@@ -104,8 +105,10 @@ bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct 
     for (int i = 0; i < g->write_back_count; i++) {
         const struct zt_write_back *w = &g->write_backs[i];
         const struct zt_value *v = &g->values[w->value];
-        memcpy(zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), zt_rank_at(r, slot, &p->place[0][w->value], v->data),
-               (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype));
+        const struct zt_place *place = &p->place[0][w->value];
+        if (!zt_rank_copy(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place, zt_rank_at(r, slot, place, v->data),
+                          (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype), err))
+            return false;
     }
     return true;
 }
@@ -120,7 +123,7 @@ static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct 
 
 /* ---- one instruction each ---- */
 
-static bool load(struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
+static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
                  struct zt_err *err) {
     const struct zt_batch *batch = NULL;
     if (!zt_loader_next(loader, &batch, err))
@@ -134,11 +137,13 @@ static bool load(struct zt_loader *loader, struct zt_slot *slot, const struct zt
     char *feed = slot->feed;
     for (int i = 0; i < source->column_count; i++) {
         size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
-        slot->fed[i] = feed ? memcpy(feed, batch->column[i], bytes) : batch->column[i];
+        slot->fed[i] = feed ? feed : batch->column[i];
+        if (feed && !r->device->api->to_device(r->device, feed, batch->column[i], bytes, err))
+            return false;
         if (feed)
             feed += (bytes + 63) / 64 * 64;
     }
-    return true;
+    return !r->away || zt_rank_device_feed(r, slot, batch->rows, err);
 }
 
 static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, const struct zt_crossings *list,
@@ -153,12 +158,22 @@ static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt
     return true;
 }
 
-static void add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot) {
-    if (p->joint.loss < 0)
-        return;
-    const float *loss = zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL);
+/* A float scalar of the slot, 0 where `value` is -1. */
+static bool read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value, double *to,
+                        struct zt_err *err) {
+    float scalar = 0;
+    bool ok = value < 0 || zt_rank_fetch(r, &scalar, zt_rank_at(r, slot, &p->place[0][value], NULL), sizeof scalar, err);
+    *to = (double)scalar;
+    return ok;
+}
+
+static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
+    double loss;
+    if (!read_scalar(r, p, slot, p->joint.loss, &loss, err))
+        return false;
     if (slot->samples > 0)
-        r->loss += (double)*loss * (double)slot->samples;
+        r->loss += loss * (double)slot->samples;
+    return true;
 }
 
 static bool instruct(struct zt_rank *r, struct zt_loader *loader, const struct zt_step_shape *shape,
@@ -168,18 +183,18 @@ static bool instruct(struct zt_rank *r, struct zt_loader *loader, const struct z
     const struct zt_run_program *rp =
         slot ? zt_rank_program(r, true, last ? shape->last_rows : shape->rows, last && shape->padded) : NULL;
     const struct zt_program *p = rp ? rp->program : NULL;
-    if (slot)
+    if (slot) {
+        int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data, rows = last ? shape->last_rows : shape->rows;
         r->random.micro_batch = (uint64_t)at->micro_batch;
+        r->random.first_sample = (uint64_t)(r->first_sample + at->micro_batch * together + r->plan->grid.data_rank * rows);
+    }
     switch (at->op) {
     case ZT_DO_LOAD:
-        return load(loader, slot, r->plan->source, err);
+        return load(r, loader, slot, r->plan->source, err);
     case ZT_DO_RECV_ACT:
         return cross(r, p, slot, &p->recv_act, zt_grid_previous(&r->plan->grid), false, err);
     case ZT_DO_FORWARD:
-        if (!zt_rank_forward(r, rp, slot, err))
-            return false;
-        add_loss(r, p, slot);
-        return true;
+        return zt_rank_forward(r, rp, slot, err) && add_loss(r, p, slot, err);
     case ZT_DO_SEND_ACT:
         return cross(r, p, slot, &p->send_act, zt_grid_next(&r->plan->grid), true, err);
     case ZT_DO_RECV_GRAD:
@@ -213,6 +228,7 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     const struct zt_step_shape *shape = tail ? &p->tail : &p->full;
     const struct zt_schedule *schedule = tail ? &p->tail_schedule : &p->full_schedule;
     r->random.step = (uint64_t)step;
+    r->first_sample = step % per_epoch * p->job->config->train_batch;
     r->loss = 0;
     *result = (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
@@ -236,16 +252,20 @@ bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eva
         struct zt_step_shape shape = zt_step_shape(now, p->job->config->micro_batch, p->grid.data);
         const struct zt_run_program *rp = zt_rank_program(r, false, shape.last_rows, shape.padded);
         const struct zt_joint *j = &rp->program->joint;
-        if (((first || last) && !load(loader, slot, p->eval_source, err)) ||
+        if (((first || last) && !load(r, loader, slot, p->eval_source, err)) ||
             !cross(r, rp->program, slot, &rp->program->recv_act, zt_grid_previous(&p->grid), false, err) ||
             !zt_rank_forward(r, rp, slot, err) ||
             !cross(r, rp->program, slot, &rp->program->send_act, zt_grid_next(&p->grid), true, err))
             return false;
-        if (j->loss >= 0 && slot->samples > 0)
-            sums[0] += (double)*(float *)zt_rank_at(r, slot, &rp->program->place[0][j->loss], NULL) * (double)slot->samples;
-        if (j->correct >= 0 && slot->samples > 0) {
-            sums[1] += (double)*(float *)zt_rank_at(r, slot, &rp->program->place[0][j->correct], NULL);
-            sums[2] += (double)*(float *)zt_rank_at(r, slot, &rp->program->place[0][j->counted], NULL);
+        double loss, correct, counted;
+        if (!read_scalar(r, rp->program, slot, j->loss, &loss, err) ||
+            !read_scalar(r, rp->program, slot, j->correct, &correct, err) ||
+            !read_scalar(r, rp->program, slot, j->correct >= 0 ? j->counted : -1, &counted, err))
+            return false;
+        if (slot->samples > 0) {
+            sums[0] += loss * (double)slot->samples;
+            sums[1] += correct;
+            sums[2] += counted;
         }
     }
     if (!r->world->api->sum(r->world, sums, 3, err))

@@ -1,5 +1,5 @@
 /* Clipping, the optimizer step and bringing the weights home. */
-#include "rank_run.h"
+#include "rank_device.h"
 
 #include "device/threads.h"
 
@@ -20,10 +20,16 @@ static void piece_squares(void *arg, int64_t i) {
  * same numbers in the same order. The loss travels in the same reduction. */
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     int world = r->world->size;
-    zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
+    double *own = &r->scalars[1 + r->plan->grid.rank];
     memset(r->scalars, 0, (size_t)(world + 1) * sizeof *r->scalars);
-    for (int i = 0; i < r->piece_count; i++)
-        r->scalars[1 + r->plan->grid.rank] += r->pieces[i].norms[0];
+    if (r->away) {
+        if (!zt_rank_device_squares(r, own, err))
+            return false;
+    } else {
+        zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
+        for (int i = 0; i < r->piece_count; i++)
+            *own += r->pieces[i].norms[0];
+    }
     r->scalars[0] = r->loss;
     if (!r->world->api->sum(r->world, r->scalars, world + 1, err))
         return false;
@@ -44,7 +50,8 @@ struct update {
     struct zt_update base;
 };
 
-static struct zt_update update_of(const struct update *u, const struct zt_piece *piece) {
+static struct zt_update update_of(const void *arg, const struct zt_piece *piece) {
+    const struct update *u = arg;
     struct zt_update one = u->base;
     one.lr *= u->r->tensor_lr[piece->tensor];
     one.weight_decay = u->r->tensor_decay[piece->tensor];
@@ -106,7 +113,10 @@ bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
                              .grad_scale = r->grad_scale } };
     if (r->row->norms && !find_ratios(&u, err))
         return false;
-    zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
+    if (r->away && !zt_rank_device_update(r, update_of, &u, err))
+        return false;
+    if (!r->away)
+        zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
     r->updates++;
     r->derived_for = NULL;
     return true;
@@ -118,9 +128,10 @@ bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     for (int i = 0; i < r->held_count; i++)
-        memcpy(to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
-               (size_t)(r->held[i].last - r->held[i].first) * sizeof(float));
-    bool whole = r->held_count == 1 && r->held[0].first == 0 && r->held[0].last == flat->count;
+        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
+                           (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
+            return false;
+    bool whole = !r->plan->sharding->parameters; /* not: this rank has all; in a small model one rank may own everything */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
         if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float), err))
             return false;
@@ -153,7 +164,7 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
     return ok;
 }
 
-static void list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to) {
+static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     int total = p->flat->tensor_count + p->statistic_total;
     to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
@@ -164,9 +175,14 @@ static void list_own(struct zt_rank *r, struct zt_arena *arena, const float *par
     }
     for (int i = 0; i < p->statistic_total; i++) {
         struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
-        to->payloads[to->count] = (struct zt_onnx_payload){ p->statistic_name[i], zt_rank_at(r, NULL, &place, NULL) };
+        size_t bytes = (size_t)p->statistic_count[i] * sizeof(float);
+        void *contents = zt_arena_alloc(arena, bytes);
+        if (!zt_rank_fetch(r, contents, zt_rank_at(r, NULL, &place, NULL), bytes, err))
+            return false;
+        to->payloads[to->count] = (struct zt_onnx_payload){ p->statistic_name[i], contents };
         to->elements[to->count++] = p->statistic_count[i];
     }
+    return true;
 }
 
 static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, struct listing *to, struct zt_err *err) {
@@ -207,7 +223,8 @@ bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_onnx_p
         return true;
     if (grid->rank != 0)
         return send_stage(r, params, err);
-    list_own(r, arena, params, &list);
+    if (!list_own(r, arena, params, &list, err))
+        return false;
     for (int s = 1; s < grid->stages; s++)
         if (!receive_stage(r, arena, zt_grid_rank(grid, s, 0), &list, err))
             return false;

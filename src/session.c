@@ -1,5 +1,6 @@
 #include "train.h"
 
+#include "device/module.h"
 #include "device/threads.h"
 
 #include <string.h>
@@ -44,4 +45,17 @@ void zt_session_finish(struct zt_session *s) {
 int zt_session_threads(const struct zt_session *s) {
     int cores = zt_parallel_cores(), each = cores / s->config->ranks;
     return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
+}
+
+struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err) {
+    const struct zt_config *c = s->config;
+    const struct zt_log *log = &s->options->log;
+    bool automatic = strcmp(c->device, "auto") == 0;
+    struct zt_device *device = zt_device_open(automatic && c->ranks > 1 ? "cpu" : c->device, zt_session_threads(s), log, err);
+    if (!device || !automatic || !device->module || !c->optimizer.type ||
+        zt_module_optimizer(device->module, c->optimizer.type))
+        return device;
+    zt_say(log, ZT_LOG_WARNING, "device auto is cpu: %s has no kernel for device %s", c->optimizer.type, device->api->name);
+    device->api->destroy(device);
+    return zt_device_host_create(zt_session_threads(s));
 }

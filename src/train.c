@@ -85,6 +85,7 @@ static bool open_monitor(struct worker *w) {
     if (w->rank != 0)
         return true;
     zt_report_start(s, w->plan, w->steps);
+    zt_rank_warn(w->run, &s->options->log);
     return write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }
 
@@ -182,9 +183,9 @@ static bool finish_run(struct worker *w) {
 static void *run_worker(void *arg) {
     struct worker *w = arg;
     zt_parallel_enter();
-    struct zt_grid grid;
-    w->device = zt_device_host_create(zt_session_threads(w->session));
+    struct zt_grid grid = { 0 };
     w->ok = zt_grid_make(w->session->config->ranks, w->session->config->parallel.stages, w->rank, &grid, &w->err) &&
+            (w->device = zt_session_device(w->session, &w->err)) != NULL &&
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL && start_rank(w);
     if (!w->ok)
         w->world->api->abort(w->world, w->err.text[0]);

@@ -24,6 +24,9 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
 void zt_session_finish(struct zt_session *s);
 /* Compute threads of each rank. */
 int zt_session_threads(const struct zt_session *s);
+/* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for several ranks and for
+ * optimizers without a kernel on the GPU. */
+struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);
 
 /* Trains and leaves the run's files in `folder`. */
 bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err);

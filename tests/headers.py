@@ -3,7 +3,8 @@
 
     tests/headers.py ROOT COMPILER [ARGUMENT...]
 
-A header of an outside library that is not installed here skips the headers that need it, by name.
+A header of an outside library that is not installed here skips the headers that need it, by name. A body of code that
+only its includer's macros complete is no header: its name ends in .inc.
 """
 import concurrent.futures
 import os

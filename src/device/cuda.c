@@ -1,5 +1,5 @@
-/* The CUDA device: memory, copies and one stream. Everything is queued on the stream in order; only zt_cuda_synchronize waits (and
- * cudaFree, at the end). Part of ztrain-cuda.so. */
+/* The CUDA device: memory, copies and one stream. Everything is queued on the stream in order; only zt_cuda_synchronize
+ * waits (and cudaFree, at the end). Part of ztrain-cuda.so. */
 #include "device/cuda.h"
 
 #include "base/arena.h"
@@ -14,7 +14,7 @@ enum { OLDEST_MAJOR = 8 }; /* compute capability the kernels are compiled for (m
 struct cuda {
     struct zt_device base;
     int number;
-    char name[128];
+    char name[256]; /* as cudaDeviceProp has it */
     cudaStream_t stream;
     void *scratch, *pinned;
     struct {
@@ -71,8 +71,8 @@ static void *cuda_allocate(struct zt_device *device, size_t bytes, const char *w
         size_t left = 0, all = 0;
         cudaGetLastError(); /* forget it: this error is ours to report */
         cudaMemGetInfo(&left, &all);
-        zt_fail(err, ZT_EXIT_RUN, "out of memory: %zu bytes for %s, %zu of %zu are free on CUDA device %d (%s)", bytes, what,
-                left, all, d->number, d->name);
+        zt_fail(err, ZT_EXIT_RUN, "out of memory: %zu bytes for %s, %zu of %zu are free on CUDA device %d (%s)", bytes,
+                what, left, all, d->number, d->name);
         zt_hint(err, "use a smaller micro-batch, or shard over more ranks");
         return NULL;
     }
@@ -96,7 +96,8 @@ static bool copy(struct zt_device *device, void *to, const void *from, size_t by
     static const char *const doing[] = { [cudaMemcpyHostToDevice] = "copying to the device",
                                          [cudaMemcpyDeviceToHost] = "copying to the host",
                                          [cudaMemcpyDeviceToDevice] = "copying" };
-    return bytes == 0 || zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, kind, cuda_of(device)->stream), err, doing[kind]);
+    return bytes == 0 ||
+           zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, kind, cuda_of(device)->stream), err, doing[kind]);
 }
 
 static bool cuda_to_device(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -112,7 +113,8 @@ static bool cuda_copy(struct zt_device *device, void *to, const void *from, size
 }
 
 static bool cuda_zero(struct zt_device *device, void *memory, size_t bytes, struct zt_err *err) {
-    return bytes == 0 || zt_cuda_good(device, cudaMemsetAsync(memory, 0, bytes, cuda_of(device)->stream), err, "clearing memory");
+    return bytes == 0 ||
+           zt_cuda_good(device, cudaMemsetAsync(memory, 0, bytes, cuda_of(device)->stream), err, "clearing memory");
 }
 
 static bool cuda_synchronize(struct zt_device *device, struct zt_err *err) {
@@ -163,11 +165,14 @@ static bool find(int number, struct zt_err *err) {
 
 static bool check_age(const struct cuda *d, struct zt_err *err) {
     int major = 0, minor = 0;
-    if (!zt_cuda_good(&d->base, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->number), err, "asking") ||
-        !zt_cuda_good(&d->base, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->number), err, "asking"))
+    if (!zt_cuda_good(&d->base, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->number), err,
+                      "asking") ||
+        !zt_cuda_good(&d->base, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, d->number), err,
+                      "asking"))
         return false;
-    return major >= OLDEST_MAJOR || zt_fail(err, ZT_EXIT_RUN, "CUDA device %d (%s) has compute capability %d.%d, wants %d.0 or newer",
-                                            d->number, d->name, major, minor, OLDEST_MAJOR);
+    return major >= OLDEST_MAJOR ||
+           zt_fail(err, ZT_EXIT_RUN, "CUDA device %d (%s) has compute capability %d.%d, wants %d.0 or newer", d->number,
+                   d->name, major, minor, OLDEST_MAJOR);
 }
 
 struct zt_device *zt_cuda_create(int number, struct zt_err *err) {

@@ -12,15 +12,17 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err);
 /* The stream on which everything of the device is queued. */
 struct CUstream_st *zt_cuda_stream(const struct zt_device *device);
 
-/* Whether a call of the CUDA runtime went well (`code` is its cudaError_t). Else "DOING on DEVICE: what CUDA says", and false. */
+/* Whether a call of the CUDA runtime went well (`code` is its cudaError_t). Else "DOING on DEVICE: what CUDA says", and
+ * false. */
 bool zt_cuda_good(const struct zt_device *device, int code, struct zt_err *err, const char *doing);
 
-/* A vendor library's handle, made by `create` when first asked for and destroyed with the device. NULL where `create` gives that. At most
- * ZT_CUDA_LIBRARIES, told apart by `create`. */
+/* A vendor library's handle, made by `create` when first asked for and destroyed with the device. NULL where `create`
+ * gives that. At most ZT_CUDA_LIBRARIES, told apart by `create`. */
 enum { ZT_CUDA_LIBRARIES = 4 };
 void *zt_cuda_library(struct zt_device *device, void *(*create)(void), void (*destroy)(void *));
 
-/* ZT_CUDA_SCRATCH bytes of device memory and of pinned host memory for small results on their way to the host; for the call at hand only. */
+/* ZT_CUDA_SCRATCH bytes of device memory and of pinned host memory for small results on their way to the host; for the
+ * call at hand only. */
 enum { ZT_CUDA_SCRATCH = 1 << 16 };
 void *zt_cuda_scratch(const struct zt_device *device);
 void *zt_cuda_pinned(const struct zt_device *device);

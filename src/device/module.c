@@ -28,8 +28,8 @@ static bool driver_is_there(struct zt_err *err) {
 static bool matches(const struct zt_module *module, const char *path, struct zt_err *err) {
     if (module->abi == ZT_MODULE_ABI && strcmp(module->version, ZT_VERSION) == 0)
         return true;
-    zt_fail(err, ZT_EXIT_RUN, "%s: the CUDA module is version %s (interface %d), this program wants %s (interface %d)", path,
-            module->version, module->abi, ZT_VERSION, ZT_MODULE_ABI);
+    zt_fail(err, ZT_EXIT_RUN, "%s: the CUDA module is version %s (interface %d), this program wants %s (interface %d)",
+            path, module->version, module->abi, ZT_VERSION, ZT_MODULE_ABI);
     return zt_hint(err, "install program and module of one build");
 }
 
@@ -63,9 +63,17 @@ const struct zt_module *zt_module_open(const char *folder, struct zt_err *err) {
     return driver_is_there(err) ? load(path, err) : NULL;
 }
 
+const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name) {
+    const struct zt_module_optimizer *o = module->optimizers;
+    while (o->name && strcmp(o->name, name) != 0)
+        o++;
+    return o->name ? o : NULL;
+}
+
 /* ---- choosing ---- */
 
-/* The folder that holds the module: that of the executable, or where it is installed. The former also where neither has it. */
+/* The folder that holds the module: that of the executable, or where it is installed. The former also where neither has
+ * it. */
 static bool find_folder(char to[PATH_MAX], struct zt_err *err) {
     char self[PATH_MAX], path[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

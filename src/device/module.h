@@ -1,9 +1,9 @@
 /* The CUDA half of the program, opened when a device is asked for, and the choice of a device by name.
  *
- * ztrain-cuda.so lies beside the executable or in ../lib/ztrain from there. It carries what it needs of our own code inside, links the
- * CUDA runtime and cuBLASLt, and exports one table, so that the program itself runs where no CUDA library exists.
- * A row of the operator table says in its column ZT_CUDA that the op has a kernel and which nodes it takes (ops/cuda.h); the
- * kernel itself is found in the module's list when the node is prepared. */
+ * ztrain-cuda.so lies beside the executable or in ../lib/ztrain from there. It carries what it needs of our own code
+ * inside, links the CUDA runtime and cuBLASLt, and exports one table, so that the program itself runs where no CUDA
+ * library exists. A row of the operator table says in its column ZT_CUDA that the op has a kernel and which nodes it
+ * takes (ops/cuda.h); the kernel itself is found in the module's list when the node is prepared. */
 #ifndef ZT_DEVICE_MODULE_H
 #define ZT_DEVICE_MODULE_H
 
@@ -16,18 +16,21 @@ struct zt_kernel; /* graph/op.h */
 struct zt_update; /* optim/optim.h */
 
 struct zt_module_kernel {
-    const char *domain, *name; /* of the operator's rows */
+    const char *domain, *name;      /* of the operator's rows */
     const struct zt_kernel *kernel; /* `supports` is unset: the row in the program answers that */
 };
 
-/* What an optimizer does to a slice on the device: the arguments of zt_optimizer.update, pointers into device memory. */
+/* What an optimizer does to a slice on the device: the arguments of zt_optimizer.update, pointers into device memory.
+ */
 struct zt_module_optimizer {
     const char *name; /* of the optimizer's row */
     bool (*update)(struct zt_device *device, const struct zt_update *u, float *p, const float *g, float *const state[],
                    int64_t count, struct zt_err *err);
 };
 
-enum { ZT_MODULE_ABI = 1 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, zt_update */
+enum {
+    ZT_MODULE_ABI = 1
+}; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, zt_update */
 
 struct zt_module {
     int abi;
@@ -42,14 +45,19 @@ struct zt_module {
     bool (*sum_squares)(struct zt_device *device, const float *x, int64_t count, double *sum, struct zt_err *err);
 };
 
+/* The optimizer called so, NULL where the module has none. */
+const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name);
+
 /* The name under which the module exports its struct zt_module. */
 #define ZT_MODULE_SYMBOL "zt_cuda_module"
 
-/* Opens `folder`/ztrain-cuda.so, which then stays for the life of the process. NULL with the reason, exit code ZT_EXIT_RUN. */
+/* Opens `folder`/ztrain-cuda.so, which then stays for the life of the process. NULL with the reason, exit code
+ * ZT_EXIT_RUN. */
 const struct zt_module *zt_module_open(const char *folder, struct zt_err *err);
 
-/* The device called `name`: "cpu"; "cuda": number LOCAL_RANK (0 without), or an error that says why not; "auto": "cuda" where module and
- * GPU are there, else "cpu", and `log` (NULL: silent) hears why. NULL on failure. Call in the thread that will use it. */
+/* The device called `name`: "cpu"; "cuda": number LOCAL_RANK (0 without), or an error that says why not; "auto": "cuda"
+ * where module and GPU are there, else "cpu", and `log` (NULL: silent) hears why. NULL on failure. Call in the thread
+ * that will use it. */
 struct zt_device *zt_device_open(const char *name, int threads, const struct zt_log *log, struct zt_err *err);
 
 #endif

@@ -14,27 +14,27 @@ static unsigned blocks_for(int64_t count) {
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
 static __global__ void adam_kernel(struct zt_adam c, float *p, const float *g, float *m, float *v, int64_t count) {
-    EACH (i, count)
-        zt_adam_step(&c, &p[i], g[i], &m[i], &v[i]);
+    EACH(i, count)
+    zt_adam_step(&c, &p[i], g[i], &m[i], &v[i]);
 }
 
 static __global__ void sgd_kernel(struct zt_sgd c, float *p, const float *g, int64_t count) {
-    EACH (i, count)
-        zt_sgd_step(&c, &p[i], g[i]);
+    EACH(i, count)
+    zt_sgd_step(&c, &p[i], g[i]);
 }
 
 static __global__ void sgd_momentum_kernel(struct zt_sgd c, float *p, const float *g, float *b, int64_t count) {
-    EACH (i, count)
-        zt_sgd_momentum_step(&c, &p[i], g[i], &b[i]);
+    EACH(i, count)
+    zt_sgd_momentum_step(&c, &p[i], g[i], &b[i]);
 }
 
 static __global__ void accumulate_kernel(float *to, const float *from, int64_t count) {
-    EACH (i, count)
-        to[i] += from[i];
+    EACH(i, count)
+    to[i] += from[i];
 }
 
-/* A block adds elements i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. With `x` NULL it adds `parts` themselves,
- * `count` of them: the second pass. */
+/* A block adds elements i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. With `x` NULL it
+ * adds `parts` themselves, `count` of them: the second pass. */
 static __global__ void squares_kernel(const float *x, int64_t count, int64_t slice, const double *parts, double *to) {
     __shared__ double part[BLOCK];
     int64_t first = blockIdx.x * slice, last = first + slice < count ? first + slice : count;
@@ -52,7 +52,8 @@ static __global__ void squares_kernel(const float *x, int64_t count, int64_t sli
         to[blockIdx.x] = part[0];
 }
 
-int zt_launch_adam(cudaStream_t stream, const struct zt_adam *c, float *p, const float *g, float *m, float *v, int64_t count) {
+int zt_launch_adam(cudaStream_t stream, const struct zt_adam *c, float *p, const float *g, float *m, float *v,
+                   int64_t count) {
     adam_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*c, p, g, m, v, count);
     return cudaGetLastError();
 }
@@ -62,7 +63,8 @@ int zt_launch_sgd(cudaStream_t stream, const struct zt_sgd *c, float *p, const f
     return cudaGetLastError();
 }
 
-int zt_launch_sgd_momentum(cudaStream_t stream, const struct zt_sgd *c, float *p, const float *g, float *b, int64_t count) {
+int zt_launch_sgd_momentum(cudaStream_t stream, const struct zt_sgd *c, float *p, const float *g, float *b,
+                           int64_t count) {
     sgd_momentum_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*c, p, g, b, count);
     return cudaGetLastError();
 }

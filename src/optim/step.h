@@ -1,5 +1,6 @@
-/* One element of an optimizer step, for the loops of the host and for the kernels of the CUDA module: the formulas stand once. Only +, -, *, / and
- * sqrt of IEEE 754, never contracted: both sides give the same bits. Coefficients are made per call by the functions of row.h. */
+/* One element of an optimizer step, for the loops of the host and for the kernels of the CUDA module: the formulas
+ * stand once. Only +, -, *, / and sqrt of IEEE 754, never contracted: both sides give the same bits. Coefficients are
+ * made per call by the functions of row.h. */
 #ifndef ZT_OPTIM_STEP_H
 #define ZT_OPTIM_STEP_H
 

@@ -1,5 +1,5 @@
-/* The fast CPU kernels together: the joint graph of a small ConvNet, whose channels do not fill a block and whose batch does not fill
- * the chunks, against the reference kernels and against itself at other thread counts. */
+/* The fast CPU kernels together: the joint graph of a small ConvNet, whose channels do not fill a block and whose batch
+ * does not fill the chunks, against the reference kernels and against itself at other thread counts. */
 #include "base/rng.h"
 #include "device/threads.h"
 #include "graph/grad.h"
@@ -25,7 +25,8 @@ struct net {
 static struct zt_err err;
 #define OK(expression) ck_assert_msg((expression), "%s: %s", #expression, err.text[0])
 
-static int add_leaf(struct net *n, const char *name, enum zt_dtype dtype, struct zt_shape shape, enum zt_origin origin) {
+static int add_leaf(struct net *n, const char *name, enum zt_dtype dtype, struct zt_shape shape,
+                    enum zt_origin origin) {
     int v = zt_graph_add_value(n->g, name, dtype, &shape);
     n->g->values[v].origin = origin;
     n->g->values[v].producer = -1;
@@ -70,9 +71,9 @@ static int add_linear(struct net *n, int x, int w, int b) {
 
 /* 3 channels of 14 x 14, conv 3x3 to 5, pool, conv 3x3 to 20, pool, 80 -> 33 -> 10. */
 static void add_forward(struct net *n, int64_t batch) {
-    static const struct zt_shape shapes[PARAMS] = { { 4, { 5, 3, 3, 3 } },  { 1, { 5 } },      { 4, { 20, 5, 3, 3 } },
-                                                    { 1, { 20 } },          { 2, { 33, 80 } }, { 1, { 33 } },
-                                                    { 2, { 10, 33 } },      { 1, { 10 } } };
+    static const struct zt_shape shapes[PARAMS] = { { 4, { 5, 3, 3, 3 } }, { 1, { 5 } },      { 4, { 20, 5, 3, 3 } },
+                                                    { 1, { 20 } },         { 2, { 33, 80 } }, { 1, { 33 } },
+                                                    { 2, { 10, 33 } },     { 1, { 10 } } };
     static const char *const names[PARAMS] = { "w1", "b1", "w2", "b2", "w3", "b3", "w4", "b4" };
     const int64_t flat[2] = { batch, 80 };
     n->image = add_leaf(n, "image", ZT_FLOAT, (struct zt_shape){ 4, { batch, 3, SIDE, SIDE } }, ZT_FROM_INPUT);
@@ -156,9 +157,17 @@ static void run_node(const struct net *n, int node, bool accumulate) {
         in[i] = view(n, d->in[i]);
     for (int i = 0; i < d->out_count; i++)
         out[i] = view(n, d->out[i]);
-    struct zt_call call = { .graph = n->g, .node = d, .in = in, .out = out, .in_count = d->in_count,
-                            .out_count = d->out_count, .state = n->prepared[node].state, .workspace = n->workspace,
-                            .threads = n->threads, .accumulate = accumulate, .random = &none };
+    struct zt_call call = { .graph = n->g,
+                            .node = d,
+                            .in = in,
+                            .out = out,
+                            .in_count = d->in_count,
+                            .out_count = d->out_count,
+                            .state = n->prepared[node].state,
+                            .workspace = n->workspace,
+                            .threads = n->threads,
+                            .accumulate = accumulate,
+                            .random = &none };
     OK(d->op->kernel[d->backend].run(&call, &err));
 }
 
@@ -189,8 +198,8 @@ static void expect_close(const struct net *a, const struct net *b, double limit)
         for (size_t k = 0; k < count; k++)
             scale += fabs((double)y[k]) / (double)count;
         for (size_t k = 0; k < count; k++)
-            ck_assert_msg(fabs((double)x[k] - (double)y[k]) <= limit * scale, "result %d, element %zu: %g, wants %g", i, k,
-                          (double)x[k], (double)y[k]);
+            ck_assert_msg(fabs((double)x[k] - (double)y[k]) <= limit * scale, "result %d, element %zu: %g, wants %g", i,
+                          k, (double)x[k], (double)y[k]);
     }
 }
 

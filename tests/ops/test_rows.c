@@ -281,8 +281,8 @@ START_TEST(bits_do_not_depend_on_the_number_of_threads) {
     static const struct zt_case cases[] = {
         { "Gemm", "float[70,90] float[200,90] float[200]", .attrs = "transB=1" },
         { "Conv", "float[3,8,9,9] float[40,8,3,3] float[40]", .attrs = "pads=[1,1,1,1]" },
-        { "MaxPool", "float[3,8,9,9]", .attrs = "kernel_shape=[3,3]" },
-        { "BatchNormTrain", "float[9,8,5] float[8] float[8] float[8] float[8]:1..2", .domain = "ztrain", .outs = 5 },
+        { "MaxPool", "float[3,8,29,29]", .attrs = "kernel_shape=[3,3]" },
+        { "BatchNormTrain", "float[90,8,25] float[8] float[8] float[8] float[8]:1..2", .domain = "ztrain", .outs = 5 },
         { "LayerNormalization", "float[50,300] float[300] float[300]" },
         { "Softmax", "float[50,300]" },
         { "CrossEntropy", "float[150,30] int64[150]:0..29", .domain = "ztrain", .outs = 2 },

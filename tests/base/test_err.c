@@ -1,0 +1,80 @@
+#include "tests/suite.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct zt_err err;
+
+/* What zt_err_print writes; free with free(). */
+static char *printed(void) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    zt_err_print(&err, to);
+    fclose(to);
+    return text;
+}
+
+START_TEST(the_first_problem_gives_the_code_and_ten_keep_their_text) {
+    ck_assert(!zt_fail(&err, ZT_EXIT_MODEL, "node %d", 0));
+    for (int i = 1; i < 14; i++)
+        zt_fail(&err, ZT_EXIT_DATA, "node %d", i);
+    ck_assert_int_eq(err.code, ZT_EXIT_MODEL);
+    char *text = printed();
+    ck_assert_ptr_nonnull(strstr(text, "ztrain: error: node 9\n"));
+    ck_assert_ptr_null(strstr(text, "node 10"));
+    ck_assert_ptr_nonnull(strstr(text, "ztrain: error: and 4 more\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(a_hint_follows_its_problem) {
+    zt_hint(&err, "of nothing");
+    zt_fail(&err, ZT_EXIT_CONFIG, "one");
+    zt_hint(&err, "do this");
+    zt_fail(&err, ZT_EXIT_CONFIG, "two");
+    char *text = printed();
+    ck_assert_str_eq(text, "ztrain: error: one\nhint: do this\nztrain: error: two\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_prefix_is_put_before_the_problems_from_an_index_on) {
+    zt_fail(&err, ZT_EXIT_CONFIG, "one");
+    zt_fail(&err, ZT_EXIT_CONFIG, "two");
+    zt_err_within(&err, 1, "%s.onnx", "m");
+    ck_assert_str_eq(err.text[0], "one");
+    ck_assert_str_eq(err.text[1], "m.onnx: two");
+    snprintf(err.place, sizeof err.place, "rank 1");
+    char *text = printed();
+    ck_assert_ptr_nonnull(strstr(text, "ztrain: error: rank 1: m.onnx: two\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(texts_of_any_length_stay_inside_and_on_one_line) {
+    char *huge = malloc(5000);
+    for (int length = 470; length < 500; length++) {
+        memset(huge, 'a', 5000);
+        huge[length] = 0;
+        err = (struct zt_err){ 0 };
+        zt_fail(&err, ZT_EXIT_MODEL, "%s", huge);
+        zt_err_within(&err, 0, "%s", huge);
+        zt_err_within(&err, 0, "\n\x1b[31m");
+        ck_assert_uint_lt(strlen(err.text[0]), ZT_ERR_TEXT);
+        ck_assert_ptr_null(strpbrk(err.text[0], "\n\x1b"));
+    }
+    free(huge);
+}
+END_TEST
+
+int main(void) {
+    TCase *cases = tcase_create("err");
+    tcase_add_test(cases, the_first_problem_gives_the_code_and_ten_keep_their_text);
+    tcase_add_test(cases, a_hint_follows_its_problem);
+    tcase_add_test(cases, a_prefix_is_put_before_the_problems_from_an_index_on);
+    tcase_add_test(cases, texts_of_any_length_stay_inside_and_on_one_line);
+    return run_suite("err", cases, CK_FORK);
+}

@@ -1,0 +1,136 @@
+/* A rank on a device with memory of its own trains as one on the host does (far_device.h). Cases of
+ * ../shared/reference: one whose nodes all have kernels there, and some with nodes that run on the host, with
+ * statistics, with a loss inside the graph. */
+#include "tests/gpu/far_device.h"
+
+#include "train.h"
+
+#include "device/threads.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 6 };
+
+/* What a run leaves. */
+struct outcome {
+    double loss[STEPS], norm[STEPS];
+    double weights; /* sum of |w| over all trained tensors */
+    int tensors;
+};
+
+#define ADAMW "optimizer={\"type\": \"AdamW\", \"params\": {\"lr\": 0.001, \"weight_decay\": 0.01}}"
+#define SGD   "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01, \"momentum\": 0.9}}"
+
+/* Adam makes steps of gradients that are nothing but rounding, as those of a bias before BatchNormalization: SGD there.
+ */
+static const struct {
+    const char *name, *optimizer;
+} cases[] = { { "mlp-wine-sklearn", ADAMW }, { "autoencoder-loss-output", ADAMW },
+              { "paddle-cnn", SGD },         { "jax-mlp", ADAMW },
+              { "convnet-dynamo", SGD },     { "gpt-tiny-dynamo", SGD } };
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void collect(struct zt_rank *rank, struct outcome *to, struct zt_err *err) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_onnx_payload *payloads;
+    int64_t *elements;
+    ck_assert_msg(zt_rank_collect(rank, arena, &payloads, &elements, &to->tensors, err), "%s", err->text[0]);
+    for (int i = 0; i < to->tensors; i++)
+        for (int64_t k = 0; k < elements[i]; k++)
+            to->weights += fabs((double)((const float *)payloads[i].data)[k]);
+    zt_arena_destroy(arena);
+}
+
+static void train(struct zt_session *s, struct zt_device *device, struct outcome *to) {
+    const struct zt_config *c = s->config;
+    struct zt_err err = { 0 };
+    struct zt_comm *comm = zt_comm_self_create();
+    struct zt_rank_options options = { .source = s->source, .device = device, .threads = 1 };
+    struct zt_loader_options load = { .source = s->source,
+                                      .train_batch = c->train_batch,
+                                      .micro_batch = c->micro_batch,
+                                      .accumulation = (int)c->accumulation,
+                                      .ranks = 1,
+                                      .drop_last = c->data.drop_last,
+                                      .steps = STEPS,
+                                      .depth = 2 };
+    struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, &err);
+    ck_assert_msg(plan != NULL, "%s", err.text[0]);
+    struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, &err);
+    ck_assert_msg(rank != NULL, "%s", err.text[0]);
+    struct zt_loader *loader = zt_loader_create(&load, &err);
+    for (int step = 0; step < STEPS; step++) {
+        struct zt_step_result result;
+        ck_assert_msg(zt_rank_step(rank, loader, step, &result, &err), "step %d: %s", step, err.text[0]);
+        to->loss[step] = result.loss;
+        to->norm[step] = result.grad_norm;
+    }
+    collect(rank, to, &err);
+    zt_loader_destroy(loader);
+    zt_rank_destroy(rank);
+    zt_rank_plan_destroy(plan);
+    comm->api->destroy(comm);
+    device->api->destroy(device);
+}
+
+static void compare(const char *name, const char *const *set, int set_count) {
+    char model[4096], config[4096];
+    snprintf(model, sizeof model, "%s/reference/cases/%s/model.onnx", getenv("ZT_SHARED"), name);
+    snprintf(config, sizeof config, "%s/reference/cases/%s/config.json", getenv("ZT_SHARED"), name);
+    struct zt_options options = { .model = model, .config = config };
+    options.over =
+        (struct zt_config_overrides){ .set = set, .set_count = set_count, .epochs = -1, .steps = STEPS, .seed = -1 };
+    struct zt_session s;
+    struct zt_err err = { 0 };
+    ck_assert_msg(zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &err), "%s: %s", name, err.text[0]);
+    struct outcome near = { 0 }, far = { 0 };
+    train(&s, zt_device_host_create(1), &near);
+    train(&s, far_device_create(), &far);
+    for (int i = 0; i < STEPS; i++) {
+        ck_assert_msg(fabs(near.loss[i] - far.loss[i]) <= 2e-5 * fabs(near.loss[i]),
+                      "%s: loss %d: %.9g on the host, %.9g away", name, i, near.loss[i], far.loss[i]);
+        ck_assert_msg(fabs(near.norm[i] - far.norm[i]) <= 2e-4 * near.norm[i],
+                      "%s: norm %d: %.9g on the host, %.9g away", name, i, near.norm[i], far.norm[i]);
+    }
+    ck_assert_int_eq(near.tensors, far.tensors);
+    ck_assert_msg(fabs(near.weights - far.weights) <= 1e-5 * near.weights, "%s: weights", name);
+    zt_session_finish(&s);
+}
+
+START_TEST(a_rank_away_from_the_host_trains_as_on_it) {
+    compare(cases[_i].name, &cases[_i].optimizer, 1);
+}
+END_TEST
+
+START_TEST(gradients_accumulate_away_from_the_host_too) {
+    const char *const set[] = { "train_micro_batch_size_per_gpu=4", "gradient_accumulation_steps=2",
+                                "train_batch_size=8", cases[_i].optimizer };
+    compare(cases[_i].name, set, 4);
+}
+END_TEST
+
+int main(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED") ? getenv("ZT_SHARED") : "");
+    if (access(path, R_OK) != 0) {
+        printf("SKIP: %s is not there (ZT_SHARED)\n", path);
+        return 77;
+    }
+    zt_parallel_enter();
+    Suite *suite = suite_create("rank_device");
+    TCase *test = tcase_create("away");
+    tcase_set_timeout(test, 300);
+    tcase_add_loop_test(test, a_rank_away_from_the_host_trains_as_on_it, 0, CASES);
+    tcase_add_loop_test(test, gradients_accumulate_away_from_the_host_too, 0, 3);
+    suite_add_tcase(suite, test);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* libgomp does not survive a fork */
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
