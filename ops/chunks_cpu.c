@@ -121,9 +121,11 @@ static void run_chunk(void *arg, int64_t chunk) {
     }
     if (work->before)
         work->before(work->arg, chunk, data);
-    if (!zt_chunks_run_one(c, chunk, data, job->scratch))
+    if (work->instead)
+        work->instead(work->arg, chunk, data);
+    else if (!zt_chunks_run_one(c, chunk, data, job->scratch))
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
-    else if (work->after)
+    if (work->after)
         work->after(work->arg, chunk, data);
 }
 

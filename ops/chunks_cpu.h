@@ -21,7 +21,8 @@ struct zt_chunks {
 
 /* What is done around the primitive on each chunk, while its data are in cache. `data` are the chunk's own. */
 struct zt_chunk_work {
-    void (*before)(void *arg, int64_t chunk, void *const *data); /* NULL: nothing */
+    void (*before)(void *arg, int64_t chunk, void *const *data);  /* NULL: nothing */
+    void (*instead)(void *arg, int64_t chunk, void *const *data); /* NULL: the primitive */
     void (*after)(void *arg, int64_t chunk, void *const *data);
     void *arg;
     size_t local[ZT_DNNL_SLOTS]; /* not 0: the slot lives in a buffer of the thread, this many bytes each, one after the

@@ -1,10 +1,9 @@
 /* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
  * in the layout it wants, so that a reorder node makes them, once a step for parameters.
- *
- * ReLU is ours, on each chunk while it is in cache: oneDNN's turns NaN into 0. */
+ * ReLU is done on each chunk while that is in cache. */
 #include "ops/conv_cpu.h"
 #include "ops/cpu.h"
-#include "ops/elementwise_lanes.h"
+#include "ops/relu_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +21,21 @@ bool zt_conv_fits(const struct zt_conv *c) {
     return w->axes <= 3;
 }
 
-bool zt_conv_floats(const struct zt_graph *g, int node) {
+bool zt_conv_types(const struct zt_graph *g, int node) {
+    enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     for (int i = 0; i < g->nodes[node].in_count; i++)
-        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT && zt_in(g, node, i)->dtype != ZT_UINT8)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != dtype && zt_in(g, node, i)->dtype != ZT_UINT8)
             return false;
+    return zt_dnnl_takes(dtype);
+}
+
+/* oneDNN 2.6 crashes in bfloat16 where a whole window lies in the padding. */
+static bool windows_meet_plane(const struct zt_window *w) {
+    for (int a = 0; a < w->axes; a++) {
+        int64_t span = (w->kernel[a] - 1) * w->dilation[a] + 1;
+        if (w->pad[a] >= span || (w->out[a] - 1) * w->stride[a] - w->pad[a] >= w->in[a])
+            return false;
+    }
     return true;
 }
 
@@ -33,7 +43,7 @@ bool zt_conv_floats(const struct zt_graph *g, int node) {
     bool name(const struct zt_graph *g, int node) {                                                                    \
         struct zt_conv c;                                                                                              \
         struct zt_err err = { 0 };                                                                                     \
-        return zt_conv_floats(g, node) && read(g, node, &c, &err) && zt_conv_fits(&c);                                 \
+        return zt_conv_types(g, node) && read(g, node, &c, &err) && zt_conv_fits(&c);                                  \
     }
 SUPPORTS(zt_conv_cpu_supports, zt_conv_read)
 SUPPORTS(zt_conv_grad_input_cpu_supports, zt_conv_grad_input_read)
@@ -46,8 +56,8 @@ static struct zt_shape plane_shape(int64_t n, int64_t channels, const int64_t *p
 }
 
 /* [m, c / groups, kernel], and [groups, m / groups, c / groups, kernel] for oneDNN. */
-static struct zt_desc weight_desc(const struct zt_conv *c) {
-    struct zt_desc d = { .dtype = ZT_FLOAT, .order = ZT_DESC_ANY, .opaque = true };
+static struct zt_desc weight_desc(const struct zt_conv *c, enum zt_dtype dtype) {
+    struct zt_desc d = { .dtype = dtype, .order = ZT_DESC_ANY, .opaque = true };
     if (c->groups > 1)
         d.dim[d.rank++] = c->groups;
     d.dim[d.rank++] = c->m / c->groups;
@@ -62,15 +72,15 @@ static struct zt_desc weight_desc(const struct zt_conv *c) {
     return d;
 }
 
-struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, bool bias) {
+struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias) {
     const struct zt_window *w = &c->window;
     struct zt_dnnl_spec s = { .axes = w->axes };
     struct zt_shape x = plane_shape(c->n, c->c, w->in, w->axes), y = plane_shape(c->n, c->m, w->out, w->axes);
-    s.slot[ZT_CONV_X] = zt_desc_any(ZT_FLOAT, &x);
-    s.slot[ZT_CONV_Y] = zt_desc_any(ZT_FLOAT, &y);
-    s.slot[ZT_CONV_W] = weight_desc(c);
+    s.slot[ZT_CONV_X] = zt_desc_any(dtype, &x);
+    s.slot[ZT_CONV_Y] = zt_desc_any(dtype, &y);
+    s.slot[ZT_CONV_W] = weight_desc(c, dtype);
     if (bias)
-        s.slot[ZT_CONV_B] = (struct zt_desc){ .dtype = ZT_FLOAT, .rank = 1, .dim = { c->m }, .order = ZT_DESC_PLAIN };
+        s.slot[ZT_CONV_B] = (struct zt_desc){ .dtype = dtype, .rank = 1, .dim = { c->m }, .order = ZT_DESC_PLAIN };
     for (int a = 0; a < w->axes; a++) {
         s.kernel[a] = w->kernel[a];
         s.stride[a] = w->stride[a];
@@ -96,6 +106,7 @@ struct conv_state {
     struct zt_chunks chunks;
     int64_t relu_elems[2];          /* of y in a whole chunk, in the last one; 0: no ReLU */
     struct zt_conv_partial partial; /* weight gradient only */
+    struct zt_conv_direct direct;   /* forward only */
 };
 
 static void release(void *state) {
@@ -119,8 +130,10 @@ void zt_conv_grad_weight_cpu_release(void *state) {
 /* NULL on failure. */
 static struct conv_state *make(struct zt_prepare *p, const struct zt_conv *c, bool bias, int kind, int64_t chunk,
                                struct zt_err *err) {
-    struct zt_dnnl_spec spec = zt_conv_spec(c, bias);
+    struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(p->graph, p->node, 0)->dtype, bias);
     spec.kind = kind;
+    if (kind == ZT_DNNL_CONV_WEIGHT)
+        spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
     struct conv_state *s = zt_calloc(1, sizeof *s);
     if (zt_chunks_make(&s->chunks, &spec, zt_conv_cut, c->n, chunk, p->threads, err)) {
         p->state = s;
@@ -136,15 +149,17 @@ static struct conv_state *make(struct zt_prepare *p, const struct zt_conv *c, bo
 
 static void relu_chunk(void *arg, int64_t chunk, void *const *data) {
     const struct conv_state *s = arg;
-    float *y = data[ZT_CONV_Y];
-    struct zt_lane_span span = { .a = y, .b = y, .y = y, .a_step = 1, .b_step = 1 };
-    span.n = s->relu_elems[chunk == s->chunks.count - 1];
-    zt_lane_functions()[ZT_LANE_relu](&span);
+    zt_relu_cpu(zt_dnnl_slot(s->chunks.body, ZT_CONV_Y).dtype, s->relu_elems[chunk == s->chunks.count - 1],
+                data[ZT_CONV_Y]);
+}
+
+static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
+    zt_conv_direct_run(&((const struct conv_state *)arg)->direct, chunk, data);
 }
 
 static int64_t elems_of(const struct zt_dnnl *d, int slot) {
     struct zt_desc desc = zt_dnnl_slot(d, slot);
-    return (int64_t)(zt_desc_bytes(&desc) / sizeof(float));
+    return (int64_t)(zt_desc_bytes(&desc) / zt_dtype_bytes(desc.dtype));
 }
 
 bool zt_conv_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -158,6 +173,10 @@ bool zt_conv_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!s)
         return false;
     const struct zt_dnnl *last = s->chunks.tail ? s->chunks.tail : s->chunks.body;
+    if (zt_conv_direct_take(&s->direct, &s->chunks, &c, chunk)) {
+        s->direct.geometry.relu = relu;
+        relu = false;
+    }
     s->relu_elems[0] = relu ? elems_of(s->chunks.body, ZT_CONV_Y) : 0;
     s->relu_elems[1] = relu ? elems_of(last, ZT_CONV_Y) : 0;
     p->in_layout[0] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_X, &zt_in(g, p->node, 0)->shape);
@@ -172,7 +191,9 @@ bool zt_conv_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                   [ZT_CONV_W] = call->in[1].data,
                                   [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [ZT_CONV_Y] = call->out[0].data };
-    const struct zt_chunk_work work = { .after = s->relu_elems[0] ? relu_chunk : NULL, .arg = call->state };
+    const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
+                                        .after = s->relu_elems[0] ? relu_chunk : NULL,
+                                        .arg = call->state };
     return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
 }
 
@@ -213,7 +234,7 @@ bool zt_conv_grad_weight_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         make(p, &c, bias, ZT_DNNL_CONV_WEIGHT, zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
     if (!s)
         return false;
-    if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, bias, err)) {
+    if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
         release(s);
         return false;
     }

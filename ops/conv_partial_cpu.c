@@ -2,8 +2,6 @@
 
 #include "ops/sum_cpu.h"
 
-#include <string.h>
-
 /* Partial weight gradients are kept below this where chunks can be made larger for it, but never fewer than four. */
 static const int64_t partial_elems = INT64_C(4) << 20;
 enum { FEWEST = 4, MOST = 64 };
@@ -17,15 +15,16 @@ static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, bool bias,
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype, bool bias,
                           struct zt_err *err) {
     struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
-    *to = (struct zt_conv_partial){ .chunks = weight->count, .m = m, .dw_bytes = round_up(zt_desc_bytes(&dw)) };
+    *to = (struct zt_conv_partial){ .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = round_up(zt_desc_bytes(&dw)) };
     to->db_bytes = bias ? round_up((size_t)m * sizeof(float)) : 0;
     weight->step[ZT_CONV_W] = to->dw_bytes;
     weight->step[ZT_CONV_B] = to->db_bytes;
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { dw, dw } };
     spec.slot[1].order = ZT_DESC_STRIDED;
+    spec.slot[1].dtype = dtype;
     to->plain = zt_dnnl_create(&spec, 1, err);
     spec.add = true;
     to->plain_add = to->plain ? zt_dnnl_create(&spec, 1, err) : NULL;
@@ -58,7 +57,8 @@ bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *
     if (db) {
         float *parts = (float *)((char *)at + (size_t)partial->chunks * partial->dw_bytes);
         zt_sum_chunks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->chunks, 1);
-        memcpy(db, parts, (size_t)partial->m * sizeof(float));
+        for (int64_t i = 0; i < partial->m; i++)
+            zt_store_double(partial->dtype, db, i, (double)parts[i]);
     }
     return true;
 }

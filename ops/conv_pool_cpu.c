@@ -8,8 +8,8 @@
 #include "ops/conv_cpu.h"
 #include "ops/conv_pool.h"
 #include "ops/cpu.h"
-#include "ops/elementwise_lanes.h"
 #include "ops/lanes.h"
+#include "ops/relu_cpu.h"
 
 #include "device/threads.h"
 
@@ -19,6 +19,7 @@ struct state {
     struct zt_chunks main;  /* forward: the convolution; backward: by weights */
     struct zt_chunks input; /* backward by data; body NULL: not wanted */
     struct zt_conv_partial partial;
+    struct zt_conv_direct direct; /* forward */
     struct zt_lane_pool pool;
     const struct zt_lane_kernels *kernels;
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
@@ -29,8 +30,8 @@ struct state {
 static bool supports(const struct zt_graph *g, int node) {
     struct zt_conv_pool c;
     struct zt_err err = { 0 };
-    return zt_conv_floats(g, node) && zt_conv_pool_read(g, node, &c, &err) && zt_conv_fits(&c.conv) &&
-           c.pool.out_elems > 0;
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT && zt_conv_types(g, node) && zt_conv_pool_read(g, node, &c, &err) &&
+           zt_conv_fits(&c.conv) && c.pool.out_elems > 0;
 }
 bool zt_conv_pool_cpu_supports(const struct zt_graph *g, int node) {
     return supports(g, node);
@@ -102,7 +103,7 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!zt_conv_pool_read(g, p->node, &c, err))
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
-    struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, zt_in(g, p->node, 2) != NULL);
+    struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, ZT_FLOAT, zt_in(g, p->node, 2) != NULL);
     const struct zt_layout *blocked = zt_layout_lanes(g->arena, NULL, ZT_FLOAT, &y->shape);
     spec.kind = ZT_DNNL_CONV;
     spec.slot[ZT_CONV_Y] = in_order_of(blocked, spec.slot[ZT_CONV_Y]);
@@ -111,6 +112,7 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         release(s);
         return zt_err_within(err, 0, "%s", g->nodes[p->node].name);
     }
+    zt_conv_direct_take(&s->direct, &s->main, &c.conv, s->samples);
     set_pool(s, &c, blocked);
     p->state = s;
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
@@ -131,10 +133,12 @@ static void pool_chunk(void *arg, int64_t chunk, void *const *data) {
         place(s, chunk, i, &big, &small);
         s->kernels->max(&s->pool, (const float *)data[ZT_CONV_Y] + big, p + small, position + small);
     }
-    float *first = p + chunk * s->samples * s->small.sample;
-    struct zt_lane_span span = { .a = first, .b = first, .y = first, .a_step = 1, .b_step = 1 };
-    span.n = planes / s->small.groups * s->small.sample;
-    zt_lane_functions()[ZT_LANE_relu](&span);
+    zt_relu_cpu(ZT_FLOAT, planes / s->small.groups * s->small.sample, p + chunk * s->samples * s->small.sample);
+}
+
+static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct zt_call *call = arg;
+    zt_conv_direct_run(&((const struct state *)call->state)->direct, chunk, data);
 }
 
 bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -144,7 +148,8 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                   [ZT_CONV_W] = call->in[1].data,
                                   [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [ZT_CONV_Y] = buffers };
-    const struct zt_chunk_work work = { .after = pool_chunk,
+    const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
+                                        .after = pool_chunk,
                                         .arg = (void *)call,
                                         .local = { [ZT_CONV_Y] = s->buffer_bytes } };
     return zt_chunks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work, err);
@@ -155,11 +160,11 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
 static bool make_backward(struct zt_prepare *p, struct state *s, const struct zt_conv_pool *c,
                           const struct zt_layout *layout, struct zt_err *err) {
     bool bias = zt_out(p->graph, p->node, 1) != NULL;
-    struct zt_dnnl_spec spec = zt_conv_spec(&c->conv, bias);
+    struct zt_dnnl_spec spec = zt_conv_spec(&c->conv, ZT_FLOAT, bias);
     spec.slot[ZT_CONV_Y] = in_order_of(layout, spec.slot[ZT_CONV_Y]);
     spec.kind = ZT_DNNL_CONV_WEIGHT;
     if (!zt_chunks_make(&s->main, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err) ||
-        !zt_conv_partial_make(&s->partial, &s->main, c->conv.m, bias, err))
+        !zt_conv_partial_make(&s->partial, &s->main, c->conv.m, ZT_FLOAT, bias, err))
         return false;
     if (!zt_out(p->graph, p->node, 2))
         return true;

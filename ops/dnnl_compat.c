@@ -289,8 +289,19 @@ static bool make_pd(struct zt_dnnl *d, const struct zt_dnnl_spec *s, const md *m
         return product(&d->pd, d->engine, s, m, attr) == dnnl_success;
     if (s->kind == ZT_DNNL_CONV || s->kind == ZT_DNNL_AVERAGE)
         return forward(&d->pd, d->engine, s, m, attr) == dnnl_success;
-    return forward(&d->hint, d->engine, s, m, NULL) == dnnl_success &&
-           backward(&d->pd, d->engine, s, m, d->hint, attr) == dnnl_success;
+    /* the forward primitive that a backward one belongs to has all its weights in the type of x */
+    md plain[ZT_DNNL_SLOTS];
+    struct zt_desc w = s->slot[1], b = s->slot[2];
+    memcpy(plain, m, sizeof plain);
+    w.dtype = b.dtype = s->slot[0].dtype;
+    if (!md_make(&plain[1], &w) || !md_make(&plain[2], &b))
+        return false;
+    bool ok = forward(&d->hint, d->engine, s, plain, NULL) == dnnl_success &&
+              backward(&d->pd, d->engine, s, m, d->hint, attr) == dnnl_success;
+    for (int i = 1; i < 3; i++)
+        if (s->slot[i].rank)
+            md_free(&plain[i]);
+    return ok;
 }
 
 /* ---- life ---- */
@@ -358,6 +369,16 @@ static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
     return ok;
 }
 
+bool zt_dnnl_takes(enum zt_dtype dtype) {
+#if defined(__x86_64__)
+    return dtype == ZT_FLOAT ||
+           (dtype == ZT_BFLOAT16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"));
+#else
+    return dtype == ZT_FLOAT;
+#endif
+}
+
 struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err) {
     struct zt_dnnl *d = zt_calloc(1, sizeof *d);
     d->threads = threads > 0 ? threads : 1;
@@ -400,6 +421,17 @@ void zt_dnnl_destroy(struct zt_dnnl *d) {
 
 struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot) {
     return d->slot[slot].desc;
+}
+
+bool zt_dnnl_weight_lanes(const struct zt_dnnl *d, int slot, int lanes) {
+    const struct zt_desc *w = &d->slot[slot].desc;
+    md m;
+    if (w->rank != 4 || w->order != ZT_DESC_VENDOR ||
+        !md_tagged(&m, 4, w->dim, dnnl_f32, lanes == 16 ? dnnl_ABcd16b16a : dnnl_ABcd8b8a))
+        return false;
+    bool same = dnnl_memory_desc_equal(ref(&m), w->vendor);
+    md_free(&m);
+    return same;
 }
 
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d) {

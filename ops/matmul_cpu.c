@@ -7,8 +7,8 @@
  * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
 #include "ops/chunks_cpu.h"
 #include "ops/cpu.h"
-#include "ops/elementwise_lanes.h"
 #include "ops/matmul.h"
+#include "ops/relu_cpu.h"
 
 #include "device/threads.h"
 
@@ -23,6 +23,7 @@ static const int64_t small_flops = 100000; /* below it one chunk */
 struct product {
     struct zt_matmul shape;
     int64_t count, a_step, b_step; /* products, and elements from one to the next */
+    enum zt_dtype dtype;
     bool trans_a, bias, relu;
     float scale;
 };
@@ -56,7 +57,7 @@ static bool read_addend(const struct zt_graph *g, int node, struct product *p) {
         return true;
     p->bias = true;
     int64_t cols = c->shape.rank ? c->shape.dim[c->shape.rank - 1] : 1;
-    return p->scale == 1 && zt_attr_float(&g->nodes[node], "beta", 1) == 1 && c->dtype == ZT_FLOAT &&
+    return p->scale == 1 && zt_attr_float(&g->nodes[node], "beta", 1) == 1 && c->dtype == p->dtype &&
            cols == p->shape.n && zt_shape_count(&c->shape) == cols;
 }
 
@@ -64,8 +65,8 @@ static bool read_product(const struct zt_graph *g, int node, struct product *p) 
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
     struct zt_err err = { 0 };
-    *p = (struct product){ .trans_a = zt_attr_int(n, "transA", 0) };
-    if (a->dtype != ZT_FLOAT || b->dtype != ZT_FLOAT ||
+    *p = (struct product){ .dtype = a->dtype, .trans_a = zt_attr_int(n, "transA", 0) };
+    if (!zt_dnnl_takes(a->dtype) || b->dtype != a->dtype ||
         !zt_matmul_read(g, node, &a->shape, &b->shape, p->trans_a, zt_attr_int(n, "transB", 0), &p->shape, &err))
         return false;
     const struct zt_matmul *s = &p->shape;
@@ -82,7 +83,7 @@ bool zt_matmul_cpu_supports(const struct zt_graph *g, int node) {
 /* A matrix, or `count` of them `step` elements apart (step 0: one for all). */
 static struct zt_desc matrix(const struct product *p, int64_t step, int64_t rows, int64_t cols, int64_t row,
                              int64_t col) {
-    struct zt_desc d = { .dtype = ZT_FLOAT, .order = ZT_DESC_STRIDED };
+    struct zt_desc d = { .dtype = p->dtype, .order = ZT_DESC_STRIDED };
     if (p->count > 1) {
         d.dim[0] = step ? p->count : 1;
         d.stride[0] = step ? step : rows * cols;
@@ -186,16 +187,14 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-/* oneDNN's own ReLU turns NaN into 0. */
 enum { RELU_CHUNK = 1 << 14 };
 
 static void relu_chunk(void *arg, int64_t chunk) {
     const struct zt_call *call = arg;
+    const struct zt_view *y = &call->out[0];
     int64_t at = chunk * RELU_CHUNK, rest = ((const struct matmul_state *)call->state)->relu_elems - at;
-    float *y = (float *)call->out[0].data + at;
-    struct zt_lane_span span = { .a = y, .b = y, .y = y, .a_step = 1, .b_step = 1 };
-    span.n = rest < RELU_CHUNK ? rest : RELU_CHUNK;
-    zt_lane_functions()[ZT_LANE_relu](&span);
+    zt_relu_cpu(y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK,
+                (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype));
 }
 
 bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {

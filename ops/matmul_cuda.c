@@ -148,8 +148,10 @@ static cublasStatus_t describe(struct product *p, const struct zt_matmul *m, enu
     cublasStatus_t s = set_operation(p, trans_a, trans_b);
     for (int i = 0; i < 3 && s == CUBLAS_STATUS_SUCCESS; i++)
         s = set_layout(&sides[i], type, batch);
-    for (int i = 0; i < ALIGNMENTS && s == CUBLAS_STATUS_SUCCESS; i++)
-        s = choose(p, i);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = choose(p, LOOSE);
+    if (s == CUBLAS_STATUS_SUCCESS && choose(p, WIDE) != CUBLAS_STATUS_SUCCESS) /* what takes any address takes these */
+        p->algorithm[WIDE] = p->algorithm[LOOSE];
     return s;
 }
 

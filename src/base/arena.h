@@ -32,7 +32,7 @@ void *zt_calloc(size_t count, size_t bytes);
 void *zt_realloc(void *old, size_t bytes);
 char *zt_strdup(const char *text);
 
-/* A zeroed block of `bytes`, aligned to 64 (to 2 MiB with huge pages advised when it is large). NULL and an error
+/* A zeroed block of `bytes`, aligned to 64 (huge pages are advised for a large one). NULL and an error
  * naming `what` where the machine has no room. Free with zt_block_destroy(block, bytes). */
 void *zt_block_create(size_t bytes, const char *what, struct zt_err *err);
 void zt_block_destroy(void *block, size_t bytes);

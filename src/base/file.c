@@ -57,10 +57,11 @@ static int open_below(const char *folder, const char *name, const char **why) {
         part[n] = 0;
         int next = openat(at, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
         int saved = errno;
+        struct stat st; /* a link where a folder is wanted comes out as "not a directory" */
+        if (next < 0 && fstatat(at, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+            *why = "is or goes through a symbolic link";
         close(at);
         errno = saved;
-        if (next < 0 && (errno == ELOOP || errno == EMLINK))
-            *why = "is or goes through a symbolic link";
         if (next < 0 || last)
             return next;
         at = next;
@@ -114,7 +115,7 @@ bool zt_file_out_commit(struct zt_file_out *out, struct zt_err *err) {
         why = errno;
     }
     if (!ok)
-        zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", out->path, strerror(why));
+        zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", out->path, strerror(why ? why : EIO));
     else
         out->temporary[0] = 0;
     zt_file_out_abort(out);

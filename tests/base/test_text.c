@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 
-#include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* The definition, in exponential time. */

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Turns a CUDA source into C++ that runs its kernels on the CPU (emulated.hpp), so that they can be held against the reference kernels without
+a GPU.
+
+    tests/gpu/emulate.py ROOT FILE.cu OUTPUT.cpp
+
+CUDA's headers become emulated.hpp, our *.cuh are put in place, and KERNEL<<<GRID, BLOCK, 0, STREAM>>>(ARGUMENTS) becomes
+emulate(GRID, BLOCK, [=] { KERNEL(ARGUMENTS); }).
+"""
+import pathlib
+import re
+import sys
+
+VENDOR = re.compile(r"#include <(cuda_\w+|math_constants)\.h>")
+OURS = re.compile(r'#include "([\w/]+\.cuh)"')
+LAUNCH = re.compile(r"(\w+(?:<[^<>;()]*>)?)\s*<<<")
+
+
+def closing(text, start):
+    """The index behind the bracket that closes the one at `start`."""
+    depth = 0
+    for i in range(start, len(text)):
+        depth += (text[i] in "([") - (text[i] in ")]")
+        if depth == 0:
+            return i + 1
+    raise ValueError("a bracket is not closed")
+
+
+def arguments(text):
+    """`text` cut at the commas outside brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts]
+
+
+def replace_launches(text):
+    done = ""
+    while launch := LAUNCH.search(text):
+        end = text.index(">>>", launch.end())
+        grid, block = arguments(text[launch.end():end])[:2]
+        call_end = closing(text, end + 3)
+        done += text[:launch.start()] + f"emulate({grid}, {block}, [=] {{ {launch[1]}{text[end + 3:call_end]}; }})"
+        text = text[call_end:]
+    return done + text
+
+
+def main():
+    if len(sys.argv) != 4:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    root, source, target = map(pathlib.Path, sys.argv[1:])
+    text = OURS.sub(lambda match: (root / match[1]).read_text(), source.read_text())
+    text = '#include "tests/gpu/emulated.hpp"\n' + VENDOR.sub("", text)
+    target.write_text(replace_launches(text))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+/* As much of the CUDA runtime and of cuBLASLt as the CUDA module calls, in host memory: one device, on which everything is done when the call
+ * returns. Matrix products are plain loops over column-major matrices as cuBLASLt's documentation describes them, so that leading
+ * dimensions, transposition, batch strides and beta are held to what was asked for. */
+#include "graph/dtype.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+float emulated_half_to_float(uint16_t half);
+uint16_t emulated_float_to_half(float value);
+uint16_t emulated_float_to_bfloat(float value);
+
+float emulated_half_to_float(uint16_t half) {
+    return zt_half_to_float(half);
+}
+uint16_t emulated_float_to_half(float value) {
+    return zt_float_to_half(value);
+}
+uint16_t emulated_float_to_bfloat(float value) {
+    return zt_float_to_bfloat(value);
+}
+
+/* ---- the runtime ---- */
+
+enum { MEMORY = 1 << 30 };
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *to, int device) {
+    (void)device;
+    memset(to, 0, sizeof *to);
+    strcpy(to->name, "emulated");
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *to, enum cudaDeviceAttr attribute, int device) {
+    (void)device;
+    *to = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *to, unsigned flags) {
+    (void)flags;
+    *to = malloc(1);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    free(stream);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    (void)stream;
+    return cudaSuccess;
+}
+/* Not cleared: the module must do that. */
+cudaError_t cudaMalloc(void **to, size_t bytes) {
+    *to = bytes <= MEMORY ? malloc(bytes) : NULL;
+    if (*to)
+        memset(*to, 0xff, bytes);
+    return *to ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFree(void *memory) {
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void **to, size_t bytes) {
+    return cudaMalloc(to, bytes);
+}
+cudaError_t cudaFreeHost(void *memory) {
+    return cudaFree(memory);
+}
+cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
+    *left = *all = MEMORY;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+    (void)kind, (void)stream;
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    (void)stream;
+    memset(to, value, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaErrorMemoryAllocation ? "out of memory" : "an emulated error";
+}
+
+/* ---- cuBLASLt: what the opaque structs hold here ---- */
+
+struct matrix {
+    int64_t rows, columns, leading, batch_step;
+    int type, batch;
+};
+struct operation {
+    int left_transposed, right_transposed;
+};
+_Static_assert(sizeof(struct matrix) <= sizeof(cublasLtMatrixLayoutOpaque_t), "a layout holds a matrix");
+_Static_assert(sizeof(struct operation) <= sizeof(cublasLtMatmulDescOpaque_t), "a description holds an operation");
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *to) {
+    *to = malloc(1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+    free(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+const char *cublasLtGetStatusString(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_INVALID_VALUE ? "an invalid value" : "an emulated status";
+}
+
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t size, cublasComputeType_t compute,
+                                               cudaDataType_t scale) {
+    memset(to, 0, size);
+    return compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t what, const void *value,
+                                              size_t bytes) {
+    struct operation *o = (struct operation *)to;
+    if (bytes != sizeof(cublasOperation_t) || (what != CUBLASLT_MATMUL_DESC_TRANSA && what != CUBLASLT_MATMUL_DESC_TRANSB))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    *(what == CUBLASLT_MATMUL_DESC_TRANSA ? &o->left_transposed : &o->right_transposed) =
+        *(const cublasOperation_t *)value == CUBLAS_OP_T;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t to, size_t size, cudaDataType type, uint64_t rows,
+                                                 uint64_t columns, int64_t leading) {
+    memset(to, 0, size);
+    *(struct matrix *)to = (struct matrix){ (int64_t)rows, (int64_t)columns, leading, 0, type, 1 };
+    return leading >= (int64_t)rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t what,
+                                                const void *value, size_t bytes) {
+    struct matrix *m = (struct matrix *)to;
+    if (what == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && bytes == sizeof(int32_t))
+        m->batch = *(const int32_t *)value;
+    else if (what == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET && bytes == sizeof(int64_t))
+        m->batch_step = *(const int64_t *)value;
+    else
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t to, size_t size) {
+    memset(to, 0, size);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t what,
+                                                    const void *value, size_t bytes) {
+    (void)to, (void)what, (void)value;
+    return bytes == 4 || bytes == 8 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/* op(left) [m, k], op(right) [k, n], result [m, n] */
+static int64_t depth(const struct operation *o, const struct matrix *left) {
+    return o->left_transposed ? left->rows : left->columns;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t wish, int wanted,
+                                              cublasLtMatmulHeuristicResult_t to[], int *count) {
+    const struct operation *o = (struct operation *)description;
+    const struct matrix *left = (struct matrix *)a, *right = (struct matrix *)b, *result = (struct matrix *)d;
+    (void)handle, (void)c, (void)wish, (void)wanted;
+    bool fits = (o->left_transposed ? left->columns : left->rows) == result->rows &&
+                (o->right_transposed ? right->rows : right->columns) == result->columns &&
+                (o->right_transposed ? right->columns : right->rows) == depth(o, left) && left->batch == result->batch &&
+                right->batch == result->batch;
+    memset(to, 0, sizeof *to);
+    to->workspaceSize = 1024;
+    *count = fits;
+    return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+static double element(const struct matrix *m, const void *data, int batch, int64_t row, int64_t column) {
+    int64_t at = batch * m->batch_step + row + column * m->leading;
+    return zt_load_double(m->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, data, at);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm, void *workspace,
+                              size_t workspace_bytes, cudaStream_t stream) {
+    const struct operation *o = (struct operation *)description;
+    const struct matrix *left = (struct matrix *)a_layout, *right = (struct matrix *)b_layout;
+    const struct matrix *old = (struct matrix *)c_layout, *result = (struct matrix *)d_layout;
+    double scale = *(const float *)alpha, keep = *(const float *)beta;
+    (void)handle, (void)algorithm, (void)stream;
+    memset(workspace, 0xff, workspace_bytes);
+    for (int batch = 0; batch < result->batch; batch++)
+        for (int64_t i = 0; i < result->rows; i++)
+            for (int64_t k = 0; k < result->columns; k++) {
+                double sum = 0;
+                for (int64_t n = 0; n < depth(o, left); n++)
+                    sum += (o->left_transposed ? element(left, a, batch, n, i) : element(left, a, batch, i, n)) *
+                           (o->right_transposed ? element(right, b, batch, k, n) : element(right, b, batch, n, k));
+                sum = scale * sum + (keep != 0 ? keep * element(old, c, batch, i, k) : 0);
+                zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, d,
+                                batch * result->batch_step + i + k * result->leading, sum);
+            }
+    return CUBLAS_STATUS_SUCCESS;
+}
