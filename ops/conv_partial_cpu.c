@@ -15,10 +15,12 @@ static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype, bool bias,
-                          struct zt_err *err) {
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype,
+                          bool bias, struct zt_err *err) {
     struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
-    *to = (struct zt_conv_partial){ .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = round_up(zt_desc_bytes(&dw)) };
+    *to = (struct zt_conv_partial){
+        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = round_up(zt_desc_bytes(&dw))
+    };
     to->db_bytes = bias ? round_up((size_t)m * sizeof(float)) : 0;
     weight->step[ZT_CONV_W] = to->dw_bytes;
     weight->step[ZT_CONV_B] = to->db_bytes;

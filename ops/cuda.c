@@ -11,14 +11,18 @@
 
 static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16);
 
-static bool is_listed(const struct zt_node *n) {
+bool zt_cuda_has(const char *domain, const char *name) {
 #define ROW(domain, name, id) { domain, name },
     static const struct { const char *domain, *name; } rows[] = { ZT_CUDA_OPS(ROW) };
 #undef ROW
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, n->op_type) == 0 && strcmp(rows[i].domain, n->domain) == 0)
+        if (strcmp(rows[i].name, name) == 0 && strcmp(rows[i].domain, domain) == 0)
             return true;
     return false;
+}
+
+static bool is_listed(const struct zt_node *n) {
+    return zt_cuda_has(n->domain, n->op_type);
 }
 
 static bool same_floats(const struct zt_graph *g, int node) {

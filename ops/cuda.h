@@ -27,6 +27,10 @@
     OP("ztrain", "ReluGrad", relu_grad)
 /* clang-format on */
 
+/* Whether a row's op is one of them: rows made by one macro have the column together, whether or not each has a kernel.
+ */
+bool zt_cuda_has(const char *domain, const char *name);
+
 /* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the
  * same. */
 bool zt_cuda_floats(const struct zt_graph *g, int node); /* all inputs and outputs float, or all bfloat16 */

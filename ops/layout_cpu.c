@@ -54,13 +54,22 @@ enum zt_order zt_layout_order(const struct zt_layout *layout, int *block) {
     return l->order;
 }
 
+/* Channels that a vector of this machine holds. */
+static int machine_lanes(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") ? 16 : 8;
+#else
+    return 8;
+#endif
+}
+
 const struct zt_layout *zt_layout_lanes(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
                                         const struct zt_shape *shape) {
     int block;
     enum zt_order order = zt_layout_order(given, &block);
     if (order == ZT_ORDER_CHANNELS_LAST && shape->dim[1] % 16 == 0)
         return zt_layout_cpu(arena, order, 0, dtype, shape);
-    return zt_layout_cpu(arena, ZT_ORDER_BLOCKED, order == ZT_ORDER_BLOCKED ? block : 16, dtype, shape);
+    return zt_layout_cpu(arena, ZT_ORDER_BLOCKED, order == ZT_ORDER_BLOCKED ? block : machine_lanes(), dtype, shape);
 }
 
 void zt_planes_of(const struct zt_layout *layout, const struct zt_shape *shape, struct zt_planes *to) {

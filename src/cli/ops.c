@@ -1,5 +1,6 @@
 /* ztrain ops: the table of operators as rows of text. */
 #include "options.h"
+#include "ops/cuda.h"
 #include "ops/table.h"
 
 #include "base/text.h"
@@ -38,7 +39,7 @@ static void add_backends(struct zt_text *to, const struct zt_op *op, const char 
     static const char *const name[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
     const char *sign = "";
     for (int b = 0; b < ZT_BACKENDS; b++) {
-        if (!op->kernel[b].run)
+        if (!op->kernel[b].run || (b == ZT_CUDA && !zt_cuda_has(op->domain ? op->domain : "", op->name)))
             continue;
         zt_text_add(to, "%s%s", sign, name[b]);
         sign = between;

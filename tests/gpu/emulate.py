@@ -5,7 +5,7 @@ a GPU.
     tests/gpu/emulate.py ROOT FILE.cu OUTPUT.cpp
 
 CUDA's headers become emulated.hpp, our *.cuh are put in place, and KERNEL<<<GRID, BLOCK, 0, STREAM>>>(ARGUMENTS) becomes
-emulate(GRID, BLOCK, [=] { KERNEL(ARGUMENTS); }).
+emulate(GRID, BLOCK, STREAM, [=] { KERNEL(ARGUMENTS); }).
 """
 import pathlib
 import re
@@ -42,9 +42,9 @@ def replace_launches(text):
     done = ""
     while launch := LAUNCH.search(text):
         end = text.index(">>>", launch.end())
-        grid, block = arguments(text[launch.end():end])[:2]
+        grid, block, _, stream = arguments(text[launch.end():end])
         call_end = closing(text, end + 3)
-        done += text[:launch.start()] + f"emulate({grid}, {block}, [=] {{ {launch[1]}{text[end + 3:call_end]}; }})"
+        done += text[:launch.start()] + f"emulate({grid}, {block}, {stream}, [=] {{ {launch[1]}{text[end + 3:call_end]}; }})"
         text = text[call_end:]
     return done + text
 

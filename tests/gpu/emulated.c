@@ -1,6 +1,6 @@
-/* As much of the CUDA runtime and of cuBLASLt as the CUDA module calls, in host memory: one device, on which everything is done when the call
- * returns. Matrix products are plain loops over column-major matrices as cuBLASLt's documentation describes them, so that leading
- * dimensions, transposition, batch strides and beta are held to what was asked for. */
+/* As much of the CUDA runtime and of cuBLASLt as the CUDA module calls, in host memory: one device, on which everything
+ * is done when the call returns. Matrix products are plain loops over column-major matrices as cuBLASLt's documentation
+ * describes them, so that leading dimensions, transposition, batch strides and beta are held to what was asked for. */
 #include "graph/dtype.h"
 
 #include <cublasLt.h>
@@ -125,18 +125,19 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t s
     memset(to, 0, size);
     return compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t what, const void *value,
-                                              size_t bytes) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t what,
+                                              const void *value, size_t bytes) {
     struct operation *o = (struct operation *)to;
-    if (bytes != sizeof(cublasOperation_t) || (what != CUBLASLT_MATMUL_DESC_TRANSA && what != CUBLASLT_MATMUL_DESC_TRANSB))
+    if (bytes != sizeof(cublasOperation_t) ||
+        (what != CUBLASLT_MATMUL_DESC_TRANSA && what != CUBLASLT_MATMUL_DESC_TRANSB))
         return CUBLAS_STATUS_INVALID_VALUE;
     *(what == CUBLASLT_MATMUL_DESC_TRANSA ? &o->left_transposed : &o->right_transposed) =
         *(const cublasOperation_t *)value == CUBLAS_OP_T;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t to, size_t size, cudaDataType type, uint64_t rows,
-                                                 uint64_t columns, int64_t leading) {
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t to, size_t size, cudaDataType type,
+                                                 uint64_t rows, uint64_t columns, int64_t leading) {
     memset(to, 0, size);
     *(struct matrix *)to = (struct matrix){ (int64_t)rows, (int64_t)columns, leading, 0, type, 1 };
     return leading >= (int64_t)rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
@@ -157,8 +158,9 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
     memset(to, 0, size);
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t what,
-                                                    const void *value, size_t bytes) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to,
+                                                    cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                                                    size_t bytes) {
     (void)to, (void)what, (void)value;
     return bytes == 4 || bytes == 8 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -169,16 +171,17 @@ static int64_t depth(const struct operation *o, const struct matrix *left) {
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
-                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
-                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t wish, int wanted,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t wish, int wanted,
                                               cublasLtMatmulHeuristicResult_t to[], int *count) {
     const struct operation *o = (struct operation *)description;
     const struct matrix *left = (struct matrix *)a, *right = (struct matrix *)b, *result = (struct matrix *)d;
     (void)handle, (void)c, (void)wish, (void)wanted;
     bool fits = (o->left_transposed ? left->columns : left->rows) == result->rows &&
                 (o->right_transposed ? right->rows : right->columns) == result->columns &&
-                (o->right_transposed ? right->columns : right->rows) == depth(o, left) && left->batch == result->batch &&
-                right->batch == result->batch;
+                (o->right_transposed ? right->columns : right->rows) == depth(o, left) &&
+                left->batch == result->batch && right->batch == result->batch;
     memset(to, 0, sizeof *to);
     to->workspaceSize = 1024;
     *count = fits;
@@ -190,11 +193,12 @@ static double element(const struct matrix *m, const void *data, int batch, int64
     return zt_load_double(m->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, data, at);
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
-                              const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm, void *workspace,
-                              size_t workspace_bytes, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                              cudaStream_t stream) {
     const struct operation *o = (struct operation *)description;
     const struct matrix *left = (struct matrix *)a_layout, *right = (struct matrix *)b_layout;
     const struct matrix *old = (struct matrix *)c_layout, *result = (struct matrix *)d_layout;

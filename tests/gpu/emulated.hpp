@@ -33,7 +33,7 @@ static inline void __syncthreads() {
     pthread_barrier_wait(together);
 }
 
-template <class Kernel> static void emulate(dim3 grid, dim3 block, Kernel kernel) {
+template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t, Kernel kernel) {
     unsigned count = block.x * block.y;
     pthread_barrier_t barrier;
     pthread_barrier_init(&barrier, NULL, count);

@@ -7,9 +7,13 @@
     tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files
     tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
                                                             skipped (77) where there is one
+    tests/gpu/module.py trains ZTRAIN MODULE CASE           the first losses of a case of ../shared/reference, run with the module, are those expected,
+                                                            and no node runs on the host; skipped where the module finds no GPU
 """
+import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -86,8 +90,30 @@ def refuses(ztrain, model, config):
     return problems
 
 
+def trains(ztrain, module, case):
+    steps, case = 6, pathlib.Path(case)
+    if not case.exists():
+        print(f"SKIP: {case} is not there")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        for file in ztrain, module: # the program looks for its module beside itself
+            shutil.copy(file, folder)
+        run = subprocess.run([folder + "/ztrain", "--model", case / "model.onnx", "--config", case / "config.json", "--device", "cuda",
+                              "--steps", str(steps), "--output", folder + "/run"], capture_output=True, text=True, timeout=100)
+        if "no CUDA device" in run.stderr:
+            print("SKIP:", run.stderr.splitlines()[0])
+            return None
+        if run.returncode:
+            return [f"exits {run.returncode}: {run.stderr}"]
+        rows = [json.loads(line) for line in (pathlib.Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()]
+    got, want = [row["loss"] for row in rows], json.loads((case / "expected.json").read_text())["losses"][:steps]
+    problems = [] if "runs on the host" not in run.stderr else [run.stderr]
+    problems += [f"{len(got)} losses, wants {steps}"] if len(got) != steps else []
+    return problems + [f"step {i + 1}: loss {g}, wants {w}" for i, (g, w) in enumerate(zip(got, want)) if abs(g - w) > 1e-5 * abs(w)]
+
+
 def main():
-    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses}
+    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2

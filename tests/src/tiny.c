@@ -1,0 +1,247 @@
+#include "tiny.h"
+
+#include "base/file.h"
+#include "base/map.h"
+#include "device/threads.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- graphs ---- */
+
+struct zt_graph *tiny_output(struct zt_graph *g, int value) {
+    int *outputs = ZT_NEW_N(g->arena, int, g->output_count + 1);
+    if (g->output_count)
+        memcpy(outputs, g->outputs, (size_t)g->output_count * sizeof *outputs);
+    outputs[g->output_count++] = value;
+    g->outputs = outputs;
+    return g;
+}
+
+static int batch_input(struct zt_graph *g, int64_t width) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, width));
+    g->values[x].dim_param[0] = "N";
+    return x;
+}
+
+/* y = x w + b with w [in, out]; parameters are called after the layer. */
+static int layer(struct zt_graph *g, const char *name, int x, int64_t in, int64_t out) {
+    int w = net_param(g, zt_arena_printf(g->arena, "%s.weight", name), SHAPE(in, out));
+    int b = net_param(g, zt_arena_printf(g->arena, "%s.bias", name), SHAPE(out));
+    return NET(g, "Gemm", name, x, w, b);
+}
+
+static struct zt_graph *ends_with(struct zt_graph *g, int y) {
+    g->values[y].dtype = ZT_FLOAT; /* as a file declares its outputs */
+    return tiny_output(g, y);
+}
+
+struct zt_graph *tiny_mlp(void) {
+    struct zt_graph *g = zt_graph_create("mlp");
+    int h = NET(g, "Relu", "relu1", layer(g, "fc1", batch_input(g, 12), 12, 16));
+    h = NET(g, "Relu", "relu2", layer(g, "fc2", h, 16, 16));
+    return ends_with(g, layer(g, "y", h, 16, 5));
+}
+
+struct zt_graph *tiny_shared(void) {
+    struct zt_graph *g = zt_graph_create("shared");
+    int h = NET(g, "Tanh", "tanh1", layer(g, "fc1", batch_input(g, 12), 12, 16));
+    int w = net_param(g, "both", SHAPE(16, 16));
+    int once = NET(g, "Relu", "relu2", NET(g, "MatMul", "first", h, w));
+    int twice = NET(g, "MatMul", "second", once, w);
+    int sum = NET(g, "Add", "sum", NET(g, "Add", "over", twice, h), once);
+    return ends_with(g, layer(g, "y", NET(g, "Relu", "relu3", sum), 16, 5));
+}
+
+struct zt_graph *tiny_norm(void) {
+    struct zt_graph *g = zt_graph_create("norm");
+    int h = layer(g, "fc1", batch_input(g, 12), 12, 16);
+    int scale = net_param(g, "bn.weight", SHAPE(16)), bias = net_param(g, "bn.bias", SHAPE(16));
+    int mean = net_param(g, "bn.mean", SHAPE(16)), variance = net_param(g, "bn.var", SHAPE(16));
+    float *one = (float *)g->values[variance].data;
+    for (int i = 0; i < 16; i++)
+        one[i] = 1;
+    h = NET(g, "BatchNormalization", "bn", h, scale, bias, mean, variance);
+    h = NET(g, "Dropout", "drop", NET(g, "Relu", "relu", h));
+    return ends_with(g, layer(g, "y", h, 16, 5));
+}
+
+struct zt_graph *tiny_chain(int layers) {
+    struct zt_graph *g = zt_graph_create("chain");
+    int h = batch_input(g, 8);
+    for (int i = 0; i < layers; i++) {
+        h = layer(g, zt_arena_printf(g->arena, "fc%d", i), h, 8, 8);
+        h = NET(g, "Relu", zt_arena_printf(g->arena, "relu%d", i), h);
+    }
+    return ends_with(g, layer(g, "y", h, 8, 5));
+}
+
+/* ---- opening ---- */
+
+static struct zt_config *read_config(const char *text, int ranks, struct zt_err *err) {
+    static const char *const set[] = { "ztrain.data.format=synthetic", "ztrain.data.shuffle=false" };
+    struct zt_config_overrides over = {
+        .set = set, .set_count = 2, .ranks = ranks, .epochs = -1, .steps = -1, .seed = -1, .threads = 1
+    };
+    char path[] = "/tmp/ztrain-tiny-XXXXXX", *json = zt_malloc(strlen(text) + 3), *at;
+    int fd = mkstemp(path);
+    sprintf(json, "{%s}", text);
+    for (at = json; *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    bool ok = fd >= 0 && write(fd, json, strlen(json)) == (ssize_t)strlen(json);
+    struct zt_config *config = ok ? zt_config_read(path, &over, err) : NULL;
+    if (fd >= 0)
+        close(fd);
+    unlink(path);
+    free(json);
+    return config;
+}
+
+bool tiny_open(struct tiny *t, struct zt_graph *graph, const char *config, int ranks, struct zt_err *err) {
+    *t = (struct tiny){ .model = { .path = "tiny.onnx", .graph = graph, .producer = "" } };
+    t->config = read_config(config, ranks, err);
+    t->job = t->config ? zt_job_create(t->config, &t->model, err) : NULL;
+    if (t->job)
+        t->source = zt_source_open(t->config, false, t->job->wants, t->job->want_count, err);
+    return t->source != NULL;
+}
+
+void tiny_finish(struct tiny *t) {
+    zt_source_close(t->source);
+    zt_job_destroy(t->job);
+    if (t->config)
+        zt_config_destroy(t->config);
+    zt_graph_destroy(t->model.graph);
+}
+
+/* ---- running ---- */
+
+struct worker {
+    struct tiny *t;
+    int rank, steps;
+    struct zt_comm *world, *data;
+    struct zt_device *device;
+    struct zt_rank_plan *plan;
+    struct zt_rank *run;
+    struct zt_loader *loader;
+    pthread_t thread;
+    struct tiny_run result;
+};
+
+static struct zt_loader *open_loader(struct worker *w, bool training) {
+    const struct zt_config *c = w->t->config;
+    int64_t batch = training ? c->train_batch : c->micro_batch * c->data_parallel;
+    struct zt_loader_options o = { .source = w->t->source,
+                                   .train_batch = batch,
+                                   .micro_batch = c->micro_batch,
+                                   .accumulation = training ? (int)c->accumulation : 1,
+                                   .rank = w->plan->grid.data_rank,
+                                   .ranks = w->plan->grid.data,
+                                   .drop_last = training && c->data.drop_last,
+                                   .steps = training ? w->steps : (w->t->source->samples + batch - 1) / batch,
+                                   .depth = 2 };
+    return zt_loader_create(&o, &w->result.err);
+}
+
+static bool start(struct worker *w) {
+    struct zt_err *err = &w->result.err;
+    struct zt_rank_options options = { .source = w->t->source,
+                                       .eval_source = w->t->source,
+                                       .rank = w->rank,
+                                       .device = w->device,
+                                       .threads = 1 };
+    return (w->plan = zt_rank_plan_create(w->t->job, &options, err)) != NULL &&
+           (w->data = w->world->api->split(w->world, w->plan->grid.stage, err)) != NULL &&
+           (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, err)) != NULL &&
+           (w->loader = open_loader(w, true)) != NULL;
+}
+
+/* A hash that does not depend on the order of the stages. */
+static uint64_t hash_of(const struct zt_onnx_payload *payloads, const int64_t *elements, int count) {
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t one = zt_hash(ZT_HASH_START, payloads[i].name, strlen(payloads[i].name));
+        sum += zt_hash(one, payloads[i].data, (size_t)elements[i] * sizeof(float));
+    }
+    return sum;
+}
+
+static bool finish(struct worker *w) {
+    struct tiny_run *r = &w->result;
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_onnx_payload *payloads = NULL;
+    struct zt_eval_result eval;
+    int64_t *elements = NULL;
+    int count = 0;
+    struct zt_loader *loader = open_loader(w, false);
+    bool ok = loader && zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
+              zt_rank_collect(w->run, arena, &payloads, &elements, &count, &r->err) &&
+              w->world->api->barrier(w->world, &r->err);
+    if (ok) {
+        r->eval_loss = eval.loss;
+        r->hash = hash_of(payloads, elements, count);
+    }
+    zt_loader_destroy(loader);
+    zt_arena_destroy(arena);
+    return ok;
+}
+
+static void *work(void *arg) {
+    struct worker *w = arg;
+    struct tiny_run *r = &w->result;
+    zt_parallel_enter();
+    w->device = zt_device_host_create(1);
+    r->ok = start(w);
+    for (r->steps = 0; r->ok && r->steps < w->steps; r->steps++) {
+        struct zt_step_result step;
+        r->ok = zt_rank_step(w->run, w->loader, r->steps, &step, &r->err);
+        r->loss[r->steps] = step.loss;
+        r->norm[r->steps] = step.grad_norm;
+    }
+    r->ok = r->ok && finish(w);
+    if (!r->ok)
+        w->world->api->abort(w->world, r->err.count ? r->err.text[0] : "failed");
+    return NULL;
+}
+
+static void destroy(struct worker *w) {
+    zt_loader_destroy(w->loader);
+    zt_rank_destroy(w->run);
+    zt_rank_plan_destroy(w->plan);
+    if (w->data)
+        w->data->api->destroy(w->data);
+    w->world->api->destroy(w->world);
+    w->device->api->destroy(w->device);
+}
+
+void tiny_train(struct tiny *t, int steps, struct tiny_run *run) {
+    int count = t->config->ranks;
+    struct worker *workers = zt_calloc((size_t)count, sizeof *workers);
+    struct zt_comm **comms = zt_calloc((size_t)count, sizeof *comms);
+    struct zt_err err = { 0 };
+    bool ok = count > 1 ? zt_comm_thread_create(count, comms, &err) : (comms[0] = zt_comm_self_create()) != NULL;
+    ck_assert_msg(ok && steps <= TINY_STEPS, "%s", err.text[0]);
+    for (int i = 0; i < count; i++) {
+        workers[i].t = t;
+        workers[i].rank = i;
+        workers[i].steps = steps;
+        workers[i].world = comms[i];
+        ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < count; i++)
+        pthread_join(workers[i].thread, NULL);
+    *run = workers[0].result;
+    for (int i = 0; i < count; i++)
+        if (!workers[i].result.ok && (run->ok || run->err.code == ZT_EXIT_RANK)) {
+            run->ok = false;
+            run->err = workers[i].result.err;
+        }
+    for (int i = 0; i < count; i++)
+        destroy(&workers[i]);
+    free(comms);
+    free(workers);
+}

@@ -1,0 +1,44 @@
+/* A whole run in this process without any file of a model: a graph made by hand, a config from text, synthetic data, ranks as threads. */
+#ifndef ZT_TESTS_SRC_TINY_H
+#define ZT_TESTS_SRC_TINY_H
+
+#include "tests/graph/net.h"
+
+#include "job.h"
+#include "rank.h"
+
+struct tiny {
+    struct zt_onnx model; /* only path and graph */
+    struct zt_config *config;
+    struct zt_job *job;
+    struct zt_source *source;
+};
+
+/* Takes over the graph. `config`: the JSON without its braces, single quotes for double ones, put behind
+ * synthetic data that are not shuffled. `ranks` as --ranks. False: `err` says why; finish it also then. */
+bool tiny_open(struct tiny *t, struct zt_graph *graph, const char *config, int ranks, struct zt_err *err);
+void tiny_finish(struct tiny *t);
+
+/* Graphs with input "x" and output "y" [N, 5]: */
+struct zt_graph *tiny_mlp(void);    /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
+struct zt_graph *tiny_shared(void); /* the same weight used twice, and a residual over it, between two other layers */
+struct zt_graph *tiny_norm(void);   /* BatchNormalization between two layers, Dropout behind it */
+struct zt_graph *tiny_chain(int layers); /* x [N, 8] -> (Gemm 8, Relu) x layers -> Gemm 5 */
+/* The graph with `value` as one more output. */
+struct zt_graph *tiny_output(struct zt_graph *g, int value);
+
+enum { TINY_STEPS = 16 };
+
+/* What a run leaves. */
+struct tiny_run {
+    double loss[TINY_STEPS], norm[TINY_STEPS], eval_loss;
+    int steps;
+    uint64_t hash; /* of all collected tensors, by their names in order */
+    bool ok;
+    struct zt_err err; /* of the rank where it began */
+};
+
+/* Trains for `steps` steps on config->ranks thread ranks with one compute thread each. */
+void tiny_train(struct tiny *t, int steps, struct tiny_run *run);
+
+#endif
