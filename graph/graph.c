@@ -6,10 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The inputs that read each value, as lists. */
+struct zt_readers {
+    int nodes, values;        /* how far the lists go */
+    int *first, values_room;  /* by value */
+    struct reader {
+        int node, in, next;
+    } *at;
+    int count, room;
+};
+
 struct zt_graph *zt_graph_create(const char *name) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_graph *g = ZT_NEW(arena, struct zt_graph);
     g->arena = arena;
+    g->readers = ZT_NEW(arena, struct zt_readers);
     g->name = zt_arena_strdup(arena, name ? name : "");
     return g;
 }
@@ -19,6 +30,8 @@ void zt_graph_destroy(struct zt_graph *g) {
         return;
     free(g->values);
     free(g->nodes);
+    free(g->readers->first);
+    free(g->readers->at);
     zt_map_finish(&g->by_name);
     zt_arena_destroy(g->arena);
 }
@@ -228,6 +241,7 @@ int zt_graph_find(const struct zt_graph *g, const char *name) {
 }
 
 bool zt_graph_index(struct zt_graph *g, struct zt_err *err) {
+    g->readers->nodes = g->readers->values = g->readers->count = 0;
     for (int i = 0; i < g->value_count; i++)
         g->values[i].producer = -1;
     bool ok = true;
@@ -248,15 +262,41 @@ bool zt_graph_index(struct zt_graph *g, struct zt_err *err) {
     return ok;
 }
 
+static void add_reader(struct zt_readers *r, int value, int node, int in) {
+    if (r->count == r->room) {
+        r->room = 2 * r->room + 64;
+        r->at = zt_realloc(r->at, (size_t)r->room * sizeof *r->at);
+    }
+    r->at[r->count] = (struct reader){ node, in, r->first[value] };
+    r->first[value] = r->count++;
+}
+
+/* Brings the lists up to the nodes and values there are. */
+static void extend_readers(struct zt_readers *r, const struct zt_graph *g) {
+    if (r->values_room < g->value_count) {
+        r->values_room = g->value_room;
+        r->first = zt_realloc(r->first, (size_t)r->values_room * sizeof *r->first);
+    }
+    for (; r->values < g->value_count; r->values++)
+        r->first[r->values] = -1;
+    for (; r->nodes < g->node_count; r->nodes++)
+        for (int i = 0; i < g->nodes[r->nodes].in_count; i++)
+            if (g->nodes[r->nodes].in[i] >= 0)
+                add_reader(r, g->nodes[r->nodes].in[i], r->nodes, i);
+}
+
 int zt_graph_users(const struct zt_graph *g, int value, int *node) {
+    struct zt_readers *r = g->readers;
     int users = 0;
-    for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (!g->nodes[n].dead && g->nodes[n].in[i] == value) {
-                users++;
-                if (node)
-                    *node = n;
-            }
+    extend_readers(r, g);
+    for (int i = r->first[value]; i >= 0; i = r->at[i].next) {
+        const struct zt_node *reader = &g->nodes[r->at[i].node];
+        if (reader->dead || reader->in[r->at[i].in] != value)
+            continue;
+        users++;
+        if (node)
+            *node = r->at[i].node;
+    }
     return users;
 }
 

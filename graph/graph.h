@@ -114,6 +114,7 @@ struct zt_graph {
     int write_back_count, write_back_room;
     struct zt_map by_name; /* value name -> id */
     int64_t made;          /* numbers for made names */
+    struct zt_readers *readers; /* who reads what, filled by zt_graph_users as it is asked, forgotten by zt_graph_index */
 };
 
 struct zt_graph *zt_graph_create(const char *name);
@@ -153,8 +154,8 @@ bool zt_graph_index(struct zt_graph *g, struct zt_err *err);
 /* Drops dead nodes and brings the rest into an order by (phase, place) in which producers stand first; indexes. Fails on a cycle,
  * naming a node on it, and on a value that nothing makes; the graph is then as it was. */
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
-/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). Looks at every node: for one
- * value now and then, not for each value of a graph. */
+/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). Nodes may have been added or
+ * marked dead since the last zt_graph_index or _sort; whoever gives an old node other inputs indexes first. */
 int zt_graph_users(const struct zt_graph *g, int value, int *node);
 /* Marks dead every node that no root needs. Write-backs are roots too. Then sorts. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);

@@ -29,7 +29,8 @@ bool zt_conv_types(const struct zt_graph *g, int node) {
     return zt_dnnl_takes(dtype);
 }
 
-/* In bfloat16 oneDNN 2.6 crashes where a whole window lies in the padding, and its 3-D weight gradients were seen wrong. */
+/* In bfloat16 oneDNN 2.6 crashes where a whole window lies in the padding, and its 3-D weight gradients were seen
+ * wrong. */
 static bool safe_in_half(const struct zt_window *w) {
     if (w->axes > 2)
         return false;
@@ -46,7 +47,7 @@ static bool safe_in_half(const struct zt_window *w) {
         struct zt_conv c;                                                                                              \
         struct zt_err err = { 0 };                                                                                     \
         return zt_conv_types(g, node) && read(g, node, &c, &err) && zt_conv_fits(&c) &&                                \
-               (zt_in(g, node, 0)->dtype == ZT_FLOAT || safe_in_half(&c.window));                                \
+               (zt_in(g, node, 0)->dtype == ZT_FLOAT || safe_in_half(&c.window));                                      \
     }
 SUPPORTS(zt_conv_cpu_supports, zt_conv_read)
 SUPPORTS(zt_conv_grad_input_cpu_supports, zt_conv_grad_input_read)

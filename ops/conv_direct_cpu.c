@@ -6,8 +6,9 @@ bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_chunks *chun
     struct zt_desc x = zt_dnnl_slot(chunks->body, ZT_CONV_X), y = zt_dnnl_slot(chunks->body, ZT_CONV_Y);
     int lanes = y.block;
     *to = (struct zt_conv_direct){ .lanes = lanes, .samples = samples, .total = c->n };
-    if (c->window.axes != 2 || c->groups != 1 || x.order != ZT_DESC_BLOCKED || y.order != ZT_DESC_BLOCKED ||
-        x.block != lanes || c->c % lanes || c->m % lanes || !zt_dnnl_weight_lanes(chunks->body, ZT_CONV_W, lanes))
+    if (x.dtype != ZT_FLOAT || c->window.axes != 2 || c->groups != 1 || x.order != ZT_DESC_BLOCKED ||
+        y.order != ZT_DESC_BLOCKED || x.block != lanes || c->c % lanes || c->m % lanes ||
+        !zt_dnnl_weight_lanes(chunks->body, ZT_CONV_W, lanes))
         return false;
     to->run = zt_lane_conv_kernel(lanes);
     to->out_blocks = c->m / lanes;

@@ -193,6 +193,10 @@
     ROW(relu_grad)                                                                                                     \
     ROW(reorder)                                                                                                       \
     ROW(reshape)                                                                                                       \
+    ROW(resize)                                                                                                        \
+    ROW(resize_10)                                                                                                     \
+    ROW(resize_11)                                                                                                     \
+    ROW(resize_grad)                                                                                                   \
     ROW(reverse_sequence)                                                                                              \
     ROW(rms_normalization)                                                                                             \
     ROW(round)                                                                                                         \
@@ -258,6 +262,8 @@
     ROW(unique)                                                                                                        \
     ROW(unsqueeze)                                                                                                     \
     ROW(unsqueeze_1)                                                                                                   \
+    ROW(upsample)                                                                                                      \
+    ROW(upsample_7)                                                                                                    \
     ROW(where)                                                                                                         \
     ROW(xor)
 

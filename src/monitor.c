@@ -23,6 +23,7 @@ struct zt_monitor {
     double line_seconds;         /* since the last console line */
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
+    struct zt_text text; /* of the row or line being made; kept, so that a step allocates nothing */
 };
 
 static double now(void) {
@@ -34,6 +35,12 @@ static double now(void) {
 static bool set_in_environment(const char *name) {
     const char *value = getenv(name);
     return value && value[0];
+}
+
+/* The monitor's text, emptied. */
+static struct zt_text *fresh(struct zt_monitor *m) {
+    m->text.length = 0;
+    return &m->text;
 }
 
 /* ---- metrics.jsonl ---- */
@@ -62,11 +69,11 @@ static bool write_row(struct zt_monitor *m, const struct zt_text *row, struct zt
 }
 
 static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, struct zt_err *err) {
-    struct zt_text text = { 0 };
-    zt_text_add(&text, "{");
-    add_integer(&text, "step", row->step);
-    zt_text_add(&text, ", ");
-    add_integer(&text, "epoch", row->epoch);
+    struct zt_text *text = fresh(m);
+    zt_text_add(text, "{");
+    add_integer(text, "step", row->step);
+    zt_text_add(text, ", ");
+    add_integer(text, "epoch", row->epoch);
     const struct {
         const char *name;
         double value;
@@ -74,16 +81,15 @@ static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, s
         { "loss", row->loss }, { "lr", row->lr }, { "grad_norm", row->grad_norm }, { "loss_scale", row->loss_scale }
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        zt_text_add(&text, ", ");
-        add_number(&text, numbers[i].name, numbers[i].value);
+        zt_text_add(text, ", ");
+        add_number(text, numbers[i].name, numbers[i].value);
     }
-    zt_text_add(&text, ", \"skipped\": %s, ", row->skipped ? "true" : "false");
-    add_integer(&text, "samples", row->samples);
-    zt_text_add(&text, ", ");
-    add_number(&text, "seconds", row->seconds);
-    zt_text_add(&text, "}\n");
-    bool ok = write_row(m, &text, err);
-    zt_text_finish(&text);
+    zt_text_add(text, ", \"skipped\": %s, ", row->skipped ? "true" : "false");
+    add_integer(text, "samples", row->samples);
+    zt_text_add(text, ", ");
+    add_number(text, "seconds", row->seconds);
+    zt_text_add(text, "}\n");
+    bool ok = write_row(m, text, err);
     return ok;
 }
 
@@ -114,10 +120,9 @@ static void draw_bar(struct zt_monitor *m, const struct zt_metrics_row *row) {
                           .seconds_left = m->run_steps > 1 ? mean * (double)(m->o.steps_total - row->step) : -1,
                           .width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80,
                           .colour = m->colour };
-    struct zt_text text = { 0 };
-    zt_bar_text(&bar, &text);
-    fprintf(stderr, "\r%s\033[K", text.at ? text.at : "");
-    zt_text_finish(&text);
+    struct zt_text *text = fresh(m);
+    zt_bar_text(&bar, text);
+    fprintf(stderr, "\r%s\033[K", text->at ? text->at : "");
     m->bar_shown = true;
     m->drawn = time;
     m->line_samples = 0;
@@ -127,17 +132,15 @@ static void draw_bar(struct zt_monitor *m, const struct zt_metrics_row *row) {
 static void say_line(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch) {
     double rate = m->line_seconds > 0 ? (double)m->line_samples / m->line_seconds : 0;
     if (m->o.log->json) {
-        struct zt_text text = { 0 };
-        zt_text_add(&text,
-                    "{\"event\": \"step\", \"step\": %lld, \"epoch\": %lld, \"batch\": %lld, \"batches\": %lld, ",
+        struct zt_text *text = fresh(m);
+        zt_text_add(text, "{\"event\": \"step\", \"step\": %lld, \"epoch\": %lld, \"batch\": %lld, \"batches\": %lld, ",
                     (long long)row->step, (long long)row->epoch, (long long)batch, (long long)m->o.batches_per_epoch);
-        add_number(&text, "loss", row->loss);
-        zt_text_add(&text, ", ");
-        add_number(&text, "lr", row->lr);
-        zt_text_add(&text, ", ");
-        add_number(&text, "samples_per_second", rate);
-        fprintf(stderr, "%s}\n", text.at);
-        zt_text_finish(&text);
+        add_number(text, "loss", row->loss);
+        zt_text_add(text, ", ");
+        add_number(text, "lr", row->lr);
+        zt_text_add(text, ", ");
+        add_number(text, "samples_per_second", rate);
+        fprintf(stderr, "%s}\n", text->at);
     } else {
         zt_say(m->o.log, ZT_LOG_INFO, "Epoch: %lld | Batch: %lld/%lld | Loss: %.4f | lr %.1e | %.0f samples/s",
                (long long)row->epoch, (long long)batch, (long long)m->o.batches_per_epoch, row->loss, row->lr, rate);
@@ -172,24 +175,23 @@ static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *o
 }
 
 /* DeepSpeed's step line (reference/deepspeed.md, section 6.2): scripts read it. */
-static void say_deepspeed_line(const struct zt_monitor *m, const struct zt_metrics_row *row) {
+static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row *row) {
     const struct zt_config *config = m->o.config;
-    struct zt_text text = { 0 };
-    zt_text_add(&text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)m->skipped);
-    add_shortest(&text, row->lr);
+    struct zt_text *text = fresh(m);
+    zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)m->skipped);
+    add_shortest(text, row->lr);
     for (int i = 0; i < config->group_count; i++) {
         double lr = config->groups[i].lr; /* of a group of its own the schedule keeps the ratio to the optimizer's */
-        zt_text_add(&text, ", ");
-        add_shortest(&text, isnan(lr) || config->optimizer.lr <= 0 ? row->lr : row->lr * (lr / config->optimizer.lr));
+        zt_text_add(text, ", ");
+        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? row->lr : row->lr * (lr / config->optimizer.lr));
     }
-    zt_text_add(&text, "], mom=[");
+    zt_text_add(text, "], mom=[");
     for (int i = 0; i <= config->group_count; i++) {
-        zt_text_add(&text, i ? ", " : "");
-        add_momentum(&text, &config->optimizer);
+        zt_text_add(text, i ? ", " : "");
+        add_momentum(text, &config->optimizer);
     }
-    zt_text_add(&text, "]");
-    zt_say(m->o.log, ZT_LOG_INFO, "%s", text.at);
-    zt_text_finish(&text);
+    zt_text_add(text, "]");
+    zt_say(m->o.log, ZT_LOG_INFO, "%s", text->at);
 }
 
 static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch) {
@@ -232,6 +234,7 @@ struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, s
     if (m->file >= 0)
         return m;
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", m->path, strerror(errno));
+    zt_text_finish(&m->text);
     free(m->path);
     free(m);
     return NULL;
@@ -245,24 +248,23 @@ bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int
 
 bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
                      struct zt_err *err) {
-    struct zt_text row = { 0 };
-    zt_text_add(&row, "{\"step\": %lld, \"epoch\": %lld, \"eval\": true, ", (long long)step, (long long)epoch);
-    add_number(&row, "loss", loss);
+    struct zt_text *row = fresh(m);
+    zt_text_add(row, "{\"step\": %lld, \"epoch\": %lld, \"eval\": true, ", (long long)step, (long long)epoch);
+    add_number(row, "loss", loss);
     if (!isnan(accuracy)) {
-        zt_text_add(&row, ", ");
-        add_number(&row, "accuracy", accuracy);
+        zt_text_add(row, ", ");
+        add_number(row, "accuracy", accuracy);
     }
-    zt_text_add(&row, "}\n");
-    bool ok = write_row(m, &row, err);
+    zt_text_add(row, "}\n");
+    bool ok = write_row(m, row, err);
     zt_monitor_clear(m);
     if (may_talk(m) && m->o.log->json)
-        fputs(row.at, stderr);
+        fputs(row->at, stderr);
     else if (may_talk(m) && isnan(accuracy))
         zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f", (long long)step, loss);
     else if (may_talk(m))
         zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f | accuracy %.4f", (long long)step, loss,
                accuracy);
-    zt_text_finish(&row);
     return ok;
 }
 
@@ -273,6 +275,7 @@ bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {
         fputc('\n', stderr);
     bool ok = m->file < 0 || close(m->file) == 0 ||
               zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
+    zt_text_finish(&m->text);
     free(m->path);
     free(m);
     return ok;

@@ -1,0 +1,180 @@
+/* What RNN, GRU and LSTM share: reading a node, the sweep over the steps forwards and backwards, and their rows.
+ *
+ * A direction is one sweep. Sequences are brought into the order of the sweep first (row n at step s holds time s, or
+ * length[n] - 1 - s in the reverse direction), so the rest knows neither directions, layouts nor lengths: the inputs of
+ * all steps meet their weights in one product, then every step has its recurrent product and the gates of the cell.
+ * Rows whose sequence is over keep their state and leave 0 in Y, as onnxruntime does; a sequence without steps ends in
+ * 0. `clip` bounds what enters the gates and not the cell state, again as onnxruntime does.
+ *
+ * Nothing but Y, Y_h and Y_c is kept for the gradient: ztrain.LSTMGrad and its like sweep forwards once more, which
+ * costs a third of their time, and no tensor of gates lies in memory between the passes.
+ *
+ * Everything is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G gates. */
+#ifndef ZT_OPS_RECURRENT_H
+#define ZT_OPS_RECURRENT_H
+
+#include "ops/runs.h"
+#include "ops/shape.h"
+
+/* ---- functions of gates ---- */
+
+struct zt_gate_function {
+    /* x becomes f(x), and slope (NULL: not asked for) f'(x). */
+    void (*run)(const struct zt_gate_function *f, int64_t count, double *x, double *slope);
+    double alpha, beta;
+};
+
+/* A function by its ONNX name, upper or lower case, with its defaults; says whether it reads alpha and beta. False:
+ * there is none. */
+bool zt_gate_find(const char *name, struct zt_gate_function *to, bool *alpha, bool *beta);
+
+/* ---- a node ---- */
+
+struct zt_sweep;
+
+struct zt_cell {
+    int gates;                /* G: blocks of H rows in W and R */
+    int ins, outs;            /* of the node: X W R B sequence_lens initial_h (initial_c P); Y Y_h (Y_c) */
+    int functions;            /* a direction */
+    const char *usual[3];     /* their names where the node does not say */
+    const char *switch_name;  /* attribute that `zt_recurrent.on` holds; NULL: none */
+    int kept;                 /* vectors of H that forward leaves in `kept` for backward */
+    /* Step s: gate holds W x + bias on entry and the gates' values on exit, slope their derivatives; h and c of s + 1
+     * are written for the rows that still run. */
+    void (*forward)(struct zt_sweep *w, int64_t s);
+    /* Step s backwards: turns slope into the gradients of what entered the gates, and dh and dc, gradients of h and c
+     * at s + 1, into those at s. */
+    void (*backward)(struct zt_sweep *w, int64_t s);
+    /* Gradients of R and of the recurrent bias after the last step; NULL: zt_sweep_recurrent_grad over all gates. */
+    void (*recurrent_grad)(struct zt_sweep *w);
+};
+
+struct zt_recurrent {
+    const struct zt_cell *cell;
+    int64_t steps, rows, input, hidden, directions;
+    bool reverse;                    /* of the first direction */
+    bool on;                         /* the cell's switch */
+    double clip;                     /* INFINITY: none */
+    int64_t x_step, x_row;           /* of X */
+    int64_t y_step, y_row, y_turn;   /* of Y; turn: from one direction to the next */
+    int64_t h_row, h_turn;           /* of initial and last states */
+    struct zt_gate_function function[2][3];
+};
+
+bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int node, struct zt_recurrent *to,
+                       struct zt_err *err);
+
+/* ---- a sweep ---- */
+
+/* Offsets of a row at a step: (s N + n) times the width. h and c have S + 1 steps. */
+struct zt_sweep {
+    const struct zt_recurrent *r;
+    const struct zt_gate_function *function;
+    int threads;
+    int64_t *length;                                  /* [N] */
+    double *weight, *recurrent;                       /* [G H, I], [G H, H] */
+    double *bias, *recurrent_bias, *peephole;         /* [G H], [G H], [3 H] */
+    double *x, *gate, *slope;                         /* [S, N, I], [S, N, G H] twice; slope NULL in a forward node */
+    double *h, *c, *kept;                             /* [S + 1, N, H] twice, [S, N, kept H] */
+    double *product, *next;                           /* [N, G H] and [N, H]: for the cell's products */
+    double *dh, *dc, *apart;                          /* [N, H] twice, [S, N, H] for the cell */
+    double *dx, *dweight;                             /* as X, for both directions; [G H, I] or [G H, H] */
+    double *dbias, *dpeephole;                        /* [2, G H], [3 H] */
+};
+
+/* y[m, n] = a[m, k] b[k, n] + bias[n] (NULL: none), y dense. */
+struct zt_factor {
+    const double *data;
+    int64_t row, col;
+};
+void zt_sweep_product(const struct zt_sweep *w, int64_t m, int64_t n, int64_t k, struct zt_factor a,
+                      struct zt_factor b, const double *bias, double *y);
+/* product[N, count H] = in[N, H] R^T for gates first .. first + count. */
+void zt_sweep_recur(struct zt_sweep *w, const double *in, int first, int count);
+/* Runs `row` for every row n that is not over at step s. */
+void zt_sweep_rows(struct zt_sweep *w, int64_t s, void (*row)(struct zt_sweep *w, int64_t s, int64_t n));
+/* x becomes the gate's value, slope (may be NULL) its derivative, in both cases of x cut at clip. */
+void zt_sweep_gate(const struct zt_sweep *w, int function, int64_t count, double *x, double *slope);
+/* dR and the recurrent bias's gradient for gates first .. first + count, from the gradient of their products over all
+ * steps, `d`, and what R was multiplied with, in[S N, H]. */
+void zt_sweep_recurrent_grad(struct zt_sweep *w, int first, int count, struct zt_factor d, const double *in);
+
+/* ---- rows ---- */
+
+bool zt_recurrent_infer(const struct zt_cell *cell, struct zt_graph *g, int node, struct zt_err *err);
+bool zt_recurrent_grad_infer(const struct zt_cell *cell, struct zt_graph *g, int node, struct zt_err *err);
+bool zt_recurrent_grad(const struct zt_cell *cell, struct zt_grad *b, int node, const char *op_type);
+bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
+bool zt_recurrent_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
+bool zt_recurrent_grad_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
+double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);
+
+#define ZT_RECURRENT_ATTRS                                                                                             \
+    { "activation_alpha", ZT_ATTR_FLOATS }, { "activation_beta", ZT_ATTR_FLOATS }, { "activations", ZT_ATTR_STRINGS }, \
+        { "clip", ZT_ATTR_FLOAT }, { "direction", ZT_ATTR_STRING }, {                                                  \
+        "hidden_size", ZT_ATTR_INT                                                                                     \
+    }
+
+#define ZT_RECURRENT_TYPES                                                                                             \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1u << ZT_INT32,                              \
+                  ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                                                          \
+    .same_type = ~(1u << 4)
+
+/* Rows NAME of opset 7 and 14 and NAMEGrad for the cell `id`_cell; attributes `id`_old_attrs and `id`_attrs. */
+#define ZT_RECURRENT_ROWS(id, NAME, INS, OUTS)                                                                         \
+    static bool id##_infer(struct zt_graph *g, int node, struct zt_err *err) {                                         \
+        return zt_recurrent_infer(&id##_cell, g, node, err);                                                           \
+    }                                                                                                                  \
+    static bool id##_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {                                    \
+        return zt_recurrent_grad_infer(&id##_cell, g, node, err);                                                      \
+    }                                                                                                                  \
+    static bool id##_grad(struct zt_grad *b, int node, struct zt_err *err) {                                           \
+        (void)err;                                                                                                     \
+        return zt_recurrent_grad(&id##_cell, b, node, NAME "Grad");                                                    \
+    }                                                                                                                  \
+    static bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                               \
+        return zt_recurrent_prepare(&id##_cell, false, p, err);                                                        \
+    }                                                                                                                  \
+    static bool id##_grad_prepare(struct zt_prepare *p, struct zt_err *err) {                                          \
+        return zt_recurrent_prepare(&id##_cell, true, p, err);                                                         \
+    }                                                                                                                  \
+    static bool id##_ref(const struct zt_call *call, struct zt_err *err) {                                             \
+        return zt_recurrent_run(&id##_cell, call, err);                                                                \
+    }                                                                                                                  \
+    static bool id##_grad_ref(const struct zt_call *call, struct zt_err *err) {                                        \
+        return zt_recurrent_grad_run(&id##_cell, call, err);                                                           \
+    }                                                                                                                  \
+    static double id##_flops(const struct zt_graph *g, int node) {                                                     \
+        return zt_recurrent_flops(&id##_cell, g, node);                                                                \
+    }                                                                                                                  \
+    static double id##_grad_flops(const struct zt_graph *g, int node) {                                                \
+        return 3 * zt_recurrent_flops(&id##_cell, g, node);                                                            \
+    }                                                                                                                  \
+    const struct zt_op zt_op_##id##_7 = {                                                                              \
+        .name = NAME, .domain = "", .since = 7, .until = 13, .attrs = id##_old_attrs, ZT_RECURRENT_ROW(id, INS, OUTS)  \
+    };                                                                                                                 \
+    const struct zt_op zt_op_##id = { .name = NAME,                                                                    \
+                                      .domain = "",                                                                    \
+                                      .since = 14,                                                                     \
+                                      .attrs = id##_attrs,                                                             \
+                                      ZT_RECURRENT_ROW(id, INS, OUTS) };                                               \
+    const struct zt_op zt_op_##id##_grad = {                                                                           \
+        .name = NAME "Grad",                                                                                           \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        .min_in = 3,                                                                                                   \
+        .max_in = (INS) + (OUTS),                                                                                      \
+        .min_out = 1,                                                                                                  \
+        .max_out = INS,                                                                                                \
+        ZT_RECURRENT_TYPES,                                                                                            \
+        .attrs = id##_attrs,                                                                                           \
+        .infer = id##_grad_infer,                                                                                      \
+        .flops = id##_grad_flops,                                                                                      \
+        .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref } },                               \
+    };
+#define ZT_RECURRENT_ROW(id, INS, OUTS)                                                                                \
+    .min_in = 3, .max_in = (INS), .min_out = 1, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
+    .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops,                                                      \
+    .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref } }
+
+#endif

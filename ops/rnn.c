@@ -1,0 +1,53 @@
+/* h' = f(W x + Wb + R h + Rb), f = Tanh by default                                       ONNX RNN, opset 7 on
+ *
+ *     da = dh' f'(a)      dh = da R */
+#include "ops/recurrent.h"
+
+static void forward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+    int64_t rows = w->r->rows, hidden = w->r->hidden, at = (s * rows + n) * hidden;
+    double *a = w->gate + at, *h = w->h + at + rows * hidden;
+    for (int64_t i = 0; i < hidden; i++)
+        a[i] += w->product[n * hidden + i];
+    zt_sweep_gate(w, 0, hidden, a, w->slope ? w->slope + at : NULL);
+    for (int64_t i = 0; i < hidden; i++)
+        h[i] = a[i];
+}
+
+static void forward(struct zt_sweep *w, int64_t s) {
+    zt_sweep_recur(w, w->h + s * w->r->rows * w->r->hidden, 0, 1);
+    zt_sweep_rows(w, s, forward_row);
+}
+
+static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+    int64_t hidden = w->r->hidden;
+    double *da = w->slope + (s * w->r->rows + n) * hidden;
+    for (int64_t i = 0; i < hidden; i++)
+        da[i] *= w->dh[n * hidden + i];
+}
+
+static void take_row(struct zt_sweep *w, int64_t s, int64_t n) {
+    (void)s;
+    for (int64_t i = n * w->r->hidden; i < (n + 1) * w->r->hidden; i++)
+        w->dh[i] = w->next[i];
+}
+
+static void backward(struct zt_sweep *w, int64_t s) {
+    int64_t rows = w->r->rows, hidden = w->r->hidden;
+    zt_sweep_rows(w, s, backward_row);
+    zt_sweep_product(w, rows, hidden, hidden, (struct zt_factor){ w->slope + s * rows * hidden, hidden, 1 },
+                     (struct zt_factor){ w->recurrent, hidden, 1 }, NULL, w->next);
+    zt_sweep_rows(w, s, take_row);
+}
+
+static const struct zt_cell rnn_cell = { .gates = 1,
+                                         .ins = 6,
+                                         .outs = 2,
+                                         .functions = 1,
+                                         .usual = { "Tanh" },
+                                         .forward = forward,
+                                         .backward = backward };
+
+static const struct zt_attr_spec rnn_old_attrs[] = { ZT_RECURRENT_ATTRS, { 0 } };
+static const struct zt_attr_spec rnn_attrs[] = { ZT_RECURRENT_ATTRS, { "layout", ZT_ATTR_INT }, { 0 } };
+
+ZT_RECURRENT_ROWS(rnn, "RNN", 6, 2)
