@@ -102,12 +102,6 @@ static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
     }
 }
 
-static void add_row(struct zt_sweep *w, int64_t s, int64_t n) {
-    (void)s;
-    for (int64_t i = n * w->r->hidden; i < (n + 1) * w->r->hidden; i++)
-        w->dh[i] += w->next[i];
-}
-
 /* `next` holds u. */
 static void reset_back_row(struct zt_sweep *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
@@ -118,24 +112,17 @@ static void reset_back_row(struct zt_sweep *w, int64_t s, int64_t n) {
     }
 }
 
-/* next[N, H] = d[N, count H] R for gates first .. first + count. */
-static void product_back(const struct zt_sweep *w, struct zt_factor d, int first, int count) {
-    int64_t hidden = w->r->hidden;
-    struct zt_factor weights = { w->recurrent + first * hidden * hidden, hidden, 1 };
-    zt_sweep_product(w, w->r->rows, hidden, count * hidden, d, weights, NULL, w->next);
-}
-
 static void backward(struct zt_sweep *w, int64_t s) {
     int64_t rows = w->r->rows, hidden = w->r->hidden, wide = GATES * hidden;
     const double *d = w->slope + s * rows * wide;
     zt_sweep_rows(w, s, backward_row);
     if (w->r->on)
-        product_back(w, (struct zt_factor){ w->apart + s * rows * hidden, hidden, 1 }, G, 1);
+        zt_sweep_recur_back(w, (struct zt_factor){ w->apart + s * rows * hidden, hidden, 1 }, G, 1);
     else
-        product_back(w, (struct zt_factor){ d + G * hidden, wide, 1 }, G, 1);
-    zt_sweep_rows(w, s, w->r->on ? add_row : reset_back_row);
-    product_back(w, (struct zt_factor){ d, wide, 1 }, Z, 2);
-    zt_sweep_rows(w, s, add_row);
+        zt_sweep_recur_back(w, (struct zt_factor){ d + G * hidden, wide, 1 }, G, 1);
+    zt_sweep_rows(w, s, w->r->on ? zt_sweep_add_next : reset_back_row);
+    zt_sweep_recur_back(w, (struct zt_factor){ d, wide, 1 }, Z, 2);
+    zt_sweep_rows(w, s, zt_sweep_add_next);
 }
 
 static void recurrent_grad(struct zt_sweep *w) {
@@ -154,6 +141,7 @@ static const struct zt_cell gru_cell = { .gates = GATES,
                                          .usual = { "Sigmoid", "Tanh" },
                                          .switch_name = "linear_before_reset",
                                          .kept = 1,
+                                         .apart = 1,
                                          .forward = forward,
                                          .backward = backward,
                                          .recurrent_grad = recurrent_grad };

@@ -92,20 +92,15 @@ static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
         d[F * hidden] *= *dc * r.c[i];
         d[G * hidden] *= *dc * a[I * hidden];
         *dc = *dc * a[F * hidden] + r.p[i] * d[I * hidden] + r.p[2 * hidden + i] * d[F * hidden];
+        w->dh[n * hidden + i] = 0;
     }
 }
 
-static void take_row(struct zt_sweep *w, int64_t s, int64_t n) {
-    (void)s;
-    memcpy(w->dh + n * w->r->hidden, w->next + n * w->r->hidden, (size_t)w->r->hidden * sizeof *w->dh);
-}
-
 static void backward(struct zt_sweep *w, int64_t s) {
-    int64_t rows = w->r->rows, hidden = w->r->hidden, wide = GATES * hidden;
+    int64_t wide = GATES * w->r->hidden;
     zt_sweep_rows(w, s, backward_row);
-    zt_sweep_product(w, rows, hidden, wide, (struct zt_factor){ w->slope + s * rows * wide, wide, 1 },
-                     (struct zt_factor){ w->recurrent, hidden, 1 }, NULL, w->next);
-    zt_sweep_rows(w, s, take_row);
+    zt_sweep_recur_back(w, (struct zt_factor){ w->slope + s * w->r->rows * wide, wide, 1 }, 0, GATES);
+    zt_sweep_rows(w, s, zt_sweep_add_next);
 }
 
 static const struct zt_cell lstm_cell = { .gates = GATES,

@@ -39,6 +39,7 @@ struct zt_cell {
     const char *usual[3];     /* their names where the node does not say */
     const char *switch_name;  /* attribute that `zt_recurrent.on` holds; NULL: none */
     int kept;                 /* vectors of H that forward leaves in `kept` for backward */
+    int apart;                /* last gates whose recurrent bias is not added to `bias` while the switch is on */
     /* Step s: gate holds W x + bias on entry and the gates' values on exit, slope their derivatives; h and c of s + 1
      * are written for the rows that still run. */
     void (*forward)(struct zt_sweep *w, int64_t s);
@@ -64,7 +65,7 @@ struct zt_recurrent {
 bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int node, struct zt_recurrent *to,
                        struct zt_err *err);
 
-/* ---- a sweep ---- */
+/* ---- a sweep, for cells ---- */
 
 /* Offsets of a row at a step: (s N + n) times the width. h and c have S + 1 steps. */
 struct zt_sweep {
@@ -80,17 +81,23 @@ struct zt_sweep {
     double *dh, *dc, *apart;                          /* [N, H] twice, [S, N, H] for the cell */
     double *dx, *dweight;                             /* as X, for both directions; [G H, I] or [G H, H] */
     double *dbias, *dpeephole;                        /* [2, G H], [3 H] */
+    double *drecurrent;
 };
+/* The whole of it, forwards and back. `bytes` of workspace for either. */
+bool zt_sweep_forward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
+bool zt_sweep_backward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
+size_t zt_sweep_bytes(const struct zt_recurrent *r, bool backward);
 
-/* y[m, n] = a[m, k] b[k, n] + bias[n] (NULL: none), y dense. */
+/* A matrix: element (r, c) lies at r row + c col. */
 struct zt_factor {
     const double *data;
     int64_t row, col;
 };
-void zt_sweep_product(const struct zt_sweep *w, int64_t m, int64_t n, int64_t k, struct zt_factor a,
-                      struct zt_factor b, const double *bias, double *y);
 /* product[N, count H] = in[N, H] R^T for gates first .. first + count. */
 void zt_sweep_recur(struct zt_sweep *w, const double *in, int first, int count);
+/* next[N, H] = d[N, count H] R for the same gates: the way back. */
+void zt_sweep_recur_back(struct zt_sweep *w, struct zt_factor d, int first, int count);
+void zt_sweep_add_next(struct zt_sweep *w, int64_t s, int64_t n); /* a row: dh += next */
 /* Runs `row` for every row n that is not over at step s. */
 void zt_sweep_rows(struct zt_sweep *w, int64_t s, void (*row)(struct zt_sweep *w, int64_t s, int64_t n));
 /* x becomes the gate's value, slope (may be NULL) its derivative, in both cases of x cut at clip. */

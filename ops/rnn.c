@@ -20,23 +20,18 @@ static void forward(struct zt_sweep *w, int64_t s) {
 
 static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
     int64_t hidden = w->r->hidden;
-    double *da = w->slope + (s * w->r->rows + n) * hidden;
-    for (int64_t i = 0; i < hidden; i++)
-        da[i] *= w->dh[n * hidden + i];
-}
-
-static void take_row(struct zt_sweep *w, int64_t s, int64_t n) {
-    (void)s;
-    for (int64_t i = n * w->r->hidden; i < (n + 1) * w->r->hidden; i++)
-        w->dh[i] = w->next[i];
+    double *da = w->slope + (s * w->r->rows + n) * hidden, *dh = w->dh + n * hidden;
+    for (int64_t i = 0; i < hidden; i++) {
+        da[i] *= dh[i];
+        dh[i] = 0;
+    }
 }
 
 static void backward(struct zt_sweep *w, int64_t s) {
-    int64_t rows = w->r->rows, hidden = w->r->hidden;
+    int64_t hidden = w->r->hidden;
     zt_sweep_rows(w, s, backward_row);
-    zt_sweep_product(w, rows, hidden, hidden, (struct zt_factor){ w->slope + s * rows * hidden, hidden, 1 },
-                     (struct zt_factor){ w->recurrent, hidden, 1 }, NULL, w->next);
-    zt_sweep_rows(w, s, take_row);
+    zt_sweep_recur_back(w, (struct zt_factor){ w->slope + s * w->r->rows * hidden, hidden, 1 }, 0, 1);
+    zt_sweep_rows(w, s, zt_sweep_add_next);
 }
 
 static const struct zt_cell rnn_cell = { .gates = 1,

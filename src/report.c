@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void row(const struct zt_session *s, const char *name, const char *value) {
     zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
@@ -55,7 +56,8 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
     row(s, "bytes a rank", text);
 }
 
-void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
+void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
+                     int64_t steps) {
     struct zt_text slow = { 0 };
     char text[256];
     zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
@@ -66,6 +68,8 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
              s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);
+    snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
+    row(s, "device", text);
     report_step(s, plan, steps);
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);

@@ -3,6 +3,7 @@
 #include "device/module.h"
 #include "device/threads.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,9 +22,32 @@ static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
     return !err->count;
 }
 
-bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights, unsigned data,
-                     struct zt_err *err) {
+/* Ranks that a launcher started would each train alone and write the same files. Until ranks over MPI are there they
+ * are refused, and so are torchrun's variables on the CPU, always. */
+static bool check_launcher(struct zt_err *err) {
+    static const struct {
+        const char *size, *rank, *launcher;
+    } rows[] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun" },
+                 { "PMI_SIZE", "PMI_RANK", "mpirun or srun" },
+                 { "SLURM_NTASKS", "SLURM_STEP_ID", "srun" },
+                 { "WORLD_SIZE", "RANK", "torchrun" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *size = getenv(rows[i].size);
+        if (!size || strtol(size, NULL, 10) < 2 || !getenv(rows[i].rank))
+            continue;
+        zt_fail(err, ZT_EXIT_CONFIG, "%s=%s: ranks started by %s are not supported yet", rows[i].size, size,
+                rows[i].launcher);
+        return zt_hint(err, "--ranks %s --set ztrain.parallel.communicator=thread runs them as threads of one process",
+                       size);
+    }
+    return true;
+}
+
+bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
+                     unsigned data, struct zt_err *err) {
     *s = (struct zt_session){ .options = options, .opened = zt_now() };
+    if (!check_launcher(err))
+        return false;
     s->config = zt_config_read(options->config, &options->over, err);
     if (!s->config || !(s->model = zt_onnx_read(options->model, weights, err)))
         return false;
@@ -48,14 +72,8 @@ int zt_session_threads(const struct zt_session *s) {
 }
 
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err) {
-    const struct zt_config *c = s->config;
-    const struct zt_log *log = &s->options->log;
-    bool automatic = strcmp(c->device, "auto") == 0;
-    struct zt_device *device = zt_device_open(automatic && c->ranks > 1 ? "cpu" : c->device, zt_session_threads(s), log, err);
-    if (!device || !automatic || !device->module || !c->optimizer.type ||
-        zt_module_optimizer(device->module, c->optimizer.type))
-        return device;
-    zt_say(log, ZT_LOG_WARNING, "device auto is cpu: %s has no kernel for device %s", c->optimizer.type, device->api->name);
-    device->api->destroy(device);
-    return zt_device_host_create(zt_session_threads(s));
+    const char *name = s->config->device;
+    /* A GPU that is there is used when it is asked for: until convolutions and norms have CUDA kernels, most networks
+     * would run on the host through copies. */
+    return zt_device_open(strcmp(name, "auto") == 0 ? "cpu" : name, zt_session_threads(s), &s->options->log, err);
 }

@@ -84,7 +84,7 @@ static bool open_monitor(struct worker *w) {
                                           .quiet = s->options->quiet };
     if (w->rank != 0)
         return true;
-    zt_report_start(s, w->plan, w->steps);
+    zt_report_start(s, w->plan, w->device, w->steps);
     zt_rank_warn(w->run, &s->options->log);
     return write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }

@@ -19,13 +19,13 @@ struct zt_session {
 enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };
 
 /* Opens config, model, job and the data asked for. Finish it also after a failure. */
-bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights, unsigned data,
-                     struct zt_err *err);
+bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
+                     unsigned data, struct zt_err *err);
 void zt_session_finish(struct zt_session *s);
 /* Compute threads of each rank. */
 int zt_session_threads(const struct zt_session *s);
-/* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for several ranks and for
- * optimizers without a kernel on the GPU. */
+/* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for
+ * several ranks and for optimizers without a kernel on the GPU. */
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);
 
 /* Trains and leaves the run's files in `folder`. */
@@ -34,7 +34,8 @@ bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err);
 bool zt_evaluate(struct zt_session *s, struct zt_err *err);
 
 /* Start of a run, on stderr (contract.md, "Console"). */
-void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps);
+void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
+                     int64_t steps);
 /* model.onnx from collected tensors; the hash goes to *hash. */
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
                      const int64_t *elements, int count, uint64_t *hash, struct zt_err *err);

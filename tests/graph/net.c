@@ -35,7 +35,7 @@ int net_param(struct zt_graph *g, const char *name, const struct zt_shape *shape
 
 int net_node(struct zt_graph *g, const char *op, const char *out, ...) {
     int in[16], count = 0, id = zt_graph_find(g, out);
-    const char *dot = strchr(op, '.'), *domain = dot ? zt_arena_strndup(g->arena, op, (size_t)(dot - op)) : "";
+    const char *dot = strrchr(op, '.'), *domain = dot ? zt_arena_strndup(g->arena, op, (size_t)(dot - op)) : "";
     va_list ap;
     va_start(ap, out);
     for (int v; (v = va_arg(ap, int)) != -2;)

@@ -79,8 +79,9 @@ START_TEST(where_no_path_leads_there_is_no_gradient) {
     int back = NET(g, "Cast", "back", whole);
     zt_node_set_int(g, g->node_count - 1, "to", ZT_FLOAT);
     int greater = NET(g, "Greater", "greater", indices, x);
-    int size = NET(g, "Shape", "size", shaped);
-    int wide = NET(g, "Expand", "wide", NET(g, "Where", "picked", greater, x, w), size);
+    int size = NET(g, "Cast", "size", NET(g, "Shape", "its shape", shaped));
+    zt_node_set_int(g, g->node_count - 1, "to", ZT_FLOAT);
+    int wide = NET(g, "Mul", "wide", NET(g, "Where", "picked", greater, x, w), size);
     NET(g, "Mul", "unread", aside, x);
     differentiate(NET(g, "Add", "y", wide, back), (int[]){ w, indices, aside, shaped }, 4, grads);
     ck_assert_int_ge(grads[0], 0);
