@@ -16,8 +16,8 @@ enum { FUNCTION_F, FUNCTION_G };
 
 /* The vectors of a row at a step, H long. */
 struct row {
-    double *a, *slope;            /* GATES of them each */
-    double *h, *h_next, *kept;    /* kept: r h, or R_g h + Rb_g with linear_before_reset */
+    double *a, *slope;         /* GATES of them each */
+    double *h, *h_next, *kept; /* kept: r h, or R_g h + Rb_g with linear_before_reset */
     int64_t hidden;
 };
 

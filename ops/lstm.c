@@ -12,13 +12,13 @@
 
 #include <string.h>
 
-enum { I, O, F, G, GATES };   /* in W, R, B */
+enum { I, O, F, G, GATES }; /* in W, R, B */
 enum { FUNCTION_F, FUNCTION_G, FUNCTION_K };
-enum { K, K_SLOPE, KEPT };    /* k(c') and k'(c') */
+enum { K, K_SLOPE, KEPT }; /* k(c') and k'(c') */
 
 /* The vectors of a row at a step, H long. */
 struct row {
-    double *a, *slope;                  /* GATES of them each */
+    double *a, *slope; /* GATES of them each */
     double *h, *c, *h_next, *c_next, *k;
     const double *p;
     int64_t hidden;
@@ -37,7 +37,7 @@ static struct row row_of(const struct zt_sweep *w, int64_t s, int64_t n) {
                          .hidden = hidden };
 }
 
-static void gate(const struct zt_sweep *w, const struct row *r, int gate, int function) {
+static void open_gate(const struct zt_sweep *w, const struct row *r, int gate, int function) {
     zt_sweep_gate(w, function, r->hidden, r->a + gate * r->hidden, r->slope ? r->slope + gate * r->hidden : NULL);
 }
 
@@ -58,18 +58,18 @@ static void forward_row(struct zt_sweep *w, int64_t s, int64_t n) {
         a[I * hidden + i] += r.p[i] * r.c[i];
         a[F * hidden + i] += r.p[2 * hidden + i] * r.c[i];
     }
-    gate(w, &r, I, FUNCTION_F);
+    open_gate(w, &r, I, FUNCTION_F);
     if (w->r->on)
         couple(&r);
     else
-        gate(w, &r, F, FUNCTION_F);
-    gate(w, &r, G, FUNCTION_G);
+        open_gate(w, &r, F, FUNCTION_F);
+    open_gate(w, &r, G, FUNCTION_G);
     for (int64_t i = 0; i < hidden; i++) {
         r.c_next[i] = a[F * hidden + i] * r.c[i] + a[I * hidden + i] * a[G * hidden + i];
         a[O * hidden + i] += r.p[hidden + i] * r.c_next[i];
         r.k[i] = r.c_next[i];
     }
-    gate(w, &r, O, FUNCTION_F);
+    open_gate(w, &r, O, FUNCTION_F);
     w->function[FUNCTION_K].run(&w->function[FUNCTION_K], hidden, r.k, r.k + K_SLOPE * hidden);
     for (int64_t i = 0; i < hidden; i++)
         r.h_next[i] = a[O * hidden + i] * r.k[i];

@@ -66,12 +66,8 @@ static bool check(const struct zt_graph *g, int node, int in, struct zt_shape wa
 }
 
 static struct zt_shape state_shape(const struct zt_recurrent *r) {
-    struct zt_shape shape = { 3, { r->directions, r->rows, r->hidden } };
-    if (r->h_turn == r->hidden && r->h_row == r->directions * r->hidden) { /* rows first */
-        shape.dim[0] = r->rows;
-        shape.dim[1] = r->directions;
-    }
-    return shape;
+    return r->rows_first ? (struct zt_shape){ 3, { r->rows, r->directions, r->hidden } }
+                         : (struct zt_shape){ 3, { r->directions, r->rows, r->hidden } };
 }
 
 static bool check_inputs(const struct zt_recurrent *r, const struct zt_graph *g, int node, struct zt_err *err) {
@@ -82,10 +78,12 @@ static bool check_inputs(const struct zt_recurrent *r, const struct zt_graph *g,
            check(g, node, AT_B, (struct zt_shape){ 2, { r->directions, 2 * wide } }, err) &&
            check(g, node, AT_LENGTHS, (struct zt_shape){ 1, { r->rows } }, err) && check(g, node, AT_H, state, err) &&
            (r->cell->ins <= AT_C || check(g, node, AT_C, state, err)) &&
-           (r->cell->ins <= AT_P || check(g, node, AT_P, (struct zt_shape){ 2, { r->directions, 3 * r->hidden } }, err));
+           (r->cell->ins <= AT_P ||
+            check(g, node, AT_P, (struct zt_shape){ 2, { r->directions, 3 * r->hidden } }, err));
 }
 
-static void read_strides(struct zt_recurrent *to, bool rows_first) {
+static void read_strides(struct zt_recurrent *to) {
+    bool rows_first = to->rows_first;
     int64_t wide = to->directions * to->hidden;
     to->x_step = rows_first ? to->input : to->rows * to->input;
     to->x_row = rows_first ? to->steps * to->input : to->input;
@@ -113,9 +111,9 @@ bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int
     if (x->shape.rank != 3 || recurrent->shape.rank != 3)
         return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want 3", x->name,
                             recurrent->name, x->shape.rank, recurrent->shape.rank);
-    bool rows_first = zt_attr_int(&g->nodes[node], "layout", 0) != 0;
-    to->steps = x->shape.dim[rows_first];
-    to->rows = x->shape.dim[!rows_first];
+    to->rows_first = zt_attr_int(&g->nodes[node], "layout", 0) != 0;
+    to->steps = x->shape.dim[to->rows_first];
+    to->rows = x->shape.dim[!to->rows_first];
     to->input = x->shape.dim[2];
     to->hidden = recurrent->shape.dim[2];
     int64_t hidden = zt_attr_int(&g->nodes[node], "hidden_size", to->hidden);
@@ -124,7 +122,7 @@ bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int
                             recurrent->name, (long long)to->hidden);
     if (!read_attributes(g, node, to, err) || !check_size(to, g, node, err))
         return false;
-    read_strides(to, rows_first);
+    read_strides(to);
     return check_inputs(to, g, node, err);
 }
 
@@ -136,7 +134,7 @@ bool zt_recurrent_infer(const struct zt_cell *cell, struct zt_graph *g, int node
         return false;
     enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     struct zt_shape state = state_shape(&r), y = { 4, { r.steps, r.directions, r.rows, r.hidden } };
-    if (zt_attr_int(&g->nodes[node], "layout", 0))
+    if (r.rows_first)
         y = (struct zt_shape){ 4, { r.rows, r.steps, r.directions, r.hidden } };
     zt_set_out(g, node, 0, dtype, &y);
     zt_set_out(g, node, 1, dtype, &state);

@@ -9,7 +9,8 @@
  * Nothing but Y, Y_h and Y_c is kept for the gradient: ztrain.LSTMGrad and its like sweep forwards once more, which
  * costs a third of their time, and no tensor of gates lies in memory between the passes.
  *
- * Everything is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G gates. */
+ * Everything is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G gates.
+ */
 #ifndef ZT_OPS_RECURRENT_H
 #define ZT_OPS_RECURRENT_H
 
@@ -33,13 +34,13 @@ bool zt_gate_find(const char *name, struct zt_gate_function *to, bool *alpha, bo
 struct zt_sweep;
 
 struct zt_cell {
-    int gates;                /* G: blocks of H rows in W and R */
-    int ins, outs;            /* of the node: X W R B sequence_lens initial_h (initial_c P); Y Y_h (Y_c) */
-    int functions;            /* a direction */
-    const char *usual[3];     /* their names where the node does not say */
-    const char *switch_name;  /* attribute that `zt_recurrent.on` holds; NULL: none */
-    int kept;                 /* vectors of H that forward leaves in `kept` for backward */
-    int apart;                /* last gates whose recurrent bias is not added to `bias` while the switch is on */
+    int gates;               /* G: blocks of H rows in W and R */
+    int ins, outs;           /* of the node: X W R B sequence_lens initial_h (initial_c P); Y Y_h (Y_c) */
+    int functions;           /* a direction */
+    const char *usual[3];    /* their names where the node does not say */
+    const char *switch_name; /* attribute that `zt_recurrent.on` holds; NULL: none */
+    int kept;                /* vectors of H that forward leaves in `kept` for backward */
+    int apart;               /* last gates whose recurrent bias is not added to `bias` while the switch is on */
     /* Step s: gate holds W x + bias on entry and the gates' values on exit, slope their derivatives; h and c of s + 1
      * are written for the rows that still run. */
     void (*forward)(struct zt_sweep *w, int64_t s);
@@ -53,40 +54,42 @@ struct zt_cell {
 struct zt_recurrent {
     const struct zt_cell *cell;
     int64_t steps, rows, input, hidden, directions;
-    bool reverse;                    /* of the first direction */
-    bool on;                         /* the cell's switch */
-    double clip;                     /* INFINITY: none */
-    int64_t x_step, x_row;           /* of X */
-    int64_t y_step, y_row, y_turn;   /* of Y; turn: from one direction to the next */
-    int64_t h_row, h_turn;           /* of initial and last states */
+    bool reverse;                  /* of the first direction */
+    bool rows_first;               /* layout 1: X [N, S, I], Y [N, S, D, H], states [N, D, H] */
+    bool on;                       /* the cell's switch */
+    double clip;                   /* INFINITY: none */
+    int64_t x_step, x_row;         /* of X */
+    int64_t y_step, y_row, y_turn; /* of Y; turn: from one direction to the next */
+    int64_t h_row, h_turn;         /* of initial and last states */
     struct zt_gate_function function[2][3];
 };
 
 bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int node, struct zt_recurrent *to,
                        struct zt_err *err);
 
-/* ---- a sweep, for cells ---- */
+/* ---- a sweep ---- */
 
 /* Offsets of a row at a step: (s N + n) times the width. h and c have S + 1 steps. */
 struct zt_sweep {
     const struct zt_recurrent *r;
     const struct zt_gate_function *function;
     int threads;
-    int64_t *length;                                  /* [N] */
-    double *weight, *recurrent;                       /* [G H, I], [G H, H] */
-    double *bias, *recurrent_bias, *peephole;         /* [G H], [G H], [3 H] */
-    double *x, *gate, *slope;                         /* [S, N, I], [S, N, G H] twice; slope NULL in a forward node */
-    double *h, *c, *kept;                             /* [S + 1, N, H] twice, [S, N, kept H] */
-    double *product, *next;                           /* [N, G H] and [N, H]: for the cell's products */
-    double *dh, *dc, *apart;                          /* [N, H] twice, [S, N, H] for the cell */
-    double *dx, *dweight;                             /* as X, for both directions; [G H, I] or [G H, H] */
-    double *dbias, *dpeephole;                        /* [2, G H], [3 H] */
-    double *drecurrent;
+    int64_t *length;                          /* [N] */
+    double *weight, *recurrent;               /* [G H, I], [G H, H] */
+    double *bias, *recurrent_bias, *peephole; /* [G H], [G H], [3 H] */
+    double *x, *gate, *slope;                 /* [S, N, I], [S, N, G H] twice; slope NULL in a forward node */
+    double *h, *c, *kept;                     /* [S + 1, N, H] twice, [S, N, kept H] */
+    double *product, *next;                   /* [N, G H] and [N, H]: for the cell's products */
+    double *dh, *dc, *apart;                  /* [N, H] twice, [S, N, H] for the cell */
+    double *dx, *dweight;                     /* as X, for both directions; [G H, I] */
+    double *drecurrent, *dbias, *dpeephole;   /* [G H, H], [2, G H], [3 H] */
 };
-/* The whole of it, forwards and back. `bytes` of workspace for either. */
+/* All directions of a node or its gradient, and the workspace of either. */
 bool zt_sweep_forward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
 bool zt_sweep_backward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
 size_t zt_sweep_bytes(const struct zt_recurrent *r, bool backward);
+
+/* ---- for cells ---- */
 
 /* A matrix: element (r, c) lies at r row + c col. */
 struct zt_factor {
@@ -123,8 +126,8 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     }
 
 #define ZT_RECURRENT_TYPES                                                                                             \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1u << ZT_INT32,                              \
-                  ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                                                          \
+    .in_types = { ZT_ANY_FLOAT,   ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT,                                            \
+                  1u << ZT_INT32, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                                          \
     .same_type = ~(1u << 4)
 
 /* Rows NAME of opset 7 and 14 and NAMEGrad for the cell `id`_cell; attributes `id`_old_attrs and `id`_attrs. */
@@ -160,11 +163,9 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     const struct zt_op zt_op_##id##_7 = {                                                                              \
         .name = NAME, .domain = "", .since = 7, .until = 13, .attrs = id##_old_attrs, ZT_RECURRENT_ROW(id, INS, OUTS)  \
     };                                                                                                                 \
-    const struct zt_op zt_op_##id = { .name = NAME,                                                                    \
-                                      .domain = "",                                                                    \
-                                      .since = 14,                                                                     \
-                                      .attrs = id##_attrs,                                                             \
-                                      ZT_RECURRENT_ROW(id, INS, OUTS) };                                               \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME, .domain = "", .since = 14, .attrs = id##_attrs, ZT_RECURRENT_ROW(id, INS, OUTS)                  \
+    };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
         .domain = "ztrain",                                                                                            \

@@ -73,10 +73,18 @@ static void store(const struct zt_call *call, int i, int64_t to, int64_t count, 
 
 static void multiply(const struct zt_sweep *w, int64_t m, int64_t n, int64_t k, struct zt_factor a, struct zt_factor b,
                      const double *bias, double *y) {
-    struct zt_product p = { .geometry = { .m = m, .n = n, .k = k, .a_row = a.row, .a_col = a.col, .b_row = b.row,
-                                          .b_col = b.col },
-                            .dtype = ZT_DOUBLE, .a = a.data, .b = b.data, .c = bias, .c_col = 1, .alpha = 1, .beta = 1,
-                            .y = y, .threads = w->threads };
+    struct zt_product p = {
+        .geometry = { .m = m, .n = n, .k = k, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col },
+        .dtype = ZT_DOUBLE,
+        .a = a.data,
+        .b = b.data,
+        .c = bias,
+        .c_col = 1,
+        .alpha = 1,
+        .beta = 1,
+        .y = y,
+        .threads = w->threads
+    };
     zt_product_run(&p);
 }
 
@@ -283,14 +291,15 @@ static void add_y_gradient(struct zt_sweep *w, const struct zt_call *call, int64
     }
 }
 
-/* P_i and P_f meet c of the step before, P_o the new one; a cell without them has one row fewer. */
+/* P_i and P_f meet c of the step before, P_o the new one. */
 static void peephole_grad(struct zt_sweep *w) {
     int64_t h = w->r->hidden, n = w->r->rows, wide = w->r->cell->gates * h;
     clear(w->dpeephole, 3 * h);
     for (int64_t at = 0; at < w->r->steps * n; at++)
         for (int gate = 0; gate < 3; gate++)
             for (int64_t i = 0; i < h; i++)
-                w->dpeephole[gate * h + i] += w->slope[at * wide + gate * h + i] * w->c[(gate == 1 ? at + n : at) * h + i];
+                w->dpeephole[gate * h + i] +=
+                    w->slope[at * wide + gate * h + i] * w->c[(gate == 1 ? at + n : at) * h + i];
 }
 
 static void add_x_gradient(struct zt_sweep *w, int64_t d) {
@@ -337,7 +346,7 @@ static void sweep_back(struct zt_sweep *w, const struct zt_call *call, int64_t d
         zt_sweep_recurrent_grad(w, 0, r->cell->gates, da, w->h);
     transposed(w, wide, r->input, da, w->x, w->dweight);
     sum_rows(sn, wide, da, w->dbias);
-    if (r->cell->ins > 7)
+    if (r->cell->ins > 7 && call->in[7].data)
         peephole_grad(w);
     add_x_gradient(w, d);
 }

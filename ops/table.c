@@ -106,7 +106,12 @@
     ROW(global_max_pool)                                                                                               \
     ROW(greater)                                                                                                       \
     ROW(greater_or_equal)                                                                                              \
+    ROW(grid_sample)                                                                                                   \
+    ROW(grid_sample_grad)                                                                                              \
     ROW(group_normalization)                                                                                           \
+    ROW(gru)                                                                                                           \
+    ROW(gru_7)                                                                                                         \
+    ROW(gru_grad)                                                                                                      \
     ROW(hard_sigmoid)                                                                                                  \
     ROW(hard_sigmoid_grad)                                                                                             \
     ROW(hard_swish)                                                                                                    \
@@ -132,6 +137,9 @@
     ROW(lp_pool)                                                                                                       \
     ROW(lrn)                                                                                                           \
     ROW(lrn_grad)                                                                                                      \
+    ROW(lstm)                                                                                                          \
+    ROW(lstm_7)                                                                                                        \
+    ROW(lstm_grad)                                                                                                     \
     ROW(matmul)                                                                                                        \
     ROW(max)                                                                                                           \
     ROW(max_pool)                                                                                                      \
@@ -199,6 +207,9 @@
     ROW(resize_grad)                                                                                                   \
     ROW(reverse_sequence)                                                                                              \
     ROW(rms_normalization)                                                                                             \
+    ROW(rnn)                                                                                                           \
+    ROW(rnn_7)                                                                                                         \
+    ROW(rnn_grad)                                                                                                      \
     ROW(round)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(scatter_elements)                                                                                              \

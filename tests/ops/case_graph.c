@@ -4,6 +4,7 @@
 #include "graph/op.h"
 #include "ops/table.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,19 @@ static void set_number(struct zt_graph *g, struct zt_attr *a, const char *word) 
     a->floats = floats;
 }
 
+/* "[Tanh,Relu]" */
+static void set_texts(struct zt_graph *g, struct zt_attr *a, const char *word) {
+    const char **texts = ZT_NEW_N(g->arena, const char *, strlen(word));
+    char one[64];
+    while (*word == '[' || *word == ',') {
+        word++;
+        take(&word, ",]", one, sizeof one);
+        texts[a->count++] = zt_arena_strdup(g->arena, one);
+    }
+    a->type = ZT_ATTR_STRINGS;
+    a->strings = texts;
+}
+
 static void take_attributes(struct zt_graph *g, const char *text, bool wide) {
     while (text && *text) {
         char name[64], word[256];
@@ -137,7 +151,9 @@ static void take_attributes(struct zt_graph *g, const char *text, bool wide) {
         struct zt_attr a = { .name = zt_arena_strdup(g->arena, name) };
         const char *at = word;
         bool constant;
-        if (strchr("[-0123456789", *word)) {
+        if (*word == '[' && isalpha((unsigned char)word[1])) {
+            set_texts(g, &a, word);
+        } else if (strchr("[-0123456789", *word)) {
             set_number(g, &a, word);
         } else if (strpbrk(word, "{(") && take_tensor(g, &at, 0, &a.tensor, &constant)) {
             a.type = ZT_ATTR_TENSOR;

@@ -12,6 +12,7 @@
     FAMILY(movement) \
     FAMILY(norm) \
     FAMILY(pool) \
+    FAMILY(recurrent) \
     FAMILY(reduce) \
     FAMILY(softmax) \
     FAMILY(speed) \

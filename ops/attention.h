@@ -1,0 +1,40 @@
+/* What an Attention node computes, read from the node: shared by its rows and their kernels. */
+#ifndef ZT_OPS_ATTENTION_H
+#define ZT_OPS_ATTENTION_H
+
+#include "graph/op.h"
+
+/* Inputs of Attention and, before the cotangents of its outputs, of ztrain.AttentionGrad. */
+enum { ZT_Q, ZT_K, ZT_V, ZT_MASK, ZT_PAST_K, ZT_PAST_V, ZT_NONPAD, ZT_ATTENTION_INS };
+enum { ZT_Y, ZT_PRESENT_K, ZT_PRESENT_V, ZT_QK, ZT_ATTENTION_OUTS };
+enum { ZT_DQ, ZT_DK, ZT_DV, ZT_DPAST_K, ZT_DPAST_V, ZT_DMASK, ZT_ATTENTION_GRADS };
+
+/* What the output QK holds (attribute qk_matmul_output_mode). */
+enum zt_qk { ZT_QK_RAW, ZT_QK_CAPPED, ZT_QK_BIASED, ZT_QK_SOFTMAX };
+
+/* Element (batch, head, row, 0) of a tensor of heads: contiguous columns. */
+struct zt_heads {
+    int64_t batch, head, row;
+};
+
+struct zt_attention {
+    int64_t batch, heads, kv_heads;          /* heads: of queries, a multiple of kv_heads */
+    int64_t queries, past, keys;             /* rows; keys include the past ones */
+    int64_t size, v_size;                    /* columns of q and k, of v and y */
+    struct zt_heads q, k, v, y, past_k, past_v; /* steps in elements */
+    struct zt_shape y_shape, k_shape, v_shape;  /* k, v: of the present ones */
+    int64_t mask_step[4], mask_length;          /* keys beyond mask_length are masked */
+    double scale, softcap;                      /* softcap 0: none */
+    bool causal;
+    int64_t left, right; /* window, -1: unbounded */
+    enum zt_qk qk;
+};
+
+bool zt_attention_read(const struct zt_graph *g, int node, struct zt_attention *to, struct zt_err *err);
+
+bool zt_attention_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_attention_run(const struct zt_call *call, struct zt_err *err);
+bool zt_attention_grad_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_attention_grad_run(const struct zt_call *call, struct zt_err *err);
+
+#endif

@@ -1,0 +1,199 @@
+/* How a product is cut (sizes of the eight-lane kernel, tiles of 6 x 16):
+ *
+ *     many products      each is one thread's, whole
+ *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
+ *                        columns are packed, all threads sharing the work, then chunks of y are computed
+ *
+ * A chunk is at most MOST_ROWS rows of y by the block's columns, fewer columns where rows alone give too few chunks. */
+#include "ops/lanes_gemm.h"
+
+#include "device/threads.h"
+
+#include <stdbool.h>
+
+enum {
+    MANY = 8,                          /* products that are worth dealing out whole */
+    CHUNKS = 16,                       /* wanted at least, for so many threads */
+    MOST_ROWS = 96,                    /* of a chunk: 96 KiB of a, packed */
+    MOST_DEPTH = 16 * ZT_GEMM_DEPTH,   /* of a block of b */
+    BLOCK = 1 << 20,                   /* floats of a block of b */
+    FEW_TILES = 4,                     /* up to so many tiles high, b is read once or nearly so: not worth packing */
+};
+static const double small_flops = 100000; /* below it one thread */
+
+struct cut {
+    bool whole;                 /* a product is one thread's */
+    bool direct;                /* only an unfinished panel of b is packed */
+    int threads;                /* for products, or for the chunks of one */
+    int64_t depth, cols;        /* of a block of b */
+    int64_t chunk_rows, chunk_cols;
+    int64_t a_elems, b_elems;   /* of packed memory */
+};
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t parts(int64_t total, int64_t part) {
+    return (total + part - 1) / part;
+}
+
+static int64_t round_up(int64_t n, int64_t to) {
+    return parts(n, to) * to;
+}
+
+static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
+    struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
+    if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
+        c.threads = 1;
+    c.direct = g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
+    c.depth = least(g->k, MOST_DEPTH);
+    c.cols = least(round_up(g->n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
+    c.chunk_rows = least(round_up(parts(g->m, CHUNKS), kernel->rows), MOST_ROWS);
+    int64_t down = parts(g->m, c.chunk_rows), across = parts(CHUNKS, down);
+    c.chunk_cols = round_up(parts(c.cols, across), kernel->cols);
+    c.a_elems = round_up(c.chunk_rows * least(g->k, ZT_GEMM_DEPTH), 16);
+    c.b_elems = c.depth * (c.direct ? kernel->cols : c.cols);
+    return c;
+}
+
+size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
+    struct cut c = cut_of(kernel, g, threads);
+    int64_t elems = c.whole ? (c.a_elems + c.b_elems) * c.threads : c.b_elems + c.a_elems * c.threads;
+    return (size_t)elems * sizeof(float);
+}
+
+/* One block of b in one product. */
+struct job {
+    const struct zt_lane_gemm_kernel *kernel;
+    const struct zt_lane_gemm *g;
+    const struct cut *cut;
+    const float *a, *b, *bias;
+    float *y;
+    float *packed_a, *packed_b;
+    int64_t a_elems; /* from one thread's rows to the next's; 0: one thread */
+    int64_t k, depth, j, cols;
+};
+
+/* Where the columns from panel * cols on of the block lie at depth k of it, and how far apart their rows are. */
+static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
+    int cols = job->kernel->cols;
+    bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
+    if (direct && !unfinished) {
+        *row = job->g->b_row;
+        return job->b + (job->k + k) * job->g->b_row + job->j + panel * cols;
+    }
+    *row = cols;
+    return job->packed_b + (direct ? 0 : panel * cols * job->depth) + k * cols;
+}
+
+static void pack_panel(void *arg, int64_t panel) {
+    const struct job *job = arg;
+    const struct zt_lane_gemm *g = job->g;
+    int cols = job->kernel->cols;
+    int64_t rest = least(job->cols - panel * cols, cols), row;
+    if (job->cut->direct && rest == cols)
+        return;
+    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH) {
+        const float *from = job->b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
+        float *to = (float *)panel_at(job, panel, k, &row); /* in packed_b */
+        job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, least(job->depth - k, ZT_GEMM_DEPTH), to);
+    }
+}
+
+/* What all tiles of a chunk at depth k of the block have in common. */
+static struct zt_lane_gemm_tile tile_at(const struct job *job, int64_t k) {
+    const struct zt_lane_gemm *g = job->g;
+    bool first = job->k + k == 0;
+    struct zt_lane_gemm_tile t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
+    t.depth = least(job->depth - k, ZT_GEMM_DEPTH);
+    t.add = !first || g->add;
+    t.relu = g->relu && job->k + k + t.depth == g->k;
+    t.bias = first ? job->bias : NULL;
+    t.bias_row = g->bias_row;
+    t.bias_col = g->bias_col;
+    return t;
+}
+
+/* Rows i..i+rows-1 of y, columns from..end-1 of the block, one depth. */
+static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64_t from, int64_t end, int64_t k,
+                           float *packed) {
+    const struct zt_lane_gemm *g = job->g;
+    const struct zt_lane_gemm_kernel *kernel = job->kernel;
+    struct zt_lane_gemm_tile common = tile_at(job, k);
+    for (int64_t r = 0; r < rows; r += kernel->rows)
+        kernel->pack_rows(job->a + (i + r) * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col,
+                          (int)least(rows - r, kernel->rows), common.depth, packed + r * common.depth);
+    for (int64_t j = from; j < end; j += kernel->cols) {
+        struct zt_lane_gemm_tile t = common;
+        t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
+        t.cols = (int)least(end - j, kernel->cols);
+        for (int64_t r = 0; r < rows; r += kernel->rows) {
+            t.a = packed + r * t.depth;
+            t.rows = (int)least(rows - r, kernel->rows);
+            t.y = job->y + (i + r) * g->y_row + job->j + j;
+            t.bias = common.bias ? common.bias + (i + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
+            kernel->tile(&t);
+        }
+    }
+}
+
+static void multiply_chunk(void *arg, int64_t chunk) {
+    const struct job *job = arg;
+    const struct cut *cut = job->cut;
+    int64_t across = parts(job->cols, cut->chunk_cols);
+    int64_t i = chunk / across * cut->chunk_rows, from = chunk % across * cut->chunk_cols;
+    float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
+    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH)
+        multiply_depth(job, i, least(job->g->m - i, cut->chunk_rows), from, least(from + cut->chunk_cols, job->cols), k,
+                       packed);
+}
+
+/* One product on `threads` threads. */
+static void multiply(struct job job, int threads) {
+    const struct zt_lane_gemm *g = job.g;
+    const struct cut *cut = job.cut;
+    for (job.j = 0; job.j < g->n; job.j += cut->cols) {
+        job.cols = least(g->n - job.j, cut->cols);
+        for (job.k = 0; job.k < g->k; job.k += cut->depth) {
+            job.depth = least(g->k - job.k, cut->depth);
+            int64_t panels = parts(job.cols, job.kernel->cols);
+            zt_parallel_for(threads, panels, pack_panel, &job);
+            zt_parallel_for(threads, parts(g->m, cut->chunk_rows) * parts(job.cols, cut->chunk_cols), multiply_chunk,
+                            &job);
+        }
+    }
+}
+
+static struct job product(const struct job *first, int64_t i) {
+    struct job job = *first;
+    job.a += i * job.g->a_step;
+    job.b += i * job.g->b_step;
+    job.y += i * job.g->y_step;
+    return job;
+}
+
+static void multiply_whole(void *arg, int64_t i) {
+    const struct job *all = arg;
+    struct job job = product(all, i);
+    int64_t elems = all->cut->a_elems + all->cut->b_elems;
+    job.packed_a = all->packed_a + zt_parallel_thread() * elems;
+    job.packed_b = job.packed_a + all->cut->a_elems;
+    job.a_elems = 0;
+    multiply(job, 1);
+}
+
+void zt_lane_gemm_run(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *a,
+                      const float *b, const float *bias, float *y, void *workspace, int threads) {
+    struct cut cut = cut_of(kernel, g, threads);
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .a = a, .b = b, .bias = bias, .y = y };
+    job.packed_a = workspace;
+    job.packed_b = job.packed_a + cut.threads * cut.a_elems;
+    job.a_elems = cut.a_elems;
+    if (cut.whole) {
+        zt_parallel_for(cut.threads, g->count, multiply_whole, &job);
+        return;
+    }
+    for (int64_t i = 0; i < g->count; i++)
+        multiply(product(&job, i), cut.threads);
+}

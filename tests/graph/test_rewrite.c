@@ -1,0 +1,329 @@
+#include "net.h"
+#include "tests/suite.h"
+
+#include "graph/eval.h"
+#include "graph/grad.h"
+#include "graph/passes.h"
+#include "ops/table.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct zt_graph *g;
+static struct zt_err err;
+
+static void make(void) {
+    g = zt_graph_create("test");
+    err = (struct zt_err){ 0 };
+}
+
+static void destroy(void) {
+    zt_graph_destroy(g);
+}
+
+static int count_ops(const char *op_type, int input) {
+    int count = 0;
+    for (int n = 0; n < g->node_count; n++)
+        count += strcmp(g->nodes[n].op_type, op_type) == 0 && (input < 0 || g->nodes[n].in[0] == input);
+    return count;
+}
+
+static const struct zt_node *maker(int value) {
+    return &g->nodes[g->values[value].producer];
+}
+
+/* ---- bf16 ---- */
+
+START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)), v = net_param(g, "v", SHAPE(3, 3));
+    int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", x, v);
+    int sum = NET(g, "Add", "sum", a, b), y = NET(g, "Softmax", "y", sum);
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_bf16(g, &zt_ops, &y, 1, &err), "%s", err.text[0]);
+    ck_assert_int_eq(count_ops("Cast", x), 1);
+    ck_assert_int_eq(count_ops("Cast", -1), 4); /* x, w, v, and sum back for Softmax */
+    ck_assert_int_eq(g->values[maker(sum)->in[0]].dtype, ZT_BFLOAT16);
+    ck_assert_int_eq(g->values[y].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[sum].dtype, ZT_FLOAT);
+    ck_assert_str_eq(maker(sum)->op_type, "Cast");
+}
+END_TEST
+
+START_TEST(what_is_kept_comes_back_as_float) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3));
+    int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", a, w);
+    net_infer(g, &zt_ops);
+    ck_assert(zt_pass_bf16(g, &zt_ops, (int[]){ a, b }, 2, &err));
+    ck_assert_int_eq(g->values[a].dtype, ZT_FLOAT);
+    ck_assert_str_eq(maker(a)->op_type, "Cast");
+    ck_assert_str_eq(maker(b)->op_type, "Cast");
+    ck_assert_int_eq(count_ops("Cast", w), 1);
+    const struct zt_node *product = maker(maker(b)->in[0]); /* b reads the half it came from, not a cast of the cast */
+    ck_assert_int_eq(product->in[0], maker(a)->in[0]);
+}
+END_TEST
+
+START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)), dw;
+    int y = NET(g, "ReduceMean", "y", NET(g, "Relu", "relu", NET(g, "MatMul", "a", x, w)));
+    net_infer(g, &zt_ops);
+    struct zt_shape shape = g->values[y].shape;
+    struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, &shape) };
+    ck_assert(zt_grad_build(g, &zt_ops, &from, 1, &w, 1, &dw, &err));
+    int forward = -1, keep[2] = { y, dw };
+    ck_assert_msg(zt_pass_bf16(g, &zt_ops, keep, 2, &err), "%s", err.text[0]);
+    ck_assert_int_eq(g->values[w].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[dw].dtype, ZT_FLOAT);
+    for (int n = 0; n < g->node_count; n++)
+        forward = g->nodes[n].phase == ZT_FORWARD ? n : forward;
+    ck_assert_int_gt(g->values[dw].producer, forward);
+    struct zt_eval *eval = zt_eval_create(g, NULL, 1);
+    float ones[6] = { 1, 1, 1, 1, 1, 1 }, one = 1;
+    zt_eval_feed(eval, x, &(struct zt_tensor){ ZT_FLOAT, *SHAPE(2, 3), ones });
+    zt_eval_feed(eval, from.cotangent, &(struct zt_tensor){ ZT_FLOAT, shape, &one });
+    ck_assert_msg(zt_eval_run(eval, 0, g->node_count, &err), "%s", err.text[0]);
+    const float *weight = g->values[w].data, *d = g->values[dw].data;
+    for (int k = 0; k < 9; k++) {
+        float column = weight[k % 3] + weight[3 + k % 3] + weight[6 + k % 3];
+        ck_assert_msg(fabsf(d[k] - (column > 0 ? 2.0f / 6 : 0)) < 0.003f, "dw[%d] = %g", k, (double)d[k]);
+    }
+    zt_eval_destroy(eval);
+}
+END_TEST
+
+/* ---- fusion ---- */
+
+/* Neg of Neg is Identity. */
+static bool apply_double_neg(struct zt_graph *of, const struct zt_op_table *table, int node, struct zt_err *e) {
+    const struct zt_node *n = &of->nodes[node];
+    int first = n->in_count ? of->values[n->in[0]].producer : -1;
+    if (strcmp(n->op_type, "Neg") != 0 || first < 0 || of->nodes[first].dead || strcmp(of->nodes[first].op_type, "Neg") != 0)
+        return false;
+    int64_t place = n->place;
+    int out = n->out[0], in = of->nodes[first].in[0];
+    of->nodes[node].dead = true;
+    int added = zt_graph_add_node(of, "fused", "Identity", "", ZT_OPSET, &in, 1, &out, 1);
+    of->nodes[added].place = place;
+    return zt_op_resolve(table, of, added, e);
+}
+static bool apply_failing(struct zt_graph *of, const struct zt_op_table *table, int node, struct zt_err *e) {
+    (void)table;
+    return zt_node_fail(of, node, e, "cannot be fused");
+}
+
+START_TEST(patterns_are_applied_everywhere_and_counted_for_their_back_end_only) {
+    static const struct zt_pattern double_neg = { "double_neg", 1u << ZT_CPU, apply_double_neg };
+    static const struct zt_pattern *const patterns[] = { &double_neg, NULL };
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2)), count = -1;
+    int y = x;
+    for (int i = 0; i < 4; i++)
+        y = NET(g, "Neg", zt_arena_printf(g->arena, "n%d", i), y);
+    net_infer(g, &zt_ops);
+    ck_assert(zt_pass_fuse(g, &zt_ops, patterns, ZT_REF, &count, &err));
+    ck_assert_int_eq(count, 0);
+    ck_assert_int_eq(g->node_count, 4);
+    ck_assert_msg(zt_pass_fuse(g, &zt_ops, patterns, ZT_CPU, &count, &err), "%s", err.text[0]);
+    ck_assert_int_eq(count, 2);
+    ck_assert(zt_graph_prune(g, &y, 1, &err));
+    ck_assert_int_eq(count_ops("Identity", -1), 2);
+    ck_assert_int_eq(g->node_count, 2);
+}
+END_TEST
+
+START_TEST(a_pattern_that_fails_ends_the_pass) {
+    static const struct zt_pattern failing = { "failing", 1u << ZT_CPU, apply_failing };
+    static const struct zt_pattern *const patterns[] = { &failing, NULL };
+    NET(g, "Neg", "n", net_input(g, "x", ZT_FLOAT, SHAPE(2)));
+    net_infer(g, &zt_ops);
+    ck_assert(!zt_pass_fuse(g, &zt_ops, patterns, ZT_CPU, NULL, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "n (Neg)"));
+}
+END_TEST
+
+/* ---- back ends and layouts: a table whose fast kernels want a layout of their own ---- */
+
+static bool always_equal(const struct zt_layout *a, const struct zt_layout *b) {
+    (void)a;
+    (void)b;
+    return true;
+}
+/* Two layouts that are equal though they are two objects. */
+static const struct zt_layout blocked[2] = { { .name = "blocked", .bytes = 64, .equal = always_equal },
+                                             { .name = "blocked", .bytes = 64, .equal = always_equal } };
+static int states;        /* made and not yet released */
+static int fails_at = -1; /* number of the prepare that fails */
+
+static bool same_shape(struct zt_graph *of, int node, struct zt_err *e) {
+    (void)e;
+    const struct zt_value v = *zt_in(of, node, 0);
+    zt_set_out(of, node, 0, v.dtype, &v.shape);
+    return true;
+}
+static bool nothing(const struct zt_call *call, struct zt_err *e) {
+    (void)call;
+    (void)e;
+    return true;
+}
+static bool remember(struct zt_prepare *p, struct zt_err *e) {
+    if (fails_at-- == 0)
+        return zt_node_fail(p->graph, p->node, e, "no primitive");
+    states++;
+    p->state = (void *)p->graph->nodes[p->node].out; /* says later whose it is */
+    return true;
+}
+static bool wants_blocked(struct zt_prepare *p, struct zt_err *e) {
+    p->in_layout[0] = &blocked[0];
+    p->out_layout[0] = &blocked[1];
+    p->workspace_bytes = 128;
+    p->can_accumulate = true;
+    return remember(p, e);
+}
+static void release(void *state) {
+    ck_assert_ptr_nonnull(state);
+    states--;
+}
+static bool in_group(const struct zt_graph *of, int node) {
+    return zt_attr_int(&of->nodes[node], "group", 1) == 1;
+}
+static const struct zt_attr_spec group[] = { { .name = "group", .type = ZT_ATTR_INT }, { .name = NULL } };
+#define KERNEL(PREPARE, ...) { .run = nothing, .prepare = PREPARE, .release = release, ##__VA_ARGS__ }
+#define ROW(NAME, DOMAIN, ...)                                                                                         \
+    { .name = NAME, .domain = DOMAIN, .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1, .infer = same_shape, __VA_ARGS__ }
+static const struct zt_op rows[] = {
+    ROW("Fast", "", .attrs = group, .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(wants_blocked, .supports = in_group) }),
+    ROW("Slow", "", .kernel = { [ZT_REF] = { .run = nothing } }),
+    ROW("Simple", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = { .run = nothing } }),
+    ROW("Any", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),
+    ROW("Reorder", "ztrain", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),
+};
+static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], NULL };
+static const struct zt_op_table table = { row_list };
+
+static struct zt_prepared *assign(int *plain, int plain_count) {
+    struct zt_prepared *prepared = NULL;
+    states = 0;
+    fails_at = -1;
+    net_infer(g, &table);
+    ck_assert_msg(zt_pass_assign(g, &table, ZT_CPU, 1, NULL, plain, plain_count, &prepared, &err), "%s", err.text[0]);
+    for (int n = 0; n < g->node_count; n++) /* what was prepared stayed with its node */
+        ck_assert(!prepared[n].state || prepared[n].state == (void *)g->nodes[n].out);
+    return prepared;
+}
+
+static void finish(struct zt_prepared *prepared) {
+    zt_assign_release(g, prepared);
+    ck_assert_int_eq(states, 0);
+}
+
+START_TEST(fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_once) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x), b = NET(g, "Fast", "b", a);
+    int again = NET(g, "Fast", "again", x), s = NET(g, "Slow", "s", b), t = NET(g, "Slow", "t", b, b);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_eq(count_ops("Reorder", -1), 2);
+    ck_assert_int_eq(count_ops("Reorder", x), 1);
+    ck_assert_int_eq(maker(a)->in[0], maker(again)->in[0]);
+    ck_assert_int_eq(maker(b)->in[0], a);
+    ck_assert_int_eq(maker(s)->in[0], maker(t)->in[0]);
+    ck_assert_int_eq(maker(t)->in[0], maker(t)->in[1]);
+    ck_assert_ptr_null(g->values[maker(s)->in[0]].layout);
+    ck_assert_int_eq(maker(a)->backend, ZT_CPU);
+    ck_assert_int_eq(maker(s)->backend, ZT_REF);
+    ck_assert_ptr_eq(g->values[b].layout, &blocked[1]);
+    ck_assert_uint_eq(p[g->values[a].producer].workspace_bytes, 128);
+    ck_assert(p[g->values[a].producer].can_accumulate && !p[g->values[s].producer].can_accumulate);
+    finish(p);
+}
+END_TEST
+
+START_TEST(kernels_without_prepare_get_plain_layouts_and_others_see_what_is_there) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
+    int plain = NET(g, "Simple", "plain", a), any = NET(g, "Any", "any", a);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_ne(maker(plain)->in[0], a);
+    ck_assert_int_eq(maker(any)->in[0], a);
+    ck_assert_ptr_null(g->values[plain].layout);
+    finish(p);
+}
+END_TEST
+
+START_TEST(a_node_that_the_fast_kernel_does_not_take_runs_on_the_reference) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
+    zt_node_set_int(g, 0, "group", 2);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_eq(maker(a)->backend, ZT_REF);
+    ck_assert_int_eq(g->node_count, 1);
+    finish(p);
+}
+END_TEST
+
+START_TEST(what_others_read_comes_out_plain_and_its_id_follows) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x), b = NET(g, "Slow", "b", x);
+    int plain[4] = { a, b, -1, a };
+    struct zt_prepared *p = assign(plain, 4);
+    ck_assert_int_ne(plain[0], a);
+    ck_assert_int_eq(plain[0], plain[3]);
+    ck_assert_int_eq(plain[1], b);
+    ck_assert_int_eq(plain[2], -1);
+    ck_assert_ptr_null(g->values[plain[0]].layout);
+    ck_assert_int_eq(maker(plain[0])->in[0], a);
+    finish(p);
+}
+END_TEST
+
+/* A reader of the backward phase comes first; what the forward phase sends on must not wait for it. */
+START_TEST(a_copy_for_backward_that_forward_needs_is_made_in_forward) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
+    int d = NET(g, "Slow", "d", a);
+    net_last(g)->phase = ZT_BACKWARD;
+    int plain[1] = { a };
+    struct zt_prepared *p = assign(plain, 1);
+    ck_assert_int_eq(maker(d)->in[0], plain[0]);
+    ck_assert_int_eq(maker(plain[0])->phase, ZT_FORWARD);
+    finish(p);
+}
+END_TEST
+
+START_TEST(a_kernel_that_cannot_be_prepared_leaves_no_state_behind) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x), plain[1];
+    plain[0] = NET(g, "Fast", "c", NET(g, "Slow", "b", a));
+    net_infer(g, &table);
+    for (int k = 0;; k++) {
+        struct zt_graph *whole = g;
+        struct zt_prepared *prepared = (void *)&err;
+        int copy[1] = { plain[0] };
+        g = zt_graph_clone(whole);
+        states = 0;
+        fails_at = k;
+        err = (struct zt_err){ 0 };
+        bool ok = zt_pass_assign(g, &table, ZT_CPU, 1, NULL, copy, 1, &prepared, &err);
+        if (ok)
+            zt_assign_release(g, prepared);
+        ck_assert_int_eq(states, 0);
+        ck_assert(ok || !prepared);
+        ck_assert(ok || strstr(err.text[0], "no primitive"));
+        zt_graph_destroy(g);
+        g = whole;
+        if (ok) {
+            ck_assert_int_eq(k, 6); /* two kernels, four reorders */
+            break;
+        }
+    }
+}
+END_TEST
+
+int main(void) {
+    TCase *cases = tcase_create("rewrite");
+    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
+    tcase_add_test(cases, what_is_kept_comes_back_as_float);
+    tcase_add_test(cases, parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase);
+    tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
+    tcase_add_test(cases, a_pattern_that_fails_ends_the_pass);
+    tcase_add_test(cases, fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_once);
+    tcase_add_test(cases, kernels_without_prepare_get_plain_layouts_and_others_see_what_is_there);
+    tcase_add_test(cases, a_node_that_the_fast_kernel_does_not_take_runs_on_the_reference);
+    tcase_add_test(cases, what_others_read_comes_out_plain_and_its_id_follows);
+    tcase_add_test(cases, a_copy_for_backward_that_forward_needs_is_made_in_forward);
+    tcase_add_test(cases, a_kernel_that_cannot_be_prepared_leaves_no_state_behind);
+    return run_suite("rewrite", cases, CK_NOFORK);
+}
