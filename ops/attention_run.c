@@ -51,6 +51,8 @@ static int64_t lay_out(const struct zt_attention *a, bool grad, double *base, st
 
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
     struct zt_attention a;
+    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+        p->in_layout[i] = NULL; /* plain */
     if (!zt_attention_read(p->graph, p->node, &a, err))
         return false;
     if (a.batch * a.kv_heads > 0)

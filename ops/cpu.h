@@ -3,8 +3,8 @@
  *     .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
  *
  * Each name stands for the four functions of a struct zt_kernel. Builds without oneDNN get an empty column and run the
- * reference kernels. All of them take float tensors only, cut their work into chunks by the shape alone, and give the
- * same bits at any thread count. */
+ * reference kernels, but for rows that say ZT_ON_CPU, whose kernels are there in every build. All of them take float
+ * tensors only, cut their work into chunks by the shape alone, and give the same bits at any thread count. */
 #ifndef ZT_OPS_CPU_H
 #define ZT_OPS_CPU_H
 
@@ -16,9 +16,10 @@
     bool id##_run(const struct zt_call *call, struct zt_err *err);                                                     \
     void id##_release(void *state);
 
-#ifdef HAVE_DNNL
-#define ZT_IF_DNNL(id)                                                                                                 \
+#define ZT_ON_CPU(id)                                                                                                  \
     { .supports = id##_supports, .prepare = id##_prepare, .run = id##_run, .release = id##_release }
+#ifdef HAVE_DNNL
+#define ZT_IF_DNNL(id) ZT_ON_CPU(id)
 #else
 #define ZT_IF_DNNL(id)                                                                                                 \
     { 0 }
@@ -32,7 +33,7 @@ ZT_CPU_KERNEL(zt_conv_grad_weight_cpu) /* ztrain.ConvGradWeight(x, dy) -> dw[, d
 ZT_CPU_KERNEL(zt_conv_pool_cpu)      /* ztrain.ConvReluPool */
 ZT_CPU_KERNEL(zt_conv_pool_grad_cpu) /* ztrain.ConvReluPoolGrad */
 /* matmul_cpu.c */
-ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu */
+ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu: in every build */
 /* pool_cpu.c */
 ZT_CPU_KERNEL(zt_max_pool_cpu)          /* MaxPool (without Indices), ztrain.MaxPoolTrain(x) -> y, position */
 ZT_CPU_KERNEL(zt_max_pool_grad_cpu)     /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */

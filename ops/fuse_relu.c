@@ -83,7 +83,7 @@ const struct zt_op zt_op_gemm_relu = {
     PRODUCT_ROW,
     .infer = gemm_relu_infer,
     .flops = gemm_relu_flops,
-    .kernel = { [ZT_REF] = { .run = gemm_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu) },
+    .kernel = { [ZT_REF] = { .run = gemm_relu_ref }, [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu) },
 };
 const struct zt_op zt_op_max_pool_relu_grad = {
     .name = "MaxPoolReluGrad",

@@ -115,6 +115,6 @@ const struct zt_op zt_op_gemm = {
     .grad = gemm_grad,
     .flops = gemm_flops,
     .kernel = { [ZT_REF] = { .run = gemm_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
 };

@@ -12,22 +12,22 @@
 #include <stdbool.h>
 
 enum {
-    MANY = 8,                          /* products that are worth dealing out whole */
-    CHUNKS = 16,                       /* wanted at least, for so many threads */
-    MOST_ROWS = 96,                    /* of a chunk: 96 KiB of a, packed */
-    MOST_DEPTH = 16 * ZT_GEMM_DEPTH,   /* of a block of b */
-    BLOCK = 1 << 20,                   /* floats of a block of b */
-    FEW_TILES = 4,                     /* up to so many tiles high, b is read once or nearly so: not worth packing */
+    MANY = 8,                        /* products that are worth dealing out whole */
+    CHUNKS = 16,                     /* wanted at least, for so many threads */
+    MOST_ROWS = 96,                  /* of a chunk: 96 KiB of a, packed */
+    MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
+    BLOCK = 1 << 20,                 /* floats of a block of b */
+    FEW_TILES = 4,                   /* up to so many tiles high, b is read once or nearly so: not worth packing */
 };
 static const double small_flops = 100000; /* below it one thread */
 
 struct cut {
-    bool whole;                 /* a product is one thread's */
-    bool direct;                /* only an unfinished panel of b is packed */
-    int threads;                /* for products, or for the chunks of one */
-    int64_t depth, cols;        /* of a block of b */
+    bool whole;          /* a product is one thread's */
+    bool direct;         /* only an unfinished panel of b is packed */
+    int threads;         /* for products, or for the chunks of one */
+    int64_t depth, cols; /* of a block of b */
     int64_t chunk_rows, chunk_cols;
-    int64_t a_elems, b_elems;   /* of packed memory */
+    int64_t a_elems, b_elems; /* of packed memory */
 };
 
 static int64_t least(int64_t a, int64_t b) {

@@ -1,4 +1,5 @@
-/* Our own product of float matrices, y = alpha a b + beta bias, for machines and builds where no library has a good one.
+/* Our own product of float matrices, y = alpha a b + beta bias, for machines and builds where no library has a good
+ * one.
  *
  *     columns of b are packed, `cols` side by side:   [panel of cols][depth][cols]      shared by all threads
  *     rows of a are packed, `rows` side by side:      [panel of rows][depth][rows]      by the thread that needs them

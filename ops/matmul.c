@@ -142,7 +142,7 @@ const struct zt_op zt_op_matmul = {
     .grad = matmul_grad,
     .flops = matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
 };
 
@@ -162,6 +162,6 @@ const struct zt_op zt_op_batch_matmul = {
     .infer = matmul_infer,
     .flops = matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_matmul_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
 };

@@ -1,35 +1,20 @@
-/* Matrix products through oneDNN:  y[m,n] = relu(scale a[m,k] b[k,n] + bias[n]), one or a batch of them.
+/* Matrix products on the CPU: oneDNN's where its kernels are the better ones, our own elsewhere.
  *
- * What is cut into chunks, by the shape alone:
+ *     AVX-512            oneDNN; what it does not take (a bias that is not one row), and builds without it: our own
+ *     AVX2 alone         our own: oneDNN 2.6 falls back to its first float kernels there, which read past the ends of
+ *                        their buffers and switch stacks; memory checkers follow neither
+ *     neither            oneDNN, or the reference kernels
  *
- *     many products    the batch
- *     m >= n           rows of a and y; b is shared by all chunks and asked for packed, so that it is packed once, not
- * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
-#include "ops/chunks_cpu.h"
-#include "ops/cpu.h"
-#include "ops/matmul.h"
-#include "ops/relu_cpu.h"
+ * Our own takes and gives everything plain. */
+#include "ops/matmul_cpu.h"
 
-#include "device/threads.h"
+#include "ops/lanes_gemm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { A, B, BIAS, Y };                    /* slots of a product in dnnl_compat.h */
-enum { MANY = 8 };                         /* products that are worth dealing out whole */
-static const int64_t small_flops = 100000; /* below it one chunk */
-
-/* A node's product with its batch axes made one. */
-struct product {
-    struct zt_matmul shape;
-    int64_t count, a_step, b_step; /* products, and elements from one to the next */
-    enum zt_dtype dtype;
-    bool trans_a, bias, relu;
-    float scale;
-};
-
 /* Axes of extent 1 aside, each axis must continue the next one. */
-static bool merge_batch(struct product *p) {
+static bool merge_batch(struct zt_product_cpu *p) {
     const struct zt_matmul *s = &p->shape;
     p->count = 1;
     int64_t a_next = 0, b_next = 0;
@@ -49,25 +34,29 @@ static bool merge_batch(struct product *p) {
     return true;
 }
 
-/* The addend of Gemm is taken where it is one row. */
-static bool read_addend(const struct zt_graph *g, int node, struct product *p) {
+static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
+    const struct zt_node *n = &g->nodes[node];
     const struct zt_value *c = zt_in(g, node, 2);
-    p->scale = zt_attr_float(&g->nodes[node], "alpha", 1);
+    p->scale = zt_attr_float(n, "alpha", 1);
+    p->bias_scale = zt_attr_float(n, "beta", 1);
+    p->bias = c != NULL;
     if (!c)
         return true;
-    p->bias = true;
-    int64_t cols = c->shape.rank ? c->shape.dim[c->shape.rank - 1] : 1;
-    return p->scale == 1 && zt_attr_float(&g->nodes[node], "beta", 1) == 1 && c->dtype == p->dtype &&
-           cols == p->shape.n && zt_shape_count(&c->shape) == cols;
+    int64_t cols = c->shape.rank > 0 ? c->shape.dim[c->shape.rank - 1] : 1,
+            rows = c->shape.rank > 1 ? c->shape.dim[0] : 1;
+    p->bias_col = cols > 1;
+    p->bias_row = rows > 1 ? cols : 0;
+    return c->dtype == p->dtype;
 }
 
-static bool read_product(const struct zt_graph *g, int node, struct product *p) {
+bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
+    bool trans_a = zt_attr_int(n, "transA", 0);
     struct zt_err err = { 0 };
-    *p = (struct product){ .dtype = a->dtype, .trans_a = zt_attr_int(n, "transA", 0) };
-    if (!zt_dnnl_takes(a->dtype) || b->dtype != a->dtype ||
-        !zt_matmul_read(g, node, &a->shape, &b->shape, p->trans_a, zt_attr_int(n, "transB", 0), &p->shape, &err))
+    *p = (struct zt_product_cpu){ .dtype = a->dtype, .weight_gradient = n->phase == ZT_BACKWARD && trans_a };
+    if (b->dtype != a->dtype ||
+        !zt_matmul_read(g, node, &a->shape, &b->shape, trans_a, zt_attr_int(n, "transB", 0), &p->shape, &err))
         return false;
     const struct zt_matmul *s = &p->shape;
     p->relu = strcmp(n->op_type, "GemmRelu") == 0;
@@ -75,136 +64,97 @@ static bool read_product(const struct zt_graph *g, int node, struct product *p) 
            merge_batch(p) && p->count > 0 && p->count <= INT32_MAX && read_addend(g, node, p);
 }
 
+/* ---- which ---- */
+
+static const struct zt_kernel dnnl = ZT_IF_DNNL(zt_matmul_dnnl);
+
+/* Whether oneDNN has nothing better than our own kernel on this machine. */
+static bool own_first(void) {
+    return zt_lane_gemm_best() && zt_lane_gemm_best() == zt_lane_gemm_kernel(8);
+}
+
+static bool takes_own(const struct zt_product_cpu *p) {
+    return p->dtype == ZT_FLOAT && zt_lane_gemm_best();
+}
+
+static bool takes_dnnl(const struct zt_graph *g, int node) {
+    return dnnl.supports && dnnl.supports(g, node);
+}
+
 bool zt_matmul_cpu_supports(const struct zt_graph *g, int node) {
-    struct product p;
-    return read_product(g, node, &p);
+    struct zt_product_cpu p;
+    return zt_product_cpu_read(g, node, &p) && (takes_own(&p) || takes_dnnl(g, node));
 }
 
-/* A matrix, or `count` of them `step` elements apart (step 0: one for all). */
-static struct zt_desc matrix(const struct product *p, int64_t step, int64_t rows, int64_t cols, int64_t row,
-                             int64_t col) {
-    struct zt_desc d = { .dtype = p->dtype, .order = ZT_DESC_STRIDED };
-    if (p->count > 1) {
-        d.dim[0] = step ? p->count : 1;
-        d.stride[0] = step ? step : rows * cols;
-        d.rank = 1;
-    }
-    d.dim[d.rank] = rows;
-    d.stride[d.rank++] = row;
-    d.dim[d.rank] = cols;
-    d.stride[d.rank++] = col;
-    return d;
-}
-
-struct cut {
-    int axis[ZT_DNNL_SLOTS];
-    int64_t total, chunk;
-};
-
-static struct cut choose_cut(const struct product *p) {
-    const struct zt_matmul *s = &p->shape;
-    int rows = p->count > 1; /* axis of the rows */
-    struct cut c = { .axis = { -1, -1, -1, -1, -1 } };
-    bool tiny = 2.0 * (double)p->count * (double)s->m * (double)s->n * (double)s->k < (double)small_flops;
-    if (p->count >= MANY) {
-        c = (struct cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
-        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 1);
-    } else if (s->m >= s->n) {
-        c = (struct cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
-        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 8);
-    } else {
-        c = (struct cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
-        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 16);
-    }
-    if (tiny)
-        c.chunk = c.total;
-    return c;
-}
-
-static struct zt_dnnl_spec spec_of(const struct product *p, const struct cut *cut) {
-    const struct zt_matmul *s = &p->shape;
-    struct zt_dnnl_spec spec = { .kind = ZT_DNNL_MATMUL, .scale = p->scale };
-    spec.slot[A] = matrix(p, p->a_step, s->m, s->k, s->a_row, s->a_col);
-    spec.slot[B] = matrix(p, p->b_step, s->k, s->n, s->b_row, s->b_col);
-    spec.slot[Y] = matrix(p, s->m * s->n, s->m, s->n, s->n, 1);
-    if (p->bias)
-        spec.slot[BIAS] = matrix(p, 0, 1, s->n, s->n, 1);
-    if (p->count == 1 && cut->axis[A] == 0 && cut->chunk < cut->total) {
-        spec.slot[B].order = ZT_DESC_ANY;
-        spec.slot[B].opaque = true;
-    }
-    return spec;
-}
+/* ---- our own ---- */
 
 struct matmul_state {
-    struct zt_chunks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
-    int64_t relu_elems;              /* of y; 0: no ReLU */
+    const struct zt_lane_gemm_kernel *kernel; /* NULL: oneDNN's */
+    struct zt_lane_gemm gemm;
+    void *dnnl; /* its state */
 };
 
-void zt_matmul_cpu_release(void *state) {
-    struct matmul_state *s = state;
-    if (!s)
-        return;
-    zt_chunks_finish(&s->chunks);
-    zt_chunks_finish(&s->adding);
-    free(s);
-}
-
-/* The same product added to what y holds, with b as the first one wants it. */
-static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_dnnl_spec *spec, const struct cut *cut,
-                        struct zt_err *err) {
-    spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->chunks.body, B) : spec->slot[B];
-    spec->add = true;
-    return zt_chunks_make(&s->adding, spec, cut->axis, cut->total, cut->chunk, p->threads, err);
+static struct zt_lane_gemm gemm_of(const struct zt_product_cpu *p) {
+    const struct zt_matmul *s = &p->shape;
+    return (struct zt_lane_gemm){
+        .count = p->count,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .a_step = p->a_step,
+        .a_row = s->a_row,
+        .a_col = s->a_col,
+        .b_step = p->b_step,
+        .b_row = s->b_row,
+        .b_col = s->b_col,
+        .y_step = s->m * s->n,
+        .y_row = s->n,
+        .bias_row = p->bias_row,
+        .bias_col = p->bias_col,
+        .alpha = p->scale,
+        .beta = p->bias_scale,
+        .relu = p->relu,
+    };
 }
 
 bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
-    const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
-    struct product product;
-    if (!read_product(g, p->node, &product))
-        return zt_node_fail(g, p->node, err, "a product that oneDNN does not take");
-    struct cut cut = choose_cut(&product);
-    struct zt_dnnl_spec spec = spec_of(&product, &cut);
+    struct zt_product_cpu product;
+    if (!zt_product_cpu_read(p->graph, p->node, &product))
+        return zt_node_fail(p->graph, p->node, err, "a product that the CPU kernels do not take");
     struct matmul_state *s = zt_calloc(1, sizeof *s);
-    bool weight_gradient = n->phase == ZT_BACKWARD && product.trans_a;
-    if (!zt_chunks_make(&s->chunks, &spec, cut.axis, cut.total, cut.chunk, p->threads, err) ||
-        (weight_gradient && !make_adding(p, s, &spec, &cut, err))) {
-        zt_matmul_cpu_release(s);
-        return zt_err_within(err, 0, "%s", n->name);
+    if (takes_own(&product) && (own_first() || !takes_dnnl(p->graph, p->node))) {
+        s->kernel = zt_lane_gemm_best();
+        s->gemm = gemm_of(&product);
+        p->workspace_bytes = zt_lane_gemm_bytes(s->kernel, &s->gemm, p->threads);
+        p->can_accumulate = product.weight_gradient;
+        for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+            p->in_layout[i] = NULL;
+    } else if (!dnnl.prepare(p, err)) {
+        free(s);
+        return false;
     }
+    s->dnnl = p->state;
     p->state = s;
-    s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
-    p->can_accumulate = weight_gradient;
-    p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
-    size_t adding = weight_gradient ? zt_chunks_scratch(&s->adding, p->threads) : 0;
-    p->workspace_bytes = adding > p->workspace_bytes ? adding : p->workspace_bytes;
-    struct zt_desc b = zt_dnnl_slot(s->chunks.body, B);
-    for (int i = 0; i < n->in_count; i++)
-        p->in_layout[i] = NULL;
-    if (spec.slot[B].opaque)
-        p->in_layout[1] = zt_desc_layout(g->arena, &b, &zt_in(g, p->node, 1)->shape);
     return true;
-}
-
-enum { RELU_CHUNK = 1 << 14 };
-
-static void relu_chunk(void *arg, int64_t chunk) {
-    const struct zt_call *call = arg;
-    const struct zt_view *y = &call->out[0];
-    int64_t at = chunk * RELU_CHUNK, rest = ((const struct matmul_state *)call->state)->relu_elems - at;
-    zt_relu_cpu(y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK,
-                (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype));
 }
 
 bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct matmul_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = { [A] = call->in[0].data,
-                                  [B] = call->in[1].data,
-                                  [BIAS] = call->in_count > 2 ? call->in[2].data : NULL,
-                                  [Y] = call->out[0].data };
-    if (!zt_chunks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL, err))
-        return false;
-    zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_chunk, (void *)call);
+    if (!s->kernel) {
+        struct zt_call inner = *call;
+        inner.state = s->dnnl;
+        return dnnl.run(&inner, err);
+    }
+    struct zt_lane_gemm gemm = s->gemm;
+    gemm.add = call->accumulate;
+    zt_lane_gemm_run(s->kernel, &gemm, call->in[0].data, call->in[1].data, call->in_count > 2 ? call->in[2].data : NULL,
+                     call->out[0].data, call->workspace, call->threads);
     return true;
+}
+
+void zt_matmul_cpu_release(void *state) {
+    struct matmul_state *s = state;
+    if (s && !s->kernel)
+        dnnl.release(s->dnnl);
+    free(s);
 }

@@ -38,6 +38,7 @@ static bool make_map(const struct zt_resize *r, int axis, bool transposed, struc
 
 static bool prepare(struct zt_prepare *prepare, bool transposed, struct zt_err *err) {
     struct zt_resize r;
+    prepare->in_layout[0] = NULL; /* plain */
     if (!zt_resize_read(prepare->graph, prepare->node, &r, err))
         return false;
     struct plan *p = zt_calloc(1, sizeof *p);

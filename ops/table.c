@@ -24,6 +24,8 @@
     ROW(atan_grad)                                                                                                     \
     ROW(atanh)                                                                                                         \
     ROW(atanh_grad)                                                                                                    \
+    ROW(attention)                                                                                                     \
+    ROW(attention_grad)                                                                                                \
     ROW(average_pool)                                                                                                  \
     ROW(average_pool_grad)                                                                                             \
     ROW(batch_matmul)                                                                                                  \
@@ -210,6 +212,8 @@
     ROW(rnn)                                                                                                           \
     ROW(rnn_7)                                                                                                         \
     ROW(rnn_grad)                                                                                                      \
+    ROW(rotary_cache_grad)                                                                                             \
+    ROW(rotary_embedding)                                                                                              \
     ROW(round)                                                                                                         \
     ROW(scatter)                                                                                                       \
     ROW(scatter_elements)                                                                                              \

@@ -1,0 +1,160 @@
+#include "tests/graph/net.h"
+#include "tests/suite.h"
+
+#include "base/rng.h"
+#include "parallel/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An op that costs what its attribute says. */
+static bool infer_first(struct zt_graph *g, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_value v = *zt_in(g, node, 0);
+    zt_set_out(g, node, 0, v.dtype, &v.shape);
+    return true;
+}
+static double cost_of(const struct zt_graph *g, int node) {
+    return (double)zt_attr_int(&g->nodes[node], "cost", 0);
+}
+static const struct zt_attr_spec cost_attr[] = { { .name = "cost", .type = ZT_ATTR_INT }, { .name = NULL } };
+static const struct zt_op work = { .name = "Work", .domain = "", .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1,
+                                   .attrs = cost_attr, .infer = infer_first, .flops = cost_of };
+static const struct zt_op *const rows[] = { &work, NULL };
+static const struct zt_op_table table = { rows };
+
+static struct zt_graph *g;
+static struct zt_err err;
+
+static void make(void) {
+    g = zt_graph_create("test");
+    err = (struct zt_err){ 0 };
+}
+
+static void destroy(void) {
+    zt_graph_destroy(g);
+}
+
+static int add(const char *name, int x, int param, int64_t cost) {
+    int y = NET(g, "Work", name, x, param);
+    zt_node_set_int(g, g->node_count - 1, "cost", cost);
+    return y;
+}
+
+/* Values hold one float, so that a node costs its attribute and four bytes. */
+static double node_cost(int n) {
+    return cost_of(g, n) + 4;
+}
+
+/* The dearest of `stages` contiguous ranges of layers first.., as cheap as can be: by trying all cuts. */
+static double best_cut(const double *layer, int layers, int first, int stages) {
+    double own = 0, best = 1e300;
+    if (stages == 1) {
+        for (int l = first; l < layers; l++)
+            own += layer[l];
+        return own;
+    }
+    for (int next = first + 1; next <= layers - stages + 1; next++) {
+        own += layer[next - 1];
+        double rest = best_cut(layer, layers, next, stages - 1);
+        double worst = own > rest ? own : rest;
+        best = worst < best ? worst : best;
+    }
+    return best;
+}
+
+START_TEST(cuts_are_the_best_of_all) {
+    enum { LAYERS = 8 };
+    struct zt_rng rng = zt_rng_start(41, 0);
+    for (int round = 0; round < 300; round++) {
+        int layers = 1 + (int)zt_rng_below(&rng, LAYERS), stages = 1 + (int)zt_rng_below(&rng, (uint64_t)layers), nodes = 0;
+        double cost[LAYERS] = { 0 }, stage_cost[LAYERS] = { 0 }, dearest = 0;
+        int layer[3 * LAYERS + 2];
+        destroy();
+        make();
+        int x = net_input(g, "x", ZT_FLOAT, SHAPE(1));
+        x = add("before the first", x, -1, (int64_t)zt_rng_below(&rng, 20));
+        layer[nodes++] = 0;
+        for (int l = 0; l < layers; l++) {
+            int64_t price = zt_rng_below(&rng, 5) ? (int64_t)zt_rng_below(&rng, 100) : 0;
+            x = add("reads", x, net_param(g, zt_arena_printf(g->arena, "w%d", l), SHAPE(1)), price);
+            layer[nodes++] = l;
+            for (uint64_t k = zt_rng_below(&rng, 3); k > 0; k--) {
+                x = add("follows", x, -1, (int64_t)zt_rng_below(&rng, 30));
+                layer[nodes++] = l;
+            }
+        }
+        net_infer(g, &table);
+        ck_assert_msg(zt_split_stages(g, stages, &err), "%s", err.text[0]);
+        for (int n = 0; n < nodes; n++) {
+            cost[layer[n]] += node_cost(n);
+            stage_cost[g->nodes[n].stage] += node_cost(n);
+            if (n > 0) {
+                int step = g->nodes[n].stage - g->nodes[n - 1].stage;
+                ck_assert(step == 0 || (step == 1 && layer[n] != layer[n - 1]));
+            }
+        }
+        ck_assert_int_eq(g->nodes[0].stage, 0);
+        ck_assert_int_eq(g->nodes[nodes - 1].stage, stages - 1); /* so none is empty */
+        for (int s = 0; s < stages; s++)
+            dearest = stage_cost[s] > dearest ? stage_cost[s] : dearest;
+        double best = best_cut(cost, layers, 0, stages);
+        ck_assert_msg(dearest == best, "%d layers on %d stages: %g, but %g can be had", layers, stages, dearest, best);
+    }
+}
+END_TEST
+
+START_TEST(more_stages_than_layers_are_refused_with_both_numbers) {
+    int x = add("a", net_input(g, "x", ZT_FLOAT, SHAPE(1)), net_param(g, "w", SHAPE(1)), 1);
+    add("b", x, net_param(g, "v", SHAPE(1)), 1);
+    net_infer(g, &table);
+    ck_assert(zt_split_stages(g, 2, &err));
+    ck_assert(!zt_split_stages(g, 3, &err));
+    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text[0], "pipeline.stages = 3"));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "2 layers"));
+}
+END_TEST
+
+START_TEST(a_graph_without_parameters_is_one_stage) {
+    add("a", net_input(g, "x", ZT_FLOAT, SHAPE(1)), -1, 1);
+    net_infer(g, &table);
+    ck_assert(zt_split_stages(g, 1, &err));
+    ck_assert(!zt_split_stages(g, 2, &err));
+}
+END_TEST
+
+static void check_shared(bool statistic) {
+    int w = net_param(g, "both", SHAPE(1)), x = net_input(g, "x", ZT_FLOAT, SHAPE(1));
+    g->values[w].trainable = !statistic;
+    g->values[w].statistic = statistic;
+    for (int i = 0; i < 2; i++) {
+        x = add("own", x, net_param(g, i ? "v" : "u", SHAPE(1)), 10);
+        x = add("shared", x, w, 10);
+    }
+    net_infer(g, &table);
+    ck_assert(!zt_split_stages(g, 2, &err));
+    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text[0], "\"both\""));
+}
+
+START_TEST(a_parameter_read_on_two_stages_is_refused) {
+    check_shared(false);
+}
+END_TEST
+
+START_TEST(a_running_statistic_read_on_two_stages_is_refused) {
+    check_shared(true);
+}
+END_TEST
+
+int main(void) {
+    TCase *cases = tcase_create("split");
+    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_test(cases, cuts_are_the_best_of_all);
+    tcase_add_test(cases, more_stages_than_layers_are_refused_with_both_numbers);
+    tcase_add_test(cases, a_graph_without_parameters_is_one_stage);
+    tcase_add_test(cases, a_parameter_read_on_two_stages_is_refused);
+    tcase_add_test(cases, a_running_statistic_read_on_two_stages_is_refused);
+    return run_suite("split", cases, CK_FORK);
+}
