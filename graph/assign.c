@@ -20,7 +20,7 @@ struct copies {
     int *first; /* by value the graph had before: number of its newest copy, -1 */
     struct copy {
         int value, older;
-    } *at;
+    } * at;
     int count, room;
 };
 
@@ -96,11 +96,12 @@ static int reordered(struct assignment *a, int node, int from, const struct zt_l
         return to;
     }
     struct zt_shape shape = g->values[from].shape;
-    to = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s as %s", g->values[from].name, layout ? layout->name : "plain"),
-                            g->values[from].dtype, &shape);
+    to = zt_graph_add_value(
+        g, zt_arena_printf(g->arena, "%s as %s", g->values[from].name, layout ? layout->name : "plain"),
+        g->values[from].dtype, &shape);
     g->values[to].layout = layout;
-    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from].name), "Reorder", "ztrain", 1,
-                              &from, 1, &to, 1);
+    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from].name), "Reorder", "ztrain",
+                              1, &from, 1, &to, 1);
     g->nodes[r].phase = g->nodes[node].phase;
     g->nodes[r].stage = g->nodes[node].stage;
     g->nodes[r].place = g->nodes[node].place;

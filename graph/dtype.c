@@ -8,12 +8,15 @@ static const struct {
     const char *name;
     size_t bytes;
 } row[ZT_DTYPES] = {
-    [ZT_UNDEFINED] = { "undefined", 0 }, [ZT_FLOAT] = { "float", 4 },   [ZT_UINT8] = { "uint8", 1 },
-    [ZT_INT8] = { "int8", 1 },           [ZT_UINT16] = { "uint16", 2 }, [ZT_INT16] = { "int16", 2 },
-    [ZT_INT32] = { "int32", 4 },         [ZT_INT64] = { "int64", 8 },   [ZT_STRING] = { "string", 0 },
-    [ZT_BOOL] = { "bool", 1 },           [ZT_FLOAT16] = { "float16", 2 }, [ZT_DOUBLE] = { "double", 8 },
-    [ZT_UINT32] = { "uint32", 4 },       [ZT_UINT64] = { "uint64", 8 }, [ZT_COMPLEX64] = { "complex64", 0 },
-    [ZT_COMPLEX128] = { "complex128", 0 }, [ZT_BFLOAT16] = { "bfloat16", 2 },
+    [ZT_UNDEFINED] = { "undefined", 0 }, [ZT_FLOAT] = { "float", 4 },
+    [ZT_UINT8] = { "uint8", 1 },         [ZT_INT8] = { "int8", 1 },
+    [ZT_UINT16] = { "uint16", 2 },       [ZT_INT16] = { "int16", 2 },
+    [ZT_INT32] = { "int32", 4 },         [ZT_INT64] = { "int64", 8 },
+    [ZT_STRING] = { "string", 0 },       [ZT_BOOL] = { "bool", 1 },
+    [ZT_FLOAT16] = { "float16", 2 },     [ZT_DOUBLE] = { "double", 8 },
+    [ZT_UINT32] = { "uint32", 4 },       [ZT_UINT64] = { "uint64", 8 },
+    [ZT_COMPLEX64] = { "complex64", 0 }, [ZT_COMPLEX128] = { "complex128", 0 },
+    [ZT_BFLOAT16] = { "bfloat16", 2 },
 };
 
 size_t zt_dtype_bytes(enum zt_dtype dtype) {
@@ -21,9 +24,8 @@ size_t zt_dtype_bytes(enum zt_dtype dtype) {
 }
 
 const char *zt_dtype_name(enum zt_dtype dtype) {
-    static const char *const packed[] = { "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
-                                          "uint4",        "int4",           "float4e2m1", "float8e8m0",
-                                          "uint2",        "int2" };
+    static const char *const packed[] = { "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",
+                                          "int4",         "float4e2m1",     "float8e8m0", "uint2",          "int2" };
     if (dtype >= 0 && dtype < ZT_DTYPES)
         return row[dtype].name;
     if ((int)dtype >= 17 && (int)dtype < 17 + (int)(sizeof packed / sizeof *packed))
@@ -76,8 +78,8 @@ uint16_t zt_float_to_bfloat(float value) {
     return (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);
 }
 
-/* `value` as a float whose rounding to a half type is that of `value`: an inexact one gets an odd last bit, which stands for "a little
- * more" or "a little less" (round to odd; Boldo and Melquiond, 2008). */
+/* `value` as a float whose rounding to a half type is that of `value`: an inexact one gets an odd last bit, which
+ * stands for "a little more" or "a little less" (round to odd; Boldo and Melquiond, 2008). */
 static float odd_float(double value) {
     union {
         float f;

@@ -30,7 +30,8 @@ void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tenso
     v->data = tensor->data;
 }
 
-/* A value larger than the machine's memory is the model's fault, said with its name; asking for it might end the process. */
+/* A value larger than the machine's memory is the model's fault, said with its name; asking for it might end the
+ * process. */
 static bool fits_machine(int64_t count, size_t each) {
     return count >= 0 && (double)count * (double)each < (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
@@ -65,11 +66,9 @@ bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const st
     struct zt_node *n = &g->nodes[node];
     const struct zt_layout **layouts = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *layouts);
     struct zt_view *views = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *views);
-    struct zt_prepare p = { .graph = g,
-                            .node = node,
-                            .threads = threads,
-                            .in_layout = layouts,
-                            .out_layout = layouts + n->in_count };
+    struct zt_prepare p = {
+        .graph = g, .node = node, .threads = threads, .in_layout = layouts, .out_layout = layouts + n->in_count
+    };
     bool ok = !kernel->prepare || kernel->prepare(&p, err);
     if (ok) {
         fill_views(g, n->in, n->in_count, views);

@@ -1,5 +1,5 @@
-/* Runs a graph eagerly, node by node, with the reference kernels: shapes are known only as it goes, so data-dependent ones work.
- * Used for constant folding, predict and grad, and as the oracle of the planned executor. */
+/* Runs a graph eagerly, node by node, with the reference kernels: shapes are known only as it goes, so data-dependent
+ * ones work. Used for constant folding, predict and grad, and as the oracle of the planned executor. */
 #ifndef ZT_GRAPH_EVAL_H
 #define ZT_GRAPH_EVAL_H
 

@@ -111,8 +111,8 @@ int zt_grad_unbroadcast(struct zt_grad *b, int gradient, int like) {
 
 /* ---- bookkeeping ---- */
 
-/* A second contribution is added to the first at once, on the stage of the node that gives it: that is where the readers of a parameter
- * are, and one gradient instead of many waits or travels on. */
+/* A second contribution is added to the first at once, on the stage of the node that gives it: that is where the
+ * readers of a parameter are, and one gradient instead of many waits or travels on. */
 static void give(struct zt_grad *b, int value, int gradient) {
     b->sum[value] = b->sum[value] < 0 ? gradient : ZT_EMIT(b, "Add", b->sum[value], gradient);
 }

@@ -1,13 +1,15 @@
-/* Autograd: graph -> graph. Appends backward nodes for a scalar (or, for grad's vector-Jacobian product, any outputs with
- * given cotangents) and says which value is whose gradient.
+/* Autograd: graph -> graph. Appends backward nodes for a scalar (or, for grad's vector-Jacobian product, any outputs
+ * with given cotangents) and says which value is whose gradient.
  *
  * Worked example: y = relu(x w), loss = mean(y), wanted: w.
  *
  *     forward   z = MatMul(x, w)    y = Relu(z)              loss = ReduceMean(y)
- *     backward  dw = MatMul(x^T, dz)   dz = ReluGrad(dy, y)   dy = ReduceMean's rule(dloss)          <- read right to left
+ *     backward  dw = MatMul(x^T, dz)   dz = ReluGrad(dy, y)   dy = ReduceMean's rule(dloss)          <- read right to
+ * left
  *
- * A value used k times gets k contributions, added one by one as the rules give them: the last use first. Rules only emit nodes; emitted nodes are
- * resolved and inferred at once, so a rule may look at the shape of what it just emitted. */
+ * A value used k times gets k contributions, added one by one as the rules give them: the last use first. Rules only
+ * emit nodes; emitted nodes are resolved and inferred at once, so a rule may look at the shape of what it just emitted.
+ */
 #ifndef ZT_GRAPH_GRAD_H
 #define ZT_GRAPH_GRAD_H
 
@@ -19,7 +21,8 @@ struct zt_cotangent {
     int value, cotangent;
 };
 
-/* Appends the backward nodes (phase ZT_BACKWARD). grads[i] becomes the gradient value of wanted[i], -1 where no path leads to it. */
+/* Appends the backward nodes (phase ZT_BACKWARD). grads[i] becomes the gradient value of wanted[i], -1 where no path
+ * leads to it. */
 bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const struct zt_cotangent *from, int from_count,
                    const int *wanted, int wanted_count, int *grads, struct zt_err *err);
 
@@ -27,23 +30,28 @@ bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const st
 
 /* The graph that is being extended. */
 struct zt_graph *zt_grad_graph(struct zt_grad *b);
-/* Id of the gradient of output `out` of `node`, -1: no path from the loss (treat as zero; at least one output has one). */
+/* Id of the gradient of output `out` of `node`, -1: no path from the loss (treat as zero; at least one output has one).
+ */
 int zt_grad_out(struct zt_grad *b, int node, int out);
 /* Same, but a tensor of zeros is made where there is none. */
 int zt_grad_out_or_zero(struct zt_grad *b, int node, int out);
 /* Whether input `in` of `node` is there, is float and leads to something wanted. */
 bool zt_grad_wanted(struct zt_grad *b, int node, int in);
-/* Hands over one contribution to the gradient of input `in`. Same shape and dtype as the input (use zt_grad_unbroadcast). */
+/* Hands over one contribution to the gradient of input `in`. Same shape and dtype as the input (use
+ * zt_grad_unbroadcast). */
 void zt_grad_give(struct zt_grad *b, int node, int in, int gradient);
 
-/* Emits a node with one output and returns the output's id; on failure -1 (the error is kept and reported by zt_grad_build, so that
- * rules need no checks: emitting on a -1 input that came from a failure is harmless). Inputs end with the count; -1 = omitted. */
+/* Emits a node with one output and returns the output's id; on failure -1 (the error is kept and reported by
+ * zt_grad_build, so that rules need no checks: emitting on a -1 input that came from a failure is harmless). Inputs end
+ * with the count; -1 = omitted. */
 int zt_emit(struct zt_grad *b, const char *op_type, const char *domain, const int *in, int in_count);
 #define ZT_EMIT(b, op, ...)                                                                                            \
     zt_emit((b), (op), "", (const int[]){ __VA_ARGS__ }, (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)))
 #define ZT_EMIT_OWN(b, op, ...)                                                                                        \
-    zt_emit((b), (op), "ztrain", (const int[]){ __VA_ARGS__ }, (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)))
-/* The general form: attributes are copied from `like` (may be NULL) and then `attrs`; `out_count` outputs, ids to `out`. */
+    zt_emit((b), (op), "ztrain", (const int[]){ __VA_ARGS__ },                                                         \
+            (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)))
+/* The general form: attributes are copied from `like` (may be NULL) and then `attrs`; `out_count` outputs, ids to
+ * `out`. */
 bool zt_emit_node(struct zt_grad *b, const char *op_type, const char *domain, const int *in, int in_count,
                   const struct zt_node *like, const struct zt_attr *attrs, int attr_count, int *out, int out_count);
 /* Constants. */

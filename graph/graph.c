@@ -8,11 +8,11 @@
 
 /* The inputs that read each value, as lists. */
 struct zt_readers {
-    int nodes, values;        /* how far the lists go */
-    int *first, values_room;  /* by value */
+    int nodes, values;       /* how far the lists go */
+    int *first, values_room; /* by value */
     struct reader {
         int node, in, next;
-    } *at;
+    } * at;
     int count, room;
 };
 
@@ -46,7 +46,8 @@ struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
     }
     for (int i = 0; i < from->node_count; i++) {
         const struct zt_node *n = &from->nodes[i];
-        int id = zt_graph_add_node(g, n->name, n->op_type, n->domain, n->opset, n->in, n->in_count, n->out, n->out_count);
+        int id =
+            zt_graph_add_node(g, n->name, n->op_type, n->domain, n->opset, n->in, n->in_count, n->out, n->out_count);
         struct zt_node *copy = &g->nodes[id];
         struct zt_node fresh = *n;
         fresh.in = copy->in;
@@ -375,7 +376,8 @@ static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err 
     return ok;
 }
 
-/* Names a node on a cycle: every waiting node waits for another waiting one, so that going back from any of them leads round. */
+/* Names a node on a cycle: every waiting node waits for another waiting one, so that going back from any of them leads
+ * round. */
 static bool fail_cycle(const struct zt_graph *g, const int *waiting, struct zt_err *err) {
     int at = 0;
     while (g->nodes[at].dead || waiting[at] <= 0)

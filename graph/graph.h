@@ -1,10 +1,11 @@
 /* The graph: nodes and values by index, in one arena.
  *
- * A graph is a value: passes take one and leave one that computes the same. Nodes stand in an order in which every value is
- * made before it is read. Forward, backward, casts and reorders are all ordinary nodes, told apart by `phase`. Names are
- * ONNX's. Weights are not copied in: `data` of an initializer points into the mapped model file.
+ * A graph is a value: passes take one and leave one that computes the same. Nodes stand in an order in which every
+ * value is made before it is read. Forward, backward, casts and reorders are all ordinary nodes, told apart by `phase`.
+ * Names are ONNX's. Weights are not copied in: `data` of an initializer points into the mapped model file.
  *
- * Rewriting: append the new nodes with the `place` of the node they stand for, mark the old ones dead, then zt_graph_sort(). */
+ * Rewriting: append the new nodes with the `place` of the node they stand for, mark the old ones dead, then
+ * zt_graph_sort(). */
 #ifndef ZT_GRAPH_GRAPH_H
 #define ZT_GRAPH_GRAPH_H
 
@@ -36,7 +37,8 @@ enum zt_attr_type {
 struct zt_tensor {
     enum zt_dtype dtype;
     struct zt_shape shape;
-    const void *data; /* row-major; NULL only when there are no elements or, with weights absent (plan, inspect), not read */
+    const void
+        *data; /* row-major; NULL only when there are no elements or, with weights absent (plan, inspect), not read */
 };
 
 struct zt_attr {
@@ -64,21 +66,22 @@ enum zt_origin {
 struct zt_value {
     const char *name; /* unique in the graph */
     enum zt_dtype dtype;
-    struct zt_shape shape;                  /* rank -1 before inference */
-    const char *dim_param[ZT_MAX_RANK];     /* inputs: symbol of a dim of -1, NULL: anonymous */
+    struct zt_shape shape;              /* rank -1 before inference */
+    const char *dim_param[ZT_MAX_RANK]; /* inputs: symbol of a dim of -1, NULL: anonymous */
     enum zt_origin origin;
-    int producer;        /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
-    const void *data;    /* contents where known before running: initializers, constants, folded nodes. NULL elsewhere */
-    bool trainable;      /* initializers: the verdict (graph/trainable.h); `why` is its reason in words */
-    bool statistic;      /* initializers that a training node updates (BatchNormalization mean and variance) */
+    int producer;     /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
+    const void *data; /* contents where known before running: initializers, constants, folded nodes. NULL elsewhere */
+    bool trainable;   /* initializers: the verdict (graph/trainable.h); `why` is its reason in words */
+    bool statistic;   /* initializers that a training node updates (BatchNormalization mean and variance) */
     const char *why;
-    const char *torch_kind;        /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
-    const char *torch_folded_from; /* onnxscript's folded_from metadata, NULL: none */
+    const char *torch_kind;         /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
+    const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
     const struct zt_layout *layout; /* NULL: plain row-major */
 };
 
 struct zt_node {
-    const char *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */
+    const char
+        *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */
     const char *op_type, *domain; /* domain "" for ai.onnx; "ztrain" for our own */
     int opset;                    /* version of its domain in the model; emitted nodes: ZT_OPSET */
     const struct zt_op *op;       /* row of the table, NULL: not resolved or not there */
@@ -87,11 +90,11 @@ struct zt_node {
     struct zt_attr *attr;
     int attr_count;
     enum zt_phase phase;
-    int stage;       /* pipeline stage, 0 without */
-    int file_index;  /* index among the file's nodes, -1: made by a pass */
-    int64_t place;   /* sort key, see zt_graph_sort */
-    bool dead;       /* to be dropped by zt_graph_sort */
-    int backend;     /* enum zt_backend, chosen by graph/assign */
+    int stage;      /* pipeline stage, 0 without */
+    int file_index; /* index among the file's nodes, -1: made by a pass */
+    int64_t place;  /* sort key, see zt_graph_sort */
+    bool dead;      /* to be dropped by zt_graph_sort */
+    int backend;    /* enum zt_backend, chosen by graph/assign */
 };
 
 /* After each run of the forward phase the new value is copied over the initializer (running statistics). */
@@ -114,7 +117,8 @@ struct zt_graph {
     int write_back_count, write_back_room;
     struct zt_map by_name; /* value name -> id */
     int64_t made;          /* numbers for made names */
-    struct zt_readers *readers; /* who reads what, filled by zt_graph_users as it is asked, forgotten by zt_graph_index */
+    struct zt_readers
+        *readers; /* who reads what, filled by zt_graph_users as it is asked, forgotten by zt_graph_index */
 };
 
 struct zt_graph *zt_graph_create(const char *name);
@@ -128,7 +132,8 @@ int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype
 int zt_graph_add_constant(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape,
                           const void *data);
 int zt_graph_add_ints(struct zt_graph *g, const char *name, const int64_t *values, int count); /* 1-D int64 */
-int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype, double value); /* scalar of a float type */
+int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype,
+                       double value); /* scalar of a float type */
 /* Adds a node at the end (ids are copied) and returns its index. Its place is the last node's plus one. */
 int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
                       const int *in, int in_count, const int *out, int out_count);
@@ -137,13 +142,14 @@ void zt_node_set_int(struct zt_graph *g, int node, const char *name, int64_t val
 void zt_node_set_float(struct zt_graph *g, int node, const char *name, float value);
 void zt_node_set_text(struct zt_graph *g, int node, const char *name, const char *value);
 void zt_node_set_ints(struct zt_graph *g, int node, const char *name, const int64_t *values, int count);
-void zt_node_set_attr(struct zt_graph *g, int node, const struct zt_attr *attr); /* shallow copy; contents in g's arena */
+void zt_node_set_attr(struct zt_graph *g, int node,
+                      const struct zt_attr *attr); /* shallow copy; contents in g's arena */
 
 /* After each forward pass `value` is copied over `initializer`, which becomes a statistic. */
 void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value);
 
-/* Initializers may lie unaligned in the mapped file; those that kernels read in place (used by a node, not `trainable`) are copied to the
- * arena where they do. */
+/* Initializers may lie unaligned in the mapped file; those that kernels read in place (used by a node, not `trainable`)
+ * are copied to the arena where they do. */
 void zt_graph_align_constants(struct zt_graph *g);
 
 /* Value id by name, -1 where there is none. */
@@ -151,11 +157,12 @@ int zt_graph_find(const struct zt_graph *g, const char *name);
 
 /* Recomputes producers. Fails when two nodes write one value, or a node writes an input or initializer. */
 bool zt_graph_index(struct zt_graph *g, struct zt_err *err);
-/* Drops dead nodes and brings the rest into an order by (phase, place) in which producers stand first; indexes. Fails on a cycle,
- * naming a node on it, and on a value that nothing makes; the graph is then as it was. */
+/* Drops dead nodes and brings the rest into an order by (phase, place) in which producers stand first; indexes. Fails
+ * on a cycle, naming a node on it, and on a value that nothing makes; the graph is then as it was. */
 bool zt_graph_sort(struct zt_graph *g, struct zt_err *err);
-/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). Nodes may have been added or
- * marked dead since the last zt_graph_index or _sort; whoever gives an old node other inputs indexes first. */
+/* Number of node inputs (of nodes not dead) that read `value`, and one of the readers in *node (may be NULL). Nodes may
+ * have been added or marked dead since the last zt_graph_index or _sort; whoever gives an old node other inputs indexes
+ * first. */
 int zt_graph_users(const struct zt_graph *g, int value, int *node);
 /* Marks dead every node that no root needs. Write-backs are roots too. Then sorts. */
 bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct zt_err *err);

@@ -37,13 +37,13 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
     if (v->shape.rank < 0)
         v->shape = *shape;
     if (v->shape.rank != shape->rank)
-        return zt_fail(err, code, "input \"%s\" wants shape %s, the data have %s", v->name, zt_shape_text(&v->shape, want),
-                       zt_shape_text(shape, have));
+        return zt_fail(err, code, "input \"%s\" wants shape %s, the data have %s", v->name,
+                       zt_shape_text(&v->shape, want), zt_shape_text(shape, have));
     for (int k = 0; k < shape->rank; k++) {
         if (v->shape.dim[k] >= 0 && v->shape.dim[k] != shape->dim[k])
-            return zt_fail(err, code, "input \"%s\" wants shape %s, the data have %s: dim %d is %lld, not %lld", v->name,
-                           zt_shape_text(&v->shape, want), zt_shape_text(shape, have), k, (long long)shape->dim[k],
-                           (long long)v->shape.dim[k]);
+            return zt_fail(err, code, "input \"%s\" wants shape %s, the data have %s: dim %d is %lld, not %lld",
+                           v->name, zt_shape_text(&v->shape, want), zt_shape_text(shape, have), k,
+                           (long long)shape->dim[k], (long long)v->shape.dim[k]);
         v->shape.dim[k] = shape->dim[k];
         if (v->dim_param[k] && !bind_symbol(g, v->dim_param[k], shape->dim[k], code, err))
             return false;

@@ -11,8 +11,8 @@ struct zt_interval {
     int64_t offset; /* set by the plan, a multiple of 64 */
 };
 
-/* Gives every interval an offset such that no two that live at the same time overlap; returns the size of the block. Big ones are placed
- * first, each at the lowest free offset. */
+/* Gives every interval an offset such that no two that live at the same time overlap; returns the size of the block.
+ * Big ones are placed first, each at the lowest free offset. */
 int64_t zt_memory_plan(struct zt_interval *at, int count);
 
 #endif

@@ -1,8 +1,9 @@
 /* ONNX files: reading a model into a graph without copying weights, and writing the trained model back.
  *
- * Reading: the file is mapped; a wire scan checks it against limits (nesting depth 100, field counts, every length inside the file, memory
- * that unpacking would take) and finds the byte ranges of all tensor payloads; then protobuf-c unpacks a copy of the file without those payloads. Weights stay in the
- * mapping (or that of an external data file); typed data fields (float_data and so on) are decoded into the arena. */
+ * Reading: the file is mapped; a wire scan checks it against limits (nesting depth 100, field counts, every length
+ * inside the file, memory that unpacking would take) and finds the byte ranges of all tensor payloads; then protobuf-c
+ * unpacks a copy of the file without those payloads. Weights stay in the mapping (or that of an external data file);
+ * typed data fields (float_data and so on) are decoded into the arena. */
 #ifndef ZT_GRAPH_ONNX_H
 #define ZT_GRAPH_ONNX_H
 
@@ -20,12 +21,16 @@ struct zt_onnx {
     const char *producer; /* "pytorch 2.15.0", "" where the file has none */
     struct zt_onnx_opset *opsets;
     int opset_count;
-    struct zt_graph *graph;      /* all nodes of the file, file_index set, rows not resolved */
-    const char *torch_signature; /* metadata pkg.torch.export.ExportedProgram.graph_signature of the graph, NULL without */
-    struct zt_onnx_file *file;   /* mapping and byte positions, for writing */
+    struct zt_graph *graph; /* all nodes of the file, file_index set, rows not resolved */
+    const char
+        *torch_signature; /* metadata pkg.torch.export.ExportedProgram.graph_signature of the graph, NULL without */
+    struct zt_onnx_file *file; /* mapping and byte positions, for writing */
 };
 
-enum zt_onnx_weights { ZT_WEIGHTS_MAPPED, ZT_WEIGHTS_ABSENT_OK }; /* the second: external files need not be there (plan, inspect) */
+enum zt_onnx_weights {
+    ZT_WEIGHTS_MAPPED,
+    ZT_WEIGHTS_ABSENT_OK
+}; /* the second: external files need not be there (plan, inspect) */
 
 /* Errors: "PATH: tensor or node: what", code ZT_EXIT_MODEL. */
 struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, struct zt_err *err);
@@ -42,12 +47,12 @@ struct zt_onnx_payload {
 struct zt_onnx_changes {
     const struct zt_onnx_payload *payloads; /* initializers, or Constant nodes' value by output name */
     int payload_count;
-    const char *const *aliases; /* outputs of Identity nodes over initializers that become initializers: the node goes, the tensor
-                                   (payload of that name, or the source's bytes) comes */
+    const char *const *aliases; /* outputs of Identity nodes over initializers that become initializers: the node goes,
+                                   the tensor (payload of that name, or the source's bytes) comes */
     int alias_count;
-    const int *inference_nodes; /* file_index of BatchNormalization nodes that go back to inference form: attribute training_mode and outputs
-                                   after the first go, value_info of those outputs too. A node whose further outputs are
-                                   read elsewhere stays as it is */
+    const int *inference_nodes; /* file_index of BatchNormalization nodes that go back to inference form: attribute
+                                   training_mode and outputs after the first go, value_info of those outputs too. A node
+                                   whose further outputs are read elsewhere stays as it is */
     int inference_node_count;
 };
 /* Written atomically. A model over 2 GB gets its payloads in external data beside it (NAME.data). */

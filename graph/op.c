@@ -15,7 +15,8 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
     const char *domain = n->domain[0] ? n->domain : "ai.onnx";
     for (const struct zt_op *const *row = table->rows; *row; row++)
         if (strcmp((*row)->name, n->op_type) == 0 && strcmp((*row)->domain ? (*row)->domain : "", n->domain) == 0)
-            return zt_node_fail(g, node, err, "operator %s.%s is not supported in opset %d", domain, n->op_type, n->opset);
+            return zt_node_fail(g, node, err, "operator %s.%s is not supported in opset %d", domain, n->op_type,
+                                n->opset);
     return zt_node_fail(g, node, err, "operator %s.%s is not supported (`ztrain ops` lists those that are)", domain,
                         n->op_type);
 }
@@ -39,8 +40,8 @@ static bool check_counts(const struct zt_graph *g, int node, struct zt_err *err)
 }
 
 static const char *attr_type_name(enum zt_attr_type type) {
-    static const char *const name[] = { "nothing", "a float",   "an int",           "a string",      "a tensor",
-                                        "a graph", "floats",    "ints",             "strings",       "another type" };
+    static const char *const name[] = { "nothing", "a float", "an int", "a string", "a tensor",
+                                        "a graph", "floats",  "ints",   "strings",  "another type" };
     return (int)type >= 0 && type <= ZT_ATTR_OTHER ? name[type] : "another type";
 }
 
@@ -54,8 +55,8 @@ static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) 
         if (!s->name)
             return zt_node_fail(g, node, err, "has an attribute \"%s\", which %s of opset %d does not know",
                                 n->attr[i].name, n->op_type, n->opset);
-        bool empty_list = n->attr[i].type >= ZT_ATTR_FLOATS && n->attr[i].type <= ZT_ATTR_STRINGS && !n->attr[i].count &&
-                          s->type >= ZT_ATTR_FLOATS;
+        bool empty_list = n->attr[i].type >= ZT_ATTR_FLOATS && n->attr[i].type <= ZT_ATTR_STRINGS &&
+                          !n->attr[i].count && s->type >= ZT_ATTR_FLOATS;
         if (s->type != n->attr[i].type && !empty_list)
             return zt_node_fail(g, node, err, "attribute \"%s\" is %s, wants %s", s->name,
                                 attr_type_name(n->attr[i].type), attr_type_name(s->type));
@@ -99,8 +100,8 @@ static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) 
     return true;
 }
 
-/* Refuses values that no machine could hold, so that the rest may multiply sizes without looking: the product of any of the dims, those
- * beside a 0 included, stays within 2^40. */
+/* Refuses values that no machine could hold, so that the rest may multiply sizes without looking: the product of any of
+ * the dims, those beside a 0 included, stays within 2^40. */
 static bool check_size(const struct zt_graph *g, int node, int value, const char *what, struct zt_err *err) {
     if (value < 0)
         return true;

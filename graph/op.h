@@ -1,8 +1,8 @@
 /* The op contract: what a row of the table promises. One row implements one ONNX op over a range of opsets.
  *
- * A row holds everything the rest of the tree may ask about an op; nothing else knows its name. `infer` is called with all
- * input dtypes and shapes known (the graph is bound to a batch size first), so every output shape is known after it, except
- * where it depends on data: then it reads `data` of its inputs and fails when that is NULL. */
+ * A row holds everything the rest of the tree may ask about an op; nothing else knows its name. `infer` is called with
+ * all input dtypes and shapes known (the graph is bound to a batch size first), so every output shape is known after
+ * it, except where it depends on data: then it reads `data` of its inputs and fails when that is NULL. */
 #ifndef ZT_GRAPH_OP_H
 #define ZT_GRAPH_OP_H
 
@@ -14,7 +14,8 @@ struct zt_device;
 
 enum zt_backend { ZT_REF, ZT_CPU, ZT_CUDA, ZT_BACKENDS };
 
-/* How a tensor lies in memory where it is not plain row-major (a vendor's blocked format). Owned by the graph's arena or static. */
+/* How a tensor lies in memory where it is not plain row-major (a vendor's blocked format). Owned by the graph's arena
+ * or static. */
 struct zt_layout {
     const char *name; /* as the vendor writes it: "nChw16c" */
     size_t bytes;     /* of storage, padding included */
@@ -53,9 +54,9 @@ struct zt_call {
 struct zt_prepare {
     struct zt_graph *graph; /* for its arena; the graph itself is not changed */
     int node;
-    int threads;                       /* at most; chunks must not depend on it */
-    const struct zt_layout **in_layout;  /* in: as the producers give them; out: as this kernel wants them (NULL: plain). A
-                                            reorder node is put between where they differ */
+    int threads;                        /* at most; chunks must not depend on it */
+    const struct zt_layout **in_layout; /* in: as the producers give them; out: as this kernel wants them (NULL: plain).
+                                           A reorder node is put between where they differ */
     const struct zt_layout **out_layout; /* out: how the kernel writes its outputs */
     size_t workspace_bytes;
     bool can_accumulate;
@@ -66,7 +67,7 @@ struct zt_prepare {
 struct zt_kernel {
     /* Whether this back end takes the node with its dtypes, shapes and attributes. NULL: every node of the row. */
     bool (*supports)(const struct zt_graph *g, int node);
-    bool (*prepare)(struct zt_prepare *p, struct zt_err *err); /* NULL: plain layouts, no workspace, no state */
+    bool (*prepare)(struct zt_prepare *p, struct zt_err *err);   /* NULL: plain layouts, no workspace, no state */
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the row has no kernel of this back end */
     void (*release)(void *state);
 };
@@ -79,19 +80,20 @@ struct zt_attr_spec {
 };
 
 enum zt_op_flags {
-    ZT_OP_SHAPE_ONLY = 1 << 0,  /* result depends on the input's shape alone: folds when that is known (Shape, Size) */
-    ZT_OP_RANDOM = 1 << 1,      /* never folded */
-    ZT_OP_HALF = 1 << 2,        /* the bf16 pass may run it in half precision (matrix products, elementwise) */
-    ZT_OP_VARIADIC = 1 << 3,    /* any number of inputs from min_in on */
-    ZT_OP_IN_PLACE = 1 << 4,    /* output 0 may share memory with an input 0 of the same size that dies here */
-    ZT_OP_VIEW = 1 << 5,        /* output 0 holds input 0's bytes unchanged in plain order (Reshape, Identity, Flatten ...): the memory plan
-                                   lets them share, the executor runs no kernel then */
+    ZT_OP_SHAPE_ONLY = 1 << 0, /* result depends on the input's shape alone: folds when that is known (Shape, Size) */
+    ZT_OP_RANDOM = 1 << 1,     /* never folded */
+    ZT_OP_HALF = 1 << 2,       /* the bf16 pass may run it in half precision (matrix products, elementwise) */
+    ZT_OP_VARIADIC = 1 << 3,   /* any number of inputs from min_in on */
+    ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input 0 of the same size that dies here */
+    ZT_OP_VIEW = 1 << 5, /* output 0 holds input 0's bytes unchanged in plain order (Reshape, Identity, Flatten ...):
+                            the memory plan lets them share, the executor runs no kernel then */
 };
 
 /* What a training form needs to know. */
 struct zt_train_options {
     bool batch_norm_frozen;
-    bool evaluation; /* the forms for evaluation: running statistics, nothing dropped, whatever the node was exported as */
+    bool evaluation; /* the forms for evaluation: running statistics, nothing dropped, whatever the node was exported as
+                      */
 };
 
 struct zt_op {
@@ -99,18 +101,19 @@ struct zt_op {
     int since, until;          /* opset range this row implements, inclusive; until 0: no end yet */
     int min_in, max_in, min_out, max_out;
     unsigned flags;
-    /* Input types: allowed set per input (the last entry repeats for variadic); 0: any computed type. Inputs whose bit is set in
-     * same_type must have input 0's dtype (bit i: input i). */
+    /* Input types: allowed set per input (the last entry repeats for variadic); 0: any computed type. Inputs whose bit
+     * is set in same_type must have input 0's dtype (bit i: input i). */
     unsigned in_types[8];
     unsigned same_type;
     const struct zt_attr_spec *attrs; /* NULL: none allowed */
     bool (*infer)(struct zt_graph *g, int node, struct zt_err *err);
-    /* Appends nodes that compute gradients for the inputs zt_grad_wanted() says, and gives them with zt_grad_give(). NULL: the op has
-     * no derivative (integers, comparisons, shapes) and gradients stop here. */
+    /* Appends nodes that compute gradients for the inputs zt_grad_wanted() says, and gives them with zt_grad_give().
+     * NULL: the op has no derivative (integers, comparisons, shapes) and gradients stop here. */
     bool (*grad)(struct zt_grad *b, int node, struct zt_err *err);
     /* Inputs through which no gradient flows, a bit each (indices, shapes, running statistics). */
     unsigned no_grad_in;
-    /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain grad` gives it). */
+    /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
+     * grad` gives it). */
     unsigned statistic_in;
     /* Turns the node into its training (or evaluation) form: BatchNormalization, Dropout. NULL: stays as it is. */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
@@ -150,8 +153,8 @@ bool zt_broadcast(const struct zt_graph *g, int node, const struct zt_shape *a, 
                   struct zt_shape *to, struct zt_err *err);
 /* Axis in -rank..rank-1 made 0..rank-1; fails naming it. */
 bool zt_axis(const struct zt_graph *g, int node, int64_t axis, int rank, int *to, struct zt_err *err);
-/* The integers of input i, which must be known now (constant, or eager run): at most `room` of them to `to`. An omitted input gives *count -1.
- * Fails "... depends on data" where they are not known. */
+/* The integers of input i, which must be known now (constant, or eager run): at most `room` of them to `to`. An omitted
+ * input gives *count -1. Fails "... depends on data" where they are not known. */
 bool zt_known_ints(const struct zt_graph *g, int node, int i, int64_t *to, int room, int *count, struct zt_err *err);
 
 #endif

@@ -1,40 +1,44 @@
 /* The passes between a file's graph and one that can be planned: each a function from graph to graph.
  *
- *     resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> grad -> rewrite (casts, fusion) -> assign (back ends, layouts) */
+ *     resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> grad -> rewrite (casts, fusion) -> assign
+ * (back ends, layouts) */
 #ifndef ZT_GRAPH_PASSES_H
 #define ZT_GRAPH_PASSES_H
 
 #include "graph/graph.h"
 #include "graph/op.h"
 
-/* Resolves the rows of all nodes that the given values need; every op that is missing is reported at once. The other nodes are
- * dropped from this graph (they stay in the file). */
+/* Resolves the rows of all nodes that the given values need; every op that is missing is reported at once. The other
+ * nodes are dropped from this graph (they stay in the file). */
 bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const int *roots, int root_count,
                      struct zt_err *err);
 
-/* Infers dtype and shape of every value, in order, folding constant nodes on the way with their reference kernels (kept in the graph's
- * arena, at most `fold_limit` bytes a value and 16 times that in all; trainable initializers and statistics are not constants). */
+/* Infers dtype and shape of every value, in order, folding constant nodes on the way with their reference kernels (kept
+ * in the graph's arena, at most `fold_limit` bytes a value and 16 times that in all; trainable initializers and
+ * statistics are not constants). */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);
 
-/* Binds the unknown dims of graph input `value` to `shape`; the same dim_param gets the same number everywhere. A fixed dim that differs is
- * an error naming input, dim and both numbers. */
+/* Binds the unknown dims of graph input `value` to `shape`; the same dim_param gets the same number everywhere. A fixed
+ * dim that differs is an error naming input, dim and both numbers. */
 bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, enum zt_exit code, struct zt_err *err);
 
-/* Which initializers train, and why: sets trainable, statistic and why of every initializer that can be reached from `loss` (or any
- * graph output where loss is -1). Rule: reference/README.md, "Parameter or constant?". `signature` is the model's graph_signature
- * metadata, NULL without. */
+/* Which initializers train, and why: sets trainable, statistic and why of every initializer that can be reached from
+ * `loss` (or any graph output where loss is -1). Rule: reference/README.md, "Parameter or constant?". `signature` is
+ * the model's graph_signature metadata, NULL without. */
 void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss);
 
-/* Each Identity of an initializer becomes an initializer of its own under the Identity's output name (reference/README.md, "Merged
- * tensors"). Recognised by its row: ZT_OP_VIEW, one input at most, no attributes. For the file's whole graph, before rows are resolved and nodes
- * that the loss does not need are dropped: an unneeded copy must not change with its source. */
+/* Each Identity of an initializer becomes an initializer of its own under the Identity's output name
+ * (reference/README.md, "Merged tensors"). Recognised by its row: ZT_OP_VIEW, one input at most, no attributes. For the
+ * file's whole graph, before rows are resolved and nodes that the loss does not need are dropped: an unneeded copy must
+ * not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
 
-/* Training (or evaluation) forms of all nodes that have one. After inference: the forms are inferred as they are made. */
+/* Training (or evaluation) forms of all nodes that have one. After inference: the forms are inferred as they are made.
+ */
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err);
 
-/* Fusion patterns are rows: `apply` looks at the node it is given (joint graph, back end known), and where its pattern stands there rewrites and
- * returns true. Numbers stay the same within rounding. */
+/* Fusion patterns are rows: `apply` looks at the node it is given (joint graph, back end known), and where its pattern
+ * stands there rewrites and returns true. Numbers stay the same within rounding. */
 struct zt_pattern {
     const char *name;
     unsigned backends; /* bit per zt_backend on which the fused node has a fast kernel */
@@ -44,14 +48,15 @@ struct zt_pattern {
 bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *const *patterns,
                   enum zt_backend backend, int *counts, struct zt_err *err);
 
-/* bf16 compute: float inputs of ZT_OP_HALF nodes are cast to bf16 (one Cast a value, shared), their float outputs become bf16 and are
- * cast back where another node, an output or a gradient needs float. Master weights stay fp32. */
+/* bf16 compute: float inputs of ZT_OP_HALF nodes are cast to bf16 (one Cast a value, shared), their float outputs
+ * become bf16 and are cast back where another node, an output or a gradient needs float. Master weights stay fp32. */
 bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int *keep_float, int keep_count,
                   struct zt_err *err);
 
-/* Chooses the back end of every node (`fast` where its kernel supports it, else ZT_REF), prepares kernels, and puts reorder nodes where
- * layouts differ. Values in `plain` are read by others than nodes (gradients, outputs, write-backs): where one comes out in another layout a reorder
- * follows, and its id is replaced by the plain one's. prepared[i] belongs to node i; release with zt_assign_release. */
+/* Chooses the back end of every node (`fast` where its kernel supports it, else ZT_REF), prepares kernels, and puts
+ * reorder nodes where layouts differ. Values in `plain` are read by others than nodes (gradients, outputs,
+ * write-backs): where one comes out in another layout a reorder follows, and its id is replaced by the plain one's.
+ * prepared[i] belongs to node i; release with zt_assign_release. */
 struct zt_prepared {
     void *state;
     void (*release)(void *state);

@@ -30,7 +30,7 @@ struct casts {
     struct zt_graph *g;
     const struct zt_op_table *table;
     int values;
-    int *half;        /* by value: its bf16 copy, -1 none yet */
+    int *half; /* by value: its bf16 copy, -1 none yet */
     struct zt_err *err;
 };
 
@@ -89,5 +89,6 @@ bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int
         if (!g->nodes[n].dead && g->nodes[n].op->flags & ZT_OP_HALF)
             ok = halve_node(&c, n);
     free(c.half);
-    return ok && zt_graph_sort(g, err) && zt_graph_prune(g, keep, keep_count, err); /* casts back that nothing reads go */
+    return ok && zt_graph_sort(g, err) &&
+           zt_graph_prune(g, keep, keep_count, err); /* casts back that nothing reads go */
 }

@@ -18,9 +18,9 @@ struct zt_heads {
 };
 
 struct zt_attention {
-    int64_t batch, heads, kv_heads;          /* heads: of queries, a multiple of kv_heads */
-    int64_t queries, past, keys;             /* rows; keys include the past ones */
-    int64_t size, v_size;                    /* columns of q and k, of v and y */
+    int64_t batch, heads, kv_heads;             /* heads: of queries, a multiple of kv_heads */
+    int64_t queries, past, keys;                /* rows; keys include the past ones */
+    int64_t size, v_size;                       /* columns of q and k, of v and y */
     struct zt_heads q, k, v, y, past_k, past_v; /* steps in elements */
     struct zt_shape y_shape, k_shape, v_shape;  /* k, v: of the present ones */
     int64_t mask_step[4], mask_length;          /* keys beyond mask_length are masked */

@@ -1,6 +1,6 @@
-/* The kernels of Attention and its gradient, in double whatever the tensors hold (formulas in attention.c). A chunk of work is one
- * head of keys with the queries that share it: its rows are laid out twice, as rows and as columns, so that every inner loop
- * adds a multiple of one contiguous row to another. */
+/* The kernels of Attention and its gradient, in double whatever the tensors hold (formulas in attention.c). A chunk of
+ * work is one head of keys with the queries that share it: its rows are laid out twice, as rows and as columns, so that
+ * every inner loop adds a multiple of one contiguous row to another. */
 #include "ops/attention.h"
 
 #include "ops/runs.h"
@@ -15,8 +15,8 @@
 struct scratch {
     double *k, *k_columns, *v, *v_columns; /* [keys, size], [size, keys] */
     double *dk, *dv;
-    double *q, *dq, *y, *dy;        /* one row */
-    double *score, *bias, *p, *g;   /* a number a key */
+    double *q, *dq, *y, *dy;      /* one row */
+    double *score, *bias, *p, *g; /* a number a key */
 };
 
 static double *take(double **at, int64_t count) {
@@ -158,7 +158,8 @@ static void softmax(const struct job *j, int64_t from, int64_t to) {
         p[n] /= sum;
 }
 
-/* Scores of one row into s.score (capped), weights into s.p; the output QK where it is there. `all`: also the scores of keys it cannot see. */
+/* Scores of one row into s.score (capped), weights into s.p; the output QK where it is there. `all`: also the scores of
+ * keys it cannot see. */
 static void score_row(const struct job *j, int64_t head, int64_t i, bool all, int64_t *from, int64_t *to) {
     const struct zt_attention *a = &j->a;
     const struct scratch *s = &j->s;
@@ -290,9 +291,8 @@ static void store_rows(const struct job *j, int out, int past, const struct zt_h
         if (to >= j->call->out_count || !j->call->out[to].data)
             continue;
         const struct zt_view *d = &j->call->out[to];
-        zt_store_run(d->dtype, d->data,
-                     place(old ? past_step : step, j->batch, j->kv_head, old ? i : i - j->a.past), 1, size,
-                     rows + i * size);
+        zt_store_run(d->dtype, d->data, place(old ? past_step : step, j->batch, j->kv_head, old ? i : i - j->a.past), 1,
+                     size, rows + i * size);
     }
 }
 

@@ -7,13 +7,13 @@
 #include <string.h>
 
 const struct zt_loss_row zt_losses[] = {
-    { "cross_entropy", "CrossEntropy", true },
-    { "nll", "NegativeLogLikelihood", true },
-    { "bce_with_logits", "BinaryCrossEntropy", false },
-    { "mse", "SquaredError", false },
-    { "l1", "AbsoluteError", false },
-    { "smooth_l1", "SmoothAbsoluteError", false },
-    { "huber", "Huber", false },
+    { "cross_entropy", "CrossEntropy", true, { "label_smoothing" } },
+    { "nll", "NegativeLogLikelihood", true, { 0 } },
+    { "bce_with_logits", "BinaryCrossEntropy", false, { 0 } },
+    { "mse", "SquaredError", false, { 0 } },
+    { "l1", "AbsoluteError", false, { 0 } },
+    { "smooth_l1", "SmoothAbsoluteError", false, { "beta" } },
+    { "huber", "Huber", false, { "delta" } },
     { 0 },
 };
 

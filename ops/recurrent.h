@@ -181,7 +181,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
         .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref } },                               \
     };
 #define ZT_RECURRENT_ROW(id, INS, OUTS)                                                                                \
-    .min_in = 3, .max_in = (INS), .min_out = 1, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
+    .min_in = 3, .max_in = (INS), .min_out = 0, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
     .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops,                                                      \
     .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref } }
 

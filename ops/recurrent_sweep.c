@@ -313,20 +313,26 @@ static void add_x_gradient(struct zt_sweep *w, int64_t d) {
                 w->dx[time_of(w, d, s, n) * r->x_step + n * r->x_row + i] += w->x[(s * r->rows + n) * r->input + i];
 }
 
+/* The gradient of an omitted input is not there either. */
+static void give(const struct zt_call *call, int i, int64_t to, int64_t count, const double *from) {
+    if (i < call->in_count && call->in[i].data)
+        store(call, i, to, count, from);
+}
+
 static void store_gradients(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t h = r->hidden, wide = r->cell->gates * h;
-    store(call, 1, d * wide * r->input, wide * r->input, w->dweight);
-    store(call, 2, d * wide * h, wide * h, w->drecurrent);
-    store(call, 3, 2 * d * wide, 2 * wide, w->dbias);
+    give(call, 1, d * wide * r->input, wide * r->input, w->dweight);
+    give(call, 2, d * wide * h, wide * h, w->drecurrent);
+    give(call, 3, 2 * d * wide, 2 * wide, w->dbias);
     for (int64_t n = 0; n < r->rows; n++) {
         int64_t to = d * r->h_turn + n * r->h_row;
-        store(call, 5, to, h, w->dh + n * h);
+        give(call, 5, to, h, w->dh + n * h);
         if (r->cell->ins > 6)
-            store(call, 6, to, h, w->dc + n * h);
+            give(call, 6, to, h, w->dc + n * h);
     }
     if (r->cell->ins > 7)
-        store(call, 7, 3 * d * h, 3 * h, w->dpeephole);
+        give(call, 7, 3 * d * h, 3 * h, w->dpeephole);
 }
 
 static void sweep_back(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
@@ -346,7 +352,7 @@ static void sweep_back(struct zt_sweep *w, const struct zt_call *call, int64_t d
         zt_sweep_recurrent_grad(w, 0, r->cell->gates, da, w->h);
     transposed(w, wide, r->input, da, w->x, w->dweight);
     sum_rows(sn, wide, da, w->dbias);
-    if (r->cell->ins > 7 && call->in[7].data)
+    if (r->cell->ins > 7 && call->in_count > 7 && call->in[7].data)
         peephole_grad(w);
     add_x_gradient(w, d);
 }
@@ -364,6 +370,6 @@ bool zt_sweep_backward(const struct zt_recurrent *r, const struct zt_call *call,
         sweep_back(&w, call, d);
         store_gradients(&w, call, d);
     }
-    store(call, 0, 0, sn * r->input, w.dx);
+    give(call, 0, 0, sn * r->input, w.dx);
     return true;
 }

@@ -236,7 +236,9 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
         .no_grad_in = 1 << 1, .flops = reduce_flops,                                                                   \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_reduce) },                                        \
+        .kernel = {                                                                                                    \
+            [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_reduce)           \
+        },                                                                                                             \
     }
 
 /* A row up to the opset in which axes became an input, a row from it on. */

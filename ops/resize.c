@@ -370,7 +370,11 @@ static const struct zt_attr_spec attrs_11[] = { ATTRS_11, { 0 } };
 static const struct zt_attr_spec attrs_18[] = { ATTRS_18, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { ATTRS_18, { "input_shape", ZT_ATTR_INTS, true }, { 0 } };
 
-enum { REGION = ZT_ANY_FLOAT & ~(1 << ZT_BFLOAT16), SCALES = 1 << ZT_FLOAT, SIZES = 1 << ZT_INT64 };
+enum {
+    REGION = ZT_ANY_FLOAT & ~(1 << ZT_BFLOAT16),
+    SCALES = 1 << ZT_FLOAT | 1 << ZT_DOUBLE, /* double: in tests that hold float against double */
+    SIZES = 1 << ZT_INT64
+};
 
 #define KERNEL(prepare_function)                                                                                       \
     .kernel = { [ZT_REF] = { .prepare = prepare_function, .run = zt_resize_run, .release = zt_resize_release } }

@@ -1,10 +1,11 @@
-/* Interpolation along one axis (ONNX Resize, opset 19): place o of the result lies at coordinate x of the input; with b the last
- * element left of it (b < x <= b + 1) its value is the sum over the elements i around of f(s (i - x)) times element i, elements outside
- * being those at the edge:
+/* Interpolation along one axis (ONNX Resize, opset 19): place o of the result lies at coordinate x of the input; with b
+ * the last element left of it (b < x <= b + 1) its value is the sum over the elements i around of f(s (i - x)) times
+ * element i, elements outside being those at the edge:
  *
  *     linear  f(d) = 1 - |d|                                                        |d| <= 1
  *     cubic   f(d) = (a + 2) |d|^3 - (a + 3) |d|^2 + 1                              |d| <= 1
- *                    a |d|^3 - 5 a |d|^2 + 8 a |d| - 4 a                        1 < |d| < 2      (Keys 1981, equation 4)
+ *                    a |d|^3 - 5 a |d|^2 + 8 a |d| - 4 a                        1 < |d| < 2      (Keys 1981, equation
+ * 4)
  *
  * s = 1, or min(1, scale) where the filter is stretched against aliasing; the weights are then divided by their sum. */
 #include "ops/resize.h"

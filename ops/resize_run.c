@@ -1,5 +1,5 @@
-/* The kernels of Resize and its gradient: every axis is a linear map (resize_map.c), forward as it is, backward transposed, and the
- * result is their product. Results are computed a row of the last axis at a time. */
+/* The kernels of Resize and its gradient: every axis is a linear map (resize_map.c), forward as it is, backward
+ * transposed, and the result is their product. Results are computed a row of the last axis at a time. */
 #include "ops/resize.h"
 #include "ops/runs.h"
 #include "ops/shape.h"

@@ -79,6 +79,8 @@ static bool cache_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *cache = zt_in(g, node, COS);
     if (!rotary_read(g, node, &r, err))
         return false;
+    if (!zt_in(g, node, DY))
+        return zt_node_fail(g, node, err, "it has no gradient to start from");
     if (!zt_shape_equal(&zt_in(g, node, DY)->shape, &zt_in(g, node, X)->shape))
         return fail_shape(g, node, DY, "that of x", err);
     zt_set_out(g, node, 0, cache->dtype, &cache->shape);
@@ -223,7 +225,7 @@ const struct zt_op zt_op_rotary_cache_grad = {
     .name = "RotaryCacheGrad",
     .domain = "ztrain",
     .since = 1,
-    .min_in = 5,
+    .min_in = 3,
     .max_in = 5,
     .min_out = 2,
     .max_out = 2,

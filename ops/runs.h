@@ -1,8 +1,8 @@
 /* The one dtype mechanism of the reference kernels: elements are read in runs into double (or int64) whatever they are
  * stored as, computed with there, and stored back with one rounding. So a kernel has one loop, for every type.
  *
- * Floats (half, bfloat16, float, double) and bool go through double, exactly. Integers go through int64 where the op must be
- * exact over their whole range (uint64 keeps its bits: add, subtract and multiply wrap alike). */
+ * Floats (half, bfloat16, float, double) and bool go through double, exactly. Integers go through int64 where the op
+ * must be exact over their whole range (uint64 keeps its bits: add, subtract and multiply wrap alike). */
 #ifndef ZT_OPS_RUNS_H
 #define ZT_OPS_RUNS_H
 
@@ -18,7 +18,8 @@ void zt_load_run_int(enum zt_dtype dtype, const void *data, int64_t offset, int6
 void zt_store_run_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
                       const int64_t *from);
 
-/* Walks the elements of `shape` in row-major order in runs along the last axis, with up to four tensors' offsets kept at the same time:
+/* Walks the elements of `shape` in row-major order in runs along the last axis, with up to four tensors' offsets kept
+ * at the same time:
  *
  *     struct zt_walk w;
  *     zt_walk_start(&w, &out_shape, 3);

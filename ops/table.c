@@ -164,7 +164,7 @@
     ROW(non_zero)                                                                                                      \
     ROW(norm_grad)                                                                                                     \
     ROW(norm_stats)                                                                                                    \
-    ROW(not)                                                                                                           \
+    ROW(not )                                                                                                          \
     ROW(one_hot)                                                                                                       \
     ROW(or)                                                                                                            \
     ROW(pad)                                                                                                           \

@@ -1,8 +1,9 @@
 /* Communicators: how ranks exchange data. One interface of about ten functions; a row is one way of doing it.
  *
- * `self` (one rank) and `thread` (ranks are threads of one process) need nothing installed and are the definition; mpi and nccl
- * must agree with them. All functions are collective over the communicator unless said otherwise, called in the same order by every
- * rank, and return false with an error when a peer failed or the communicator was aborted: no peer waits for ever.
+ * `self` (one rank) and `thread` (ranks are threads of one process) need nothing installed and are the definition; mpi
+ * and nccl must agree with them. All functions are collective over the communicator unless said otherwise, called in
+ * the same order by every rank, and return false with an error when a peer failed or the communicator was aborted: no
+ * peer waits for ever.
  *
  * Same bits: reduce_scatter adds in rank order 0..size-1, element by element, whatever the slice bounds. */
 #ifndef ZT_PARALLEL_COMM_H
@@ -19,10 +20,11 @@ struct zt_comm;
 
 struct zt_comm_api {
     const char *name;
-    /* `flat` (bound[size] floats) is every rank's own contribution; on return the caller's slice of it holds the sum over ranks,
-     * the rest is unspecified. */
+    /* `flat` (bound[size] floats) is every rank's own contribution; on return the caller's slice of it holds the sum
+     * over ranks, the rest is unspecified. */
     bool (*reduce_scatter)(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err);
-    /* Every rank's slice of `flat` is copied to all others; on return `flat` is whole everywhere. `bytes_per_element` 4 or 2. */
+    /* Every rank's slice of `flat` is copied to all others; on return `flat` is whole everywhere. `bytes_per_element` 4
+     * or 2. */
     bool (*all_gather)(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
                        struct zt_err *err);
     /* data[0..count) of rank `root` to all. */
@@ -30,12 +32,14 @@ struct zt_comm_api {
     /* Sums fp64 scalars over ranks, added in rank order; the result is on every rank. */
     bool (*sum)(struct zt_comm *c, double *values, int count, struct zt_err *err);
     bool (*barrier)(struct zt_comm *c, struct zt_err *err);
-    /* Point to point. Sends are buffered up to 8 messages a pair of ranks (a ninth waits); messages of a pair arrive in order. */
+    /* Point to point. Sends are buffered up to 8 messages a pair of ranks (a ninth waits); messages of a pair arrive in
+     * order. */
     bool (*send)(struct zt_comm *c, const void *data, size_t bytes, int to, struct zt_err *err);
     bool (*recv)(struct zt_comm *c, void *data, size_t bytes, int from, struct zt_err *err);
     /* A communicator of the ranks with the same `color`, ordered by rank. Collective. Destroy it before its parent. */
     struct zt_comm *(*split)(struct zt_comm *c, int color, struct zt_err *err);
-    /* Not collective: wakes every waiting peer of this communicator and its splits with `why` (their calls return false). */
+    /* Not collective: wakes every waiting peer of this communicator and its splits with `why` (their calls return
+     * false). */
     void (*abort)(struct zt_comm *c, const char *why);
     void (*destroy)(struct zt_comm *c);
 };
@@ -50,8 +54,8 @@ struct zt_comm *zt_comm_self_create(void);
 /* `size` communicators, one for each thread, written to comms[0..size). Each thread destroys its own. */
 bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err);
 
-/* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in first..end-1;
- * `to` may be one of the addends. */
+/* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
+ * first..end-1; `to` may be one of the addends. */
 void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end);
 /* Whether `peer` is another rank of the communicator; the error names the function `what`. */
 bool zt_comm_check_peer(const struct zt_comm *c, const char *what, int peer, struct zt_err *err);

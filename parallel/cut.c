@@ -62,7 +62,7 @@ static void forget(int *id, const bool *here) {
         *id = -1;
 }
 
-/* Ids of values that this stage neither makes nor reads become -1. */
+/* Ids of values that this stage neither makes nor reads, and that are no gradient as they are, become -1. */
 static void forget_absent(struct zt_program *p) {
     struct zt_joint *j = &p->joint;
     bool *here = zt_calloc((size_t)j->graph->value_count + 1, sizeof *here);
@@ -75,6 +75,9 @@ static void forget_absent(struct zt_program *p) {
             if (node->out[i] >= 0)
                 here[node->out[i]] = true;
     }
+    for (int i = 0; j->training && i < j->param_count; i++)
+        if (j->grads[i] >= 0)
+            here[j->grads[i]] = true;
     int *const ids[] = { &j->loss, &j->seed, &j->row_weight, &j->correct, &j->counted };
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         forget(ids[i], here);

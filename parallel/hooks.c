@@ -155,10 +155,8 @@ static void emit(struct emitter *e, struct zt_command command) {
 static void emit_gathers(struct emitter *e, int node, enum zt_phase phase, enum zt_command_kind kind) {
     const struct chain *c = kind == ZT_GATHER ? &e->gathers[phase] : &e->releases[phase];
     for (int b = c->first[node + 1]; b >= 0; b = c->next[b])
-        emit(e, (struct zt_command){ .kind = kind,
-                                     .bucket = b,
-                                     .shard = true,
-                                     .at = { ZT_ACTIVATIONS, e->in->gathered[phase][b] } });
+        emit(e, (struct zt_command){
+                    .kind = kind, .bucket = b, .shard = true, .at = { ZT_ACTIVATIONS, e->in->gathered[phase][b] } });
 }
 
 static void emit_gradients(struct emitter *e, int node) {
@@ -198,9 +196,8 @@ static void emit_reduces(struct emitter *e, int node) {
 static void emit_node(struct emitter *e, int n, enum zt_phase phase) {
     emit_gathers(e, n, phase, ZT_GATHER);
     if (!e->in->skipped[n])
-        emit(e, (struct zt_command){ .kind = ZT_RUN_NODE,
-                                     .node = n,
-                                     .accumulate = phase == ZT_BACKWARD && accumulates(e, n) });
+        emit(e, (struct zt_command){
+                    .kind = ZT_RUN_NODE, .node = n, .accumulate = phase == ZT_BACKWARD && accumulates(e, n) });
     emit_gathers(e, n, phase, ZT_RELEASE);
     if (phase == ZT_BACKWARD) {
         emit_gradients(e, n);

@@ -13,10 +13,12 @@ struct layout {
     struct zt_graph *g;
     struct zt_arena *scratch;
     bool *derived, *skipped;  /* by node */
+    bool *kept;               /* by value: the executor reads it behind the phase */
     bool *from_params;        /* made from parameters and constants alone */
     int *parent;              /* whose memory a value takes over: itself, or what it is a view of; followed by root_of */
     bool *shared;             /* by root: another value takes over its memory */
     int *last;                /* by root: last node that reads it, node_count: the executor does */
+    int *gradient_of;         /* by value: of how many parameters it is the gradient */
     struct zt_gradient *gradients;
     bool *direct; /* the kernel that makes it writes it into the gradient block */
     struct zt_bucket_use *uses;
@@ -131,6 +133,33 @@ static bool is_derived(const struct layout *l, int n) {
     return derived;
 }
 
+/* The backward node behind which a gradient is whole; -1: it is before the phase begins. */
+static int gradient_node(const struct zt_graph *g, int value) {
+    int n = g->values[value].producer;
+    return n >= 0 && g->nodes[n].phase == ZT_BACKWARD ? n : -1;
+}
+
+static void keep(struct layout *l, int value) {
+    if (value >= 0)
+        l->kept[value] = true;
+}
+
+static void mark_kept(struct layout *l) {
+    const struct zt_program *p = l->p;
+    keep(l, p->joint.loss);
+    keep(l, p->joint.correct);
+    keep(l, p->joint.counted);
+    for (int i = 0; i < l->g->write_back_count; i++)
+        keep(l, l->g->write_backs[i].value);
+    for (int i = 0; i < p->send_act.count; i++)
+        keep(l, p->send_act.at[i].value);
+    for (int i = 0; i < p->send_grad.count; i++)
+        keep(l, p->send_grad.at[i].value);
+    for (int t = 0; p->joint.training && t < p->joint.param_count; t++)
+        if (p->joint.grads[t] >= 0 && gradient_node(l->g, p->joint.grads[t]) < 0)
+            keep(l, p->joint.grads[t]);
+}
+
 static void mark_skipped(struct layout *l) {
     for (int v = 0; v < l->g->value_count; v++)
         l->parent[v] = v;
@@ -139,6 +168,8 @@ static void mark_skipped(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = &l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
+        if (view && l->kept[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
+            view = false; /* the gathered parameter is gone by then */
         if (view && is_constant(l, node->in[0]))
             zt_out(l->g, n, 0)->data = zt_in(l->g, n, 0)->data;
         else if (view)
@@ -155,19 +186,7 @@ static size_t value_bytes(const struct zt_value *v) {
     return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
 }
 
-static void keep(struct layout *l, int value) {
-    if (value >= 0)
-        l->last[root_of(l, value)] = l->g->node_count;
-}
-
-/* The backward node behind which a gradient is whole; -1: it is before the phase begins. */
-static int gradient_node(const struct zt_graph *g, int value) {
-    int n = g->values[value].producer;
-    return n >= 0 && g->nodes[n].phase == ZT_BACKWARD ? n : -1;
-}
-
 static void find_last_readers(struct layout *l) {
-    const struct zt_program *p = l->p;
     for (int v = 0; v < l->g->value_count; v++)
         l->last[v] = -1;
     for (int n = 0; n < l->g->node_count; n++) {
@@ -179,25 +198,24 @@ static void find_last_readers(struct layout *l) {
             if (node->out[i] >= 0)
                 l->last[root_of(l, node->out[i])] = n;
     }
-    keep(l, p->joint.loss);
-    keep(l, p->joint.correct);
-    keep(l, p->joint.counted);
-    for (int i = 0; i < l->g->write_back_count; i++)
-        keep(l, l->g->write_backs[i].value);
-    for (int i = 0; i < p->send_act.count; i++)
-        keep(l, p->send_act.at[i].value);
-    for (int i = 0; i < p->send_grad.count; i++)
-        keep(l, p->send_grad.at[i].value);
-    for (int t = 0; p->joint.training && t < p->joint.param_count; t++)
-        if (p->joint.grads[t] >= 0 && gradient_node(l->g, p->joint.grads[t]) < 0)
-            keep(l, p->joint.grads[t]);
+    for (int v = 0; v < l->g->value_count; v++)
+        if (l->kept[v])
+            l->last[root_of(l, v)] = l->g->node_count;
 }
 
-/* Output 0 takes over the memory of an input 0 that dies here. */
+static void count_gradients(struct layout *l) {
+    const struct zt_joint *j = &l->p->joint;
+    for (int t = 0; j->training && t < j->param_count; t++)
+        if (j->grads[t] >= 0)
+            l->gradient_of[j->grads[t]]++;
+}
+
+/* Output 0 takes over the memory of an input 0 that dies here. A gradient has a better place: its own in the gradient block. */
 static void mark_in_place(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = &l->g->nodes[n];
-        if (!(node->op->flags & ZT_OP_IN_PLACE) || l->skipped[n] || node->in[0] < 0 || node->out[0] < 0)
+        if (!(node->op->flags & ZT_OP_IN_PLACE) || l->skipped[n] || node->in[0] < 0 || node->out[0] < 0 ||
+            l->gradient_of[node->out[0]])
             continue;
         int from = root_of(l, node->in[0]), to = node->out[0], uses = 0;
         for (int i = 0; i < node->in_count; i++)
@@ -222,9 +240,9 @@ static int output_index(const struct zt_node *node, int value) {
 
 /* The kernel writes the gradient where it belongs when nothing else reads the value, it belongs to one parameter, and the kernel can add
  * to what is there if that may be asked of it. */
-static bool writes_direct(const struct layout *l, int value, bool alone) {
+static bool writes_direct(const struct layout *l, int value) {
     int n = l->g->values[value].producer;
-    if (!alone || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] || l->last[value] != n ||
+    if (l->gradient_of[value] != 1 || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] || l->last[value] != n ||
         l->g->values[value].dtype != ZT_FLOAT)
         return false;
     bool adds = l->o->accumulates && !l->o->sharding->gradients;
@@ -233,14 +251,10 @@ static bool writes_direct(const struct layout *l, int value, bool alone) {
 
 static void place_gradients(struct layout *l) {
     const struct zt_joint *j = &l->p->joint;
-    int *uses = ZT_NEW_N(l->scratch, int, l->g->value_count + 1); /* by value: parameters whose gradient it is */
     l->gradients = ZT_NEW_N(l->scratch, struct zt_gradient, j->param_count + 1);
     for (int v = 0; v < l->g->value_count; v++)
         if (root_of(l, v) != v)
             l->shared[root_of(l, v)] = true;
-    for (int t = 0; j->training && t < j->param_count; t++)
-        if (j->grads[t] >= 0)
-            uses[j->grads[t]]++;
     for (int t = 0; j->training && t < j->param_count; t++) {
         int value = j->grads[t];
         struct zt_gradient *to = &l->gradients[t];
@@ -248,7 +262,7 @@ static void place_gradients(struct layout *l) {
         if (value < 0)
             continue;
         to->node = gradient_node(l->g, value);
-        to->direct = l->direct[value] = writes_direct(l, value, uses[value] == 1);
+        to->direct = l->direct[value] = writes_direct(l, value);
     }
 }
 
@@ -389,9 +403,11 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     struct layout l = { .p = p, .o = o, .g = g, .scratch = zt_arena_create() };
     l.derived = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
     l.skipped = ZT_NEW_N(l.scratch, bool, g->node_count + 1);
+    l.kept = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.from_params = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.parent = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.shared = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
+    l.gradient_of = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.direct = ZT_NEW_N(l.scratch, bool, g->value_count + 1);
     l.last = ZT_NEW_N(l.scratch, int, g->value_count + 1);
     l.uses = ZT_NEW_N(l.scratch, struct zt_bucket_use, o->flat->bucket_count + 1);
@@ -400,8 +416,10 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
         p->place[phase] = ZT_NEW_N(p->arena, struct zt_place, g->value_count + 1);
     }
     l.reduced = ZT_NEW_N(l.scratch, int64_t, o->flat->bucket_count + 1);
+    mark_kept(&l);
     mark_skipped(&l);
     find_last_readers(&l);
+    count_gradients(&l);
     mark_in_place(&l);
     place_gradients(&l);
     zt_hooks_uses(p, o->flat, l.derived, p->joint.params, p->joint.training ? l.gradients : NULL, l.uses);

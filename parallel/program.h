@@ -1,8 +1,9 @@
-/* A rank's program: what one micro-batch of a given size runs on one rank, where everything lies, and what is sent to whom.
+/* A rank's program: what one micro-batch of a given size runs on one rank, where everything lies, and what is sent to
+ * whom.
  *
- * Made from the joint graph by pure functions: the rank's stage is cut out (zt_program_cut), back ends and layouts are assigned
- * (graph/assign), the hooks say where parameters and gradients live and where collectives sit (hooks.c), and the memory plan
- * gives every value an offset. The executor runs it without knowing ZeRO stage or schedule. */
+ * Made from the joint graph by pure functions: the rank's stage is cut out (zt_program_cut), back ends and layouts are
+ * assigned (graph/assign), the hooks say where parameters and gradients live and where collectives sit (hooks.c), and
+ * the memory plan gives every value an offset. The executor runs it without knowing ZeRO stage or schedule. */
 #ifndef ZT_PARALLEL_PROGRAM_H
 #define ZT_PARALLEL_PROGRAM_H
 
@@ -13,17 +14,17 @@
 /* The joint graph of one micro-batch size, before it is cut into stages. Ids are of `graph`; -1: not there. */
 struct zt_joint {
     struct zt_graph *graph;
-    int64_t rows;          /* samples of the micro-batch */
-    bool training;         /* has a backward phase; else evaluation */
-    int *columns;          /* fed values in the order of the data wants */
+    int64_t rows;  /* samples of the micro-batch */
+    bool training; /* has a backward phase; else evaluation */
+    int *columns;  /* fed values in the order of the data wants */
     int column_count;
-    int loss;              /* float scalar */
-    int seed;              /* fed scalar float: cotangent of the loss */
-    int row_weight;        /* fed float [rows]: 1 for samples, 0 for padding; -1 where no padding can occur */
-    int correct, counted;  /* evaluation with accuracy: float scalars */
-    int *params, *grads;   /* by tensor in model order; a grad of -1 is zero (no path) */
+    int loss;             /* float scalar */
+    int seed;             /* fed scalar float: cotangent of the loss */
+    int row_weight;       /* fed float [rows]: 1 for samples, 0 for padding; -1 where no padding can occur */
+    int correct, counted; /* evaluation with accuracy: float scalars */
+    int *params, *grads;  /* by tensor in model order; a grad of -1 is zero (no path) */
     int param_count;
-    int *statistics;       /* initializers with write-backs, in model order; none in evaluation graphs */
+    int *statistics; /* initializers with write-backs, in model order; none in evaluation graphs */
     int statistic_count;
 };
 
@@ -45,22 +46,22 @@ struct zt_place {
 };
 
 enum zt_command_kind {
-    ZT_RUN_NODE,    /* node */
-    ZT_ADD_GRAD,    /* tensor: `to` `at` += `value` (= where nothing accumulates) */
-    ZT_ZERO_GRAD,   /* tensor: no path leads to it: `at` = 0 */
-    ZT_GATHER,      /* bucket: from the shards into place */
-    ZT_RELEASE,     /* bucket: its place may be reused (printed; the memory plan has taken account of it) */
-    ZT_REDUCE,      /* bucket: sum over ranks */
+    ZT_RUN_NODE,  /* node */
+    ZT_ADD_GRAD,  /* tensor: `to` `at` += `value` (= where nothing accumulates) */
+    ZT_ZERO_GRAD, /* tensor: no path leads to it: `at` = 0 */
+    ZT_GATHER,    /* bucket: from the shards into place */
+    ZT_RELEASE,   /* bucket: its place may be reused (printed; the memory plan has taken account of it) */
+    ZT_REDUCE,    /* bucket: sum over ranks */
 };
 struct zt_command {
     enum zt_command_kind kind;
     int node, tensor, bucket;
-    int value;            /* ADD_GRAD: the value to add */
-    struct zt_place at;   /* ADD_GRAD, ZERO_GRAD: the tensor's gradient; GATHER, REDUCE: start of the whole bucket */
-    bool accumulate;      /* ADD_GRAD, RUN_NODE: adds to what earlier micro-batches of the step left, from the second on */
-    bool last_only;       /* REDUCE: only in the last micro-batch of a step */
-    bool shard;           /* REDUCE: the own slice is added to the gradient shard; GATHER: it comes from the parameter shard */
-    bool all;             /* REDUCE: every rank gets the whole sum (ddp) */
+    int value;          /* ADD_GRAD: the value to add */
+    struct zt_place at; /* ADD_GRAD, ZERO_GRAD: the tensor's gradient; GATHER, REDUCE: start of the whole bucket */
+    bool accumulate; /* ADD_GRAD, RUN_NODE: adds to what earlier micro-batches of the step left, from the second on */
+    bool last_only;  /* REDUCE: only in the last micro-batch of a step */
+    bool shard; /* REDUCE: the own slice is added to the gradient shard; GATHER: it comes from the parameter shard */
+    bool all;   /* REDUCE: every rank gets the whole sum (ddp) */
 };
 
 /* A value that crosses a stage boundary. */
@@ -103,11 +104,12 @@ struct zt_program_options {
     const struct zt_sharding *sharding;
     int data_rank;
     int stage, stages;
-    bool accumulates;           /* more than one micro-batch a step is possible */
+    bool accumulates;                /* more than one micro-batch a step is possible */
     const int64_t *statistic_offset; /* bytes into the parameter block, by joint.statistics */
 };
 
-/* Which parameters and statistics (indices into joint->params, joint->statistics) stage `stage` holds. Returns the count. */
+/* Which parameters and statistics (indices into joint->params, joint->statistics) stage `stage` holds. Returns the
+ * count. */
 int zt_program_params(const struct zt_joint *joint, int stage, int *indices);
 int zt_program_statistics(const struct zt_joint *joint, int stage, int *indices);
 
@@ -134,8 +136,9 @@ struct zt_bucket_use {
     int grad_first, grad_last;
 };
 
-/* Emits the commands of both phases around the nodes of p->joint.graph that are not derived. Gathered parameters and unreduced gradients of a
- * bucket lie in the activation block at gathered[phase][b] and reduced[b] (bytes); unused where the sharding row keeps them whole. */
+/* Emits the commands of both phases around the nodes of p->joint.graph that are not derived. Gathered parameters and
+ * unreduced gradients of a bucket lie in the activation block at gathered[phase][b] and reduced[b] (bytes); unused
+ * where the sharding row keeps them whole. */
 struct zt_hook_input {
     const struct zt_flat *flat;
     const struct zt_sharding *sharding;
@@ -145,14 +148,15 @@ struct zt_hook_input {
     const int64_t *gathered[2], *reduced;
 };
 void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in);
-/* What this rank holds, as flat ranges and where they start in its blocks (elements). `rank` is the owner of the slice. */
+/* What this rank holds, as flat ranges and where they start in its blocks (elements). `rank` is the owner of the slice.
+ */
 struct zt_range {
     int64_t first, last; /* flat, last exclusive */
     int64_t param_at, grad_at, state_at;
     int rank;
 };
-/* Ranges whose optimizer step this rank does; and ranges of parameters that stay in its parameter block. At most buckets * ranks. Both
- * return the count. */
+/* Ranges whose optimizer step this rank does; and ranges of parameters that stay in its parameter block. At most
+ * buckets * ranks. Both return the count. */
 int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
 int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
 /* Collectives after the optimizer step, at most one a bucket. Returns the count. */

@@ -1,11 +1,14 @@
-/* One flat layout for parameters, gradients and optimizer state: the tensors of a stage in model order, without padding, cut into
- * buckets (what one collective moves) and each bucket into one slice a data-parallel rank. The same in every mode.
+/* One flat layout for parameters, gradients and optimizer state: the tensors of a stage in model order, without
+ * padding, cut into buckets (what one collective moves) and each bucket into one slice a data-parallel rank. The same
+ * in every mode.
  *
  *     tensors   |---- w1 ----|- b1 -|------- w2 -------|b2|        flat index 0 .. count
  *     buckets   |-------- 0 --------|-------- 1 ----------|        a bucket ends where a tensor ends
- *     slices    | r0   |  r1        | r0       | r1       |        bounds at multiples of 4,096 (ZT_SLICE_BLOCK) of the flat index
+ *     slices    | r0   |  r1        | r0       | r1       |        bounds at multiples of 4,096 (ZT_SLICE_BLOCK) of the
+ * flat index
  *
- * Bounds at multiples of the block, over which squares are summed, are what makes ddp, zero1, zero2 and zero3 agree bit for bit. */
+ * Bounds at multiples of the block, over which squares are summed, are what makes ddp, zero1, zero2 and zero3 agree bit
+ * for bit. */
 #ifndef ZT_PARALLEL_SHARD_H
 #define ZT_PARALLEL_SHARD_H
 
@@ -24,16 +27,18 @@ struct zt_flat_tensor {
 struct zt_flat {
     struct zt_flat_tensor *tensors;
     int tensor_count;
-    int64_t count;        /* all elements */
+    int64_t count; /* all elements */
     int ranks;
     int bucket_count;
-    int64_t *bucket;      /* bucket_count + 1 ascending offsets */
-    int64_t *bound;       /* [bucket_count][ranks + 1]: flat offsets of the slices */
-    int64_t *shard;       /* [bucket_count][ranks]: where rank r's slice starts in its compact shard (its slices, one after the other) */
-    int64_t *owned;       /* [ranks + 1] elements that rank r owns over all buckets; owned[ranks] unused */
+    int64_t *bucket; /* bucket_count + 1 ascending offsets */
+    int64_t *bound;  /* [bucket_count][ranks + 1]: flat offsets of the slices */
+    int64_t *shard;  /* [bucket_count][ranks]: where rank r's slice starts in its compact shard (its slices, one after
+                        the other) */
+    int64_t *owned;  /* [ranks + 1] elements that rank r owns over all buckets; owned[ranks] unused */
 };
 
-/* Lays out `tensors` (names and counts; copied). bucket_elems 0: the larger of the largest tensor and a sixteenth of the model. */
+/* Lays out `tensors` (names and counts; copied). bucket_elems 0: the larger of the largest tensor and a sixteenth of
+ * the model. */
 struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor *tensors, int tensor_count, int ranks,
                              int64_t bucket_elems);
 

@@ -1,5 +1,5 @@
-/* The forward nodes are grouped into layers (a node that reads a trainable parameter starts one), and the layers are cut into
- * `stages` contiguous ranges whose dearest is as cheap as possible (dynamic programming over cuts):
+/* The forward nodes are grouped into layers (a node that reads a trainable parameter starts one), and the layers are
+ * cut into `stages` contiguous ranges whose dearest is as cheap as possible (dynamic programming over cuts):
  *
  *     layers  fc1 relu | fc2 relu | fc3 loss        cost 10 | 6 | 2
  *     2 stages: {fc1} {fc2, fc3}: 10 and 8          (not {fc1, fc2} {fc3}: 16 and 2) */
@@ -25,7 +25,8 @@ static double node_cost(const struct zt_graph *g, int node) {
     return zt_op_flops(g, node) + bytes;
 }
 
-/* layer[n]: number of the layer of node n. A bias Add behind its MatMul reads a parameter too, but a layer of its own is harmless. */
+/* layer[n]: number of the layer of node n. A bias Add behind its MatMul reads a parameter too, but a layer of its own
+ * is harmless. */
 static int find_layers(const struct zt_graph *g, int *layer) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
@@ -44,7 +45,8 @@ static void cut(const double *sum, int layers, int stages, int *first) {
         for (int l = s; l < layers; l++) {
             best[s * layers + l] = s == 0 ? sum[l + 1] : 1e300;
             from[s * layers + l] = 0;
-            /* the later the cut k, the cheaper stage s and the dearer those before: the best is where they cross, and moves on with l */
+            /* the later the cut k, the cheaper stage s and the dearer those before: the best is where they cross, and
+             * moves on with l */
             for (int k = s == 0 || l == s ? s : from[s * layers + l - 1]; s > 0 && k <= l; k++) {
                 double own = sum[l + 1] - sum[k], before = best[(s - 1) * layers + k - 1];
                 double worst = own > before ? own : before;
@@ -90,8 +92,8 @@ bool zt_split_stages(struct zt_graph *g, int stages, struct zt_err *err) {
     int layers = find_layers(g, layer);
     if (stages > 1 && stages > layers) {
         free(layer);
-        return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.stages = %d, but the model has only %d layers with parameters", stages,
-                       layers);
+        return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.stages = %d, but the model has only %d layers with parameters",
+                       stages, layers);
     }
     double *sum = zt_calloc((size_t)layers + 2, sizeof *sum);
     int *first = zt_calloc((size_t)stages + 1, sizeof *first);

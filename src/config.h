@@ -70,6 +70,7 @@ struct zt_loss_config {
     const char *output; /* type output: the scalar graph output */
     int64_t ignore_index;   /* default -100 */
     double label_smoothing; /* default 0 */
+    double beta, delta;     /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
 };
 
 /* param_groups[i]: parameters whose name matches take these values instead of the optimizer's. */

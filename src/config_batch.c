@@ -88,10 +88,10 @@ static void report(struct zt_reading *r, const struct batch *b) {
         at++;
     /* The key stands in front of the message already where it is the batch itself. */
     zt_key_fail(r, b->node[at] ? b->node[at] : r->root,
-                 "%s%s%lld (%s) is not %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s",
-                 at == TRAIN ? "" : keys[TRAIN], at == TRAIN ? "" : " ", (long long)b->value[TRAIN], b->from[TRAIN],
-                 keys[MICRO], (long long)b->value[MICRO], b->from[MICRO], keys[ACCUMULATION],
-                 (long long)b->value[ACCUMULATION], b->from[ACCUMULATION], (long long)b->n, b->n == 1 ? "" : "s");
+                "%s%s%lld (%s) is not %s %lld (%s) x %s %lld (%s) x %lld data-parallel rank%s",
+                at == TRAIN ? "" : keys[TRAIN], at == TRAIN ? "" : " ", (long long)b->value[TRAIN], b->from[TRAIN],
+                keys[MICRO], (long long)b->value[MICRO], b->from[MICRO], keys[ACCUMULATION],
+                (long long)b->value[ACCUMULATION], b->from[ACCUMULATION], (long long)b->n, b->n == 1 ? "" : "s");
     suggest(r, b);
 }
 
@@ -106,7 +106,7 @@ static int64_t data_parallel(struct zt_reading *r) {
         return config->ranks / group;
     if (config->parallel.tensor > 1)
         zt_key_fail(r, at, "%d stages x %d tensor-parallel ranks do not divide %d ranks", config->parallel.stages,
-                     config->parallel.tensor, config->ranks);
+                    config->parallel.tensor, config->ranks);
     else if (group > config->ranks)
         zt_key_fail(r, at, "%lld stages need as many ranks, found %d", (long long)group, config->ranks);
     else
@@ -150,7 +150,7 @@ static void finish(struct zt_reading *r, struct batch *b) {
     const struct zt_node *pipeline = zt_keys_node(r, "pipeline.micro_batch_size");
     if (pipeline && pipeline->integer != 0 && pipeline->integer != config->micro_batch)
         zt_key_fail(r, pipeline, "%lld, wants 0 or %s %lld", (long long)pipeline->integer, keys[MICRO],
-                     (long long)config->micro_batch);
+                    (long long)config->micro_batch);
 }
 
 void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *over) {

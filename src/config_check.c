@@ -239,6 +239,12 @@ static void data(struct zt_reading *r) {
 #undef D
 }
 
+/* A number that only the loss `type` reads. */
+static void only_for(struct zt_reading *r, const char *key, const char *type) {
+    if (given(r, key) && !says(r, "ztrain.loss.type", type))
+        zt_texts_add(r->arena, &r->config->without_effect, "%s = %g (only %s reads it)", key, number(r, key), type);
+}
+
 static void loss(struct zt_reading *r) {
 #define L "ztrain.loss."
     bool smooth = number(r, L "label_smoothing") > 0, typed = given(r, L "type") != NULL;
@@ -247,6 +253,8 @@ static void loss(struct zt_reading *r) {
              zt_keys_text(r, L "type"));
     if (given(r, L "output") && typed && !says(r, L "type", "output"))
         FAIL(L "output", "belongs to type \"output\", found \"%s\"", zt_keys_text(r, L "type"));
+    only_for(r, L "beta", "smooth_l1");
+    only_for(r, L "delta", "huber");
     const struct zt_node *groups = given(r, "ztrain.param_groups");
     for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next)
         if (!zt_node_child(item, "match"))
@@ -299,7 +307,8 @@ void zt_config_derive(struct zt_reading *r) {
             data_config->eval_path = zt_arena_strdup(r->arena, path);
         free(path);
     }
-    bool classes = !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0;
+    bool classes = !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0 ||
+                   strcmp(config->loss.type, "nll") == 0;
     if (!given(r, "ztrain.metrics"))
         config->accuracy = classes && data_config->eval_path;
 }

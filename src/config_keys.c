@@ -56,7 +56,7 @@ static void report_unknown(struct zt_reading *r, const struct zt_node *node, con
     const char *ask = nearest ? ", did you mean " : "", *mark = nearest ? "?" : "";
     if (exists)
         zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of : "this type", ask,
-                     nearest ? nearest : "", mark);
+                    nearest ? nearest : "", mark);
     else
         zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
 }
@@ -120,7 +120,7 @@ static void join(struct zt_reading *r, int index) {
         (a->number != b->number || a->truth != b->truth || a->integer != b->integer)) {
         zt_node_show(b, value, sizeof value);
         zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->row[other]->key, value,
-                     zt_node_origin(b, origin));
+                    zt_node_origin(b, origin));
         return;
     }
     if (b && b->option && !a->option)

@@ -53,7 +53,7 @@ static void rename_node(struct zt_reading *r, struct zt_node *node, const struct
         char origin[64];
         if (!node->option == !today->option) {
             zt_key_fail(r, node, "the old name of %s, which is also given (%s)", row->now,
-                         zt_node_origin(today, origin));
+                        zt_node_origin(today, origin));
             zt_node_remove(node);
             return;
         }

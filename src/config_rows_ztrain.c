@@ -16,11 +16,11 @@ static const struct zt_key_choice losses[] = {
     { .name = "cross_entropy" },
     { .name = "mse" },
     { .name = "output" },
-    { .name = "nll", .status = ZT_KEY_LATER },
-    { .name = "bce_with_logits", .status = ZT_KEY_LATER },
-    { .name = "l1", .status = ZT_KEY_LATER },
-    { .name = "smooth_l1", .status = ZT_KEY_LATER },
-    { .name = "huber", .status = ZT_KEY_LATER },
+    { .name = "nll" },
+    { .name = "bce_with_logits" },
+    { .name = "l1" },
+    { .name = "smooth_l1" },
+    { .name = "huber" },
     { 0 },
 };
 static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
@@ -71,8 +71,8 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.loss.class_weights", NUMBERS, FROM(0), LATER("weighting of classes") },
     { .key = "ztrain.loss.ignore_index", .type = ZT_KEY_INT, WITHIN(-9e15, 9e15), DEF("-100"), AT(loss.ignore_index) },
     { .key = "ztrain.loss.label_smoothing", NUMBER, WITHIN(0, 1), DEF("0"), AT(loss.label_smoothing) },
-    { .key = "ztrain.loss.beta", NUMBER, FROM(0), DEF("1"), ACCEPT("only smooth_l1 reads it") },
-    { .key = "ztrain.loss.delta", NUMBER, POSITIVE, DEF("1"), ACCEPT("only huber reads it") },
+    { .key = "ztrain.loss.beta", NUMBER, FROM(0), DEF("1"), AT(loss.beta) },
+    { .key = "ztrain.loss.delta", NUMBER, POSITIVE, DEF("1"), AT(loss.delta) },
     { .key = "ztrain.loss.output", TEXT, AT(loss.output) },
     /* Without it: accuracy where there is a classification and evaluation data (config_check.c). */
     { .key = "ztrain.metrics", .type = ZT_KEY_HAS, .choices = metrics, AT(accuracy) },

@@ -16,7 +16,7 @@ static const char *kind_name(enum zt_node_kind kind) {
 static bool wrong_type(struct zt_reading *r, const struct zt_node *node, const char *wants) {
     char value[64];
     return zt_key_fail(r, node, "wants %s, found %s: %s", wants, kind_name(node->kind),
-                        zt_node_show(node, value, sizeof value));
+                       zt_node_show(node, value, sizeof value));
 }
 
 static bool check_bool(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
@@ -131,8 +131,8 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     for (const struct zt_key_choice *c = row->choices; c->name; c++)
         if (c->status != ZT_KEY_REJECT)
             zt_text_add(&all, "%s%s", all.length ? ", " : "", c->name);
-    zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "",
-                 nearest ? nearest : "", nearest ? "\"?" : "");
+    zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
+                nearest ? "\"?" : "");
     zt_hint(r->err, "known are: %s", all.at);
     zt_text_finish(&all);
     return false;

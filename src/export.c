@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes that were exported in training mode go back to inference form: those whose row has a training form and that carry
- * the attribute which asks for it. */
+/* Nodes that were exported in training mode go back to inference form: those whose row has a training form and that
+ * carry the attribute which asks for it. */
 static int list_training_nodes(const struct zt_graph *g, int *file_index) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {

@@ -293,6 +293,18 @@ static bool check_target(const struct zt_job *job, const struct zt_value *logits
                    zt_shape_text(&wanted, want));
 }
 
+static void set_loss_numbers(const struct zt_job *job, struct zt_graph *g, int node) {
+    const struct zt_loss_config *c = &job->config->loss;
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = { { "beta", c->beta }, { "delta", c->delta }, { "label_smoothing", c->label_smoothing } };
+    for (int i = 0; i < 2 && job->loss->numbers[i]; i++)
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            if (strcmp(job->loss->numbers[i], numbers[k].name) == 0)
+                zt_node_set_float(g, node, numbers[k].name, (float)numbers[k].value);
+}
+
 static bool add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                      struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
@@ -311,11 +323,11 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source, c
     if (!append(g, "loss", job->loss->op_type, in, in_count, out, job->loss->integer_target ? 2 : 1, err))
         return false;
     joint->loss = out[0];
+    set_loss_numbers(job, g, g->node_count - 1);
     if (!job->loss->integer_target)
         return infer_last(g, err);
     zt_node_set_int(g, g->node_count - 1, "axis", axis);
     zt_node_set_int(g, g->node_count - 1, "ignore_index", job->config->loss.ignore_index);
-    zt_node_set_float(g, g->node_count - 1, "label_smoothing", (float)job->config->loss.label_smoothing);
     if (!infer_last(g, err) || request->training)
         return !err->count;
     if (!append(g, "correct", "CountCorrect", in, in_count, out, 2, err))

@@ -1,5 +1,5 @@
-/* A job: model and config together. It knows what the data must deliver, which graph output the loss reads, and builds the
- * joint graph of any micro-batch size. Pure: same inputs, same graphs, on every rank. */
+/* A job: model and config together. It knows what the data must deliver, which graph output the loss reads, and builds
+ * the joint graph of any micro-batch size. Pure: same inputs, same graphs, on every rank. */
 #ifndef ZT_JOB_H
 #define ZT_JOB_H
 
@@ -20,14 +20,14 @@ struct zt_job {
     int class_axis;                 /* of the logits */
     struct zt_want *wants;          /* graph inputs in the graph's order, then the target */
     int want_count;
-    const char **names;             /* graph input of each want; the target's is NULL */
-    int64_t fixed_batch;            /* the micro-batch the graph insists on, 0: any */
-    const char **statistics;        /* names of initializers that training nodes update */
+    const char **names;      /* graph input of each want; the target's is NULL */
+    int64_t fixed_batch;     /* the micro-batch the graph insists on, 0: any */
+    const char **statistics; /* names of initializers that training nodes update */
     int statistic_count;
 };
 
-/* Finds loss, inputs and target. Unknown output names, several candidates and missing operators are errors; so is a model that cannot run at the
- * config's micro-batch. */
+/* Finds loss, inputs and target. Unknown output names, several candidates and missing operators are errors; so is a
+ * model that cannot run at the config's micro-batch. */
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err);
 void zt_job_destroy(struct zt_job *job);
 
@@ -37,7 +37,8 @@ struct zt_joint_request {
     bool weighted; /* padding rows may occur: the loss takes row weights */
     int stages;
 };
-/* Shapes of the columns come from `source`; NULL: from the graph alone (plan without data): unknown dims other than the batch are an error. */
+/* Shapes of the columns come from `source`; NULL: from the graph alone (plan without data): unknown dims other than the
+ * batch are an error. */
 bool zt_job_joint(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                   struct zt_joint *joint, struct zt_err *err);
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place, const void *constant) {
+void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
+                 const void *constant) {
     switch (place->in) {
     case ZT_CONSTANT:
         return (void *)constant;
@@ -136,8 +137,8 @@ static int64_t sample_bytes(const struct zt_source *source, int column) {
     return source && column < source->column_count ? (int64_t)source->column[column].sample_bytes : 0;
 }
 
-/* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a copy. So it does where the
- * device has memory of its own. */
+/* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a
+ * copy. So it does where the device has memory of its own. */
 static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *device) {
     bool copies = p->slots > 1 || device->module;
     int64_t bytes = 0;
@@ -164,7 +165,8 @@ static int tensor_at(const struct zt_flat *flat, int64_t at) {
 static void add_pieces(struct zt_rank *r, int range) {
     const struct zt_flat *flat = r->plan->flat;
     const struct zt_range *o = &r->owned[range];
-    int64_t states = r->plan->optimizer_states ? r->plan->optimizer_bytes / r->plan->optimizer_states / (int64_t)sizeof(float) : 0;
+    int64_t states =
+        r->plan->optimizer_states ? r->plan->optimizer_bytes / r->plan->optimizer_states / (int64_t)sizeof(float) : 0;
     for (int t = tensor_at(flat, o->first); t < flat->tensor_count && flat->tensors[t].offset < o->last; t++) {
         int64_t first = flat->tensors[t].offset, last = first + flat->tensors[t].count;
         first = first > o->first ? first : o->first;
@@ -189,7 +191,8 @@ static void make_pieces(struct zt_rank *r) {
     r->held = ZT_NEW_N(r->arena, struct zt_range, most);
     r->owned_count = zt_hooks_owned(flat, r->plan->sharding, r->plan->grid.data_rank, r->owned);
     r->held_count = zt_hooks_held(flat, r->plan->sharding, r->plan->grid.data_rank, r->held);
-    r->pieces = ZT_NEW_N(r->arena, struct zt_piece, flat->count / ZT_PIECE + r->owned_count + flat->tensor_count * 2 + 1);
+    r->pieces =
+        ZT_NEW_N(r->arena, struct zt_piece, flat->count / ZT_PIECE + r->owned_count + flat->tensor_count * 2 + 1);
     for (int i = 0; i < r->owned_count; i++)
         add_pieces(r, i);
     r->after_step = ZT_NEW_N(r->arena, struct zt_command, flat->bucket_count + 1);
@@ -209,11 +212,13 @@ static bool place_weights(struct zt_rank *r, struct zt_err *err) {
             if (tensor->offset >= r->held[i].last)
                 break;
             int64_t first = tensor->offset > r->held[i].first ? tensor->offset : r->held[i].first;
-            int64_t last = tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
+            int64_t last =
+                tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
             const char *from = p->param_initial[t];
-            if (first < last && !api->to_device(r->device, (float *)r->parameters + r->held[i].param_at + (first - r->held[i].first),
-                                                from + (first - tensor->offset) * (int64_t)sizeof(float),
-                                                (size_t)(last - first) * sizeof(float), err))
+            if (first < last &&
+                !api->to_device(r->device, (float *)r->parameters + r->held[i].param_at + (first - r->held[i].first),
+                                from + (first - tensor->offset) * (int64_t)sizeof(float),
+                                (size_t)(last - first) * sizeof(float), err))
                 return false;
         }
     }
@@ -250,7 +255,9 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                                struct zt_comm *data, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank *r = ZT_NEW(arena, struct zt_rank);
-    *r = (struct zt_rank){ .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1 };
+    *r = (struct zt_rank){
+        .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1
+    };
     r->feed_bytes = feed_bytes(plan, device);
     r->random.seed = (uint64_t)plan->job->config->seed;
     if (plan->job->config->optimizer.type)

@@ -1,7 +1,7 @@
 /* One rank: its plan (programs, slices, schedules, bytes) and its run (blocks, the step, evaluation).
  *
- * The plan is pure; `ztrain plan` makes it and prints it. The run allocates five blocks of the sizes the plan gave and nothing
- * after: parameters (with statistics and derived weights), gradients, optimizer, activations, workspace. */
+ * The plan is pure; `ztrain plan` makes it and prints it. The run allocates five blocks of the sizes the plan gave and
+ * nothing after: parameters (with statistics and derived weights), gradients, optimizer, activations, workspace. */
 #ifndef ZT_RANK_H
 #define ZT_RANK_H
 
@@ -15,10 +15,10 @@
 
 /* How the samples of one step are cut (data.h, zt_loader_create). */
 struct zt_step_shape {
-    int64_t samples;      /* of the step over all ranks; 0: no such step */
-    int micro_batches;    /* on each rank */
+    int64_t samples;         /* of the step over all ranks; 0: no such step */
+    int micro_batches;       /* on each rank */
     int64_t rows, last_rows; /* of every micro-batch but the last, and of the last */
-    bool padded;          /* some rank has padding rows in the last one */
+    bool padded;             /* some rank has padding rows in the last one */
 };
 struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks);
 
@@ -32,11 +32,12 @@ struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
     const struct zt_source *source, *eval_source; /* borrowed; NULL: not there */
-    int64_t whole_steps, eval_samples; /* full steps in an epoch; samples of an evaluation */
+    int64_t whole_steps, eval_samples;            /* full steps in an epoch; samples of an evaluation */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_flat *flat;
-    int64_t statistic_bytes, *statistic_offset, *statistic_count; /* of this stage, by its statistics; counts in elements */
+    int64_t statistic_bytes, *statistic_offset,
+        *statistic_count; /* of this stage, by its statistics; counts in elements */
     const char **statistic_name;
     const void **statistic_initial, **param_initial; /* contents in the model file */
     int statistic_total;
@@ -75,7 +76,8 @@ struct zt_step_result {
     int64_t samples, epoch, batch; /* batch: index in the epoch */
     bool finite;
 };
-/* One optimizer step: micro-batches from `loader`. A loss or norm that is not finite leaves weights as they are and sets finite false. */
+/* One optimizer step: micro-batches from `loader`. A loss or norm that is not finite leaves weights as they are and
+ * sets finite false. */
 bool zt_rank_step(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
                   struct zt_err *err);
 
@@ -83,11 +85,12 @@ struct zt_eval_result {
     double loss, accuracy; /* accuracy: NAN where the loss has no classes */
 };
 /* Runs all that `loader` delivers (steps of `batches` micro-batches) through the evaluation programs. */
-bool zt_rank_evaluate(struct zt_rank *rank, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err);
+bool zt_rank_evaluate(struct zt_rank *rank, struct zt_loader *loader, struct zt_eval_result *result,
+                      struct zt_err *err);
 
-/* Brings all trained tensors and statistics of all stages to rank 0 (collective): payloads by name into `arena` there, *count 0
- * elsewhere. */
-bool zt_rank_collect(struct zt_rank *rank, struct zt_arena *arena, struct zt_onnx_payload **payloads, int64_t **elements,
-                     int *count, struct zt_err *err);
+/* Brings all trained tensors and statistics of all stages to rank 0 (collective): payloads by name into `arena` there,
+ * *count 0 elsewhere. */
+bool zt_rank_collect(struct zt_rank *rank, struct zt_arena *arena, struct zt_onnx_payload **payloads,
+                     int64_t **elements, int *count, struct zt_err *err);
 
 #endif

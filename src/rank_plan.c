@@ -27,7 +27,8 @@ struct planner {
 
 static const struct zt_program *find(const struct zt_program_set *set, int64_t rows, bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (set->at[i]->joint.rows == rows && (!padded || set->at[i]->joint.row_weight >= 0 || set->at[i]->joint.loss < 0))
+        if (set->at[i]->joint.rows == rows &&
+            (!padded || set->at[i]->joint.row_weight >= 0 || set->at[i]->joint.loss < 0))
             return set->at[i];
     return NULL;
 }
@@ -43,7 +44,8 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
     p->param_initial = ZT_NEW_N(p->arena, const void *, count + 1);
     for (int i = 0; i < count; i++) {
         const struct zt_value *v = &g->values[joint->params[indices[i]]];
-        tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(p->arena, v->name), .count = zt_shape_count(&v->shape) };
+        tensors[i] =
+            (struct zt_flat_tensor){ .name = zt_arena_strdup(p->arena, v->name), .count = zt_shape_count(&v->shape) };
         p->param_initial[i] = v->data;
     }
     p->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, c->zero.reduce_bucket_size);
@@ -71,12 +73,16 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     if (rows <= 0 || find(set, rows, padded))
         return true;
     if (padded && !q->job->loss)
-        return zt_fail(q->err, ZT_EXIT_CONFIG,
-                       "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
-                       "leave samples out: set drop_last",
-                       p->grid.data);
-    if (!zt_job_joint(q->job, training ? q->o->source : q->o->eval_source ? q->o->eval_source : q->o->source, &request,
-                      &joint, q->err))
+        return zt_fail(
+            q->err, ZT_EXIT_CONFIG,
+            "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
+            "leave samples out: set drop_last",
+            p->grid.data);
+    if (!zt_job_joint(q->job,
+                      training            ? q->o->source
+                      : q->o->eval_source ? q->o->eval_source
+                                          : q->o->source,
+                      &request, &joint, q->err))
         return false;
     if (!p->flat)
         lay_out_parameters(q, &joint);
@@ -167,12 +173,14 @@ static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
     int64_t together = c->micro_batch * p->grid.data;
     if (!q->o->eval_source)
         return true;
-    struct zt_step_shape full = zt_step_shape(q->o->eval_source->samples >= together ? together : 0, c->micro_batch, p->grid.data);
+    struct zt_step_shape full =
+        zt_step_shape(q->o->eval_source->samples >= together ? together : 0, c->micro_batch, p->grid.data);
     struct zt_step_shape tail = zt_step_shape(q->o->eval_source->samples % together, c->micro_batch, p->grid.data);
     return add_programs(q, &full, false) && add_programs(q, &tail, false);
 }
 
-struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *o, struct zt_err *err) {
+struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *o,
+                                         struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
     const struct zt_config *c = job->config;

@@ -36,7 +36,8 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
             fprintf(to, "  RELEASE bucket %d\n", c->bucket);
             break;
         case ZT_REDUCE:
-            fprintf(to, "  REDUCE bucket %d%s%s\n", c->bucket, c->all ? ", all ranks get the sum" : ", the owner gets its slice",
+            fprintf(to, "  REDUCE bucket %d%s%s\n", c->bucket,
+                    c->all ? ", all ranks get the sum" : ", the owner gets its slice",
                     c->last_only ? ", last micro-batch only" : "");
             break;
         }
@@ -45,8 +46,9 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
 
 static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
     char text[32];
-    fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n", p->joint.training ? "training" : "evaluation",
-            (long long)p->joint.rows, zt_format_bytes(text, (double)p->activation_bytes),
+    fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n",
+            p->joint.training ? "training" : "evaluation", (long long)p->joint.rows,
+            zt_format_bytes(text, (double)p->activation_bytes),
             zt_format_bytes((char[32]){ 0 }, (double)p->workspace_bytes));
     print_commands(to, plan, p, p->derive, p->derive_count, " after every update");
     print_commands(to, plan, p, p->forward, p->forward_count, " forward");
@@ -58,7 +60,8 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
     const struct zt_flat *f = plan->flat;
     fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
     for (int b = 0; b < f->bucket_count; b++) {
-        fprintf(to, "  bucket %d: elements %lld..%lld, slices at", b, (long long)f->bucket[b], (long long)f->bucket[b + 1]);
+        fprintf(to, "  bucket %d: elements %lld..%lld, slices at", b, (long long)f->bucket[b],
+                (long long)f->bucket[b + 1]);
         for (int r = 0; r <= f->ranks; r++)
             fprintf(to, " %lld", (long long)zt_slice_first(f, b, r));
         fputc('\n', to);

@@ -1,4 +1,5 @@
-/* Inside a running rank: shared by rank.c (blocks), rank_step.c (instructions) and rank_update.c (clip, optimizer, collection). */
+/* Inside a running rank: shared by rank.c (blocks), rank_step.c (instructions) and rank_update.c (clip, optimizer,
+ * collection). */
 #ifndef ZT_RANK_RUN_H
 #define ZT_RANK_RUN_H
 
@@ -10,8 +11,9 @@ struct zt_ready {
     struct zt_call call;
     struct zt_view *views;         /* inputs, then outputs */
     const struct zt_place **place; /* of each view, NULL: omitted */
-    const void **constant; /* contents where the place is ZT_CONSTANT; in the device's memory for kernels that run there */
-    bool on_host;          /* the kernel is the host's, the memory is not (rank_device.h) */
+    const void *
+        *constant; /* contents where the place is ZT_CONSTANT; in the device's memory for kernels that run there */
+    bool on_host;  /* the kernel is the host's, the memory is not (rank_device.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
 };
@@ -24,8 +26,8 @@ struct zt_run_program {
 /* A micro-batch in flight. */
 struct zt_slot {
     char *activations;
-    char *feed;                      /* own copies of the fed columns; NULL: the loader's memory is used in place */
-    void *fed[ZT_COLUMNS + 2];       /* columns, seed, row weights: what ZT_FED offsets mean */
+    char *feed;                /* own copies of the fed columns; NULL: the loader's memory is used in place */
+    void *fed[ZT_COLUMNS + 2]; /* columns, seed, row weights: what ZT_FED offsets mean */
     float seed, *row_weight;
     int64_t samples;
 };
@@ -48,9 +50,9 @@ struct zt_rank {
     struct zt_comm *world, *data;
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
-    int64_t feed_bytes;                 /* of a slot */
+    int64_t feed_bytes;                   /* of a slot */
     const struct zt_program *derived_for; /* whose derived values are in place; NULL: stale */
-    struct zt_run_program *programs;    /* training ones first */
+    struct zt_run_program *programs;      /* training ones first */
     int program_count;
     struct zt_slot *slots;
     struct zt_range *owned, *held;
@@ -74,10 +76,11 @@ struct zt_rank {
 };
 
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int64_t rows, bool padded);
-void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place, const void *constant);
+void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
+                 const void *constant);
 bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);
-bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, const struct zt_command *c,
-                     bool accumulate, bool last, struct zt_err *err);
+bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
+                     const struct zt_command *c, bool accumulate, bool last, struct zt_err *err);
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err);
 

@@ -67,8 +67,8 @@ static bool reduce(struct zt_rank *r, const struct zt_slot *slot, const struct z
     return true;
 }
 
-bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, const struct zt_command *c,
-                     bool accumulate, bool last, struct zt_err *err) {
+bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
+                     const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
     switch (c->kind) {
     case ZT_RUN_NODE:
         return run_node(r, rp, slot, c->node, accumulate && c->accumulate, err);
@@ -106,15 +106,16 @@ bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct 
         const struct zt_write_back *w = &g->write_backs[i];
         const struct zt_value *v = &g->values[w->value];
         const struct zt_place *place = &p->place[0][w->value];
-        if (!zt_rank_copy(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place, zt_rank_at(r, slot, place, v->data),
+        if (!zt_rank_copy(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place,
+                          zt_rank_at(r, slot, place, v->data),
                           (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype), err))
             return false;
     }
     return true;
 }
 
-static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, bool accumulate, bool last,
-                     struct zt_err *err) {
+static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, bool accumulate,
+                     bool last, struct zt_err *err) {
     for (int i = 0; i < rp->program->backward_count; i++)
         if (!zt_rank_command(r, rp, slot, &rp->program->backward[i], accumulate, last, err))
             return false;
@@ -146,8 +147,8 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
     return !r->away || zt_rank_device_feed(r, slot, batch->rows, err);
 }
 
-static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, const struct zt_crossings *list,
-                  int peer, bool sends, struct zt_err *err) {
+static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
+                  const struct zt_crossings *list, int peer, bool sends, struct zt_err *err) {
     for (int i = 0; i < list->count; i++) {
         const struct zt_place *place = &p->place[0][list->at[i].value];
         void *at = zt_rank_at(r, slot, place, NULL);
@@ -159,10 +160,11 @@ static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt
 }
 
 /* A float scalar of the slot, 0 where `value` is -1. */
-static bool read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value, double *to,
-                        struct zt_err *err) {
+static bool read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value,
+                        double *to, struct zt_err *err) {
     float scalar = 0;
-    bool ok = value < 0 || zt_rank_fetch(r, &scalar, zt_rank_at(r, slot, &p->place[0][value], NULL), sizeof scalar, err);
+    bool ok =
+        value < 0 || zt_rank_fetch(r, &scalar, zt_rank_at(r, slot, &p->place[0][value], NULL), sizeof scalar, err);
     *to = (double)scalar;
     return ok;
 }
@@ -184,9 +186,11 @@ static bool instruct(struct zt_rank *r, struct zt_loader *loader, const struct z
         slot ? zt_rank_program(r, true, last ? shape->last_rows : shape->rows, last && shape->padded) : NULL;
     const struct zt_program *p = rp ? rp->program : NULL;
     if (slot) {
-        int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data, rows = last ? shape->last_rows : shape->rows;
+        int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data,
+                rows = last ? shape->last_rows : shape->rows;
         r->random.micro_batch = (uint64_t)at->micro_batch;
-        r->random.first_sample = (uint64_t)(r->first_sample + at->micro_batch * together + r->plan->grid.data_rank * rows);
+        r->random.first_sample =
+            (uint64_t)(r->first_sample + at->micro_batch * together + r->plan->grid.data_rank * rows);
     }
     switch (at->op) {
     case ZT_DO_LOAD:
@@ -230,7 +234,8 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     r->random.step = (uint64_t)step;
     r->first_sample = step % per_epoch * p->job->config->train_batch;
     r->loss = 0;
-    *result = (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
+    *result =
+        (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
     for (int i = 0; i < schedule->count; i++)
         if (!instruct(r, loader, shape, &schedule->at[i], err))

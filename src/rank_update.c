@@ -16,8 +16,8 @@ static void piece_squares(void *arg, int64_t i) {
     piece->norms[0] = mine ? zt_sum_squares(piece->grad, piece->count) : 0;
 }
 
-/* Each data rank sums the squares of its own slices; the partial sums are added in rank order, so that every mode adds the
- * same numbers in the same order. The loss travels in the same reduction. */
+/* Each data rank sums the squares of its own slices; the partial sums are added in rank order, so that every mode adds
+ * the same numbers in the same order. The loss travels in the same reduction. */
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     int world = r->world->size;
     double *own = &r->scalars[1 + r->plan->grid.rank];
@@ -105,12 +105,13 @@ static bool find_ratios(struct update *u, struct zt_err *err) {
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
     struct zt_rate rate = zt_rate_at(c, r->updates);
-    struct update u = { r, { .config = &c->optimizer,
-                             .lr = rate.lr,
-                             .beta1 = rate.beta1,
-                             .beta2 = rate.beta2,
-                             .step = r->updates + 1,
-                             .grad_scale = r->grad_scale } };
+    struct update u = { r,
+                        { .config = &c->optimizer,
+                          .lr = rate.lr,
+                          .beta1 = rate.beta1,
+                          .beta2 = rate.beta2,
+                          .step = r->updates + 1,
+                          .grad_scale = r->grad_scale } };
     if (r->row->norms && !find_ratios(&u, err))
         return false;
     if (r->away && !zt_rank_device_update(r, update_of, &u, err))
@@ -124,16 +125,19 @@ bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
 
 /* ---- collection ---- */
 
-/* The whole flat parameters of this stage, gathered from shards where they lie in shards. Collective over the data ranks. */
+/* The whole flat parameters of this stage, gathered from shards where they lie in shards. Collective over the data
+ * ranks. */
 static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     for (int i = 0; i < r->held_count; i++)
         if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
                            (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
             return false;
-    bool whole = !r->plan->sharding->parameters; /* not: this rank has all; in a small model one rank may own everything */
+    bool whole =
+        !r->plan->sharding->parameters; /* not: this rank has all; in a small model one rank may own everything */
     for (int b = 0; !whole && b < flat->bucket_count; b++)
-        if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float), err))
+        if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float),
+                                      err))
             return false;
     return true;
 }
@@ -157,20 +161,23 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
         int64_t size[2] = { (int64_t)strlen(name) + 1,
                             statistic ? p->statistic_count[i - p->flat->tensor_count] : p->flat->tensors[i].count };
         struct zt_place place = { ZT_STATISTICS, statistic ? p->statistic_offset[i - p->flat->tensor_count] : 0 };
-        const void *data = statistic ? zt_rank_at(r, NULL, &place, NULL) : (const void *)(params + p->flat->tensors[i].offset);
+        const void *data =
+            statistic ? zt_rank_at(r, NULL, &place, NULL) : (const void *)(params + p->flat->tensors[i].offset);
         ok = api->send(r->world, size, sizeof size, 0, err) && api->send(r->world, name, (size_t)size[0], 0, err) &&
              api->send(r->world, data, (size_t)size[1] * sizeof(float), 0, err);
     }
     return ok;
 }
 
-static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to, struct zt_err *err) {
+static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to,
+                     struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     int total = p->flat->tensor_count + p->statistic_total;
     to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
     to->elements = ZT_NEW_N(arena, int64_t, total + 1);
     for (int i = 0; i < p->flat->tensor_count; i++) {
-        to->payloads[to->count] = (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
+        to->payloads[to->count] =
+            (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
         to->elements[to->count++] = p->flat->tensors[i].count;
     }
     for (int i = 0; i < p->statistic_total; i++) {

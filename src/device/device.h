@@ -1,7 +1,7 @@
 /* Devices: memory, copies, streams. No maths.
  *
- * The host device needs nothing; CUDA is a module opened at run time (device/cuda.c inside ztrain-cuda.so). A device owns the
- * five blocks of a rank. One device object belongs to one rank thread. */
+ * The host device needs nothing; CUDA is a module opened at run time (device/cuda.c inside ztrain-cuda.so). A device
+ * owns the five blocks of a rank. One device object belongs to one rank thread. */
 #ifndef ZT_DEVICE_DEVICE_H
 #define ZT_DEVICE_DEVICE_H
 
@@ -18,7 +18,8 @@ struct zt_device_api {
     /* Zeroed memory of the device, aligned to 64 at least; `what` names it in the error. */
     void *(*allocate)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free)(struct zt_device *device, void *memory, size_t bytes);
-    /* Ordered on the device's stream; `to_device`/`to_host` may return before the copy is done, the host memory must stay. */
+    /* Ordered on the device's stream; `to_device`/`to_host` may return before the copy is done, the host memory must
+     * stay. */
     bool (*to_device)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*to_host)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*copy)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
@@ -30,7 +31,7 @@ struct zt_device_api {
 
 struct zt_device { /* base of every device; rows put it first in their own struct */
     const struct zt_device_api *api;
-    int threads; /* host: compute threads */
+    int threads;                    /* host: compute threads */
     const struct zt_module *module; /* where its kernels are (device/module.h); NULL: in the program */
 };
 

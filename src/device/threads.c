@@ -6,8 +6,8 @@
 #include <immintrin.h>
 #endif
 
-/* Denormals are flushed to zero (FTZ) and read as zero (DAZ): they cost a hundred cycles each, and the bits live in a register
- * of each thread. */
+/* Denormals are flushed to zero (FTZ) and read as zero (DAZ): they cost a hundred cycles each, and the bits live in a
+ * register of each thread. */
 static void flush_denormals(void) {
 #if defined(__x86_64__)
     _mm_setcsr(_mm_getcsr() | 0x8040);

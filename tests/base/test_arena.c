@@ -56,7 +56,8 @@ START_TEST(a_vector_keeps_what_was_pushed) {
     ZT_VEC(struct {
         int key;
         double value;
-    }) vec = { 0 };
+    })
+    vec = { 0 };
     for (int i = 0; i < 1000; i++)
         zt_vec_push(&vec, (__typeof__(*vec.at)){ i, i * 0.5 });
     ck_assert_int_eq(vec.count, 1000);

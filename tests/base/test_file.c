@@ -175,10 +175,13 @@ END_TEST
 START_TEST(paths_join_and_come_apart) {
     static const struct {
         const char *base, *name, *joined;
-    } joins[] = { { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" }, { NULL, "b", "b" }, { "a", "/b", "/b" }, { "/", "b", "/b" } };
+    } joins[] = { { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" },
+                  { NULL, "b", "b" },  { "a", "/b", "/b" },  { "/", "b", "/b" } };
     static const struct {
         const char *path, *folder, *name;
-    } parts[] = { { "a/b", "a", "b" }, { "b", ".", "b" }, { "/b", "/", "b" }, { "/a/b/c", "/a/b", "c" }, { "a/", "a", "" } };
+    } parts[] = {
+        { "a/b", "a", "b" }, { "b", ".", "b" }, { "/b", "/", "b" }, { "/a/b/c", "/a/b", "c" }, { "a/", "a", "" }
+    };
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
         char *path = zt_path_join(joins[i].base, joins[i].name);
         ck_assert_str_eq(path, joins[i].joined);

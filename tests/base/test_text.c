@@ -49,9 +49,9 @@ START_TEST(the_edit_distance_counts_inserts_deletes_replacements_and_swaps) {
     static const struct {
         const char *a, *b;
         int distance;
-    } known[] = { { "", "", 0 },          { "", "abc", 3 },         { "kitten", "sitting", 3 }, { "stage", "stage", 0 },
-                  { "stgae", "stage", 1 }, { "Stage", "stAGE", 0 },  { "ca", "abc", 3 },         { "lr", "beta", 4 },
-                  { "weigth_decay", "weight_decay", 1 } };
+    } known[] = { { "", "", 0 },           { "", "abc", 3 },        { "kitten", "sitting", 3 },
+                  { "stage", "stage", 0 }, { "stgae", "stage", 1 }, { "Stage", "stAGE", 0 },
+                  { "ca", "abc", 3 },      { "lr", "beta", 4 },     { "weigth_decay", "weight_decay", 1 } };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         ck_assert_int_eq(zt_edit_distance(known[i].a, known[i].b), known[i].distance);
         ck_assert_int_eq(zt_edit_distance(known[i].b, known[i].a), known[i].distance);
@@ -83,7 +83,7 @@ START_TEST(bytes_are_told_in_the_unit_that_fits) {
     static const struct {
         double bytes;
         const char *text;
-    } known[] = { { 0, "0 B" },          { 999, "999 B" },     { 1000, "1.0 KB" },    { 1500000, "1.5 MB" },
+    } known[] = { { 0, "0 B" },           { 999, "999 B" },    { 1000, "1.0 KB" },    { 1500000, "1.5 MB" },
                   { 99.94e6, "99.9 MB" }, { 123e6, "123 MB" }, { 999.6e6, "1.0 GB" }, { 2e15, "2.0 PB" } };
     char to[32];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

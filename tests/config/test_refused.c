@@ -187,8 +187,6 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
           "flops_profiler|comms_logger|csv_monitor", 3 },
         { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
         { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
-        { ZTRAIN("\"loss\": {\"type\": \"huber\", \"delta\": 0.5}"), "ztrain.loss.type: \"huber\" is not supported yet",
-          1 },
         { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },
         { ZTRAIN("\"parallel\": {\"mode\": \"dp\", \"communicator\": \"mpi\"}"), "dp|mpi", 0 },
         { ZTRAIN("\"parallel\": {\"mode\": \"dp\"}"), "\"dp\" is not supported yet", 1 },

@@ -43,7 +43,8 @@ static void check_rounding(enum zt_dtype dtype, int exponent_bits, int mantissa_
     for (int bits = 0; bits + 1 < last; bits++) {
         double a = by_definition((uint16_t)bits, exponent_bits, mantissa_bits);
         double b = by_definition((uint16_t)(bits + 1), exponent_bits, mantissa_bits), middle = (a + b) / 2;
-        const double values[] = { middle, nextafter(middle, a), nextafter(middle, b), a + (b - a) / 8, b - (b - a) / 8 };
+        const double values[] = { middle, nextafter(middle, a), nextafter(middle, b), a + (b - a) / 8,
+                                  b - (b - a) / 8 };
         const int wanted[] = { bits & 1 ? bits + 1 : bits, bits, bits + 1, bits, bits + 1 };
         for (int i = 0; i < 5; i++) {
             uint16_t to;

@@ -139,7 +139,10 @@ static bool unknown_op(struct zt_grad *b, int node, struct zt_err *e) {
 }
 
 #define ROW(NAME, GRAD)                                                                                                \
-    { .name = NAME, .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .infer = infer_same, .grad = GRAD }
+    {                                                                                                                  \
+        .name = NAME, .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1,                  \
+        .infer = infer_same, .grad = GRAD                                                                              \
+    }
 static const struct zt_op wrong[] = { ROW("WrongShape", wrong_shape), ROW("UnknownOp", unknown_op) };
 static const struct zt_op *const wrong_rows[] = { &wrong[0], &wrong[1], NULL };
 static const struct zt_op_table wrong_table = { wrong_rows };
@@ -165,7 +168,8 @@ END_TEST
 
 /* ---- against finite differences ---- */
 
-/* A random graph in double: leaves of shapes that broadcast with each other, ops of the table, all values without readers are outputs. */
+/* A random graph in double: leaves of shapes that broadcast with each other, ops of the table, all values without
+ * readers are outputs. */
 enum { LEAVES = 5, MADE = 12, ROOM = LEAVES + MADE + 4 };
 struct random_graph {
     int leaf[LEAVES], pool[ROOM], count;
@@ -222,7 +226,8 @@ static void make_random(struct random_graph *r, uint64_t seed) {
             double c[12];
             for (int k = 0; k < 12; k++)
                 c[k] = (double)zt_rng_normal(&rng);
-            r->from[r->outputs++] = (struct zt_cotangent){ r->pool[i], zt_graph_add_constant(g, NULL, ZT_DOUBLE, &shape, c) };
+            r->from[r->outputs++] =
+                (struct zt_cotangent){ r->pool[i], zt_graph_add_constant(g, NULL, ZT_DOUBLE, &shape, c) };
         }
 }
 

@@ -106,7 +106,8 @@ START_TEST(folding_stops_at_what_training_changes) {
 END_TEST
 
 START_TEST(random_and_large_values_are_not_folded) {
-    int big = zt_graph_add_ints(g, "big", (int64_t[]){ LIMIT }, 1), small = zt_graph_add_ints(g, "small", (int64_t[]){ 8 }, 1);
+    int big = zt_graph_add_ints(g, "big", (int64_t[]){ LIMIT }, 1),
+        small = zt_graph_add_ints(g, "small", (int64_t[]){ 8 }, 1);
     NET(g, "Dropout", "noise", zt_graph_add_float(g, "one", ZT_FLOAT, 1));
     NET(g, "ConstantOfShape", "large", big);
     NET(g, "ConstantOfShape", "little", small);
@@ -172,9 +173,12 @@ START_TEST(counts_of_inputs_and_outputs_are_checked) {
         bool omit_in, omit_out;
         const char *words;
     } bad[] = {
-        { "Relu", 0, 1, false, false, "has 0 inputs, wants 1 to 1" },   { "Relu", 2, 1, false, false, "has 2 inputs" },
-        { "Relu", 1, 0, false, false, "has 0 outputs, wants 1 to 1" },  { "Relu", 1, 2, false, false, "has 2 outputs" },
-        { "Add", 2, 1, true, false, "input 0 is missing" },             { "Relu", 1, 1, false, true, "output 0 is missing" },
+        { "Relu", 0, 1, false, false, "has 0 inputs, wants 1 to 1" },
+        { "Relu", 2, 1, false, false, "has 2 inputs" },
+        { "Relu", 1, 0, false, false, "has 0 outputs, wants 1 to 1" },
+        { "Relu", 1, 2, false, false, "has 2 outputs" },
+        { "Add", 2, 1, true, false, "input 0 is missing" },
+        { "Relu", 1, 1, false, true, "output 0 is missing" },
         { "Concat", 0, 1, false, false, "has 0 inputs, wants 1 or more" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -217,7 +221,8 @@ START_TEST(types_that_do_not_fit_are_named) {
 END_TEST
 
 START_TEST(sizes_that_no_machine_holds_are_refused_also_beside_a_zero) {
-    int x = net_input(g, "x", ZT_FLOAT, SHAPE(1, 1)), empty = net_input(g, "empty", ZT_FLOAT, SHAPE(0, INT64_C(1) << 62, 4));
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(1, 1)),
+        empty = net_input(g, "empty", ZT_FLOAT, SHAPE(0, INT64_C(1) << 62, 4));
     int huge = zt_graph_add_ints(g, "huge", (int64_t[]){ INT64_C(1) << 30, INT64_C(1) << 30 }, 2);
     NET(g, "Expand", "wide", x, huge);
     NET(g, "Relu", "none", empty);

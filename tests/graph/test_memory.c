@@ -55,12 +55,14 @@ START_TEST(random_lives_never_overlap_and_the_peak_is_close_to_the_lower_bound) 
         int count = 1 + (int)zt_rng_below(&rng, MOST), span = 1 + (int)zt_rng_below(&rng, 100);
         for (int i = 0; i < count; i++) {
             int first = (int)zt_rng_below(&rng, (uint64_t)count);
-            at[i] = (struct zt_interval){ (int64_t)zt_rng_below(&rng, 10000), first, first + (int)zt_rng_below(&rng, (uint64_t)span), -1 };
+            at[i] = (struct zt_interval){ (int64_t)zt_rng_below(&rng, 10000), first,
+                                          first + (int)zt_rng_below(&rng, (uint64_t)span), -1 };
         }
         int64_t size = zt_memory_plan(at, count), least = lower_bound(at, count);
         check_plan(at, count, size);
         ck_assert_int_ge(size, least);
-        ck_assert_msg((double)size <= 1.5 * (double)least + 64, "%lld bytes where %lld would do", (long long)size, (long long)least);
+        ck_assert_msg((double)size <= 1.5 * (double)least + 64, "%lld bytes where %lld would do", (long long)size,
+                      (long long)least);
         ratios += (double)size / (double)(least + 1);
     }
     ck_assert_msg(ratios / rounds < 1.15, "%.3f times the lower bound on average", ratios / rounds);

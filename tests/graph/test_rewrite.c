@@ -35,7 +35,8 @@ static const struct zt_node *maker(int value) {
 /* ---- bf16 ---- */
 
 START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
-    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)), v = net_param(g, "v", SHAPE(3, 3));
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)),
+        v = net_param(g, "v", SHAPE(3, 3));
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", x, v);
     int sum = NET(g, "Add", "sum", a, b), y = NET(g, "Softmax", "y", sum);
     net_infer(g, &zt_ops);
@@ -97,7 +98,8 @@ END_TEST
 static bool apply_double_neg(struct zt_graph *of, const struct zt_op_table *table, int node, struct zt_err *e) {
     const struct zt_node *n = &of->nodes[node];
     int first = n->in_count ? of->values[n->in[0]].producer : -1;
-    if (strcmp(n->op_type, "Neg") != 0 || first < 0 || of->nodes[first].dead || strcmp(of->nodes[first].op_type, "Neg") != 0)
+    if (strcmp(n->op_type, "Neg") != 0 || first < 0 || of->nodes[first].dead ||
+        strcmp(of->nodes[first].op_type, "Neg") != 0)
         return false;
     int64_t place = n->place;
     int out = n->out[0], in = of->nodes[first].in[0];
@@ -186,11 +188,16 @@ static bool in_group(const struct zt_graph *of, int node) {
     return zt_attr_int(&of->nodes[node], "group", 1) == 1;
 }
 static const struct zt_attr_spec group[] = { { .name = "group", .type = ZT_ATTR_INT }, { .name = NULL } };
-#define KERNEL(PREPARE, ...) { .run = nothing, .prepare = PREPARE, .release = release, ##__VA_ARGS__ }
+#define KERNEL(PREPARE, ...)                                                                                           \
+    { .run = nothing, .prepare = PREPARE, .release = release, ##__VA_ARGS__ }
 #define ROW(NAME, DOMAIN, ...)                                                                                         \
-    { .name = NAME, .domain = DOMAIN, .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1, .infer = same_shape, __VA_ARGS__ }
+    {                                                                                                                  \
+        .name = NAME, .domain = DOMAIN, .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1,              \
+        .infer = same_shape, __VA_ARGS__                                                                               \
+    }
 static const struct zt_op rows[] = {
-    ROW("Fast", "", .attrs = group, .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(wants_blocked, .supports = in_group) }),
+    ROW("Fast", "", .attrs = group,
+        .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(wants_blocked, .supports = in_group) }),
     ROW("Slow", "", .kernel = { [ZT_REF] = { .run = nothing } }),
     ROW("Simple", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = { .run = nothing } }),
     ROW("Any", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),

@@ -8,8 +8,8 @@
  *                               DTYPE[2,3]:LO..HI uniform in LO..HI (integers: HI included)
  *                               DTYPE{1,2,3}      these values as a constant of rank 1; DTYPE(5): as a scalar
  *                               -                 omitted
- * Attributes, separated by spaces:  name=3  name=0.5  name=text  name=[1,2]  name=[0.5,1.0]  name=[Tanh,Relu]  name=float{1} (a tensor)
- * Whether a number is an integer or a float shows by its point. */
+ * Attributes, separated by spaces:  name=3  name=0.5  name=text  name=[1,2]  name=[0.5,1.0]  name=[Tanh,Relu]
+ * name=float{1} (a tensor) Whether a number is an integer or a float shows by its point. */
 #ifndef ZT_TESTS_OPS_CASES_H
 #define ZT_TESTS_OPS_CASES_H
 

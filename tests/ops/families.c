@@ -5,6 +5,7 @@
 /* A family: one file in cases/, one line here, one line in meson.build. */
 /* clang-format off */
 #define FAMILIES(FAMILY) \
+    FAMILY(attention) \
     FAMILY(binary) \
     FAMILY(conv) \
     FAMILY(loss) \
@@ -14,6 +15,7 @@
     FAMILY(pool) \
     FAMILY(recurrent) \
     FAMILY(reduce) \
+    FAMILY(resize) \
     FAMILY(softmax) \
     FAMILY(speed) \
     FAMILY(unary)

@@ -58,7 +58,8 @@ static void check_slices(const struct zt_flat *f) {
     }
 }
 
-/* Owned and held ranges of every rank: in every mode each element is updated by the rank that owns its slice, and lies where nothing else does. */
+/* Owned and held ranges of every rank: in every mode each element is updated by the rank that owns its slice, and lies
+ * where nothing else does. */
 static void check_ranges(const struct zt_flat *f) {
     struct zt_range *at = ZT_NEW_N(arena, struct zt_range, f->bucket_count * f->ranks + 1);
     for (int stage = 0; stage < 4; stage++) {
@@ -110,7 +111,8 @@ START_TEST(layouts_of_random_tensors_cover_all_and_cut_at_blocks) {
 END_TEST
 
 START_TEST(the_default_bucket_is_the_largest_tensor_or_a_sixteenth_of_the_model) {
-    struct zt_flat_tensor even[32], one[4] = { { "a", 0, 10, 0 }, { "b", 0, 1000, 0 }, { "c", 0, 990, 0 }, { "d", 0, 10, 0 } };
+    struct zt_flat_tensor even[32],
+        one[4] = { { "a", 0, 10, 0 }, { "b", 0, 1000, 0 }, { "c", 0, 990, 0 }, { "d", 0, 10, 0 } };
     for (int i = 0; i < 32; i++)
         even[i] = (struct zt_flat_tensor){ "w", 0, 1000, 0 };
     ck_assert_int_eq(zt_flat_make(arena, even, 32, 2, 0)->bucket_count, 16);

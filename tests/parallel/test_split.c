@@ -18,8 +18,16 @@ static double cost_of(const struct zt_graph *g, int node) {
     return (double)zt_attr_int(&g->nodes[node], "cost", 0);
 }
 static const struct zt_attr_spec cost_attr[] = { { .name = "cost", .type = ZT_ATTR_INT }, { .name = NULL } };
-static const struct zt_op work = { .name = "Work", .domain = "", .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1,
-                                   .attrs = cost_attr, .infer = infer_first, .flops = cost_of };
+static const struct zt_op work = { .name = "Work",
+                                   .domain = "",
+                                   .since = 1,
+                                   .min_in = 1,
+                                   .max_in = 2,
+                                   .min_out = 1,
+                                   .max_out = 1,
+                                   .attrs = cost_attr,
+                                   .infer = infer_first,
+                                   .flops = cost_of };
 static const struct zt_op *const rows[] = { &work, NULL };
 static const struct zt_op_table table = { rows };
 
@@ -67,7 +75,8 @@ START_TEST(cuts_are_the_best_of_all) {
     enum { LAYERS = 8 };
     struct zt_rng rng = zt_rng_start(41, 0);
     for (int round = 0; round < 300; round++) {
-        int layers = 1 + (int)zt_rng_below(&rng, LAYERS), stages = 1 + (int)zt_rng_below(&rng, (uint64_t)layers), nodes = 0;
+        int layers = 1 + (int)zt_rng_below(&rng, LAYERS), stages = 1 + (int)zt_rng_below(&rng, (uint64_t)layers),
+            nodes = 0;
         double cost[LAYERS] = { 0 }, stage_cost[LAYERS] = { 0 }, dearest = 0;
         int layer[3 * LAYERS + 2];
         destroy();

@@ -48,11 +48,13 @@ struct zt_graph *tiny_mlp(void) {
 
 struct zt_graph *tiny_shared(void) {
     struct zt_graph *g = zt_graph_create("shared");
-    int h = NET(g, "Tanh", "tanh1", layer(g, "fc1", batch_input(g, 12), 12, 16));
+    int early = NET(g, "Tanh", "tanh1", layer(g, "fc1", batch_input(g, 12), 12, 96));
+    int h = NET(g, "Relu", "relu1", layer(g, "fc2", early, 96, 16));
     int w = net_param(g, "both", SHAPE(16, 16));
     int once = NET(g, "Relu", "relu2", NET(g, "MatMul", "first", h, w));
     int twice = NET(g, "MatMul", "second", once, w);
     int sum = NET(g, "Add", "sum", NET(g, "Add", "over", twice, h), once);
+    sum = NET(g, "Add", "skipped", sum, NET(g, "ReduceMean", "mean", early, zt_graph_add_ints(g, "axes", (int64_t[]){ 1 }, 1)));
     return ends_with(g, layer(g, "y", NET(g, "Relu", "relu3", sum), 16, 5));
 }
 

@@ -21,7 +21,7 @@ void tiny_finish(struct tiny *t);
 
 /* Graphs with input "x" and output "y" [N, 5]: */
 struct zt_graph *tiny_mlp(void);    /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
-struct zt_graph *tiny_shared(void); /* the same weight used twice, and a residual over it, between two other layers */
+struct zt_graph *tiny_shared(void); /* a weight used twice, residuals over it and, of three stages, from the first to the last */
 struct zt_graph *tiny_norm(void);   /* BatchNormalization between two layers, Dropout behind it */
 struct zt_graph *tiny_chain(int layers); /* x [N, 8] -> (Gemm 8, Relu) x layers -> Gemm 5 */
 /* The graph with `value` as one more output. */
