@@ -30,28 +30,28 @@ static inline int is_dense_2x2(const struct zt_lane_pool *p) {
 #define LANES 16
 #define TARGET
 #define NAME(id) id##_16
-#include "ops/lanes_body.h"
+#include "ops/lanes_body.inc"
 #define LANES 8
 #define TARGET
 #define NAME(id) id##_8
-#include "ops/lanes_body.h"
+#include "ops/lanes_body.inc"
 #if defined(__x86_64__)
 #define LANES    16
 #define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define NAME(id) id##_16_avx512
-#include "ops/lanes_body.h"
+#include "ops/lanes_body.inc"
 #define LANES    8
 #define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define NAME(id) id##_8_avx512
-#include "ops/lanes_body.h"
+#include "ops/lanes_body.inc"
 #define LANES    16
 #define TARGET   __attribute__((target("avx2")))
 #define NAME(id) id##_16_avx2
-#include "ops/lanes_body.h"
+#include "ops/lanes_body.inc"
 #define LANES    8
 #define TARGET   __attribute__((target("avx2")))
 #define NAME(id) id##_8_avx2
-#include "ops/lanes_body.h"
+#include "ops/lanes_body.inc"
 #endif
 
 const struct zt_lane_kernels *zt_lane_kernels(int lanes) {

@@ -13,6 +13,8 @@
     ROW(acosh)                                                                                                         \
     ROW(acosh_grad)                                                                                                    \
     ROW(add)                                                                                                           \
+    ROW(affine_grid)                                                                                                   \
+    ROW(affine_grid_grad)                                                                                              \
     ROW(and)                                                                                                           \
     ROW(arg_max)                                                                                                       \
     ROW(arg_min)                                                                                                       \
@@ -49,9 +51,11 @@
     ROW(ceil)                                                                                                          \
     ROW(celu)                                                                                                          \
     ROW(celu_grad)                                                                                                     \
+    ROW(center_crop_pad)                                                                                               \
     ROW(clip)                                                                                                          \
     ROW(clip_6)                                                                                                        \
     ROW(clip_grad)                                                                                                     \
+    ROW(col2im)                                                                                                        \
     ROW(compress)                                                                                                      \
     ROW(concat)                                                                                                        \
     ROW(constant)                                                                                                      \
@@ -122,6 +126,7 @@
     ROW(huber)                                                                                                         \
     ROW(huber_grad)                                                                                                    \
     ROW(identity)                                                                                                      \
+    ROW(im2col)                                                                                                        \
     ROW(instance_normalization)                                                                                        \
     ROW(is_inf)                                                                                                        \
     ROW(is_nan)                                                                                                        \
@@ -148,6 +153,8 @@
     ROW(max_pool_grad)                                                                                                 \
     ROW(max_pool_relu_grad)                                                                                            \
     ROW(max_pool_train)                                                                                                \
+    ROW(max_unpool)                                                                                                    \
+    ROW(max_unpool_grad)                                                                                               \
     ROW(mean)                                                                                                          \
     ROW(mean_variance_normalization)                                                                                   \
     ROW(mean_variance_normalization_grad)                                                                              \

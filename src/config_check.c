@@ -239,9 +239,9 @@ static void data(struct zt_reading *r) {
 #undef D
 }
 
-/* A number that only the loss `type` reads. */
+/* A number that only the loss `type` reads; the default, 1, is what the resolved config writes for every loss. */
 static void only_for(struct zt_reading *r, const char *key, const char *type) {
-    if (given(r, key) && !says(r, "ztrain.loss.type", type))
+    if (given(r, key) && number(r, key) != 1 && !says(r, "ztrain.loss.type", type))
         zt_texts_add(r->arena, &r->config->without_effect, "%s = %g (only %s reads it)", key, number(r, key), type);
 }
 
@@ -307,8 +307,8 @@ void zt_config_derive(struct zt_reading *r) {
             data_config->eval_path = zt_arena_strdup(r->arena, path);
         free(path);
     }
-    bool classes = !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0 ||
-                   strcmp(config->loss.type, "nll") == 0;
+    bool classes =
+        !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0 || strcmp(config->loss.type, "nll") == 0;
     if (!given(r, "ztrain.metrics"))
         config->accuracy = classes && data_config->eval_path;
 }

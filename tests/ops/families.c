@@ -8,6 +8,7 @@
     FAMILY(attention) \
     FAMILY(binary) \
     FAMILY(conv) \
+    FAMILY(image) \
     FAMILY(loss) \
     FAMILY(matmul) \
     FAMILY(movement) \

@@ -67,8 +67,20 @@ struct zt_graph *tiny_norm(void) {
     for (int i = 0; i < 16; i++)
         one[i] = 1;
     h = NET(g, "BatchNormalization", "bn", h, scale, bias, mean, variance);
-    h = NET(g, "Dropout", "drop", NET(g, "Relu", "relu", h));
-    return ends_with(g, layer(g, "y", h, 16, 5));
+    return ends_with(g, layer(g, "y", NET(g, "Relu", "relu", h), 16, 5));
+}
+
+struct zt_graph *tiny_drop(void) {
+    struct zt_graph *g = zt_graph_create("drop");
+    int h = NET(g, "Relu", "relu", layer(g, "fc1", batch_input(g, 12), 12, 16));
+    return ends_with(g, layer(g, "y", NET(g, "Dropout", "drop", h), 16, 5));
+}
+
+struct zt_graph *tiny_wide(void) {
+    struct zt_graph *g = zt_graph_create("wide");
+    int h = NET(g, "Tanh", "tanh1", layer(g, "fc1", batch_input(g, 12), 12, 512));
+    h = NET(g, "Tanh", "tanh2", layer(g, "fc2", h, 512, 24));
+    return ends_with(g, layer(g, "y", h, 24, 5));
 }
 
 struct zt_graph *tiny_chain(int layers) {
@@ -198,11 +210,11 @@ static void *work(void *arg) {
     zt_parallel_enter();
     w->device = zt_device_host_create(1);
     r->ok = start(w);
-    for (r->steps = 0; r->ok && r->steps < w->steps; r->steps++) {
+    for (int i = 0; r->ok && i < w->steps; i++) {
         struct zt_step_result step;
-        r->ok = zt_rank_step(w->run, w->loader, r->steps, &step, &r->err);
-        r->loss[r->steps] = step.loss;
-        r->norm[r->steps] = step.grad_norm;
+        r->ok = zt_rank_step(w->run, w->loader, i, &step, &r->err);
+        r->loss[i] = step.loss;
+        r->norm[i] = step.grad_norm;
     }
     r->ok = r->ok && finish(w);
     if (!r->ok)

@@ -22,7 +22,9 @@ void tiny_finish(struct tiny *t);
 /* Graphs with input "x" and output "y" [N, 5]: */
 struct zt_graph *tiny_mlp(void);    /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
 struct zt_graph *tiny_shared(void); /* a weight used twice, residuals over it and, of three stages, from the first to the last */
-struct zt_graph *tiny_norm(void);   /* BatchNormalization between two layers, Dropout behind it */
+struct zt_graph *tiny_norm(void);   /* BatchNormalization between two layers */
+struct zt_graph *tiny_drop(void);   /* Dropout between two layers */
+struct zt_graph *tiny_wide(void);   /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
 struct zt_graph *tiny_chain(int layers); /* x [N, 8] -> (Gemm 8, Relu) x layers -> Gemm 5 */
 /* The graph with `value` as one more output. */
 struct zt_graph *tiny_output(struct zt_graph *g, int value);
@@ -32,7 +34,6 @@ enum { TINY_STEPS = 16 };
 /* What a run leaves. */
 struct tiny_run {
     double loss[TINY_STEPS], norm[TINY_STEPS], eval_loss;
-    int steps;
     uint64_t hash; /* of all collected tensors, by their names in order */
     bool ok;
     struct zt_err err; /* of the rank where it began */

@@ -1,0 +1,152 @@
+/* AffineGrid (opset 20 on): grid[n, place, r] = sum over c of theta[n, r, c] b[place, c], with b[place] = (x, y, 1) or (x, y, z, 1) and x, y,
+ * z from -1 to 1 along the last, the second to last and the third to last axis: the middles of equal parts, or, with
+ * align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n, place, r] b[place, c] */
+#include "ops/runs.h"
+#include "ops/shape.h"
+
+#include <string.h>
+
+enum { AXES = 3 };
+
+struct grid {
+    int axes;
+    int64_t batch, dim[AXES], places;
+    bool align_corners;
+};
+
+static bool grid_read(const struct zt_graph *g, int node, const struct zt_value *theta, int size_in, struct grid *to,
+                      struct zt_err *err) {
+    int64_t size[AXES + 2];
+    int count;
+    *to = (struct grid){ .places = 1, .align_corners = zt_attr_int(&g->nodes[node], "align_corners", 0) != 0 };
+    if (!zt_known_ints(g, node, size_in, size, AXES + 2, &count, err))
+        return false;
+    to->axes = count - 2;
+    if (to->axes < 2)
+        return zt_node_fail(g, node, err, "its size has %d numbers, not 4 or 5", count);
+    if (theta->shape.rank != 3 || theta->shape.dim[0] != size[0] || theta->shape.dim[1] != to->axes ||
+        theta->shape.dim[2] != to->axes + 1)
+        return zt_node_fail(g, node, err, "\"%s\" is not [%lld, %d, %d]", theta->name, (long long)size[0], to->axes,
+                            to->axes + 1);
+    to->batch = size[0];
+    for (int k = 0; k < to->axes; k++) {
+        to->dim[k] = size[2 + k];
+        if (to->dim[k] < 0 || !zt_ops_dim_product(g, node, to->places, to->dim[k], &to->places, err))
+            return zt_node_fail(g, node, err, "an axis of %lld", (long long)to->dim[k]);
+    }
+    return true;
+}
+
+static void grid_shape(const struct grid *g, struct zt_shape *to) {
+    *to = (struct zt_shape){ g->axes + 2, { g->batch } };
+    memcpy(to->dim + 1, g->dim, sizeof *g->dim * (size_t)g->axes);
+    to->dim[g->axes + 1] = g->axes;
+}
+
+static bool grid_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct grid grid;
+    struct zt_shape shape;
+    if (!grid_read(g, node, zt_in(g, node, 0), 1, &grid, err))
+        return false;
+    grid_shape(&grid, &shape);
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &shape);
+    return true;
+}
+
+static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct grid grid;
+    struct zt_shape shape;
+    const struct zt_value *theta = zt_in(g, node, 2);
+    if (!grid_read(g, node, theta, 1, &grid, err))
+        return false;
+    grid_shape(&grid, &shape);
+    if (!zt_shape_equal(&shape, &zt_in(g, node, 0)->shape))
+        return zt_node_fail(g, node, err, "the gradient does not have the shape of the grid");
+    zt_set_out(g, node, 0, theta->dtype, &theta->shape);
+    return true;
+}
+
+/* b[place] */
+static void base(const struct grid *g, int64_t place, double to[AXES + 1]) {
+    for (int c = 0; c < g->axes; c++) {
+        int64_t size = g->dim[g->axes - 1 - c], i = place % size;
+        place /= size;
+        to[c] = g->align_corners ? (size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1 : 0)
+                                 : (2.0 * (double)i + 1) / (double)size - 1;
+    }
+    to[g->axes] = 1;
+}
+
+static bool grid_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *theta = &call->in[0], *y = &call->out[0];
+    struct grid g;
+    if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 0), 1, &g, err))
+        return false;
+    int width = g.axes + 1;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(g.batch * g.places)))             \
+    schedule(static)
+    for (int64_t n = 0; n < g.batch * g.places; n++) {
+        double b[AXES + 1], m[AXES * (AXES + 1)], row[AXES] = { 0 };
+        base(&g, n % g.places, b);
+        zt_load_run(theta->dtype, theta->data, n / g.places * g.axes * width, 1, g.axes * width, m);
+        for (int i = 0; i < g.axes * width; i++)
+            row[i / width] += m[i] * b[i % width];
+        zt_store_run(y->dtype, y->data, n * g.axes, 1, g.axes, row);
+    }
+    return true;
+}
+
+static bool grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *dy = &call->in[0], *dtheta = &call->out[0];
+    struct grid g;
+    if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 2), 1, &g, err))
+        return false;
+    int width = g.axes + 1;
+    for (int64_t n = 0; n < g.batch; n++) {
+        double b[AXES + 1], row[AXES], sum[AXES * (AXES + 1)] = { 0 };
+        for (int64_t p = 0; p < g.places; p++) {
+            base(&g, p, b);
+            zt_load_run(dy->dtype, dy->data, (n * g.places + p) * g.axes, 1, g.axes, row);
+            for (int i = 0; i < g.axes * width; i++)
+                sum[i] += row[i / width] * b[i % width];
+        }
+        zt_store_run(dtheta->dtype, dtheta->data, n * g.axes * width, 1, g.axes * width, sum);
+    }
+    return true;
+}
+
+static bool grid_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    int in[] = { zt_grad_out(b, node, 0), n.in[1], n.in[0] }, out;
+    zt_emit_node(b, "AffineGridGrad", "ztrain", in, 3, &n, NULL, 0, &out, 1);
+    zt_grad_give(b, node, 0, out);
+    return true;
+}
+
+static const struct zt_attr_spec attrs[] = { { "align_corners", ZT_ATTR_INT }, { 0 } };
+
+const struct zt_op zt_op_affine_grid = {
+    .name = "AffineGrid",
+    .domain = "",
+    .since = 20,
+    ZT_ONE_OUT(2, 2),
+    .in_types = { ZT_ANY_FLOAT, 1 << ZT_INT64 },
+    .attrs = attrs,
+    .infer = grid_infer,
+    .grad = grid_grad,
+    .no_grad_in = 1 << 1,
+    .kernel = { [ZT_REF] = { .run = grid_run } },
+};
+/* (dgrid, size, theta) -> dtheta; of theta only the shape counts */
+const struct zt_op zt_op_affine_grid_grad = {
+    .name = "AffineGridGrad",
+    .domain = "ztrain",
+    .since = 1,
+    ZT_ONE_OUT(3, 3),
+    .in_types = { ZT_ANY_FLOAT, 1 << ZT_INT64, ZT_ANY_FLOAT },
+    .same_type = 1 << 2,
+    .attrs = attrs,
+    .infer = grad_infer,
+    .kernel = { [ZT_REF] = { .run = grad_run } },
+};

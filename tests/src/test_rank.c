@@ -1,0 +1,177 @@
+/* The equivalence matrix in one process: whatever the number of ranks, ZeRO stage, pipeline stages and schedule, a model
+ * learns the same. */
+#include "tests/suite.h"
+#include "tiny.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 6 };
+
+/* 22 samples in steps of 8: the third step of an epoch has 6, which four ranks must fill up. */
+struct layout {
+    int ranks, stages, zero, micro;
+    const char *schedule, *more; /* NULL: 1f1b; NULL: nothing */
+};
+
+static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
+    struct tiny t;
+    struct tiny_run run = { 0 };
+    struct zt_err err = { 0 };
+    char config[600];
+    snprintf(config, sizeof config,
+             "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
+             "'pipeline': {'stages': %d}, 'ztrain': {'parallel': {'communicator': 'thread', 'schedule': '%s'}, "
+             "'data': {'samples': 22}}, 'gradient_clipping': 0.7, "
+             "'optimizer': {'type': 'AdamW', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
+             l.micro, l.zero, l.more ? l.more : "", l.stages, l.schedule ? l.schedule : "1f1b");
+    bool ok = tiny_open(&t, make(), config, l.ranks, &err);
+    ck_assert_msg(ok, "%s", err.text[0]);
+    tiny_train(&t, STEPS, &run);
+    ck_assert_msg(run.ok, "%d ranks, %d stages, zero %d, %s: %s", l.ranks, l.stages, l.zero, l.schedule, run.err.text[0]);
+    tiny_finish(&t);
+    return run;
+}
+
+static void check_close(const struct tiny_run *a, const struct tiny_run *b, double tolerance, struct layout l) {
+    for (int i = 0; i < STEPS; i++) {
+        ck_assert_msg(fabs(a->loss[i] - b->loss[i]) <= tolerance * fabs(b->loss[i]), "%d ranks, %d stages, zero %d, %s: loss %d is %.9g, wants %.9g",
+                      l.ranks, l.stages, l.zero, l.schedule, i, a->loss[i], b->loss[i]);
+        ck_assert_msg(fabs(a->norm[i] - b->norm[i]) <= 10 * tolerance * fabs(b->norm[i]), "%d ranks, %d stages, zero %d, %s: norm %d is %.9g, wants %.9g",
+                      l.ranks, l.stages, l.zero, l.schedule, i, a->norm[i], b->norm[i]);
+    }
+    ck_assert_msg(fabs(a->eval_loss - b->eval_loss) <= tolerance * fabs(b->eval_loss), "evaluation: %.9g, wants %.9g", a->eval_loss, b->eval_loss);
+}
+
+static void check_matrix(struct zt_graph *(*make)(void), int most_stages, int most_ranks) {
+    struct tiny_run one = train(make, (struct layout){ .ranks = 1, .stages = 1, .micro = 2 });
+    ck_assert(one.loss[STEPS - 1] < one.loss[0]);
+    for (int stages = 1; stages <= most_stages; stages++) {
+        for (int data = 1; data * stages <= most_ranks; data *= 2) {
+            for (int k = 0; k < 8; k++) {
+                struct layout l = { data * stages, stages, k / 2, 2, k % 2 ? "gpipe" : "1f1b", NULL };
+                if ((k / 2 && data == 1) || (k % 2 && stages == 1))
+                    continue;
+                struct tiny_run run = train(make, l);
+                check_close(&run, &one, 1e-5, l);
+            }
+        }
+    }
+}
+
+START_TEST(an_mlp_learns_the_same_in_every_layout) {
+    check_matrix(tiny_mlp, 3, 4);
+}
+END_TEST
+
+START_TEST(cut_slices_change_nothing) {
+    check_matrix(tiny_wide, 2, 4);
+}
+END_TEST
+
+START_TEST(shared_weights_and_relayed_residuals_learn_the_same_in_every_layout) {
+    check_matrix(tiny_shared, 3, 3);
+}
+END_TEST
+
+START_TEST(ddp_and_the_zero_stages_leave_the_same_bits) {
+    static struct zt_graph *(*const models[])(void) = { tiny_mlp, tiny_wide, tiny_norm, tiny_drop };
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct tiny_run ddp = train(models[m], (struct layout){ .ranks = 2, .stages = 1, .micro = 4 });
+        for (int zero = 1; zero < 4; zero++) {
+            struct tiny_run run = train(models[m], (struct layout){ .ranks = 2, .stages = 1, .zero = zero, .micro = 4 });
+            ck_assert_msg(run.hash == ddp.hash, "model %d, zero %d", (int)m, zero);
+            for (int i = 0; i < STEPS; i++)
+                ck_assert(run.loss[i] == ddp.loss[i] && run.norm[i] == ddp.norm[i]);
+        }
+    }
+}
+END_TEST
+
+START_TEST(schedules_leave_the_same_bits) {
+    struct tiny_run first = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2 });
+    struct tiny_run other = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2, .schedule = "gpipe" });
+    ck_assert(first.hash == other.hash);
+}
+END_TEST
+
+/* Buckets as large as the model, in a model below one slice: one rank owns everything, the other nothing. */
+START_TEST(a_model_that_one_rank_owns_alone_is_collected) {
+    struct tiny_run ddp = train(tiny_mlp, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .more = ", 'reduce_bucket_size': 500000000" });
+    for (int zero = 1; zero < 4; zero++) {
+        struct tiny_run run = train(tiny_mlp, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = zero, .more = ", 'reduce_bucket_size': 500000000" });
+        ck_assert(run.hash == ddp.hash);
+    }
+}
+END_TEST
+
+START_TEST(many_small_buckets_change_no_bit) {
+    struct tiny_run all = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = 2 });
+    struct tiny_run few = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = 3, .more = ", 'reduce_bucket_size': 1" });
+    for (int i = 0; i < STEPS; i++)
+        ck_assert(fabs(all.loss[i] - few.loss[i]) <= 1e-6 * all.loss[i]);
+}
+END_TEST
+
+/* Dropout is a function of the sample's index in the epoch, not of the rank that sees it. */
+START_TEST(ranks_drop_what_one_rank_would) {
+    struct tiny_run one = train(tiny_drop, (struct layout){ .ranks = 1, .stages = 1, .micro = 8 });
+    struct layout two = { .ranks = 2, .stages = 1, .micro = 4 }, pipe = { .ranks = 2, .stages = 2, .micro = 8 };
+    struct tiny_run run = train(tiny_drop, two);
+    check_close(&run, &one, 1e-5, two);
+    run = train(tiny_drop, pipe);
+    check_close(&run, &one, 1e-5, pipe);
+}
+END_TEST
+
+START_TEST(running_statistics_are_the_same_on_a_pipeline) {
+    struct tiny_run one = train(tiny_norm, (struct layout){ .ranks = 1, .stages = 1, .micro = 4 });
+    struct layout pipe = { .ranks = 2, .stages = 2, .micro = 4 };
+    struct tiny_run run = train(tiny_norm, pipe);
+    check_close(&run, &one, 1e-5, pipe);
+}
+END_TEST
+
+START_TEST(a_run_repeats_bit_for_bit) {
+    struct layout l = { .ranks = 4, .stages = 2, .zero = 1, .micro = 2 };
+    struct tiny_run a = train(tiny_wide, l), b = train(tiny_wide, l);
+    ck_assert(a.hash == b.hash && memcmp(a.loss, b.loss, sizeof a.loss) == 0);
+}
+END_TEST
+
+START_TEST(steps_are_cut_as_the_loader_cuts_them) {
+    for (int64_t samples = 0; samples < 40; samples++) {
+        for (int64_t micro = 1; micro < 6; micro++) {
+            for (int ranks = 1; ranks < 5; ranks++) {
+                struct zt_step_shape s = zt_step_shape(samples, micro, ranks);
+                int64_t whole = micro * ranks * (s.micro_batches - 1), last = samples - whole;
+                ck_assert_int_eq(s.micro_batches, (samples + micro * ranks - 1) / (micro * ranks));
+                if (!samples)
+                    continue;
+                ck_assert(last > 0 && last <= micro * ranks);
+                ck_assert_int_eq(s.last_rows, (last + ranks - 1) / ranks);
+                ck_assert_int_eq(s.padded, last % ranks != 0);
+                ck_assert_int_le(s.last_rows, s.rows);
+            }
+        }
+    }
+}
+END_TEST
+
+int main(void) {
+    TCase *cases = tcase_create("rank");
+    tcase_add_test(cases, an_mlp_learns_the_same_in_every_layout);
+    tcase_add_test(cases, cut_slices_change_nothing);
+    tcase_add_test(cases, shared_weights_and_relayed_residuals_learn_the_same_in_every_layout);
+    tcase_add_test(cases, ddp_and_the_zero_stages_leave_the_same_bits);
+    tcase_add_test(cases, schedules_leave_the_same_bits);
+    tcase_add_test(cases, a_model_that_one_rank_owns_alone_is_collected);
+    tcase_add_test(cases, many_small_buckets_change_no_bit);
+    tcase_add_test(cases, ranks_drop_what_one_rank_would);
+    tcase_add_test(cases, running_statistics_are_the_same_on_a_pipeline);
+    tcase_add_test(cases, a_run_repeats_bit_for_bit);
+    tcase_add_test(cases, steps_are_cut_as_the_loader_cuts_them);
+    return run_suite("rank", cases, CK_NOFORK);
+}
