@@ -1,6 +1,7 @@
-/* AffineGrid (opset 20 on): grid[n, place, r] = sum over c of theta[n, r, c] b[place, c], with b[place] = (x, y, 1) or (x, y, z, 1) and x, y,
- * z from -1 to 1 along the last, the second to last and the third to last axis: the middles of equal parts, or, with
- * align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n, place, r] b[place, c] */
+/* AffineGrid (opset 20 on): grid[n, place, r] = sum over c of theta[n, r, c] b[place, c], with b[place] = (x, y, 1) or
+ * (x, y, z, 1) and x, y, z from -1 to 1 along the last, the second to last and the third to last axis: the middles of
+ * equal parts, or, with align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n,
+ * place, r] b[place, c] */
 #include "ops/runs.h"
 #include "ops/shape.h"
 

@@ -3,9 +3,10 @@
  *     s = scale q k^T                  c = softcap tanh(s / softcap), or s
  *     x = c + bias                     p = softmax(x), 0 where the whole row is masked          y = p v
  *
- * k and v are the past ones followed by the given ones. The bias of query i and key j is the mask's, and -infinity where a boolean mask is
- * false, beyond a mask that is shorter than the keys, from key nonpad on, and outside the window around place i + offset
- * (j <= i + offset if causal), with offset = past rows, or nonpad - queries. Query heads share key heads in groups.
+ * k and v are the past ones followed by the given ones. The bias of query i and key j is the mask's, and -infinity
+ * where a boolean mask is false, beyond a mask that is shorter than the keys, from key nonpad on, and outside the
+ * window around place i + offset (j <= i + offset if causal), with offset = past rows, or nonpad - queries. Query heads
+ * share key heads in groups.
  *
  * Backwards, from dy and the cotangent g of the output QK, which is s, c, x or p:
  *
@@ -85,15 +86,16 @@ static bool read_heads(const struct zt_graph *g, int node, struct zt_attention *
 }
 
 static bool read_outputs(const struct zt_graph *g, int node, struct zt_attention *a, struct zt_err *err) {
-    int64_t columns;
-    if (!zt_ops_dim_product(g, node, a->heads, a->v_size, &columns, err))
+    int64_t columns, sample;
+    if (!zt_ops_dim_product(g, node, a->heads, a->v_size, &columns, err) ||
+        !zt_ops_dim_product(g, node, a->queries, columns, &sample, err))
         return false;
     if (zt_in(g, node, ZT_Q)->shape.rank == 3) {
         a->y_shape = (struct zt_shape){ 3, { a->batch, a->queries, columns } };
-        a->y = (struct zt_heads){ a->queries * columns, a->v_size, columns };
+        a->y = (struct zt_heads){ sample, a->v_size, columns };
     } else {
         a->y_shape = (struct zt_shape){ 4, { a->batch, a->heads, a->queries, a->v_size } };
-        a->y = (struct zt_heads){ a->queries * columns, a->queries * a->v_size, a->v_size };
+        a->y = (struct zt_heads){ sample, a->queries * a->v_size, a->v_size };
     }
     a->k_shape = (struct zt_shape){ 4, { a->batch, a->kv_heads, a->keys, a->size } };
     a->v_shape = (struct zt_shape){ 4, { a->batch, a->kv_heads, a->keys, a->v_size } };
@@ -185,7 +187,8 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_shape *shapes[] = { NULL, NULL, NULL, &past_k, &past_v, &mask };
     enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype, v = zt_in(g, node, ZT_V)->dtype;
     for (int i = ZT_DQ; i <= ZT_DMASK; i++)
-        zt_set_out(g, node, i, i == ZT_DV || i == ZT_DPAST_V ? v : q, i <= ZT_DV ? &zt_in(g, node, i)->shape : shapes[i]);
+        zt_set_out(g, node, i, i == ZT_DV || i == ZT_DPAST_V ? v : q,
+                   i <= ZT_DV ? &zt_in(g, node, i)->shape : shapes[i]);
     return true;
 }
 
@@ -225,10 +228,11 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
 }
 
 static const struct zt_attr_spec attrs[] = {
-    { "is_causal", ZT_ATTR_INT },         { "kv_num_heads", ZT_ATTR_INT },       { "q_num_heads", ZT_ATTR_INT },
-    { "qk_matmul_output_mode", ZT_ATTR_INT }, { "scale", ZT_ATTR_FLOAT },        { "softcap", ZT_ATTR_FLOAT },
-    { "softmax_precision", ZT_ATTR_INT }, { "left_window_size", ZT_ATTR_INT },   { "right_window_size", ZT_ATTR_INT },
-    { 0 }
+    { "is_causal", ZT_ATTR_INT },         { "kv_num_heads", ZT_ATTR_INT },
+    { "q_num_heads", ZT_ATTR_INT },       { "qk_matmul_output_mode", ZT_ATTR_INT },
+    { "scale", ZT_ATTR_FLOAT },           { "softcap", ZT_ATTR_FLOAT },
+    { "softmax_precision", ZT_ATTR_INT }, { "left_window_size", ZT_ATTR_INT },
+    { "right_window_size", ZT_ATTR_INT }, { 0 }
 };
 
 #define TYPES ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1 << ZT_INT64
@@ -250,7 +254,8 @@ const struct zt_op zt_op_attention = {
     .flops = forward_flops,
     .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run } },
 };
-/* (the inputs of Attention, the cotangents of its outputs) -> dq, dk, dv, dpast_key, dpast_value, dbias before it is summed to the mask's shape */
+/* (the inputs of Attention, the cotangents of its outputs) -> dq, dk, dv, dpast_key, dpast_value, dbias before it is
+ * summed to the mask's shape */
 const struct zt_op zt_op_attention_grad = {
     .name = "AttentionGrad",
     .domain = "ztrain",

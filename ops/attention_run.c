@@ -49,13 +49,18 @@ static int64_t lay_out(const struct zt_attention *a, bool grad, double *base, st
     return total;
 }
 
+/* None without queries and keys: nothing is stored then, and the other sizes, beside zeros, may be huge. */
+static int64_t chunks_of(const struct zt_attention *a) {
+    return a->queries + a->keys > 0 ? a->batch * a->kv_heads : 0;
+}
+
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
     struct zt_attention a;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
         p->in_layout[i] = NULL; /* plain */
     if (!zt_attention_read(p->graph, p->node, &a, err))
         return false;
-    if (a.batch * a.kv_heads > 0)
+    if (chunks_of(&a) > 0)
         p->workspace_bytes = (size_t)lay_out(&a, grad, NULL, NULL) * sizeof(double) * (size_t)zt_max_int(p->threads, 1);
     return true;
 }
@@ -346,7 +351,7 @@ static bool run(const struct zt_call *call, bool grad, struct zt_err *err) {
     struct zt_attention a;
     if (!zt_attention_read(call->graph, zt_call_node(call), &a, err))
         return false;
-    int64_t chunks = a.batch * a.kv_heads, each = lay_out(&a, grad, NULL, NULL);
+    int64_t chunks = chunks_of(&a), each = lay_out(&a, grad, NULL, NULL);
     double work = (double)(a.batch * a.heads) * (double)a.queries * (double)a.keys * (double)(a.size + a.v_size);
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, work)) schedule(static)
     for (int64_t n = 0; n < chunks; n++) {

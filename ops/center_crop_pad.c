@@ -1,6 +1,6 @@
-/* CenterCropPad (opset 18 on): every axis is cut or padded with zeros to the wanted length, about its middle; an odd element is left off
- * or added at the end. Elements that stay keep their distance from the middle, rounded down either way, so the gradient is the same
- * op to the shape of x. */
+/* CenterCropPad (opset 18 on): every axis is cut or padded with zeros to the wanted length, about its middle; an odd
+ * element is left off or added at the end. Elements that stay keep their distance from the middle, rounded down either
+ * way, so the gradient is the same op to the shape of x. */
 #include "ops/shape.h"
 #include "ops/tile.h"
 

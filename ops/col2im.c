@@ -1,12 +1,11 @@
-/* Col2Im (opset 18 on): element (n, c, k, l) of x [batch, channels * kernel, blocks], k a place in the block and l a block, is added
- * to element  l stride - pad + k dilation  of plane (n, c) of the image, where that is inside. Its gradient is ztrain.Im2Col,
- * which reads where Col2Im adds. */
+/* Col2Im (opset 18 on): element (n, c, k, l) of x [batch, channels * kernel, blocks], k a place in the block and l a
+ * block, is added to element  l stride - pad + k dilation  of plane (n, c) of the image, where that is inside. Its
+ * gradient is ztrain.Im2Col, which reads where Col2Im adds. */
 #include "ops/runs.h"
 #include "ops/window.h"
 #include "ops/shape.h"
 
 #include <string.h>
-
 
 static bool read_list(const struct zt_graph *g, int node, const char *name, int count, int64_t least, int64_t *to,
                       struct zt_err *err) {

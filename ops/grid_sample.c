@@ -8,7 +8,8 @@
  *     Y = sum over taps of (product of weights) X[tap]        dX[tap] += (product of weights) dY
  *     dgrid along an axis = sum over c of dY (the same with that axis' weights replaced by their slopes)
  *
- * Places are padded before taps are taken, for cubic too, as the standard's reference does. */
+ * Places are padded before their taps are taken, but for cubic, where the border moves tap by tap: so do PyTorch and
+ * onnxruntime, while the standard's evaluator moves the place there too. */
 #include "ops/shape.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
@@ -171,7 +172,7 @@ static void find_taps(const struct sampler *s, int axis, double g, struct taps *
     double slope = s->align ? (size - 1) / 2 : size / 2;
     if (s->mode == NEAREST)
         x = rint(x);
-    if (s->padding == BORDER && (x < low || x > high)) {
+    if (s->padding == BORDER && s->mode != CUBIC && (x < low || x > high)) {
         x = fmin(fmax(x, 0), size - 1);
         slope = 0;
     } else if (s->padding == REFLECTION) {

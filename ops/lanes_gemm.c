@@ -4,7 +4,8 @@
  *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
  *                        columns are packed, all threads sharing the work, then chunks of y are computed
  *
- * A chunk is at most MOST_ROWS rows of y by the block's columns, fewer columns where rows alone give too few chunks. */
+ * A chunk is at most MOST_ROWS rows of y by the block's columns, fewer columns where rows alone give too few chunks.
+ * Its sides are not shorter than LEAST_TILES, or packing a and fetching b would cost more than the products. */
 #include "ops/lanes_gemm.h"
 
 #include "device/threads.h"
@@ -13,7 +14,8 @@
 
 enum {
     MANY = 8,                        /* products that are worth dealing out whole */
-    CHUNKS = 16,                     /* wanted at least, for so many threads */
+    CHUNKS = 16,                     /* wanted, for so many threads */
+    LEAST_TILES = 4,                 /* of a chunk, down and across */
     MOST_ROWS = 96,                  /* of a chunk: 96 KiB of a, packed */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
@@ -22,16 +24,20 @@ enum {
 static const double small_flops = 100000; /* below it one thread */
 
 struct cut {
-    bool whole;          /* a product is one thread's */
-    bool direct;         /* only an unfinished panel of b is packed */
-    int threads;         /* for products, or for the chunks of one */
-    int64_t depth, cols; /* of a block of b */
-    int64_t chunk_rows, chunk_cols;
+    bool whole;               /* a product is one thread's */
+    bool direct;              /* only an unfinished panel of b is packed */
+    int threads;              /* for products, or for the chunks of one */
+    int64_t depth, cols;      /* of a block of b */
+    int64_t down, across;     /* chunks of a block of y */
     int64_t a_elems, b_elems; /* of packed memory */
 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
 }
 
 static int64_t parts(int64_t total, int64_t part) {
@@ -42,6 +48,14 @@ static int64_t round_up(int64_t n, int64_t to) {
     return parts(n, to) * to;
 }
 
+/* Chunks along a side of so many tiles: a power of two, so that few threads get equal shares. */
+static int64_t chunks_of(int64_t tiles, int64_t wanted) {
+    int64_t n = 1;
+    while (2 * n <= wanted && tiles / (2 * n) >= LEAST_TILES)
+        n *= 2;
+    return n;
+}
+
 static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
@@ -49,10 +63,10 @@ static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct 
     c.direct = g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
     c.depth = least(g->k, MOST_DEPTH);
     c.cols = least(round_up(g->n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
-    c.chunk_rows = least(round_up(parts(g->m, CHUNKS), kernel->rows), MOST_ROWS);
-    int64_t down = parts(g->m, c.chunk_rows), across = parts(CHUNKS, down);
-    c.chunk_cols = round_up(parts(c.cols, across), kernel->cols);
-    c.a_elems = round_up(c.chunk_rows * least(g->k, ZT_GEMM_DEPTH), 16);
+    int64_t tiles = parts(g->m, kernel->rows);
+    c.down = most(chunks_of(tiles, CHUNKS), parts(tiles, MOST_ROWS / kernel->rows));
+    c.across = chunks_of(c.cols / kernel->cols, CHUNKS / c.down);
+    c.a_elems = round_up(parts(tiles, c.down) * kernel->rows * least(g->k, ZT_GEMM_DEPTH), 16);
     c.b_elems = c.depth * (c.direct ? kernel->cols : c.cols);
     return c;
 }
@@ -75,7 +89,8 @@ struct job {
     int64_t k, depth, j, cols;
 };
 
-/* Where the columns from panel * cols on of the block lie at depth k of it, and how far apart their rows are. */
+/* Where the columns from panel * cols on of the block lie at depth k of it, a multiple of ZT_GEMM_DEPTH, and how far
+ * apart their rows are. Packed panels of one depth follow each other, which is how a chunk reads them. */
 static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
     int cols = job->kernel->cols;
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
@@ -84,7 +99,9 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
         return job->b + (job->k + k) * job->g->b_row + job->j + panel * cols;
     }
     *row = cols;
-    return job->packed_b + (direct ? 0 : panel * cols * job->depth) + k * cols;
+    if (direct)
+        return job->packed_b + k * cols;
+    return job->packed_b + k * round_up(job->cols, cols) + panel * cols * least(job->depth - k, ZT_GEMM_DEPTH);
 }
 
 static void pack_panel(void *arg, int64_t panel) {
@@ -141,12 +158,15 @@ static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64
 static void multiply_chunk(void *arg, int64_t chunk) {
     const struct job *job = arg;
     const struct cut *cut = job->cut;
-    int64_t across = parts(job->cols, cut->chunk_cols);
-    int64_t i = chunk / across * cut->chunk_rows, from = chunk % across * cut->chunk_cols;
+    int64_t tiles = parts(job->g->m, job->kernel->rows), panels = parts(job->cols, job->kernel->cols);
+    int64_t down = chunk / cut->across, across = chunk % cut->across;
+    int64_t i = tiles * down / cut->down * job->kernel->rows;
+    int64_t rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - i;
+    int64_t from = panels * across / cut->across * job->kernel->cols;
+    int64_t end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
     float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
-    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH)
-        multiply_depth(job, i, least(job->g->m - i, cut->chunk_rows), from, least(from + cut->chunk_cols, job->cols), k,
-                       packed);
+    for (int64_t k = 0; k < job->depth && from < end; k += ZT_GEMM_DEPTH)
+        multiply_depth(job, i, rows, from, end, k, packed);
 }
 
 /* One product on `threads` threads. */
@@ -159,8 +179,7 @@ static void multiply(struct job job, int threads) {
             job.depth = least(g->k - job.k, cut->depth);
             int64_t panels = parts(job.cols, job.kernel->cols);
             zt_parallel_for(threads, panels, pack_panel, &job);
-            zt_parallel_for(threads, parts(g->m, cut->chunk_rows) * parts(job.cols, cut->chunk_cols), multiply_chunk,
-                            &job);
+            zt_parallel_for(threads, cut->down * cut->across, multiply_chunk, &job);
         }
     }
 }

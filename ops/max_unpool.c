@@ -1,5 +1,5 @@
-/* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool had, which
- * lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
+/* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool
+ * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
 #include "ops/shape.h"
 
 #include <string.h>
@@ -20,7 +20,8 @@ static bool pooled_shape(const struct zt_graph *g, int node, const struct zt_sha
         int64_t *dim = &to->dim[PLANES + k], step = stride ? stride[k] : 1, at;
         int64_t before = pad ? pad[k] : 0, after = pad ? pad[axes + k] : 0;
         if (kernel[k] < 1 || step < 1 || before < 0 || after < 0 || *dim < 1)
-            return zt_node_fail(g, node, err, "axis %d has a window, stride, padding or length that is not positive", k);
+            return zt_node_fail(g, node, err, "axis %d has a window, stride, padding or length that is not positive",
+                                k);
         if (!zt_ops_dim_product(g, node, *dim - 1, step, &at, err) || !zt_ops_dim_sum(g, node, at, kernel[k], &at, err))
             return false;
         if (before > at || after >= at - before)

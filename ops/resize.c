@@ -1,10 +1,11 @@
 /* Resize (opset 10 on) and Upsample (7 and 9): every axis is stretched or shrunk by interpolation (resize_map.c).
  *
- * Coordinates, nearest elements and sizes are those of ONNX's reference: a result's length counts as scale * length where it is not
- * whole. Before opset 11 coordinates are x = o / scale, and "nearest" is the element left of x, or, shrinking, the one
- * right of it (as in Resize 10's own examples).
+ * Coordinates, nearest elements and sizes are those of ONNX's reference: a result's length counts as scale * length
+ * where it is not whole. Before opset 11 coordinates are x = o / scale, and "nearest" is the element left of x, or,
+ * shrinking, the one right of it (as in Resize 10's own examples).
  *
- * The map is linear, so dx = its transpose applied to dy: ztrain.ResizeGrad(dy, region, scales, sizes) with the shape of x. */
+ * The map is linear, so dx = its transpose applied to dy: ztrain.ResizeGrad(dy, region, scales, sizes) with the shape
+ * of x. */
 #include "ops/resize.h"
 
 #include "ops/shape.h"
@@ -355,14 +356,17 @@ static bool resize_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-#define ATTRS_10 { "mode", ZT_ATTR_STRING }
+#define ATTRS_10                                                                                                       \
+    { "mode", ZT_ATTR_STRING }
 #define ATTRS_11                                                                                                       \
     ATTRS_10, { "coordinate_transformation_mode", ZT_ATTR_STRING }, { "cubic_coeff_a", ZT_ATTR_FLOAT },                \
         { "exclude_outside", ZT_ATTR_INT }, { "extrapolation_value", ZT_ATTR_FLOAT }, {                                \
         "nearest_mode", ZT_ATTR_STRING                                                                                 \
     }
 #define ATTRS_18                                                                                                       \
-    ATTRS_11, { "antialias", ZT_ATTR_INT }, { "axes", ZT_ATTR_INTS }, { "keep_aspect_ratio_policy", ZT_ATTR_STRING }
+    ATTRS_11, { "antialias", ZT_ATTR_INT }, { "axes", ZT_ATTR_INTS }, {                                                \
+        "keep_aspect_ratio_policy", ZT_ATTR_STRING                                                                     \
+    }
 
 static const struct zt_attr_spec attrs_7[] = { ATTRS_10, { "scales", ZT_ATTR_FLOATS, true }, { 0 } };
 static const struct zt_attr_spec attrs_10[] = { ATTRS_10, { 0 } };

@@ -2,10 +2,11 @@
  *
  *     y1 = cos x1 - sin x2        y2 = sin x1 + cos x2
  *
- * pairs being columns (2 i, 2 i + 1) if interleaved, else (i, i + half). Row position[b, s] of the caches holds the angles
- * of place s, or row (b, s) itself without positions. Turning back gives the gradient of x, and
+ * pairs being columns (2 i, 2 i + 1) if interleaved, else (i, i + half). Row position[b, s] of the caches holds the
+ * angles of place s, or row (b, s) itself without positions. Turning back gives the gradient of x, and
  *
- *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all places with that row. */
+ *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all places with that
+ * row. */
 #include "ops/runs.h"
 #include "ops/shape.h"
 
@@ -62,8 +63,8 @@ static bool rotary_read(const struct zt_graph *g, int node, struct rotary *r, st
         (!position && (cos->dim[0] != r->batch || cos->dim[1] != r->rows)))
         return fail_shape(g, node, COS, position ? "[angles, turned columns / 2]" : "[batch, rows, turned columns / 2]",
                           err);
-    if (position && (position->shape.rank != 2 || position->shape.dim[0] != r->batch ||
-                     position->shape.dim[1] != r->rows))
+    if (position &&
+        (position->shape.rank != 2 || position->shape.dim[0] != r->batch || position->shape.dim[1] != r->rows))
         return fail_shape(g, node, POSITION, "[batch, rows]", err);
     r->angles = zt_dims(cos, 0, cos->rank - 1);
     return true;
@@ -113,8 +114,10 @@ static void turn_row(const struct zt_call *call, const struct rotary *r, int64_t
     for (int64_t i = 0; i < r->half; i++) {
         int64_t first, second;
         columns_of(r, i, &first, &second);
-        double x1 = zt_load_double(x->dtype, x->data, start + first), cos = zt_load_double(c->dtype, c->data, angle + i);
-        double x2 = zt_load_double(x->dtype, x->data, start + second), sin = zt_load_double(s->dtype, s->data, angle + i);
+        double x1 = zt_load_double(x->dtype, x->data, start + first),
+               cos = zt_load_double(c->dtype, c->data, angle + i);
+        double x2 = zt_load_double(x->dtype, x->data, start + second),
+               sin = zt_load_double(s->dtype, s->data, angle + i);
         zt_store_double(y->dtype, y->data, start + first, cos * x1 - sin * x2);
         zt_store_double(y->dtype, y->data, start + second, sin * x1 + cos * x2);
     }

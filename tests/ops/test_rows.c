@@ -249,6 +249,14 @@ START_TEST(a_target_out_of_range_is_named_with_its_row) {
 }
 END_TEST
 
+START_TEST(a_sequence_longer_than_its_input_is_named_with_its_row) {
+    struct run r = make((struct zt_case){ "GRU", "float[3,2,2] float[1,12,2] float[1,12,4] - int32{3,4}" });
+    ck_assert(!execute(&r, NULL, 1));
+    ck_assert_ptr_nonnull(strstr(r.err.text[0], "sequence_lens: 4 at row 1, wants 0..3"));
+    finish(&r);
+}
+END_TEST
+
 START_TEST(every_loss_of_the_config_has_its_row_and_gradient) {
     for (const struct zt_loss_row *row = zt_losses; row->type; row++) {
         const struct zt_op *op = zt_op_find(&zt_ops, "ztrain", row->op_type, 1);
@@ -286,6 +294,8 @@ START_TEST(bits_do_not_depend_on_the_number_of_threads) {
         { "LayerNormalization", "float[50,300] float[300] float[300]" },
         { "Softmax", "float[50,300]" },
         { "CrossEntropy", "float[150,30] int64[150]:0..29", .domain = "ztrain", .outs = 2 },
+        { "LSTM", "float[4,90,20] float[1,240,20] float[1,240,60] float[1,480]" },
+        { "GridSample", "float[3,8,9,9] float[3,20,20,2]:-1.1..1.1" },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         size_t bytes, same;
@@ -312,6 +322,7 @@ int main(void) {
     tcase_add_test(t, dropout_depends_on_the_sample_and_the_step_not_on_where_the_row_stands);
     tcase_add_test(t, rows_of_weight_zero_change_neither_loss_nor_gradient);
     tcase_add_test(t, a_target_out_of_range_is_named_with_its_row);
+    tcase_add_test(t, a_sequence_longer_than_its_input_is_named_with_its_row);
     tcase_add_test(t, every_loss_of_the_config_has_its_row_and_gradient);
     tcase_add_test(t, bits_do_not_depend_on_the_number_of_threads);
     suite_add_tcase(suite, t);

@@ -23,13 +23,15 @@ struct wish {
     int64_t bucket;
 };
 
-static void lay_out(struct made *m, const struct zt_joint *joint, const struct wish *wish, struct zt_program_options *o) {
+static void lay_out(struct made *m, const struct zt_joint *joint, const struct wish *wish,
+                    struct zt_program_options *o) {
     int *index = ZT_NEW_N(m->arena, int, joint->param_count + joint->statistic_count + 1);
     int count = zt_program_params(joint, wish->stage, index);
     struct zt_flat_tensor *tensors = ZT_NEW_N(m->arena, struct zt_flat_tensor, count + 1);
     for (int i = 0; i < count; i++) {
         const struct zt_value *v = &joint->graph->values[joint->params[index[i]]];
-        tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(m->arena, v->name), .count = zt_shape_count(&v->shape) };
+        tensors[i] =
+            (struct zt_flat_tensor){ .name = zt_arena_strdup(m->arena, v->name), .count = zt_shape_count(&v->shape) };
     }
     o->flat = m->flat = zt_flat_make(m->arena, tensors, count, wish->ranks, wish->bucket);
     count = zt_program_statistics(joint, wish->stage, index);
@@ -123,8 +125,7 @@ enum { BUCKET = 300 };
 #define FORWARD "Gemm fc1\nRelu relu1\nGemm fc2\nRelu relu2\nGemm y\nCrossEntropy loss\n"
 
 START_TEST(one_rank_runs_nodes_alone) {
-    check_text(&(struct wish){ .zero = 0, .ranks = 1, .stages = 1, .bucket = BUCKET }, 
-               FORWARD
+    check_text(&(struct wish){ .zero = 0, .ranks = 1, .stages = 1, .bucket = BUCKET }, FORWARD
                "-\n"
                "CrossEntropyGrad grad of loss\n"
                "Gemm grad of y\n"
@@ -142,8 +143,7 @@ START_TEST(one_rank_runs_nodes_alone) {
 END_TEST
 
 START_TEST(ddp_reduces_to_all_in_the_last_micro_batch) {
-    check_text(&(struct wish){ .zero = 0, .ranks = 2, .stages = 1, .bucket = BUCKET }, 
-               FORWARD
+    check_text(&(struct wish){ .zero = 0, .ranks = 2, .stages = 1, .bucket = BUCKET }, FORWARD
                "-\n"
                "CrossEntropyGrad grad of loss\n"
                "Gemm grad of y\n"
@@ -164,8 +164,7 @@ START_TEST(ddp_reduces_to_all_in_the_last_micro_batch) {
 END_TEST
 
 START_TEST(zero1_reduces_to_the_owner_and_gathers_after_the_step) {
-    check_text(&(struct wish){ .zero = 1, .ranks = 2, .stages = 1, .bucket = BUCKET }, 
-               FORWARD
+    check_text(&(struct wish){ .zero = 1, .ranks = 2, .stages = 1, .bucket = BUCKET }, FORWARD
                "-\n"
                "CrossEntropyGrad grad of loss\n"
                "Gemm grad of y\n"
@@ -189,8 +188,7 @@ START_TEST(zero1_reduces_to_the_owner_and_gathers_after_the_step) {
 END_TEST
 
 START_TEST(zero2_reduces_to_shards_in_every_micro_batch) {
-    check_text(&(struct wish){ .zero = 2, .ranks = 2, .stages = 1, .bucket = BUCKET }, 
-               FORWARD
+    check_text(&(struct wish){ .zero = 2, .ranks = 2, .stages = 1, .bucket = BUCKET }, FORWARD
                "-\n"
                "CrossEntropyGrad grad of loss\n"
                "Gemm grad of y\n"
@@ -214,7 +212,7 @@ START_TEST(zero2_reduces_to_shards_in_every_micro_batch) {
 END_TEST
 
 START_TEST(zero3_gathers_around_each_use) {
-    check_text(&(struct wish){ .zero = 3, .ranks = 2, .stages = 1, .bucket = BUCKET }, 
+    check_text(&(struct wish){ .zero = 3, .ranks = 2, .stages = 1, .bucket = BUCKET },
                "GATHER 0 from shards\n"
                "Gemm fc1\n"
                "RELEASE 0\n"
@@ -251,8 +249,7 @@ START_TEST(zero3_gathers_around_each_use) {
 END_TEST
 
 START_TEST(kernels_that_cannot_add_leave_it_to_a_command) {
-    check_text(&(struct wish){ .zero = 0, .ranks = 1, .stages = 1, .bucket = BUCKET, .accumulates = true }, 
-               FORWARD
+    check_text(&(struct wish){ .zero = 0, .ranks = 1, .stages = 1, .bucket = BUCKET, .accumulates = true }, FORWARD
                "-\n"
                "CrossEntropyGrad grad of loss\n"
                "Gemm grad of y\n"
@@ -276,7 +273,7 @@ START_TEST(kernels_that_cannot_add_leave_it_to_a_command) {
 END_TEST
 
 START_TEST(the_last_stage_of_two) {
-    check_text(&(struct wish){ .zero = 1, .ranks = 2, .stage = 1, .stages = 2, .bucket = BUCKET }, 
+    check_text(&(struct wish){ .zero = 1, .ranks = 2, .stage = 1, .stages = 2, .bucket = BUCKET },
                "Gemm fc2\n"
                "Relu relu2\n"
                "Gemm y\n"
@@ -336,8 +333,10 @@ START_TEST(both_sides_of_a_boundary_list_the_same_crossings) {
     for (int model = 0; model < (int)(sizeof models / sizeof *models); model++) {
         for (int low = 0; low + 1 < models[model].stages; low++) {
             struct made a, b;
-            make_program(&a, models[model].make(), &(struct wish){ .ranks = 1, .stage = low, .stages = models[model].stages, .fast = true });
-            make_program(&b, models[model].make(), &(struct wish){ .ranks = 1, .stage = low + 1, .stages = models[model].stages, .fast = true });
+            make_program(&a, models[model].make(),
+                         &(struct wish){ .ranks = 1, .stage = low, .stages = models[model].stages, .fast = true });
+            make_program(&b, models[model].make(),
+                         &(struct wish){ .ranks = 1, .stage = low + 1, .stages = models[model].stages, .fast = true });
             const struct zt_crossings *pairs[2][2] = { { &a.program->send_act, &b.program->recv_act },
                                                        { &b.program->send_grad, &a.program->recv_grad } };
             for (int i = 0; i < 2; i++) {
@@ -357,7 +356,9 @@ END_TEST
 
 /* Takes over g: its last node's output is the loss, its parameters are all trainable values; `seed` in joint->seed. */
 static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool training, const struct wish *wish) {
-    struct zt_joint joint = { .graph = g, .rows = 4, .training = training, .seed = -1, .row_weight = -1, .correct = -1, .counted = -1 };
+    struct zt_joint joint = {
+        .graph = g, .rows = 4, .training = training, .seed = -1, .row_weight = -1, .correct = -1, .counted = -1
+    };
     err = (struct zt_err){ 0 };
     *m = (struct made){ .arena = zt_arena_create() };
     net_infer(g, &zt_ops);
@@ -372,7 +373,8 @@ static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool traini
     if (training) {
         struct zt_shape shape = g->values[joint.loss].shape;
         struct zt_cotangent from = { joint.loss, joint.seed = net_input(g, "seed", ZT_FLOAT, &shape) };
-        ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, joint.params, joint.param_count, joint.grads, &err), "%s", err.text[0]);
+        ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, joint.params, joint.param_count, joint.grads, &err), "%s",
+                      err.text[0]);
     }
     build(m, &joint, wish);
 }
@@ -399,7 +401,8 @@ START_TEST(what_parameters_alone_decide_is_derived_once_unless_they_are_gathered
         walk_program(m.program, m.flat, zt_sharding_of(zero));
         ck_assert_int_eq(m.program->derive_count, zero ? 0 : 2 + 1 - 1);
         ck_assert_int_eq(place_of(&m, "half").in, zero ? ZT_ACTIVATIONS : ZT_DERIVED);
-        ck_assert_int_eq(place_of(&m, "flat").in, zero ? ZT_ACTIVATIONS : ZT_PARAMETERS); /* a view lies where its source does */
+        ck_assert_int_eq(place_of(&m, "flat").in,
+                         zero ? ZT_ACTIVATIONS : ZT_PARAMETERS); /* a view lies where its source does */
         ck_assert_int_eq(place_of(&m, "y").in, ZT_ACTIVATIONS);
         ck_assert_int_eq(place_of(&m, "x").in, ZT_FED);
         finish_by_hand(&m);

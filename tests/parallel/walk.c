@@ -21,8 +21,8 @@ static int64_t value_bytes(const struct zt_value *v) {
 }
 
 static void check_inside(const struct walk *w, int64_t offset, int64_t bytes) {
-    ck_assert_msg(offset >= 0 && offset % 4 == 0 && offset + bytes <= w->p->activation_bytes, "%s: bytes %lld of %lld", w->now,
-                  (long long)(offset + bytes), (long long)w->p->activation_bytes);
+    ck_assert_msg(offset >= 0 && offset % 4 == 0 && offset + bytes <= w->p->activation_bytes, "%s: bytes %lld of %lld",
+                  w->now, (long long)(offset + bytes), (long long)w->p->activation_bytes);
 }
 
 static void write_name(const struct walk *w, int64_t offset, int64_t bytes, int name) {
@@ -35,7 +35,7 @@ static void expect_name(const struct walk *w, int64_t offset, int64_t bytes, int
     check_inside(w, offset, bytes);
     for (int64_t i = offset / 4; i < (offset + bytes + 3) / 4; i++)
         ck_assert_msg(w->block[i] == name, "%s reads \"%s\", but \"%s\" is there", w->now, what,
-                      w->block[i] < 0                  ? "nothing"
+                      w->block[i] < 0                   ? "nothing"
                       : w->block[i] < w->g->value_count ? w->g->values[w->block[i]].name
                                                         : "a gradient");
 }
@@ -66,10 +66,12 @@ static void run_node(const struct walk *w, int n) {
         if (v < 0)
             continue;
         ck_assert_int_ne(w->p->place[phase][v].in, ZT_NOWHERE);
-        for (int i = 0; i < node->in_count; i++) { /* it may write over its first input alone, and only from its start */
+        for (int i = 0; i < node->in_count;
+             i++) { /* it may write over its first input alone, and only from its start */
             bool in_place = o == 0 && i == 0 && node->op->flags & ZT_OP_IN_PLACE && node->in[0] >= 0 &&
                             w->p->place[phase][v].offset == w->p->place[phase][node->in[0]].offset;
-            ck_assert_msg(node->in[i] < 0 || in_place || !overlap(w, phase, v, node->in[i]), "%s writes over its input", w->now);
+            ck_assert_msg(node->in[i] < 0 || in_place || !overlap(w, phase, v, node->in[i]), "%s writes over its input",
+                          w->now);
         }
         for (int k = 0; k < o; k++)
             ck_assert_msg(node->out[k] < 0 || !overlap(w, phase, v, node->out[k]), "outputs of %s overlap", w->now);

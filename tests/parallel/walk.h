@@ -1,5 +1,6 @@
-/* Walks a program's commands as the executor would, but moves names instead of numbers: every four bytes of the activation block hold the
- * name of what was written there last, and whoever reads finds what it wants, or the test fails. */
+/* Walks a program's commands as the executor would, but moves names instead of numbers: every four bytes of the
+ * activation block hold the name of what was written there last, and whoever reads finds what it wants, or the test
+ * fails. */
 #ifndef ZT_TESTS_PARALLEL_WALK_H
 #define ZT_TESTS_PARALLEL_WALK_H
 

@@ -1,5 +1,5 @@
-/* The equivalence matrix in one process: whatever the number of ranks, ZeRO stage, pipeline stages and schedule, a model
- * learns the same. */
+/* The equivalence matrix in one process: whatever the number of ranks, ZeRO stage, pipeline stages and schedule, a
+ * model learns the same. */
 #include "tests/suite.h"
 #include "tiny.h"
 
@@ -30,19 +30,23 @@ static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
     bool ok = tiny_open(&t, make(), config, l.ranks, &err);
     ck_assert_msg(ok, "%s", err.text[0]);
     tiny_train(&t, STEPS, &run);
-    ck_assert_msg(run.ok, "%d ranks, %d stages, zero %d, %s: %s", l.ranks, l.stages, l.zero, l.schedule, run.err.text[0]);
+    ck_assert_msg(run.ok, "%d ranks, %d stages, zero %d, %s: %s", l.ranks, l.stages, l.zero, l.schedule,
+                  run.err.text[0]);
     tiny_finish(&t);
     return run;
 }
 
 static void check_close(const struct tiny_run *a, const struct tiny_run *b, double tolerance, struct layout l) {
     for (int i = 0; i < STEPS; i++) {
-        ck_assert_msg(fabs(a->loss[i] - b->loss[i]) <= tolerance * fabs(b->loss[i]), "%d ranks, %d stages, zero %d, %s: loss %d is %.9g, wants %.9g",
-                      l.ranks, l.stages, l.zero, l.schedule, i, a->loss[i], b->loss[i]);
-        ck_assert_msg(fabs(a->norm[i] - b->norm[i]) <= 10 * tolerance * fabs(b->norm[i]), "%d ranks, %d stages, zero %d, %s: norm %d is %.9g, wants %.9g",
-                      l.ranks, l.stages, l.zero, l.schedule, i, a->norm[i], b->norm[i]);
+        ck_assert_msg(fabs(a->loss[i] - b->loss[i]) <= tolerance * fabs(b->loss[i]),
+                      "%d ranks, %d stages, zero %d, %s: loss %d is %.9g, wants %.9g", l.ranks, l.stages, l.zero,
+                      l.schedule, i, a->loss[i], b->loss[i]);
+        ck_assert_msg(fabs(a->norm[i] - b->norm[i]) <= 10 * tolerance * fabs(b->norm[i]),
+                      "%d ranks, %d stages, zero %d, %s: norm %d is %.9g, wants %.9g", l.ranks, l.stages, l.zero,
+                      l.schedule, i, a->norm[i], b->norm[i]);
     }
-    ck_assert_msg(fabs(a->eval_loss - b->eval_loss) <= tolerance * fabs(b->eval_loss), "evaluation: %.9g, wants %.9g", a->eval_loss, b->eval_loss);
+    ck_assert_msg(fabs(a->eval_loss - b->eval_loss) <= tolerance * fabs(b->eval_loss), "evaluation: %.9g, wants %.9g",
+                  a->eval_loss, b->eval_loss);
 }
 
 static void check_matrix(struct zt_graph *(*make)(void), int most_stages, int most_ranks) {
@@ -81,7 +85,8 @@ START_TEST(ddp_and_the_zero_stages_leave_the_same_bits) {
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         struct tiny_run ddp = train(models[m], (struct layout){ .ranks = 2, .stages = 1, .micro = 4 });
         for (int zero = 1; zero < 4; zero++) {
-            struct tiny_run run = train(models[m], (struct layout){ .ranks = 2, .stages = 1, .zero = zero, .micro = 4 });
+            struct tiny_run run =
+                train(models[m], (struct layout){ .ranks = 2, .stages = 1, .zero = zero, .micro = 4 });
             ck_assert_msg(run.hash == ddp.hash, "model %d, zero %d", (int)m, zero);
             for (int i = 0; i < STEPS; i++)
                 ck_assert(run.loss[i] == ddp.loss[i] && run.norm[i] == ddp.norm[i]);
@@ -92,16 +97,21 @@ END_TEST
 
 START_TEST(schedules_leave_the_same_bits) {
     struct tiny_run first = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2 });
-    struct tiny_run other = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2, .schedule = "gpipe" });
+    struct tiny_run other =
+        train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2, .schedule = "gpipe" });
     ck_assert(first.hash == other.hash);
 }
 END_TEST
 
 /* Buckets as large as the model, in a model below one slice: one rank owns everything, the other nothing. */
 START_TEST(a_model_that_one_rank_owns_alone_is_collected) {
-    struct tiny_run ddp = train(tiny_mlp, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .more = ", 'reduce_bucket_size': 500000000" });
+    struct tiny_run ddp = train(
+        tiny_mlp, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .more = ", 'reduce_bucket_size': 500000000" });
     for (int zero = 1; zero < 4; zero++) {
-        struct tiny_run run = train(tiny_mlp, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = zero, .more = ", 'reduce_bucket_size': 500000000" });
+        struct tiny_run run =
+            train(tiny_mlp,
+                  (struct layout){
+                      .ranks = 2, .stages = 1, .micro = 4, .zero = zero, .more = ", 'reduce_bucket_size': 500000000" });
         ck_assert(run.hash == ddp.hash);
     }
 }
@@ -109,7 +119,9 @@ END_TEST
 
 START_TEST(many_small_buckets_change_no_bit) {
     struct tiny_run all = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = 2 });
-    struct tiny_run few = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = 3, .more = ", 'reduce_bucket_size': 1" });
+    struct tiny_run few =
+        train(tiny_wide,
+              (struct layout){ .ranks = 2, .stages = 1, .micro = 4, .zero = 3, .more = ", 'reduce_bucket_size': 1" });
     for (int i = 0; i < STEPS; i++)
         ck_assert(fabs(all.loss[i] - few.loss[i]) <= 1e-6 * all.loss[i]);
 }

@@ -54,7 +54,8 @@ struct zt_graph *tiny_shared(void) {
     int once = NET(g, "Relu", "relu2", NET(g, "MatMul", "first", h, w));
     int twice = NET(g, "MatMul", "second", once, w);
     int sum = NET(g, "Add", "sum", NET(g, "Add", "over", twice, h), once);
-    sum = NET(g, "Add", "skipped", sum, NET(g, "ReduceMean", "mean", early, zt_graph_add_ints(g, "axes", (int64_t[]){ 1 }, 1)));
+    sum = NET(g, "Add", "skipped", sum,
+              NET(g, "ReduceMean", "mean", early, zt_graph_add_ints(g, "axes", (int64_t[]){ 1 }, 1)));
     return ends_with(g, layer(g, "y", NET(g, "Relu", "relu3", sum), 16, 5));
 }
 
@@ -163,11 +164,9 @@ static struct zt_loader *open_loader(struct worker *w, bool training) {
 
 static bool start(struct worker *w) {
     struct zt_err *err = &w->result.err;
-    struct zt_rank_options options = { .source = w->t->source,
-                                       .eval_source = w->t->source,
-                                       .rank = w->rank,
-                                       .device = w->device,
-                                       .threads = 1 };
+    struct zt_rank_options options = {
+        .source = w->t->source, .eval_source = w->t->source, .rank = w->rank, .device = w->device, .threads = 1
+    };
     return (w->plan = zt_rank_plan_create(w->t->job, &options, err)) != NULL &&
            (w->data = w->world->api->split(w->world, w->plan->grid.stage, err)) != NULL &&
            (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, err)) != NULL &&

@@ -1,4 +1,5 @@
-/* A whole run in this process without any file of a model: a graph made by hand, a config from text, synthetic data, ranks as threads. */
+/* A whole run in this process without any file of a model: a graph made by hand, a config from text, synthetic data,
+ * ranks as threads. */
 #ifndef ZT_TESTS_SRC_TINY_H
 #define ZT_TESTS_SRC_TINY_H
 
@@ -20,11 +21,12 @@ bool tiny_open(struct tiny *t, struct zt_graph *graph, const char *config, int r
 void tiny_finish(struct tiny *t);
 
 /* Graphs with input "x" and output "y" [N, 5]: */
-struct zt_graph *tiny_mlp(void);    /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
-struct zt_graph *tiny_shared(void); /* a weight used twice, residuals over it and, of three stages, from the first to the last */
-struct zt_graph *tiny_norm(void);   /* BatchNormalization between two layers */
-struct zt_graph *tiny_drop(void);   /* Dropout between two layers */
-struct zt_graph *tiny_wide(void);   /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
+struct zt_graph *tiny_mlp(void); /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
+struct zt_graph *
+tiny_shared(void); /* a weight used twice, residuals over it and, of three stages, from the first to the last */
+struct zt_graph *tiny_norm(void); /* BatchNormalization between two layers */
+struct zt_graph *tiny_drop(void); /* Dropout between two layers */
+struct zt_graph *tiny_wide(void); /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
 struct zt_graph *tiny_chain(int layers); /* x [N, 8] -> (Gemm 8, Relu) x layers -> Gemm 5 */
 /* The graph with `value` as one more output. */
 struct zt_graph *tiny_output(struct zt_graph *g, int value);

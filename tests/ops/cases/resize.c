@@ -4,18 +4,20 @@
 
 /* Up, down and up by a fraction, through every rule of coordinates. */
 #define COORDINATES(MODE, RULE)                                                                                        \
-    { "Resize", "float[1,2,5,4] - float{1,1,2,1.5}", .attrs = "mode=" MODE " coordinate_transformation_mode=" RULE,     \
+    { "Resize", "float[1,2,5,4] - float{1,1,2,1.5}", .attrs = "mode=" MODE " coordinate_transformation_mode=" RULE,    \
       .grad = 1 },                                                                                                     \
     {                                                                                                                  \
         "Resize", "float[1,1,7,5] - - int64{1,1,3,2}", .attrs = "mode=" MODE " coordinate_transformation_mode=" RULE,  \
                                                        .grad = 1                                                       \
     }
 #define EVERY_COORDINATE(MODE)                                                                                         \
-    COORDINATES(MODE, "half_pixel"), COORDINATES(MODE, "half_pixel_symmetric"), COORDINATES(MODE, "pytorch_half_pixel"), \
-        COORDINATES(MODE, "align_corners"), COORDINATES(MODE, "asymmetric")
+    COORDINATES(MODE, "half_pixel"), COORDINATES(MODE, "half_pixel_symmetric"),                                        \
+        COORDINATES(MODE, "pytorch_half_pixel"), COORDINATES(MODE, "align_corners"), COORDINATES(MODE, "asymmetric")
 #define NEAREST(RULE)                                                                                                  \
-    { "Resize", "float[2,5,4] - float{1,1.6,0.6}", .attrs = "coordinate_transformation_mode=asymmetric nearest_mode=" RULE, \
-      .grad = 1 }
+    {                                                                                                                  \
+        "Resize", "float[2,5,4] - float{1,1.6,0.6}",                                                                   \
+            .attrs = "coordinate_transformation_mode=asymmetric nearest_mode=" RULE, .grad = 1                         \
+    }
 #define CROP "coordinate_transformation_mode=tf_crop_and_resize extrapolation_value=3.5 "
 
 const struct zt_case zt_cases_resize[] = {
@@ -27,8 +29,10 @@ const struct zt_case zt_cases_resize[] = {
     NEAREST("floor"),
     NEAREST("ceil"),
     { "Resize", "float[1,1,6,7] float{0.2,-0.1,0.7,1.2} - int64{4,5}", .attrs = CROP "axes=[2,-1]", .grad = 1 },
-    { "Resize", "float[1,1,6,7] float{0.2,-0.1,0.7,1.2} - int64{4,5}", .attrs = CROP "axes=[2,-1] mode=linear", .grad = 1 },
-    { "Resize", "float[1,1,6,7] float{0.9,1.3,0.2,0.1} - int64{9,1}", .attrs = CROP "axes=[3,2] mode=cubic", .grad = 1 },
+    { "Resize", "float[1,1,6,7] float{0.2,-0.1,0.7,1.2} - int64{4,5}", .attrs = CROP "axes=[2,-1] mode=linear",
+      .grad = 1 },
+    { "Resize", "float[1,1,6,7] float{0.9,1.3,0.2,0.1} - int64{9,1}", .attrs = CROP "axes=[3,2] mode=cubic",
+      .grad = 1 },
     { "Resize", "float[3,17] - float{1,0.3}", .attrs = "mode=linear antialias=1", .grad = 1 },
     { "Resize", "float[3,17] - float{1,0.3}", .attrs = "mode=cubic antialias=1 cubic_coeff_a=-0.5", .grad = 1 },
     { "Resize", "float[3,17] - float{1,0.3}", .attrs = "mode=cubic antialias=1 exclude_outside=1", .grad = 1 },
@@ -54,7 +58,8 @@ const struct zt_case zt_cases_resize[] = {
     { "Resize", "int8[2,4,5]:-99..99 - float{1,2,0.6}", .attrs = "mode=linear" },
     { "Resize", "int64[2,4,5] - float{1,2,0.6}" },
     { "Resize", "bool[2,4,5] - float{1,2,0.6}" },
-    { "Resize", "float[4,16,32,32] - float{1,1,2,2}", .attrs = "coordinate_transformation_mode=asymmetric nearest_mode=floor" },
+    { "Resize", "float[4,16,32,32] - float{1,1,2,2}",
+      .attrs = "coordinate_transformation_mode=asymmetric nearest_mode=floor" },
     { "Resize", "float[4,16,32,32] - float{1,1,2,2}", .attrs = "mode=linear" },
     { NULL },
 };

@@ -1,0 +1,254 @@
+#include "tests/suite.h"
+#include "tiny.h"
+
+#include "device/threads.h"
+
+#include <string.h>
+#include <time.h>
+
+#define PLAIN "'train_batch_size': 4, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}"
+
+static struct zt_err err;
+
+static bool says(const char *words) {
+    for (int i = 0; i < err.count && i < ZT_ERR_LINES; i++)
+        if (strstr(err.text[i], words) || strstr(err.hint[i], words))
+            return true;
+    return false;
+}
+
+/* Opens the graph with PLAIN and `more`, which must fail with all of the words. */
+static void refuse(struct zt_graph *g, const char *more, enum zt_exit code, const char *a, const char *b) {
+    struct tiny t;
+    char config[600];
+    snprintf(config, sizeof config, PLAIN "%s%s", more ? ", " : "", more ? more : "");
+    err = (struct zt_err){ 0 };
+    ck_assert(!tiny_open(&t, g, config, 1, &err));
+    ck_assert_msg(says(a) && says(b), "%s", err.text[0]);
+    ck_assert_int_eq(err.code, code);
+    tiny_finish(&t);
+}
+
+static void open_plain(struct tiny *t, struct zt_graph *g, const char *config) {
+    err = (struct zt_err){ 0 };
+    ck_assert_msg(tiny_open(t, g, config, 1, &err), "%s", err.text[0]);
+}
+
+static bool build(struct tiny *t, const struct zt_joint_request *request, struct zt_joint *joint) {
+    err = (struct zt_err){ 0 };
+    return zt_job_joint(t->job, t->source, request, joint, &err);
+}
+
+START_TEST(an_output_that_is_not_there_is_named_with_those_that_are) {
+    refuse(tiny_mlp(), "'ztrain': {'loss': {'type': 'cross_entropy', 'logits': 'z'}}", ZT_EXIT_CONFIG,
+           "no output \"z\"", "it has: y");
+}
+END_TEST
+
+START_TEST(several_float_outputs_leave_a_choice_to_the_config) {
+    struct zt_graph *g = tiny_mlp();
+    int h = zt_graph_find(g, "relu2");
+    g->values[h].dtype = ZT_FLOAT;
+    refuse(tiny_output(g, h), NULL, ZT_EXIT_CONFIG, "ztrain.loss.logits is not set", "it has: y, relu2");
+}
+END_TEST
+
+START_TEST(a_model_without_float_output_cannot_train) {
+    struct zt_graph *g = tiny_mlp();
+    int y = zt_graph_find(g, "y");
+    g->output_count = 0;
+    int best = NET(g, "ArgMax", "best", y);
+    g->values[best].dtype = ZT_INT64;
+    refuse(tiny_output(g, best), NULL, ZT_EXIT_CONFIG, "not exactly one float output", "it has: best");
+    g = tiny_mlp();
+    g->output_count = 0;
+    refuse(g, NULL, ZT_EXIT_CONFIG, "not exactly one float output", "it has: none");
+}
+END_TEST
+
+START_TEST(missing_operators_are_all_named) {
+    struct zt_graph *g = tiny_mlp();
+    int y = NET(g, "Second", "b", NET(g, "First", "a", zt_graph_find(g, "y")));
+    g->output_count = 0;
+    g->values[y].dtype = ZT_FLOAT;
+    refuse(tiny_output(g, y), NULL, ZT_EXIT_MODEL, "a (First)", "b (Second)");
+}
+END_TEST
+
+START_TEST(a_batch_that_a_node_insists_on_names_the_node_and_the_way_out) {
+    struct zt_graph *g = zt_graph_create("fixed");
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 2, 6)), shape = zt_graph_add_ints(g, "shape", (int64_t[]){ 8, 12 }, 2);
+    int y = NET(g, "MatMul", "y", NET(g, "Reshape", "flat", x, shape), net_param(g, "w", SHAPE(12, 5)));
+    g->values[y].dtype = ZT_FLOAT;
+    refuse(tiny_output(g, y), NULL, ZT_EXIT_MODEL, "flat (Reshape)", "exported for a batch of 8");
+}
+END_TEST
+
+START_TEST(a_fixed_batch_that_no_node_insists_on_is_bound_anew) {
+    struct tiny t;
+    struct zt_joint joint;
+    struct zt_graph *g = tiny_mlp();
+    struct zt_shape *x = &g->values[zt_graph_find(g, "x")].shape;
+    x->dim[0] = 64;
+    g->values[zt_graph_find(g, "x")].dim_param[0] = NULL;
+    open_plain(&t, g, PLAIN);
+    ck_assert_int_eq(t.job->fixed_batch, 64);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 3, true, false, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_int_eq(joint.graph->values[zt_graph_find(joint.graph, "y")].shape.dim[0], 3);
+    zt_graph_destroy(joint.graph);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(more_inputs_than_columns_are_refused) {
+    struct zt_graph *g = zt_graph_create("many");
+    int sum = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 4));
+    for (int i = 0; i < ZT_COLUMNS; i++)
+        sum = NET(g, "Add", zt_arena_printf(g->arena, "s%d", i), sum,
+                  net_input(g, zt_arena_printf(g->arena, "x%d", i), ZT_FLOAT, SHAPE(-1, 4)));
+    int y = NET(g, "MatMul", "y", sum, net_param(g, "w", SHAPE(4, 3)));
+    g->values[y].dtype = ZT_FLOAT;
+    refuse(tiny_output(g, y), NULL, ZT_EXIT_MODEL, "more than 15 inputs", "\"x14\"");
+}
+END_TEST
+
+/* Two nodes for each value there is: they all share one mean and one variance. */
+START_TEST(statistics_that_many_nodes_share_are_listed_once) {
+    struct tiny t;
+    struct zt_graph *g = tiny_norm();
+    int h = zt_graph_find(g, "relu"), parts[4];
+    for (int i = 0; i < 4; i++)
+        parts[i] = zt_graph_find(g, (const char *[]){ "bn.weight", "bn.bias", "bn.mean", "bn.var" }[i]);
+    for (int i = 0; i < 300; i++)
+        h = NET(g, "BatchNormalization", zt_arena_printf(g->arena, "bn%d", i), h, parts[0], parts[1], parts[2],
+                parts[3]);
+    int y = NET(g, "MatMul", "z", h, net_param(g, "w", SHAPE(16, 3)));
+    g->values[y].dtype = ZT_FLOAT;
+    g->output_count = 0;
+    open_plain(&t, tiny_output(g, y), PLAIN);
+    ck_assert_int_eq(t.job->statistic_count, 2);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(with_everything_frozen_there_is_nothing_to_train) {
+    struct tiny t;
+    struct zt_joint joint;
+    open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*']}");
+    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint));
+    ck_assert(says("nothing to train") && joint.graph == NULL);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(frozen_and_chosen_parameters_are_left_out) {
+    struct tiny t;
+    struct zt_joint joint;
+    open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*.bias'], 'trainable': ['fc?.*']}");
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_int_eq(joint.param_count, 2);
+    ck_assert_str_eq(joint.graph->values[joint.params[0]].name, "fc1.weight");
+    ck_assert_str_eq(joint.graph->values[joint.params[1]].name, "fc2.weight");
+    zt_graph_destroy(joint.graph);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(a_loss_of_the_graph_must_be_one_float) {
+    struct tiny t;
+    struct zt_joint joint;
+    struct zt_graph *g = tiny_mlp();
+    int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
+    zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
+    g->values[loss].dtype = ZT_FLOAT;
+    open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
+    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint));
+    ck_assert_msg(says("\"y\" is float[4, 5], a loss is one float"), "%s", err.text[0]);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(the_graphs_own_loss_is_the_root) {
+    struct tiny t;
+    struct zt_joint joint;
+    struct zt_graph *g = tiny_mlp();
+    int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
+    zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
+    g->values[loss].dtype = ZT_FLOAT;
+    open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'own loss'}}");
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_str_eq(joint.graph->values[joint.loss].name, "own loss");
+    ck_assert_int_eq(joint.column_count, 1);
+    zt_graph_destroy(joint.graph);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
+    struct tiny t;
+    struct zt_joint joint;
+    open_plain(&t, tiny_norm(), PLAIN);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, false, true, 1 }, &joint), "%s", err.text[0]);
+    ck_assert(joint.correct >= 0 && joint.counted >= 0 && joint.row_weight >= 0 && joint.seed < 0);
+    ck_assert_int_eq(joint.graph->write_back_count, 0);
+    for (int n = 0; n < joint.graph->node_count; n++)
+        ck_assert_int_eq(joint.graph->nodes[n].phase, ZT_FORWARD);
+    zt_graph_destroy(joint.graph);
+    tiny_finish(&t);
+}
+END_TEST
+
+START_TEST(too_few_samples_for_a_step_without_its_tail_are_an_error) {
+    struct tiny t;
+    open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'data': {'samples': 3, 'drop_last': true}}");
+    struct zt_device *device = zt_device_host_create(1);
+    struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
+    ck_assert_ptr_null(zt_rank_plan_create(t.job, &options, &err));
+    ck_assert_msg(says("fewer samples than the 4 of a step"), "%s", err.text[0]);
+    device->api->destroy(device);
+    tiny_finish(&t);
+}
+END_TEST
+
+/* Start-up must not grow with the square of the model. Seconds of this thread; the sanitizers make it five times
+ * slower. */
+START_TEST(a_chain_of_5000_nodes_is_planned_in_well_under_a_second) {
+    struct tiny t;
+    open_plain(&t, tiny_chain(2500), PLAIN);
+    struct zt_device *device = zt_device_host_create(1);
+    struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
+    clock_t start = clock();
+    struct zt_rank_plan *plan = zt_rank_plan_create(t.job, &options, &err);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    ck_assert_msg(plan != NULL, "%s", err.text[0]);
+    printf("plan of 5,000 nodes: %.2f s\n", seconds);
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    seconds /= 5;
+#endif
+    ck_assert_msg(seconds < 1, "%.2f s", seconds);
+    zt_rank_plan_destroy(plan);
+    device->api->destroy(device);
+    tiny_finish(&t);
+}
+END_TEST
+
+int main(void) {
+    zt_parallel_enter();
+    TCase *cases = tcase_create("job");
+    tcase_add_test(cases, an_output_that_is_not_there_is_named_with_those_that_are);
+    tcase_add_test(cases, several_float_outputs_leave_a_choice_to_the_config);
+    tcase_add_test(cases, a_model_without_float_output_cannot_train);
+    tcase_add_test(cases, missing_operators_are_all_named);
+    tcase_add_test(cases, a_batch_that_a_node_insists_on_names_the_node_and_the_way_out);
+    tcase_add_test(cases, a_fixed_batch_that_no_node_insists_on_is_bound_anew);
+    tcase_add_test(cases, more_inputs_than_columns_are_refused);
+    tcase_add_test(cases, statistics_that_many_nodes_share_are_listed_once);
+    tcase_add_test(cases, with_everything_frozen_there_is_nothing_to_train);
+    tcase_add_test(cases, frozen_and_chosen_parameters_are_left_out);
+    tcase_add_test(cases, a_loss_of_the_graph_must_be_one_float);
+    tcase_add_test(cases, the_graphs_own_loss_is_the_root);
+    tcase_add_test(cases, evaluation_has_no_backward_and_counts_what_is_correct);
+    tcase_add_test(cases, too_few_samples_for_a_step_without_its_tail_are_an_error);
+    tcase_add_test(cases, a_chain_of_5000_nodes_is_planned_in_well_under_a_second);
+    return run_suite("job", cases, CK_NOFORK);
+}
