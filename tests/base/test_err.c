@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PRINTED = 1 << 15 };
+
 static struct zt_err err;
 
 /* What zt_err_print writes; free with free(). */
 static char *printed(void) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&text, &size);
+    char *text = calloc(1, PRINTED);
+    FILE *to = fmemopen(text, PRINTED - 1, "w");
     zt_err_print(&err, to);
     fclose(to);
     return text;
