@@ -123,7 +123,8 @@ static bool assign_node(struct assignment *a, int node) {
     const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
     for (int i = 0; i < in; i++)
         layouts[i] = zt_in(g, node, i) ? zt_in(g, node, i)->layout : NULL;
-    if (!g->nodes[node].op->kernel[g->nodes[node].backend].prepare) /* it wants plain layouts, as op.h says */
+    /* Reference kernels, and those without prepare, want plain layouts, as op.h says. */
+    if (g->nodes[node].backend == ZT_REF || !g->nodes[node].op->kernel[g->nodes[node].backend].prepare)
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
     bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);

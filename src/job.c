@@ -41,7 +41,7 @@ static const char *only_float_output(const struct zt_graph *g) {
         const struct zt_value *v = &g->values[g->outputs[i]];
         if (v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
             continue;
-        if (found)
+        if (found && strcmp(found, v->name) != 0)
             return NULL;
         found = v->name;
     }

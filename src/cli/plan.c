@@ -12,6 +12,8 @@ static bool print_rank(const struct zt_session *s, int rank, struct zt_err *err)
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
     if (plan)
         zt_rank_plan_print(plan, stdout);
+    else
+        zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
     return plan != NULL;
