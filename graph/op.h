@@ -67,7 +67,8 @@ struct zt_prepare {
 struct zt_kernel {
     /* Whether this back end takes the node with its dtypes, shapes and attributes. NULL: every node of the row. */
     bool (*supports)(const struct zt_graph *g, int node);
-    bool (*prepare)(struct zt_prepare *p, struct zt_err *err);   /* NULL: plain layouts, no workspace, no state */
+    /* NULL: plain layouts, no workspace, no state. Reference kernels are always given plain layouts. */
+    bool (*prepare)(struct zt_prepare *p, struct zt_err *err);
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the row has no kernel of this back end */
     void (*release)(void *state);
 };
