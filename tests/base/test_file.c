@@ -8,19 +8,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ztrain-file-XXXXXX";
+static char *folder;
 static struct zt_err err;
 
 static void make_folder(void) {
-    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
+    const char *temporary = getenv("TMPDIR");
+    folder = zt_path_join(temporary ? temporary : P_tmpdir, "ztrain-file-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
 }
 
 static void remove_folder(void) {
-    char *command = zt_malloc(sizeof folder + 16);
-    sprintf(command, "rm -rf %s", folder);
+    char *command = zt_malloc(strlen(folder) + 16);
+    sprintf(command, "rm -rf '%s'", folder);
     ck_assert_int_eq(system(command), 0);
     free(command);
+    free(folder);
 }
 
 static char *path_of(const char *name) {

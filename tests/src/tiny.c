@@ -101,7 +101,9 @@ static struct zt_config *read_config(const char *text, int ranks, struct zt_err 
     struct zt_config_overrides over = {
         .set = set, .set_count = 2, .ranks = ranks, .epochs = -1, .steps = -1, .seed = -1, .threads = 1
     };
-    char path[] = "/tmp/ztrain-tiny-XXXXXX", *json = zt_malloc(strlen(text) + 3), *at;
+    const char *folder = getenv("TMPDIR");
+    char *path = zt_path_join(folder ? folder : P_tmpdir, "ztrain-tiny-XXXXXX"), *json = zt_malloc(strlen(text) + 3),
+         *at;
     int fd = mkstemp(path);
     sprintf(json, "{%s}", text);
     for (at = json; *at; at++)
@@ -112,6 +114,7 @@ static struct zt_config *read_config(const char *text, int ranks, struct zt_err 
     if (fd >= 0)
         close(fd);
     unlink(path);
+    free(path);
     free(json);
     return config;
 }
