@@ -10,12 +10,14 @@ extern const struct zt_op_table zt_ops;
 /* Fusion patterns, NULL-terminated; ops/fuse_*.c. */
 extern const struct zt_pattern *const zt_patterns[];
 
-/* A loss type of the config as an op: node (logits, target[, row weight]) -> scalar, domain "ztrain". Rows in ops/loss.c. */
+/* A loss type of the config as an op: node (logits, target[, row weight]) -> scalar, domain "ztrain". Rows in
+ * ops/loss.c. */
 struct zt_loss_row {
     const char *type;    /* "cross_entropy" */
     const char *op_type; /* "CrossEntropy" */
     bool integer_target; /* target holds class indices, else the dtype and shape of the logits */
-    const char *numbers[2]; /* float attributes of the op, named as the config's keys under ztrain.loss; NULL: no more */
+    const char
+        *numbers[2]; /* float attributes of the op, named as the config's keys under ztrain.loss; NULL: no more */
 };
 extern const struct zt_loss_row zt_losses[]; /* ends with a NULL type */
 const struct zt_loss_row *zt_loss_find(const char *type);

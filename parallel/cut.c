@@ -1,5 +1,5 @@
-/* Cutting one stage out of the joint graph. A value made on stage a and read on stage b travels over every boundary between,
- * forward values down, gradients up: a skip connection is relayed by the stages it skips.
+/* Cutting one stage out of the joint graph. A value made on stage a and read on stage b travels over every boundary
+ * between, forward values down, gradients up: a skip connection is relayed by the stages it skips.
  *
  *     stage 0        stage 1        stage 2            x made on 0, read on 2:
  *        x ----------> x ------------> x               0 sends x, 1 receives and sends x, 2 receives x
@@ -26,7 +26,8 @@ static struct reach *find_reach(const struct zt_joint *joint, int last_stage) {
         int n = g->values[v].producer;
         r[v] = (struct reach){ -1, last_stage + 1, -1, false };
         if (n >= 0)
-            r[v] = (struct reach){ g->nodes[n].stage, g->nodes[n].stage, g->nodes[n].stage, g->nodes[n].phase == ZT_BACKWARD };
+            r[v] = (struct reach){ g->nodes[n].stage, g->nodes[n].stage, g->nodes[n].stage,
+                                   g->nodes[n].phase == ZT_BACKWARD };
     }
     for (int i = 0; i < joint->column_count; i++) /* data are loaded on the first and the last stage */
         if (joint->columns[i] >= 0)

@@ -12,13 +12,13 @@ struct layout {
     const struct zt_program_options *o;
     struct zt_graph *g;
     struct zt_arena *scratch;
-    bool *derived, *skipped;  /* by node */
-    bool *kept;               /* by value: the executor reads it behind the phase */
-    bool *from_params;        /* made from parameters and constants alone */
-    int *parent;              /* whose memory a value takes over: itself, or what it is a view of; followed by root_of */
-    bool *shared;             /* by root: another value takes over its memory */
-    int *last;                /* by root: last node that reads it, node_count: the executor does */
-    int *gradient_of;         /* by value: of how many parameters it is the gradient */
+    bool *derived, *skipped; /* by node */
+    bool *kept;              /* by value: the executor reads it behind the phase */
+    bool *from_params;       /* made from parameters and constants alone */
+    int *parent;             /* whose memory a value takes over: itself, or what it is a view of; followed by root_of */
+    bool *shared;            /* by root: another value takes over its memory */
+    int *last;               /* by root: last node that reads it, node_count: the executor does */
+    int *gradient_of;        /* by value: of how many parameters it is the gradient */
     struct zt_gradient *gradients;
     bool *direct; /* the kernel that makes it writes it into the gradient block */
     struct zt_bucket_use *uses;
@@ -30,7 +30,7 @@ struct layout {
 
 /* ---- which parameters a stage holds ---- */
 
-/* Those of `values` that nodes of the stage read (zt_split_stages has seen to it that all readers are on one). */
+/* Those of `values` that nodes of the stage read (zt_split_apply has seen to it that all readers are on one). */
 static int read_on_stage(const struct zt_graph *g, const int *values, int value_count, int stage, int *indices) {
     bool *read = zt_calloc((size_t)g->value_count + 1, sizeof *read);
     int count = 0;
@@ -57,7 +57,8 @@ static void take_joint(struct zt_program *p, const struct zt_joint *joint) {
     p->joint = *joint;
     struct zt_joint *j = &p->joint;
     int *keep = ZT_NEW_N(p->arena, int, joint->param_count + joint->statistic_count + 1);
-    int *params = ZT_NEW_N(p->arena, int, joint->param_count + 1), *grads = ZT_NEW_N(p->arena, int, joint->param_count + 1);
+    int *params = ZT_NEW_N(p->arena, int, joint->param_count + 1),
+        *grads = ZT_NEW_N(p->arena, int, joint->param_count + 1);
     j->param_count = zt_program_params(joint, p->stage, keep);
     for (int i = 0; i < j->param_count; i++) {
         params[i] = joint->params[keep[i]];
@@ -121,8 +122,8 @@ static bool is_constant(const struct layout *l, int value) {
     return v->data && !v->statistic && !l->from_params[value];
 }
 
-/* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch. Where
- * parameters are gathered for each use there is nothing to keep. */
+/* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch.
+ * Where parameters are gathered for each use there is nothing to keep. */
 static bool is_derived(const struct layout *l, int n) {
     const struct zt_node *node = &l->g->nodes[n];
     bool derived = !l->o->sharding->parameters && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
@@ -210,7 +211,8 @@ static void count_gradients(struct layout *l) {
             l->gradient_of[j->grads[t]]++;
 }
 
-/* Output 0 takes over the memory of an input 0 that dies here. A gradient has a better place: its own in the gradient block. */
+/* Output 0 takes over the memory of an input 0 that dies here. A gradient has a better place: its own in the gradient
+ * block. */
 static void mark_in_place(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = &l->g->nodes[n];
@@ -238,12 +240,12 @@ static int output_index(const struct zt_node *node, int value) {
     return -1;
 }
 
-/* The kernel writes the gradient where it belongs when nothing else reads the value, it belongs to one parameter, and the kernel can add
- * to what is there if that may be asked of it. */
+/* The kernel writes the gradient where it belongs when nothing else reads the value, it belongs to one parameter, and
+ * the kernel can add to what is there if that may be asked of it. */
 static bool writes_direct(const struct layout *l, int value) {
     int n = l->g->values[value].producer;
-    if (l->gradient_of[value] != 1 || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] || l->last[value] != n ||
-        l->g->values[value].dtype != ZT_FLOAT)
+    if (l->gradient_of[value] != 1 || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] ||
+        l->last[value] != n || l->g->values[value].dtype != ZT_FLOAT)
         return false;
     bool adds = l->o->accumulates && !l->o->sharding->gradients;
     return !adds || (output_index(&l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
@@ -429,7 +431,8 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     place_fed(&l);
     follow_roots(&l);
     measure_workspace(&l);
-    struct zt_hook_input in = { o->flat, o->sharding, l.skipped, l.gradients, l.uses, { l.gathered[0], l.gathered[1] }, l.reduced };
+    struct zt_hook_input in = { o->flat,  o->sharding, l.skipped, l.gradients, l.uses, { l.gathered[0], l.gathered[1] },
+                                l.reduced };
     zt_hooks_emit(p, &in);
     zt_arena_destroy(l.scratch);
 }
@@ -441,8 +444,15 @@ struct zt_program *zt_program_create(const struct zt_joint *joint, const struct 
     p->arena = arena;
     p->stage = o->stage;
     take_joint(p, joint);
+    if (p->joint.param_count != o->flat->tensor_count) {
+        zt_fail(err, ZT_EXIT_MODEL, "stage %d has %d parameters in one batch size or form, %d in another", o->stage,
+                o->flat->tensor_count, p->joint.param_count);
+        zt_program_destroy(p);
+        return NULL;
+    }
     if (!zt_program_cut(p, o->stages, err) ||
-        (o->patterns && !zt_pass_fuse(p->joint.graph, o->table, o->patterns, o->fast, NULL, err)) || !assign(p, o, err)) {
+        (o->patterns && !zt_pass_fuse(p->joint.graph, o->table, o->patterns, o->fast, NULL, err)) ||
+        !assign(p, o, err)) {
         zt_program_destroy(p);
         return NULL;
     }

@@ -15,6 +15,7 @@
 struct zt_joint {
     struct zt_graph *graph;
     int64_t rows;  /* samples of the micro-batch */
+    int *cuts;     /* [stages + 1]: where it was split (split.h) */
     bool training; /* has a backward phase; else evaluation */
     int *columns;  /* fed values in the order of the data wants */
     int column_count;

@@ -87,7 +87,7 @@ static bool check_shared(const struct zt_graph *g, struct zt_err *err) {
     return ok;
 }
 
-bool zt_split_stages(struct zt_graph *g, int stages, struct zt_err *err) {
+bool zt_split_choose(const struct zt_graph *g, int stages, int *first, struct zt_err *err) {
     int *layer = zt_calloc((size_t)g->node_count + 1, sizeof *layer);
     int layers = find_layers(g, layer);
     if (stages > 1 && stages > layers) {
@@ -96,19 +96,30 @@ bool zt_split_stages(struct zt_graph *g, int stages, struct zt_err *err) {
                        stages, layers);
     }
     double *sum = zt_calloc((size_t)layers + 2, sizeof *sum);
-    int *first = zt_calloc((size_t)stages + 1, sizeof *first);
     for (int n = 0; n < g->node_count; n++)
         sum[layer[n] + 1] += node_cost(g, n);
     for (int l = 0; l < layers; l++)
         sum[l + 1] += sum[l];
+    first[0] = 0;
+    first[stages] = layers;
     if (stages > 1)
         cut(sum, layers, stages, first);
+    free(sum);
+    free(layer);
+    return true;
+}
+
+bool zt_split_apply(struct zt_graph *g, int stages, const int *first, struct zt_err *err) {
+    int *layer = zt_calloc((size_t)g->node_count + 1, sizeof *layer);
+    int layers = find_layers(g, layer);
     for (int n = 0; n < g->node_count; n++)
         for (int s = 1; s < stages; s++)
             if (layer[n] >= first[s])
                 g->nodes[n].stage = s;
-    free(first);
-    free(sum);
     free(layer);
+    if (stages > 1 && layers != first[stages])
+        return zt_fail(err, ZT_EXIT_MODEL,
+                       "pipeline.stages: %d layers with parameters in one batch size or form, %d in another",
+                       first[stages], layers);
     return check_shared(g, err);
 }

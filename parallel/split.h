@@ -4,9 +4,14 @@
 
 #include "graph/graph.h"
 
-/* Sets `stage` of every forward node. Cost is FLOPs plus a byte term, so that nodes without arithmetic count; nodes
- * between two that hold parameters stay with the earlier. Fails when there are more stages than nodes with parameters
- * ("layers"), and when the cut would put two uses of one parameter on different stages. */
-bool zt_split_stages(struct zt_graph *g, int stages, struct zt_err *err);
+/* Where to cut: first[s] is the first layer of stage s, first[stages] the number of layers. A layer is what begins at a
+ * node with parameters; its cost is FLOPs plus a byte term, so that nodes without arithmetic count. Fails when there
+ * are more stages than layers. */
+bool zt_split_choose(const struct zt_graph *g, int stages, int *first, struct zt_err *err);
+
+/* Sets `stage` of every forward node. All graphs of a model (other batch sizes, evaluation) must be cut alike, whatever
+ * their own costs, since a rank holds the weights of its layers. Fails when the graph has other layers than `first` was
+ * chosen for, and when two uses of one parameter, or of one running statistic, would be on different stages. */
+bool zt_split_apply(struct zt_graph *g, int stages, const int *first, struct zt_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* The configuration as values: DeepSpeed's JSON plus the "ztrain" block, the command line laid over it, every default
  * filled in, every type, range, conflict and required companion checked. No cJSON after here.
  *
- * The keys are rows of one table in config_table.c; a row says where the value goes in struct zt_config, its type, range
- * and default, and whether the key works, is accepted without effect, or is refused by name until its feature exists.
- * Meaning of every key: reference/deepspeed.md section 1 and contract.md, "Config". */
+ * The keys are rows of one table in config_table.c; a row says where the value goes in struct zt_config, its type,
+ * range and default, and whether the key works, is accepted without effect, or is refused by name until its feature
+ * exists. Meaning of every key: reference/deepspeed.md section 1 and contract.md, "Config". */
 #ifndef ZT_CONFIG_H
 #define ZT_CONFIG_H
 
@@ -24,15 +24,16 @@ struct zt_numbers {
     int count;
 };
 
-/* optimizer.params.*: one struct for all optimizers; which fields a type reads (and so which keys it allows) is a column of
- * the key table. Defaults are those of the optimizer type. */
+/* optimizer.params.*: one struct for all optimizers; which fields a type reads (and so which keys it allows) is a
+ * column of the key table. Defaults are those of the optimizer type. */
 struct zt_optimizer_config {
-    const char *type; /* canonical spelling of a row of src/optim: "Adam", "AdamW", "SGD", "Lamb", "Lion", "Adagrad"; NULL: none given */
+    const char *type; /* canonical spelling of a row of src/optim: "Adam", "AdamW", "SGD", "Lamb", "Lion", "Adagrad";
+                         NULL: none given */
     double lr, beta1, beta2, eps, weight_decay;
     double momentum, dampening;
     bool nesterov;
     bool bias_correction, adam_w_mode, eps_inside_sqrt;
-    double max_coeff, min_coeff; /* Lamb trust ratio bounds */
+    double max_coeff, min_coeff;                /* Lamb trust ratio bounds */
     double lr_decay, initial_accumulator_value; /* Adagrad */
 };
 
@@ -47,7 +48,7 @@ struct zt_scheduler_config {
     int64_t lr_range_test_step_size;
     bool lr_range_test_staircase;
     double cycle_min_lr, cycle_max_lr, decay_lr_rate;
-    int64_t cycle_first_step_size, cycle_second_step_size;   /* second 0: as first */
+    int64_t cycle_first_step_size, cycle_second_step_size; /* second 0: as first */
     int64_t cycle_first_stair_count, cycle_second_stair_count, decay_step_size;
     bool cycle_momentum;
     double cycle_min_mom, cycle_max_mom, decay_mom_rate;
@@ -64,10 +65,10 @@ struct zt_data_config {
 };
 
 struct zt_loss_config {
-    const char *type;   /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
-    const char *logits; /* graph output, NULL: the only float one */
-    const char *target; /* data column, default "target" */
-    const char *output; /* type output: the scalar graph output */
+    const char *type;       /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
+    const char *logits;     /* graph output, NULL: the only float one */
+    const char *target;     /* data column, default "target" */
+    const char *output;     /* type output: the scalar graph output */
     int64_t ignore_index;   /* default -100 */
     double label_smoothing; /* default 0 */
     double beta, delta;     /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
@@ -90,8 +91,10 @@ struct zt_parallel_config {
 
 struct zt_zero_config {
     int stage; /* 0..3 */
-    int64_t reduce_bucket_size, allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
-    int64_t prefetch_bucket_size, param_persistence_threshold; /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
+    int64_t reduce_bucket_size,
+        allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
+    int64_t prefetch_bucket_size,
+        param_persistence_threshold; /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
 };
 
 /* Values from the command line that lay over the file; zero or NULL where not given. */
@@ -113,7 +116,8 @@ struct zt_config {
     int64_t train_batch, micro_batch, accumulation;
     int ranks;         /* world size: data_parallel * stages */
     int data_parallel; /* ranks / stages */
-    const char *batch_source; /* how it was found, for the start table: "train_batch_size, line 2; micro-batch derived ..." */
+    const char
+        *batch_source; /* how it was found, for the start table: "train_batch_size, line 2; micro-batch derived ..." */
 
     struct zt_optimizer_config optimizer;
     struct zt_scheduler_config scheduler;
@@ -145,8 +149,9 @@ struct zt_config {
     struct zt_texts notes;          /* warnings: deprecated spellings and the like */
 };
 
-/* Reads, checks and resolves. All problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The file is at most 16 MiB.
- * Free with zt_config_destroy(). What needs the model or data (unknown output names, hidden size of "auto") is checked later by its user. */
+/* Reads, checks and resolves. All problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The
+ * file is at most 16 MiB. Free with zt_config_destroy(). What needs the model or data (unknown output names, hidden
+ * size of "auto") is checked later by its user. */
 struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
 

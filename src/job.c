@@ -26,7 +26,8 @@ static const char *output_names(const struct zt_graph *g, struct zt_text *to) {
 static bool fail_output(const struct zt_graph *g, const char *key, const char *wanted, struct zt_err *err) {
     struct zt_text names = { 0 };
     if (wanted)
-        zt_fail(err, ZT_EXIT_CONFIG, "%s: the model has no output \"%s\" (it has: %s)", key, wanted, output_names(g, &names));
+        zt_fail(err, ZT_EXIT_CONFIG, "%s: the model has no output \"%s\" (it has: %s)", key, wanted,
+                output_names(g, &names));
     else
         zt_fail(err, ZT_EXIT_CONFIG, "%s is not set, and the model has not exactly one float output (it has: %s)", key,
                 output_names(g, &names));
@@ -116,7 +117,8 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
         if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
             return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
         memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
-        if (v->shape.rank > 0) /* the batch is ours to choose: a fixed one is re-bound, and a node that insists on it fails */
+        if (v->shape.rank >
+            0) /* the batch is ours to choose: a fixed one is re-bound, and a node that insists on it fails */
             v->shape.dim[0] = rows;
         if (!zt_pass_bind(g, (int)(v - g->values), &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
             return false;
@@ -128,8 +130,9 @@ static bool infer(const struct zt_job *job, struct zt_graph *g, int64_t rows, st
     if (zt_pass_infer(g, FOLD_LIMIT, err))
         return true;
     if (job->fixed_batch && job->fixed_batch != rows)
-        zt_hint(err, "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
-                     "train_micro_batch_size_per_gpu, drop_last)",
+        zt_hint(err,
+                "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
+                "train_micro_batch_size_per_gpu, drop_last)",
                 (long long)job->fixed_batch, (long long)rows);
     return false;
 }
@@ -154,7 +157,9 @@ static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool
         if (job->want_count == ZT_COLUMNS - 1) /* one is the target's */
             return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": more than %d inputs are not supported", v->name,
                            ZT_COLUMNS - 1);
-        struct zt_want want = { .name = zt_arena_strdup(job->arena, v->name), .dtype = v->dtype, .shape = { .rank = -1 } };
+        struct zt_want want = { .name = zt_arena_strdup(job->arena, v->name),
+                                .dtype = v->dtype,
+                                .shape = { .rank = -1 } };
         if (v->shape.rank > 0) {
             want.shape.rank = v->shape.rank - 1;
             memcpy(want.shape.dim, v->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
@@ -168,8 +173,8 @@ static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool
     return true;
 }
 
-/* The class axis: the last where the target's shape is the logits' without it, else axis 1 (reference/README.md, "What a loss
- * means here"). */
+/* The class axis: the last where the target's shape is the logits' without it, else axis 1 (reference/README.md, "What
+ * a loss means here"). */
 static int class_axis(const struct zt_shape *logits, const struct zt_shape *target) {
     int last = logits->rank - 1;
     bool is_last = target->rank == last;
@@ -274,8 +279,8 @@ static bool infer_last(struct zt_graph *g, struct zt_err *err) {
     return zt_op_infer(g, g->node_count - 1, err);
 }
 
-static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct zt_shape *target, int axis,
-                         struct zt_err *err) {
+static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct zt_shape *target,
+                         int axis, struct zt_err *err) {
     struct zt_shape wanted = logits->shape;
     if (job->loss->integer_target) {
         if (logits->shape.rank < 1)
@@ -288,8 +293,8 @@ static bool check_target(const struct zt_job *job, const struct zt_value *logits
     char have[ZT_SHAPE_TEXT], want[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
     if (zt_shape_equal(&wanted, target))
         return true;
-    return zt_fail(err, ZT_EXIT_DATA, "column \"%s\" has shape %s with the batch, but the loss on \"%s\" %s wants %s", job->target,
-                   zt_shape_text(target, have), logits->name, zt_shape_text(&logits->shape, of),
+    return zt_fail(err, ZT_EXIT_DATA, "column \"%s\" has shape %s with the batch, but the loss on \"%s\" %s wants %s",
+                   job->target, zt_shape_text(target, have), logits->name, zt_shape_text(&logits->shape, of),
                    zt_shape_text(&wanted, want));
 }
 
@@ -379,8 +384,8 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, stru
     roots[count++] = joint->counted;
     for (int i = 0; i < joint->param_count && joint->training; i++)
         roots[count++] = joint->grads[i];
-    bool ok = zt_graph_prune(g, roots, count, err) &&
-              (!job->config->bf16 || zt_pass_bf16(g, &zt_ops, roots, count, err));
+    bool ok =
+        zt_graph_prune(g, roots, count, err) && (!job->config->bf16 || zt_pass_bf16(g, &zt_ops, roots, count, err));
     free(roots);
     return ok;
 }
@@ -414,7 +419,11 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     if (!(job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err)))
         return false;
     list_params(job, joint);
-    if (!check_params(joint, err) || !zt_split_stages(g, request->stages, err))
+    joint->cuts = ZT_NEW_N(g->arena, int, request->stages + 1);
+    if (request->cuts)
+        memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
+    if (!check_params(joint, err) || !(request->cuts || zt_split_choose(g, request->stages, joint->cuts, err)) ||
+        !zt_split_apply(g, request->stages, joint->cuts, err))
         return false;
     return (!request->training || add_gradients(joint, err)) && prune_or_cast(job, joint, err);
 }

@@ -16,8 +16,6 @@ struct zt_job {
     const struct zt_loss_row *loss; /* NULL: the graph's own scalar output is the loss */
     const char *logits;             /* the output the loss reads */
     const char *target;             /* data column; NULL without */
-    int64_t classes;                /* of an integer target; 0 else */
-    int class_axis;                 /* of the logits */
     struct zt_want *wants;          /* graph inputs in the graph's order, then the target */
     int want_count;
     const char **names;      /* graph input of each want; the target's is NULL */
@@ -36,6 +34,8 @@ struct zt_joint_request {
     bool training; /* else evaluation */
     bool weighted; /* padding rows may occur: the loss takes row weights */
     int stages;
+    const int
+        *cuts; /* [stages + 1] where the model's other graphs were split; NULL: this one decides, see joint->cuts */
 };
 /* Shapes of the columns come from `source`; NULL: from the graph alone (plan without data): unknown dims other than the
  * batch are an error. */

@@ -35,6 +35,7 @@ struct zt_rank_plan {
     int64_t whole_steps, eval_samples;            /* full steps in an epoch; samples of an evaluation */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
+    int *cuts; /* of all programs: where the first one was split into stages */
     struct zt_flat *flat;
     int64_t statistic_bytes, *statistic_offset,
         *statistic_count; /* of this stage, by its statistics; counts in elements */

@@ -48,6 +48,7 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
             (struct zt_flat_tensor){ .name = zt_arena_strdup(p->arena, v->name), .count = zt_shape_count(&v->shape) };
         p->param_initial[i] = v->data;
     }
+    p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
     p->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, c->zero.reduce_bucket_size);
     p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
@@ -68,7 +69,7 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded) {
     struct zt_rank_plan *p = q->plan;
     struct zt_program_set *set = training ? &p->train : &p->evaluation;
-    struct zt_joint_request request = { rows, training, padded, p->grid.stages };
+    struct zt_joint_request request = { rows, training, padded, p->grid.stages, p->cuts };
     struct zt_joint joint;
     if (rows <= 0 || find(set, rows, padded))
         return true;

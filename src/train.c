@@ -44,8 +44,7 @@ static bool make_plan(struct worker *w) {
                                        .threads = w->device->threads };
     w->plan = zt_rank_plan_create(s->job, &options, &w->err);
     if (!w->plan)
-        return zt_err_within(&w->err, 0, "%s",
-                             w->err.code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
+        return zt_err_within(&w->err, 0, "%s", w->err.code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
     FILE *to = open_memstream(&w->plan_text, &w->plan_bytes);
     if (!to)
         return zt_fail(&w->err, ZT_EXIT_RUN, "out of memory");

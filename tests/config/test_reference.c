@@ -151,8 +151,7 @@ END_TEST
 
 int main(void) {
     const TTest *const cases[] = { broken_configs_are_refused_with_the_words_expected,
-                                   configs_that_fail_later_are_accepted,
-                                   every_case_is_read,
+                                   configs_that_fail_later_are_accepted, every_case_is_read,
                                    configs_of_deepspeed_users_are_refused_by_key_or_loaded,
                                    reading_takes_less_than_a_millisecond };
     if (access(reference(), R_OK) != 0) {

@@ -56,7 +56,7 @@ static void build(struct made *m, const struct zt_joint *joint, const struct wis
 }
 
 static void make_program(struct made *m, struct zt_graph *graph, const struct wish *wish) {
-    struct zt_joint_request request = { 4, !wish->evaluation, wish->weighted, wish->stages };
+    struct zt_joint_request request = { 4, !wish->evaluation, wish->weighted, wish->stages, NULL };
     struct zt_joint joint;
     char config[200];
     snprintf(config, sizeof config,

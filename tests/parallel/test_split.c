@@ -43,6 +43,11 @@ static void destroy(void) {
     zt_graph_destroy(g);
 }
 
+static bool split(struct zt_graph *of, int stages, struct zt_err *e) {
+    int first[16];
+    return zt_split_choose(of, stages, first, e) && zt_split_apply(of, stages, first, e);
+}
+
 static int add(const char *name, int x, int param, int64_t cost) {
     int y = NET(g, "Work", name, x, param);
     zt_node_set_int(g, g->node_count - 1, "cost", cost);
@@ -94,7 +99,7 @@ START_TEST(cuts_are_the_best_of_all) {
             }
         }
         net_infer(g, &table);
-        ck_assert_msg(zt_split_stages(g, stages, &err), "%s", err.text[0]);
+        ck_assert_msg(split(g, stages, &err), "%s", err.text[0]);
         for (int n = 0; n < nodes; n++) {
             cost[layer[n]] += node_cost(n);
             stage_cost[g->nodes[n].stage] += node_cost(n);
@@ -117,19 +122,31 @@ START_TEST(more_stages_than_layers_are_refused_with_both_numbers) {
     int x = add("a", net_input(g, "x", ZT_FLOAT, SHAPE(1)), net_param(g, "w", SHAPE(1)), 1);
     add("b", x, net_param(g, "v", SHAPE(1)), 1);
     net_infer(g, &table);
-    ck_assert(zt_split_stages(g, 2, &err));
-    ck_assert(!zt_split_stages(g, 3, &err));
+    ck_assert(split(g, 2, &err));
+    ck_assert(!split(g, 3, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.text[0], "pipeline.stages = 3"));
     ck_assert_ptr_nonnull(strstr(err.text[0], "2 layers"));
 }
 END_TEST
 
+START_TEST(a_graph_is_cut_where_another_was_unless_its_layers_differ) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(1));
+    for (int i = 0; i < 3; i++)
+        x = add("layer", x, net_param(g, (const char *[]){ "u", "v", "w" }[i], SHAPE(1)), i == 0 ? 100 : 1);
+    net_infer(g, &table);
+    ck_assert(zt_split_apply(g, 2, (const int[]){ 0, 2, 3 }, &err)); /* its own costs say { 0, 1, 3 } */
+    ck_assert(g->nodes[1].stage == 0 && g->nodes[2].stage == 1);
+    ck_assert(!zt_split_apply(g, 2, (const int[]){ 0, 2, 4 }, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "4 layers"));
+}
+END_TEST
+
 START_TEST(a_graph_without_parameters_is_one_stage) {
     add("a", net_input(g, "x", ZT_FLOAT, SHAPE(1)), -1, 1);
     net_infer(g, &table);
-    ck_assert(zt_split_stages(g, 1, &err));
-    ck_assert(!zt_split_stages(g, 2, &err));
+    ck_assert(split(g, 1, &err));
+    ck_assert(!split(g, 2, &err));
 }
 END_TEST
 
@@ -142,7 +159,7 @@ static void check_shared(bool statistic) {
         x = add("shared", x, w, 10);
     }
     net_infer(g, &table);
-    ck_assert(!zt_split_stages(g, 2, &err));
+    ck_assert(!split(g, 2, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.text[0], "\"both\""));
 }
@@ -162,6 +179,7 @@ int main(void) {
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, cuts_are_the_best_of_all);
     tcase_add_test(cases, more_stages_than_layers_are_refused_with_both_numbers);
+    tcase_add_test(cases, a_graph_is_cut_where_another_was_unless_its_layers_differ);
     tcase_add_test(cases, a_graph_without_parameters_is_one_stage);
     tcase_add_test(cases, a_parameter_read_on_two_stages_is_refused);
     tcase_add_test(cases, a_running_statistic_read_on_two_stages_is_refused);

@@ -93,7 +93,7 @@ START_TEST(a_fixed_batch_that_no_node_insists_on_is_bound_anew) {
     g->values[zt_graph_find(g, "x")].dim_param[0] = NULL;
     open_plain(&t, g, PLAIN);
     ck_assert_int_eq(t.job->fixed_batch, 64);
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 3, true, false, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 3, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.graph->values[zt_graph_find(joint.graph, "y")].shape.dim[0], 3);
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
@@ -135,7 +135,7 @@ START_TEST(with_everything_frozen_there_is_nothing_to_train) {
     struct tiny t;
     struct zt_joint joint;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*']}");
-    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint));
+    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
     ck_assert(says("nothing to train") && joint.graph == NULL);
     tiny_finish(&t);
 }
@@ -145,7 +145,7 @@ START_TEST(frozen_and_chosen_parameters_are_left_out) {
     struct tiny t;
     struct zt_joint joint;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*.bias'], 'trainable': ['fc?.*']}");
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.param_count, 2);
     ck_assert_str_eq(joint.graph->values[joint.params[0]].name, "fc1.weight");
     ck_assert_str_eq(joint.graph->values[joint.params[1]].name, "fc2.weight");
@@ -162,7 +162,7 @@ START_TEST(a_loss_of_the_graph_must_be_one_float) {
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
     g->values[loss].dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
-    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint));
+    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
     ck_assert_msg(says("\"y\" is float[4, 5], a loss is one float"), "%s", err.text[0]);
     tiny_finish(&t);
 }
@@ -176,7 +176,7 @@ START_TEST(the_graphs_own_loss_is_the_root) {
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
     g->values[loss].dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'own loss'}}");
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_str_eq(joint.graph->values[joint.loss].name, "own loss");
     ck_assert_int_eq(joint.column_count, 1);
     zt_graph_destroy(joint.graph);
@@ -188,7 +188,7 @@ START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
     struct tiny t;
     struct zt_joint joint;
     open_plain(&t, tiny_norm(), PLAIN);
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, false, true, 1 }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, false, true, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert(joint.correct >= 0 && joint.counted >= 0 && joint.row_weight >= 0 && joint.seed < 0);
     ck_assert_int_eq(joint.graph->write_back_count, 0);
     for (int n = 0; n < joint.graph->node_count; n++)

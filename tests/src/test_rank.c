@@ -14,6 +14,7 @@ enum { STEPS = 6 };
 struct layout {
     int ranks, stages, zero, micro;
     const char *schedule, *more; /* NULL: 1f1b; NULL: nothing */
+    int samples;                 /* 0: 22 */
 };
 
 static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
@@ -24,9 +25,10 @@ static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
     snprintf(config, sizeof config,
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
              "'pipeline': {'stages': %d}, 'ztrain': {'parallel': {'communicator': 'thread', 'schedule': '%s'}, "
-             "'data': {'samples': 22}}, 'gradient_clipping': 0.7, "
+             "'data': {'samples': %d}}, 'gradient_clipping': 0.7, "
              "'optimizer': {'type': 'AdamW', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
-             l.micro, l.zero, l.more ? l.more : "", l.stages, l.schedule ? l.schedule : "1f1b");
+             l.micro, l.zero, l.more ? l.more : "", l.stages, l.schedule ? l.schedule : "1f1b",
+             l.samples ? l.samples : 22);
     bool ok = tiny_open(&t, make(), config, l.ranks, &err);
     ck_assert_msg(ok, "%s", err.text[0]);
     tiny_train(&t, STEPS, &run);
@@ -146,6 +148,16 @@ START_TEST(running_statistics_are_the_same_on_a_pipeline) {
 }
 END_TEST
 
+/* Programs of other sizes are cut where the first one is, or a layer's weights would be on another stage in the last
+ * step of an epoch. */
+START_TEST(a_short_last_step_is_cut_like_the_others) {
+    struct tiny_run one = train(tiny_uneven, (struct layout){ .ranks = 1, .stages = 1, .micro = 8, .samples = 9 });
+    struct layout pipe = { .ranks = 2, .stages = 2, .micro = 8, .samples = 9 };
+    struct tiny_run run = train(tiny_uneven, pipe);
+    check_close(&run, &one, 1e-5, pipe);
+}
+END_TEST
+
 START_TEST(a_run_repeats_bit_for_bit) {
     struct layout l = { .ranks = 4, .stages = 2, .zero = 1, .micro = 2 };
     struct tiny_run a = train(tiny_wide, l), b = train(tiny_wide, l);
@@ -172,6 +184,99 @@ START_TEST(steps_are_cut_as_the_loader_cuts_them) {
 }
 END_TEST
 
+/* ---- when it goes wrong ---- */
+
+static struct tiny_run train_plainly(const char *config, int ranks, int steps, const struct zt_format *format) {
+    struct tiny t;
+    struct tiny_run run = { 0 };
+    struct zt_err err = { 0 };
+    bool ok = tiny_open(&t, tiny_mlp(), config, ranks, &err);
+    ck_assert_msg(ok, "%s", err.text[0]);
+    if (format)
+        t.source->format = format;
+    tiny_train(&t, steps, &run);
+    tiny_finish(&t);
+    return run;
+}
+
+START_TEST(a_step_that_is_not_finite_leaves_the_weights_alone) {
+    static const char config[] =
+        "'train_batch_size': 8, 'zero_optimization': {'stage': 2}, "
+        "'ztrain': {'parallel': {'communicator': 'thread'}}, "
+        "'optimizer': {'type': 'SGD', 'params': {'lr': 1e30}}";
+    for (int ranks = 1; ranks < 3; ranks++) {
+        struct tiny_run one = train_plainly(config, ranks, 1, NULL), more = train_plainly(config, ranks, 3, NULL);
+        ck_assert(one.ok && more.ok && isfinite(one.loss[0]) && !isfinite(more.loss[1]));
+        ck_assert(one.hash == more.hash);
+    }
+}
+END_TEST
+
+static bool fail_at_13(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
+    if (index == 13)
+        return zt_fail(err, ZT_EXIT_DATA, "row 13 cannot be read");
+    memset(to, 0, source->column[column].sample_bytes);
+    return true;
+}
+static void close_nothing(struct zt_source *source) {
+    free(source->state);
+}
+
+START_TEST(a_rank_that_fails_ends_all_with_its_reason) {
+    static const struct zt_format failing = { .name = "failing", .read = fail_at_13, .close = close_nothing };
+    static const char *const configs[] = {
+        "'train_batch_size': 8, 'zero_optimization': {'stage': 3}, 'ztrain': {'parallel': {'communicator': 'thread'}}, "
+        "'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
+        "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': 2, 'pipeline': {'stages': 2}, "
+        "'ztrain': {'parallel': {'communicator': 'thread'}}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct tiny_run run = train_plainly(configs[i], 2, 5, &failing);
+        ck_assert(!run.ok);
+        ck_assert_int_eq(run.err.code, ZT_EXIT_DATA);
+        ck_assert_ptr_nonnull(strstr(run.err.text[0], "row 13"));
+    }
+}
+END_TEST
+
+/* A device that refuses its n-th block. */
+static int blocks_left;
+static const struct zt_device_api *host_api;
+static void *allocate_some(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
+    if (blocks_left-- > 0)
+        return host_api->allocate(device, bytes, what, err);
+    zt_fail(err, ZT_EXIT_RUN, "%s: refused", what);
+    return NULL;
+}
+
+START_TEST(a_device_without_room_names_the_block_and_keeps_none) {
+    static const char *const blocks[] = { "parameters", "gradients", "optimizer state", "activations", "workspace" };
+    struct tiny t;
+    struct zt_err err = { 0 };
+    ck_assert(tiny_open(&t, tiny_mlp(), "'train_batch_size': 8, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
+                        1, &err));
+    struct zt_device *device = zt_device_host_create(1);
+    struct zt_comm *comm = zt_comm_self_create();
+    struct zt_device_api api = *device->api;
+    struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
+    struct zt_rank_plan *plan = zt_rank_plan_create(t.job, &options, &err);
+    host_api = device->api;
+    api.allocate = allocate_some;
+    device->api = &api;
+    for (int n = 0; n < 5; n++) {
+        blocks_left = n;
+        err = (struct zt_err){ 0 };
+        ck_assert_ptr_null(zt_rank_create(plan, device, comm, comm, &err));
+        ck_assert_ptr_nonnull(strstr(err.text[0], blocks[n]));
+    }
+    device->api = host_api;
+    zt_rank_plan_destroy(plan);
+    comm->api->destroy(comm);
+    device->api->destroy(device);
+    tiny_finish(&t);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("rank");
     tcase_add_test(cases, an_mlp_learns_the_same_in_every_layout);
@@ -183,7 +288,11 @@ int main(void) {
     tcase_add_test(cases, many_small_buckets_change_no_bit);
     tcase_add_test(cases, ranks_drop_what_one_rank_would);
     tcase_add_test(cases, running_statistics_are_the_same_on_a_pipeline);
+    tcase_add_test(cases, a_short_last_step_is_cut_like_the_others);
     tcase_add_test(cases, a_run_repeats_bit_for_bit);
     tcase_add_test(cases, steps_are_cut_as_the_loader_cuts_them);
+    tcase_add_test(cases, a_step_that_is_not_finite_leaves_the_weights_alone);
+    tcase_add_test(cases, a_rank_that_fails_ends_all_with_its_reason);
+    tcase_add_test(cases, a_device_without_room_names_the_block_and_keeps_none);
     return run_suite("rank", cases, CK_NOFORK);
 }

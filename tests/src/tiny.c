@@ -84,6 +84,15 @@ struct zt_graph *tiny_wide(void) {
     return ends_with(g, layer(g, "y", h, 24, 5));
 }
 
+struct zt_graph *tiny_uneven(void) {
+    struct zt_graph *g = zt_graph_create("uneven");
+    int turned = NET(g, "Transpose", "turned", net_param(g, "fc1.weight", SHAPE(512, 12)));
+    int h = NET(g, "Tanh", "tanh1", NET(g, "MatMul", "fc1", batch_input(g, 12), turned));
+    h = NET(g, "Tanh", "tanh2", layer(g, "fc2", h, 512, 8));
+    h = NET(g, "Tanh", "tanh3", layer(g, "fc3", h, 8, 1024));
+    return ends_with(g, layer(g, "y", h, 1024, 5));
+}
+
 struct zt_graph *tiny_chain(int layers) {
     struct zt_graph *g = zt_graph_create("chain");
     int h = batch_input(g, 8);

@@ -27,6 +27,8 @@ tiny_shared(void); /* a weight used twice, residuals over it and, of three stage
 struct zt_graph *tiny_norm(void); /* BatchNormalization between two layers */
 struct zt_graph *tiny_drop(void); /* Dropout between two layers */
 struct zt_graph *tiny_wide(void); /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
+struct zt_graph *
+tiny_uneven(void); /* the costs of its layers stand otherwise to each other for few rows than for many */
 struct zt_graph *tiny_chain(int layers); /* x [N, 8] -> (Gemm 8, Relu) x layers -> Gemm 5 */
 /* The graph with `value` as one more output. */
 struct zt_graph *tiny_output(struct zt_graph *g, int value);
