@@ -2,8 +2,8 @@
  * one block of `lanes` output channels. Weights are [input block][kernel row][kernel column][input lane][output lane].
  *
  * Rounding: the products of one tap (kernel position, input block) are summed on their own, and the sums of the taps
- * are added to the bias in order. A chain of 16 additions and one of taps loses about a third of the bits that one long
- * chain does, which is what decides max-pool ties and ReLU kinks the way exact arithmetic does. */
+ * are added to the bias in order. Two short chains of additions round less than one long one, so that max-pool ties and
+ * ReLU kinks are more often decided the way exact arithmetic does. */
 #ifndef ZT_OPS_LANES_CONV_H
 #define ZT_OPS_LANES_CONV_H
 

@@ -117,8 +117,8 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
         if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
             return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
         memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
-        if (v->shape.rank >
-            0) /* the batch is ours to choose: a fixed one is re-bound, and a node that insists on it fails */
+        /* The batch is ours to choose: a fixed one is re-bound, and a node that insists on it fails. */
+        if (v->shape.rank > 0)
             v->shape.dim[0] = rows;
         if (!zt_pass_bind(g, (int)(v - g->values), &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
             return false;
