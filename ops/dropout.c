@@ -2,19 +2,14 @@
  * dx = dy mask / (1 - ratio)
  *
  * Opset 12 on reads ratio and training_mode as inputs; before, ratio is an attribute and the node is always inference.
- * Training drops, whatever the node was exported as: ztrain.DropoutTrain, whose mask is a function of (seed, step,
- * micro-batch, node name, index of the sample in the epoch, element), so that a recomputed node and another number of
- * ranks see the same one. A standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference
- * evaluator, which are numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
+ * Training drops, whatever the node was exported as: ztrain.DropoutTrain, whose mask is drawn as ops/random.h says. A
+ * standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference evaluator, which are
+ * numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
+#include "ops/random.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 #include "ops/train.h"
-
-#include "base/map.h"
-#include "base/rng.h"
-
-#include <string.h>
 
 static const struct zt_attr_spec old_attrs[] = { { "ratio", ZT_ATTR_FLOAT }, { 0 } };
 static const struct zt_attr_spec new_attrs[] = { { "seed", ZT_ATTR_INT }, { 0 } };
@@ -91,34 +86,28 @@ static double scale_of(double ratio) {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
-/* Row `row` of `width` elements: block i of its sample's stream decides elements 4 i to 4 i + 3. */
-static void drop_row(const struct zt_call *call, uint64_t key, int64_t row, int64_t width, double ratio) {
-    uint64_t sample = (call->random ? call->random->first_sample : 0) + (uint64_t)row;
+static void drop_row(const struct zt_call *call, const struct zt_draws *draws, int64_t row, int64_t width,
+                     double ratio) {
     bool mask[ZT_RUN];
+    double u[ZT_RUN];
     for (int64_t at = 0; at < width; at += ZT_RUN) {
         int64_t count = zt_min_int(ZT_RUN, width - at);
-        uint32_t word[4] = { 0 };
-        for (int64_t i = 0; i < count; i++) {
-            if (i % 4 == 0)
-                zt_rng_block(key, sample, (uint64_t)(at + i) / 4, word);
-            mask[i] = word[i % 4] * 0x1p-32 >= ratio;
-        }
+        zt_draws_uniform(draws, row, at, count, u);
+        for (int64_t i = 0; i < count; i++)
+            mask[i] = u[i] >= ratio;
         apply(call, row * width + at, count, mask, scale_of(ratio));
     }
 }
 
 static bool train_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    static const struct zt_random none = { 0 };
-    const struct zt_random *r = call->random ? call->random : &none;
     const struct zt_shape *x = &call->in[0].shape;
-    const char *name = zt_attr_text(call->node, "key", call->node->name);
-    uint64_t key = zt_rng_key(r->seed, r->step, r->micro_batch, zt_hash(ZT_HASH_START, name, strlen(name)));
+    const struct zt_draws draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
     int64_t rows = x->rank > 0 ? x->dim[0] : 1, width = rows ? zt_shape_count(x) / rows : 0;
     double ratio = ratio_of(call, 1);
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(rows * width))) schedule(static)
     for (int64_t row = 0; row < rows; row++)
-        drop_row(call, key, row, width, ratio);
+        drop_row(call, &draws, row, width, ratio);
     return true;
 }
 

@@ -51,6 +51,7 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
          a *F(choose)(b <= -3, F(all)(0), F(choose)(b >= 3, F(all)(1), b * (1.0F / 3) + 0.5F)))                        \
     LANE(swish, "Swish", 1, "alpha", 1, NULL, 0, true, a *F(logistic)(a * u))                                          \
     LANE(swish_grad, "SwishGrad", 2, "alpha", 1, NULL, 0, true, a *F(swish_slope)(b, u))                               \
+    LANE(swiglu, "SwiGLU", 2, "alpha", 1, NULL, 0, true, a *F(logistic)(a * u) * b)                                    \
     LANE(gelu, "Gelu", 1, NULL, 0, NULL, 0, true, a *F(normal_cdf)(a))                                                 \
     LANE(gelu_grad, "GeluGrad", 2, NULL, 0, NULL, 0, true,                                                             \
          a *(F(normal_cdf)(b) + b * 0.3989422804F * F(exponential)(b * b * -0.5F)))                                    \

@@ -36,6 +36,7 @@
     ROW(batch_norm_train)                                                                                              \
     ROW(batch_normalization)                                                                                           \
     ROW(batch_normalization_7)                                                                                         \
+    ROW(bernoulli)                                                                                                     \
     ROW(binary_cross_entropy)                                                                                          \
     ROW(binary_cross_entropy_grad)                                                                                     \
     ROW(bit_cast)                                                                                                      \
@@ -163,6 +164,7 @@
     ROW(mish_grad)                                                                                                     \
     ROW(mod)                                                                                                           \
     ROW(mul)                                                                                                           \
+    ROW(multinomial)                                                                                                   \
     ROW(neg)                                                                                                           \
     ROW(neg_grad)                                                                                                      \
     ROW(negative_log_likelihood)                                                                                       \
@@ -182,6 +184,10 @@
     ROW(pow_log)                                                                                                       \
     ROW(pow_slope)                                                                                                     \
     ROW(prelu)                                                                                                         \
+    ROW(random_normal)                                                                                                 \
+    ROW(random_normal_like)                                                                                            \
+    ROW(random_uniform)                                                                                                \
+    ROW(random_uniform_like)                                                                                           \
     ROW(range)                                                                                                         \
     ROW(range_11)                                                                                                      \
     ROW(reciprocal)                                                                                                    \
@@ -266,6 +272,7 @@
     ROW(sub)                                                                                                           \
     ROW(sum)                                                                                                           \
     ROW(sum_pool_grad)                                                                                                 \
+    ROW(swiglu)                                                                                                        \
     ROW(swish)                                                                                                         \
     ROW(swish_grad)                                                                                                    \
     ROW(tan)                                                                                                           \

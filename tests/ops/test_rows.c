@@ -267,6 +267,62 @@ START_TEST(every_loss_of_the_config_has_its_row_and_gradient) {
 }
 END_TEST
 
+/* ---- random numbers ---- */
+
+/* Mean and standard deviation of output 0. */
+static void moments(struct zt_case c, double *mean, double *deviation) {
+    struct run r = make(c);
+    ck_assert_msg(execute(&r, NULL, 2), "%s", r.err.text[0]);
+    const struct zt_value *y = zt_out(r.made.graph, 0, 0);
+    int64_t count = zt_shape_count(&y->shape);
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double v = zt_load_double(y->dtype, y->data, i);
+        sum += v;
+        squares += v * v;
+    }
+    *mean = sum / (double)count;
+    *deviation = sqrt(squares / (double)count - *mean * *mean);
+    finish(&r);
+}
+
+/* 40,000 draws: the mean lies within five of its own standard deviations, sigma / 200. */
+START_TEST(drawn_numbers_have_the_moments_asked_for) {
+    static const struct {
+        struct zt_case c;
+        double mean, deviation;
+    } wanted[] = {
+        { { "RandomNormal", "", .attrs = "shape=[40,1000] mean=2.0 scale=3.0" }, 2, 3 },
+        { { "RandomNormalLike", "float[8,5000]" }, 0, 1 },
+        { { "RandomUniform", "", .attrs = "shape=[1000,40] low=-1.0 high=5.0" }, 2, 1.7320508 },
+        { { "RandomUniformLike", "float[40000]" }, 0.5, 0.28867513 },
+        { { "Bernoulli", "float[200,200]:0.3..0.3" }, 0.3, 0.45825757 },
+        { { "Multinomial", "float[4,3]:1..1", .attrs = "sample_size=10000" }, 1, 0.81649658 },
+    };
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        double mean, deviation;
+        moments(wanted[k].c, &mean, &deviation);
+        ck_assert_msg(fabs(mean - wanted[k].mean) < wanted[k].deviation / 40, "%s: mean %g", wanted[k].c.op, mean);
+        ck_assert_msg(fabs(deviation / wanted[k].deviation - 1) < 0.02, "%s: deviation %g", wanted[k].c.op, deviation);
+    }
+}
+END_TEST
+
+START_TEST(drawn_rows_depend_on_sample_step_and_seed_alone) {
+    struct zt_case c = { "RandomNormal", "", .attrs = "shape=[4,301]" };
+    struct zt_random first = { 7, 1, 0, 10 }, shifted = { 7, 1, 0, 12 }, later = { 7, 2, 0, 10 };
+    struct run a = make(c), b = make(c), d = make(c);
+    ck_assert(execute(&a, &first, 1) && execute(&b, &shifted, 3) && execute(&d, &later, 1));
+    ck_assert_mem_eq(output(&a, 0) + 2 * 301, output(&b, 0), 2 * 301 * sizeof(float));
+    ck_assert_mem_ne(output(&a, 0), output(&a, 0) + 301, 301 * sizeof(float));
+    ck_assert_mem_ne(output(&a, 0), output(&d, 0), 301 * sizeof(float));
+    struct run e = make((struct zt_case){ "RandomNormal", "", .attrs = "shape=[4,301] seed=1.0" });
+    ck_assert(execute(&e, &first, 1));
+    ck_assert_mem_ne(output(&a, 0), output(&e, 0), 301 * sizeof(float));
+    finish(&a), finish(&b), finish(&d), finish(&e);
+}
+END_TEST
+
 /* ---- threads ---- */
 
 /* Output 0 and the gradient of input 0, one behind the other; free() it. */
@@ -324,6 +380,8 @@ int main(void) {
     tcase_add_test(t, a_target_out_of_range_is_named_with_its_row);
     tcase_add_test(t, a_sequence_longer_than_its_input_is_named_with_its_row);
     tcase_add_test(t, every_loss_of_the_config_has_its_row_and_gradient);
+    tcase_add_test(t, drawn_numbers_have_the_moments_asked_for);
+    tcase_add_test(t, drawn_rows_depend_on_sample_step_and_seed_alone);
     tcase_add_test(t, bits_do_not_depend_on_the_number_of_threads);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -1,0 +1,249 @@
+/* RandomUniform[Like]  y = low + (high - low) u          u uniform in [0, 1)
+ * RandomNormal[Like]   y = mean + scale z                z standard normal: Box and Muller's pairs of two u
+ * Bernoulli            y = 1 where u < x, else 0
+ * Multinomial          y = the first class whose cumulated softmax of the row of x is above u
+ *
+ * No gradient: what is drawn does not depend on what the shape was taken from. A `seed` attribute gives the node
+ * numbers of its own; they still change from step to step. Without a training run (predict) all are those of step 0. */
+#include "ops/random.h"
+
+#include "base/map.h"
+#include "base/rng.h"
+#include "ops/runs.h"
+#include "ops/shape.h"
+#include "ops/tile.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- draws ---- */
+
+struct zt_draws zt_draws_of(const struct zt_call *call, const char *name) {
+    static const struct zt_random none = { 0 };
+    const struct zt_random *r = call->random ? call->random : &none;
+    uint64_t what = zt_hash(ZT_HASH_START, name, strlen(name));
+    return (struct zt_draws){ zt_rng_key(r->seed, r->step, r->micro_batch, what), r->first_sample };
+}
+
+void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to) {
+    uint32_t word[4] = { 0 };
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 4 == 0)
+            zt_rng_block(draws->key, draws->first_sample + (uint64_t)row, (uint64_t)(at + i) / 4, word);
+        to[i] = word[i % 4] * 0x1p-32;
+    }
+}
+
+/* In place: neighbours (u, v) become sqrt(-2 log(1 - u)) (cos, sin)(2 pi v). */
+static void make_normal(double *u, int64_t count) {
+    for (int64_t i = 0; i + 1 < count; i += 2) {
+        double radius = sqrt(-2 * log1p(-u[i])), angle = 2 * M_PI * u[i + 1];
+        u[i] = radius * cos(angle);
+        u[i + 1] = radius * sin(angle);
+    }
+}
+
+/* The draws of this node, mixed with its own seed. */
+static struct zt_draws own_draws(const struct zt_call *call) {
+    struct zt_draws draws = zt_draws_of(call, call->node->name);
+    const struct zt_attr *seed = zt_node_attr(call->node, "seed");
+    uint32_t bits = 0;
+    if (seed)
+        memcpy(&bits, &seed->f, sizeof bits);
+    draws.key = seed ? zt_rng_key(draws.key, bits, 1, 0) : draws.key;
+    return draws;
+}
+
+/* ---- shapes ---- */
+
+static bool read_dtype(const struct zt_graph *g, int node, enum zt_dtype otherwise, unsigned allowed, enum zt_dtype *to,
+                       struct zt_err *err) {
+    int64_t dtype = zt_attr_int(&g->nodes[node], "dtype", otherwise);
+    if (dtype <= ZT_UNDEFINED || dtype >= ZT_DTYPES || !zt_dtype_in((enum zt_dtype)dtype, allowed))
+        return zt_node_fail(g, node, err, "attribute \"dtype\" is %lld, which this operator does not draw",
+                            (long long)dtype);
+    *to = (enum zt_dtype)dtype;
+    return true;
+}
+
+static bool made_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_shape shape;
+    enum zt_dtype dtype;
+    if (!read_dtype(g, node, ZT_FLOAT, ZT_ANY_FLOAT, &dtype, err) ||
+        !zt_ops_ints(g, node, 0, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err))
+        return false;
+    for (int k = 0; k < shape.rank; k++)
+        if (shape.dim[k] < 0)
+            return zt_node_fail(g, node, err, "number %d of the shape is %lld", k, (long long)shape.dim[k]);
+    zt_set_out(g, node, 0, dtype, &shape);
+    return true;
+}
+
+/* Without `dtype` the input's, which must be one that can be drawn. */
+static bool like_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    enum zt_dtype dtype;
+    if (!read_dtype(g, node, x->dtype, ZT_ANY_FLOAT, &dtype, err))
+        return false;
+    zt_set_out(g, node, 0, dtype, &x->shape);
+    return true;
+}
+
+static bool bernoulli_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    enum zt_dtype dtype;
+    if (!read_dtype(g, node, x->dtype, ZT_ANY_NUMBER | ZT_BIT(ZT_BOOL), &dtype, err))
+        return false;
+    zt_set_out(g, node, 0, dtype, &x->shape);
+    return true;
+}
+
+static bool multinomial_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    int64_t samples = zt_attr_int(&g->nodes[node], "sample_size", 1);
+    enum zt_dtype dtype;
+    if (x->shape.rank != 2)
+        return zt_node_fail(g, node, err, "wants a matrix, has %d axes", x->shape.rank);
+    if (x->shape.dim[1] == 0 || samples < 1 || samples > INT32_MAX)
+        return zt_node_fail(g, node, err, "cannot draw %lld times from %lld classes", (long long)samples,
+                            (long long)x->shape.dim[1]);
+    if (!read_dtype(g, node, ZT_INT32, ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64), &dtype, err))
+        return false;
+    zt_set_out(g, node, 0, dtype, &(struct zt_shape){ 2, { x->shape.dim[0], samples } });
+    return true;
+}
+
+/* ---- kernels ---- */
+
+/* Turns `count` uniform numbers of elements [from, ...) into what is stored. */
+typedef void finisher(const struct zt_call *call, int64_t from, int64_t count, double *u);
+
+static void finish_uniform(const struct zt_call *call, int64_t from, int64_t count, double *u) {
+    (void)from;
+    double low = (double)zt_attr_float(call->node, "low", 0), high = (double)zt_attr_float(call->node, "high", 1);
+    for (int64_t i = 0; i < count; i++)
+        u[i] = low + (high - low) * u[i];
+}
+
+static void finish_normal(const struct zt_call *call, int64_t from, int64_t count, double *u) {
+    (void)from;
+    double mean = (double)zt_attr_float(call->node, "mean", 0), scale = (double)zt_attr_float(call->node, "scale", 1);
+    make_normal(u, ZT_RUN); /* pairs, also where the run ends inside one */
+    for (int64_t i = 0; i < count; i++)
+        u[i] = mean + scale * u[i];
+}
+
+static void finish_bernoulli(const struct zt_call *call, int64_t from, int64_t count, double *u) {
+    double p[ZT_RUN];
+    zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, count, p);
+    for (int64_t i = 0; i < count; i++)
+        u[i] = u[i] < p[i];
+}
+
+static bool draw(const struct zt_call *call, finisher *finish) {
+    const struct zt_view *y = &call->out[0];
+    const struct zt_draws draws = own_draws(call);
+    int64_t rows = y->shape.rank > 0 ? y->shape.dim[0] : 1, width = rows ? zt_shape_count(&y->shape) / rows : 0;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 8.0 * (double)(rows * width))) schedule(static)
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t at = 0; at < width; at += ZT_RUN) {
+            double run[ZT_RUN];
+            int64_t count = zt_min_int(ZT_RUN, width - at);
+            zt_draws_uniform(&draws, row, at, ZT_RUN, run);
+            finish(call, row * width + at, count, run);
+            zt_store_run(y->dtype, y->data, row * width + at, 1, count, run);
+        }
+    return true;
+}
+
+#define DRAW(name)                                                                                                     \
+    static bool name##_run(const struct zt_call *call, struct zt_err *err) {                                           \
+        (void)err;                                                                                                     \
+        return draw(call, finish_##name);                                                                              \
+    }
+DRAW(uniform)
+DRAW(normal)
+DRAW(bernoulli)
+
+/* Class of u among the exp(x - max) of a row, whose sum is `sum`; the last one where rounding leaves u above all. */
+static int64_t pick(const struct zt_view *x, int64_t row, double max, double sum, double u) {
+    int64_t classes = x->shape.dim[1];
+    double below = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        below += exp(zt_load_double(x->dtype, x->data, row * classes + c) - max);
+        if (u * sum < below)
+            return c;
+    }
+    return classes - 1;
+}
+
+static void multinomial_row(const struct zt_call *call, const struct zt_draws *draws, int64_t row) {
+    const struct zt_view *x = &call->in[0], *y = &call->out[0];
+    int64_t classes = x->shape.dim[1], samples = y->shape.dim[1];
+    double max = -INFINITY, sum = 0, u[ZT_RUN];
+    for (int64_t c = 0; c < classes; c++)
+        max = fmax(max, zt_load_double(x->dtype, x->data, row * classes + c));
+    for (int64_t c = 0; c < classes; c++)
+        sum += exp(zt_load_double(x->dtype, x->data, row * classes + c) - max);
+    for (int64_t at = 0; at < samples; at += ZT_RUN) {
+        int64_t count = zt_min_int(ZT_RUN, samples - at);
+        zt_draws_uniform(draws, row, at, count, u);
+        for (int64_t i = 0; i < count; i++)
+            zt_store_int(y->dtype, y->data, row * samples + at + i, pick(x, row, max, sum, u[i]));
+    }
+}
+
+static bool multinomial_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct zt_draws draws = own_draws(call);
+    for (int64_t row = 0; row < call->in[0].shape.dim[0]; row++)
+        multinomial_row(call, &draws, row);
+    return true;
+}
+
+/* ---- rows ---- */
+
+#define SEEDED                                                                                                         \
+    { "dtype", ZT_ATTR_INT }, {                                                                                        \
+        "seed", ZT_ATTR_FLOAT                                                                                          \
+    }
+#define UNIFORM                                                                                                        \
+    SEEDED, { "low", ZT_ATTR_FLOAT }, {                                                                                \
+        "high", ZT_ATTR_FLOAT                                                                                          \
+    }
+#define NORMAL                                                                                                         \
+    SEEDED, { "mean", ZT_ATTR_FLOAT }, {                                                                               \
+        "scale", ZT_ATTR_FLOAT                                                                                         \
+    }
+#define SHAPED                                                                                                         \
+    { "shape", ZT_ATTR_INTS, true }
+static const struct zt_attr_spec bernoulli_attrs[] = { SEEDED, { 0 } };
+static const struct zt_attr_spec multinomial_attrs[] = { SEEDED, { "sample_size", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec uniform_attrs[] = { UNIFORM, SHAPED, { 0 } };
+static const struct zt_attr_spec uniform_like_attrs[] = { UNIFORM, { 0 } };
+static const struct zt_attr_spec normal_attrs[] = { NORMAL, SHAPED, { 0 } };
+static const struct zt_attr_spec normal_like_attrs[] = { NORMAL, { 0 } };
+
+#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN)                                                          \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        ZT_ONE_OUT(COUNT, COUNT),                                                                                      \
+        .flags = ZT_OP_RANDOM,                                                                                         \
+        .in_types = { TYPES },                                                                                         \
+        .attrs = id##_attrs,                                                                                           \
+        .infer = INFER##_infer,                                                                                        \
+        .kernel = { [ZT_REF] = { .run = RUN##_run } },                                                                 \
+    };
+#define random_uniform_attrs      uniform_attrs
+#define random_uniform_like_attrs uniform_like_attrs
+#define random_normal_attrs       normal_attrs
+#define random_normal_like_attrs  normal_like_attrs
+
+RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli)
+RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial)
+RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal)
+RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal)
+RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform)
+RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform)

@@ -1,0 +1,18 @@
+/* The random numbers of a node: a function of (seed, step, micro-batch, node name, index of the sample in the epoch,
+ * element), so that a recomputed node, another number of ranks and another number of threads see the same ones. */
+#ifndef ZT_OPS_RANDOM_H
+#define ZT_OPS_RANDOM_H
+
+#include "graph/op.h"
+
+/* The rows along the first axis are samples, each with a stream of its own. */
+struct zt_draws {
+    uint64_t key, first_sample; /* of row 0 */
+};
+
+/* Draws of the node that is called, under the name it had in the file. */
+struct zt_draws zt_draws_of(const struct zt_call *call, const char *name);
+/* Elements [at, at + count) of row `row`, `at` a multiple of 4: uniform in [0, 1), 32 bits each. */
+void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to);
+
+#endif
