@@ -1,7 +1,7 @@
 /* The passes between a file's graph and one that can be planned: each a function from graph to graph.
  *
- *     resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> grad -> rewrite (casts, fusion) -> assign
- * (back ends, layouts) */
+ *     resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> fusion of the forward graph -> grad
+ *             -> rewrite (casts, fusion) -> assign (back ends, layouts) */
 #ifndef ZT_GRAPH_PASSES_H
 #define ZT_GRAPH_PASSES_H
 
@@ -37,16 +37,27 @@ void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
  */
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err);
 
-/* Fusion patterns are rows: `apply` looks at the node it is given (joint graph, back end known), and where its pattern
- * stands there rewrites and returns true. Numbers stay the same within rounding. */
+/* Fusion patterns are rows: `apply` looks at the node it is given and, where its pattern ends there, rewrites and
+ * returns true. Numbers stay the same within rounding. `when` says on which graphs it is tried: the forward graph
+ * before the gradient is built (what several nodes computed becomes one standard op, whose gradient is one node too),
+ * or the joint graph of a back end that has a fast kernel for the fused node. */
+enum { ZT_FUSE_FORWARD = 1 << ZT_BACKENDS }; /* beside the bits 1 << enum zt_backend */
 struct zt_pattern {
-    const char *name;
-    unsigned backends; /* bit per zt_backend on which the fused node has a fast kernel */
+    const char *name; /* one word, for ztrain.fuse */
+    unsigned when;
     bool (*apply)(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err);
 };
-/* Applies every row everywhere; counts[i] gets the number of places of row i (may be NULL). */
-bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *const *patterns,
-                  enum zt_backend backend, int *counts, struct zt_err *err);
+/* What may be fused: the rows whose name one of the globs fits. */
+struct zt_fusion {
+    const struct zt_pattern *const *patterns; /* NULL-terminated, in the order in which they are tried */
+    const char *const *names;
+    int name_count;
+};
+bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern);
+/* Applies every allowed row whose `when` has the bit, everywhere, and adds to counts[i] the number of places of row i
+ * (may be NULL). Nodes that it makes take their training or evaluation form, where `train` is not NULL. */
+bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
+                  const struct zt_train_options *train, int *counts, struct zt_err *err);
 
 /* bf16 compute: float inputs of ZT_OP_HALF nodes are cast to bf16 (one Cast a value, shared), their float outputs
  * become bf16 and are cast back where another node, an output or a gradient needs float. Master weights stay fp32. */

@@ -2,24 +2,43 @@
 #include "graph/grad.h"
 #include "graph/passes.h"
 
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *const *patterns,
-                  enum zt_backend backend, int *counts, struct zt_err *err) {
-    for (int p = 0; patterns[p]; p++) {
-        int found = 0;
-        if (counts)
-            counts[p] = 0;
-        if (!(patterns[p]->backends >> backend & 1))
+bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern) {
+    return zt_glob_any(fusion->names, fusion->name_count, pattern->name);
+}
+
+static bool train_from(struct zt_graph *g, int first, const struct zt_train_options *options, struct zt_err *err) {
+    int count = g->node_count;
+    for (int n = first; options && n < count; n++)
+        if (!g->nodes[n].dead && g->nodes[n].op->train && !g->nodes[n].op->train(g, n, options, err))
+            return false;
+    return true;
+}
+
+/* Applies one row everywhere; returns the number of places. Nodes it adds are not looked at again. */
+static int apply_everywhere(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *pattern,
+                            struct zt_err *err) {
+    int found = 0;
+    for (int n = 0, count = g->node_count; n < count && !err->count; n++)
+        if (!g->nodes[n].dead && pattern->apply(g, table, n, err))
+            found++;
+    return found;
+}
+
+bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
+                  const struct zt_train_options *train, int *counts, struct zt_err *err) {
+    for (int p = 0; fusion->patterns[p]; p++) {
+        if (!(fusion->patterns[p]->when & when) || !zt_fusion_allows(fusion, fusion->patterns[p]))
             continue;
-        for (int n = 0; n < g->node_count; n++)
-            if (!g->nodes[n].dead && patterns[p]->apply(g, table, n, err))
-                found++;
-        if (err->count || (found && !zt_graph_sort(g, err)))
+        int before = g->node_count, found = apply_everywhere(g, table, fusion->patterns[p], err);
+        if (err->count || !train_from(g, before, train, err) || (found && !zt_graph_sort(g, err)))
             return false;
         if (counts)
-            counts[p] = found;
+            counts[p] += found;
     }
     return true;
 }

@@ -20,7 +20,7 @@ const struct zt_attr_spec zt_fused_attrs[15] = {
     { 0 },
 };
 
-static bool is_output(const struct zt_graph *g, int value) {
+bool zt_fuse_is_output(const struct zt_graph *g, int value) {
     for (int i = 0; i < g->output_count; i++)
         if (g->outputs[i] == value)
             return true;
@@ -39,7 +39,7 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
     const struct zt_node *p = from >= 0 ? &g->nodes[from] : NULL;
     if (!p || p->dead || strcmp(p->op_type, op_type) != 0 || p->phase != n->phase || p->stage != n->stage)
         return -1;
-    return !alone || (zt_graph_users(g, value, NULL) == 1 && !is_output(g, value)) ? from : -1;
+    return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
 }
 
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,

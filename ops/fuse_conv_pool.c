@@ -287,6 +287,5 @@ static bool fuse_backward(struct zt_graph *g, const struct zt_op_table *table, i
     return true;
 }
 
-const struct zt_pattern zt_pattern_conv_relu_pool = { "convolution + ReLU + max pool", 1 << ZT_CPU, fuse_forward };
-const struct zt_pattern zt_pattern_conv_relu_pool_grad = { "gradient of convolution + ReLU + max pool", 1 << ZT_CPU,
-                                                           fuse_backward };
+const struct zt_pattern zt_pattern_conv_relu_pool = { "conv_relu_pool", 1 << ZT_CPU, fuse_forward };
+const struct zt_pattern zt_pattern_conv_relu_pool_grad = { "conv_relu_pool_grad", 1 << ZT_CPU, fuse_backward };

@@ -144,7 +144,6 @@ static bool fuse_pool_relu_grad(struct zt_graph *g, const struct zt_op_table *ta
     return true;
 }
 
-const struct zt_pattern zt_pattern_conv_relu = { "convolution + ReLU", 1 << ZT_CPU, fuse_conv_relu };
-const struct zt_pattern zt_pattern_gemm_relu = { "product + ReLU", 1 << ZT_CPU, fuse_gemm_relu };
-const struct zt_pattern zt_pattern_pool_relu_grad = { "max pool gradient + ReLU gradient", 1 << ZT_CPU,
-                                                      fuse_pool_relu_grad };
+const struct zt_pattern zt_pattern_conv_relu = { "conv_relu", 1 << ZT_CPU, fuse_conv_relu };
+const struct zt_pattern zt_pattern_gemm_relu = { "gemm_relu", 1 << ZT_CPU, fuse_gemm_relu };
+const struct zt_pattern zt_pattern_pool_relu_grad = { "pool_relu_grad", 1 << ZT_CPU, fuse_pool_relu_grad };

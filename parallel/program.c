@@ -451,7 +451,7 @@ struct zt_program *zt_program_create(const struct zt_joint *joint, const struct 
         return NULL;
     }
     if (!zt_program_cut(p, o->stages, err) ||
-        (o->patterns && !zt_pass_fuse(p->joint.graph, o->table, o->patterns, o->fast, NULL, err)) ||
+        (o->fusion && !zt_pass_fuse(p->joint.graph, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err)) ||
         !assign(p, o, err)) {
         zt_program_destroy(p);
         return NULL;

@@ -25,6 +25,8 @@ struct zt_joint {
     int correct, counted; /* evaluation with accuracy: float scalars */
     int *params, *grads;  /* by tensor in model order; a grad of -1 is zero (no path) */
     int param_count;
+    int *fused; /* places found, by fusion pattern: those of the forward graph in the whole model, those of the joint
+                   graph on this stage */
     int *statistics; /* initializers with write-backs, in model order; none in evaluation graphs */
     int statistic_count;
 };
@@ -97,7 +99,7 @@ const struct zt_sharding *zt_sharding_of(int zero_stage);
 
 struct zt_program_options {
     const struct zt_op_table *table;
-    const struct zt_pattern *const *patterns; /* NULL: no fusion */
+    const struct zt_fusion *fusion; /* NULL: none */
     enum zt_backend fast;
     int threads;
     struct zt_device *device;

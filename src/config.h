@@ -133,6 +133,7 @@ struct zt_config {
     bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
     int64_t epochs, steps, seed;
     struct zt_texts trainable, freeze;
+    struct zt_texts fuse; /* globs over the names of fusion patterns; none: no fusion */
     bool batch_norm_frozen;
     struct zt_group_config *groups;
     int group_count;

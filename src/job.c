@@ -1,3 +1,4 @@
+#include "fusion.h"
 #include "job.h"
 
 #include "base/text.h"
@@ -67,21 +68,14 @@ static bool find_loss(struct zt_job *job, struct zt_err *err) {
 
 /* ---- from the file's graph to a bound, inferred one ---- */
 
-static bool matches(const struct zt_texts *patterns, const char *name) {
-    for (int i = 0; i < patterns->count; i++)
-        if (zt_glob(patterns->at[i], name))
-            return true;
-    return false;
-}
-
 static void apply_freezing(const struct zt_job *job, struct zt_graph *g) {
     const struct zt_config *c = job->config;
     for (int v = 0; v < g->value_count; v++) {
         if (!g->values[v].trainable)
             continue;
-        if (matches(&c->freeze, g->values[v].name))
+        if (zt_glob_any(c->freeze.at, c->freeze.count, g->values[v].name))
             g->values[v].why = "frozen by ztrain.freeze";
-        else if (c->trainable.count && !matches(&c->trainable, g->values[v].name))
+        else if (c->trainable.count && !zt_glob_any(c->trainable.at, c->trainable.count, g->values[v].name))
             g->values[v].why = "not in ztrain.trainable";
         else
             continue;
@@ -234,7 +228,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
-    struct zt_graph *g = find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
+    struct zt_graph *g =
+        zt_fusion_read(config, &job->fusion, err) && find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
     bool ok = g != NULL;
     if (ok) {
         bool *used = find_used(g);
@@ -412,11 +407,13 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
         return false;
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
     joint->column_count = job->want_count;
+    joint->fused = zt_fusion_counts(g->arena);
     for (int i = 0; i < job->want_count; i++)
         joint->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
     if (request->weighted && job->loss)
         joint->row_weight = add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
-    if (!(job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err)))
+    if (!(job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err)) ||
+        !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
     list_params(job, joint);
     joint->cuts = ZT_NEW_N(g->arena, int, request->stages + 1);

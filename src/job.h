@@ -20,6 +20,7 @@ struct zt_job {
     int want_count;
     const char **names;      /* graph input of each want; the target's is NULL */
     int64_t fixed_batch;     /* the micro-batch the graph insists on, 0: any */
+    struct zt_fusion fusion; /* ztrain.fuse over all patterns */
     const char **statistics; /* names of initializers that training nodes update */
     int statistic_count;
 };

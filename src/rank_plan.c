@@ -88,7 +88,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     if (!p->flat)
         lay_out_parameters(q, &joint);
     struct zt_program_options options = { .table = &zt_ops,
-                                          .patterns = zt_patterns,
+                                          .fusion = &q->job->fusion,
                                           .fast = q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU,
                                           .threads = q->o->threads,
                                           .device = q->o->device,

@@ -1,4 +1,5 @@
 /* plan.txt: what one rank would run, hold and move. */
+#include "fusion.h"
 #include "rank.h"
 
 #include "base/text.h"
@@ -50,6 +51,11 @@ static void print_program(FILE *to, const struct zt_rank_plan *plan, const struc
             p->joint.training ? "training" : "evaluation", (long long)p->joint.rows,
             zt_format_bytes(text, (double)p->activation_bytes),
             zt_format_bytes((char[32]){ 0 }, (double)p->workspace_bytes));
+    struct zt_text fused = { 0 };
+    zt_fusion_list(p->joint.fused, &fused);
+    if (fused.at)
+        fprintf(to, " fused: %s\n", fused.at);
+    zt_text_finish(&fused);
     print_commands(to, plan, p, p->derive, p->derive_count, " after every update");
     print_commands(to, plan, p, p->forward, p->forward_count, " forward");
     if (p->joint.training)

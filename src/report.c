@@ -1,4 +1,5 @@
 /* The start of a run in one table, on stderr. */
+#include "fusion.h"
 #include "train.h"
 
 #include "base/text.h"
@@ -56,6 +57,15 @@ static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *
     row(s, "bytes a rank", text);
 }
 
+/* --verbose: what became one node, and how often, in the first training program of this stage. */
+static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
+    for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
+        if (counts[p])
+            zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,
+                   counts[p]);
+}
+
 void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
                      int64_t steps) {
     struct zt_text slow = { 0 };
@@ -76,6 +86,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     if (slow.at)
         row(s, "plain kernels", slow.at);
     zt_text_finish(&slow);
+    list_fused(s, plan);
     list_texts(s, "no effect", &s->config->without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
     list_texts(s, "note", &s->config->notes);

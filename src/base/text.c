@@ -87,6 +87,13 @@ int zt_glob(const char *pattern, const char *text) {
     return !*pattern;
 }
 
+int zt_glob_any(const char *const *patterns, int count, const char *text) {
+    for (int i = 0; i < count; i++)
+        if (zt_glob(patterns[i], text))
+            return 1;
+    return 0;
+}
+
 char *zt_format_bytes(char *to, double bytes) {
     static const char *const unit[] = { "B", "KB", "MB", "GB", "TB", "PB" };
     int u = 0;

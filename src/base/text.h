@@ -19,6 +19,8 @@ int zt_edit_distance(const char *a, const char *b);
 
 /* Whether `text` matches a shell pattern of '*' and '?' ('.' and '/' are ordinary characters). */
 int zt_glob(const char *pattern, const char *text);
+/* Whether `text` matches one of them. */
+int zt_glob_any(const char *const *patterns, int count, const char *text);
 
 /* "1.5 MB" style, 1 MB = 10^6 bytes, into `to` (at least 32 bytes); returns `to`. */
 char *zt_format_bytes(char *to, double bytes);

@@ -27,6 +27,8 @@ START_TEST(an_almost_empty_config_has_every_default) {
     ck_assert(c->epochs == 10 && c->steps == 0 && c->seed == 0 && c->steps_per_print == 10 && c->log_level == 1);
     ck_assert_int_eq(c->trainable.count, 1);
     ck_assert_str_eq(c->trainable.at[0], "*");
+    ck_assert_int_eq(c->fuse.count, 1);
+    ck_assert_str_eq(c->fuse.at[0], "*");
     ck_assert_str_eq(c->device, "auto");
     ck_assert(c->zero.prefetch_bucket_size == 50000000 && c->zero.param_persistence_threshold == 100000);
     ck_assert_int_eq(c->without_effect.count + c->resolved_auto.count + c->notes.count, 0);
@@ -176,9 +178,9 @@ START_TEST(the_command_line_wins) {
     static const char *const set[] = { "optimizer.params.lr=0.25",  "ztrain.loss.type=mse",
                                        "zero_optimization.stage=2", "ztrain.data.eval_path=e.npz",
                                        "ztrain.freeze=[\"a\"]",     "gradient_clipping=null",
-                                       "ztrain.loss.logits=4 cats" };
+                                       "ztrain.loss.logits=4 cats", "ztrain.fuse=[]" };
     struct zt_config_overrides over = { .set = set,
-                                        .set_count = 7,
+                                        .set_count = 8,
                                         .data = "npz:d/x.npz",
                                         .device = "cpu",
                                         .ranks = 2,
@@ -193,6 +195,7 @@ START_TEST(the_command_line_wins) {
              "\"c\"}}}",
              &over);
     ck_assert(c->optimizer.lr == 0.25 && c->zero.stage == 2 && c->gradient_clipping == 0 && c->freeze.count == 1);
+    ck_assert_int_eq(c->fuse.count, 0);
     ck_assert(c->epochs == 3 && c->steps == 0 && c->seed == 11 && c->threads == 5 && c->ranks == 2 &&
               c->micro_batch == 4);
     ck_assert_str_eq(c->loss.type, "mse");

@@ -116,15 +116,19 @@ static bool apply_failing(struct zt_graph *of, const struct zt_op_table *table, 
 START_TEST(patterns_are_applied_everywhere_and_counted_for_their_back_end_only) {
     static const struct zt_pattern double_neg = { "double_neg", 1u << ZT_CPU, apply_double_neg };
     static const struct zt_pattern *const patterns[] = { &double_neg, NULL };
-    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2)), count = -1;
+    const struct zt_fusion fusion = { patterns, (const char *const[]){ "x", "double_*" }, 2 };
+    const struct zt_fusion none = { patterns, (const char *const[]){ "x" }, 1 };
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2)), count = 0;
     int y = x;
     for (int i = 0; i < 4; i++)
         y = NET(g, "Neg", zt_arena_printf(g->arena, "n%d", i), y);
     net_infer(g, &zt_ops);
-    ck_assert(zt_pass_fuse(g, &zt_ops, patterns, ZT_REF, &count, &err));
+    ck_assert(zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_REF, NULL, &count, &err));
+    ck_assert(zt_pass_fuse(g, &zt_ops, &fusion, ZT_FUSE_FORWARD, NULL, &count, &err));
+    ck_assert(zt_pass_fuse(g, &zt_ops, &none, 1u << ZT_CPU, NULL, &count, &err));
     ck_assert_int_eq(count, 0);
     ck_assert_int_eq(g->node_count, 4);
-    ck_assert_msg(zt_pass_fuse(g, &zt_ops, patterns, ZT_CPU, &count, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_CPU, NULL, &count, &err), "%s", err.text[0]);
     ck_assert_int_eq(count, 2);
     ck_assert(zt_graph_prune(g, &y, 1, &err));
     ck_assert_int_eq(count_ops("Identity", -1), 2);
@@ -135,9 +139,10 @@ END_TEST
 START_TEST(a_pattern_that_fails_ends_the_pass) {
     static const struct zt_pattern failing = { "failing", 1u << ZT_CPU, apply_failing };
     static const struct zt_pattern *const patterns[] = { &failing, NULL };
+    const struct zt_fusion fusion = { patterns, (const char *const[]){ "*" }, 1 };
     NET(g, "Neg", "n", net_input(g, "x", ZT_FLOAT, SHAPE(2)));
     net_infer(g, &zt_ops);
-    ck_assert(!zt_pass_fuse(g, &zt_ops, patterns, ZT_CPU, NULL, &err));
+    ck_assert(!zt_pass_fuse(g, &zt_ops, &fusion, 1u << ZT_CPU, NULL, NULL, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "n (Neg)"));
 }
 END_TEST

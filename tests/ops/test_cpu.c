@@ -130,12 +130,16 @@ static void feed(struct net *n, int64_t batch) {
         ((int64_t *)n->buffer[n->label])[i] = (int64_t)zt_rng_below(&rng, 10);
 }
 
+static const char *const every[] = { "*" };
+static const struct zt_fusion all = { zt_patterns, every, 1 };
+
 static struct net make(int64_t batch, enum zt_backend backend, int threads, bool fuse, int *counts) {
     struct net n = { .g = zt_graph_create("net"), .threads = threads };
     add_forward(&n, batch);
     differentiate(&n);
     if (fuse)
-        OK(zt_pass_fuse(n.g, &zt_ops, zt_patterns, backend, counts, &err) && zt_graph_prune(n.g, n.root, ROOTS, &err));
+        OK(zt_pass_fuse(n.g, &zt_ops, &all, 1u << backend, NULL, counts, &err) &&
+           zt_graph_prune(n.g, n.root, ROOTS, &err));
     OK(zt_pass_assign(n.g, &zt_ops, backend, threads, NULL, n.root, ROOTS, &n.prepared, &err));
     allocate(&n);
     feed(&n, batch);
@@ -237,10 +241,11 @@ START_TEST(a_step_agrees_with_the_reference_kernels) {
 END_TEST
 
 START_TEST(fusion_changes_nothing_beyond_rounding) {
-    int counts[16];
+    int counts[32] = { 0 };
     struct net fused = make(batches[_i], ZT_CPU, 2, true, counts), plain = make(batches[_i], ZT_CPU, 2, false, NULL);
     for (int i = 0; zt_patterns[i]; i++)
-        ck_assert_msg(counts[i] > 0, "pattern \"%s\" was not found", zt_patterns[i]->name);
+        ck_assert_msg(counts[i] > 0 || !(zt_patterns[i]->when >> ZT_CPU & 1), "pattern \"%s\" was not found",
+                      zt_patterns[i]->name);
     run(&fused);
     run(&plain);
     expect_close(&fused, &plain, 1e-5);

@@ -43,7 +43,7 @@ static void lay_out(struct made *m, const struct zt_joint *joint, const struct w
 
 static void build(struct made *m, const struct zt_joint *joint, const struct wish *wish) {
     struct zt_program_options o = { .table = &zt_ops,
-                                    .patterns = wish->fast ? zt_patterns : NULL,
+                                    .fusion = wish->fast ? &m->t.job->fusion : NULL,
                                     .fast = wish->fast ? ZT_CPU : ZT_REF,
                                     .threads = 1,
                                     .sharding = zt_sharding_of(wish->zero),

@@ -75,6 +75,45 @@ START_TEST(missing_operators_are_all_named) {
 }
 END_TEST
 
+START_TEST(a_fusion_pattern_that_is_not_there_is_named_with_those_that_are) {
+    refuse(tiny_mlp(), "'ztrain': {'fuse': ['conv_*', 'gelo']}", ZT_EXIT_CONFIG,
+           "ztrain.fuse: no pattern is called \"gelo\"", "gelu, ");
+}
+END_TEST
+
+/* Gelu in five nodes behind the MLP: in training and evaluation one node stands for them, and its name can be left out.
+ */
+START_TEST(patterns_are_fused_before_the_gradient_unless_the_config_says_no) {
+    static const char *const configs[] = { PLAIN, PLAIN ", 'ztrain': {'fuse': ['conv_*']}",
+                                           PLAIN ", 'ztrain': {'fuse': []}" };
+    for (int k = 0; k < 6; k++) {
+        struct zt_graph *g = tiny_mlp();
+        int y = zt_graph_find(g, "y");
+        g->output_count = 0;
+        int half = zt_graph_add_float(g, "half", ZT_FLOAT, 0.5), one = zt_graph_add_float(g, "one", ZT_FLOAT, 1);
+        int root = zt_graph_add_float(g, "root", ZT_FLOAT, 1.41421356);
+        int cdf = NET(g, "Add", "cdf", NET(g, "Erf", "erf", NET(g, "Div", "div", y, root)), one);
+        struct tiny t;
+        struct zt_joint joint;
+        struct zt_joint_request request = { 4, k < 3, false, 1, NULL };
+        open_plain(&t, tiny_output(g, NET(g, "Mul", "z", NET(g, "Mul", "mul", y, cdf), half)), configs[k % 3]);
+        ck_assert_msg(build(&t, &request, &joint), "%s", err.text[0]);
+        int nodes = 0, grads = 0, counts = 0;
+        for (int n = 0; n < joint.graph->node_count; n++) {
+            nodes += strcmp(joint.graph->nodes[n].op_type, "Gelu") == 0;
+            grads += strcmp(joint.graph->nodes[n].op_type, "GeluGrad") == 0;
+        }
+        for (int p = 0; zt_patterns[p]; p++)
+            counts += joint.fused[p];
+        ck_assert_int_eq(nodes, k % 3 == 0);
+        ck_assert_int_eq(grads, k == 0);
+        ck_assert_int_eq(counts, k % 3 == 0);
+        zt_graph_destroy(joint.graph);
+        tiny_finish(&t);
+    }
+}
+END_TEST
+
 START_TEST(a_batch_that_a_node_insists_on_names_the_node_and_the_way_out) {
     struct zt_graph *g = zt_graph_create("fixed");
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 2, 6)), shape = zt_graph_add_ints(g, "shape", (int64_t[]){ 8, 12 }, 2);
@@ -239,6 +278,8 @@ int main(void) {
     tcase_add_test(cases, several_float_outputs_leave_a_choice_to_the_config);
     tcase_add_test(cases, a_model_without_float_output_cannot_train);
     tcase_add_test(cases, missing_operators_are_all_named);
+    tcase_add_test(cases, a_fusion_pattern_that_is_not_there_is_named_with_those_that_are);
+    tcase_add_test(cases, patterns_are_fused_before_the_gradient_unless_the_config_says_no);
     tcase_add_test(cases, a_batch_that_a_node_insists_on_names_the_node_and_the_way_out);
     tcase_add_test(cases, a_fixed_batch_that_no_node_insists_on_is_bound_anew);
     tcase_add_test(cases, more_inputs_than_columns_are_refused);

@@ -1,0 +1,293 @@
+#include "ops/fuse_form.h"
+
+#include "ops/fuse.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A term that a value has to fit, and what has to fit after it. */
+struct goal {
+    const char *term;
+    int value;
+    const struct goal *next;
+};
+
+enum { ARGS = 4, LOOK_THROUGH = 4 };
+
+static bool solve(struct zt_match *m, const struct goal *goal);
+
+/* ---- reading a term ---- */
+
+static const char *skip_space(const char *p) {
+    while (*p == ' ')
+        p++;
+    return p;
+}
+
+static int word_length(const char *p) {
+    int n = 0;
+    while (isalnum((unsigned char)p[n]) || p[n] == '_')
+        n++;
+    return n;
+}
+
+/* The end of a term: the next ',', '|' or ')' that is not inside of it. */
+static const char *skip_term(const char *p) {
+    int depth = 0;
+    for (; *p && (depth > 0 || !strchr(",|)", *p)); p++)
+        depth += (*p == '(') - (*p == ')');
+    return p;
+}
+
+static bool is_text(const char *p, int length, const char *text) {
+    return (size_t)length == strlen(text) && strncmp(p, text, (size_t)length) == 0;
+}
+
+/* ---- the graph ---- */
+
+bool zt_form_constant(const struct zt_graph *g, int value, double *to) {
+    const struct zt_value *v = value >= 0 ? &g->values[value] : NULL;
+    if (!v || !v->data || v->trainable || v->statistic || !zt_dtype_in(v->dtype, ZT_ANY_NUMBER) ||
+        zt_shape_count(&v->shape) != 1)
+        return false;
+    *to = zt_load_double(v->dtype, v->data, 0);
+    return true;
+}
+
+/* Whether the constant is `wanted`, as far as its type can tell. */
+static bool is_number(const struct zt_graph *g, int value, double wanted) {
+    double have, step = 1e-6;
+    if (!zt_form_constant(g, value, &have))
+        return false;
+    if (g->values[value].dtype == ZT_FLOAT16)
+        step = 0x1p-10;
+    else if (g->values[value].dtype == ZT_BFLOAT16)
+        step = 0x1p-7;
+    return fabs(have - wanted) <= step * fabs(wanted);
+}
+
+static bool is_op(const struct zt_node *n, const char *op, int length) {
+    return n->op && !n->op->domain[0] && is_text(op, length, n->op->name);
+}
+
+/* Identity, and Cast to the type that is there. */
+static bool does_nothing(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    return is_op(n, "Identity", 8) || (is_op(n, "Cast", 4) && zt_in(g, node, 0)->dtype == zt_out(g, node, 0)->dtype);
+}
+
+static bool take_node(struct zt_match *m, int node) {
+    for (int i = 0; i < m->node_count; i++)
+        if (m->node[i] == node)
+            return true;
+    if (m->node_count == ZT_FORM_NODES)
+        return false;
+    m->node[m->node_count++] = node;
+    return true;
+}
+
+/* The node whose first output `value` is, taken into the group with what was looked through; -1: none. */
+static int take_maker(struct zt_match *m, int value) {
+    const struct zt_graph *g = m->g;
+    for (int i = 0; i <= LOOK_THROUGH; i++) {
+        int from = value >= 0 && g->values[value].origin == ZT_FROM_NODE ? g->values[value].producer : -1;
+        const struct zt_node *n = from >= 0 ? &g->nodes[from] : NULL;
+        if (!n || n->dead || n->out[0] != value || n->phase != g->nodes[m->root].phase ||
+            n->stage != g->nodes[m->root].stage || !take_node(m, from))
+            return -1;
+        if (!does_nothing(g, from))
+            return from;
+        value = n->in[0];
+    }
+    return -1;
+}
+
+/* ---- fitting ---- */
+
+static bool bind(struct zt_match *m, const char *text, int length, int value) {
+    for (int i = 0; i < m->name_count; i++)
+        if (m->name[i].length == length && strncmp(m->name[i].text, text, (size_t)length) == 0)
+            return m->name[i].value == value;
+    if (m->name_count == ZT_FORM_NAMES || value < 0)
+        return false;
+    m->name[m->name_count++] = (struct zt_form_name){ text, length, value };
+    return true;
+}
+
+static bool commutes(const struct zt_node *n) {
+    return is_op(n, "Add", 3) || is_op(n, "Mul", 3);
+}
+
+/* The inputs of `node` have to fit the arguments that start at `p`, in this order or the other. */
+static bool solve_inputs(struct zt_match *m, int node, const char *p, bool swapped, const struct goal *next) {
+    const struct zt_node *n = &m->g->nodes[node];
+    struct goal goals[ARGS];
+    int count = 0;
+    for (p = skip_space(p); count < ARGS && *p && *p != ')' && *p != '.'; count++) {
+        if (count >= n->in_count)
+            return false;
+        goals[count] = (struct goal){ .term = p, .value = n->in[swapped ? 1 - count : count] };
+        p = skip_term(p);
+        p = skip_space(*p == ',' ? p + 1 : p);
+    }
+    if (*p != '.')
+        for (int i = count; i < n->in_count; i++)
+            if (n->in[i] >= 0)
+                return false;
+    for (int i = 0; i < count; i++)
+        goals[i].next = i + 1 < count ? &goals[i + 1] : next;
+    return solve(m, count ? goals : next);
+}
+
+static bool solve_node(struct zt_match *m, int node, const char *op, int length, const struct goal *next) {
+    const struct zt_node *n = &m->g->nodes[node];
+    if (!is_op(n, op, length))
+        return false;
+    const char *args = op + length + 1;
+    struct zt_match before = *m;
+    for (int swapped = 0; swapped <= (commutes(n) && n->in_count == 2); swapped++) {
+        if (solve_inputs(m, node, args, swapped, next))
+            return true;
+        *m = before;
+    }
+    return false;
+}
+
+/* A word: the name of a value, or of an op, or "name = Op". */
+static bool solve_word(struct zt_match *m, const char *word, const struct goal *goal) {
+    int length = word_length(word);
+    const char *after = skip_space(word + length);
+    if (*after == '=') {
+        if (!bind(m, word, length, goal->value))
+            return false;
+        word = skip_space(after + 1);
+        length = word_length(word);
+    } else if (*after != '(') {
+        return bind(m, word, length, goal->value) && solve(m, goal->next);
+    }
+    int node = take_maker(m, goal->value);
+    return node >= 0 && solve_node(m, node, word, length, goal->next);
+}
+
+static bool solve_one(struct zt_match *m, const char *term, const struct goal *goal) {
+    double number;
+    if (isdigit((unsigned char)*term) || *term == '-')
+        return is_number(m->g, goal->value, strtod(term, NULL)) && solve(m, goal->next);
+    if (*term == '$')
+        return zt_form_constant(m->g, goal->value, &number) && bind(m, term + 1, word_length(term + 1), goal->value) &&
+               solve(m, goal->next);
+    return solve_word(m, term, goal);
+}
+
+static bool solve(struct zt_match *m, const struct goal *goal) {
+    if (!goal)
+        return true;
+    const char *term = skip_space(goal->term);
+    struct zt_match before = *m;
+    if (*term != '(') {
+        if (solve_one(m, term, goal))
+            return true;
+        *m = before;
+        return false;
+    }
+    for (const char *p = term; *p && *p != ')'; p = skip_term(p + 1)) {
+        struct goal either = { p + 1, goal->value, goal->next };
+        if (solve(m, &either))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the group ---- */
+
+static int reads_inside(const struct zt_match *m, int value) {
+    int count = 0;
+    for (int i = 0; i < m->node_count; i++) {
+        const struct zt_node *n = &m->g->nodes[m->node[i]];
+        for (int k = 0; k < n->in_count; k++)
+            count += n->in[k] == value;
+    }
+    return count;
+}
+
+/* Whether nothing outside of the group reads what it makes, but for the result. */
+static bool is_closed(const struct zt_match *m) {
+    for (int i = 0; i < m->node_count; i++) {
+        const struct zt_node *n = &m->g->nodes[m->node[i]];
+        for (int k = 0; k < n->out_count; k++) {
+            if (n->out[k] < 0 || (m->node[i] == m->root && k == 0))
+                continue;
+            if (zt_fuse_is_output(m->g, n->out[k]) ||
+                zt_graph_users(m->g, n->out[k], NULL) != reads_inside(m, n->out[k]))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_match *to) {
+    const struct zt_node *n = &g->nodes[node];
+    term = skip_space(term);
+    int length = word_length(term);
+    if (n->dead || !is_op(n, term, length) || n->out[0] < 0)
+        return false;
+    *to = (struct zt_match){ .g = g, .root = node, .node = { node }, .node_count = 1 };
+    return solve_node(to, node, term, length, NULL) && is_closed(to);
+}
+
+int zt_match_value(const struct zt_match *m, const char *name) {
+    for (int i = 0; i < m->name_count; i++)
+        if (is_text(m->name[i].text, m->name[i].length, name))
+            return m->name[i].value;
+    return -1;
+}
+
+const struct zt_node *zt_match_node(const struct zt_match *m, const char *name) {
+    int value = zt_match_value(m, name), node = value >= 0 ? m->g->values[value].producer : -1;
+    while (node >= 0 && does_nothing(m->g, node))
+        node = m->g->values[m->g->nodes[node].in[0]].producer;
+    return node >= 0 ? &m->g->nodes[node] : NULL;
+}
+
+double zt_match_number(const struct zt_match *m, const char *name, double otherwise) {
+    double number = otherwise;
+    zt_form_constant(m->g, zt_match_value(m, name), &number);
+    return number;
+}
+
+bool zt_match_same(const struct zt_match *m, int a, int b) {
+    const struct zt_value *x = &m->g->values[a], *y = &m->g->values[b];
+    return x->dtype == y->dtype && zt_shape_equal(&x->shape, &y->shape);
+}
+
+int zt_match_result(const struct zt_match *m) {
+    return m->g->nodes[m->root].out[0];
+}
+
+static int add_node(struct zt_match *m, const char *name, const char *op_type, const int *in, int in_count, int out) {
+    struct zt_graph *g = m->g;
+    const struct zt_node root = g->nodes[m->root];
+    int node = zt_graph_add_node(g, name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
+    g->nodes[node].phase = root.phase;
+    g->nodes[node].stage = root.stage;
+    g->nodes[node].place = root.place;
+    g->values[out].producer = node;
+    return node;
+}
+
+int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int in_count) {
+    for (int i = 0; i < m->node_count; i++)
+        m->g->nodes[m->node[i]].dead = true;
+    return add_node(m, m->g->nodes[m->root].name, op_type, in, in_count, zt_match_result(m));
+}
+
+int zt_match_before(struct zt_match *m, const char *op_type, const int *in, int in_count) {
+    int out = zt_graph_add_value(m->g, NULL, ZT_UNDEFINED, NULL);
+    return add_node(m, m->g->values[out].name, op_type, in, in_count, out);
+}
+
+bool zt_match_done(struct zt_match *m, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return zt_op_resolve(table, m->g, node, err) && zt_op_infer(m->g, node, err);
+}
