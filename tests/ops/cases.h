@@ -25,11 +25,14 @@ struct zt_case {
     int results;            /* outputs with a gradient, the others are kept for the backward pass; 0: all have */
     unsigned grad;          /* bit i: the gradient of input i is held against finite differences */
     double tolerance;       /* 0: that of the dtype */
+    bool image;             /* bench: between convolutions, activations lie as these leave them */
+    bool checked;           /* of a family of training sizes: cheap enough for check */
 };
 
 struct zt_case_family {
     const char *name;
     const struct zt_case *cases; /* ends with a NULL op */
+    bool training;               /* training sizes: bench and support take them all, check those marked, grad none */
 };
 
 extern const struct zt_case_family zt_case_families[]; /* ends with a NULL name */

@@ -4,9 +4,13 @@
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
- *   bench    milliseconds, GB/s and GFLOP/s of the back end
- *   support  which back end takes which case */
-#include "tests/ops/cases.h"
+ *   bench    milliseconds of a case's forward and backward nodes as training runs them (bench.h); --bf16 with bf16
+ *            compute
+ *   support  which back end takes which case
+ *
+ * --json gives bench and support a JSON object a line; with it, `bench --ask` reads lines "NUMBER SECONDS" from stdin
+ * and times that case (numbered as support lists them) for that long, keeping the last one ready. */
+#include "tests/ops/bench.h"
 
 #include "base/rng.h"
 #include "base/text.h"
@@ -18,23 +22,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-struct options {
-    enum zt_backend backend;
-    const char *only, *family;
-    int threads;
-    struct zt_device *device;
-};
 
 static const struct zt_random no_random = { .seed = 1 };
 static const char *const backend_names[ZT_BACKENDS] = { [ZT_REF] = "ref", [ZT_CPU] = "cpu", [ZT_CUDA] = "cuda" };
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static struct zt_tensor tensor_of(const struct zt_value *v) {
     return (struct zt_tensor){ .dtype = v->dtype, .shape = v->shape, .data = v->data };
@@ -78,112 +68,22 @@ static bool same(const struct zt_case *c, int out, const struct zt_tensor *got, 
     return true;
 }
 
-/* A prepared graph with a buffer a value. */
-struct machine {
-    struct zt_graph *g;
-    struct zt_prepared *prepared;
-    struct zt_device *device;
-    void **buffer; /* in the device's memory */
-    void *workspace;
-    size_t workspace_bytes;
-    int threads;
-};
-
-static size_t value_bytes(const struct zt_value *v) {
-    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
-}
-
-/* Infers with the contents of all inputs in sight, so that shapes that depend on data are known too. */
-static bool infer(struct zt_case_graph *made, struct zt_err *err) {
-    struct zt_graph *g = made->graph;
-    for (int i = 0; i < made->in_count; i++)
-        if (made->in[i] >= 0)
-            g->values[made->in[i]].data = made->feed[i].data;
-    bool good = zt_op_infer(g, 0, err);
-    for (int i = 0; i < made->in_count; i++)
-        if (made->in[i] >= 0 && !made->constant[i])
-            g->values[made->in[i]].data = NULL;
-    return good;
-}
-
-static bool machine_start(struct machine *m, struct zt_case_graph *made, const struct options *o, struct zt_err *err) {
-    struct zt_graph *g = made->graph;
-    const struct zt_device_api *api = o->device->api;
-    *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
-    if (!infer(made, err) ||
-        !zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, g->outputs, g->output_count, &m->prepared, err))
+static bool start_fed(struct machine *m, const struct zt_case *c, const struct options *o, struct zt_case_graph *made,
+                      struct zt_err *err) {
+    if (!zt_case_make(c, false, made, err) || !machine_infer(made, err) ||
+        !machine_start(m, made->graph, made->graph->outputs, made->graph->output_count, o, err))
         return false;
-    bool good = true;
-    m->buffer = ZT_NEW_N(g->arena, void *, g->value_count);
-    for (int v = 0; good && v < g->value_count; v++)
-        good = (m->buffer[v] = api->allocate(o->device, value_bytes(&g->values[v]), "a tensor", err)) != NULL;
-    for (int i = 0; good && i < made->in_count; i++)
-        if (made->in[i] >= 0 && made->feed[i].data)
-            good = api->to_device(o->device, m->buffer[made->in[i]], made->feed[i].data,
-                                  value_bytes(&g->values[made->in[i]]), err);
-    for (int n = 0; n < g->node_count; n++)
-        if (m->prepared[n].workspace_bytes > m->workspace_bytes)
-            m->workspace_bytes = m->prepared[n].workspace_bytes;
-    return good && (m->workspace = api->allocate(o->device, m->workspace_bytes, "workspace", err)) != NULL;
-}
-
-static void machine_finish(struct machine *m) {
-    for (int v = 0; m->buffer && v < m->g->value_count; v++)
-        if (m->buffer[v])
-            m->device->api->free(m->device, m->buffer[v], value_bytes(&m->g->values[v]));
-    if (m->workspace)
-        m->device->api->free(m->device, m->workspace, m->workspace_bytes);
-    if (m->prepared)
-        zt_assign_release(m->g, m->prepared);
-}
-
-/* A back end with memory of its own runs only what it has kernels for; elsewhere reference kernels fill in. */
-static bool runs_here(const struct machine *m) {
-    for (int n = 0; m->device->module && n < m->g->node_count; n++)
-        if (m->g->nodes[n].backend != m->device->api->backend)
+    for (int i = 0; i < made->in_count; i++)
+        if (made->in[i] >= 0 && made->feed[i].data && !machine_feed(m, made->in[i], &made->feed[i], err))
             return false;
     return true;
 }
 
-static struct zt_view view(const struct machine *m, int value) {
-    if (value < 0)
-        return (struct zt_view){ 0 };
-    const struct zt_value *v = &m->g->values[value];
-    return (struct zt_view){ .dtype = v->dtype, .shape = v->shape, .data = m->buffer[value], .layout = v->layout };
-}
-
-static bool machine_run(const struct machine *m, struct zt_err *err) {
-    struct zt_view in[CASE_INPUTS], out[CASE_OUTPUTS];
-    for (int n = 0; n < m->g->node_count; n++) {
-        const struct zt_node *node = &m->g->nodes[n];
-        for (int i = 0; i < node->in_count; i++)
-            in[i] = view(m, node->in[i]);
-        for (int i = 0; i < node->out_count; i++)
-            out[i] = view(m, node->out[i]);
-        struct zt_call call = { .graph = m->g,
-                                .node = node,
-                                .in = in,
-                                .out = out,
-                                .in_count = node->in_count,
-                                .out_count = node->out_count,
-                                .state = m->prepared[n].state,
-                                .workspace = m->workspace,
-                                .threads = m->threads,
-                                .random = &no_random,
-                                .device = m->device };
-        if (!node->op->kernel[node->backend].run(&call, err))
+static bool run_nodes(const struct machine *m, struct zt_err *err) {
+    for (int n = 0; n < m->g->node_count; n++)
+        if (!machine_run_node(m, n, err))
             return false;
-    }
     return m->device->api->synchronize(m->device, err);
-}
-
-/* A result in host memory. */
-static bool fetch(const struct machine *m, int value, struct zt_tensor *to, struct zt_err *err) {
-    const struct zt_value *v = &m->g->values[value];
-    void *data = zt_arena_alloc(m->g->arena, value_bytes(v));
-    *to = (struct zt_tensor){ v->dtype, v->shape, data };
-    return m->device->api->to_host(m->device, data, m->buffer[value], value_bytes(v), err) &&
-           m->device->api->synchronize(m->device, err);
 }
 
 /* Runs the case once more on one thread: the bits are those that `many` gave with several. */
@@ -193,10 +93,11 @@ static bool check_one_thread(const struct zt_case *c, const struct options *o, c
     struct zt_case_graph made;
     struct machine m = { 0 };
     alone.threads = 1;
-    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, &alone, err) && machine_run(&m, err);
+    bool good = start_fed(&m, c, &alone, &made, err) && run_nodes(&m, err);
     for (int i = 0; good && i < made.graph->output_count; i++) {
         struct zt_tensor one, several;
-        good = fetch(&m, made.graph->outputs[i], &one, err) && fetch(many, many->g->outputs[i], &several, err);
+        good = machine_fetch(&m, made.graph->outputs[i], &one, err) &&
+               machine_fetch(many, many->g->outputs[i], &several, err);
         size_t bytes = good ? (size_t)zt_shape_count(&one.shape) * zt_dtype_bytes(one.dtype) : 0;
         if (good && memcmp(one.data, several.data, bytes) != 0)
             good = zt_fail(err, ZT_EXIT_RUN, "output %d: %d threads give other bits than one", i, o->threads);
@@ -210,12 +111,12 @@ static bool check_fast(const struct zt_case *c, const struct options *o, const s
                        struct zt_err *err) {
     struct zt_case_graph made;
     struct machine m = { 0 };
-    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, o, err);
-    bool here = good && runs_here(&m);
-    good = good && (!here || machine_run(&m, err));
+    bool good = start_fed(&m, c, o, &made, err);
+    bool here = good && machine_runs_here(&m);
+    good = good && (!here || run_nodes(&m, err));
     for (int i = 0; good && here && i < made.graph->output_count; i++) {
         struct zt_tensor g, w = tensor_of(&want->graph->values[want->graph->outputs[i]]);
-        good = fetch(&m, made.graph->outputs[i], &g, err) && same(c, i, &g, &w, err);
+        good = machine_fetch(&m, made.graph->outputs[i], &g, err) && same(c, i, &g, &w, err);
     }
     good = good && (o->device->module || check_one_thread(c, o, &m, err));
     machine_finish(&m);
@@ -370,70 +271,114 @@ static bool grad(const struct zt_case *c, const struct options *o, struct zt_err
     return good;
 }
 
-/* ---- bench and support ---- */
+/* ---- support ---- */
 
-static bool bench(const struct zt_case *c, const struct options *o, struct zt_err *err) {
-    struct zt_case_graph made;
-    struct machine m = { 0 };
-    bool good = zt_case_make(c, false, &made, err) && machine_start(&m, &made, o, err);
-    bool here = good && runs_here(&m);
-    good = good && (!here || machine_run(&m, err));
-    double best = INFINITY, bytes = 0, end = seconds() + 0.2;
-    while (good && here && seconds() < end) {
-        double t = seconds();
-        good = machine_run(&m, err);
-        best = fmin(best, seconds() - t);
-    }
-    if (good && here) {
-        for (int v = 0; v < m.g->value_count; v++)
-            bytes += (double)value_bytes(&m.g->values[v]);
-        printf("%-18s %-52s %9.4f ms %8.2f GB/s %8.2f GFLOP/s\n", c->op, c->in ? c->in : "", best * 1e3,
-               bytes / best * 1e-9, zt_op_flops(m.g, 0) / best * 1e-9);
-    }
-    machine_finish(&m);
-    zt_graph_destroy(made.graph);
-    return good;
-}
-
-static bool support(const struct zt_case *c, const struct options *o, struct zt_err *err) {
-    (void)o;
+static bool support(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
     struct zt_case_graph m;
     bool good = zt_case_make(c, false, &m, err);
-    if (good && infer(&m, err)) {
-        printf("%-18s %-52s", c->op, c->in ? c->in : "");
+    if (good && machine_infer(&m, err)) {
         const struct zt_op *op = m.graph->nodes[0].op;
+        printf(o->json ? "{" : "%-18s %-52s", c->op, c->in ? c->in : "");
+        if (o->json)
+            bench_print_case(c, number);
+        printf(o->json ? ", \"back_ends\": \"" : "");
         for (int k = 0; k < ZT_BACKENDS; k++)
             if (op->kernel[k].run && (!op->kernel[k].supports || op->kernel[k].supports(m.graph, 0)))
                 printf(" %s", backend_names[k]);
-        printf("%s\n", op->grad ? " grad" : "");
+        printf("%s\n", o->json ? "\"}" : op->grad ? " grad" : "");
     }
     zt_graph_destroy(m.graph);
     return good;
 }
 
+static bool bench(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
+    struct bench *b = bench_open(c, o, err);
+    bool good = b && bench_print(b, number, 0.2, err);
+    if (b)
+        bench_close(b);
+    return good;
+}
+
+/* ---- modes ---- */
+
+static bool check_case(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
+    (void)number;
+    return check(c, o, err);
+}
+
+static bool grad_case(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
+    (void)number;
+    return grad(c, o, err);
+}
+
+enum mode { CHECK, GRAD, BENCH, SUPPORT, MODES };
 static const struct {
     const char *name;
-    bool (*run)(const struct zt_case *c, const struct options *o, struct zt_err *err);
-} modes[] = { { "check", check }, { "grad", grad }, { "bench", bench }, { "support", support } };
-enum { MODES = sizeof modes / sizeof *modes };
+    bool (*run)(const struct zt_case *c, const struct options *o, int number, struct zt_err *err);
+} modes[MODES] = { { "check", check_case }, { "grad", grad_case }, { "bench", bench }, { "support", support } };
 
-static int run_all(int mode, const struct options *o) {
-    int passed = 0, failed = 0;
+static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
+    if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op))
+        return false;
+    return mode == GRAD ? c->grad && !f->training : mode == CHECK ? c->checked || !f->training : true;
+}
+
+static void print_failure(const struct zt_case_family *f, const struct zt_case *c, const struct zt_err *err) {
+    printf("FAIL %s: %s (%s%s%s): %s\n", f->name, c->op, c->in ? c->in : "", c->attrs ? " " : "",
+           c->attrs ? c->attrs : "", err->count ? err->text[0] : "no error text");
+}
+
+static int run_all(enum mode mode, const struct options *o) {
+    int passed = 0, failed = 0, number = 0;
     for (const struct zt_case_family *f = zt_case_families; f->name; f++)
         for (const struct zt_case *c = f->cases; c->op; c++) {
             struct zt_err err = { 0 };
-            if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op) || (modes[mode].run == grad && !c->grad))
+            if (!takes(mode, o, f, c))
                 continue;
-            if (modes[mode].run(c, o, &err)) {
-                passed++;
-                continue;
-            }
-            failed++;
-            printf("FAIL %s: %s (%s%s%s): %s\n", f->name, c->op, c->in ? c->in : "", c->attrs ? " " : "",
-                   c->attrs ? c->attrs : "", err.count ? err.text[0] : "no error text");
+            bool good = modes[mode].run(c, o, number++, &err);
+            passed += good;
+            failed += !good;
+            if (!good)
+                print_failure(f, c, &err);
         }
-    printf("%s %s: %d passed, %d failed\n", modes[mode].name, backend_names[o->backend], passed, failed);
+    if (!o->json)
+        printf("%s %s: %d passed, %d failed\n", modes[mode].name, backend_names[o->backend], passed, failed);
     return failed || !passed;
+}
+
+/* The case that support lists as `number`. */
+static const struct zt_case *find_case(const struct options *o, int number, const struct zt_case_family **family) {
+    for (*family = zt_case_families; (*family)->name; ++*family)
+        for (const struct zt_case *c = (*family)->cases; c->op; c++)
+            if (takes(BENCH, o, *family, c) && number-- == 0)
+                return c;
+    return NULL;
+}
+
+/* bench --ask */
+static int answer(const struct options *o) {
+    struct bench *b = NULL;
+    int number, last = -1;
+    double budget;
+    while (scanf("%d %lf", &number, &budget) == 2) {
+        const struct zt_case_family *family;
+        const struct zt_case *c = find_case(o, number, &family);
+        struct zt_err err = { 0 };
+        if (!c)
+            return 2;
+        if (number != last) {
+            if (b)
+                bench_close(b);
+            b = bench_open(c, o, &err);
+            last = number;
+        }
+        if (!b || !bench_print(b, number, budget, &err))
+            print_failure(family, c, &err);
+        fflush(stdout);
+    }
+    if (b)
+        bench_close(b);
+    return 0;
 }
 
 /* The device of a back end; the GPU's through the CUDA module in `folder`. */
@@ -447,47 +392,63 @@ static struct zt_device *open_device(enum zt_backend backend, const char *folder
     return device;
 }
 
+/* False for what is not an option. */
+static bool take_flag(struct options *o, const char *word) {
+    bool *const flag = strcmp(word, "--json") == 0   ? &o->json
+                       : strcmp(word, "--ask") == 0  ? &o->ask
+                       : strcmp(word, "--bf16") == 0 ? &o->bf16
+                                                     : NULL;
+    if (flag)
+        *flag = true;
+    return flag;
+}
+
+static bool take_option(struct options *o, const char **folder, const char *word, const char *value) {
+    if (strcmp(word, "--backend") == 0) {
+        for (int k = 0; k < ZT_BACKENDS; k++)
+            if (strcmp(backend_names[k], value) == 0)
+                o->backend = (enum zt_backend)k;
+    } else if (strcmp(word, "--only") == 0) {
+        o->only = value;
+    } else if (strcmp(word, "--family") == 0) {
+        o->family = value;
+    } else if (strcmp(word, "--module") == 0) {
+        *folder = value;
+    } else if (strcmp(word, "--threads") == 0) {
+        o->threads = atoi(value);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     const char *folder = ".";
     struct zt_err err = { 0 };
     struct options o = { .backend = ZT_REF, .only = "*", .family = "*", .threads = 2 };
     int mode = MODES;
     for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--backend") == 0) {
-            for (int k = 0; k < ZT_BACKENDS; k++)
-                if (strcmp(backend_names[k], value) == 0)
-                    o.backend = (enum zt_backend)k;
+        if (take_flag(&o, argv[i]))
+            continue;
+        if (take_option(&o, &folder, argv[i], i + 1 < argc ? argv[i + 1] : ""))
             i++;
-        } else if (strcmp(argv[i], "--only") == 0) {
-            o.only = value;
-            i++;
-        } else if (strcmp(argv[i], "--family") == 0) {
-            o.family = value;
-            i++;
-        } else if (strcmp(argv[i], "--module") == 0) {
-            folder = value;
-            i++;
-        } else if (strcmp(argv[i], "--threads") == 0) {
-            o.threads = atoi(value);
-            i++;
-        } else {
+        else
             for (mode = 0; mode < MODES && strcmp(modes[mode].name, argv[i]) != 0; mode++)
                 ;
-        }
     }
-    if (mode == MODES) {
+    if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
         fprintf(stderr,
                 "usage: run_ops check|grad|bench|support [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N] [--module FOLDER]\n");
+                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16]\n");
         return 2;
     }
+    o.views = mode == BENCH;
     o.device = open_device(o.backend, folder, o.threads, &err);
     if (!o.device) {
         printf("SKIP: %s\n", err.text[0]);
         return 77;
     }
-    int failed = run_all(mode, &o);
+    int failed = o.ask ? answer(&o) : run_all((enum mode)mode, &o);
     o.device->api->destroy(o.device);
     return failed;
 }

@@ -58,6 +58,7 @@ const struct zt_case zt_cases_movement[] = {
     { "Gather", "float[2,5,3] int64[2,2]:0..4", .attrs = "axis=1", .grad = 1 },
     { "Gather", "float[2,5] int32[]:0..4", .attrs = "axis=-1", .grad = 1 },
     { "Gather", "bool[5,3] int64[0]" },
+    { "GatherGrad", "float[60,20,256] int64[60,20]:0..99", .domain = "ztrain", .attrs = "shape=[100,256]" },
     { "GatherElements", "float[4,5] int64[2,5]:-4..3", .grad = 1 },
     { "GatherElements", "float[4,5] int64[4,7]:0..4", .attrs = "axis=1", .grad = 1 },
     { "GatherND", "float[3,4,5] int64[6,2]:0..2", .grad = 1 },

@@ -76,5 +76,7 @@ const struct zt_case zt_cases_unary[] = {
     { "Not", "bool[3,5]" },
     { "IsNaN", "float[3,5]" },
     { "IsInf", "float[3,5]", .attrs = "detect_negative=0" },
+    { "ReluGrad", "float[16,64,28,28] float[16,64,28,28]", .domain = "ztrain" },
+    { "GeluGrad", "float[16,128,256] float[16,128,256]", .domain = "ztrain" },
     { NULL },
 };

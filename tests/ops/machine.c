@@ -1,0 +1,123 @@
+#include "tests/ops/machine.h"
+
+#include "graph/op.h"
+#include "ops/table.h"
+
+static const struct zt_random no_random = { .seed = 1 };
+
+size_t machine_value_bytes(const struct zt_value *v) {
+    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
+}
+
+bool machine_infer(struct zt_case_graph *made, struct zt_err *err) {
+    struct zt_graph *g = made->graph;
+    for (int i = 0; i < made->in_count; i++)
+        if (made->in[i] >= 0)
+            g->values[made->in[i]].data = made->feed[i].data;
+    bool good = zt_op_infer(g, 0, err);
+    for (int i = 0; i < made->in_count; i++)
+        if (made->in[i] >= 0 && !made->constant[i])
+            g->values[made->in[i]].data = NULL;
+    return good;
+}
+
+bool machine_is_view(const struct machine *m, int node) {
+    return m->shared[m->g->nodes[node].out[0]];
+}
+
+/* Finds the views; values stand in for others in the order of the nodes. */
+static void mark_views(struct machine *m) {
+    for (int n = 0; n < m->g->node_count; n++) {
+        const struct zt_node *node = &m->g->nodes[n];
+        if (node->op->flags & ZT_OP_VIEW && !m->g->values[node->in[0]].layout && !m->g->values[node->out[0]].layout)
+            m->shared[node->out[0]] = true;
+    }
+}
+
+bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_count, const struct options *o,
+                   struct zt_err *err) {
+    const struct zt_device_api *api = o->device->api;
+    *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
+    if (!zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, plain, plain_count, &m->prepared, err))
+        return false;
+    bool good = true;
+    m->buffer = ZT_NEW_N(g->arena, void *, g->value_count);
+    m->shared = ZT_NEW_N(g->arena, bool, g->value_count);
+    if (o->views)
+        mark_views(m);
+    for (int v = 0; good && v < g->value_count; v++) {
+        const struct zt_value *value = &g->values[v];
+        if (m->shared[v])
+            continue;
+        struct zt_tensor constant = { value->dtype, value->shape, value->data };
+        good = (m->buffer[v] = api->allocate(o->device, machine_value_bytes(value), "a tensor", err)) != NULL &&
+               (!value->data || machine_feed(m, v, &constant, err));
+    }
+    for (int n = 0; n < g->node_count; n++)
+        if (machine_is_view(m, n))
+            m->buffer[g->nodes[n].out[0]] = m->buffer[g->nodes[n].in[0]];
+    for (int n = 0; n < g->node_count; n++)
+        if (m->prepared[n].workspace_bytes > m->workspace_bytes)
+            m->workspace_bytes = m->prepared[n].workspace_bytes;
+    return good && (m->workspace = api->allocate(o->device, m->workspace_bytes, "workspace", err)) != NULL;
+}
+
+void machine_finish(struct machine *m) {
+    for (int v = 0; m->buffer && v < m->g->value_count; v++)
+        if (m->buffer[v] && !m->shared[v])
+            m->device->api->free(m->device, m->buffer[v], machine_value_bytes(&m->g->values[v]));
+    if (m->workspace)
+        m->device->api->free(m->device, m->workspace, m->workspace_bytes);
+    if (m->prepared)
+        zt_assign_release(m->g, m->prepared);
+}
+
+bool machine_feed(const struct machine *m, int value, const struct zt_tensor *tensor, struct zt_err *err) {
+    size_t bytes = (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
+    return m->device->api->to_device(m->device, m->buffer[value], tensor->data, bytes, err);
+}
+
+bool machine_fetch(const struct machine *m, int value, struct zt_tensor *to, struct zt_err *err) {
+    const struct zt_value *v = &m->g->values[value];
+    void *data = zt_arena_alloc(m->g->arena, machine_value_bytes(v));
+    *to = (struct zt_tensor){ v->dtype, v->shape, data };
+    return m->device->api->to_host(m->device, data, m->buffer[value], machine_value_bytes(v), err) &&
+           m->device->api->synchronize(m->device, err);
+}
+
+bool machine_runs_here(const struct machine *m) {
+    for (int n = 0; m->device->module && n < m->g->node_count; n++)
+        if (m->g->nodes[n].backend != m->device->api->backend)
+            return false;
+    return true;
+}
+
+static struct zt_view view(const struct machine *m, int value) {
+    if (value < 0)
+        return (struct zt_view){ 0 };
+    const struct zt_value *v = &m->g->values[value];
+    return (struct zt_view){ .dtype = v->dtype, .shape = v->shape, .data = m->buffer[value], .layout = v->layout };
+}
+
+bool machine_run_node(const struct machine *m, int n, struct zt_err *err) {
+    const struct zt_node *node = &m->g->nodes[n];
+    struct zt_view in[CASE_INPUTS], out[CASE_OUTPUTS];
+    if (node->in_count > CASE_INPUTS || node->out_count > CASE_OUTPUTS)
+        return zt_node_fail(m->g, n, err, "more inputs or outputs than cases have");
+    for (int i = 0; i < node->in_count; i++)
+        in[i] = view(m, node->in[i]);
+    for (int i = 0; i < node->out_count; i++)
+        out[i] = view(m, node->out[i]);
+    struct zt_call call = { .graph = m->g,
+                            .node = node,
+                            .in = in,
+                            .out = out,
+                            .in_count = node->in_count,
+                            .out_count = node->out_count,
+                            .state = m->prepared[n].state,
+                            .workspace = m->workspace,
+                            .threads = m->threads,
+                            .random = &no_random,
+                            .device = m->device };
+    return node->op->kernel[node->backend].run(&call, err);
+}
