@@ -1,4 +1,4 @@
-/* Runs the op cases: `run_ops check|grad|bench|support [--backend ref|cpu] [--family PATTERN] [--only PATTERN]
+/* Runs the op cases: `run_ops check|grad|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN]
  * [--threads N]`. `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module
  * in FOLDER; exit 77 where either is missing.
  *
@@ -7,9 +7,10 @@
  *   bench    milliseconds of a case's forward and backward nodes as training runs them (bench.h); --bf16 with bf16
  *            compute
  *   support  which back end takes which case
+ *   list     the cases that bench takes, numbered, a JSON object a line
  *
- * --json gives bench and support a JSON object a line; with it, `bench --ask` reads lines "NUMBER SECONDS" from stdin
- * and times that case (numbered as support lists them) for that long, keeping the last one ready. */
+ * bench --json prints a JSON object a line; with it, --ask reads lines "NUMBER SECONDS" from stdin and times that case
+ * of the list for that long, keeping the last one ready. */
 #include "tests/ops/bench.h"
 
 #include "base/rng.h"
@@ -274,18 +275,16 @@ static bool grad(const struct zt_case *c, const struct options *o, struct zt_err
 /* ---- support ---- */
 
 static bool support(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
+    (void)o, (void)number;
     struct zt_case_graph m;
     bool good = zt_case_make(c, false, &m, err);
     if (good && machine_infer(&m, err)) {
         const struct zt_op *op = m.graph->nodes[0].op;
-        printf(o->json ? "{" : "%-18s %-52s", c->op, c->in ? c->in : "");
-        if (o->json)
-            bench_print_case(c, number);
-        printf(o->json ? ", \"back_ends\": \"" : "");
+        printf("%-18s %-52s", c->op, c->in ? c->in : "");
         for (int k = 0; k < ZT_BACKENDS; k++)
             if (op->kernel[k].run && (!op->kernel[k].supports || op->kernel[k].supports(m.graph, 0)))
                 printf(" %s", backend_names[k]);
-        printf("%s\n", o->json ? "\"}" : op->grad ? " grad" : "");
+        printf("%s\n", op->grad ? " grad" : "");
     }
     zt_graph_destroy(m.graph);
     return good;
@@ -297,6 +296,14 @@ static bool bench(const struct zt_case *c, const struct options *o, int number, 
     if (b)
         bench_close(b);
     return good;
+}
+
+static bool list(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
+    (void)o, (void)err;
+    printf("{");
+    bench_print_case(c, number);
+    printf("}\n");
+    return true;
 }
 
 /* ---- modes ---- */
@@ -311,11 +318,13 @@ static bool grad_case(const struct zt_case *c, const struct options *o, int numb
     return grad(c, o, err);
 }
 
-enum mode { CHECK, GRAD, BENCH, SUPPORT, MODES };
+enum mode { CHECK, GRAD, BENCH, SUPPORT, LIST, MODES };
 static const struct {
     const char *name;
     bool (*run)(const struct zt_case *c, const struct options *o, int number, struct zt_err *err);
-} modes[MODES] = { { "check", check_case }, { "grad", grad_case }, { "bench", bench }, { "support", support } };
+} modes[MODES] = {
+    { "check", check_case }, { "grad", grad_case }, { "bench", bench }, { "support", support }, { "list", list }
+};
 
 static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
     if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op))
@@ -341,7 +350,7 @@ static int run_all(enum mode mode, const struct options *o) {
             if (!good)
                 print_failure(f, c, &err);
         }
-    if (!o->json)
+    if (mode != LIST && !o->json)
         printf("%s %s: %d passed, %d failed\n", modes[mode].name, backend_names[o->backend], passed, failed);
     return failed || !passed;
 }
@@ -438,7 +447,7 @@ int main(int argc, char **argv) {
     }
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
         fprintf(stderr,
-                "usage: run_ops check|grad|bench|support [--backend ref|cpu|cuda] [--family PATTERN] "
+                "usage: run_ops check|grad|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
                 "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16]\n");
         return 2;
     }

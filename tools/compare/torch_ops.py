@@ -2,7 +2,7 @@
 
     python torch_ops.py --threads N < requests
 
-A request is a line of JSON: a case as `run_ops support --json` prints it, with "variant" ("plain" or "channels_last") and
+A request is a line of JSON: a case as `run_ops list` prints it, with "variant" ("plain" or "channels_last") and
 "seconds". The answer is a line of JSON: {"forward_ms": ..., "backward_ms": ...}, medians of the runs that fit in the seconds,
 or {"none": why}. The last case stays ready, so that asking for it again measures at once.
 """
