@@ -21,17 +21,17 @@ SAMPLES, TOLERANCE = 8, 1e-5
 
 
 def first_samples(session, data):
-    """The graph's inputs from the data; where the graph fixes a batch, that many samples."""
+    """The graph's inputs from the data; where the graph fixes a batch, that many samples. Types as the graph has them."""
     feeds = {}
     for value in session.get_inputs():
         fixed = value.shape[0] if value.shape and isinstance(value.shape[0], int) else SAMPLES
-        feeds[value.name] = data[value.name][:fixed]
+        dtype = {"tensor(float)": np.float32, "tensor(int64)": np.int64}.get(value.type, data[value.name].dtype)
+        feeds[value.name] = data[value.name][:fixed].astype(dtype)
     return feeds
 
 
-def cut_to_loss(model, case, folder):
+def cut_to_loss(model, loss, folder):
     """The model itself where it has one output, else a copy that ends where the loss begins."""
-    loss = json.loads((case / "config.json").read_text())["ztrain"]["loss"]
     graph = onnx.load(model, load_external_data=False).graph
     if len(graph.output) == 1:
         return model
@@ -40,11 +40,13 @@ def cut_to_loss(model, case, folder):
     return cut
 
 
-def largest_error(ztrain, model, case):
+def largest_error(ztrain, model, loss, data):
+    """The largest difference of outputs over their largest value. loss: that block of the config; data: arrays named after
+    the graph's inputs."""
     with tempfile.TemporaryDirectory() as folder:
-        model = cut_to_loss(model, case, folder)
+        model = cut_to_loss(model, loss, folder)
         session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        feeds = first_samples(session, np.load(case / "data.npz"))
+        feeds = first_samples(session, data)
         inputs = pathlib.Path(folder) / "inputs.npz"
         np.savez(inputs, **feeds)
         subprocess.run([ztrain, "predict", "--model", model, "--inputs", inputs, "--output", f"{folder}/out"], check=True)
@@ -61,7 +63,8 @@ def main():
     ztrain, kept, failed = sys.argv[1], pathlib.Path(sys.argv[2]), 0
     for case in map(pathlib.Path, sys.argv[3:]):
         try:
-            error = largest_error(ztrain, kept / case.name / "out" / "model.onnx", case)
+            loss = json.loads((case / "config.json").read_text())["ztrain"]["loss"]
+            error = largest_error(ztrain, kept / case.name / "out" / "model.onnx", loss, np.load(case / "data.npz"))
             verdict = "PASS" if error <= TOLERANCE else "FAIL"  # a NaN fails
             print(f"{verdict} {case.name}: largest difference {error:.1e}")
         except Exception as problem:  # whatever went wrong belongs to this case, the others still run
