@@ -2,7 +2,8 @@
  * is the list in elementwise_lanes.h; the others run the reference.
  *
  * Blocked layouts pass through where all tensors have one shape and padding stays zero. Results are the same bits at
- * any position, thread count and vector width: every element is computed by the same operations, rounded one by one. */
+ * any position and thread count, and on every machine with AVX2 or AVX-512: an element is computed by the same
+ * operations wherever it lies. */
 #ifndef ZT_OPS_ELEMENTWISE_CPU_H
 #define ZT_OPS_ELEMENTWISE_CPU_H
 

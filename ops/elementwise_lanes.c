@@ -5,15 +5,28 @@
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
+#define LANES 4
 #define TARGET
-#define NAME(id) id##_plain
+#define NAME(id)        id##_plain
+#define MULADD(a, b, c) ((a) * (b) + (c))
+#define LESS(a, b)      F(choose)((a) < (b), a, b)
+#define MORE(a, b)      F(choose)((a) > (b), a, b)
 #include "ops/elementwise_body.inc"
 #if defined(__x86_64__)
-#define TARGET   __attribute__((target("avx2")))
-#define NAME(id) id##_avx2
+#include <immintrin.h>
+#define LANES           8
+#define TARGET          __attribute__((target("avx2,fma")))
+#define NAME(id)        id##_avx2
+#define MULADD(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define LESS(a, b)      ((FLOATS)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define MORE(a, b)      ((FLOATS)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #include "ops/elementwise_body.inc"
-#define TARGET   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define NAME(id) id##_avx512
+#define LANES           16
+#define TARGET          __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+#define NAME(id)        id##_avx512
+#define MULADD(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define LESS(a, b)      ((FLOATS)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define MORE(a, b)      ((FLOATS)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #include "ops/elementwise_body.inc"
 #endif
 
@@ -22,7 +35,7 @@ zt_lane_function *const *zt_lane_functions(void) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq"))
         return functions_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return functions_avx2;
 #endif
     return functions_plain;
