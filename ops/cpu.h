@@ -42,6 +42,19 @@ ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
 /* norm_cpu.c */
 ZT_CPU_KERNEL(zt_batch_norm_train_cpu) /* ztrain.BatchNormTrain */
 ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)  /* ztrain.BatchNormGrad, without gradients of the statistics */
+/* Lines and rows in vectors (lanes_lines.h), float and half types, in every build.
+ * loss_class_cpu.c */
+ZT_CPU_KERNEL(zt_class_loss_cpu)      /* ztrain.CrossEntropy, NegativeLogLikelihood, and the standard's two */
+ZT_CPU_KERNEL(zt_class_loss_grad_cpu) /* ztrain.CrossEntropyGrad, NegativeLogLikelihoodGrad */
+/* loss_element_cpu.c */
+ZT_CPU_KERNEL(zt_element_loss_cpu)      /* ztrain.SquaredError, AbsoluteError, Huber ... */
+ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */
+/* norm_rows_cpu.c */
+ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
+ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */
+ZT_CPU_KERNEL(zt_norm_grad_cpu)  /* ztrain.NormGrad */
+/* softmax_cpu.c */
+ZT_CPU_KERNEL(zt_softmax_cpu) /* Softmax, LogSoftmax and their gradients */
 /* reorder.c */
 ZT_CPU_KERNEL(zt_reorder_cpu) /* ztrain.Reorder(x) -> the same in another layout */
 

@@ -9,6 +9,7 @@
  *
  * PyTorch's formulas and mean. ztrain.NAME(x, target[, row_weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[,
  * row_weight]) -> dx. When all rows weigh nothing, loss and gradient are 0. */
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -206,7 +207,7 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         .attrs = attrs,                                                                                                \
         .infer = loss_infer,                                                                                           \
         .grad = f##_grad,                                                                                              \
-        .kernel = { [ZT_REF] = { .run = f##_ref } },                                                                   \
+        .kernel = { [ZT_REF] = { .run = f##_ref }, [ZT_CPU] = ZT_ON_CPU(zt_element_loss_cpu) },                        \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -219,7 +220,7 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT },                                         \
         .attrs = attrs,                                                                                                \
         .infer = grad_infer,                                                                                           \
-        .kernel = { [ZT_REF] = { .run = f##_grad_ref } },                                                              \
+        .kernel = { [ZT_REF] = { .run = f##_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_element_loss_grad_cpu) },              \
     };
 
 LOSS(squared_error, "SquaredError", squared, NULL)

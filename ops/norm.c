@@ -14,6 +14,7 @@
  * ztrain.NormStats. */
 #include "ops/norm.h"
 
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -372,7 +373,8 @@ static bool layer_norm_train(struct zt_graph *g, int node, const struct zt_train
 
 #define NORM_ROW                                                                                                       \
     .domain = "", .min_in = 2, .max_in = 3, .min_out = 1, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },    \
-    .infer = norm_infer, .grad = norm_grad, .kernel = { [ZT_REF] = { .run = norm_ref } }
+    .infer = norm_infer, .grad = norm_grad,                                                                            \
+    .kernel = { [ZT_REF] = { .run = norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_cpu) }
 
 const struct zt_op zt_op_layer_normalization = {
     NORM_ROW, .name = "LayerNormalization", .since = 17, .max_out = 3, .attrs = axis_attrs, .train = layer_norm_train,
@@ -398,7 +400,7 @@ const struct zt_op zt_op_norm_stats = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = stats_infer,
-    .kernel = { [ZT_REF] = { .run = stats_ref } },
+    .kernel = { [ZT_REF] = { .run = stats_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_stats_cpu) },
 };
 /* (dy, x, scale, mean or nothing, inv_std[, dmean[, dinv_std]]) -> dx, dscale, dbias */
 const struct zt_op zt_op_norm_grad = {
@@ -412,5 +414,5 @@ const struct zt_op zt_op_norm_grad = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = grad_infer,
-    .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_grad_cpu) },
 };

@@ -7,6 +7,7 @@
  * `flat`. */
 #include "ops/softmax.h"
 
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
 
@@ -176,22 +177,22 @@ const struct zt_op zt_op_softmax = {
     .name = "Softmax",
     ROW,
     .grad = softmax_grad,
-    .kernel = { [ZT_REF] = { .run = softmax_ref } },
+    .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };
 const struct zt_op zt_op_log_softmax = {
     .name = "LogSoftmax",
     ROW,
     .grad = log_softmax_grad,
-    .kernel = { [ZT_REF] = { .run = log_softmax_ref } },
+    .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };
 const struct zt_op zt_op_hardmax = { .name = "Hardmax", ROW, .kernel = { [ZT_REF] = { .run = hardmax_ref } } };
 const struct zt_op zt_op_softmax_grad = {
     .name = "SoftmaxGrad",
     GRAD_ROW,
-    .kernel = { [ZT_REF] = { .run = softmax_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };
 const struct zt_op zt_op_log_softmax_grad = {
     .name = "LogSoftmaxGrad",
     GRAD_ROW,
-    .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };

@@ -2,10 +2,20 @@
 
 #include <stddef.h>
 
+#define ELEMENT_GRAD(op)                                                                                               \
+    { op, "float(0.7) float[40,100] float[40,100]:0..1", .domain = "ztrain" },                                         \
+        { op, "float(0.7) float[4,3] float[4,3]:0..1 float{1,0,2,0.5}", .attrs = "beta=0.3 delta=0.4",                 \
+          .domain = "ztrain" },                                                                                        \
+        { op, "float(0.7) float[40,500] int64[40,500]:0..1", .domain = "ztrain" }, {                                   \
+        op, "float(0.7) bfloat16[5,21] float[5,21]:0..1", .domain = "ztrain"                                           \
+    }
 #define ELEMENT_LOSS(op)                                                                                               \
     { op, "float[4,3] float[4,3]:0..1", .domain = "ztrain", .grad = 1 },                                               \
         { op, "float[4] float[4]:0..1 float{1,0,2,0.5}", .domain = "ztrain", .grad = 1 },                              \
         { op, "float[3,300] float[3,300]:0..1 float{0,0,0}", .domain = "ztrain" },                                     \
+        { op, "float[40,1000]:-9..9 float[40,1000]:0..1", .domain = "ztrain" },                                        \
+        { op, "float[4,3] float[4,3]:0..1", .domain = "ztrain" },                                                      \
+        { op, "bfloat16[5,21] float16[5,21]:0..1", .domain = "ztrain" },                                               \
         { op, "float[] float[]:0..1", .domain = "ztrain", .grad = 1 }, {                                               \
         op, "float[0,3] float[0,3]", .domain = "ztrain"                                                                \
     }
@@ -28,8 +38,32 @@ const struct zt_case zt_cases_loss[] = {
     { "CrossEntropyGrad", "float(0.7) float[5,7] int64{0,-100,6,3,1} - - float[5]:1..2", .domain = "ztrain" },
     { "CrossEntropyGrad", "float(0.7) float[4,7,2] int64[4,2]:0..6 float{1,0,2,1} float[7]:0.5..2 float[4,2]:1..2",
       .attrs = "label_smoothing=0.1", .domain = "ztrain" },
+    { "CrossEntropy", "float[40,33] int64[40]:0..32 - float[33]:0.5..2", .attrs = "label_smoothing=0.1",
+      .domain = "ztrain", .outs = 2 },
+    { "CrossEntropy", "float[3,9,50] int64[3,50]:0..8", .attrs = "label_smoothing=0.1", .domain = "ztrain", .outs = 2 },
+    { "CrossEntropy", "float{0,nan,1,2,3,4} int64(3)", .attrs = "axis=0", .domain = "ztrain", .outs = 2 },
+    { "CrossEntropy", "float{0,-inf,1,2,3,4} int64(3)", .attrs = "axis=0", .domain = "ztrain", .outs = 2 },
+    { "CrossEntropy", "float16[5,37] int64[5]:0..36", .domain = "ztrain", .outs = 2 },
+    { "CrossEntropy", "bfloat16[2,9,11] int64[2,11]:0..8", .domain = "ztrain", .outs = 2 },
+    { "CrossEntropyGrad", "float(0.7) float[60,300] int64[60]:0..299 - - float[60]:5..6", .domain = "ztrain" },
+    { "CrossEntropyGrad", "float(0.7) float[3,9,50] int64[3,50]:0..8 float{0,1,2} float[9]:0.5..2 float[3,50]:1..2",
+      .attrs = "label_smoothing=0.1 ignore_index=3", .domain = "ztrain" },
+    { "CrossEntropyGrad", "float[3,5] float[3,9,5] int64[3,5]:0..8 - - float[3,5]:1..2", .attrs = "reduction=none",
+      .domain = "ztrain" },
+    { "CrossEntropyGrad", "float(0.7) bfloat16[4,19] int64[4]:0..18 - - float[4]:2..3", .domain = "ztrain" },
+    { "NegativeLogLikelihoodGrad", "float(0.7) float[4,19] int64{0,-100,18,7}", .domain = "ztrain" },
+    { "NegativeLogLikelihoodGrad", "float(0.7) float[4,9,3] int64[4,3]:0..8", .domain = "ztrain" },
+    { "NegativeLogLikelihoodGrad", "float(0.7) float[4,19] int64[4]:0..18 - float[19]:0.5..2",
+      .attrs = "label_smoothing=0.1", .domain = "ztrain" },
+    { "NegativeLogLikelihood", "float[40,33] int64[40]:0..32", .attrs = "label_smoothing=0.1", .domain = "ztrain" },
+    { "SoftmaxCrossEntropyLoss", "float[3,9,50] int64[3,50]:0..8", .outs = 2 },
     { "NegativeLogLikelihood", "float[5,7] int64[5]:0..6", .domain = "ztrain", .grad = 1 },
     { "NegativeLogLikelihood", "float[5,7] int64{0,-100,6,3,2} float{1,1,0,2,0.5}", .domain = "ztrain", .grad = 1 },
+    ELEMENT_GRAD("SquaredErrorGrad"),
+    ELEMENT_GRAD("AbsoluteErrorGrad"),
+    ELEMENT_GRAD("SmoothAbsoluteErrorGrad"),
+    ELEMENT_GRAD("HuberGrad"),
+    ELEMENT_GRAD("BinaryCrossEntropyGrad"),
     ELEMENT_LOSS("SquaredError"),
     ELEMENT_LOSS("AbsoluteError"),
     ELEMENT_LOSS("SmoothAbsoluteError"),
