@@ -137,6 +137,7 @@ static void recurrent_grad(struct zt_sweep *w) {
 static const struct zt_cell gru_cell = { .gates = GATES,
                                          .ins = 6,
                                          .outs = 2,
+                                         .extra = 2,
                                          .functions = 2,
                                          .usual = { "Sigmoid", "Tanh" },
                                          .switch_name = "linear_before_reset",
@@ -153,4 +154,4 @@ static const struct zt_attr_spec gru_attrs[] = {
     ZT_RECURRENT_ATTRS, { "layout", ZT_ATTR_INT }, { "linear_before_reset", ZT_ATTR_INT }, { 0 }
 };
 
-ZT_RECURRENT_ROWS(gru, "GRU", 6, 2)
+ZT_RECURRENT_ROWS(gru, "GRU", 6, 2, 2)

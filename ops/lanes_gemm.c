@@ -2,9 +2,11 @@
  *
  *     many products      each is one thread's, whole
  *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
- *                        columns are packed, all threads sharing the work, then chunks of y are computed
+ *                        columns are packed, all threads sharing the work, then chunks of y are computed; a b that
+ *                        came packed is one block
  *
- * A chunk is at most MOST_ROWS rows of y by the block's columns, fewer columns where rows alone give too few chunks.
+ * A chunk is at most MOST_ROWS rows of y by the block's columns; several threads get CHUNKS each, of fewer rows and,
+ * where rows alone give too few, columns. Every chunk packs its rows of a anew.
  * Its sides are not shorter than LEAST_TILES, or packing a and fetching b would cost more than the products. */
 #include "ops/lanes_gemm.h"
 
@@ -14,7 +16,7 @@
 
 enum {
     MANY = 8,                        /* products that are worth dealing out whole */
-    CHUNKS = 16,                     /* wanted, for so many threads */
+    CHUNKS = 2,                      /* wanted for each of several threads */
     LEAST_TILES = 4,                 /* of a chunk, down and across */
     MOST_ROWS = 96,                  /* of a chunk: 96 KiB of a, packed */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
@@ -60,14 +62,17 @@ static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct 
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
-    c.direct = g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
-    c.depth = least(g->k, MOST_DEPTH);
-    c.cols = least(round_up(g->n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
+    c.direct = !g->packed && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
+    c.depth = g->packed ? g->k : least(g->k, MOST_DEPTH);
+    c.cols = round_up(g->n, kernel->cols);
+    if (!g->packed)
+        c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
     int64_t tiles = parts(g->m, kernel->rows);
-    c.down = most(chunks_of(tiles, CHUNKS), parts(tiles, MOST_ROWS / kernel->rows));
-    c.across = chunks_of(c.cols / kernel->cols, CHUNKS / c.down);
-    c.a_elems = round_up(parts(tiles, c.down) * kernel->rows * least(g->k, ZT_GEMM_DEPTH), 16);
-    c.b_elems = c.depth * (c.direct ? kernel->cols : c.cols);
+    int64_t wanted = c.threads > 1 ? (int64_t)CHUNKS * c.threads : 1;
+    c.down = most(chunks_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
+    c.across = chunks_of(c.cols / kernel->cols, wanted / c.down);
+    c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);
+    c.b_elems = g->packed ? 0 : c.depth * (c.direct ? kernel->cols : c.cols);
     return c;
 }
 
@@ -173,15 +178,29 @@ static void multiply_chunk(void *arg, int64_t chunk) {
 static void multiply(struct job job, int threads) {
     const struct zt_lane_gemm *g = job.g;
     const struct cut *cut = job.cut;
+    if (g->packed)
+        job.packed_b = (float *)job.b;
     for (job.j = 0; job.j < g->n; job.j += cut->cols) {
         job.cols = least(g->n - job.j, cut->cols);
         for (job.k = 0; job.k < g->k; job.k += cut->depth) {
             job.depth = least(g->k - job.k, cut->depth);
             int64_t panels = parts(job.cols, job.kernel->cols);
-            zt_parallel_for(threads, panels, pack_panel, &job);
+            if (!g->packed)
+                zt_parallel_for(threads, panels, pack_panel, &job);
             zt_parallel_for(threads, cut->down * cut->across, multiply_chunk, &job);
         }
     }
+}
+
+int64_t zt_lane_gemm_packed(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g) {
+    return round_up(g->k * round_up(g->n, kernel->cols), 16);
+}
+
+void zt_lane_gemm_pack(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *b,
+                       float *to, int threads) {
+    struct cut cut = { .depth = g->k };
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .b = b, .packed_b = to, .depth = g->k, .cols = g->n };
+    zt_parallel_for(threads, parts(g->n, kernel->cols), pack_panel, &job);
 }
 
 static struct job product(const struct job *first, int64_t i) {

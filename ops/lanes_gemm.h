@@ -23,6 +23,7 @@ struct zt_lane_gemm {
     int64_t bias_row, bias_col; /* bias_row any, bias_col 0 or 1; all products share it */
     float alpha, beta;
     int add, relu; /* y += the result; then y = max(y, 0), NaN stays */
+    int packed;    /* b is what zt_lane_gemm_pack left of one that all products share */
 };
 
 /* One tile: what tile() computes from packed rows and columns. */
@@ -50,6 +51,12 @@ struct zt_lane_gemm_kernel {
 const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes);
 /* The widest of them, NULL where there is none. */
 const struct zt_lane_gemm_kernel *zt_lane_gemm_best(void);
+
+/* b packed once for several runs: the floats it takes (to be aligned to 64), and the packing. `g` tells k, n and b's
+ * strides. */
+int64_t zt_lane_gemm_packed(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g);
+void zt_lane_gemm_pack(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *b,
+                       float *to, int threads);
 
 /* Memory that a run on at most `threads` threads wants, to be aligned to 64. */
 size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads);

@@ -106,6 +106,7 @@ static void backward(struct zt_sweep *w, int64_t s) {
 static const struct zt_cell lstm_cell = { .gates = GATES,
                                           .ins = 8,
                                           .outs = 3,
+                                          .extra = 2,
                                           .functions = 3,
                                           .usual = { "Sigmoid", "Tanh", "Tanh" },
                                           .switch_name = "input_forget",
@@ -118,4 +119,4 @@ static const struct zt_attr_spec lstm_attrs[] = {
     ZT_RECURRENT_ATTRS, { "input_forget", ZT_ATTR_INT }, { "layout", ZT_ATTR_INT }, { 0 }
 };
 
-ZT_RECURRENT_ROWS(lstm, "LSTM", 8, 3)
+ZT_RECURRENT_ROWS(lstm, "LSTM", 8, 3, 2)

@@ -6,10 +6,13 @@
  * Rows whose sequence is over keep their state and leave 0 in Y, as onnxruntime does; a sequence without steps ends in
  * 0. `clip` bounds what enters the gates and not the cell state, again as onnxruntime does.
  *
- * Nothing but Y, Y_h and Y_c is kept for the gradient: ztrain.LSTMGrad and its like sweep forwards once more, which
- * costs a third of their time, and no tensor of gates lies in memory between the passes.
+ * A node that will be differentiated is ztrain.LSTMTrain or its like, which has the gates' values as a further output,
+ * in X's order of steps and rows, [D, S, N, G H] or [D, N, S, G H], and `kept` of the cell, [D, S, N, H]: c for LSTM,
+ * and as gru.c says for GRU. Their rows that are over hold 0. The float kernels (recurrent_cpu.h) go back from there;
+ * these here, which take any function of gates, sweep forwards once more.
  *
- * Everything is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G gates.
+ * Everything here is in double, in the workspace. Letters: S steps, N rows (the batch), I inputs, H hidden units, G
+ * gates.
  */
 #ifndef ZT_OPS_RECURRENT_H
 #define ZT_OPS_RECURRENT_H
@@ -36,6 +39,7 @@ struct zt_sweep;
 struct zt_cell {
     int gates;               /* G: blocks of H rows in W and R */
     int ins, outs;           /* of the node: X W R B sequence_lens initial_h (initial_c P); Y Y_h (Y_c) */
+    int extra;               /* further outputs of the training form: gates, kept */
     int functions;           /* a direction */
     const char *usual[3];    /* their names where the node does not say */
     const char *switch_name; /* attribute that `zt_recurrent.on` holds; NULL: none */
@@ -113,10 +117,17 @@ void zt_sweep_recurrent_grad(struct zt_sweep *w, int first, int count, struct zt
 
 bool zt_recurrent_infer(const struct zt_cell *cell, struct zt_graph *g, int node, struct zt_err *err);
 bool zt_recurrent_grad_infer(const struct zt_cell *cell, struct zt_graph *g, int node, struct zt_err *err);
-bool zt_recurrent_grad(const struct zt_cell *cell, struct zt_grad *b, int node, const char *op_type);
+/* Rules of the node as it is, which emits its training form first, and of that. */
+bool zt_recurrent_grad(const struct zt_cell *cell, struct zt_grad *b, int node, const char *train, const char *grad);
+bool zt_recurrent_train(const struct zt_op *row, struct zt_graph *g, int node, const struct zt_train_options *options,
+                        struct zt_err *err);
 bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
 bool zt_recurrent_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
+bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph *g, int node);
+bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
+bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
+bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);
 
 #define ZT_RECURRENT_ATTRS                                                                                             \
@@ -130,8 +141,9 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
                   1u << ZT_INT32, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                                          \
     .same_type = ~(1u << 4)
 
-/* Rows NAME of opset 7 and 14 and NAMEGrad for the cell `id`_cell; attributes `id`_old_attrs and `id`_attrs. */
-#define ZT_RECURRENT_ROWS(id, NAME, INS, OUTS)                                                                         \
+/* Rows NAME of opset 7 and 14, NAMETrain with EXTRA more outputs and NAMEGrad for the cell `id`_cell; attributes
+ * `id`_old_attrs and `id`_attrs. */
+#define ZT_RECURRENT_ROWS(id, NAME, INS, OUTS, EXTRA)                                                                  \
     static bool id##_infer(struct zt_graph *g, int node, struct zt_err *err) {                                         \
         return zt_recurrent_infer(&id##_cell, g, node, err);                                                           \
     }                                                                                                                  \
@@ -140,7 +152,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     }                                                                                                                  \
     static bool id##_grad(struct zt_grad *b, int node, struct zt_err *err) {                                           \
         (void)err;                                                                                                     \
-        return zt_recurrent_grad(&id##_cell, b, node, NAME "Grad");                                                    \
+        return zt_recurrent_grad(&id##_cell, b, node, NAME "Train", NAME "Grad");                                      \
     }                                                                                                                  \
     static bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                               \
         return zt_recurrent_prepare(&id##_cell, false, p, err);                                                        \
@@ -154,35 +166,71 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     static bool id##_grad_ref(const struct zt_call *call, struct zt_err *err) {                                        \
         return zt_recurrent_grad_run(&id##_cell, call, err);                                                           \
     }                                                                                                                  \
+    static bool id##_cpu_supports(const struct zt_graph *g, int node) {                                                \
+        return zt_recurrent_cpu_supports(&id##_cell, g, node);                                                         \
+    }                                                                                                                  \
+    static bool id##_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {                                           \
+        return zt_recurrent_cpu_prepare(&id##_cell, false, p, err);                                                    \
+    }                                                                                                                  \
+    static bool id##_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {                                      \
+        return zt_recurrent_cpu_prepare(&id##_cell, true, p, err);                                                     \
+    }                                                                                                                  \
+    static bool id##_cpu(const struct zt_call *call, struct zt_err *err) {                                             \
+        return zt_recurrent_cpu_run(&id##_cell, call, err);                                                            \
+    }                                                                                                                  \
+    static bool id##_grad_cpu(const struct zt_call *call, struct zt_err *err) {                                        \
+        return zt_recurrent_grad_cpu_run(&id##_cell, call, err);                                                       \
+    }                                                                                                                  \
     static double id##_flops(const struct zt_graph *g, int node) {                                                     \
         return zt_recurrent_flops(&id##_cell, g, node);                                                                \
     }                                                                                                                  \
     static double id##_grad_flops(const struct zt_graph *g, int node) {                                                \
-        return 3 * zt_recurrent_flops(&id##_cell, g, node);                                                            \
+        return 2 * zt_recurrent_flops(&id##_cell, g, node);                                                            \
     }                                                                                                                  \
-    const struct zt_op zt_op_##id##_7 = {                                                                              \
-        .name = NAME, .domain = "", .since = 7, .until = 13, .attrs = id##_old_attrs, ZT_RECURRENT_ROW(id, INS, OUTS)  \
+    const struct zt_op zt_op_##id##_train = {                                                                          \
+        .name = NAME "Train",                                                                                          \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        .attrs = id##_attrs,                                                                                           \
+        ZT_RECURRENT_ROW(id, INS, (OUTS) + (EXTRA)),                                                                   \
     };                                                                                                                 \
-    const struct zt_op zt_op_##id = {                                                                                  \
-        .name = NAME, .domain = "", .since = 14, .attrs = id##_attrs, ZT_RECURRENT_ROW(id, INS, OUTS)                  \
-    };                                                                                                                 \
+    static bool id##_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) { \
+        return zt_recurrent_train(&zt_op_##id##_train, g, node, options, err);                                         \
+    }                                                                                                                  \
+    const struct zt_op zt_op_##id##_7 = { .name = NAME,                                                                \
+                                          .domain = "",                                                                \
+                                          .since = 7,                                                                  \
+                                          .until = 13,                                                                 \
+                                          .attrs = id##_old_attrs,                                                     \
+                                          .train = id##_train,                                                         \
+                                          ZT_RECURRENT_ROW(id, INS, OUTS) };                                           \
+    const struct zt_op zt_op_##id = { .name = NAME,                                                                    \
+                                      .domain = "",                                                                    \
+                                      .since = 14,                                                                     \
+                                      .attrs = id##_attrs,                                                             \
+                                      .train = id##_train,                                                             \
+                                      ZT_RECURRENT_ROW(id, INS, OUTS) };                                               \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
         .domain = "ztrain",                                                                                            \
         .since = 1,                                                                                                    \
         .min_in = 3,                                                                                                   \
-        .max_in = (INS) + (OUTS),                                                                                      \
-        .min_out = 1,                                                                                                  \
+        .max_in = (INS) + 1 + (EXTRA) + (OUTS),                                                                        \
+        .min_out = 0,                                                                                                  \
         .max_out = INS,                                                                                                \
         ZT_RECURRENT_TYPES,                                                                                            \
         .attrs = id##_attrs,                                                                                           \
         .infer = id##_grad_infer,                                                                                      \
         .flops = id##_grad_flops,                                                                                      \
-        .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref } },                               \
+        .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref },                                 \
+                    [ZT_CPU] = { .supports = id##_cpu_supports,                                                        \
+                                 .prepare = id##_grad_cpu_prepare,                                                     \
+                                 .run = id##_grad_cpu } },                                                             \
     };
 #define ZT_RECURRENT_ROW(id, INS, OUTS)                                                                                \
     .min_in = 3, .max_in = (INS), .min_out = 0, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
     .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops,                                                      \
-    .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref } }
+    .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref },                                               \
+                [ZT_CPU] = { .supports = id##_cpu_supports, .prepare = id##_cpu_prepare, .run = id##_cpu } }
 
 #endif

@@ -243,6 +243,21 @@ static void store_states(const struct zt_sweep *w, const struct zt_call *call, i
     }
 }
 
+/* What the training form keeps, in the order of time. */
+static void store_kept(const struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+    const struct zt_recurrent *r = w->r;
+    const int64_t h = r->hidden, wide = r->cell->gates * h, places = r->steps * r->rows;
+    const double *kept = r->cell->ins > 6 ? w->c + r->rows * h : w->kept;
+    for (int64_t n = 0; n < r->rows; n++)
+        for (int64_t s = 0; s < w->length[n]; s++) {
+            const int64_t time = time_of(w, d, s, n), from = s * r->rows + n;
+            const int64_t to = d * places + (r->rows_first ? n * r->steps + time : time * r->rows + n);
+            store(call, r->cell->outs, to * wide, wide, w->gate + from * wide);
+            if (r->cell->extra > 1)
+                store(call, r->cell->outs + 1, to * h, h, kept + from * h);
+        }
+}
+
 static void clear_outputs(const struct zt_call *call) {
     for (int i = 0; i < call->out_count; i++) {
         size_t bytes = zt_dtype_bytes(call->out[i].dtype) * (size_t)zt_shape_count(&call->out[i].shape);
@@ -260,15 +275,20 @@ bool zt_sweep_forward(const struct zt_recurrent *r, const struct zt_call *call, 
     for (int64_t d = 0; d < r->directions; d++) {
         sweep(&w, call, d);
         store_states(&w, call, d);
+        store_kept(&w, call, d);
     }
     return true;
 }
 
-/* ---- backwards: the gradients of Y, Y_h and Y_c stand behind the node's own inputs ---- */
+/* ---- backwards: the gradients of Y, Y_h and Y_c stand behind the node's own inputs, its Y and what it kept ---- */
+
+static int first_gradient(const struct zt_sweep *w) {
+    return w->r->cell->ins + 1 + w->r->cell->extra;
+}
 
 static void load_last_gradients(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
-    int first = r->cell->ins;
+    int first = first_gradient(w);
     for (int64_t n = 0; n < r->rows; n++) {
         int64_t from = d * r->h_turn + n * r->h_row, to = n * r->hidden;
         clear(w->dh + to, r->hidden);
@@ -283,7 +303,7 @@ static void load_last_gradients(struct zt_sweep *w, const struct zt_call *call, 
 
 static void add_y_gradient(struct zt_sweep *w, const struct zt_call *call, int64_t d, int64_t s) {
     const struct zt_recurrent *r = w->r;
-    const struct zt_view *dy = call->in_count > r->cell->ins ? &call->in[r->cell->ins] : NULL;
+    const struct zt_view *dy = call->in_count > first_gradient(w) ? &call->in[first_gradient(w)] : NULL;
     for (int64_t n = 0; dy && dy->data && n < r->rows; n++) {
         int64_t from = time_of(w, d, s, n) * r->y_step + n * r->y_row + d * r->y_turn;
         for (int64_t i = 0; s < w->length[n] && i < r->hidden; i++)

@@ -119,6 +119,7 @@
     ROW(gru)                                                                                                           \
     ROW(gru_7)                                                                                                         \
     ROW(gru_grad)                                                                                                      \
+    ROW(gru_train)                                                                                                     \
     ROW(hard_sigmoid)                                                                                                  \
     ROW(hard_sigmoid_grad)                                                                                             \
     ROW(hard_swish)                                                                                                    \
@@ -148,6 +149,7 @@
     ROW(lstm)                                                                                                          \
     ROW(lstm_7)                                                                                                        \
     ROW(lstm_grad)                                                                                                     \
+    ROW(lstm_train)                                                                                                    \
     ROW(matmul)                                                                                                        \
     ROW(max)                                                                                                           \
     ROW(max_pool)                                                                                                      \
@@ -225,6 +227,7 @@
     ROW(rnn)                                                                                                           \
     ROW(rnn_7)                                                                                                         \
     ROW(rnn_grad)                                                                                                      \
+    ROW(rnn_train)                                                                                                     \
     ROW(rotary_cache_grad)                                                                                             \
     ROW(rotary_embedding)                                                                                              \
     ROW(round)                                                                                                         \

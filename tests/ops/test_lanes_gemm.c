@@ -96,6 +96,22 @@ static void expect_right(const struct problem *p, const float *y) {
             }
 }
 
+/* b packed beforehand gives the same bits. */
+static void expect_same_packed(const struct zt_lane_gemm_kernel *kernel, const struct problem *p, const float *y) {
+    struct problem packed = *p;
+    size_t bytes = (size_t)zt_lane_gemm_packed(kernel, &p->g) * sizeof(float);
+    packed.b = aligned_alloc(64, bytes);
+    packed.g.packed = 1;
+    packed.g.b_step = 0;
+    ck_assert_ptr_nonnull(packed.b);
+    zt_lane_gemm_pack(kernel, &p->g, p->b, packed.b, 2);
+    float *again = run(kernel, &packed, 2);
+    ck_assert_msg(memcmp(y, again, p->y_count * sizeof *y) == 0, "%lldx%lldx%lld: a packed b gives other bits",
+                  (long long)p->g.m, (long long)p->g.n, (long long)p->g.k);
+    free(again);
+    free(packed.b);
+}
+
 static void check(const struct problem *p) {
     for (int lanes = 8; lanes <= 16; lanes += 8) {
         const struct zt_lane_gemm_kernel *kernel = zt_lane_gemm_kernel(lanes);
@@ -110,6 +126,8 @@ static void check(const struct problem *p) {
                           (long long)p->g.k, threads);
             free(more);
         }
+        if (p->g.count == 1 || p->g.b_step == 0)
+            expect_same_packed(kernel, p, one);
         free(one);
     }
 }
@@ -142,6 +160,8 @@ START_TEST(batches_of_products_are_right) {
             struct problem p = make(counts[i], 33, 41, 29, trans & 1, trans & 2, ROW);
             check(&p);
             p.g.a_step = 0; /* the first a for all of them */
+            check(&p);
+            p.g.b_step = 0;
             check(&p);
             destroy(&p);
         }
