@@ -1,5 +1,7 @@
 #include "graph/eval.h"
 
+#include "graph/lower.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -92,9 +94,17 @@ bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const st
     return ok;
 }
 
-bool zt_eval_run(struct zt_eval *eval, int first, int last, struct zt_err *err) {
-    for (int n = first; n < last; n++)
-        if (!zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
+static bool run_nodes(void *with, int first, int last, struct zt_err *err) {
+    struct zt_eval *eval = with;
+    for (int n = first; n < last; n++) {
+        if (eval->g->nodes[n].op->expand ? !zt_expand(eval->g, n, run_nodes, eval, err)
+                                         : !zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
             return false;
+    }
     return true;
+}
+
+bool zt_eval_run(struct zt_eval *eval, int first, int last, struct zt_err *err) {
+    int nodes = eval->g->node_count;
+    return run_nodes(eval, first, last, err) && (eval->g->node_count == nodes || zt_graph_sort(eval->g, err));
 }

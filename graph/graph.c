@@ -16,12 +16,18 @@ struct zt_readers {
     int count, room;
 };
 
-struct zt_graph *zt_graph_create(const char *name) {
-    struct zt_arena *arena = zt_arena_create();
+struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name) {
     struct zt_graph *g = ZT_NEW(arena, struct zt_graph);
     g->arena = arena;
+    g->borrows_arena = true;
     g->readers = ZT_NEW(arena, struct zt_readers);
     g->name = zt_arena_strdup(arena, name ? name : "");
+    return g;
+}
+
+struct zt_graph *zt_graph_create(const char *name) {
+    struct zt_graph *g = zt_graph_create_in(zt_arena_create(), name);
+    g->borrows_arena = false;
     return g;
 }
 
@@ -33,7 +39,8 @@ void zt_graph_destroy(struct zt_graph *g) {
     free(g->readers->first);
     free(g->readers->at);
     zt_map_finish(&g->by_name);
-    zt_arena_destroy(g->arena);
+    if (!g->borrows_arena)
+        zt_arena_destroy(g->arena);
 }
 
 struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
@@ -62,12 +69,14 @@ struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
     for (int i = 0; i < from->write_back_count; i++)
         zt_graph_add_write_back(g, from->write_backs[i].initializer, from->write_backs[i].value);
     g->made = from->made;
+    g->functions = from->functions;
+    g->lowered = from->lowered;
     return g;
 }
 
 int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
     if (g->value_count == g->value_room) {
-        g->value_room = g->value_room ? 2 * g->value_room : 64;
+        g->value_room = 2 * g->value_room + 8;
         g->values = zt_realloc(g->values, (size_t)g->value_room * sizeof *g->values);
     }
     int id = g->value_count++;
@@ -105,7 +114,7 @@ int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype
 int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
                       const int *in, int in_count, const int *out, int out_count) {
     if (g->node_count == g->node_room) {
-        g->node_room = g->node_room ? 2 * g->node_room : 64;
+        g->node_room = 2 * g->node_room + 8;
         g->nodes = zt_realloc(g->nodes, (size_t)g->node_room * sizeof *g->nodes);
     }
     int id = g->node_count++;

@@ -19,6 +19,9 @@
 
 struct zt_op;
 struct zt_layout;
+struct zt_graph;
+struct zt_attrs;
+struct zt_functions;
 
 /* ONNX's AttributeProto.AttributeType numbers. */
 enum zt_attr_type {
@@ -31,6 +34,7 @@ enum zt_attr_type {
     ZT_ATTR_INTS = 7,
     ZT_ATTR_STRINGS = 8,
     ZT_ATTR_OTHER = 9, /* sparse tensors, types, lists of tensors or graphs: kept in the file, not read */
+    ZT_ATTR_NONE = 0,  /* a function's parameter without a default */
 };
 
 /* A tensor with known contents, borrowed. */
@@ -52,6 +56,15 @@ struct zt_attr {
     const int64_t *ints;
     const char *const *strings;
     struct zt_tensor tensor;
+    const struct zt_graph *graph; /* a body, see struct zt_graph: never changed, lives as long as the model */
+    const struct zt_attrs *bound; /* what `ref` stands for inside `graph`; NULL outside functions */
+    const char *ref;              /* in a function's body: the parameter whose value this attribute takes; else NULL */
+};
+
+/* Values of a function's parameters, for one call of it. */
+struct zt_attrs {
+    const struct zt_attr *at;
+    int count;
 };
 
 enum zt_phase { ZT_FORWARD, ZT_BACKWARD };
@@ -61,6 +74,7 @@ enum zt_origin {
     ZT_FROM_INPUT,       /* graph input: fed for every micro-batch */
     ZT_FROM_INITIALIZER, /* in the model file */
     ZT_FROM_CONSTANT,    /* made by a pass; `data` in the graph's arena */
+    ZT_FROM_OUTSIDE,     /* in a body: a value of the graph around it */
 };
 
 struct zt_value {
@@ -83,15 +97,18 @@ struct zt_node {
     const char
         *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */
     const char *op_type, *domain; /* domain "" for ai.onnx; "ztrain" for our own */
+    const char *overload;         /* of the function it calls, NULL: none */
     int opset;                    /* version of its domain in the model; emitted nodes: ZT_OPSET */
     const struct zt_op *op;       /* row of the table, NULL: not resolved or not there */
     int *in, *out;                /* value ids; -1: omitted */
     int in_count, out_count;
+    int captured; /* the last so many inputs are what its graph attributes take from outside, in the order of `attr` and
+                     of each body's `captured` */
     struct zt_attr *attr;
     int attr_count;
     enum zt_phase phase;
     int stage;      /* pipeline stage, 0 without */
-    int file_index; /* index among the file's nodes, -1: made by a pass */
+    int file_index; /* index among the file's nodes, that of the call for nodes of bodies; -1: made by a pass */
     int64_t place;  /* sort key, see zt_graph_sort */
     bool dead;      /* to be dropped by zt_graph_sort */
     int backend;    /* enum zt_backend, chosen by graph/assign */
@@ -104,6 +121,9 @@ struct zt_write_back {
 
 enum { ZT_OPSET = 26 }; /* opset of the nodes that passes emit: the newest whose forms the table has */
 
+/* A model's graph; or a body: what an attribute of type graph or a model-local function holds. Bodies are as the file
+ * has them, their nodes sorted but neither resolved nor inferred, and stay so: graph/lower.h copies them into a graph.
+ */
 struct zt_graph {
     struct zt_arena *arena;
     const char *name;
@@ -117,11 +137,17 @@ struct zt_graph {
     int write_back_count, write_back_room;
     struct zt_map by_name; /* value name -> id */
     int64_t made;          /* numbers for made names */
+    const int *captured;   /* bodies: their values of origin ZT_FROM_OUTSIDE */
+    int captured_count;
+    const struct zt_functions *functions; /* of the model, NULL: none */
+    uint64_t lowered;                     /* bytes that copies of bodies took so far */
+    bool borrows_arena;
     struct zt_readers
         *readers; /* who reads what, filled by zt_graph_users as it is asked, forgotten by zt_graph_index */
 };
 
 struct zt_graph *zt_graph_create(const char *name);
+struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name); /* the arena stays the caller's */
 void zt_graph_destroy(struct zt_graph *graph);
 /* A deep copy of the structure; tensor data stay shared, so the copy must not outlive the original. */
 struct zt_graph *zt_graph_clone(const struct zt_graph *graph);

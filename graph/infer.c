@@ -1,5 +1,6 @@
 /* Resolving, binding, inference and folding: from a file's graph to one in which every value has dtype and shape. */
 #include "graph/eval.h"
+#include "graph/lower.h"
 #include "graph/passes.h"
 
 #include <stdlib.h>
@@ -85,24 +86,43 @@ static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err
     return true;
 }
 
-bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
-    size_t left = 16 * fold_limit; /* a file of many small nodes must not ask for the whole machine */
-    for (int n = 0; n < g->node_count; n++) {
-        if (!check_inputs_known(g, n, err) || !zt_op_infer(g, n, err))
-            return false;
-        if (!can_fold(g, n, left < fold_limit ? left : fold_limit))
-            continue;
-        if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
-            return false;
-        for (int i = 0; i < g->nodes[n].out_count; i++) {
-            size_t bytes = output_bytes(g, n, i);
-            left -= bytes < left ? bytes : left;
-            if (zt_out(g, n, i))
-                zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
-        }
-        g->nodes[n].dead = true;
+struct inference {
+    struct zt_graph *g;
+    size_t fold_limit, left; /* a file of many small nodes must not ask for the whole machine */
+};
+
+static bool infer_node(struct inference *f, int n, struct zt_err *err) {
+    struct zt_graph *g = f->g;
+    if (!zt_op_infer(g, n, err))
+        return false;
+    if (!can_fold(g, n, f->left < f->fold_limit ? f->left : f->fold_limit))
+        return true;
+    if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
+        return false;
+    for (int i = 0; i < g->nodes[n].out_count; i++) {
+        size_t bytes = output_bytes(g, n, i);
+        f->left -= bytes < f->left ? bytes : f->left;
+        if (zt_out(g, n, i))
+            zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
     }
-    return zt_graph_sort(g, err);
+    g->nodes[n].dead = true;
+    return true;
+}
+
+static bool infer_nodes(void *inference, int first, int last, struct zt_err *err) {
+    struct inference *f = inference;
+    for (int n = first; n < last; n++) {
+        if (!check_inputs_known(f->g, n, err))
+            return false;
+        if (f->g->nodes[n].op->expand ? !zt_expand(f->g, n, infer_nodes, f, err) : !infer_node(f, n, err))
+            return false;
+    }
+    return true;
+}
+
+bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
+    struct inference f = { g, fold_limit, 16 * fold_limit };
+    return infer_nodes(&f, 0, g->node_count, err) && zt_graph_sort(g, err);
 }
 
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err) {

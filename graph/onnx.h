@@ -52,7 +52,8 @@ struct zt_onnx_changes {
     int alias_count;
     const int *inference_nodes; /* file_index of BatchNormalization nodes that go back to inference form: attribute
                                    training_mode and outputs after the first go, value_info of those outputs too. A node
-                                   whose further outputs are read elsewhere stays as it is */
+                                   whose further outputs are read elsewhere stays as it is, and so do all inside
+                                   functions and bodies, which may stand for several */
     int inference_node_count;
 };
 /* Written atomically. A model over 2 GB gets its payloads in external data beside it (NAME.data). */

@@ -38,8 +38,9 @@ static unsigned fields_set(const Onnx__AttributeProto *a) {
            (a->n_type_protos ? 1u << 14 : 0);
 }
 
-/* Numbers and texts may be missing: a writer without field presence leaves zeros and empty texts out. */
-static bool check_type(const Onnx__AttributeProto *a, struct zt_err *err) {
+/* Numbers and texts may be missing: a writer without field presence leaves zeros and empty texts out. So may all in a
+ * reference to a parameter. */
+static bool check_type(const Onnx__AttributeProto *a, bool refers, struct zt_err *err) {
     unsigned set = fields_set(a), must = 1u << 4 | 1u << 5 | 1u << 11 | 1u << 13;
     if (a->type <= 0 || a->type >= KINDS)
         return zt_fail(err, ZT_EXIT_MODEL, "attribute %s has type %d, wants 1 to %d", a->name, (int)a->type, KINDS - 1);
@@ -47,7 +48,7 @@ static bool check_type(const Onnx__AttributeProto *a, struct zt_err *err) {
         if (set >> k & 1 && k != a->type)
             return zt_fail(err, ZT_EXIT_MODEL, "attribute %s has type %s but holds %s", a->name, kinds[a->type].name,
                            kinds[k].name);
-    if (must >> a->type & 1 && !set)
+    if (must >> a->type & 1 && !set && !refers)
         return zt_fail(err, ZT_EXIT_MODEL, "attribute %s has type %s but holds nothing", a->name, kinds[a->type].name);
     return true;
 }
@@ -63,17 +64,22 @@ static const char *const *texts_of(struct zt_arena *arena, const Onnx__Attribute
     return list;
 }
 
-bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const Onnx__AttributeProto *a, int tensor_message,
-                  struct zt_attr *attr, struct zt_err *err) {
+bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const Onnx__AttributeProto *a, bool in_function,
+                  int tensor_message, struct zt_attr *attr, struct zt_err *err) {
     if (!a->name || !a->name[0])
         return zt_fail(err, ZT_EXIT_MODEL, "an attribute has no name");
-    if (a->ref_attr_name && a->ref_attr_name[0])
+    bool refers = a->ref_attr_name && a->ref_attr_name[0];
+    if (refers && !in_function)
         return zt_fail(err, ZT_EXIT_MODEL, "attribute %s refers to attribute %s of a function, but stands in none",
                        a->name, a->ref_attr_name);
-    if (!check_type(a, err))
+    if (!check_type(a, refers, err))
         return false;
     *attr =
         (struct zt_attr){ .name = zt_arena_strdup(arena, a->name), .type = kinds[a->type].type, .f = a->f, .i = a->i };
+    if (refers) {
+        attr->ref = zt_arena_strdup(arena, a->ref_attr_name);
+        return true;
+    }
     attr->s = text_of(arena, &a->s);
     attr->floats = zt_arena_copy(arena, a->floats, a->n_floats * sizeof *a->floats);
     attr->ints = zt_arena_copy(arena, a->ints, a->n_ints * sizeof *a->ints);

@@ -7,12 +7,14 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/graph.h"
+#include "graph/lower.h"
 #include "graph/onnx.h"
 #include "graph/onnx_scan.h"
 
 #include "onnx.pb-c.h"
 
-/* A tensor of the main graph whose contents training may change: an initializer, or the value of a Constant node. */
+/* A tensor whose contents training may change: an initializer, of the main graph or lifted out of a body, or the value
+ * of a Constant node of the main graph. */
 struct zt_onnx_stored {
     const char *name; /* that of the value */
     int message;      /* its TensorProto */
@@ -35,6 +37,8 @@ struct zt_onnx_file {
     struct zt_map external_by_location;
     ZT_VEC(struct zt_onnx_stored) stored;
     struct zt_map stored_by_name;
+    ZT_VEC(struct zt_graph *) bodies; /* of attributes and functions */
+    struct zt_functions functions;
 };
 
 /* How ONNX stores an element type. */

@@ -98,8 +98,9 @@ struct walk {
 
 enum {
     ONEOF_BIT = 63,
-    FIELD_COST = 48,  /* protobuf-c's own notes on a field while it unpacks */
-    OBJECT_COST = 48, /* an allocation: its header, rounding, and the pointer to it */
+    FIELD_COST = 48,   /* protobuf-c's own notes on a field while it unpacks */
+    GRAPH_COST = 8192, /* what a graph without anything in it takes once read */
+    OBJECT_COST = 48,  /* an allocation: its header, rounding, and the pointer to it */
 };
 
 /* Everything that can have a tensor inside, so that lengths can be mended when a payload goes, and the messages that
@@ -203,7 +204,9 @@ static bool enter(struct walk *w, const ProtobufCFieldDescriptor *field, const s
         zt_vec_push(&s->messages, (struct zt_onnx_message){ type, up->message, field->id, ordinal, at->at,
                                                             at->length_at, at->data, at->end, s->pieces.count, 0 });
     }
-    return spend(w, type->sizeof_message + (is_recorded(type) ? sizeof(struct zt_onnx_message) : 0));
+    bool graph = type == &onnx__graph_proto__descriptor || type == &onnx__function_proto__descriptor;
+    return spend(w, type->sizeof_message + (is_recorded(type) ? sizeof(struct zt_onnx_message) : 0) +
+                        (graph ? GRAPH_COST : 0));
 }
 
 static bool add_piece(struct walk *w, const ProtobufCFieldDescriptor *field, const struct zt_wire_field *at) {

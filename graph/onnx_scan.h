@@ -25,6 +25,9 @@ enum {
 /* Field numbers that are needed by number, because the field is looked at on the wire (onnx.proto). */
 enum {
     ZT_MODEL_GRAPH = 7,
+    ZT_MODEL_FUNCTIONS = 25,
+    ZT_FUNCTION_NODE = 7,
+    ZT_FUNCTION_ATTRIBUTE_PROTO = 11,
     ZT_GRAPH_NODE = 1,
     ZT_GRAPH_INITIALIZER = 5,
     ZT_GRAPH_OUTPUT = 12,
@@ -34,6 +37,7 @@ enum {
     ZT_NODE_ATTRIBUTE = 5,
     ZT_ATTRIBUTE_NAME = 1,
     ZT_ATTRIBUTE_T = 5,
+    ZT_ATTRIBUTE_G = 6,
     ZT_VALUE_INFO_NAME = 1,
     ZT_TENSOR_DIMS = 1,
     ZT_TENSOR_DATA_TYPE = 2,

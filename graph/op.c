@@ -10,6 +10,10 @@ const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *doma
     return NULL;
 }
 
+bool zt_op_copies(const struct zt_op *op) {
+    return op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs;
+}
+
 static bool fail_missing(const struct zt_op_table *table, const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const char *domain = n->domain[0] ? n->domain : "ai.onnx";
@@ -24,10 +28,11 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
 static bool check_counts(const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_op *op = n->op;
-    if (op->flags & ZT_OP_VARIADIC && n->in_count < op->min_in)
-        return zt_node_fail(g, node, err, "has %d inputs, wants %d or more", n->in_count, op->min_in);
-    if (n->in_count < op->min_in || (!(op->flags & ZT_OP_VARIADIC) && n->in_count > op->max_in))
-        return zt_node_fail(g, node, err, "has %d inputs, wants %d to %d", n->in_count, op->min_in, op->max_in);
+    int inputs = n->in_count - n->captured;
+    if (op->flags & ZT_OP_VARIADIC && inputs < op->min_in)
+        return zt_node_fail(g, node, err, "has %d inputs, wants %d or more", inputs, op->min_in);
+    if (inputs < op->min_in || (!(op->flags & ZT_OP_VARIADIC) && inputs > op->max_in))
+        return zt_node_fail(g, node, err, "has %d inputs, wants %d to %d", inputs, op->min_in, op->max_in);
     if (n->out_count < op->min_out || n->out_count > op->max_out)
         return zt_node_fail(g, node, err, "has %d outputs, wants %d to %d", n->out_count, op->min_out, op->max_out);
     for (int i = 0; i < op->min_in; i++)
@@ -123,12 +128,15 @@ static bool check_sizes(const struct zt_graph *g, int node, const int *values, i
     return true;
 }
 
-bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err) {
+bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
-    if (!check_types(g, node, err) || !check_sizes(g, node, n->in, n->in_count, "input", err) ||
-        !n->op->infer(g, node, err))
+    return check_types(g, node, err) && check_sizes(g, node, n->in, n->in_count, "input", err);
+}
+
+bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    if (!zt_op_check_inputs(g, node, err) || !g->nodes[node].op->infer(g, node, err))
         return false;
-    n = &g->nodes[node];
+    const struct zt_node *n = &g->nodes[node];
     return check_sizes(g, node, n->out, n->out_count, "output", err);
 }
 

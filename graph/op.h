@@ -11,6 +11,7 @@
 
 struct zt_grad;
 struct zt_device;
+struct zt_expansion;
 
 enum zt_backend { ZT_REF, ZT_CPU, ZT_CUDA, ZT_BACKENDS };
 
@@ -118,8 +119,11 @@ struct zt_op {
     unsigned statistic_in;
     /* Turns the node into its training (or evaluation) form: BatchNormalization, Dropout. NULL: stays as it is. */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
+    /* Nodes with bodies: appends what the node stands for, once its inputs have data where that must be known, else
+     * fails (graph/lower.h). Such a row has neither infer, grad nor kernels: only its nodes' bodies are ever run. */
+    bool (*expand)(struct zt_expansion *x, struct zt_err *err);
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
-    struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is mandatory */
+    struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is mandatory without expand */
 };
 
 /* ---- rows as a set: the table lives in ops/table.c and is handed in, so that the graph knows no op by name ---- */
@@ -130,9 +134,13 @@ struct zt_op_table {
 
 /* The row for (domain, name, opset), NULL where there is none. */
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
+/* Whether nodes of the row can only be copies: one input, no attributes, the bytes handed on (Identity). */
+bool zt_op_copies(const struct zt_op *op);
 /* Sets node->op and checks counts and attributes against the row. A missing row: an error that names node and op. */
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err);
-/* Checks dtypes against the row, then runs its infer. Every input must have dtype and shape. */
+/* Checks dtypes of the inputs against the row, and that their sizes are within reason. */
+bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
+/* The same, then runs the row's infer. Every input must have dtype and shape. */
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err);
 double zt_op_flops(const struct zt_graph *g, int node);
 

@@ -1,7 +1,7 @@
 /* The passes between a file's graph and one that can be planned: each a function from graph to graph.
  *
- *     resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> fusion of the forward graph -> grad
- *             -> rewrite (casts, fusion) -> assign (back ends, layouts) */
+ *     lower -> resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> fusion of the forward graph -> grad
+ *           -> rewrite (casts, fusion) -> assign (back ends, layouts) */
 #ifndef ZT_GRAPH_PASSES_H
 #define ZT_GRAPH_PASSES_H
 
@@ -13,7 +13,8 @@
 bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const int *roots, int root_count,
                      struct zt_err *err);
 
-/* Infers dtype and shape of every value, in order, folding constant nodes on the way with their reference kernels (kept
+/* Infers dtype and shape of every value, in order, replacing nodes with bodies by what they stand for (graph/lower.h)
+ * and folding constant nodes on the way with their reference kernels (kept
  * in the graph's arena, at most `fold_limit` bytes a value and 16 times that in all; trainable initializers and
  * statistics are not constants). */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);

@@ -65,6 +65,11 @@ static bool stops_gradient(const struct zt_node *n, int in) {
     return n->op && in < 32 && (n->op->no_grad_in | n->op->statistic_in) >> in & 1;
 }
 
+/* A node with bodies is taken for differentiable in all that it reads: what it stands for is not known yet. */
+static bool has_gradient(const struct zt_op *op) {
+    return op && (op->grad || op->expand);
+}
+
 static bool is_integer(const struct zt_value *v) {
     return v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
 }
@@ -78,7 +83,7 @@ static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
         if (n->in[i] < 0)
             continue;
         struct path *p = &paths[n->in[i]];
-        if (reached && n->op && n->op->grad && !stops_gradient(n, i))
+        if (reached && has_gradient(n->op) && !stops_gradient(n, i))
             p->through = node;
         p->reader = node;
         p->stopped = stops_gradient(n, i);
@@ -109,7 +114,7 @@ static const char *why_unreached(const struct zt_graph *g, const struct path *p)
     const struct zt_node *n = &g->nodes[p->reader];
     if (p->stopped)
         return zt_arena_printf(g->arena, "statistics or shape input of %s (%s)", n->name, n->op_type);
-    if (!n->op || !n->op->grad)
+    if (!has_gradient(n->op))
         return zt_arena_printf(g->arena, "no gradient through %s (%s)", n->name, n->op_type);
     return zt_arena_printf(g->arena, "no differentiable path from %s (%s) to the loss", n->name, n->op_type);
 }
@@ -158,10 +163,8 @@ void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss) {
 
 /* ---- merged tensors ---- */
 
-/* A row that takes one input and no attribute and hands its bytes on: it can only be a copy. */
 static bool is_copy(const struct zt_op *op, const struct zt_node *n) {
-    return op && op->flags & ZT_OP_VIEW && op->max_in == 1 && !op->attrs && n->in_count == 1 && n->out_count == 1 &&
-           n->in[0] >= 0 && n->out[0] >= 0;
+    return op && zt_op_copies(op) && n->in_count == 1 && n->out_count == 1 && n->in[0] >= 0 && n->out[0] >= 0;
 }
 
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table) {

@@ -128,6 +128,7 @@
     ROW(huber)                                                                                                         \
     ROW(huber_grad)                                                                                                    \
     ROW(identity)                                                                                                      \
+    ROW(if)                                                                                                            \
     ROW(im2col)                                                                                                        \
     ROW(instance_normalization)                                                                                        \
     ROW(is_inf)                                                                                                        \
@@ -141,6 +142,7 @@
     ROW(log_grad)                                                                                                      \
     ROW(log_softmax)                                                                                                   \
     ROW(log_softmax_grad)                                                                                              \
+    ROW(loop)                                                                                                          \
     ROW(lp_normalization)                                                                                              \
     ROW(lp_normalization_grad)                                                                                         \
     ROW(lp_pool)                                                                                                       \
@@ -231,6 +233,7 @@
     ROW(rotary_cache_grad)                                                                                             \
     ROW(rotary_embedding)                                                                                              \
     ROW(round)                                                                                                         \
+    ROW(scan)                                                                                                          \
     ROW(scatter)                                                                                                       \
     ROW(scatter_elements)                                                                                              \
     ROW(scatter_elements_11)                                                                                           \

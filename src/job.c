@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 #include "graph/grad.h"
+#include "graph/lower.h"
 #include "graph/trainable.h"
 #include "parallel/split.h"
 
@@ -88,7 +89,7 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
     struct zt_graph *g = zt_graph_clone(job->model->graph);
     zt_pass_split_aliases(g, &zt_ops);
     *root = zt_graph_find(g, job->logits);
-    if (!zt_pass_resolve(g, &zt_ops, root, 1, err)) {
+    if (!zt_pass_lower(g, &zt_ops, err) || !zt_pass_resolve(g, &zt_ops, root, 1, err)) {
         zt_graph_destroy(g);
         return NULL;
     }
@@ -120,9 +121,11 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
     return true;
 }
 
+/* Branches that were not taken leave behind what only they read. */
 static bool infer(const struct zt_job *job, struct zt_graph *g, int64_t rows, struct zt_err *err) {
+    int root = zt_graph_find(g, job->logits);
     if (zt_pass_infer(g, FOLD_LIMIT, err))
-        return true;
+        return zt_graph_prune(g, &root, 1, err);
     if (job->fixed_batch && job->fixed_batch != rows)
         zt_hint(err,
                 "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
@@ -234,13 +237,14 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     if (ok) {
         bool *used = find_used(g);
         ok = want_inputs(job, g, used, err);
-        find_statistics(job, g);
         free(used);
     }
     if (ok && shapes_known(job)) /* else the shapes of the data are needed first */
         ok = bind_inputs(job, g, NULL, config->micro_batch, err) && infer(job, g, config->micro_batch, err);
-    if (ok)
+    if (ok) {
+        find_statistics(job, g);
         want_target(job, &g->values[root]);
+    }
     zt_graph_destroy(g);
     if (ok)
         return job;
@@ -398,12 +402,28 @@ static bool check_params(const struct zt_joint *joint, struct zt_err *err) {
     return !err->count;
 }
 
+/* What is inside a branch is seen only once its condition is known: where that takes the data's shapes, the first graph
+ * has not shown its statistics. */
+static bool check_statistics(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
+    for (int i = 0, k; i < g->write_back_count; i++) {
+        const char *name = g->values[g->write_backs[i].initializer].name;
+        for (k = 0; k < job->statistic_count && strcmp(job->statistics[k], name) != 0; k++)
+            ;
+        if (k == job->statistic_count)
+            return zt_fail(err, ZT_EXIT_MODEL,
+                           "statistics \"%s\": the node that updates them stands in a branch or loop that depends on "
+                           "the shapes of the data, which is not supported",
+                           name);
+    }
+    return true;
+}
+
 static bool build(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                   struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     const struct zt_train_options options = { job->config->batch_norm_frozen, !request->training };
     if (!bind_inputs(job, g, source, request->rows, err) || !infer(job, g, request->rows, err) ||
-        !zt_pass_train(g, &options, err))
+        !zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
         return false;
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
     joint->column_count = job->want_count;

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "device/threads.h"
+#include "graph/lower.h"
 #include "graph/passes.h"
 #include "ops/table.h"
 
@@ -111,7 +112,8 @@ static bool open_model(struct zt_arrays *a, struct zt_err *err) {
     a->graph = a->model->graph;
     if (a->split_aliases)
         zt_pass_split_aliases(a->graph, &zt_ops);
-    if (!zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
+    if (!zt_pass_lower(a->graph, &zt_ops, err) ||
+        !zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
         return zt_err_within(err, 0, "%s", a->options->model);
     zt_graph_align_constants(a->graph);
     return true;

@@ -1,5 +1,6 @@
 /* ztrain inspect: what a model holds and what training would make of it. Reports what is not supported, without
  * failing. */
+#include "graph/lower.h"
 #include "graph/onnx.h"
 #include "graph/passes.h"
 #include "graph/trainable.h"
@@ -21,11 +22,13 @@ struct use {
 
 struct inspection {
     struct zt_onnx *model;
-    struct zt_graph *g;
-    bool *needed; /* by value: some output of the graph needs it */
+    struct zt_graph *g; /* calls of functions written out */
+    int plain;          /* nodes of it; behind them stand those of bodies */
+    bool *needed;       /* by value: some output of the graph needs it */
     ZT_VEC(struct use) uses;
     struct zt_err problems; /* nodes that cannot run, needed ones */
     struct zt_err notes;    /* and those that nothing needs */
+    struct zt_err inside;   /* and those in bodies */
 };
 
 /* Names come from the file: what a terminal would obey becomes '?'. */
@@ -68,7 +71,7 @@ static void mark_needed(struct inspection *s) {
     s->needed = zt_calloc((size_t)g->value_count + 1, sizeof *s->needed);
     for (int i = 0; i < g->output_count; i++)
         s->needed[g->outputs[i]] = true;
-    for (int n = g->node_count - 1; n >= 0; n--) {
+    for (int n = s->plain - 1; n >= 0; n--) {
         const struct zt_node *node = &g->nodes[n];
         bool needed = false;
         for (int i = 0; i < node->out_count; i++)
@@ -103,7 +106,10 @@ static int by_name(const void *a, const void *b) {
 
 static void resolve_nodes(struct inspection *s) {
     for (int n = 0; n < s->g->node_count; n++) {
-        zt_op_resolve(&zt_ops, s->g, n, is_needed(s, &s->g->nodes[n]) ? &s->problems : &s->notes);
+        zt_op_resolve(&zt_ops, s->g, n,
+                      n >= s->plain                   ? &s->inside
+                      : is_needed(s, &s->g->nodes[n]) ? &s->problems
+                                                      : &s->notes);
         count_use(s, &s->g->nodes[n]);
     }
     if (s->uses.count)
@@ -119,9 +125,9 @@ static void print_uses(const struct inspection *s) {
         putchar(' ');
         print_text(u->domain[0] ? u->domain : "ai.onnx", 10);
         printf(" opset %-3d %6d x  %s\n", u->opset, u->count,
-               !u->op        ? "not supported"
-               : u->op->grad ? "gradient"
-                             : "no gradient");
+               !u->op                         ? "not supported"
+               : u->op->grad || u->op->expand ? "gradient"
+                                              : "no gradient");
     }
 }
 
@@ -237,25 +243,46 @@ static void print_exporter(const struct inspection *s) {
     print_pairs(s->g);
 }
 
+/* The operators in all graphs of the file. */
+static void look_at_nodes(struct inspection *s) {
+    s->g = zt_graph_clone(s->model->graph);
+    zt_pass_lower(s->g, &zt_ops, &s->problems);
+    s->plain = s->g->node_count;
+    zt_pass_open_bodies(s->g, &zt_ops, &s->problems);
+    mark_needed(s);
+    resolve_nodes(s);
+}
+
+/* The verdicts, as training gives them. */
+static void look_at_parameters(struct inspection *s) {
+    zt_graph_destroy(s->g);
+    s->g = zt_graph_clone(s->model->graph);
+    struct zt_err known = { 0 };
+    zt_pass_split_aliases(s->g, &zt_ops);
+    zt_pass_lower(s->g, &zt_ops, &known);
+    for (int n = 0; n < s->g->node_count; n++)
+        zt_op_resolve(&zt_ops, s->g, n, &known);
+    zt_pass_trainable(s->g, s->model->torch_signature, -1);
+}
+
 bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {
     struct inspection s = { .model = zt_onnx_read(options->model, ZT_WEIGHTS_ABSENT_OK, err) };
     if (!s.model)
         return false;
-    s.g = s.model->graph;
-    mark_needed(&s);
-    resolve_nodes(&s);
+    look_at_nodes(&s);
     print_header(&s);
     print_values(s.g, "inputs", s.g->inputs, s.g->input_count);
     print_values(s.g, "outputs", s.g->outputs, s.g->output_count);
     print_uses(&s);
-    zt_pass_split_aliases(s.g, &zt_ops);
-    zt_pass_trainable(s.g, s.model->torch_signature, -1);
+    look_at_parameters(&s);
     print_initializers(&s);
     print_exporter(&s);
     print_problems("not supported, so that this model cannot run:", &s.problems);
+    print_problems("not supported, inside branches and loops, so that these cannot be entered:", &s.inside);
     print_problems("not supported, but no output needs these nodes:", &s.notes);
     free(s.needed);
     zt_vec_finish(&s.uses);
+    zt_graph_destroy(s.g);
     zt_onnx_destroy(s.model);
     return true;
 }

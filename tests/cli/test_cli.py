@@ -164,7 +164,7 @@ class Ops(Case):
         self.assertEqual(domains, sorted(domains, key=lambda d: d == "ztrain"))
 
     def test_every_operator_has_a_reference_kernel(self):
-        self.assertEqual([r[0] for r in self.rows() if "ref" not in r[4].split(",")], [])
+        self.assertEqual([r[0] for r in self.rows() if "ref" not in r[4].split(",") and r[4] != "bodies"], [])
 
     def test_json_holds_the_same_rows(self):
         rows = [json.loads(line) for line in self.run_ztrain("ops", "--json").stdout.splitlines()]

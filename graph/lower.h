@@ -1,0 +1,77 @@
+/* Lowering: calls of model-local functions, and nodes that hold bodies (If, Loop, Scan), become plain nodes.
+ *
+ *     call f(a, b)                      ->  the nodes of f, "call/inner" by name, reading a and b
+ *     If(c) then { .. } else { .. }     ->  the nodes of one branch, once c is known
+ *     Loop(n, c, v) { .. }              ->  the nodes of its body, once a turn: "loop#0/inner", "loop#1/inner" ...
+ *
+ * Calls go before rows are resolved. A node with a body waits until inference, or an eager run, reaches it: what it
+ * must know is known then or the model is refused. Either way what is left is a straight line of ordinary nodes, which
+ * passes, gradients and plans need not tell from any other. */
+#ifndef ZT_GRAPH_LOWER_H
+#define ZT_GRAPH_LOWER_H
+
+#include "base/vec.h"
+#include "graph/graph.h"
+#include "graph/op.h"
+
+/* Bytes that copies of bodies may take in one graph: small files can ask for many. */
+#define ZT_LOWER_MEMORY (UINT64_C(1) << 30)
+
+struct zt_function {
+    const char *domain, *name, *overload; /* overload "" without */
+    const struct zt_graph *body;
+    struct zt_attrs parameters; /* with their defaults; ZT_ATTR_NONE: without one */
+    const int *captured;        /* values of the model's graph that body->captured stand for: initializers inside it */
+};
+
+/* Owned by the model. */
+struct zt_functions {
+    struct zt_function *at;
+    int count;
+    struct zt_map by_key; /* zt_function_key -> index */
+};
+
+/* What tells functions apart; free with free(). */
+char *zt_function_key(const char *domain, const char *name, const char *overload);
+/* NULL where the model has none of this name. */
+const struct zt_function *zt_function_find(const struct zt_functions *functions, const char *domain, const char *name,
+                                           const char *overload);
+/* Fails where a function calls itself, directly or around a corner, naming it, and where calls are nested too deep. */
+bool zt_functions_check(const struct zt_functions *functions, struct zt_err *err);
+
+/* Puts the nodes of each called function in the place of the call. A function that implements an operator of ONNX's own
+ * domain stays unused where the table has a row: ONNX has it compute the same, and ours is the one with kernels. */
+bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
+
+/* Appends the nodes of every body in g once, those of bodies inside included, connected to nothing: for looking at, not
+ * for running. */
+bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
+
+/* ---- nodes with bodies ---- */
+
+/* One node on its way. A row's expand hook is called until it sets `done`; the nodes that a call appended are settled
+ * (inferred, or run) before the next. */
+struct zt_expansion {
+    struct zt_graph *g;
+    int node;
+    int step; /* calls before this one */
+    bool done;
+    ZT_VEC(int) values; /* the hook's own, from call to call */
+};
+
+/* Expands `node` and marks it dead; the caller sorts when all is done. settle(with, first, last, err) is given the
+ * appended nodes, in an order that can be run. */
+bool zt_expand(struct zt_graph *g, int node, bool (*settle)(void *with, int first, int last, struct zt_err *err),
+               void *with, struct zt_err *err);
+/* The body that attribute `name` of the node holds. */
+const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name);
+/* Appends the body's nodes, rows resolved. in[i] is what its input i reads (as many as it has, -1: omitted); out[i] the
+ * value that its output i makes, or -1: it becomes the value that holds that output. */
+bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
+                    struct zt_err *err);
+/* Appends a node of ONNX's own domain in the node's place; where out[i] is -1 it makes a new value, whose id is put
+ * there. `attr`: its attribute, NULL: none. */
+bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
+                    int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err);
+
+#endif

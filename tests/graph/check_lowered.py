@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""Functions, If, Loop and Scan: what ztrain makes of them against onnxruntime and finite differences.
+
+    check_lowered.py ZTRAIN [--only NAME]
+
+Every model here is double, so that onnxruntime differentiates it numerically to 1e-7. A model that is named in TRAINED is also
+trained, as it stands and with everything written out by onnx's own inliner: the weights must be the same bits, and the file that
+training leaves must differ from the one it was given in the weights alone. Needs numpy, onnx and onnxruntime.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.inliner
+import onnx.parser
+import onnx.reference
+import onnxruntime
+from onnx import numpy_helper
+
+HEADER = '<ir_version: 10, opset_import: ["": 18, "my": 1, "other": 2]>\n'
+OTHER = 'opset_import: ["": 18, "my": 1, "other": 2]'
+
+# name: (text, {input: shape}, {initializer: shape}); numbers are made from the names. A fourth entry is the same for a reference
+# that does not take the model.
+MODELS = {
+    "function called twice": ("""
+        m (double[2,3] x) => (double[2,3] y) { h = my.layer(x, w, b)  y = my.layer(h, v, c) }
+        <domain: "my", %s> layer (x, w, b) => (y) { m = MatMul(x, w)  s = Add(m, b)  y = Tanh(s) }""",
+        {"x": (2, 3)}, {"w": (3, 3), "b": (3,), "v": (3, 3), "c": (3,)}),
+    "functions in functions with references": ("""
+        m (double[2,3] x) => (double[2,3] y, double[2,3] z) { y = my.outer<factor = 3.0>(x, w, b)  z = my.outer(x, w, b) }
+        <domain: "my", %s> outer <factor: float = 0.5> (x, w, b) => (y)
+        { h = other.inner<scale: float = @factor>(x, w, b)  g = other.inner(x, w, b)  y = Mul(h, g) }
+        <domain: "other", %s> inner <scale> (x, w, b) => (y)
+        { y = Gemm<alpha: float = @scale, beta = 2.0>(x, w, b) }""",
+        {"x": (2, 3)}, {"w": (3, 3), "b": (2, 3)}),
+    "opset of the function": ("""
+        m (double[2,3] x) => (double[2] y) { y = my.old(x) }
+        <domain: "my", opset_import: ["": 12]> old (x) => (y) { y = ReduceSum<axes = [1], keepdims = 0>(x) }""",
+        {"x": (2, 3)}, {}),
+    "fewer inputs and outputs than the function has": ("""
+        m (double[2,3] x) => (double[2,3] y, double[2,2] z) { y = my.f(x, w)  left, z = my.g(x) }
+        <domain: "my", %s> f (x, w, b) => (y) { y = Gemm(x, w, b) }
+        <domain: "my", %s> g (x) => (left, right) { left, right = Split<axis = 1>(x, parts)
+          parts = Constant<value = int64[2] {1, 2}>() }""",
+        {"x": (2, 3)}, {"w": (3, 3)}, """
+        m (double[2,3] x) => (double[2,3] y, double[2,2] z) { y = MatMul(x, w)  parts = Constant<value = int64[2] {1, 2}>()
+          left, z = Split<axis = 1>(x, parts) }"""),
+    "function that hands out its inputs": ("""
+        m (double[2,3] x) => (double[2,3] y) { a, b, c = my.f(x, w)  d = Add(a, b)  y = Mul(d, c) }
+        <domain: "my", %s> f (x, w) => (x, y, y) { y = Mul(x, w) }""", {"x": (2, 3)}, {"w": (2, 3)}),
+    "a function of an operator that is there": ("""
+        m (double[2,3] x) => (double[2,3] y) { y = Tanh(x) }
+        <domain: "", %s> Tanh (x) => (y) { h = Add(x, x)  s = Sigmoid(h)  t = Add(s, s)
+          one = Constant<value = double {1.0}>()  y = Sub(t, one) }""", {"x": (2, 3)}, {}),
+    "If inside a function": ("""
+        m (double[2,3] x) => (double[2,3] y, double[2,3] z) { y = my.f<way = 1>(x, w)  z = my.f(x, w) }
+        <domain: "my", %s> f <way: int = 0, by: float = 2.0> (x, w) => (y)
+        { n = Constant<value_int: int = @way>()  c = Cast<to = 9>(n)  h = Mul(x, w)
+          y = If(c) <then_branch = t () => (t) { k = Constant<value = double[3,3] {1,2,3,4,5,6,7,8,9}>()
+                                                 t = Gemm<alpha: float = @by>(h, k) },
+                     else_branch = e () => (e) { e = Add(h, x) }> }""", {"x": (2, 3)}, {"w": (2, 3)}),
+    "If on a shape": ("""
+        m (double[2,3] x) => (double y) { s = Shape(x)  i = Constant<value_int = 0>()  n = Gather(s, i)
+          two = Constant<value_int = 2>()  c = Equal(n, two)
+          y = If(c) <then_branch = t () => (a) { h = MatMul(x, w)  a = ReduceSumSquare<keepdims = 0>(h) },
+                     else_branch = e () => (e) { e = other.Unsupported(x) }> }""",
+        {"x": (2, 3)}, {"w": (3, 4)}, """
+        m (double[2,3] x) => (double y) { h = MatMul(x, w)  y = ReduceSumSquare<keepdims = 0>(h) }"""),
+    "If that hands out what is outside": ("""
+        m (double[2,3] x, bool c) => (double[2,3] y, double[2,3] z) { h = Mul(x, w)
+          y, z = If(c) <then_branch = t () => (h, x) { }, else_branch = e () => (n, n) { n = Neg(h) }> }""",
+        {"x": (2, 3), "c": True}, {"w": (2, 3)}),
+    "If in If on data": ("""
+        m (double[2,3] x) => (double[2,3] y) { s = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()
+          c = Greater(s, zero)  d = Less(s, zero)
+          y = If(c) <then_branch = t () => (t) { t = If(d) <then_branch = tt () => (tt) { tt = Sin(x) },
+                                                            else_branch = te () => (te) { te = Mul(x, w) }> },
+                     else_branch = e () => (e2) { e2 = If(d) <then_branch = et () => (et) { k = Mul(x, w)  et = Tanh(k) },
+                                                              else_branch = ee () => (ee) { ee = Cos(x) }> }> }""",
+        {"x": (2, 3)}, {"w": (2, 3)}),
+    "Loop of three turns": ("""
+        m (double[2,3] x) => (double[2,3] y, double[3,2,3] s) { n = Constant<value_int = 3>()
+          y, s = Loop(n, , x) <body = b (int64 i, bool c, double[2,3] v) => (c, u, o)
+            { h = MatMul(v, w)  u = Tanh(h)  f = Cast<to = 11>(i)  o = Mul(u, f) }> }""", {"x": (2, 3)}, {"w": (3, 3)}),
+    "Loop while a sum is small": ("""
+        m (double[3] x) => (double[3] y, int64 n, double[k] norms) { yes = Constant<value = bool {1}>()
+          zero = Constant<value_int = 0>()  limit = Constant<value = double {9.0}>()
+          y, n, norms = Loop(, yes, x, zero) <body = b (int64 i, bool c, double[3] v, int64 n) => (go, u, m, norm)
+            { u = Mul(v, w)  norm = ReduceSumSquare<keepdims = 0>(u)  go = Less(norm, limit)
+              one = Constant<value_int = 1>()  m = Add(n, one) }> }""", {"x": (3,)}, {"w": (3,)}),
+    "Loop of no turn": ("""
+        m (double[2] x) => (double[2] y, double[0,2] s) { n = Constant<value_int = 0>()
+          y, s = Loop(n, , x) <body = b (int64 i, bool c, double[2] v) => (c, u, u) { u = Mul(v, w) }> }""",
+        {"x": (2,)}, {"w": (2,)}),
+    "Loop in Loop": ("""
+        m (double[2] x) => (double[2] y) { n = Constant<value_int = 2>()
+          y = Loop(n, , x) <body = b (int64 i, bool c, double[2] v) => (c, u)
+            { one = Constant<value_int = 1>()  k = Add(i, one)
+              u = Loop(k, , v) <body = bb (int64 j, bool d, double[2] p) => (d, q) { q = Mul(p, w) }> }> }""",
+        {"x": (2,)}, {"w": (2,)}),
+    "function in a Loop": ("""
+        m (double[2,3] x) => (double[2,3] y) { n = Constant<value_int = 2>()
+          y = Loop(n, , x) <body = b (int64 i, bool c, double[2,3] v) => (c, u) { u = my.layer(v, w) }> }
+        <domain: "my", %s> layer (x, w) => (y) { m = MatMul(x, w)  y = Tanh(m) }""", {"x": (2, 3)}, {"w": (3, 3)}),
+    "Scan": ("""
+        m (double[2] h, double[4,2] x) => (double[2] y, double[4,2] s) {
+          y, s = Scan<num_scan_inputs = 1, body = b (double[2] v, double[2] t) => (u, o)
+            { p = Mul(v, w)  q = Add(p, t)  u = Tanh(q)  o = Mul(u, t) }>(h, x) }""",
+        {"h": (2,), "x": (4, 2)}, {"w": (2,)}),
+    "Scan backwards along another axis": ("""
+        m (double[2] h, double[2,4] x) => (double[2] y, double[2,4] s) {
+          y, s = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1], scan_output_axes = [-1],
+                      scan_output_directions = [1], body = b (double[2] v, double[2] t) => (u, o)
+            { p = Mul(v, w)  u = Add(p, t)  o = Sin(u) }>(h, x) }""",
+        {"h": (2,), "x": (2, 4)}, {"w": (2,)}),
+}
+
+# What must be refused, with words of the message. `train`: only training refuses it.
+REFUSED = {
+    "a function that calls itself": ("""
+        m (double[2] x) => (double[2] y) { y = my.f(x) }
+        <domain: "my", %s> f (x) => (y) { y = my.f(x) }""", ["function my.f calls itself"]),
+    "two functions that call each other": ("""
+        m (double[2] x) => (double[2] y) { y = my.f(x) }
+        <domain: "my", %s> f (x) => (y) { y = my.g(x) }
+        <domain: "my", %s> g (x) => (y) { c = Constant<value = bool {1}>()
+          y = If(c) <then_branch = t () => (t) { t = my.f(x) }, else_branch = e () => (e) { e = Neg(x) }> }""",
+        ["function my.", "calls itself"]),
+    "too many inputs": ("""
+        m (double[2] x) => (double[2] y) { y = my.f(x, x) }
+        <domain: "my", %s> f (x) => (y) { y = Neg(x) }""", ["1 inputs", "with 2 inputs"]),
+    "an unknown parameter": ("""
+        m (double[2] x) => (double[2] y) { y = my.f<beta = 1.0>(x) }
+        <domain: "my", %s> f <alpha> (x) => (y) { y = Neg(x) }""", ["no parameter", "beta"]),
+    "a parameter of another type": ("""
+        m (double[2] x) => (double[2] y) { y = my.f<axis = 1.0>(x) }
+        <domain: "my", %s> f <axis> (x) => (y) { y = Softmax<axis: int = @axis>(x) }""", ["another type", "axis"]),
+    "an operator inside that is not there": ("""
+        m (double[2] x) => (double[2] y) { y = my.f(x) }
+        <domain: "my", %s> f (x) => (y) { y = Nothing(x) }""", ["operator ai.onnx.Nothing is not supported"]),
+    "a loop without end": ("""
+        m (double[2] x) => (double[2] y) { yes = Constant<value = bool {1}>()
+          y = Loop(, yes, x) <body = b (int64 i, bool c, double[2] v) => (c, u) { u = Neg(v) }> }""",
+        ["Loop", "takes more than"]),
+}
+
+TRAINED = ["function called twice", "functions in functions with references", "If on a shape", "Loop of three turns",
+           "function in a Loop", "Scan backwards along another axis"]
+
+failures = 0
+
+
+def report(name, problem):
+    global failures
+    failures += bool(problem)
+    print(f"FAIL {name}: {problem}" if problem else f"ok   {name}", flush=True)
+
+
+def numbers(name, shape):
+    if isinstance(shape, bool):
+        return np.array(shape)
+    return np.random.default_rng([ord(c) for c in name]).uniform(-1.2, 1.2, shape)
+
+
+def parse(text, initializers=()):
+    model = onnx.parser.parse_model(HEADER + text.replace("%s", OTHER))
+    for name, shape in dict(initializers).items():
+        model.graph.initializer.append(numpy_helper.from_array(numbers(name, shape), name))
+    return model
+
+
+def run_ztrain(ztrain, *arguments):
+    done = subprocess.run([ztrain, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stderr
+
+
+def reference_outputs(model, feed):
+    """onnxruntime's, or onnx's own evaluator's where onnxruntime does not take the model."""
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception:  # its own classes share no other base
+        session = onnx.reference.ReferenceEvaluator(model)
+    return [np.asarray(y) for y in session.run(None, feed)]
+
+
+def tensors_of(graph):
+    """Float initializers of a graph and of the graphs inside it."""
+    for tensor in graph.initializer:
+        if tensor.data_type == onnx.TensorProto.DOUBLE:
+            yield tensor
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from tensors_of(attribute.g)
+
+
+def derivative(loss, array):
+    slope, flat = np.zeros(array.size), array.reshape(-1)
+    for i in range(array.size):
+        kept, step = flat[i], 1e-5
+        flat[i] = kept + step
+        up = loss()
+        flat[i] = kept - step
+        slope[i] = (up - loss()) / (2 * step)
+        flat[i] = kept
+    return slope.reshape(array.shape)
+
+
+def compare(name, have, want):
+    if have.shape != want.shape or have.dtype != want.dtype:
+        return f"{name} is {have.dtype}{have.shape}, wants {want.dtype}{want.shape}"
+    worst = np.max(np.abs(have - want), initial=0) if have.dtype != bool else np.any(have != want)
+    return f"{name} is off by {worst:.2e}" if worst > 1e-6 * max(1, np.max(np.abs(want), initial=0)) else ""
+
+
+def check_gradients(ztrain, model, feed, folder, out):
+    code, text = run_ztrain(ztrain, "grad", "--model", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", out)
+    if code:
+        return f"grad ended with {code}: {text.strip()}"
+    params = dict(np.load(out / "grad_params.npz"))
+
+    def loss():
+        return sum(np.sum(y) for y in reference_outputs(model, feed) if y.dtype == np.float64)
+
+    for i, value in enumerate(model.graph.input):
+        if feed[value.name].dtype == np.float64:
+            have = numpy_helper.to_array(onnx.load_tensor(out / f"grad_input_{i}.pb"))
+            problem = compare(f"gradient of {value.name}", have, derivative(loss, feed[value.name]))
+            if problem:
+                return problem
+    for tensor in tensors_of(model.graph):
+        array = numpy_helper.to_array(tensor).copy()
+
+        def moved():
+            tensor.raw_data = array.tobytes()
+            return loss()
+
+        problem = compare(f"gradient of {tensor.name}", params[tensor.name], derivative(moved, array))
+        tensor.raw_data = array.tobytes()
+        if problem:
+            return problem
+    return ""
+
+
+def check(ztrain, model, reference, shapes, folder):
+    """Outputs and gradients; '' or what is wrong."""
+    feed = {name: numbers(name, shape) for name, shape in shapes.items()}
+    onnx.save(model, folder / "m.onnx")
+    np.savez(folder / "in.npz", **feed)
+    code, text = run_ztrain(ztrain, "predict", "--model", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", folder / "out")
+    if code:
+        return f"predict ended with {code}: {text.strip()}"
+    have = np.load(folder / "out" / "outputs.npz")
+    for value, want in zip(model.graph.output, reference_outputs(reference, feed)):
+        problem = compare(value.name, have[value.name], want)
+        if problem:
+            return problem
+    return check_gradients(ztrain, reference, feed, folder, folder / "grad")
+
+
+# ---- training
+
+def as_float(model):
+    """The model in float with a batch of its first axis, and one scalar loss behind its first output."""
+    text = model.SerializeToString()
+    model = onnx.ModelProto.FromString(text)
+
+    def change(graph):
+        for tensor in graph.initializer:
+            if tensor.data_type == onnx.TensorProto.DOUBLE:
+                tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name))
+        for value in [*graph.input, *graph.output, *graph.value_info]:
+            if value.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE:
+                value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+        change_nodes(graph.node)
+
+    def change_nodes(nodes):
+        for node in nodes:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    change(attribute.g)
+                if attribute.HasField("t") and attribute.t.data_type == onnx.TensorProto.DOUBLE:
+                    attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype(np.float32)))
+                if attribute.name == "to" and attribute.i == onnx.TensorProto.DOUBLE:
+                    attribute.i = onnx.TensorProto.FLOAT
+
+    change(model.graph)
+    for function in model.functions:
+        change_nodes(function.node)
+    model.graph.node.append(onnx.helper.make_node("ReduceSumSquare", [model.graph.output[0].name], ["loss"], keepdims=0))
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_tensor_value_info("loss", onnx.TensorProto.FLOAT, []))
+    model.producer_name, model.doc_string = "a test", "kept as it is"
+    onnx.helper.set_model_props(model, {"key": "value"})
+    return model
+
+
+def without_weights(path):
+    model = onnx.load(path)
+    weights = [t.raw_data for t in tensors_of(model.graph)]
+    for tensor in [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT]:
+        weights.append(tensor.raw_data)
+        tensor.raw_data = b""
+    return weights, model.SerializeToString()
+
+
+def train(ztrain, model, shapes, folder):
+    """What training leaves: the losses and the path of the model, or None and the message."""
+    folder.mkdir()
+    onnx.save(model, folder / "m.onnx")
+    batch = next(iter(shapes.values()))[0]
+    np.savez(folder / "data.npz", **{name: numbers(name, shape).astype(np.float32) for name, shape in shapes.items()})
+    config = {"train_batch_size": batch, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
+              "ztrain": {"data": {"format": "npz", "path": "data.npz", "shuffle": False}, "steps": 5,
+                         "loss": {"type": "output", "output": "loss"}}}
+    (folder / "c.json").write_text(json.dumps(config))
+    code, text = run_ztrain(ztrain, "--model", folder / "m.onnx", "--config", folder / "c.json", "--output", folder / "out")
+    if code:
+        return None, f"training ended with {code}: {text.strip()}"
+    rows = [json.loads(line) for line in open(folder / "out" / "metrics.jsonl")]
+    return [row["loss"] for row in rows], folder / "out" / "model.onnx"
+
+
+def check_training(ztrain, model, shapes, folder):
+    model = as_float(model)
+    losses, path = train(ztrain, model, shapes, folder / "as it stands")
+    plain, other = train(ztrain, onnx.inliner.inline_local_functions(model), shapes, folder / "written out")
+    if losses is None or plain is None:
+        return path if losses is None else other
+    if losses != plain or not losses[-1] < losses[0]:
+        return f"the losses are {losses}, written out {plain}"
+    before, after = without_weights(folder / "as it stands" / "m.onnx"), without_weights(path)
+    if before[0] == after[0]:
+        return "no weight has changed"
+    if before[1] != after[1]:
+        return "more than the weights has changed in the file"
+    if after[0] != without_weights(other)[0]:
+        return "the weights differ from those of the model written out"
+    return ""
+
+
+# ---- what is refused
+
+def check_refused(ztrain, text, words, folder):
+    onnx.save(parse(text), folder / "m.onnx")
+    np.savez(folder / "in.npz", x=numbers("x", (2,)))
+    code, said = run_ztrain(ztrain, "predict", "--model", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", folder / "out")
+    missing = [w for w in words if w not in said]
+    return f"ended with {code}: {said.strip()}" if code != 3 or missing else ""
+
+
+def bomb(levels):
+    """Each function calls the next twice: 2^levels nodes."""
+    text = "m (double[2] x) => (double[2] y) { y = my.f0(x) }\n"
+    for i in range(levels):
+        text += f'<domain: "my", %s> f{i} (x) => (y) {{ a = my.f{i + 1}(x)  y = my.f{i + 1}(a) }}\n'
+    return text + f'<domain: "my", %s> f{levels} (x) => (y) {{ y = Neg(x) }}\n'
+
+
+def chain(levels):
+    text = "m (double[2] x) => (double[2] y) { y = my.f0(x) }\n"
+    for i in range(levels):
+        text += f'<domain: "my", %s> f{i} (x) => (y) {{ y = my.f{i + 1}(x) }}\n'
+    return text + f'<domain: "my", %s> f{levels} (x) => (y) {{ y = Neg(x) }}\n'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ztrain")
+    parser.add_argument("--only", default="", help="names that contain this")
+    options = parser.parse_args()
+    refused = dict(REFUSED)
+    refused["a bomb of functions"] = (bomb(40), ["takes more than"])
+    refused["a long chain of functions"] = (chain(150), ["more than 100 deep"])
+    with tempfile.TemporaryDirectory() as scratch:
+        def folder():
+            folder.count += 1
+            path = pathlib.Path(scratch) / str(folder.count)
+            path.mkdir()
+            return path
+        folder.count = 0
+        for name, (text, shapes, initializers, *plain) in MODELS.items():
+            if options.only in name:
+                model = parse(text, initializers)
+                reference = parse(plain[0], initializers) if plain else model
+                report(name, check(options.ztrain, model, reference, shapes, folder()))
+                if name in TRAINED:
+                    report(f"{name}, trained", check_training(options.ztrain, model, shapes, folder()))
+        for name, (text, words) in refused.items():
+            if options.only in name:
+                report(name, check_refused(options.ztrain, text, words, folder()))
+    print("all hold" if not failures else f"{failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
