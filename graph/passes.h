@@ -55,7 +55,7 @@ struct zt_fusion {
     int name_count;
 };
 bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern);
-/* Applies every allowed row whose `when` has the bit, everywhere, and adds to counts[i] the number of places of row i
+/* Applies every allowed row whose `when` has the bit everywhere, the last nodes first, and adds to counts[i] the number of places of row i
  * (may be NULL). Nodes that it makes take their training or evaluation form, where `train` is not NULL. */
 bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
                   const struct zt_train_options *train, int *counts, struct zt_err *err);

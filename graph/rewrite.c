@@ -19,11 +19,12 @@ static bool train_from(struct zt_graph *g, int first, const struct zt_train_opti
     return true;
 }
 
-/* Applies one row everywhere; returns the number of places. Nodes it adds are not looked at again. */
+/* Applies one row everywhere, the last nodes first: of two places of which one is part of the other, the larger one
+ * counts. Nodes it adds are not looked at. Returns the number of places. */
 static int apply_everywhere(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *pattern,
                             struct zt_err *err) {
     int found = 0;
-    for (int n = 0, count = g->node_count; n < count && !err->count; n++)
+    for (int n = g->node_count - 1; n >= 0 && !err->count; n--)
         if (!g->nodes[n].dead && pattern->apply(g, table, n, err))
             found++;
     return found;
@@ -35,7 +36,8 @@ bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const str
         if (!(fusion->patterns[p]->when & when) || !zt_fusion_allows(fusion, fusion->patterns[p]))
             continue;
         int before = g->node_count, found = apply_everywhere(g, table, fusion->patterns[p], err);
-        if (err->count || !train_from(g, before, train, err) || (found && !zt_graph_sort(g, err)))
+        if (err->count || !train_from(g, before, train, err) ||
+            ((found || g->node_count > before) && !zt_graph_sort(g, err)))
             return false;
         if (counts)
             counts[p] += found;

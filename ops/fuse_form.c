@@ -1,5 +1,6 @@
 #include "ops/fuse_form.h"
 
+#include "graph/eval.h"
 #include "ops/fuse.h"
 
 #include <ctype.h>
@@ -72,10 +73,20 @@ static bool is_op(const struct zt_node *n, const char *op, int length) {
     return n->op && !n->op->domain[0] && is_text(op, length, n->op->name);
 }
 
-/* Identity, and Cast to the type that is there. */
+/* A Dropout in its training or evaluation form: only the former drops, where its ratio is not 0. */
+static bool drops_nothing(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    double ratio = (double)zt_attr_float(n, "ratio", 0.5F);
+    if (is_op(n, "Dropout", 7))
+        return n->in_count <= 2;
+    return n->op && strcmp(n->op->name, "DropoutTrain") == 0 &&
+           (n->in_count < 2 || zt_form_constant(g, n->in[1], &ratio)) && ratio == 0;
+}
+
 static bool does_nothing(const struct zt_graph *g, int node) {
     const struct zt_node *n = &g->nodes[node];
-    return is_op(n, "Identity", 8) || (is_op(n, "Cast", 4) && zt_in(g, node, 0)->dtype == zt_out(g, node, 0)->dtype);
+    return is_op(n, "Identity", 8) || (is_op(n, "Cast", 4) && zt_in(g, node, 0)->dtype == zt_out(g, node, 0)->dtype) ||
+           drops_nothing(g, node);
 }
 
 static bool take_node(struct zt_match *m, int node) {
@@ -102,6 +113,33 @@ static int take_maker(struct zt_match *m, int value) {
         value = n->in[0];
     }
     return -1;
+}
+
+/* ---- the group ---- */
+
+static int reads_inside(const struct zt_match *m, int value) {
+    int count = 0;
+    for (int i = 0; i < m->node_count; i++) {
+        const struct zt_node *n = &m->g->nodes[m->node[i]];
+        for (int k = 0; k < n->in_count; k++)
+            count += n->in[k] == value;
+    }
+    return count;
+}
+
+/* Whether nothing outside of the group reads what it makes, but for the result. */
+static bool is_closed(const struct zt_match *m) {
+    for (int i = 0; i < m->node_count; i++) {
+        const struct zt_node *n = &m->g->nodes[m->node[i]];
+        for (int k = 0; k < n->out_count; k++) {
+            if (n->out[k] < 0 || (m->node[i] == m->root && k == 0))
+                continue;
+            if (zt_fuse_is_output(m->g, n->out[k]) ||
+                zt_graph_users(m->g, n->out[k], NULL) != reads_inside(m, n->out[k]))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* ---- fitting ---- */
@@ -183,7 +221,7 @@ static bool solve_one(struct zt_match *m, const char *term, const struct goal *g
 
 static bool solve(struct zt_match *m, const struct goal *goal) {
     if (!goal)
-        return true;
+        return is_closed(m);
     const char *term = skip_space(goal->term);
     struct zt_match before = *m;
     if (*term != '(') {
@@ -200,32 +238,7 @@ static bool solve(struct zt_match *m, const struct goal *goal) {
     return false;
 }
 
-/* ---- the group ---- */
-
-static int reads_inside(const struct zt_match *m, int value) {
-    int count = 0;
-    for (int i = 0; i < m->node_count; i++) {
-        const struct zt_node *n = &m->g->nodes[m->node[i]];
-        for (int k = 0; k < n->in_count; k++)
-            count += n->in[k] == value;
-    }
-    return count;
-}
-
-/* Whether nothing outside of the group reads what it makes, but for the result. */
-static bool is_closed(const struct zt_match *m) {
-    for (int i = 0; i < m->node_count; i++) {
-        const struct zt_node *n = &m->g->nodes[m->node[i]];
-        for (int k = 0; k < n->out_count; k++) {
-            if (n->out[k] < 0 || (m->node[i] == m->root && k == 0))
-                continue;
-            if (zt_fuse_is_output(m->g, n->out[k]) ||
-                zt_graph_users(m->g, n->out[k], NULL) != reads_inside(m, n->out[k]))
-                return false;
-        }
-    }
-    return true;
-}
+/* ---- for patterns ---- */
 
 bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_match *to) {
     const struct zt_node *n = &g->nodes[node];
@@ -234,7 +247,7 @@ bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_matc
     if (n->dead || !is_op(n, term, length) || n->out[0] < 0)
         return false;
     *to = (struct zt_match){ .g = g, .root = node, .node = { node }, .node_count = 1 };
-    return solve_node(to, node, term, length, NULL) && is_closed(to);
+    return solve_node(to, node, term, length, NULL);
 }
 
 int zt_match_value(const struct zt_match *m, const char *name) {
@@ -283,11 +296,64 @@ int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int
     return add_node(m, m->g->nodes[m->root].name, op_type, in, in_count, zt_match_result(m));
 }
 
-int zt_match_before(struct zt_match *m, const char *op_type, const int *in, int in_count) {
-    int out = zt_graph_add_value(m->g, NULL, ZT_UNDEFINED, NULL);
-    return add_node(m, m->g->values[out].name, op_type, in, in_count, out);
+static bool all_constant(const struct zt_graph *g, int node) {
+    for (int i = 0; i < g->nodes[node].in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        if (v && (!v->data || v->trainable || v->statistic))
+            return false;
+    }
+    return true;
+}
+
+int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const char *op_type, const int *in,
+                    int in_count, const struct zt_match_list *list, struct zt_err *err) {
+    struct zt_graph *g = m->g;
+    int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    int node = add_node(m, g->values[out].name, op_type, in, in_count, out);
+    if (list)
+        zt_node_set_ints(g, node, list->attr, list->at, list->count);
+    if (!zt_match_done(m, table, node, err))
+        return -1;
+    if (!all_constant(g, node))
+        return out;
+    if (!zt_eval_node(g, node, g->arena, NULL, 1, err))
+        return -1;
+    g->nodes[node].dead = true;
+    g->values[out].origin = ZT_FROM_CONSTANT;
+    g->values[out].producer = -1;
+    return out;
+}
+
+int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int value, const struct zt_shape *shape,
+                     struct zt_err *err) {
+    if (zt_shape_equal(&m->g->values[value].shape, shape))
+        return value;
+    int in[2] = { value, zt_graph_add_ints(m->g, NULL, shape->dim, shape->rank) };
+    return zt_match_before(m, table, "Reshape", in, 2, NULL, err);
 }
 
 bool zt_match_done(struct zt_match *m, const struct zt_op_table *table, int node, struct zt_err *err) {
     return zt_op_resolve(table, m->g, node, err) && zt_op_infer(m->g, node, err);
+}
+
+bool zt_match_trains(const struct zt_match *m, int value) {
+    enum { MOST = 256 };
+    int seen[MOST], count = 1;
+    seen[0] = value;
+    for (int at = 0; at < count; at++) {
+        const struct zt_value *v = &m->g->values[seen[at]];
+        const struct zt_node *n = v->origin == ZT_FROM_NODE && v->producer >= 0 ? &m->g->nodes[v->producer] : NULL;
+        if (v->trainable)
+            return true;
+        for (int i = 0; n && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && i < n->in_count; i++) {
+            bool known = n->in[i] < 0;
+            for (int k = 0; k < count && !known; k++)
+                known = seen[k] == n->in[i];
+            if (!known && count == MOST)
+                return true;
+            if (!known)
+                seen[count++] = n->in[i];
+        }
+    }
+    return false;
 }

@@ -10,9 +10,9 @@
  *     $c           a constant of one element, called c
  *     (a | b)      either; what stands first is tried first
  *
- * Every way to fit the term is tried, the last choice changed first. Between two nodes of a term Identity and Casts to
- * the type a value has are looked through. A term stands in the source, so its size bounds time and recursion whatever
- * the graph is like. */
+ * Every way to fit the term is tried, the last choice changed first. Between two nodes of a term, nodes that do nothing
+ * are looked through: Identity, Casts to the type a value has, Dropout that drops nothing. A term stands in the source,
+ * so its size bounds time and recursion whatever the graph is like. */
 #ifndef ZT_OPS_FUSE_FORM_H
 #define ZT_OPS_FUSE_FORM_H
 
@@ -55,8 +55,20 @@ bool zt_form_constant(const struct zt_graph *g, int value, double *to);
 int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int in_count);
 /* Resolves and infers the replacing node, or one that was added in front of it. */
 bool zt_match_done(struct zt_match *m, const struct zt_op_table *table, int node, struct zt_err *err);
-/* Adds a node with one new output in front of the group, for an input that must change its form; zt_match_done next.
- * The new value is its output 0. */
-int zt_match_before(struct zt_match *m, const char *op_type, const int *in, int in_count);
+/* For an input that must change its form: adds a node with one new output in front of the group, computes it at once
+ * where its inputs are constants, and returns the new value. An int list goes to attribute `attr` where that is not
+ * NULL. -1: failed. */
+struct zt_match_list {
+    const char *attr;
+    const int64_t *at;
+    int count;
+};
+int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const char *op_type, const int *in,
+                    int in_count, const struct zt_match_list *list, struct zt_err *err);
+/* The value reshaped; itself where it has the shape. */
+int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int value, const struct zt_shape *shape,
+                     struct zt_err *err);
+/* Whether a gradient may flow through the value: something that trains leads to it, or too much does to tell. */
+bool zt_match_trains(const struct zt_match *m, int value);
 
 #endif

@@ -4,17 +4,31 @@
 
 #include <stddef.h>
 
-extern const struct zt_pattern zt_pattern_conv_relu, zt_pattern_conv_relu_pool, zt_pattern_conv_relu_pool_grad,
-    zt_pattern_gelu, zt_pattern_gemm_relu, zt_pattern_pool_relu_grad;
+/* Those of the forward graph: softmax before what stands on it. */
+#define FORWARD(ROW)                                                                                                   \
+    ROW(gelu)                                                                                                          \
+    ROW(hard_swish)                                                                                                    \
+    ROW(softplus)                                                                                                      \
+    ROW(mish)                                                                                                          \
+    ROW(swish)                                                                                                         \
+    ROW(layer_norm)                                                                                                    \
+    ROW(rms_norm)                                                                                                      \
+    ROW(group_norm)                                                                                                    \
+    ROW(softmax)                                                                                                       \
+    ROW(log_softmax)                                                                                                   \
+    ROW(softmax_loss)                                                                                                  \
+    ROW(attention)
+/* Those of the joint graph: conv_relu_pool takes what the two before it made. */
+#define JOINT(ROW)                                                                                                     \
+    ROW(pool_relu_grad)                                                                                                \
+    ROW(conv_relu)                                                                                                     \
+    ROW(conv_relu_pool)                                                                                                \
+    ROW(conv_relu_pool_grad)                                                                                           \
+    ROW(gemm_relu)
 
-const struct zt_pattern *const zt_patterns[] = {
-    /* on the forward graph */
-    &zt_pattern_gelu,
-    /* on the joint graph */
-    &zt_pattern_pool_relu_grad,
-    &zt_pattern_conv_relu,
-    &zt_pattern_conv_relu_pool, /* of what the two before made */
-    &zt_pattern_conv_relu_pool_grad,
-    &zt_pattern_gemm_relu,
-    NULL,
-};
+#define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;
+FORWARD(DECLARE)
+JOINT(DECLARE)
+
+#define ADDRESS(name) &zt_pattern_##name,
+const struct zt_pattern *const zt_patterns[] = { FORWARD(ADDRESS) JOINT(ADDRESS) NULL };

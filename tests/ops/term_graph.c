@@ -44,13 +44,16 @@ static int take_ints(struct reader *r, char end, int64_t *to) {
     return n;
 }
 
-static void fill(const struct zt_shape *shape, enum zt_dtype dtype, const char *name, void *data) {
+/* filled: '0' or '1' everywhere, or numbers that are a function of the name. */
+static void fill(const struct zt_shape *shape, enum zt_dtype dtype, const char *name, char filled, void *data) {
     struct zt_rng rng = zt_rng_start(zt_hash(ZT_HASH_START, name, strlen(name)), 0);
     int64_t columns = shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
     int64_t rows = shape->rank > 1 ? shape->dim[shape->rank - 2] : 1, count = zt_shape_count(shape);
     for (int64_t i = 0; i < count; i++)
         zt_store_double(dtype, data, i,
-                        dtype == ZT_BOOL ? i % columns <= i / columns % rows : (double)zt_rng_normal(&rng));
+                        filled             ? filled - '0'
+                        : dtype == ZT_BOOL ? i % columns <= i / columns % rows
+                                           : (double)zt_rng_normal(&rng));
 }
 
 /* What stands behind a name that comes first: its kind and shape. */
@@ -60,11 +63,12 @@ static int declare(struct reader *r, const char *name) {
     bool input = take(r, '~'), constant = !input && take(r, '!');
     enum zt_dtype dtype = strncmp(r->at, "bool", 4) == 0 ? ZT_BOOL : ZT_FLOAT;
     r->at += dtype == ZT_BOOL ? 4 : 0;
+    char filled = isdigit((unsigned char)*r->at) ? *r->at++ : 0;
     ck_assert_msg(take(r, '['), "\"%s\" is not known, before \"%s\"", name, r->at);
     shape.rank = take_ints(r, ']', shape.dim);
     int id = zt_graph_add_value(g, name, dtype, &shape);
     void *data = zt_arena_alloc(g->arena, (size_t)zt_shape_count(&shape) * zt_dtype_bytes(dtype) + 1);
-    fill(&shape, dtype, name, data);
+    fill(&shape, dtype, name, filled, data);
     g->values[id].origin = input ? ZT_FROM_INPUT : ZT_FROM_INITIALIZER;
     g->values[id].data = data; /* of an input: for who feeds it; see test_fuse.c */
     g->values[id].trainable = !input && !constant;
@@ -86,9 +90,10 @@ static void take_attrs(struct reader *r, int node) {
         } else if (isalpha((unsigned char)*r->at)) {
             zt_node_set_text(r->g, node, name, zt_arena_strndup(r->g->arena, r->at, length));
         } else {
-            for (const char *p = r->at; p < r->at + length; p = after)
+            bool listed = *r->at == '[';
+            for (const char *p = r->at + listed; p < r->at + length && *p != ']'; p = after)
                 list[n++] = strtoll(p, &after, 10);
-            if (n == 1)
+            if (n == 1 && !listed)
                 zt_node_set_int(r->g, node, name, list[0]);
             else
                 zt_node_set_ints(r->g, node, name, list, n);
