@@ -197,12 +197,7 @@ static int untranspose(struct attention *a, int value) {
     shape.dim[to->rank - 1] = to->dim[to->rank - 2];
     shape.dim[to->rank - 2] = to->dim[to->rank - 1];
     int k = swap_axes(a, n->in[0]);
-    if (k < 0)
-        return -1;
-    const struct zt_node *before = maker(a, k, "Reshape");
-    if (before && zt_shape_equal(shape_of(a, before->in[0]), &shape))
-        return before->in[0];
-    return zt_match_reshape(&a->m, a->table, k, &shape, a->err);
+    return k < 0 ? -1 : zt_match_reshape(&a->m, a->table, k, &shape, a->err);
 }
 
 /* What was repeated to make [batch, heads, rows, size]: [batch, heads / n, rows, size], each head n times in a row;

@@ -155,7 +155,7 @@ static bool bind(struct zt_match *m, const char *text, int length, int value) {
 }
 
 static bool commutes(const struct zt_node *n) {
-    return is_op(n, "Add", 3) || is_op(n, "Mul", 3);
+    return n->in_count == 2 && (is_op(n, "Add", 3) || is_op(n, "Mul", 3) || is_op(n, "Max", 3));
 }
 
 /* The inputs of `node` have to fit the arguments that start at `p`, in this order or the other. */
@@ -185,7 +185,7 @@ static bool solve_node(struct zt_match *m, int node, const char *op, int length,
         return false;
     const char *args = op + length + 1;
     struct zt_match before = *m;
-    for (int swapped = 0; swapped <= (commutes(n) && n->in_count == 2); swapped++) {
+    for (int swapped = 0; swapped <= commutes(n); swapped++) {
         if (solve_inputs(m, node, args, swapped, next))
             return true;
         *m = before;
@@ -275,6 +275,19 @@ bool zt_match_same(const struct zt_match *m, int a, int b) {
     return x->dtype == y->dtype && zt_shape_equal(&x->shape, &y->shape);
 }
 
+bool zt_match_along(const struct zt_match *m, int value, int x, int from, int to) {
+    if (value < 0)
+        return true;
+    const struct zt_value *v = &m->g->values[value], *like = &m->g->values[x];
+    int shift = like->shape.rank - v->shape.rank;
+    if (v->dtype != like->dtype || shift < 0)
+        return false;
+    for (int k = 0; k < like->shape.rank; k++)
+        if ((k < shift ? 1 : v->shape.dim[k - shift]) != (k >= from && k < to ? like->shape.dim[k] : 1))
+            return false;
+    return true;
+}
+
 int zt_match_result(const struct zt_match *m) {
     return m->g->nodes[m->root].out[0];
 }
@@ -326,8 +339,13 @@ int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const c
 
 int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int value, const struct zt_shape *shape,
                      struct zt_err *err) {
-    if (zt_shape_equal(&m->g->values[value].shape, shape))
+    const struct zt_value *v = &m->g->values[value];
+    const struct zt_node *from = v->origin == ZT_FROM_NODE && v->producer >= 0 ? &m->g->nodes[v->producer] : NULL;
+    if (zt_shape_equal(&v->shape, shape))
         return value;
+    if (from && (is_op(from, "Reshape", 7) || is_op(from, "Unsqueeze", 9)) &&
+        zt_shape_equal(&m->g->values[from->in[0]].shape, shape))
+        return from->in[0];
     int in[2] = { value, zt_graph_add_ints(m->g, NULL, shape->dim, shape->rank) };
     return zt_match_before(m, table, "Reshape", in, 2, NULL, err);
 }

@@ -2,7 +2,8 @@
  *
  *     Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142135624)), 1))          one of the ways to write Gelu
  *
- *     Op(a, b)     a node of the standard's op Op with these inputs: Add and Mul in either order; "..." at the end: and
+ *     Op(a, b)     a node of the standard's op Op with these inputs: Add, Mul and Max of two in either
+ *                  order; "..." at the end: and
  *                  whatever inputs follow
  *     v = Op(a)    the same, and what the node makes is called v
  *     x            a value: any one where the name comes first, the same one where it comes again
@@ -44,6 +45,9 @@ const struct zt_node *zt_match_node(const struct zt_match *m, const char *name);
 double zt_match_number(const struct zt_match *m, const char *name, double otherwise);
 /* Whether both values have dtype and shape in common. */
 bool zt_match_same(const struct zt_match *m, int a, int b);
+/* Whether `value` (-1: none) is one number for every place along axes [from, to) of x, has its type, and nothing along
+ * the others. */
+bool zt_match_along(const struct zt_match *m, int value, int x, int from, int to);
 /* What the outermost node makes. */
 int zt_match_result(const struct zt_match *m);
 
@@ -65,7 +69,7 @@ struct zt_match_list {
 };
 int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const char *op_type, const int *in,
                     int in_count, const struct zt_match_list *list, struct zt_err *err);
-/* The value reshaped; itself where it has the shape. */
+/* The value reshaped; itself, or what it was reshaped from, where that has the shape. */
 int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int value, const struct zt_shape *shape,
                      struct zt_err *err);
 /* Whether a gradient may flow through the value: something that trains leads to it, or too much does to tell. */

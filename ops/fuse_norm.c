@@ -17,10 +17,16 @@
 #define MEAN_SQUARE(a)  "Add(square = ReduceMean((Mul(" a ", " a ") | Pow(" a ", 2)), ...), $eps)"
 #define CENTRED         "Sub(x, mean = ReduceMean(x, ...))"
 #define SQUARED         "e = " CENTRED
-#define VARIANCE        "Add(square = ReduceMean((Mul(" SQUARED ", e) | Pow(" SQUARED ", 2)), ...), $eps)"
-#define NORMED          OVER_ROOT(CENTRED, VARIANCE)
-#define RMS             MEAN_SQUARE("x")
-#define RMS_NORMED      OVER_ROOT("x", RMS)
+/* the mean of the squares less the square of the mean, as flax has it */
+#define MOMENTS                                                                                                        \
+    "Sub(square = ReduceMean((Mul(x, x) | Pow(x, 2)), ...), "                                                          \
+    "(Mul(mean = ReduceMean(x, ...), mean) | Pow(mean = ReduceMean(x, ...), 2)))"
+#define VARIANCE                                                                                                       \
+    "Add((square = ReduceMean((Mul(" SQUARED ", e) | Pow(" SQUARED ", 2)), ...) | Max(" MOMENTS ", 0) | Relu(" MOMENTS \
+    ") | " MOMENTS "), $eps)"
+#define NORMED     OVER_ROOT(CENTRED, VARIANCE)
+#define RMS        MEAN_SQUARE("x")
+#define RMS_NORMED OVER_ROOT("x", RMS)
 
 static const char *const layer_forms[] = {
     "Add(Mul(" NORMED ", scale), bias)",
@@ -72,20 +78,6 @@ static int first_axis(const struct zt_match *m) {
     return first;
 }
 
-/* Whether `value` (-1: none) is one number for every place along axes [from, to) of x, and nothing along the others. */
-static bool fits_axes(const struct zt_match *m, int value, int x, int from, int to) {
-    if (value < 0)
-        return true;
-    const struct zt_value *v = &m->g->values[value], *like = &m->g->values[x];
-    int shift = like->shape.rank - v->shape.rank;
-    if (v->dtype != like->dtype || shift < 0)
-        return false;
-    for (int k = 0; k < like->shape.rank; k++)
-        if ((k < shift ? 1 : v->shape.dim[k - shift]) != (k >= from && k < to ? like->shape.dim[k] : 1))
-            return false;
-    return true;
-}
-
 static int add_filled(struct zt_graph *g, enum zt_dtype dtype, const struct zt_shape *shape, double number) {
     int64_t count = zt_shape_count(shape);
     void *data = zt_arena_alloc(g->arena, (size_t)count * zt_dtype_bytes(dtype));
@@ -108,8 +100,8 @@ static bool finds(struct zt_graph *g, int node, const char *term, struct zt_matc
     int x = zt_match_value(m, "x");
     *axis = first_axis(m);
     return *axis >= 0 && zt_match_same(m, x, zt_match_result(m)) &&
-           fits_axes(m, zt_match_value(m, "scale"), x, *axis, g->values[x].shape.rank) &&
-           fits_axes(m, zt_match_value(m, "bias"), x, *axis, g->values[x].shape.rank);
+           zt_match_along(m, zt_match_value(m, "scale"), x, *axis, g->values[x].shape.rank) &&
+           zt_match_along(m, zt_match_value(m, "bias"), x, *axis, g->values[x].shape.rank);
 }
 
 /* ---- patterns ---- */
@@ -149,8 +141,8 @@ static bool finds_groups(struct zt_graph *g, int node, const char *term, struct 
     const struct zt_shape *all = &g->values[x].shape, *grouped = &g->values[zt_match_value(m, "grouped")].shape;
     return zt_match_same(m, x, zt_match_result(m)) && all->rank >= 3 && grouped->dim[0] == all->dim[0] &&
            grouped->dim[1] > 0 && all->dim[1] % grouped->dim[1] == 0 && is_filled(g, zt_match_value(m, "one"), 1) &&
-           is_filled(g, zt_match_value(m, "zero"), 0) && fits_axes(m, zt_match_value(m, "scale"), x, 1, 2) &&
-           fits_axes(m, zt_match_value(m, "bias"), x, 1, 2);
+           is_filled(g, zt_match_value(m, "zero"), 0) && zt_match_along(m, zt_match_value(m, "scale"), x, 1, 2) &&
+           zt_match_along(m, zt_match_value(m, "bias"), x, 1, 2);
 }
 
 static bool fuse_group_norm(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {

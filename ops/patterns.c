@@ -17,7 +17,8 @@
     ROW(softmax)                                                                                                       \
     ROW(log_softmax)                                                                                                   \
     ROW(softmax_loss)                                                                                                  \
-    ROW(attention)
+    ROW(attention)                                                                                                     \
+    ROW(conv_bias)
 /* Those of the joint graph: conv_relu_pool takes what the two before it made. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \

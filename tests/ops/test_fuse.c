@@ -206,6 +206,12 @@ static const struct row rows[] = {
       "d = Sub(x[2,8], ReduceMean(x, {-1})); y = Div(d, Sqrt(" VAR(
           "d") "));"
                "e = Sub(y, ReduceMean(y, {-1})); Mul(Div(e, Sqrt(Add(ReduceMean(Pow(e, 2), {-1}), 0.5))), w[8])" },
+    { "layer_norm", 1,
+      "m = ReduceMean(x[2,3,8], {-1}); v = Max(Sub(ReduceMean(Mul(x, x), {-1}), Mul(m, m)), 0);"
+      "Add(Mul(Div(Sub(x, m), Sqrt(Add(v, 0.001))), w[8]), b[8])" },
+    { "layer_norm", 0,
+      "m = ReduceMean(x[2,3,8], {-1}); v = Max(Sub(ReduceMean(Mul(x, x), {-1}), Mul(m, m)), 0.5);"
+      "Div(Sub(x, m), Sqrt(Add(v, 0.001)))" },
     { "layer_norm", 0, "d = Sub(x[2,3,8], ReduceMean(x, {-1})); Div(d, Sqrt(Add(ReduceMean(Pow(d, 2), {1}), 0.1)))" },
     { "layer_norm", 0, "d = Sub(x[2,3,8], ReduceMean(x, {1})); Div(d, Sqrt(Add(ReduceMean(Pow(d, 2), {1}), 0.1)))" },
     { "layer_norm", 0, "d = Sub(x[2,3,8], ReduceMean(x, {-1})); Div(d, Sqrt(Add(ReduceMean(Pow(d, 3), {-1}), 9)))" },
@@ -231,6 +237,14 @@ static const struct row rows[] = {
     { "group_norm", 0, "Add(Mul(Reshape(" GROUPED "o!1[2], z!1[2]), Shape(x)), w[6,1,1]), b[6,1,1])" },
     { "group_norm", 0, "Reshape(" GROUPED "o!1[2], z!0[2]), {6,2,3,3})" },
     { "group_norm", 0, "Add(Mul(Reshape(" GROUPED "o[2], z[2]), Shape(x)), w[6,1,1]), b[6,1,1])" },
+
+    { "conv_bias", 1, "Add(Conv<pads=1 1 1 1,strides=2 2>(x[2,3,5,5], w[4,3,3,3]), b[4,1,1])" },
+    { "conv_bias", 1, "Add(b[1,4,1], Conv(x[2,3,7], w[4,3,3]))" },
+    { "conv_bias", 1, "Add(ConvTranspose<strides=2 2>(x[2,3,4,4], w[3,4,2,2]), Reshape(b[4], {1,4,1,1}))" },
+    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[3])" }, /* along the columns */
+    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), b[4,1,1])" },
+    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[2,4,1,1])" },
+    { "conv_bias", 0, "c = Conv(x[2,3,5,5], w[4,3,3,3]); Mul(Add(c, b[4,1,1]), c)" },
 
     { "softmax", 1, "e = Exp(Sub(x[3,5], ReduceMax(x, {-1}))); Div(e, ReduceSum(e, {-1}))" },
     { "softmax", 1, "e = Exp(Sub(x[3,5,2], ReduceMax(x, {1}))); Div(e, ReduceSum(e, {1}))" },
