@@ -103,7 +103,7 @@ static bool apply_double_neg(struct zt_graph *of, const struct zt_op_table *tabl
         return false;
     int64_t place = n->place;
     int out = n->out[0], in = of->nodes[first].in[0];
-    of->nodes[node].dead = true;
+    of->nodes[node].dead = of->nodes[first].dead = true;
     int added = zt_graph_add_node(of, "fused", "Identity", "", ZT_OPSET, &in, 1, &out, 1);
     of->nodes[added].place = place;
     return zt_op_resolve(table, of, added, e);
