@@ -56,7 +56,7 @@ struct zt_launch_loss {
     enum zt_dtype dtype;                    /* of x, loss, dloss, dx */
     enum zt_dtype target_dtype;             /* ZT_INT32, ZT_INT64 */
     enum zt_dtype row_dtype, class_dtype;   /* of the weights */
-    int64_t outer, classes, inner, samples; /* lines of sample n begin at n * lines / samples */
+    int64_t outer, classes, inner, samples; /* lines of row weight n begin at n * lines / samples */
     int64_t ignore;
     float smoothing;
     bool mean, none;                                    /* reduction; neither: sum */

@@ -1,4 +1,6 @@
 /* The losses of the config by type, and ztrain.CountCorrect, the count behind the metric accuracy. */
+#include "ops/loss.h"
+
 #include "ops/lines.h"
 #include "ops/runs.h"
 #include "ops/table.h"
@@ -24,6 +26,16 @@ const struct zt_loss_row *zt_loss_find(const char *type) {
     return NULL;
 }
 
+bool zt_loss_weight_fits(const struct zt_graph *g, int node, const struct zt_value *weight,
+                         const struct zt_shape *target, struct zt_err *err) {
+    char have[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
+    bool fits = !weight || weight->shape.rank <= target->rank;
+    for (int k = 0; fits && weight && k < weight->shape.rank; k++)
+        fits = weight->shape.dim[k] == target->dim[k];
+    return fits || zt_node_fail(g, node, err, "weight \"%s\" has shape %s, wants the first axes of the targets' %s",
+                                weight->name, zt_shape_text(&weight->shape, have), zt_shape_text(target, of));
+}
+
 /* ---- CountCorrect(logits, target[, row_weight]) -> number of targets that are their line's maximum, number of targets
  * ---- Targets that are ignore_index and those of rows with weight 0 are in neither. */
 
@@ -39,6 +51,8 @@ static bool count_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (zt_shape_count(&target->shape) != lines.outer * lines.inner)
         return zt_node_fail(g, node, err, "target %s does not fit logits %s with classes on axis %d",
                             zt_shape_text(&target->shape, s), zt_shape_text(&x->shape, t), axis);
+    if (!zt_loss_weight_fits(g, node, zt_in(g, node, 2), &target->shape, err))
+        return false;
     zt_set_out(g, node, 0, ZT_FLOAT, &(struct zt_shape){ 0 });
     zt_set_out(g, node, 1, ZT_FLOAT, &(struct zt_shape){ 0 });
     return true;

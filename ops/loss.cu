@@ -9,7 +9,7 @@ enum { LINE = 128, FINISH = 512 }; /* threads */
 
 struct line {
     int64_t start, target;
-    float weight; /* of the sample; 0 where the target does not count */
+    float weight; /* of the target; 0 where the target does not count */
     bool wrong;   /* the target is no class */
 };
 

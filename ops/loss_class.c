@@ -1,5 +1,5 @@
-/* Losses over class indices. With s the weight of a target's sample, w that of its class (1 where not given), C
- * classes, e = label_smoothing, and logp = x - log sum exp x (x itself in NLL):
+/* Losses over class indices. With s the weight of a target (its own or its sample's: ops/loss.h), w that of its class
+ * (1 where not given), C classes, e = label_smoothing, and logp = x - log sum exp x (x itself in NLL):
  *
  *     loss_i = s_i ((1 - e) w_t (-logp_t) + e / C sum over c of w_c (-logp_c))
  *     mean   = sum of loss_i / sum of s_i w_t, where targets that are ignore_index count nowhere
@@ -15,6 +15,7 @@
 
 #include "ops/cpu.h"
 #include "ops/cuda.h"
+#include "ops/loss.h"
 
 #include <string.h>
 
@@ -45,22 +46,23 @@ static bool read_axis(const struct zt_graph *g, int node, const struct zt_value 
                         zt_shape_text(&x->shape, u), *axis);
 }
 
-static bool check_weight(const struct zt_graph *g, int node, const struct zt_value *weight, int64_t count,
-                         const char *what, struct zt_err *err) {
+static bool check_class_weight(const struct zt_graph *g, int node, const struct zt_value *weight, int64_t classes,
+                               struct zt_err *err) {
     char text[ZT_SHAPE_TEXT];
-    if (!weight || zt_shape_count(&weight->shape) == count)
+    if (!weight || zt_shape_count(&weight->shape) == classes)
         return true;
-    return zt_node_fail(g, node, err, "weight \"%s\" has shape %s, wants one for each of the %lld %s", weight->name,
-                        zt_shape_text(&weight->shape, text), (long long)count, what);
+    return zt_node_fail(g, node, err, "weight \"%s\" has shape %s, wants one for each of the %lld classes",
+                        weight->name, zt_shape_text(&weight->shape, text), (long long)classes);
 }
 
 /* x at input `first`, the target behind it, then the weights; `rows` false: no row weight stands between. */
 static bool check(const struct zt_graph *g, int node, int first, bool rows, int *axis, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, first);
     int weights = first + 2;
-    return read_axis(g, node, x, zt_in(g, node, first + 1), axis, err) &&
-           (!rows || check_weight(g, node, zt_in(g, node, weights), x->shape.dim[0], "samples", err)) &&
-           check_weight(g, node, zt_in(g, node, weights + rows), x->shape.dim[*axis], "classes", err);
+    const struct zt_value *target = zt_in(g, node, first + 1);
+    return read_axis(g, node, x, target, axis, err) &&
+           (!rows || zt_loss_weight_fits(g, node, zt_in(g, node, weights), &target->shape, err)) &&
+           check_class_weight(g, node, zt_in(g, node, weights + rows), x->shape.dim[*axis], err);
 }
 
 static enum zt_dtype kept_type(enum zt_dtype x) {

@@ -32,7 +32,8 @@ bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct z
         return false;
     to->lines = zt_lines_along(x, axis);
     to->count = to->lines.outer * to->lines.inner;
-    to->samples = axis > 0 ? zt_max_int(x->dim[0], 1) : 1;
+    to->sample = zt_max_int(axis > 0 && x->dim[0] > 0 ? to->count / x->dim[0] : to->count, 1);
+    to->each = 1;
     return true;
 }
 
@@ -52,14 +53,10 @@ int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t line) {
     return zt_load_int(j->target->dtype, j->target->data, line);
 }
 
-static int64_t sample_of(const struct zt_class_loss *j, int64_t line) {
-    return line / zt_max_int(j->count / j->samples, 1);
-}
-
 double zt_class_loss_sample(const struct zt_class_loss *j, int64_t line) {
     if (j->ignores && zt_class_loss_target(j, line) == j->ignore)
         return 0;
-    return j->row_weight ? weight_at(j->row_weight, sample_of(j, line)) : 1;
+    return j->row_weight ? weight_at(j->row_weight, line / j->each) : 1;
 }
 
 static bool check_targets(const struct zt_call *call, const struct zt_class_loss *j, struct zt_err *err) {
@@ -67,7 +64,7 @@ static bool check_targets(const struct zt_call *call, const struct zt_class_loss
         int64_t t = zt_class_loss_target(j, i);
         if ((t < 0 || t >= j->lines.length) && zt_class_loss_sample(j, i) != 0)
             return zt_fail(err, ZT_EXIT_DATA, "%s (%s): row %lld: target %lld is not one of the classes 0..%lld",
-                           call->node->name, call->node->op_type, (long long)sample_of(j, i), (long long)t,
+                           call->node->name, call->node->op_type, (long long)(i / j->sample), (long long)t,
                            (long long)j->lines.length - 1);
     }
     return true;
@@ -80,6 +77,9 @@ bool zt_class_loss_read(const struct zt_call *call, int first, struct zt_class_l
     to->target = &call->in[first + 1];
     to->row_weight = to->own ? zt_class_loss_in(call, first + 2) : NULL;
     to->class_weight = zt_class_loss_in(call, first + 2 + to->own);
+    int64_t weights = to->row_weight ? zt_shape_count(&to->row_weight->shape) : 0;
+    if (weights)
+        to->each = zt_max_int(to->count / weights, 1);
     for (int64_t c = 0; c < to->lines.length; c++)
         to->weight_sum += zt_class_loss_weight(to, c);
     return check_targets(call, to, err);

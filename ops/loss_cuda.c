@@ -25,7 +25,7 @@ static bool prepare(struct zt_prepare *p, int first, struct zt_err *err) {
                                   .outer = 1,
                                   .classes = x->shape.dim[axis],
                                   .inner = 1,
-                                  .samples = axis > 0 ? x->shape.dim[0] : 1,
+                                  .samples = rows ? zt_shape_count(&rows->shape) : 1,
                                   .ignore = zt_attr_int(n, "ignore_index", -100),
                                   .smoothing = zt_attr_float(n, "label_smoothing", 0),
                                   .mean = strcmp(reduction, "mean") == 0,

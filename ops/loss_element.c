@@ -1,5 +1,5 @@
-/* Losses that compare element by element: loss = sum of s f(x, t) / sum of s, where s weighs the rows (axis 0) and is 1
- * without row_weight.
+/* Losses that compare element by element: loss = sum of s f(x, t) / sum of s over all elements, where s is the weight
+ * of an element, its sample, or what is between (ops/loss.h), and 1 without weights.
  *
  *     SquaredError         f = (x - t)^2                                    df/dx = 2 (x - t)
  *     AbsoluteError        f = |x - t|                                      df/dx = sign(x - t)
@@ -7,9 +7,10 @@
  *     Huber                f = d^2 / 2 for |d| <= delta, else delta (|d| - delta / 2)
  *     BinaryCrossEntropy   f = max(x, 0) - x t + log(1 + exp(-|x|))         df/dx = 1 / (1 + exp(-x)) - t
  *
- * PyTorch's formulas and mean. ztrain.NAME(x, target[, row_weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[,
- * row_weight]) -> dx. When all rows weigh nothing, loss and gradient are 0. */
+ * PyTorch's formulas and mean. ztrain.NAME(x, target[, weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[, weight])
+ * -> dx. When all weigh nothing, loss and gradient are 0. */
 #include "ops/cpu.h"
+#include "ops/loss.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -77,15 +78,12 @@ static double binary_slope(double x, double t, double bend) {
 /* ---- shape rules ---- */
 
 static bool check(const struct zt_graph *g, int node, int x, struct zt_err *err) {
-    const struct zt_value *v = zt_in(g, node, x), *t = zt_in(g, node, x + 1), *weight = zt_in(g, node, x + 2);
+    const struct zt_value *v = zt_in(g, node, x), *t = zt_in(g, node, x + 1);
     char s[ZT_SHAPE_TEXT], u[ZT_SHAPE_TEXT];
     if (!zt_shape_equal(&v->shape, &t->shape))
         return zt_node_fail(g, node, err, "target \"%s\" has shape %s, the prediction \"%s\" %s", t->name,
                             zt_shape_text(&t->shape, s), v->name, zt_shape_text(&v->shape, u));
-    if (weight && (v->shape.rank < 1 || zt_shape_count(&weight->shape) != v->shape.dim[0]))
-        return zt_node_fail(g, node, err, "row weights %s do not fit %s", zt_shape_text(&weight->shape, s),
-                            zt_shape_text(&v->shape, u));
-    return true;
+    return zt_loss_weight_fits(g, node, zt_in(g, node, x + 2), &t->shape, err);
 }
 
 static bool loss_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -104,11 +102,11 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- kernels ---- */
 
-/* in[first], in[first + 1], in[first + 2]: x, target, row weights. */
+/* in[first], in[first + 1], in[first + 2]: x, target, weights. */
 struct job {
     const struct zt_view *x, *target, *weight;
-    int64_t rows, width;
-    double bend, total; /* total: sum of the weights of all elements */
+    int64_t rows, width; /* elements in rows of one weight each */
+    double bend, total;  /* total: sum of the weights of all elements */
 };
 
 static double row_weight(const struct job *j, int64_t row) {
@@ -119,7 +117,7 @@ static struct job job_of(const struct zt_call *call, int first, const char *bend
     struct job j = { .x = &call->in[first], .target = &call->in[first + 1] };
     if (first + 2 < call->in_count && call->in[first + 2].data)
         j.weight = &call->in[first + 2];
-    j.rows = j.x->shape.rank > 0 ? j.x->shape.dim[0] : 1;
+    j.rows = j.weight ? zt_shape_count(&j.weight->shape) : j.x->shape.rank > 0 ? j.x->shape.dim[0] : 1;
     j.width = j.rows ? zt_shape_count(&j.x->shape) / j.rows : 0;
     j.bend = bend ? (double)zt_attr_float(call->node, bend, 1) : 1;
     for (int64_t row = 0; row < j.rows; row++)

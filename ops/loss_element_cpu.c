@@ -24,7 +24,7 @@ struct loss_state {
     const struct zt_line_kernels *kernels;
     int kind;
     int x; /* input */
-    int64_t count, rows;
+    int64_t count, rows; /* elements; rows of one weight each */
     float bend;
     size_t bytes; /* of an element */
 };
@@ -38,7 +38,7 @@ bool zt_element_loss_grad_cpu_supports(const struct zt_graph *g, int node) {
 
 static bool prepare(struct zt_prepare *p, int x) {
     const struct zt_node *n = &p->graph->nodes[p->node];
-    const struct zt_value *v = zt_in(p->graph, p->node, x);
+    const struct zt_value *v = zt_in(p->graph, p->node, x), *weight = zt_in(p->graph, p->node, x + 2);
     struct loss_state *s = zt_calloc(1, sizeof *s);
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
@@ -47,7 +47,7 @@ static bool prepare(struct zt_prepare *p, int x) {
     s->kernels = zt_line_kernels();
     s->x = x;
     s->count = zt_shape_count(&v->shape);
-    s->rows = v->shape.rank > 0 ? v->shape.dim[0] : 1;
+    s->rows = weight ? zt_shape_count(&weight->shape) : v->shape.rank > 0 ? v->shape.dim[0] : 1;
     s->bend = kinds[s->kind].bend ? zt_attr_float(n, kinds[s->kind].bend, 1) : 1;
     s->bytes = zt_dtype_bytes(v->dtype);
     p->workspace_bytes = (size_t)zt_ceil_div(s->count, CHUNK) * sizeof(double);

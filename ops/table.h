@@ -10,8 +10,8 @@ extern const struct zt_op_table zt_ops;
 /* Fusion patterns, NULL-terminated; ops/fuse_*.c. */
 extern const struct zt_pattern *const zt_patterns[];
 
-/* A loss type of the config as an op: node (logits, target[, row weight]) -> scalar, domain "ztrain". Rows in
- * ops/loss.c. */
+/* A loss type of the config as an op: node (logits, target[, weight[, class weight]]) -> scalar, domain "ztrain"; the
+ * fourth input where targets are integers (ops/loss.h, ops/loss_class.c). Rows in ops/loss.c. */
 struct zt_loss_row {
     const char *type;    /* "cross_entropy" */
     const char *op_type; /* "CrossEntropy" */

@@ -65,13 +65,18 @@ struct zt_data_config {
 };
 
 struct zt_loss_config {
-    const char *type;       /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
-    const char *logits;     /* graph output, NULL: the only float one */
-    const char *target;     /* data column, default "target" */
-    const char *output;     /* type output: the scalar graph output */
-    int64_t ignore_index;   /* default -100 */
-    double label_smoothing; /* default 0 */
-    double beta, delta;     /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
+    const char *type;   /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
+    const char *logits; /* graph output, NULL: the only float one */
+    const char *target; /* data column, default "target" */
+    /* The loss is sum of w l over sum of w, over the targets l that count: w from this data column, [N] or any first
+     * axes of the target's shape, times the class weight of the target. Where these sum to 0 the loss is 0 and has no
+     * gradient (PyTorch: NaN). "": none. */
+    const char *weight;
+    struct zt_numbers class_weights; /* of cross_entropy and nll, one a class, as PyTorch's `weight`; count 0: none */
+    const char *output;              /* type output: the scalar graph output */
+    int64_t ignore_index;            /* default -100 */
+    double label_smoothing;          /* default 0 */
+    double beta, delta;              /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
 };
 
 /* param_groups[i]: parameters whose name matches take these values instead of the optimizer's. */

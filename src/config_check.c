@@ -245,12 +245,34 @@ static void only_for(struct zt_reading *r, const char *key, const char *type) {
         zt_texts_add(r->arena, &r->config->without_effect, "%s = %g (only %s reads it)", key, number(r, key), type);
 }
 
-static void loss(struct zt_reading *r) {
 #define L "ztrain.loss."
+static void class_weights(struct zt_reading *r) {
+    const struct zt_node *list = given(r, L "class_weights");
+    double sum = 0;
+    if (!list || !list->first)
+        return;
+    for (const struct zt_node *item = list->first; item; item = item->next)
+        sum += item->number;
+    if (sum == 0)
+        FAIL(L "class_weights", "all are 0, so that nothing counts");
+    if (!given(r, L "type") || says(r, L "type", "cross_entropy") || says(r, L "type", "nll"))
+        return;
+    FAIL(L "class_weights", "belongs to cross_entropy and nll, found type \"%s\", which has no classes",
+         zt_keys_text(r, L "type"));
+    if (says(r, L "type", "bce_with_logits"))
+        zt_hint(r->err,
+                "PyTorch's pos_weight is another thing and is not supported; ztrain.loss.weight weighs samples "
+                "or elements");
+}
+
+static void loss(struct zt_reading *r) {
     bool smooth = number(r, L "label_smoothing") > 0, typed = given(r, L "type") != NULL;
     if (smooth && typed && !says(r, L "type", "cross_entropy"))
         FAIL(L "label_smoothing", "%g belongs to cross_entropy, found type \"%s\"", number(r, L "label_smoothing"),
              zt_keys_text(r, L "type"));
+    class_weights(r);
+    if (zt_keys_text(r, L "weight")[0] && says(r, L "type", "output"))
+        FAIL(L "weight", "the type is \"output\": the graph makes its own loss, and its own weights");
     if (given(r, L "output") && typed && !says(r, L "type", "output"))
         FAIL(L "output", "belongs to type \"output\", found \"%s\"", zt_keys_text(r, L "type"));
     only_for(r, L "beta", "smooth_l1");

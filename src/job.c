@@ -1,8 +1,8 @@
+#include "job_parts.h"
+
 #include "fusion.h"
-#include "job.h"
 
 #include "base/text.h"
-#include "base/vec.h"
 #include "graph/grad.h"
 #include "graph/lower.h"
 #include "graph/trainable.h"
@@ -12,60 +12,6 @@
 #include <string.h>
 
 enum { FOLD_LIMIT = 64 << 20 }; /* bytes of a folded constant */
-
-static bool is_scalar_float(const struct zt_value *v) {
-    return zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && zt_shape_count(&v->shape) == 1;
-}
-
-/* ---- which output the loss reads ---- */
-
-static const char *output_names(const struct zt_graph *g, struct zt_text *to) {
-    for (int i = 0; i < g->output_count; i++)
-        zt_text_add(to, "%s%s", i ? ", " : "", g->values[g->outputs[i]].name);
-    return to->at ? to->at : "none";
-}
-
-static bool fail_output(const struct zt_graph *g, const char *key, const char *wanted, struct zt_err *err) {
-    struct zt_text names = { 0 };
-    if (wanted)
-        zt_fail(err, ZT_EXIT_CONFIG, "%s: the model has no output \"%s\" (it has: %s)", key, wanted,
-                output_names(g, &names));
-    else
-        zt_fail(err, ZT_EXIT_CONFIG, "%s is not set, and the model has not exactly one float output (it has: %s)", key,
-                output_names(g, &names));
-    zt_text_finish(&names);
-    return false;
-}
-
-/* The only float output, NULL where there is not exactly one. Outputs of unknown type count as float. */
-static const char *only_float_output(const struct zt_graph *g) {
-    const char *found = NULL;
-    for (int i = 0; i < g->output_count; i++) {
-        const struct zt_value *v = &g->values[g->outputs[i]];
-        if (v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
-            continue;
-        if (found && strcmp(found, v->name) != 0)
-            return NULL;
-        found = v->name;
-    }
-    return found;
-}
-
-static bool find_loss(struct zt_job *job, struct zt_err *err) {
-    const struct zt_loss_config *c = &job->config->loss;
-    const struct zt_graph *g = job->model->graph;
-    bool own = c->type && strcmp(c->type, "output") == 0;
-    const char *key = own ? "ztrain.loss.output" : "ztrain.loss.logits", *wanted = own ? c->output : c->logits;
-    job->loss = own ? NULL : zt_loss_find(c->type ? c->type : "cross_entropy");
-    job->target = own ? NULL : c->target ? c->target : "target";
-    job->logits = wanted ? wanted : only_float_output(g);
-    if (!job->logits)
-        return fail_output(g, key, NULL, err);
-    for (int i = 0; i < g->output_count; i++)
-        if (strcmp(g->values[g->outputs[i]].name, job->logits) == 0)
-            return true;
-    return fail_output(g, key, job->logits, err);
-}
 
 /* ---- from the file's graph to a bound, inferred one ---- */
 
@@ -147,13 +93,13 @@ static bool *find_used(const struct zt_graph *g) {
 }
 
 static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool *used, struct zt_err *err) {
+    int most = ZT_COLUMNS - 1 - (job->weight != NULL); /* columns that target and weight leave */
     for (int i = 0; i < g->input_count; i++) {
         const struct zt_value *v = &g->values[g->inputs[i]];
         if (!used[g->inputs[i]])
             continue;
-        if (job->want_count == ZT_COLUMNS - 1) /* one is the target's */
-            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": more than %d inputs are not supported", v->name,
-                           ZT_COLUMNS - 1);
+        if (job->want_count == most)
+            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": more than %d inputs are not supported", v->name, most);
         struct zt_want want = { .name = zt_arena_strdup(job->arena, v->name),
                                 .dtype = v->dtype,
                                 .shape = { .rank = -1 } };
@@ -168,35 +114,6 @@ static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool
         job->wants[job->want_count++] = want;
     }
     return true;
-}
-
-/* The class axis: the last where the target's shape is the logits' without it, else axis 1 (reference/README.md, "What
- * a loss means here"). */
-static int class_axis(const struct zt_shape *logits, const struct zt_shape *target) {
-    int last = logits->rank - 1;
-    bool is_last = target->rank == last;
-    for (int i = 0; is_last && i < last; i++)
-        is_last = target->dim[i] == logits->dim[i];
-    return is_last || logits->rank < 2 ? last : 1;
-}
-
-static void want_target(struct zt_job *job, const struct zt_value *logits) {
-    if (!job->loss)
-        return;
-    struct zt_want want = { .name = job->target, .shape = { .rank = -1 } };
-    want.dtype = job->loss->integer_target ? ZT_INT64 : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT : logits->dtype;
-    if (job->loss->integer_target && logits->shape.rank >= 2) {
-        /* [N, C]: targets [N]. With more axes either side of C may hold positions, and the data decide */
-        if (logits->shape.rank == 2)
-            want.shape.rank = 0;
-        want.below = logits->shape.rank == 2 && logits->shape.dim[1] > 0 ? logits->shape.dim[1] : 0;
-        want.except = job->config->loss.ignore_index;
-    } else if (!job->loss->integer_target && logits->shape.rank >= 1) {
-        want.shape.rank = logits->shape.rank - 1;
-        memcpy(want.shape.dim, logits->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
-    }
-    job->names[job->want_count] = NULL;
-    job->wants[job->want_count++] = want;
 }
 
 static bool shapes_known(const struct zt_job *job) {
@@ -232,7 +149,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
     int root = -1;
     struct zt_graph *g =
-        zt_fusion_read(config, &job->fusion, err) && find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
+        zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
     bool ok = g != NULL;
     if (ok) {
         bool *used = find_used(g);
@@ -243,7 +160,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         ok = bind_inputs(job, g, NULL, config->micro_batch, err) && infer(job, g, config->micro_batch, err);
     if (ok) {
         find_statistics(job, g);
-        want_target(job, &g->values[root]);
+        zt_job_want_target(job, &g->values[root]);
     }
     zt_graph_destroy(g);
     if (ok)
@@ -258,100 +175,6 @@ void zt_job_destroy(struct zt_job *job) {
 }
 
 /* ---- the joint graph ---- */
-
-static int add_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
-    int id = zt_graph_add_value(g, name, dtype, shape);
-    g->values[id].origin = ZT_FROM_INPUT;
-    return id;
-}
-
-/* Appends a node with one or two outputs, resolves and infers it. */
-static bool append(struct zt_graph *g, const char *name, const char *op_type, const int *in, int in_count, int *out,
-                   int out_count, struct zt_err *err) {
-    for (int i = 0; i < out_count; i++)
-        out[i] = zt_graph_add_value(g, i ? NULL : name, ZT_UNDEFINED, NULL);
-    int n = zt_graph_add_node(g, name, op_type, "ztrain", 1, in, in_count, out, out_count);
-    return zt_op_resolve(&zt_ops, g, n, err);
-}
-
-static bool infer_last(struct zt_graph *g, struct zt_err *err) {
-    return zt_op_infer(g, g->node_count - 1, err);
-}
-
-static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct zt_shape *target,
-                         int axis, struct zt_err *err) {
-    struct zt_shape wanted = logits->shape;
-    if (job->loss->integer_target) {
-        if (logits->shape.rank < 1)
-            return zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" is a scalar; %s needs a class axis", logits->name,
-                           job->loss->type);
-        for (int i = axis; i < wanted.rank - 1; i++)
-            wanted.dim[i] = wanted.dim[i + 1];
-        wanted.rank--;
-    }
-    char have[ZT_SHAPE_TEXT], want[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
-    if (zt_shape_equal(&wanted, target))
-        return true;
-    return zt_fail(err, ZT_EXIT_DATA, "column \"%s\" has shape %s with the batch, but the loss on \"%s\" %s wants %s",
-                   job->target, zt_shape_text(target, have), logits->name, zt_shape_text(&logits->shape, of),
-                   zt_shape_text(&wanted, want));
-}
-
-static void set_loss_numbers(const struct zt_job *job, struct zt_graph *g, int node) {
-    const struct zt_loss_config *c = &job->config->loss;
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = { { "beta", c->beta }, { "delta", c->delta }, { "label_smoothing", c->label_smoothing } };
-    for (int i = 0; i < 2 && job->loss->numbers[i]; i++)
-        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-            if (strcmp(job->loss->numbers[i], numbers[k].name) == 0)
-                zt_node_set_float(g, node, numbers[k].name, (float)numbers[k].value);
-}
-
-static bool add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
-                     struct zt_joint *joint, int root, struct zt_err *err) {
-    struct zt_graph *g = joint->graph;
-    const struct zt_want *want = &job->wants[job->want_count - 1];
-    const struct zt_shape *sample = source ? &source->column[job->want_count - 1].shape : &want->shape;
-    struct zt_shape shape = { .rank = sample->rank + 1, .dim = { request->rows } };
-    if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK)
-        return zt_fail(err, ZT_EXIT_DATA, "column \"%s\": its shape is not known without data", job->target);
-    memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
-    int axis = class_axis(&g->values[root].shape, &shape);
-    if (!check_target(job, &g->values[root], &shape, axis, err))
-        return false;
-    int in[3] = { root, add_input(g, job->target, want->dtype, &shape), joint->row_weight }, out[2];
-    joint->columns[job->want_count - 1] = in[1];
-    int in_count = joint->row_weight >= 0 ? 3 : 2;
-    if (!append(g, "loss", job->loss->op_type, in, in_count, out, job->loss->integer_target ? 2 : 1, err))
-        return false;
-    joint->loss = out[0];
-    set_loss_numbers(job, g, g->node_count - 1);
-    if (!job->loss->integer_target)
-        return infer_last(g, err);
-    zt_node_set_int(g, g->node_count - 1, "axis", axis);
-    zt_node_set_int(g, g->node_count - 1, "ignore_index", job->config->loss.ignore_index);
-    if (!infer_last(g, err) || request->training)
-        return !err->count;
-    if (!append(g, "correct", "CountCorrect", in, in_count, out, 2, err))
-        return false;
-    zt_node_set_int(g, g->node_count - 1, "axis", axis);
-    zt_node_set_int(g, g->node_count - 1, "ignore_index", job->config->loss.ignore_index);
-    joint->correct = out[0];
-    joint->counted = out[1];
-    return infer_last(g, err);
-}
-
-static bool use_output(const struct zt_job *job, struct zt_joint *joint, int root, struct zt_err *err) {
-    const struct zt_value *v = &joint->graph->values[root];
-    char text[ZT_SHAPE_TEXT];
-    joint->loss = root;
-    if (is_scalar_float(v) && v->dtype == ZT_FLOAT)
-        return true;
-    return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, a loss is one float", job->logits,
-                   zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
-}
 
 static void list_params(const struct zt_job *job, struct zt_joint *joint) {
     struct zt_graph *g = joint->graph;
@@ -370,7 +193,7 @@ static void list_params(const struct zt_job *job, struct zt_joint *joint) {
 static bool add_gradients(struct zt_joint *joint, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_shape shape = g->values[joint->loss].shape;
-    joint->seed = add_input(g, "gradient of loss", ZT_FLOAT, &shape);
+    joint->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
     struct zt_cotangent from = { joint->loss, joint->seed };
     return zt_grad_build(g, &zt_ops, &from, 1, joint->params, joint->param_count, joint->grads, err);
 }
@@ -431,8 +254,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     for (int i = 0; i < job->want_count; i++)
         joint->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
     if (request->weighted && job->loss)
-        joint->row_weight = add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
-    if (!(job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err)) ||
+        joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
+    if (!zt_job_add_loss(job, source, request, joint, root, err) ||
         !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
     list_params(job, joint);

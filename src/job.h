@@ -13,15 +13,15 @@ struct zt_job {
     const struct zt_config *config;
     const struct zt_onnx *model;
     struct zt_arena *arena;
-    const struct zt_loss_row *loss; /* NULL: the graph's own scalar output is the loss */
-    const char *logits;             /* the output the loss reads */
-    const char *target;             /* data column; NULL without */
-    struct zt_want *wants;          /* graph inputs in the graph's order, then the target */
-    int want_count;
-    const char **names;      /* graph input of each want; the target's is NULL */
-    int64_t fixed_batch;     /* the micro-batch the graph insists on, 0: any */
-    struct zt_fusion fusion; /* ztrain.fuse over all patterns */
-    const char **statistics; /* names of initializers that training nodes update */
+    const struct zt_loss_row *loss;           /* NULL: the graph's own scalar output is the loss */
+    const char *logits;                       /* the output the loss reads */
+    const char *target, *weight;              /* data columns; NULL without */
+    struct zt_want *wants;                    /* graph inputs in the graph's order, then target and weight */
+    int want_count, target_want, weight_want; /* the last two: where they stand among the wants, -1 without */
+    const char **names;                       /* graph input of each want; NULL of target and weight */
+    int64_t fixed_batch;                      /* the micro-batch the graph insists on, 0: any */
+    struct zt_fusion fusion;                  /* ztrain.fuse over all patterns */
+    const char **statistics;                  /* names of initializers that training nodes update */
     int statistic_count;
 };
 

@@ -165,6 +165,14 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { ZTRAIN("\"data\": {\"normalize\": {\"mean\": [1]}}"), "both mean and std", 1 },
         { ZTRAIN("\"data\": {\"normalize\": {\"mean\": [1], \"std\": [1, 2]}}"), "1 numbers, std has 2", 1 },
         { ZTRAIN("\"loss\": {\"type\": \"mse\", \"label_smoothing\": 0.1}"), "label_smoothing|mse", 1 },
+        { ZTRAIN("\"loss\": {\"type\": \"mse\", \"class_weights\": [1, 2]}"), "class_weights: |\"mse\", which has no",
+          1 },
+        { ZTRAIN("\"loss\": {\"type\": \"bce_with_logits\", \"class_weights\": [1]}"),
+          "class_weights: |pos_weight is another thing", 1 },
+        { ZTRAIN("\"loss\": {\"type\": \"output\", \"class_weights\": [1]}"), "class_weights: |\"output\"", 1 },
+        { ZTRAIN("\"loss\": {\"class_weights\": [0, 0]}"), "class_weights: all are 0", 1 },
+        { ZTRAIN("\"loss\": {\"class_weights\": [1, -1]}"), "class_weights[1]: -1, allowed >= 0", 1 },
+        { ZTRAIN("\"loss\": {\"type\": \"output\", \"weight\": \"w\"}"), "ztrain.loss.weight: |its own loss", 1 },
         { ZTRAIN("\"parallel\": {\"mode\": \"dp\"}") ", " ZERO("\"stage\": 1"),
           "\"dp\" excludes zero_optimization.stage 1", 1 },
         { ZTRAIN("\"parallel\": {\"chunks\": 2}"), "interleaved", 1 },
@@ -196,9 +204,7 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
         { ZTRAIN("\"plan\": \"auto\", \"memory_limit\": \"8GiB\", \"recompute\": [\"a\"], \"cluster\": \"c\", \"ema\": "
                  "0.9"),
           "ztrain.plan|memory_limit|recompute|cluster|ema", 5 },
-        { ZTRAIN("\"tie\": [[\"a\", \"b\"]], \"data\": {\"augment\": {\"flip\": true}}, \"loss\": {\"class_weights\": "
-                 "[1, 2], \"weight\": \"w\"}"),
-          "ztrain.tie|augment|class_weights|ztrain.loss.weight", 4 },
+        { ZTRAIN("\"tie\": [[\"a\", \"b\"]], \"data\": {\"augment\": {\"flip\": true}}"), "ztrain.tie|augment", 2 },
         { ZTRAIN("\"checkpoint\": {\"every_steps\": 5, \"best\": \"loss\"}"), "every_steps|best", 2 },
         { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"cluster\": \"c\""), "cluster", 1 },
     };

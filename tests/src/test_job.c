@@ -237,6 +237,47 @@ START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
 }
 END_TEST
 
+/* Padding and the data's weights are one input of the loss, the classes' another. */
+START_TEST(weights_of_samples_padding_and_classes_reach_the_loss) {
+    static const struct {
+        const char *loss;
+        bool padded;
+        int inputs, product; /* of the loss; nodes that make the weights */
+    } cases[] = { { "'label_smoothing': 0", false, 2, 0 },
+                  { "'label_smoothing': 0", true, 3, 0 },
+                  { "'weight': 'w'", false, 3, 0 },
+                  { "'weight': 'w'", true, 3, 1 },
+                  { "'class_weights': [1, 2, 3, 4, 5]", false, 4, 0 },
+                  { "'weight': 'w', 'class_weights': [1, 2, 3, 4, 5]", true, 4, 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tiny t;
+        struct zt_joint joint;
+        char config[600];
+        snprintf(config, sizeof config, PLAIN ", 'ztrain': {'loss': {%s}}", cases[i].loss);
+        open_plain(&t, tiny_mlp(), config);
+        ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, cases[i].padded, 1, NULL }, &joint), "%s",
+                      err.text[0]);
+        const struct zt_node *loss = &joint.graph->nodes[joint.graph->values[joint.loss].producer];
+        ck_assert_int_eq(loss->in_count, cases[i].inputs);
+        int product = loss->in_count > 2 && loss->in[2] >= 0 ? joint.graph->values[loss->in[2]].producer : -1;
+        ck_assert_int_eq(product >= 0, cases[i].product);
+        zt_graph_destroy(joint.graph);
+        tiny_finish(&t);
+    }
+}
+END_TEST
+
+START_TEST(class_weights_of_another_number_are_refused) {
+    struct tiny t;
+    struct zt_joint joint;
+    open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'loss': {'class_weights': [1, 2, 3]}}");
+    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
+    ck_assert_msg(says("ztrain.loss.class_weights: 3 numbers, but output \"y\" has 5 classes"), "%s", err.text[0]);
+    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
+    tiny_finish(&t);
+}
+END_TEST
+
 START_TEST(too_few_samples_for_a_step_without_its_tail_are_an_error) {
     struct tiny t;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'data': {'samples': 3, 'drop_last': true}}");
@@ -289,6 +330,8 @@ int main(void) {
     tcase_add_test(cases, a_loss_of_the_graph_must_be_one_float);
     tcase_add_test(cases, the_graphs_own_loss_is_the_root);
     tcase_add_test(cases, evaluation_has_no_backward_and_counts_what_is_correct);
+    tcase_add_test(cases, weights_of_samples_padding_and_classes_reach_the_loss);
+    tcase_add_test(cases, class_weights_of_another_number_are_refused);
     tcase_add_test(cases, too_few_samples_for_a_step_without_its_tail_are_an_error);
     tcase_add_test(cases, a_chain_of_5000_nodes_is_planned_in_well_under_a_second);
     return run_suite("job", cases, CK_NOFORK);

@@ -12,6 +12,7 @@
 #define ELEMENT_LOSS(op)                                                                                               \
     { op, "float[4,3] float[4,3]:0..1", .domain = "ztrain", .grad = 1 },                                               \
         { op, "float[4] float[4]:0..1 float{1,0,2,0.5}", .domain = "ztrain", .grad = 1 },                              \
+        { op, "float[2,3,4] float[2,3,4]:0..1 float[2,3]:0..2", .domain = "ztrain", .grad = 1 },                       \
         { op, "float[3,300] float[3,300]:0..1 float{0,0,0}", .domain = "ztrain" },                                     \
         { op, "float[40,1000]:-9..9 float[40,1000]:0..1", .domain = "ztrain" },                                        \
         { op, "float[4,3] float[4,3]:0..1", .domain = "ztrain" },                                                      \
@@ -29,6 +30,10 @@ const struct zt_case zt_cases_loss[] = {
       .outs = 2, .results = 1, .grad = 1 },
     { "CrossEntropy", "float[2,7,3,4] int64[2,3,4]:0..6 - float[7]:0.5..2", .attrs = "label_smoothing=0.2",
       .domain = "ztrain", .outs = 2, .results = 1, .grad = 1 },
+    { "CrossEntropy", "float[2,3,7] int64[2,3]:0..6 float[2,3]:0..2 float[7]:0.5..2",
+      .attrs = "axis=2 ignore_index=2 label_smoothing=0.1", .domain = "ztrain", .outs = 2, .results = 1, .grad = 1 },
+    { "CrossEntropy", "float[2,7,3,4] int64[2,3,4]:0..6 float[2,3]:0..2", .domain = "ztrain", .outs = 2, .results = 1,
+      .grad = 1 },
     { "CrossEntropy", "float[3,600] int64[3]:0..599", .domain = "ztrain", .outs = 2, .results = 1, .grad = 1 },
     { "CrossEntropy", "float[2,7] int64{-100,-100}", .domain = "ztrain", .outs = 2 },
     { "CrossEntropy", "float[2,7] int64{1,2} float{0,0}", .domain = "ztrain", .outs = 2 },
@@ -64,6 +69,8 @@ const struct zt_case zt_cases_loss[] = {
     ELEMENT_GRAD("SmoothAbsoluteErrorGrad"),
     ELEMENT_GRAD("HuberGrad"),
     ELEMENT_GRAD("BinaryCrossEntropyGrad"),
+    { "NegativeLogLikelihood", "float[2,7,3] int64[2,3]:0..6 float[2,3]:0..2 float[7]:0.5..2", .domain = "ztrain",
+      .grad = 1 },
     ELEMENT_LOSS("SquaredError"),
     ELEMENT_LOSS("AbsoluteError"),
     ELEMENT_LOSS("SmoothAbsoluteError"),
@@ -73,6 +80,7 @@ const struct zt_case zt_cases_loss[] = {
     { "Huber", "float[4,30] float[4,30]", .attrs = "delta=0.3", .domain = "ztrain", .grad = 1 },
     { "BinaryCrossEntropy", "float[4,3] int64[4,3]:0..1", .domain = "ztrain", .grad = 1 },
     { "CountCorrect", "float[50,3] int64[50]:0..2", .domain = "ztrain", .outs = 2 },
+    { "CountCorrect", "float[2,3,5] int64[2,3]:0..4 float{1,0}", .attrs = "axis=2", .domain = "ztrain", .outs = 2 },
     { "CountCorrect", "float[2,3,5] int64[2,3]:0..4 float{1,0}", .attrs = "axis=2 ignore_index=1", .domain = "ztrain",
       .outs = 2 },
     { "SoftmaxCrossEntropyLoss", "float[5,7] int64[5]:0..6", .outs = 2, .results = 1, .grad = 1 },

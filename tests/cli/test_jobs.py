@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""What a training job makes of model, data and config: weighted losses, columns by name, several inputs and outputs.
+
+    test_jobs.py ZTRAIN [TEST ...]
+"""
+import json
+import math
+import os
+import sys
+import unittest
+
+import test_cli
+from onnx_bytes import FLOAT, INT64, field, model, node, npz, tensor, value_info
+
+# y = x w + b: 12 samples of 2 numbers, 3 classes
+W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
+B = [0.0, 0.25, -0.125]
+N = 12
+X = [((i * 37 + 11) % 29 - 14) * 0.125 for i in range(2 * N)]
+CLASSES = [(i * 5 + 2) % 3 for i in range(N)]
+SAMPLE_WEIGHTS = [(i * 3 % 5) * 0.5 for i in range(N)]
+
+
+def linear(*nodes, out="y", rank=2):
+    return model([node("MatMul", ["x", "w"], ["h"], "product"), node("Add", ["h", "b"], ["scores"], "bias"), *nodes],
+                 [value_info("x", ["n", 2])], [value_info(out, ["n", 3, "m", "k"][:rank])],
+                 [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b")])
+
+
+def attribute(name, number):
+    return field(5, field(1, name) + field(3, number & (1 << 64) - 1) + field(20, 2))
+
+
+class Softmax:
+    """Softmax regression with the weighted mean of cross_entropy, by SGD."""
+
+    def __init__(self, smoothing=0, class_weights=(1, 1, 1), ignore=-100):
+        self.w, self.b = [W[:3], W[3:]], B[:]
+        self.smoothing, self.class_weights, self.ignore = smoothing, class_weights, ignore
+
+    def scores(self, n):
+        return [X[2 * n] * self.w[0][c] + X[2 * n + 1] * self.w[1][c] + self.b[c] for c in range(3)]
+
+    def batch(self, samples, weights):
+        """Loss and gradient by the scores: sum of s l / sum of s w."""
+        total, loss, slopes = 0, 0, {}
+        for n in samples:
+            t, s = CLASSES[n], weights[n]
+            if t == self.ignore:
+                continue
+            x = self.scores(n)
+            lse = math.log(sum(map(math.exp, x)))
+            want = [self.smoothing / 3 * w for w in self.class_weights]
+            want[t] += (1 - self.smoothing) * self.class_weights[t]
+            loss += s * sum(q * (lse - v) for q, v in zip(want, x))
+            total += s * self.class_weights[t]
+            slopes[n] = [s * (sum(want) * math.exp(v - lse) - q) for q, v in zip(want, x)]
+        return (loss / total, {n: [v / total for v in g] for n, g in slopes.items()}) if total else (0, {})
+
+    def step(self, micro_batches, weights, lr=0.5):
+        """A step's loss and gradient are the means of its micro-batches weighted by their samples."""
+        count, loss, slopes = sum(map(len, micro_batches)), 0, {}
+        for samples in micro_batches:
+            part, gradient = self.batch(samples, weights)
+            loss += part * len(samples) / count
+            slopes |= {n: [v * len(samples) / count for v in g] for n, g in gradient.items()}
+        for n, g in slopes.items():
+            for c in range(3):
+                self.w[0][c] -= lr * g[c] * X[2 * n]
+                self.w[1][c] -= lr * g[c] * X[2 * n + 1]
+                self.b[c] -= lr * g[c]
+        return loss
+
+
+class Job(test_cli.Case):
+    def setUp(self):
+        super().setUp()
+        self.write("m.onnx", linear(out="scores"))
+        self.data()
+
+    def data(self, **more):
+        columns = {"x": ([N, 2], X), "target": ([N], CLASSES, INT64), **more}
+        self.write("d.npz", npz({name: column for name, column in columns.items() if column}))
+
+    def train(self, ztrain=None, *arguments, code=0, says=(), **config):
+        block = {"data": {"format": "npz", "path": "d.npz", "shuffle": False}, "steps": 4, "metrics": [], **(ztrain or {})}
+        self.write("c.json", json.dumps({"train_batch_size": 6, "optimizer": {"type": "SGD", "params": {"lr": 0.5}},
+                                         **config, "ztrain": block}).encode())
+        words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "run",
+                 "--overwrite", "--threads=1", *arguments]
+        if code:
+            return self.refused(*words, code=code, says=says)
+        done = self.run_ztrain(*words)
+        for word in says:
+            self.assertIn(word, done.stderr)
+        return done
+
+    def losses(self):
+        rows = map(json.loads, (self.folder / "run" / "metrics.jsonl").read_text().splitlines())
+        return [row["loss"] for row in rows if "eval" not in row]
+
+    def close(self, have, want, tolerance=2e-6):
+        self.assertEqual(len(have), len(want))
+        for a, b in zip(have, want):
+            self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)))
+
+
+class Weights(Job):
+    def follow(self, reference, weights, cut, loss, **config):
+        """Four steps of 6 samples, cut into micro-batches of `cut`."""
+        self.train({"loss": {"type": "cross_entropy", **loss}}, **config)
+        steps = [range(0, 6), range(6, 12)] * 2
+        self.close(self.losses(), [reference.step([s[i:i + cut] for i in range(0, 6, cut)], weights) for s in steps])
+
+    def test_classes_weigh_with_smoothing_and_ignored_targets(self):
+        for smoothing in [0, 0.1]:
+            for ignore in [-100, 1]:
+                self.follow(Softmax(smoothing, [0.5, 2, 1], ignore), [1] * N, 6,
+                            {"class_weights": [0.5, 2, 1], "label_smoothing": smoothing, "ignore_index": ignore})
+
+    def test_samples_weigh_alone_and_together_with_classes(self):
+        self.data(importance=([N], SAMPLE_WEIGHTS))
+        self.follow(Softmax(), SAMPLE_WEIGHTS, 6, {"weight": "importance"})
+        self.follow(Softmax(0.1, [0.5, 2, 1]), SAMPLE_WEIGHTS, 6,
+                    {"weight": "importance", "class_weights": [0.5, 2, 1], "label_smoothing": 0.1})
+
+    def test_micro_batches_are_weighted_means_of_their_own(self):
+        self.data(importance=([N], SAMPLE_WEIGHTS))
+        for more in [{"gradient_accumulation_steps": 2}, {"train_micro_batch_size_per_gpu": 2}]:
+            cut = 3 if "gradient_accumulation_steps" in more else 2
+            self.follow(Softmax(), SAMPLE_WEIGHTS, cut, {"weight": "importance"}, **more)
+
+    def test_padding_of_a_rank_meets_the_samples_weights(self):
+        """14 samples on 2 ranks in steps of 12: the last step has 2; 13: one rank's only row is padding."""
+        for samples in [14, 13]:
+            again = [i % N for i in range(samples)]
+            self.data(x=([samples, 2], [X[2 * i + k] for i in again for k in range(2)]),
+                      target=([samples], [CLASSES[i] for i in again], INT64),
+                      importance=([samples], [SAMPLE_WEIGHTS[i] + 0.5 for i in again]))
+            block = {"loss": {"weight": "importance"}, "parallel": {"communicator": "thread"}}
+            self.train(block, "--ranks=2", train_batch_size=12)
+            reference, weights = Softmax(), [w + 0.5 for w in SAMPLE_WEIGHTS]
+            last = [[12 % N], [13 % N]] if samples == 14 else [[12 % N]]
+            self.close(self.losses(), [reference.step(step, weights) for step in [[range(6), range(6, 12)], last] * 2])
+
+    def test_a_batch_that_weighs_nothing_changes_nothing(self):
+        self.data(importance=([N], [1.0] * 6 + [0.0] * 6))
+        self.follow(Softmax(), [1] * 6 + [0] * 6, 6, {"weight": "importance"})
+
+    def test_elements_weigh_in_other_losses(self):
+        wanted, importance = [0.5 * v for v in range(3 * N)], [(i * 3 % 5) * 0.5 for i in range(3 * N)]
+        self.data(target=([N, 3], wanted), importance=([N, 3], importance))
+        self.train({"loss": {"type": "mse", "weight": "importance"}, "steps": 1})
+        scores = [v for n in range(6) for v in Softmax().scores(n)]
+        squares = sum(w * (x - t) ** 2 for w, x, t in zip(importance, scores, wanted))
+        self.close(self.losses(), [squares / sum(importance[:18])])
+
+    def test_evaluation_weighs_the_loss_but_not_the_accuracy(self):
+        self.data(importance=([N], SAMPLE_WEIGHTS))
+        block = {"loss": {"weight": "importance", "class_weights": [0.5, 2, 1]}, "metrics": ["accuracy"],
+                 "data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz"}}
+        self.train(block)
+        result = json.loads(self.run_ztrain("evaluate", "--model", self.folder / "m.onnx", "--config",
+                                            self.folder / "c.json").stdout)
+        reference = Softmax(0, [0.5, 2, 1])
+        loss = sum(reference.batch(range(a, a + 6), SAMPLE_WEIGHTS)[0] for a in [0, 6]) / 2
+        right = sum(max(range(3), key=reference.scores(n).__getitem__) == CLASSES[n] for n in range(N))
+        self.close([result["loss"], result["accuracy"]], [loss, right / N])
+
+    def test_weights_that_do_not_fit_are_refused(self):
+        self.train({"loss": {"class_weights": [1, 2]}}, code=2,
+                   says=["ztrain.loss.class_weights: 2 numbers", '"scores" has 3 classes'])
+        self.train({"loss": {"weight": "importance"}}, code=4, says=['no array named "importance"', "target"])
+        self.data(importance=([N, 2], SAMPLE_WEIGHTS * 2))
+        self.train({"loss": {"weight": "importance"}}, code=4, says=['"importance"', "shape [2], wants []"])
+        self.data(target=([N, 3], [0.0] * 3 * N), importance=([N, 2], SAMPLE_WEIGHTS * 2))
+        self.train({"loss": {"type": "l1", "weight": "importance"}}, code=4,
+                   says=["ztrain.loss.weight", "[6, 2]", "first axes of the target's [6, 3]"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
+    test_cli.ZTRAIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
