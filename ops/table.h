@@ -22,4 +22,11 @@ struct zt_loss_row {
 extern const struct zt_loss_row zt_losses[]; /* ends with a NULL type */
 const struct zt_loss_row *zt_loss_find(const char *type);
 
+/* An activation at the end of the graph, behind which only views and casts stand: Softmax and LogSoftmax count where
+ * they run along the classes. `axis` is that of the classes in `root`, of shape `logits`; -1: the loss has none. *node
+ * is the activation, *reader the node that reads it on the way to `root`, -1: it makes `root`. */
+enum zt_loss_end { ZT_END_PLAIN, ZT_END_SOFTMAX, ZT_END_LOG_SOFTMAX, ZT_END_SIGMOID };
+enum zt_loss_end zt_loss_end_of(const struct zt_graph *g, int root, const struct zt_shape *logits, int axis, int *node,
+                                int *reader);
+
 #endif

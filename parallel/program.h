@@ -29,6 +29,8 @@ struct zt_joint {
                    graph on this stage */
     int *statistics; /* initializers with write-backs, in model order; none in evaluation graphs */
     int statistic_count;
+    const char **notes; /* what the user should know of how the graph was made, a line each, in the graph's arena */
+    int note_count;
 };
 
 /* Where a value lies on this rank. */

@@ -17,6 +17,8 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
                                       .steps = (s->eval_source->samples + c->micro_batch - 1) / c->micro_batch,
                                       .depth = 2 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
+    if (plan)
+        zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
     struct zt_loader *loader = rank ? zt_loader_create(&load, err) : NULL;
     bool ok = loader && zt_rank_evaluate(rank, loader, result, err);

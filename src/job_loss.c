@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 /* ---- which output the loss reads ---- */
@@ -99,6 +100,22 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
 }
 
 /* ---- the joint graph's end ---- */
+
+void zt_job_note(struct zt_joint *joint, const char *fmt, ...) {
+    struct zt_arena *arena = joint->graph->arena;
+    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + 1);
+    char text[ZT_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (char *c = text; *c; c++) /* names are the file's: what a terminal would obey goes */
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
+    if (joint->note_count)
+        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
+    notes[joint->note_count++] = zt_arena_strdup(arena, text);
+    joint->notes = notes;
+}
 
 int zt_job_add_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
     int id = zt_graph_add_value(g, name, dtype, shape);
@@ -205,6 +222,38 @@ static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, cons
     return true;
 }
 
+/* cross_entropy wants scores, of which it makes probabilities itself: where the graph ends in a Softmax over the
+ * classes its input is used. Any other activation stays: what the loss then means is what the same lines of PyTorch
+ * mean. */
+static bool use_scores(const struct zt_job *job, struct zt_joint *joint, int axis, int *root, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    int node, reader;
+    enum zt_loss_end end = zt_loss_end_of(g, *root, &g->values[*root].shape, axis, &node, &reader);
+    if (end == ZT_END_PLAIN)
+        return true;
+    const struct zt_node *n = &g->nodes[node];
+    bool both = strcmp(job->loss->type, "cross_entropy") == 0;
+    if (end == ZT_END_SIGMOID && strcmp(job->loss->type, "bce_with_logits") == 0)
+        zt_job_note(joint,
+                    "%s (%s): output \"%s\" holds probabilities, which bce_with_logits takes as logits; export the "
+                    "model without it",
+                    n->name, n->op_type, job->logits);
+    if (end == ZT_END_SOFTMAX && strcmp(job->loss->type, "nll") == 0)
+        zt_job_note(joint,
+                    "%s (%s): output \"%s\" holds probabilities, nll wants their logarithms; cross_entropy makes them "
+                    "itself",
+                    n->name, n->op_type, job->logits);
+    if (!both || end == ZT_END_SIGMOID)
+        return true;
+    zt_job_note(joint, "%s (%s): cross_entropy makes probabilities itself, so the input of this node is used", n->name,
+                n->op_type);
+    if (reader < 0)
+        *root = n->in[0];
+    else
+        g->nodes[reader].in[0] = n->in[0];
+    return zt_graph_index(g, err);
+}
+
 static void set_loss_numbers(const struct zt_job *job, struct zt_graph *g, int node) {
     const struct zt_loss_config *c = &job->config->loss;
     const struct {
@@ -241,9 +290,12 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source, c
     if (!column_shape(job, source, request->rows, job->target_want, &shape, err))
         return false;
     bool classes = job->loss->integer_target;
-    int axis = class_axis(&g->values[root].shape, &shape), in[4] = { root }, out[2];
+    int axis = class_axis(&g->values[root].shape, &shape), in[4], out[2];
     if (!check_target(job, &g->values[root], &shape, axis, err))
         return false;
+    if (!use_scores(job, joint, classes ? axis : -1, &root, err))
+        return false;
+    in[0] = root;
     in[1] = zt_job_add_input(g, job->target, job->wants[job->target_want].dtype, &shape);
     joint->columns[job->target_want] = in[1];
     if (!add_weight(job, source, &shape, joint, &in[2], err) ||

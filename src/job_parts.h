@@ -12,6 +12,8 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits);
 /* Appends the loss on value `root` and what evaluation counts, or takes the graph's own scalar. */
 bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                      struct zt_joint *joint, int root, struct zt_err *err);
+/* A line for the user. */
+void zt_job_note(struct zt_joint *joint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A value that is fed. */
 int zt_job_add_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape);
 

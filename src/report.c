@@ -16,6 +16,13 @@ static void list_texts(const struct zt_session *s, const char *title, const stru
         row(s, i ? "" : title, texts->at[i]);
 }
 
+void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
+    const struct zt_joint *joint = programs->count ? &programs->at[0]->joint : NULL;
+    list_texts(s, "note", &s->config->notes);
+    for (int i = 0; joint && i < joint->note_count; i++)
+        row(s, s->config->notes.count + i ? "" : "note", joint->notes[i]);
+}
+
 /* Nodes that no fast kernel takes run on the reference kernels; nothing falls back in silence. */
 static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
     const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
@@ -89,7 +96,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     list_fused(s, plan);
     list_texts(s, "no effect", &s->config->without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
-    list_texts(s, "note", &s->config->notes);
+    zt_report_notes(s, &plan->train);
     snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
     row(s, "start-up", text);
 }

@@ -36,6 +36,8 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err);
 /* Start of a run, on stderr (contract.md, "Console"). */
 void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
                      int64_t steps);
+/* What the config and the graphs of `programs` have to say, a row each. */
+void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs);
 /* model.onnx from collected tensors; the hash goes to *hash. */
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
                      const int64_t *elements, int count, uint64_t *hash, struct zt_err *err);

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import test_cli
-from onnx_bytes import FLOAT, INT64, field, model, node, npz, tensor, value_info
+from onnx_bytes import FLOAT, INT64, field, model, node, npz, read_npz, tensor, value_info
 
 # y = x w + b: 12 samples of 2 numbers, 3 classes
 W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
@@ -21,10 +21,10 @@ CLASSES = [(i * 5 + 2) % 3 for i in range(N)]
 SAMPLE_WEIGHTS = [(i * 3 % 5) * 0.5 for i in range(N)]
 
 
-def linear(*nodes, out="y", rank=2):
+def linear(*nodes, out="y", rank=2, opset=17):
     return model([node("MatMul", ["x", "w"], ["h"], "product"), node("Add", ["h", "b"], ["scores"], "bias"), *nodes],
                  [value_info("x", ["n", 2])], [value_info(out, ["n", 3, "m", "k"][:rank])],
-                 [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b")])
+                 [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b")], opset)
 
 
 def attribute(name, number):
@@ -176,6 +176,86 @@ class Weights(Job):
         self.data(target=([N, 3], [0.0] * 3 * N), importance=([N, 2], SAMPLE_WEIGHTS * 2))
         self.train({"loss": {"type": "l1", "weight": "importance"}}, code=4,
                    says=["ztrain.loss.weight", "[6, 2]", "first axes of the target's [6, 3]"])
+
+
+class Ends(Job):
+    """Activations at the end of the graph, which the loss makes itself."""
+
+    def end(self, *nodes, opset=17, rank=2):
+        self.write("m.onnx", linear(*nodes, out=nodes and "y" or "scores", rank=rank, opset=opset))
+
+    def with_and_without(self, *nodes, used, opset=17, **loss):
+        self.end()
+        self.train({"loss": loss})
+        plain = self.losses()
+        self.end(*nodes, opset=opset)
+        done = self.train({"loss": loss})
+        self.assertEqual("the input of this node is used" in done.stderr, used, done.stderr)
+        self.assertEqual(self.losses() == plain, used)
+        return done.stderr
+
+    def test_the_input_of_a_last_softmax_is_used(self):
+        soft = lambda op, out, axis: node(op, ["scores"], [out], "soft") + attribute("axis", axis)
+        for op in ["Softmax", "LogSoftmax"]:
+            text = self.with_and_without(soft(op, "y", 1), used=True)
+            self.assertIn(f"soft ({op}): cross_entropy makes probabilities itself", text)
+            self.with_and_without(soft(op, "y", -1), used=True)
+            self.with_and_without(soft(op, "y", 1), used=True, opset=12)
+            self.with_and_without(soft(op, "s", 1), node("Identity", ["s"], ["y"]), used=True)
+            to_double = node("Cast", ["s"], ["d"]) + attribute("to", 11)
+            self.with_and_without(soft(op, "s", 1), to_double, node("Cast", ["d"], ["y"]) + attribute("to", 1), used=True)
+
+    def test_a_softmax_over_other_axes_stays(self):
+        self.with_and_without(node("Softmax", ["scores"], ["y"]) + attribute("axis", 0), used=False)
+        self.with_and_without(node("Softmax", ["scores"], ["y"]) + attribute("axis", 0), used=False, opset=12)
+
+    def test_views_keep_the_classes_where_they_are(self):
+        """[n, 3] -> [n, 3, 1] -> softmax of axis 1, before opset 13 of all from it on -> [n, 3]"""
+        wide = node("Unsqueeze", ["scores"], ["u"]) + field(5, field(1, "axes") + field(8, 2) + field(20, 7))
+        back = node("Flatten", ["s"], ["y"])
+        for axis, used in [(1, True), (2, False)]:
+            self.with_and_without(wide, node("Softmax", ["u"], ["s"]) + attribute("axis", axis), back, used=used, opset=12)
+
+    def test_evaluation_agrees(self):
+        results = []
+        for nodes in [[], [node("Softmax", ["scores"], ["y"])]]:
+            self.end(*nodes)
+            self.train({"metrics": ["accuracy"], "data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz"}})
+            done = self.run_ztrain("evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json")
+            self.assertEqual("the input of this node is used" in done.stderr, bool(nodes))
+            results.append(done.stdout)
+        self.assertEqual(*results)
+
+    def test_the_exported_model_keeps_its_softmax(self):
+        self.end(node("Softmax", ["scores"], ["y"]))
+        self.train()
+        self.write("x.npz", npz({"x": ([N, 2], X)}))
+        self.run_ztrain("predict", "--model", self.folder / "run/model.onnx", "--inputs", self.folder / "x.npz",
+                        "--output", self.folder / "out")
+        dims, rows = read_npz(self.folder / "out/outputs.npz")["y"]
+        self.assertEqual(dims, [N, 3])
+        self.close([sum(rows[i:i + 3]) for i in range(0, 3 * N, 3)], [1] * N)
+
+    def test_nll_reads_what_is_there(self):
+        self.end()
+        self.train()
+        plain = self.losses()
+        self.end(node("LogSoftmax", ["scores"], ["y"]))
+        done = self.train({"loss": {"type": "nll"}})
+        self.close(self.losses(), plain)
+        self.assertNotIn("this node", done.stderr)
+        self.end(node("Softmax", ["scores"], ["y"]))
+        self.train({"loss": {"type": "nll"}}, says=["holds probabilities, nll wants their logarithms"])
+
+    def test_a_sigmoid_under_bce_is_warned_about_and_stays(self):
+        self.data(target=([N, 3], [float(i % 2) for i in range(3 * N)]))
+        self.end(node("Sigmoid", ["scores"], ["y"], "last"))
+        self.train({"loss": {"type": "bce_with_logits"}, "steps": 1},
+                   says=["last (Sigmoid)", "probabilities, which bce_with_logits takes as logits"])
+        squash = lambda v: 1 / (1 + math.exp(-v))
+        y = [squash(v) for n in range(6) for v in Softmax().scores(n)]
+        terms = [math.log1p(math.exp(-v)) + v * (1 - i % 2) for i, v in enumerate(y)]
+        self.close(self.losses(), [sum(terms) / len(terms)])
 
 
 if __name__ == "__main__":
