@@ -178,6 +178,38 @@ class Weights(Job):
                    says=["ztrain.loss.weight", "[6, 2]", "first axes of the target's [6, 3]"])
 
 
+class Nodes(Job):
+    """Losses as nodes of the graph."""
+
+    def graph(self, op, reduction, weights):
+        text = field(5, field(1, "reduction") + field(4, reduction) + field(20, 3))
+        nodes = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["scores"]),
+                 node("LogSoftmax", ["scores"], ["logs"]) + attribute("axis", 1),
+                 node(op, ["scores" if op[0] == "S" else "logs", "label", "weights"][:3 if weights else 2],
+                      ["each" if reduction == "none" else "loss"]) + text + attribute("ignore_index", 1)]
+        if reduction == "none":
+            nodes.append(node("ReduceMean", ["each"], ["loss"]) + attribute("keepdims", 0))
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2]), value_info("label", ["n"], INT64)],
+                                   [value_info("loss", [])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b"),
+                                    tensor([3], [0.5, 2, 1], FLOAT, "weights")]))
+
+    def test_standard_losses_train_with_every_reduction(self):
+        self.data(target=None, label=([N], CLASSES, INT64))
+        for op in ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"]:
+            for weights in [None, [0.5, 2, 1]]:
+                for reduction in ["mean", "sum", "none"]:
+                    self.graph(op, reduction, weights)
+                    self.train({"loss": {"type": "output"}, "freeze": ["weights"]})
+                    reference, w = Softmax(0, weights or [1, 1, 1], 1), [1] * N
+                    steps, losses = [range(0, 6), range(6, 12)] * 2, []
+                    for step in steps:
+                        total = sum((weights or [1, 1, 1])[CLASSES[n]] for n in step if CLASSES[n] != 1)
+                        factor = {"mean": 1, "sum": total, "none": total / 6}[reduction]
+                        losses.append(factor * reference.step([step], w, lr=0.5 * factor))
+                    self.close(self.losses(), losses)
+
+
 class Ends(Job):
     """Activations at the end of the graph, which the loss makes itself."""
 
@@ -256,6 +288,78 @@ class Ends(Job):
         y = [squash(v) for n in range(6) for v in Softmax().scores(n)]
         terms = [math.log1p(math.exp(-v)) + v * (1 - i % 2) for i, v in enumerate(y)]
         self.close(self.losses(), [sum(terms) / len(terms)])
+
+
+class Columns(Job):
+    """Several inputs, outputs and targets by name."""
+
+    def setUp(self):
+        super().setUp()
+        # scores = (x w + b) * mask[:, None] + table[ids]; spare = extra + scores
+        self.table = [0.5, -0.25, 0.125, 0.0, 0.75, -0.5]
+        self.mask, self.ids = [float(i % 3 > 0) for i in range(N)], [i % 2 for i in range(N)]
+        nodes = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["g"]),
+                 node("Unsqueeze", ["mask", "one"], ["column"]), node("Mul", ["g", "column"], ["masked"]),
+                 node("Gather", ["table", "ids"], ["rows"]), node("Add", ["masked", "rows"], ["scores"]),
+                 node("Add", ["scores", "extra"], ["sum"]), node("FancyOp", ["sum"], ["spare"])]
+        self.write("m.onnx", model(nodes, [value_info("ids", ["n"], INT64), value_info("x", ["n", 2]), value_info("mask", ["n"]),
+                                           value_info("extra", ["n", 3])],
+                                   [value_info("spare", ["n", 3]), value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b"), tensor([1], [1], INT64, "one"),
+                                    tensor([2, 3], self.table, FLOAT, "table")]))
+        self.data(target=None, mask=([N], self.mask), ids=([N], self.ids, INT64), label=([N], CLASSES, INT64),
+                  other=([N], [0] * N, INT64))
+
+    def test_columns_feed_the_inputs_of_their_names(self):
+        """No node of the output that is not asked for runs, and its input is not demanded of the data."""
+        self.train({"loss": {"logits": "scores", "target": "label"}})
+        reference, losses, lr = Softmax(), [], 0.5
+        table = [self.table[:3], self.table[3:]]
+        for step in [range(0, 6), range(6, 12)] * 2:
+            loss, slopes = 0, {}
+            for n in step:
+                s = [v * self.mask[n] + r for v, r in zip(reference.scores(n), table[self.ids[n]])]
+                lse = math.log(sum(map(math.exp, s)))
+                loss += (lse - s[CLASSES[n]]) / 6
+                slopes[n] = [(math.exp(v - lse) - (c == CLASSES[n])) / 6 for c, v in enumerate(s)]
+            for n, g in slopes.items():
+                for c in range(3):
+                    reference.w[0][c] -= lr * g[c] * X[2 * n] * self.mask[n]
+                    reference.w[1][c] -= lr * g[c] * X[2 * n + 1] * self.mask[n]
+                    reference.b[c] -= lr * g[c] * self.mask[n]
+                    table[self.ids[n]][c] -= lr * g[c]
+            losses.append(loss)
+        self.close(self.losses(), losses)
+
+    def test_the_target_is_any_column(self):
+        self.train({"loss": {"logits": "scores", "target": "other"}})
+        self.assertLess(self.losses()[-1], self.losses()[0])
+        self.train({"loss": {"type": "mse", "logits": "scores", "target": "x"}}, code=4, says=['"x"', "wants [3]"])
+
+    def test_an_input_may_be_its_own_target(self):
+        self.write("m.onnx", model([node("MatMul", ["x", "w"], ["h"]), node("MatMul", ["h", "v"], ["y"])],
+                                   [value_info("x", ["n", 2])], [value_info("y", ["n", 2])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([3, 2], W[::-1], FLOAT, "v")]))
+        self.train({"loss": {"type": "mse", "target": "x"}, "steps": 20})
+        self.assertLess(self.losses()[-1], 0.5 * self.losses()[0])
+
+    def test_what_is_missing_is_named(self):
+        self.train({}, code=2, says=["ztrain.loss.logits is not set", "spare, scores"])
+        self.train({"loss": {"logits": "spare"}}, code=3, says=["FancyOp"])
+        self.train({"loss": {"logits": "scores"}}, code=4, says=['no array named "target"', "label"])
+        self.data(mask=([N, 1], self.mask), ids=([N], self.ids, INT64))
+        self.train({"loss": {"logits": "scores"}}, code=4, says=['"mask"', "shape [1], wants []"])
+        self.data(mask=([N], self.mask), ids=([N], [float(i) for i in self.ids]))
+        self.train({"loss": {"logits": "scores"}}, code=4, says=['"ids"', "of type float, wants int64"])
+
+    def test_two_ranks_and_two_stages_read_the_same_columns(self):
+        block = {"loss": {"logits": "scores", "target": "label"}}
+        self.train(block)
+        plain = self.losses()
+        self.train({**block, "parallel": {"communicator": "thread"}}, "--ranks=2")
+        self.close(self.losses(), plain)
+        self.train({**block, "parallel": {"communicator": "thread"}}, "--ranks=2", pipeline={"stages": 2})
+        self.close(self.losses(), plain)
 
 
 if __name__ == "__main__":
