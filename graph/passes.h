@@ -34,6 +34,10 @@ void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss);
  * not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
 
+/* Whoever reads initializer `from` reads `to` instead, or its transpose: they train as one. Rows are resolved. */
+bool zt_pass_tie(struct zt_graph *g, const struct zt_op_table *table, int from, int to, bool transposed,
+                 struct zt_err *err);
+
 /* Training (or evaluation) forms of all nodes that have one. After inference: the forms are inferred as they are made.
  */
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err);

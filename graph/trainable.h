@@ -23,4 +23,8 @@ struct zt_trainable_pair {
 /* Returns how many; the list is in the graph's arena. */
 int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
+/* Whether two initializers of one type hold the same, b as it is or transposed (rank 2). False where contents are not
+ * read. */
+bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, bool transposed);
+
 #endif

@@ -54,6 +54,10 @@ static bool is_equal(const struct zt_value *a, const struct zt_value *b) {
     return zt_shape_equal(&a->shape, &b->shape) && memcmp(a->data, b->data, bytes) == 0;
 }
 
+bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, bool transposed) {
+    return a->data && b->data && a->dtype == b->dtype && (transposed ? is_transpose(a, b) : is_equal(a, b));
+}
+
 int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs) {
     ZT_VEC(struct candidate) found = { 0 };
     ZT_VEC(struct zt_trainable_pair) list = { 0 };

@@ -19,6 +19,10 @@ struct zt_texts {
     const char **at;
     int count;
 };
+struct zt_text_lists {
+    struct zt_texts *at;
+    int count;
+};
 struct zt_numbers {
     double *at;
     int count;
@@ -137,7 +141,12 @@ struct zt_config {
     struct zt_loss_config loss;
     bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
     int64_t epochs, steps, seed;
+    /* Globs of names. Those of tied parameters are known by the first name of their group: what the globs, and those of
+     * param_groups, say of the others has no effect. */
     struct zt_texts trainable, freeze;
+    /* Groups of parameters of equal shape, or transposed: each is one parameter, the first, whose values the others
+     * take (again when the model is written). */
+    struct zt_text_lists tie;
     struct zt_texts fuse; /* globs over the names of fusion patterns; none: no fusion */
     bool batch_norm_frozen;
     struct zt_group_config *groups;

@@ -284,9 +284,23 @@ static void loss(struct zt_reading *r) {
 #undef L
 }
 
+/* A name tied twice: to itself, or to two groups that would then be one. */
+static void ties(struct zt_reading *r) {
+    const struct zt_node *groups = given(r, "ztrain.tie");
+    struct zt_map seen = { 0 };
+    for (const struct zt_node *group = groups ? groups->first : NULL; group; group = group->next)
+        for (const struct zt_node *name = group->first; name; name = name->next) {
+            int before = zt_map_get(&seen, name->text, -1);
+            if (before >= 0)
+                zt_key_fail(r, name, "\"%s\" stands in ztrain.tie[%d] already", name->text, before);
+            zt_map_put(&seen, name->text, group->index);
+        }
+    zt_map_finish(&seen);
+}
+
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,      precision, zero,     checkpointing, optimizer,
-                                                          curriculum, tuning,    parallel, data,          loss };
+    static void (*const rules[])(struct zt_reading *) = { needs,  precision, zero, checkpointing, optimizer, curriculum,
+                                                          tuning, parallel,  data, loss,          ties };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

@@ -24,7 +24,7 @@ enum zt_key_type {
     ZT_KEY_INDEX,   /* a text of `choices` -> its place there, as int or bool by `size` */
     ZT_KEY_TEXTS,   /* list of non-empty texts -> struct zt_texts */
     ZT_KEY_HAS,     /* list of texts of `choices` -> bool: the first choice is among them */
-    ZT_KEY_GROUPS,  /* list of lists of at least two texts; never stored yet */
+    ZT_KEY_GROUPS,  /* list of lists of at least two texts -> struct zt_text_lists */
     ZT_KEY_ANY,     /* anything */
     ZT_KEY_OBJECT,  /* an object whose keys are rows */
     ZT_KEY_OPEN,    /* an object that may also hold keys without a row */

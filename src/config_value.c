@@ -245,6 +245,14 @@ static void store_texts(struct zt_reading *r, void *to, const struct zt_node *no
         texts->at[texts->count++] = item->text;
 }
 
+static void store_groups(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_text_lists *lists = to;
+    lists->count = 0;
+    lists->at = ZT_NEW_N(r->arena, struct zt_texts, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        store_texts(r, &lists->at[lists->count++], item, row);
+}
+
 static void store_has(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
     (void)r;
     for (const struct zt_node *item = node->first; item; item = item->next)
@@ -285,7 +293,7 @@ static const struct {
     [ZT_KEY_INDEX] = { check_choice, store_index, false },
     [ZT_KEY_TEXTS] = { check_texts, store_texts, false },
     [ZT_KEY_HAS] = { check_choices, store_has, false },
-    [ZT_KEY_GROUPS] = { check_groups, NULL, false },
+    [ZT_KEY_GROUPS] = { check_groups, store_groups, false },
     [ZT_KEY_ANY] = { check_any, NULL, false },
     [ZT_KEY_OBJECT] = { check_object, NULL, false },
     [ZT_KEY_OPEN] = { check_object, NULL, false },

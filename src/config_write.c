@@ -50,6 +50,15 @@ static void write_texts(FILE *to, const struct zt_texts *texts) {
     fputc(']', to);
 }
 
+static void write_text_lists(FILE *to, const struct zt_text_lists *lists) {
+    fputc('[', to);
+    for (int i = 0; i < lists->count; i++) {
+        fputs(i ? ", " : "", to);
+        write_texts(to, &lists->at[i]);
+    }
+    fputc(']', to);
+}
+
 /* Absolute: the file written here may stand in another folder. */
 static void write_path(FILE *to, const char *path) {
     char *here = getcwd(NULL, 0);
@@ -113,6 +122,9 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
         break;
     case ZT_KEY_TEXTS:
         write_texts(to, at);
+        break;
+    case ZT_KEY_GROUPS:
+        write_text_lists(to, at);
         break;
     case ZT_KEY_OBJECTS:
         write_groups(to, config);

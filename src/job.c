@@ -30,7 +30,8 @@ static void apply_freezing(const struct zt_job *job, struct zt_graph *g) {
     }
 }
 
-/* The model's graph, only what `job->logits` needs, rows resolved and verdicts given; *root is the id of the logits. */
+/* The model's graph, only what `job->logits` needs, rows resolved and the exporter's verdicts given; *root is the id of
+ * the logits. */
 static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(job->model->graph);
     zt_pass_split_aliases(g, &zt_ops);
@@ -40,11 +41,18 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
         return NULL;
     }
     zt_pass_trainable(g, job->model->torch_signature, *root);
+    return g;
+}
+
+/* What the config says of parameters: which are one, which stay as they are. */
+static bool settle_parameters(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
+    if (!zt_job_apply_ties(job, g, err))
+        return false;
     apply_freezing(job, g);
     for (int i = 0; i < job->statistic_count; i++)
         g->values[zt_graph_find(g, job->statistics[i])].statistic = true;
     zt_graph_align_constants(g);
-    return g;
+    return true;
 }
 
 static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
@@ -150,7 +158,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     int root = -1;
     struct zt_graph *g =
         zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
-    bool ok = g != NULL;
+    bool ok = g && zt_job_find_ties(job, g, err) && settle_parameters(job, g, err);
     if (ok) {
         bool *used = find_used(g);
         ok = want_inputs(job, g, used, err);
@@ -245,9 +253,11 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
                   struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     const struct zt_train_options options = { job->config->batch_norm_frozen, !request->training };
-    if (!bind_inputs(job, g, source, request->rows, err) || !infer(job, g, request->rows, err) ||
-        !zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
+    if (!settle_parameters(job, g, err) || !bind_inputs(job, g, source, request->rows, err) ||
+        !infer(job, g, request->rows, err) || !zt_pass_train(g, &options, err) ||
+        !check_statistics(job, g, err))
         return false;
+    zt_job_note_ties(job, joint);
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
     joint->column_count = job->want_count;
     joint->fused = zt_fusion_counts(g->arena);

@@ -9,6 +9,13 @@
 #include "ops/table.h"
 #include "parallel/program.h"
 
+/* An initializer that is trained as another one, ztrain.tie. */
+struct zt_tie {
+    const char *name, *to;
+    bool transposed;
+    bool differs; /* from the initial values of `to`, which count */
+};
+
 struct zt_job {
     const struct zt_config *config;
     const struct zt_onnx *model;
@@ -23,6 +30,8 @@ struct zt_job {
     struct zt_fusion fusion;                  /* ztrain.fuse over all patterns */
     const char **statistics;                  /* names of initializers that training nodes update */
     int statistic_count;
+    struct zt_tie *ties;
+    int tie_count;
 };
 
 /* Finds loss, inputs and target. Unknown output names, several candidates and missing operators are errors; so is a

@@ -1,5 +1,5 @@
 /* Inside a job: shared by job.c (from the file's graph to the joint one) and job_loss.c (its end: output, target,
- * weights, loss). */
+ * weights, loss) and job_tie.c. */
 #ifndef ZT_JOB_PARTS_H
 #define ZT_JOB_PARTS_H
 
@@ -12,6 +12,12 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits);
 /* Appends the loss on value `root` and what evaluation counts, or takes the graph's own scalar. */
 bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                      struct zt_joint *joint, int root, struct zt_err *err);
+/* Reads ztrain.tie against a graph with verdicts; every group that does not fit is an error. */
+bool zt_job_find_ties(struct zt_job *job, const struct zt_graph *g, struct zt_err *err);
+/* Makes one parameter of each group. */
+bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
+/* A line for every one whose initial values are given up. */
+void zt_job_note_ties(const struct zt_job *job, struct zt_joint *joint);
 /* A line for the user. */
 void zt_job_note(struct zt_joint *joint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A value that is fed. */

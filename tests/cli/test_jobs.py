@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import test_cli
-from onnx_bytes import FLOAT, INT64, field, model, node, npz, read_npz, tensor, value_info
+from onnx_bytes import FLOAT, INT64, field, fields, model, node, npz, read_npz, read_tensor, tensor, value_info
 
 # y = x w + b: 12 samples of 2 numbers, 3 classes
 W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
@@ -29,6 +29,13 @@ def linear(*nodes, out="y", rank=2, opset=17):
 
 def attribute(name, number):
     return field(5, field(1, name) + field(3, number & (1 << 64) - 1) + field(20, 2))
+
+
+def initializers(data):
+    """{name: values} of a model's bytes."""
+    graph = next(value for number, value in fields(data) if number == 7)
+    tensors = [value for number, value in fields(graph) if number == 5]
+    return {next(v for n, v in fields(t) if n == 8).decode(): read_tensor(t)[2] for t in tensors}
 
 
 class Softmax:
@@ -288,6 +295,109 @@ class Ends(Job):
         y = [squash(v) for n in range(6) for v in Softmax().scores(n)]
         terms = [math.log1p(math.exp(-v)) + v * (1 - i % 2) for i, v in enumerate(y)]
         self.close(self.losses(), [sum(terms) / len(terms)])
+
+
+class Ties(Job):
+    """x e^T w -> scores: two layers whose weights may be one."""
+
+    E = [0.5, -0.25, 0.75, 0.25, -0.5, 1.0]  # [3, 2]
+
+    def setUp(self):
+        super().setUp()
+        self.data(target=([N], [c % 2 for c in CLASSES], INT64))
+        turned = [self.E[2 * r + c] for c in range(2) for r in range(3)]
+        self.make("apart", turned)
+        # the same network with one initializer, used twice
+        self.make("shared", None)
+        self.make("other", [v + 0.125 for v in turned])
+
+    def make(self, name, up):
+        """x [n, 2] -> up [2, 3] -> Tanh -> e [3, 2]; without `up`, e^T in its place."""
+        nodes = [node("MatMul", ["x", "up"], ["h"])] if up else [node("Transpose", ["e"], ["t"]), node("MatMul", ["x", "t"], ["h"])]
+        nodes += [node("Tanh", ["h"], ["a"]), node("MatMul", ["a", "e"], ["s"]), node("Add", ["s", "bias"], ["scores"])]
+        tensors = [tensor([3, 2], self.E, FLOAT, "e"), tensor([2], [0.0, 0.0], FLOAT, "bias")]
+        self.write(name + ".onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 2])],
+                                         ([tensor([2, 3], up, FLOAT, "up")] if up else []) + tensors))
+
+    def run_on(self, name, block, *arguments, **more):
+        (self.folder / "m.onnx").write_bytes((self.folder / f"{name}.onnx").read_bytes())
+        return self.train({"steps": 8, **block}, *arguments, **more)
+
+    def weights(self):
+        return initializers((self.folder / "run/model.onnx").read_bytes())
+
+    def check_tied(self):
+        w = self.weights()
+        self.assertEqual([w["up"][c * 3 + r] for r in range(3) for c in range(2)], w["e"])
+        self.assertNotEqual(w["e"], self.E)
+
+    def test_a_shared_initializer_trains_once_and_stays_one(self):
+        done = self.run_on("shared", {})
+        self.assertIn("8 in 2 tensors", done.stderr)
+        self.assertEqual(sorted(self.weights()), ["bias", "e"])
+
+    def test_tied_parameters_train_as_one(self):
+        self.run_on("shared", {})
+        shared, one = self.losses(), self.weights()
+        self.run_on("apart", {})
+        self.assertNotEqual(self.losses(), shared)
+        done = self.run_on("apart", {"tie": [["e", "up"]]})
+        self.assertIn("8 in 2 tensors", done.stderr)
+        self.close(self.losses(), shared)
+        self.close(self.weights()["e"], one["e"])
+        self.check_tied()
+        self.run_on("apart", {"tie": [["up", "e"]]})
+        self.close(self.losses(), shared)
+        self.check_tied()
+
+    def test_the_values_of_the_first_name_count(self):
+        self.run_on("shared", {})
+        shared = self.losses()
+        done = self.run_on("other", {"tie": [["e", "up"]]})
+        self.assertIn('ztrain.tie: the initial values of "up" differ from those of "e", which count', done.stderr)
+        self.close(self.losses(), shared)
+        self.check_tied()
+
+    def test_globs_know_the_first_name(self):
+        groups = [{"match": "e", "lr": 0.05}]
+        self.run_on("shared", {"param_groups": groups})
+        slow = self.losses()
+        self.run_on("apart", {"tie": [["e", "up"]], "param_groups": groups})
+        self.close(self.losses(), slow)
+        self.run_on("apart", {"tie": [["e", "up"]], "freeze": ["up"]})
+        self.check_tied()
+        self.run_on("other", {"tie": [["e", "up"]], "freeze": ["e"]})
+        w = self.weights()
+        self.assertEqual(w["e"], self.E)
+        self.assertEqual([w["up"][c * 3 + r] for r in range(3) for c in range(2)], w["e"])
+
+    def test_every_layout_trains_the_same(self):
+        block = {"tie": [["e", "up"]]}
+        self.run_on("apart", block)
+        plain = self.losses()
+        for stage in range(4):
+            self.run_on("apart", {**block, "parallel": {"communicator": "thread"}}, "--ranks=2", zero_optimization={"stage": stage})
+            self.close(self.losses(), plain)
+            self.check_tied()
+
+    def test_square_matrices_are_tied_as_their_values_say(self):
+        square, turned, free = [0.5, -0.25, 0.75, 0.25], [0.5, 0.75, -0.25, 0.25], [1.0, 2.0, 3.0, 4.0]
+        nodes = [node("MatMul", ["x", "a"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "b"], ["scores"])]
+        for b, transposed in [(square, False), (turned, True), (free, False)]:
+            self.write("square.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 2])],
+                                            [tensor([2, 2], square, FLOAT, "a"), tensor([2, 2], b, FLOAT, "b")]))
+            self.run_on("square", {"tie": [["a", "b"]]})
+            w = self.weights()
+            self.assertEqual(w["b"], [w["a"][i] for i in ([0, 2, 1, 3] if transposed else range(4))])
+
+    def test_what_does_not_fit_is_refused_by_its_key(self):
+        for ties, words in [([["e", "nothing"]], ['ztrain.tie[0][1]: the model has no initializer "nothing"']),
+                            ([["e", "up"], ["bias", "s"]], ['ztrain.tie[1][1]: the model has no initializer "s"']),
+                            ([["e", "bias"]], ['ztrain.tie[0][1]: "bias" [2] is "e" [3, 2] neither']),
+                            ([["e", "up"], ["bias", "e"]], ['ztrain.tie[1][1]: "e" stands in ztrain.tie[0] already'])]:
+            self.run_on("apart", {"tie": ties}, code=2, says=[*words, "c.json"])
+        self.run_on("apart", {"tie": [["e", "up"]], "parallel": {"communicator": "thread"}}, "--ranks=2",
+                    pipeline={"stages": 2}, code=2, says=["pipeline.stages", '"e"', "is used on stages 0 and 1"])
 
 
 class Columns(Job):

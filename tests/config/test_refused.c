@@ -170,6 +170,9 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { ZTRAIN("\"loss\": {\"type\": \"bce_with_logits\", \"class_weights\": [1]}"),
           "class_weights: |pos_weight is another thing", 1 },
         { ZTRAIN("\"loss\": {\"type\": \"output\", \"class_weights\": [1]}"), "class_weights: |\"output\"", 1 },
+        { ZTRAIN("\"tie\": [[\"a\", \"b\"], [\"c\", \"a\"]]"),
+          "ztrain.tie[1][1]: \"a\" stands in ztrain.tie[0] already", 1 },
+        { ZTRAIN("\"tie\": [[\"a\", \"a\"]]"), "ztrain.tie[0][1]: \"a\" stands in ztrain.tie[0] already", 1 },
         { ZTRAIN("\"loss\": {\"class_weights\": [0, 0]}"), "class_weights: all are 0", 1 },
         { ZTRAIN("\"loss\": {\"class_weights\": [1, -1]}"), "class_weights[1]: -1, allowed >= 0", 1 },
         { ZTRAIN("\"loss\": {\"type\": \"output\", \"weight\": \"w\"}"), "ztrain.loss.weight: |its own loss", 1 },
@@ -204,7 +207,7 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
         { ZTRAIN("\"plan\": \"auto\", \"memory_limit\": \"8GiB\", \"recompute\": [\"a\"], \"cluster\": \"c\", \"ema\": "
                  "0.9"),
           "ztrain.plan|memory_limit|recompute|cluster|ema", 5 },
-        { ZTRAIN("\"tie\": [[\"a\", \"b\"]], \"data\": {\"augment\": {\"flip\": true}}"), "ztrain.tie|augment", 2 },
+        { ZTRAIN("\"data\": {\"augment\": {\"flip\": true}}"), "augment", 1 },
         { ZTRAIN("\"checkpoint\": {\"every_steps\": 5, \"best\": \"loss\"}"), "every_steps|best", 2 },
         { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"cluster\": \"c\""), "cluster", 1 },
     };

@@ -316,8 +316,9 @@ START_TEST(a_written_config_reads_back_to_the_same) {
         "{\"total_num_steps\": \"auto\"}},"
         "\"ztrain\": {\"data\": {\"format\": \"cifar10\", \"path\": \"a\\\"\\u0001\\u00e4\", \"normalize\": {\"mean\": "
         "[0.1], \"std\": [0.3]}},"
-        "\"loss\": {\"type\": \"cross_entropy\", \"label_smoothing\": 0.1}, \"metrics\": [\"accuracy\"], "
-        "\"trainable\": [\"a*\", \"b\"],"
+        "\"loss\": {\"type\": \"cross_entropy\", \"label_smoothing\": 0.1, \"weight\": \"w\", \"class_weights\": "
+        "[0.5, 2]}, \"metrics\": [\"accuracy\"], "
+        "\"trainable\": [\"a*\", \"b\"], \"tie\": [[\"a\", \"b\"], [\"c\", \"d\", \"e\"]],"
         "\"param_groups\": [{\"match\": \"x\", \"lr\": 1e-7}], \"batch_norm\": \"frozen\", \"on_non_finite\": "
         "\"skip\"}}",
     };
@@ -331,6 +332,8 @@ START_TEST(a_written_config_reads_back_to_the_same) {
         ck_assert(second->optimizer.lr == first->optimizer.lr &&
                   second->zero.prefetch_bucket_size == first->zero.prefetch_bucket_size);
         ck_assert(second->group_count == first->group_count && second->skip_non_finite == first->skip_non_finite);
+        ck_assert(second->tie.count == first->tie.count &&
+                  second->loss.class_weights.count == first->loss.class_weights.count);
         ck_assert(second->seed == first->seed && second->scheduler.total_num_steps == first->scheduler.total_num_steps);
         zt_config_destroy(first);
         zt_config_destroy(second);
