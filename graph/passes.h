@@ -38,6 +38,14 @@ void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
 bool zt_pass_tie(struct zt_graph *g, const struct zt_op_table *table, int from, int to, bool transposed,
                  struct zt_err *err);
 
+/* fp32 compute of a graph in half or double precision: after inference in the file's types (what folds, folds there),
+ * every value whose type is in `types` (ZT_BIT) becomes float. contents[id] replaces an initializer's, NULL: converted
+ * here. Casts that change nothing go; *root follows where it was one's output. */
+bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
+                      struct zt_err *err);
+/* A tensor of any float type as float; a finite number stays finite. */
+float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from);
+
 /* Training (or evaluation) forms of all nodes that have one. After inference: the forms are inferred as they are made.
  */
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err);

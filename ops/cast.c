@@ -57,10 +57,12 @@ static bool bit_cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec cast_attrs_6[] = { { "to", ZT_ATTR_INT, true }, { 0 } };
-static const struct zt_attr_spec cast_attrs_19[] = {
-    { "to", ZT_ATTR_INT, true }, { "saturate", ZT_ATTR_INT }, { "round_mode", ZT_ATTR_STRING }, { 0 }
-};
+static const struct zt_attr_spec bit_cast_attrs[] = { { "to", ZT_ATTR_INT, true }, { 0 } };
+static const struct zt_attr_spec cast_attrs_6[] = { { "to", ZT_ATTR_INT, true, .element_type = true }, { 0 } };
+static const struct zt_attr_spec cast_attrs_19[] = { { "to", ZT_ATTR_INT, true, .element_type = true },
+                                                     { "saturate", ZT_ATTR_INT },
+                                                     { "round_mode", ZT_ATTR_STRING },
+                                                     { 0 } };
 static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT },
                                                      { "round_mode", ZT_ATTR_STRING },
                                                      { 0 } };
@@ -80,8 +82,8 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cast) },                                 \
     };
 
-CAST_ROW(bit_cast, "BitCast", 26, 0, 1, ZT_OP_VIEW, cast_attrs_6, bit_cast_infer, zt_run_copy, NULL)
-CAST_ROW(cast_6, "Cast", 6, 18, 1, 0, cast_attrs_6, cast_infer, cast_run, cast_grad)
-CAST_ROW(cast, "Cast", 19, 0, 1, 0, cast_attrs_19, cast_infer, cast_run, cast_grad)
-CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, 0, NULL, cast_like_infer, cast_run, cast_grad)
-CAST_ROW(cast_like, "CastLike", 19, 0, 2, 0, like_attrs_19, cast_like_infer, cast_run, cast_grad)
+CAST_ROW(bit_cast, "BitCast", 26, 0, 1, ZT_OP_VIEW, bit_cast_attrs, bit_cast_infer, zt_run_copy, NULL)
+CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST, cast_attrs_6, cast_infer, cast_run, cast_grad)
+CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST, cast_attrs_19, cast_infer, cast_run, cast_grad)
+CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST, NULL, cast_like_infer, cast_run, cast_grad)
+CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST, like_attrs_19, cast_like_infer, cast_run, cast_grad)

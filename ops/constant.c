@@ -166,7 +166,7 @@ static bool range_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec with_stash[] = { { "stash_type", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec with_stash[] = { { "stash_type", ZT_ATTR_INT, .element_type = true }, { 0 } };
 
 /* ---- EyeLike ---- */
 
@@ -190,7 +190,9 @@ static bool eye_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec eye_attrs[] = { { "dtype", ZT_ATTR_INT }, { "k", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec eye_attrs[] = { { "dtype", ZT_ATTR_INT, .element_type = true },
+                                                 { "k", ZT_ATTR_INT },
+                                                 { 0 } };
 
 /* ---- rows ---- */
 

@@ -13,10 +13,9 @@ static const struct {
 static bool passes_on(const struct zt_graph *g, int node) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *x = zt_in(g, node, 0), *y = zt_out(g, node, 0);
-    bool cast = !n->domain[0] && (strcmp(n->op_type, "Cast") == 0 || strcmp(n->op_type, "CastLike") == 0);
     if (!x || !y || !zt_dtype_in(x->dtype, ZT_ANY_FLOAT) || !zt_dtype_in(y->dtype, ZT_ANY_FLOAT))
         return false;
-    return cast || (n->op->flags & ZT_OP_VIEW && x->dtype == y->dtype);
+    return n->op->flags & ZT_OP_CAST || (n->op->flags & ZT_OP_VIEW && x->dtype == y->dtype);
 }
 
 /* Classes that are `inner` elements apart stay so in any view. */

@@ -24,15 +24,16 @@
 #include <string.h>
 
 static const struct zt_attr_spec axis_attrs[] = {
-    { "axis", ZT_ATTR_INT }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
+    { "axis", ZT_ATTR_INT }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT, .element_type = true }, { 0 }
 };
 static const struct zt_attr_spec rms_attrs[] = {
-    { "axis", ZT_ATTR_INT }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
+    { "axis", ZT_ATTR_INT }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT, .element_type = true }, { 0 }
 };
 static const struct zt_attr_spec instance_attrs[] = { { "epsilon", ZT_ATTR_FLOAT }, { 0 } };
-static const struct zt_attr_spec group_attrs[] = {
-    { "num_groups", ZT_ATTR_INT, true }, { "epsilon", ZT_ATTR_FLOAT }, { "stash_type", ZT_ATTR_INT }, { 0 }
-};
+static const struct zt_attr_spec group_attrs[] = { { "num_groups", ZT_ATTR_INT, true },
+                                                   { "epsilon", ZT_ATTR_FLOAT },
+                                                   { "stash_type", ZT_ATTR_INT, .element_type = true },
+                                                   { 0 } };
 static const struct zt_attr_spec own_attrs[] = { { "rows", ZT_ATTR_INT, true },    { "period", ZT_ATTR_INT, true },
                                                  { "per_row", ZT_ATTR_INT, true }, { "centred", ZT_ATTR_INT, true },
                                                  { "epsilon", ZT_ATTR_FLOAT },     { 0 } };

@@ -204,7 +204,7 @@ static bool multinomial_run(const struct zt_call *call, struct zt_err *err) {
 /* ---- rows ---- */
 
 #define SEEDED                                                                                                         \
-    { "dtype", ZT_ATTR_INT }, {                                                                                        \
+    { "dtype", ZT_ATTR_INT, .element_type = true }, {                                                                  \
         "seed", ZT_ATTR_FLOAT                                                                                          \
     }
 #define UNIFORM                                                                                                        \

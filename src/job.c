@@ -109,7 +109,7 @@ static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool
         if (job->want_count == most)
             return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": more than %d inputs are not supported", v->name, most);
         struct zt_want want = { .name = zt_arena_strdup(job->arena, v->name),
-                                .dtype = v->dtype,
+                                .dtype = zt_job_type(job, v->dtype),
                                 .shape = { .rank = -1 } };
         if (v->shape.rank > 0) {
             want.shape.rank = v->shape.rank - 1;
@@ -140,7 +140,7 @@ static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
         for (int i = 0; g->nodes[n].op->train && i < g->nodes[n].in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
             if (!v || listed[v - g->values] || !(g->nodes[n].op->statistic_in >> i & 1) ||
-                v->origin != ZT_FROM_INITIALIZER || v->dtype != ZT_FLOAT || v->shape.rank <= 0)
+                v->origin != ZT_FROM_INITIALIZER || zt_job_type(job, v->dtype) != ZT_FLOAT || v->shape.rank <= 0)
                 continue;
             listed[v - g->values] = true;
             job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
@@ -161,6 +161,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     bool ok = g && zt_job_find_ties(job, g, err) && settle_parameters(job, g, err);
     if (ok) {
         bool *used = find_used(g);
+        zt_job_find_floats(job, g, used, root);
         ok = want_inputs(job, g, used, err);
         free(used);
     }
@@ -221,16 +222,9 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, stru
 }
 
 static bool check_params(const struct zt_joint *joint, struct zt_err *err) {
-    for (int i = 0; i < joint->param_count; i++) {
-        const struct zt_value *v = &joint->graph->values[joint->params[i]];
-        if (v->dtype != ZT_FLOAT)
-            zt_fail(err, ZT_EXIT_MODEL, "parameter \"%s\" is stored as %s; only float parameters train yet", v->name,
-                    zt_dtype_name(v->dtype));
-    }
-    if (joint->param_count == 0)
-        zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
-                joint->graph->values[joint->loss].name);
-    return !err->count;
+    return joint->param_count > 0 ||
+           zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
+                   joint->graph->values[joint->loss].name);
 }
 
 /* What is inside a branch is seen only once its condition is known: where that takes the data's shapes, the first graph
@@ -254,8 +248,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     struct zt_graph *g = joint->graph;
     const struct zt_train_options options = { job->config->batch_norm_frozen, !request->training };
     if (!settle_parameters(job, g, err) || !bind_inputs(job, g, source, request->rows, err) ||
-        !infer(job, g, request->rows, err) || !zt_pass_train(g, &options, err) ||
-        !check_statistics(job, g, err))
+        !infer(job, g, request->rows, err) || !zt_job_to_float(job, joint, &root, err) ||
+        !zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
         return false;
     zt_job_note_ties(job, joint);
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);

@@ -30,6 +30,9 @@ struct zt_job {
     struct zt_fusion fusion;                  /* ztrain.fuse over all patterns */
     const char **statistics;                  /* names of initializers that training nodes update */
     int statistic_count;
+    unsigned to_float;    /* ZT_BIT of the types that are computed in float instead */
+    const float **floats; /* initializers of these types as float, by value id; NULL: not one */
+    int float_count;
     struct zt_tie *ties;
     int tie_count;
 };

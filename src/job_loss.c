@@ -80,7 +80,9 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
     if (!job->loss)
         return;
     struct zt_want want = { .name = job->target, .shape = { .rank = -1 } };
-    want.dtype = job->loss->integer_target ? ZT_INT64 : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT : logits->dtype;
+    want.dtype = job->loss->integer_target       ? ZT_INT64
+                 : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT
+                                                 : zt_job_type(job, logits->dtype);
     if (job->loss->integer_target && logits->shape.rank >= 2) {
         /* [N, C]: targets [N]. With more axes either side of C may hold positions, and the data decide */
         if (logits->shape.rank == 2)
@@ -152,7 +154,7 @@ static bool check_target(const struct zt_job *job, const struct zt_value *logits
     struct zt_shape wanted = logits->shape;
     if (job->loss->integer_target) {
         if (logits->shape.rank < 1)
-            return zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" is a scalar; %s needs a class axis", logits->name,
+            return zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" is a scalar; %s needs a class axis", job->logits,
                            job->loss->type);
         for (int i = axis; i < wanted.rank - 1; i++)
             wanted.dim[i] = wanted.dim[i + 1];
@@ -162,7 +164,7 @@ static bool check_target(const struct zt_job *job, const struct zt_value *logits
     if (zt_shape_equal(&wanted, target))
         return true;
     return zt_fail(err, ZT_EXIT_DATA, "column \"%s\" has shape %s with the batch, but the loss on \"%s\" %s wants %s",
-                   job->target, zt_shape_text(target, have), logits->name, zt_shape_text(&logits->shape, of),
+                   job->target, zt_shape_text(target, have), job->logits, zt_shape_text(&logits->shape, of),
                    zt_shape_text(&wanted, want));
 }
 
@@ -213,7 +215,7 @@ static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, cons
         return true;
     if (logits->shape.dim[axis] != weights->count)
         return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.class_weights: %d numbers, but output \"%s\" has %lld classes",
-                       weights->count, logits->name, (long long)logits->shape.dim[axis]);
+                       weights->count, job->logits, (long long)logits->shape.dim[axis]);
     struct zt_shape shape = { 1, { weights->count } };
     float *data = ZT_NEW_N(g->arena, float, weights->count);
     for (int i = 0; i < weights->count; i++)

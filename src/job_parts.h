@@ -1,5 +1,5 @@
 /* Inside a job: shared by job.c (from the file's graph to the joint one) and job_loss.c (its end: output, target,
- * weights, loss) and job_tie.c. */
+ * weights, loss), job_tie.c and job_float.c. */
 #ifndef ZT_JOB_PARTS_H
 #define ZT_JOB_PARTS_H
 
@@ -18,6 +18,12 @@ bool zt_job_find_ties(struct zt_job *job, const struct zt_graph *g, struct zt_er
 bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* A line for every one whose initial values are given up. */
 void zt_job_note_ties(const struct zt_job *job, struct zt_joint *joint);
+/* Which types are computed in float, and the weights of these as float. `used` by value: some node reads it. */
+void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool *used, int root);
+/* The type a value of the file's graph has in the joint one. */
+enum zt_dtype zt_job_type(const struct zt_job *job, enum zt_dtype stored);
+/* Makes them so; *root is the logits. */
+bool zt_job_to_float(const struct zt_job *job, struct zt_joint *joint, int *root, struct zt_err *err);
 /* A line for the user. */
 void zt_job_note(struct zt_joint *joint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A value that is fed. */

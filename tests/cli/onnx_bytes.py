@@ -3,9 +3,9 @@ import io
 import struct
 import zipfile
 
-FLOAT, INT64, DOUBLE = 1, 7, 11
-CODE = {FLOAT: "f", INT64: "q", DOUBLE: "d"}
-DESCR = {FLOAT: "<f4", INT64: "<i8", DOUBLE: "<f8"}
+FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11
+CODE = {FLOAT: "f", INT64: "q", FLOAT16: "e", DOUBLE: "d"}
+DESCR = {FLOAT: "<f4", INT64: "<i8", FLOAT16: "<f2", DOUBLE: "<f8"}
 
 
 # ---- protobuf's wire format
@@ -20,7 +20,9 @@ def varint(number):
 
 
 def field(number, value):
-    """A field by the type of its value: integers as varint, text and bytes with their length."""
+    """A field by the type of its value: integers as varint, floats as float, text and bytes with their length."""
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     value = value.encode() if isinstance(value, str) else value

@@ -6,11 +6,14 @@
 import json
 import math
 import os
+import struct
 import sys
 import unittest
+import zipfile
 
 import test_cli
-from onnx_bytes import FLOAT, INT64, field, fields, model, node, npz, read_npz, read_tensor, tensor, value_info
+from onnx_bytes import (CODE, DOUBLE, FLOAT, FLOAT16, INT64, field, fields, model, node, npz, read_npz, read_tensor, tensor,
+                        value_info)
 
 # y = x w + b: 12 samples of 2 numbers, 3 classes
 W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
@@ -398,6 +401,88 @@ class Ties(Job):
             self.run_on("apart", {"tie": ties}, code=2, says=[*words, "c.json"])
         self.run_on("apart", {"tie": [["e", "up"]], "parallel": {"communicator": "thread"}}, "--ranks=2",
                     pipeline={"stages": 2}, code=2, says=["pipeline.stages", '"e"', "is used on stages 0 and 1"])
+
+
+class Types(Job):
+    """Weights in half and double precision train in float and are stored as they were."""
+
+    NAMES = {FLOAT16: "float16", DOUBLE: "double", FLOAT: "float"}
+
+    def round(self, values, dtype):
+        return list(struct.unpack(f"{len(values)}{CODE[dtype]}", struct.pack(f"{len(values)}{CODE[dtype]}", *values)))
+
+    def make(self, weights, compute):
+        """Weights stored as `weights`, computed as `compute`; all values of both are floats too."""
+        w, b = [[v + 2**-9 for v in values] for values in (W, B)]
+        names = ["w", "b"] if weights == compute else ["w_", "b_"]
+        casts = [node("Cast", [n], [n + "_"], "cast " + n) + attribute("to", compute) for n in "wb" if weights != compute]
+        nodes = [*casts, node("MatMul", ["x", names[0]], ["h"]), node("Add", ["h", names[1]], ["g"]),
+                 node("RandomNormalLike", ["g"], ["r"], "noise") + attribute("dtype", compute) + field(
+                     5, field(1, "scale") + field(2, 0.0) + field(20, 1)), node("Add", ["g", "r"], ["scores"])]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2], compute)], [value_info("scores", ["n", 3], compute)],
+                                   [tensor([2, 3], w, weights, "w"), tensor([3], b, weights, "b")]))
+
+    def stored(self):
+        graph = next(v for n, v in fields((self.folder / "run/model.onnx").read_bytes()) if n == 7)
+        return {next(v for n, v in fields(t) if n == 8).decode(): read_tensor(t)[1:] for t in
+                (v for n, v in fields(graph) if n == 5)}
+
+    def test_a_model_trains_as_its_float_twin(self):
+        self.make(FLOAT, FLOAT)
+        self.train({"steps": 6})
+        losses, twin = self.losses(), self.stored()
+        for weights, compute in [(FLOAT16, FLOAT16), (FLOAT16, FLOAT), (DOUBLE, DOUBLE), (DOUBLE, FLOAT), (FLOAT, FLOAT16),
+                                 (FLOAT, DOUBLE)]:
+            for x_type in [FLOAT, FLOAT16]:
+                self.make(weights, compute)
+                self.data(x=([N, 2], X, x_type))
+                done = self.train({"steps": 6})
+                self.assertEqual(self.losses(), losses)
+                if weights != FLOAT:
+                    self.assertIn(f"2 parameters are stored as {self.NAMES[weights]}: trained in float", done.stderr)
+                self.assertEqual(self.stored(), {n: (weights, self.round(v, weights)) for n, (_, v) in twin.items()})
+
+    def test_all_but_the_weights_is_kept_byte_for_byte(self):
+        self.make(FLOAT16, FLOAT)
+        self.train()
+        before, after = (self.folder / "m.onnx").read_bytes(), (self.folder / "run/model.onnx").read_bytes()
+        self.assertEqual(len(before), len(after))
+        moved = [i for i in range(len(before)) if before[i] != after[i]]
+        spans = [before.index(struct.pack("<6e", *[v + 2**-9 for v in W])), before.index(struct.pack("<3e", *[v + 2**-9 for v in B]))]
+        self.assertTrue(moved and all(spans[0] <= i < spans[0] + 12 or spans[1] <= i < spans[1] + 6 for i in moved))
+
+    def test_every_layout_and_evaluation_agree(self):
+        block = {"data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz", "shuffle": False}}
+        results = []
+        for weights in [FLOAT, FLOAT16]:
+            self.make(weights, weights)
+            for stage in range(4):
+                self.train({**block, "parallel": {"communicator": "thread"}}, "--ranks=2", zero_optimization={"stage": stage})
+                results.append(self.losses())
+            results.append(self.run_ztrain("evaluate", "--model", self.folder / "m.onnx", "--config",
+                                           self.folder / "c.json", "--set", "ztrain.seed=0").stdout)
+        self.assertEqual(results[:5], results[5:])
+
+    def test_bf16_compute_runs_behind_it(self):
+        losses = []
+        for weights in [FLOAT, FLOAT16]:
+            self.make(weights, weights)
+            self.train(bf16={"enabled": True})
+            losses.append(self.losses())
+        self.assertEqual(*losses)
+
+    def test_predict_runs_nodes_as_exported(self):
+        self.make(FLOAT16, FLOAT16)
+        self.write("x.npz", npz({"x": ([N, 2], X, FLOAT16)}))
+        self.run_ztrain("predict", "--model", self.folder / "m.onnx", "--inputs", self.folder / "x.npz", "--output", self.folder / "o")
+        self.assertIn(b"<f2", zipfile.ZipFile(self.folder / "o/outputs.npz").read("scores.npy"))
+
+    def test_frozen_halves_stay_as_they_are(self):
+        self.make(FLOAT16, FLOAT16)
+        self.train({"freeze": ["w"]})
+        stored = self.stored()
+        self.assertEqual(stored["w"], (FLOAT16, self.round([v + 2**-9 for v in W], FLOAT16)))
+        self.assertNotEqual(stored["b"][1], self.round([v + 2**-9 for v in B], FLOAT16))
 
 
 class Columns(Job):

@@ -78,6 +78,7 @@ START_TEST(stored_rows_have_the_size_of_their_type) {
         { ZT_KEY_CHOICE, sizeof(char *), 0 },
         { ZT_KEY_INDEX, sizeof(bool), sizeof(int) },
         { ZT_KEY_TEXTS, sizeof(struct zt_texts), 0 },
+        { ZT_KEY_GROUPS, sizeof(struct zt_text_lists), 0 },
         { ZT_KEY_HAS, sizeof(bool), 0 },
         { ZT_KEY_OBJECTS, sizeof(void *), 0 },
     };
