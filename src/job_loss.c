@@ -249,11 +249,15 @@ static bool use_scores(const struct zt_job *job, struct zt_joint *joint, int axi
         return true;
     zt_job_note(joint, "%s (%s): cross_entropy makes probabilities itself, so the input of this node is used", n->name,
                 n->op_type);
+    int from = n->in[0], to = n->out[0];
     if (reader < 0)
-        *root = n->in[0];
+        *root = from;
     else
-        g->nodes[reader].in[0] = n->in[0];
-    return zt_graph_index(g, err);
+        g->nodes[reader].in[0] = from;
+    if (!zt_graph_index(g, err))
+        return false;
+    g->nodes[node].dead = zt_graph_users(g, to, NULL) == 0; /* no pattern should see what the loss does not */
+    return zt_graph_sort(g, err);
 }
 
 static void set_loss_numbers(const struct zt_job *job, struct zt_graph *g, int node) {

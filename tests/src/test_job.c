@@ -237,6 +237,94 @@ START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
 }
 END_TEST
 
+/* Backward nodes are named after the forward node whose rule made them. */
+static int count_backward(const struct zt_graph *g, const char *of) {
+    int count = 0;
+    for (int n = 0; n < g->node_count; n++)
+        count += g->nodes[n].phase == ZT_BACKWARD && (!of || strcmp(g->nodes[n].name, of) == 0);
+    return count;
+}
+
+START_TEST(nothing_is_differentiated_below_the_lowest_node_that_trains) {
+    static const struct {
+        const char *block;
+        int params;
+        bool fc2, fc1; /* get gradients */
+    } cases[] = { { "'freeze': []", 6, true, true },
+                  { "'freeze': ['fc*']", 2, false, false },
+                  { "'trainable': ['y.*']", 2, false, false },
+                  { "'trainable': ['y.*', 'fc2.bias'], 'freeze': ['y.weight']", 2, true, false },
+                  { "'freeze': ['y.*', 'fc2.*', 'fc1.weight']", 1, true, true } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tiny t;
+        struct zt_joint joint;
+        char config[600];
+        snprintf(config, sizeof config, PLAIN ", 'ztrain': {%s}", cases[i].block);
+        open_plain(&t, tiny_mlp(), config);
+        ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+        const struct zt_graph *g = joint.graph;
+        ck_assert_int_eq(joint.param_count, cases[i].params);
+        ck_assert_int_eq(count_backward(g, "grad of fc2") > 0, cases[i].fc2);
+        ck_assert_int_eq(count_backward(g, "grad of relu2") > 0, cases[i].fc2);
+        ck_assert_int_eq(count_backward(g, "grad of fc1") > 0, cases[i].fc1);
+        ck_assert_int_eq(count_backward(g, "grad of relu1") > 0, cases[i].fc1);
+        if (!cases[i].fc2) /* the head alone: the loss' node, one product and one sum */
+            ck_assert_int_eq(count_backward(g, NULL), count_backward(g, "grad of y") + 1);
+        zt_graph_destroy(joint.graph);
+        tiny_finish(&t);
+    }
+}
+END_TEST
+
+START_TEST(frozen_batch_norm_keeps_its_statistics) {
+    static const struct {
+        const char *block;
+        int statistics, backward; /* of the norm */
+    } cases[] = { { "'batch_norm': 'train'", 2, 1 },
+                  { "'batch_norm': 'frozen'", 0, 1 },
+                  { "'freeze': ['fc1.*', 'bn.*']", 2, 0 },
+                  { "'freeze': ['fc1.*', 'bn.*'], 'batch_norm': 'frozen'", 0, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tiny t;
+        struct zt_joint joint;
+        char config[600];
+        snprintf(config, sizeof config, PLAIN ", 'ztrain': {%s}", cases[i].block);
+        open_plain(&t, tiny_norm(), config);
+        ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+        ck_assert_int_eq(joint.statistic_count, cases[i].statistics);
+        ck_assert_int_eq(joint.graph->write_back_count, cases[i].statistics);
+        ck_assert_int_eq(count_backward(joint.graph, "grad of bn") > 0, cases[i].backward);
+        zt_graph_destroy(joint.graph);
+        tiny_finish(&t);
+    }
+}
+END_TEST
+
+/* fc [12, 16] and turned [16, 12] are one: one gradient, the sum of both uses, and a Transpose where the other was. */
+START_TEST(a_tied_parameter_is_one_with_one_gradient) {
+    struct tiny t;
+    struct zt_joint joint;
+    struct zt_graph *g = zt_graph_create("tied");
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 12)), turns = 0;
+    int h = NET(g, "Tanh", "tanh", NET(g, "MatMul", "up", x, net_param(g, "fc", SHAPE(12, 16))));
+    int turned = net_param(g, "turned", SHAPE(16, 12));
+    int y = NET(g, "Add", "y", NET(g, "MatMul", "down", h, turned), NET(g, "MatMul", "again", h, turned));
+    g->values[y].dtype = ZT_FLOAT;
+    open_plain(&t, tiny_output(g, y), PLAIN ", 'ztrain': {'tie': [['fc', 'turned']]}");
+    ck_assert_int_eq(t.job->tie_count, 1);
+    ck_assert(t.job->ties[0].transposed && t.job->ties[0].differs);
+    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+    ck_assert_int_eq(joint.param_count, 1);
+    ck_assert_str_eq(joint.graph->values[joint.params[0]].name, "fc");
+    ck_assert(joint.grads[0] >= 0);
+    for (int n = 0; n < joint.graph->node_count; n++)
+        turns += strcmp(joint.graph->nodes[n].name, "transpose of fc") == 0;
+    ck_assert_int_eq(turns, 1);
+    zt_graph_destroy(joint.graph);
+    tiny_finish(&t);
+}
+END_TEST
+
 /* Padding and the data's weights are one input of the loss, the classes' another. */
 START_TEST(weights_of_samples_padding_and_classes_reach_the_loss) {
     static const struct {
@@ -330,6 +418,9 @@ int main(void) {
     tcase_add_test(cases, a_loss_of_the_graph_must_be_one_float);
     tcase_add_test(cases, the_graphs_own_loss_is_the_root);
     tcase_add_test(cases, evaluation_has_no_backward_and_counts_what_is_correct);
+    tcase_add_test(cases, nothing_is_differentiated_below_the_lowest_node_that_trains);
+    tcase_add_test(cases, frozen_batch_norm_keeps_its_statistics);
+    tcase_add_test(cases, a_tied_parameter_is_one_with_one_gradient);
     tcase_add_test(cases, weights_of_samples_padding_and_classes_reach_the_loss);
     tcase_add_test(cases, class_weights_of_another_number_are_refused);
     tcase_add_test(cases, too_few_samples_for_a_step_without_its_tail_are_an_error);
