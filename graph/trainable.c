@@ -194,14 +194,23 @@ int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, 
     return count;
 }
 
+int zt_trainable_listed(const struct zt_onnx *model, const char ***names) {
+    struct zt_arena *arena = model->graph->arena;
+    const char *at = model->torch_signature;
+    int count = 0, room = 0;
+    *names = NULL;
+    for (const char *more = at; more && next_parameter(arena, &more);)
+        room++;
+    *names = ZT_NEW_N(arena, const char *, room + 1);
+    for (const char *name; at && (name = next_parameter(arena, &at));)
+        (*names)[count++] = name;
+    return count;
+}
+
 int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
     struct zt_arena *arena = model->graph->arena;
     struct zt_map held = { 0 };
-    int count = 0, room = 0;
-    const char *at = model->torch_signature;
-    *names = NULL;
-    if (!at)
-        return 0;
+    int listed = zt_trainable_listed(model, names), count = 0;
     for (int i = 0; i < model->graph->value_count; i++) {
         const struct zt_value *v = &model->graph->values[i];
         if (v->origin != ZT_FROM_INITIALIZER)
@@ -211,12 +220,9 @@ int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
         for (const char *name; (name = next_source(arena, &list));)
             zt_map_put(&held, name, 1);
     }
-    for (const char *more = at; next_parameter(arena, &more);)
-        room++;
-    *names = ZT_NEW_N(arena, const char *, room);
-    for (const char *name; (name = next_parameter(arena, &at));)
-        if (!zt_map_get(&held, name, 0))
-            (*names)[count++] = name;
+    for (int i = 0; i < listed; i++)
+        if (!zt_map_get(&held, (*names)[i], 0))
+            (*names)[count++] = (*names)[i];
     zt_map_finish(&held);
     return count;
 }

@@ -231,12 +231,38 @@ static void print_pairs(const struct zt_graph *g) {
     }
 }
 
+static void print_folds(const struct zt_onnx *model) {
+    struct zt_trainable_fold *folds;
+    const struct zt_graph *g = model->graph;
+    int count = zt_trainable_folds(model, &folds);
+    if (count)
+        puts(
+            "\nwarning: layers into which the exporter folded a normalization; they train as plain layers with a bias, "
+            "and "
+            "its batch\nstatistics cannot come back:");
+    for (int i = 0; i < count; i++) {
+        const struct zt_node *n = &g->nodes[folds[i].node];
+        fputs("  ", stdout);
+        print_text(n->name, 0);
+        printf(" (");
+        print_text(n->op_type, 0);
+        fputs("): ", stdout);
+        print_text(g->values[folds[i].weight].name, 0);
+        fputs(folds[i].bias >= 0 ? ", " : "", stdout);
+        print_text(folds[i].bias >= 0 ? g->values[folds[i].bias].name : "", 0);
+        putchar('\n');
+    }
+    if (count)
+        printf("  to keep them, export with %s\n", zt_trainable_unfold(folds[0].by));
+}
+
 static void print_exporter(const struct inspection *s) {
     const char **names;
     int count = zt_trainable_missing(s->model, &names);
     print_names(
         "warning: parameters that the exporter merged with others or folded away, and that cannot be trained apart:",
         names, count);
+    print_folds(s->model);
     count = zt_trainable_aliases(s->model, s->g, &names);
     print_names("copies of an initializer that are tensors of their own (Identity nodes, undone by training):", names,
                 count);

@@ -194,6 +194,77 @@ START_TEST(parameters_that_no_initializer_holds_are_named) {
 }
 END_TEST
 
+/* ---- folded normalizations ---- */
+
+static void check_folds(const char *folder) {
+    static const struct {
+        const char *name;
+        int count;
+        enum zt_trainable_folding by;
+    } folded[] = { { "mobilenet-folded", 10, ZT_FOLDED_TORCHSCRIPT },
+                   { "resnet-dynamo-folded", 9, ZT_FOLDED_DYNAMO },
+                   { "keras-cnn", 1, ZT_FOLDED_TENSORFLOW } };
+    struct zt_onnx *model = read_model(folder);
+    struct zt_trainable_fold *folds;
+    int count = zt_trainable_folds(model, &folds), want = 0;
+    for (size_t i = 0; i < sizeof folded / sizeof *folded; i++)
+        if (strstr(folder, folded[i].name)) {
+            want = folded[i].count;
+            ck_assert(count > 0 && folds[0].by == folded[i].by && zt_trainable_unfold(folds[0].by));
+        }
+    ck_assert_msg(count == want, "%s: %d layers, want %d", folder, count, want);
+    zt_onnx_destroy(model);
+}
+
+START_TEST(folded_normalizations_of_the_reference_cases_are_found_and_no_others) {
+    zt_test_each_case(check_folds);
+}
+END_TEST
+
+static int add_vector(struct zt_graph *g, const char *name) {
+    return add_initializer(g, name, 6, 0, some);
+}
+
+static int add_kernel(struct zt_graph *g, const char *name) {
+    int v = add_initializer(g, name, 6, 1, some);
+    g->values[v].shape = (struct zt_shape){ 4, { 6, 1, 1, 1 } };
+    return v;
+}
+
+/* A Conv with these initializers, in a file where `other` is one too. */
+static int folds_of(const char *producer, const char *signature, const char *weight, const char *bias,
+                    const char *other) {
+    struct zt_graph *g = zt_graph_create("by hand");
+    struct zt_onnx model = { .graph = g, .producer = producer, .torch_signature = signature };
+    struct zt_trainable_fold *folds;
+    int x = zt_graph_add_value(g, "x", ZT_FLOAT, NULL), y = zt_graph_add_value(g, "y", ZT_UNDEFINED, NULL);
+    int in[3] = { x, add_kernel(g, weight), bias ? add_vector(g, bias) : -1 };
+    if (other)
+        add_vector(g, other);
+    zt_graph_add_node(g, "conv", "Conv", "", 17, in, bias ? 3 : 2, &y, 1);
+    int count = zt_trainable_folds(&model, &folds);
+    zt_graph_destroy(g);
+    return count;
+}
+
+START_TEST(only_what_the_names_prove_counts_as_folded) {
+    const char *listed = "p: PARAMETER target='c.weight'\np: PARAMETER target='c.bias'\n";
+    const char *more = "p: PARAMETER target='c.weight'\np: PARAMETER target='b.weight'\n";
+    ck_assert_int_eq(folds_of("pytorch 2", NULL, "onnx::Conv_7", "onnx::Conv_8", "fc.bias"), 1);
+    ck_assert_int_eq(folds_of("pytorch 2", NULL, "c.weight", "c.bias", "fc.bias"), 0);     /* a plain layer */
+    ck_assert_int_eq(folds_of("pytorch 2", NULL, "onnx::Conv_7", "c.bias", "fc.bias"), 0); /* weight norm */
+    ck_assert_int_eq(folds_of("pytorch 2", NULL, "onnx::Conv_7", NULL, "fc.bias"), 0);
+    ck_assert_int_eq(folds_of("pytorch 2", NULL, "onnx::Conv_7", "onnx::Conv_8", NULL), 0); /* no name is left */
+    ck_assert_int_eq(folds_of("pytorch 2", NULL, "onnx::MatMul_7", "onnx::MatMul_8", "fc.bias"), 0);
+    ck_assert_int_eq(folds_of("other", NULL, "onnx::Conv_7", "onnx::Conv_8", "fc.bias"), 0);
+    ck_assert_int_eq(folds_of("pytorch 2", more, "c.weight", "c.weight_bias", NULL), 1);
+    ck_assert_int_eq(folds_of("pytorch 2", listed, "c.weight", "c.bias", NULL), 0); /* nothing is gone */
+    ck_assert_int_eq(folds_of("pytorch 2", more, "val_3", "val_4", NULL), 0);
+    ck_assert_int_eq(folds_of("tf2onnx", NULL, "k", "m/batch_normalization_1/batchnorm/sub:0", NULL), 1);
+    ck_assert_int_eq(folds_of("tf2onnx", NULL, "k", "m/conv2d/BiasAdd/ReadVariableOp:0", NULL), 0);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("trainable");
     tcase_add_test(cases, every_reference_case_gets_its_verdicts);
@@ -202,5 +273,7 @@ int main(void) {
     tcase_add_test(cases, an_identity_of_an_initializer_becomes_an_initializer);
     tcase_add_test(cases, copies_and_transposes_of_a_weight_are_found);
     tcase_add_test(cases, parameters_that_no_initializer_holds_are_named);
+    tcase_add_test(cases, folded_normalizations_of_the_reference_cases_are_found_and_no_others);
+    tcase_add_test(cases, only_what_the_names_prove_counts_as_folded);
     return run_cases("trainable", cases);
 }
