@@ -11,12 +11,16 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     int64_t count = zt_shape_count(&from->shape);
+    size_t bytes = zt_dtype_bytes(from->dtype);
     float *to = zt_arena_alloc(arena, (size_t)count * sizeof *to);
     for (int64_t i = 0; i < count; i++) {
-        double x = zt_load_double(from->dtype, from->data, i);
+        uint64_t one = 0; /* in a mapped file it may stand anywhere */
+        memcpy(&one, (const char *)from->data + (size_t)i * bytes, bytes);
+        double x = zt_load_double(from->dtype, &one, 0);
         to[i] = isfinite(x) ? (float)fmax(fmin(x, FLT_MAX), -FLT_MAX) : (float)x;
     }
     return to;
