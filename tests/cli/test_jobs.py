@@ -383,6 +383,21 @@ class Ties(Job):
             self.close(self.losses(), plain)
             self.check_tied()
 
+    def test_a_pipeline_stage_may_hold_both(self):
+        turned = [self.E[2 * r + c] for c in range(2) for r in range(3)]
+        wide = [0.01 * (i % 7 - 3) for i in range(256)]
+        nodes = [node("MatMul", ["x", "up"], ["h"]), node("Tanh", ["h"], ["a"]), node("MatMul", ["a", "e"], ["s"]),
+                 node("MatMul", ["s", "wide"], ["k"]), node("Tanh", ["k"], ["l"]), node("MatMul", ["l", "out"], ["scores"])]
+        self.write("deep.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 2])],
+                                      [tensor([2, 3], turned, FLOAT, "up"), tensor([3, 2], self.E, FLOAT, "e"),
+                                       tensor([2, 128], wide, FLOAT, "wide"), tensor([128, 2], wide, FLOAT, "out")]))
+        block = {"tie": [["e", "up"]], "parallel": {"communicator": "thread"}}
+        self.run_on("deep", block)
+        plain = self.losses()
+        self.run_on("deep", block, "--ranks=2", pipeline={"stages": 2})
+        self.close(self.losses(), plain)
+        self.check_tied()
+
     def test_square_matrices_are_tied_as_their_values_say(self):
         square, turned, free = [0.5, -0.25, 0.75, 0.25], [0.5, 0.75, -0.25, 0.25], [1.0, 2.0, 3.0, 4.0]
         nodes = [node("MatMul", ["x", "a"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "b"], ["scores"])]
