@@ -20,8 +20,9 @@
 #define WEIGHTS "p = Softmax(" MASKED ")"
 static const char form[] = "MatMul((Where(IsNaN(p), 0, " WEIGHTS ") | " WEIGHTS "), v)";
 
-/* A score no larger than this is as good as minus infinity, and one that stands in for it where all is masked. */
-static const double masked = -9999, lowest = -1e30;
+/* What stands in for minus infinity in a mask: this, or, where scores are scaled down and so stay far above it, what
+ * half precision can hold. */
+static const double lowest = -1e30, low = -9999;
 
 struct attention {
     struct zt_match m;
@@ -29,6 +30,7 @@ struct attention {
     struct zt_err *err;
     int q, k, v, mask; /* values; mask -1: none */
     bool causal;
+    double scale, masked; /* what is no larger than `masked` leaves nothing of a score */
 };
 
 static const struct zt_shape *shape_of(const struct attention *a, int value) {
@@ -65,7 +67,7 @@ static bool fits(const struct attention *a) {
 /* ---- the mask ---- */
 
 /* Whether element `i` of a constant mask lets a score through; *exact: unchanged, or not at all. */
-static bool lets_through(const struct zt_value *mask, int64_t i, bool *exact) {
+static bool lets_through(const struct zt_value *mask, int64_t i, double masked, bool *exact) {
     if (mask->dtype == ZT_BOOL)
         return zt_load_int(ZT_BOOL, mask->data, i) != 0;
     double bias = zt_load_double(mask->dtype, mask->data, i);
@@ -78,14 +80,15 @@ static bool is_constant(const struct zt_value *v) {
 }
 
 /* Whether query i of [.., n, n] sees key j where j <= i, for all heads alike. */
-static bool is_causal(const struct zt_value *mask, int64_t queries, int64_t keys) {
+static bool is_causal(const struct attention *a, int64_t queries, int64_t keys) {
+    const struct zt_value *mask = &a->m.g->values[a->mask];
     int rank = mask->shape.rank;
     bool exact = true;
     if (!is_constant(mask) || queries != keys || rank < 2 || zt_shape_count(&mask->shape) != queries * keys ||
         mask->shape.dim[rank - 1] != keys || mask->shape.dim[rank - 2] != queries)
         return false;
     for (int64_t i = 0; i < queries * keys && exact; i++)
-        if (lets_through(mask, i, &exact) != (i % keys <= i / keys))
+        if (lets_through(mask, i, a->masked, &exact) != (i % keys <= i / keys))
             return false;
     return exact;
 }
@@ -97,7 +100,7 @@ static bool rows_see_something(const struct zt_value *mask) {
     if (!is_constant(mask))
         return false;
     for (int64_t i = 0; i < zt_shape_count(&mask->shape); i++) {
-        seen |= lets_through(mask, i, &exact);
+        seen |= lets_through(mask, i, 0, &exact);
         if (i % columns == columns - 1 && !seen)
             return false;
         seen = seen && i % columns != columns - 1;
@@ -117,17 +120,17 @@ static bool mask_fits(const struct attention *a, int mask) {
  * so such a mask must have something in every row, or be a number that swallows every score. */
 static bool read_choice(struct attention *a, int keep, int drop) {
     struct zt_graph *g = a->m.g;
-    double low = zt_match_number(&a->m, "low", 0);
-    if (!mask_fits(a, keep >= 0 ? keep : drop) || !(low <= masked))
+    double instead = zt_match_number(&a->m, "low", 0);
+    if (!mask_fits(a, keep >= 0 ? keep : drop) || !(instead <= a->masked))
         return false;
     if (keep < 0)
         keep = zt_match_before(&a->m, a->table, "Not", &drop, 1, NULL, a->err);
     if (keep < 0)
         return false;
     a->mask = keep;
-    if (low == -INFINITY || rows_see_something(&g->values[keep]))
+    if (instead == -INFINITY || rows_see_something(&g->values[keep]))
         return true;
-    if (low > lowest)
+    if (instead > lowest)
         return false;
     const int in[3] = { keep, zt_graph_add_float(g, NULL, g->values[a->q].dtype, 0), zt_match_value(&a->m, "low") };
     a->mask = zt_match_before(&a->m, a->table, "Where", in, 3, NULL, a->err);
@@ -144,7 +147,7 @@ static bool read_mask(struct attention *a) {
     if (a->mask < 0)
         return true;
     int64_t keys = shape_of(a, zt_match_value(&a->m, "keys"))->dim[q->rank - 1];
-    a->causal = is_causal(&a->m.g->values[a->mask], q->dim[q->rank - 2], keys);
+    a->causal = is_causal(a, q->dim[q->rank - 2], keys);
     if (a->causal) {
         a->mask = -1;
         return true;
@@ -245,15 +248,16 @@ static bool fuse_attention(struct zt_graph *g, const struct zt_op_table *table, 
         return false;
     a.q = zt_match_value(&a.m, "q");
     a.v = zt_match_value(&a.m, "v");
-    double scale = scale_of(&a.m);
-    if (!fits(&a) || !isfinite(scale))
+    a.scale = scale_of(&a.m);
+    a.masked = fabs(a.scale) <= 1 ? low : lowest;
+    if (!fits(&a) || !isfinite(a.scale))
         return false;
     a.err = err;
     if (!read_mask(&a) || !read_keys(&a))
         return false;
     const int in[4] = { a.q, a.k, a.v, a.mask };
     int made = zt_match_replace(&a.m, "Attention", in, a.mask >= 0 ? 4 : 3);
-    zt_node_set_float(g, made, "scale", (float)scale);
+    zt_node_set_float(g, made, "scale", (float)a.scale);
     if (a.causal)
         zt_node_set_int(g, made, "is_causal", 1);
     if (g->values[a.q].shape.rank == 3) {

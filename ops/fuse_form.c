@@ -89,10 +89,16 @@ static bool does_nothing(const struct zt_graph *g, int node) {
            drops_nothing(g, node);
 }
 
-static bool take_node(struct zt_match *m, int node) {
+static bool is_inside(const struct zt_match *m, int node) {
     for (int i = 0; i < m->node_count; i++)
         if (m->node[i] == node)
             return true;
+    return false;
+}
+
+static bool take_node(struct zt_match *m, int node) {
+    if (is_inside(m, node))
+        return true;
     if (m->node_count == ZT_FORM_NODES)
         return false;
     m->node[m->node_count++] = node;
@@ -127,8 +133,12 @@ static int reads_inside(const struct zt_match *m, int value) {
     return count;
 }
 
-/* Whether nothing outside of the group reads what it makes, but for the result. */
+/* Whether nothing outside of the group reads what it makes, but for the result, and no input of it is made inside. */
 static bool is_closed(const struct zt_match *m) {
+    for (int i = 0; i < m->name_count; i++)
+        if (!m->name[i].made && m->g->values[m->name[i].value].producer >= 0 &&
+            is_inside(m, m->g->values[m->name[i].value].producer))
+            return false;
     for (int i = 0; i < m->node_count; i++) {
         const struct zt_node *n = &m->g->nodes[m->node[i]];
         for (int k = 0; k < n->out_count; k++) {
@@ -144,13 +154,16 @@ static bool is_closed(const struct zt_match *m) {
 
 /* ---- fitting ---- */
 
-static bool bind(struct zt_match *m, const char *text, int length, int value) {
-    for (int i = 0; i < m->name_count; i++)
-        if (m->name[i].length == length && strncmp(m->name[i].text, text, (size_t)length) == 0)
-            return m->name[i].value == value;
+static bool bind(struct zt_match *m, const char *text, int length, int value, bool made) {
+    for (int i = 0; i < m->name_count; i++) {
+        if (m->name[i].length != length || strncmp(m->name[i].text, text, (size_t)length) != 0)
+            continue;
+        m->name[i].made |= made;
+        return m->name[i].value == value;
+    }
     if (m->name_count == ZT_FORM_NAMES || value < 0)
         return false;
-    m->name[m->name_count++] = (struct zt_form_name){ text, length, value };
+    m->name[m->name_count++] = (struct zt_form_name){ text, length, value, made };
     return true;
 }
 
@@ -198,12 +211,12 @@ static bool solve_word(struct zt_match *m, const char *word, const struct goal *
     int length = word_length(word);
     const char *after = skip_space(word + length);
     if (*after == '=') {
-        if (!bind(m, word, length, goal->value))
+        if (!bind(m, word, length, goal->value, true))
             return false;
         word = skip_space(after + 1);
         length = word_length(word);
     } else if (*after != '(') {
-        return bind(m, word, length, goal->value) && solve(m, goal->next);
+        return bind(m, word, length, goal->value, false) && solve(m, goal->next);
     }
     int node = take_maker(m, goal->value);
     return node >= 0 && solve_node(m, node, word, length, goal->next);
@@ -214,8 +227,8 @@ static bool solve_one(struct zt_match *m, const char *term, const struct goal *g
     if (isdigit((unsigned char)*term) || *term == '-')
         return is_number(m->g, goal->value, strtod(term, NULL)) && solve(m, goal->next);
     if (*term == '$')
-        return zt_form_constant(m->g, goal->value, &number) && bind(m, term + 1, word_length(term + 1), goal->value) &&
-               solve(m, goal->next);
+        return zt_form_constant(m->g, goal->value, &number) &&
+               bind(m, term + 1, word_length(term + 1), goal->value, false) && solve(m, goal->next);
     return solve_word(m, term, goal);
 }
 

@@ -29,12 +29,13 @@ struct zt_match {
     struct zt_form_name {
         const char *text; /* in the term, `length` bytes */
         int length, value;
+        bool made; /* inside of the group: not an input of it */
     } name[ZT_FORM_NAMES];
     int name_count;
 };
 
 /* Whether `node` is the outermost node of the term and the group can be replaced by one node: all of it stands in one
- * phase and stage, and nothing but the group reads what it makes inside. */
+ * phase and stage, nothing but the group reads what it makes inside, and its inputs come from outside. */
 bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_match *to);
 
 /* The value that has the name; -1 where the alternative taken has no such name. */
