@@ -14,7 +14,9 @@
  *     dq = scale ds k        dk = scale ds^T q                 dv = p^T dy        dbias = dx */
 #include "ops/attention.h"
 
+#include "ops/cpu.h"
 #include "ops/shape.h"
+#include "ops/train.h"
 
 #include <math.h>
 #include <string.h>
@@ -170,6 +172,18 @@ static bool attention_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+/* y, and of every query the maximum of its scores and 1 / sum of exp(score - maximum). */
+static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_attention a;
+    if (!zt_attention_read(g, node, &a, err))
+        return false;
+    enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype;
+    struct zt_shape kept = { 4, { a.batch, a.heads, 2, a.queries } };
+    zt_set_out(g, node, 0, q, &a.y_shape);
+    zt_set_out(g, node, 1, q == ZT_DOUBLE ? q : ZT_FLOAT, &kept);
+    return true;
+}
+
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_attention a;
     if (!zt_attention_read(g, node, &a, err))
@@ -209,15 +223,18 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     static const int of[ZT_ATTENTION_GRADS] = { ZT_Q, ZT_K, ZT_V, ZT_PAST_K, ZT_PAST_V, ZT_MASK };
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[ZT_ATTENTION_INS + ZT_ATTENTION_OUTS], out[ZT_ATTENTION_GRADS] = { 0 }, count = 0;
+    const bool train = n.op == &zt_op_attention_train;
+    int in[ZT_ATTENTION_GRAD_INS], out[ZT_ATTENTION_GRADS] = { 0 }, count = 0;
     for (int i = 0; i < ZT_ATTENTION_INS; i++)
         in[i] = i < n.in_count ? n.in[i] : -1;
     for (int i = 0; i < ZT_ATTENTION_OUTS; i++)
-        in[ZT_ATTENTION_INS + i] = i < n.out_count && n.out[i] >= 0 ? zt_grad_out(b, node, i) : -1;
+        in[ZT_ATTENTION_INS + i] = i < (train ? 1 : n.out_count) && n.out[i] >= 0 ? zt_grad_out(b, node, i) : -1;
+    in[ZT_KEPT_Y] = train ? n.out[0] : -1;
+    in[ZT_KEPT_STATISTICS] = train ? n.out[1] : -1;
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
-    zt_emit_node(b, "AttentionGrad", "ztrain", in, ZT_ATTENTION_INS + ZT_ATTENTION_OUTS, &n, NULL, 0, out, count);
+    zt_emit_node(b, "AttentionGrad", "ztrain", in, ZT_ATTENTION_GRAD_INS, &n, NULL, 0, out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
             continue;
@@ -225,6 +242,14 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
         zt_grad_give(b, node, of[i], i == ZT_DMASK ? zt_emit_cast_like(b, dx, in[ZT_MASK]) : dx);
     }
     return true;
+}
+
+/* Where y alone is asked for. */
+static bool attention_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+    for (int i = 1; i < g->nodes[node].out_count; i++)
+        if (g->nodes[node].out[i] >= 0)
+            return true;
+    return options->evaluation || zt_train_rewrite(g, node, &zt_op_attention_train, 2, err);
 }
 
 static const struct zt_attr_spec attrs[] = {
@@ -251,17 +276,37 @@ const struct zt_op zt_op_attention = {
     .infer = attention_infer,
     .grad = attention_grad,
     .no_grad_in = 1 << ZT_NONPAD,
+    .train = attention_train,
     .flops = forward_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run } },
+    .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },
+                [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu) },
 };
-/* (the inputs of Attention, the cotangents of its outputs) -> dq, dk, dv, dpast_key, dpast_value, dbias before it is
- * summed to the mask's shape */
+const struct zt_op zt_op_attention_train = {
+    .name = "AttentionTrain",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 3,
+    .max_in = ZT_ATTENTION_INS,
+    .min_out = 2,
+    .max_out = 2,
+    .in_types = { TYPES },
+    .same_type = 1 << ZT_K | 1 << ZT_PAST_K,
+    .attrs = attrs,
+    .infer = train_infer,
+    .grad = attention_grad,
+    .no_grad_in = 1 << ZT_NONPAD,
+    .flops = forward_flops,
+    .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },
+                [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu) },
+};
+/* (the inputs of Attention, the cotangents of its outputs, the outputs of AttentionTrain or nothing) -> dq, dk, dv,
+ * dpast_key, dpast_value, dbias before it is summed to the mask's shape */
 const struct zt_op zt_op_attention_grad = {
     .name = "AttentionGrad",
     .domain = "ztrain",
     .since = 1,
     .min_in = 3,
-    .max_in = ZT_ATTENTION_INS + ZT_ATTENTION_OUTS,
+    .max_in = ZT_ATTENTION_GRAD_INS,
     .min_out = 1,
     .max_out = ZT_ATTENTION_GRADS,
     .in_types = { TYPES, ZT_ANY_FLOAT },
@@ -269,5 +314,6 @@ const struct zt_op zt_op_attention_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run } },
+    .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },
+                [ZT_CPU] = ZT_ON_CPU(zt_attention_grad_cpu) },
 };

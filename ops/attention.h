@@ -7,6 +7,8 @@
 /* Inputs of Attention and, before the cotangents of its outputs, of ztrain.AttentionGrad. */
 enum { ZT_Q, ZT_K, ZT_V, ZT_MASK, ZT_PAST_K, ZT_PAST_V, ZT_NONPAD, ZT_ATTENTION_INS };
 enum { ZT_Y, ZT_PRESENT_K, ZT_PRESENT_V, ZT_QK, ZT_ATTENTION_OUTS };
+/* Inputs of ztrain.AttentionGrad behind the cotangents: what ztrain.AttentionTrain(the inputs of Attention) gave. */
+enum { ZT_KEPT_Y = ZT_ATTENTION_INS + ZT_ATTENTION_OUTS, ZT_KEPT_STATISTICS, ZT_ATTENTION_GRAD_INS };
 enum { ZT_DQ, ZT_DK, ZT_DV, ZT_DPAST_K, ZT_DPAST_V, ZT_DMASK, ZT_ATTENTION_GRADS };
 
 /* What the output QK holds (attribute qk_matmul_output_mode). */
@@ -31,6 +33,13 @@ struct zt_attention {
 };
 
 bool zt_attention_read(const struct zt_graph *g, int node, struct zt_attention *to, struct zt_err *err);
+
+/* The keys [*from, *to) that row i of a batch may see, as far as causality, window, padding and the mask's length go.
+ */
+void zt_attention_visible(const struct zt_call *call, const struct zt_attention *a, int64_t batch, int64_t i,
+                          int64_t *from, int64_t *to);
+
+extern const struct zt_op zt_op_attention_train;
 
 bool zt_attention_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_attention_run(const struct zt_call *call, struct zt_err *err);

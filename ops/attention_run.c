@@ -92,6 +92,16 @@ struct job {
     int64_t batch, kv_head;
 };
 
+/* ztrain.AttentionTrain, whose second output is not the present rows */
+static bool is_training(const struct zt_call *call) {
+    return call->node->op == &zt_op_attention_train;
+}
+
+/* An output of Attention, NULL where it is not asked for. */
+static const struct zt_view *result(const struct zt_call *call, int i) {
+    return !is_training(call) && i < call->out_count && call->out[i].data ? &call->out[i] : NULL;
+}
+
 static int64_t place(const struct zt_heads *h, int64_t batch, int64_t head, int64_t row) {
     return batch * h->batch + head * h->head + row * h->row;
 }
@@ -111,14 +121,13 @@ static void load_rows(const struct job *j, int in, int past, const struct zt_hea
 
 /* ---- one row of queries ---- */
 
-/* The keys that row i of a batch may see, as far as causality, window and padding go. */
-static void visible(const struct job *j, int64_t i, int64_t *from, int64_t *to) {
-    const struct zt_attention *a = &j->a;
-    const struct zt_view *nonpad = j->call->in_count > ZT_NONPAD ? &j->call->in[ZT_NONPAD] : NULL;
+void zt_attention_visible(const struct zt_call *call, const struct zt_attention *a, int64_t batch, int64_t i,
+                          int64_t *from, int64_t *to) {
+    const struct zt_view *nonpad = call->in_count > ZT_NONPAD ? &call->in[ZT_NONPAD] : NULL;
     int64_t end = a->keys, offset = a->past;
     if (nonpad && nonpad->data) {
-        end = zt_max_int(0, zt_min_int(end, zt_load_int(nonpad->dtype, nonpad->data, j->batch)));
-        offset = zt_max_int(zt_load_int(nonpad->dtype, nonpad->data, j->batch), INT64_MIN / 4) - a->queries;
+        end = zt_max_int(0, zt_min_int(end, zt_load_int(nonpad->dtype, nonpad->data, batch)));
+        offset = zt_max_int(zt_load_int(nonpad->dtype, nonpad->data, batch), INT64_MIN / 4) - a->queries;
         offset = zt_min_int(offset, a->keys); /* beyond, every key is seen */
     }
     *from = a->left >= 0 ? zt_max_int(0, i + offset - zt_min_int(a->left, a->keys + a->queries)) : 0;
@@ -145,8 +154,9 @@ static void load_bias(const struct job *j, int64_t head, int64_t i, int64_t from
         bias[n] = bias[n] != 0 ? 0 : -INFINITY;
 }
 
-/* p = softmax(score + bias) over keys from..to; 0 elsewhere, and everywhere where all of them are masked. */
-static void softmax(const struct job *j, int64_t from, int64_t to) {
+/* p = softmax(score + bias) over keys from..to; 0 elsewhere, and everywhere where all of them are masked. kept: the
+ * maximum and 1 / sum, 0 and 0 where all are masked. */
+static void softmax(const struct job *j, int64_t from, int64_t to, double kept[2]) {
     const double *x = j->s.score, *bias = j->s.bias;
     double max = -INFINITY, sum = 0, *p = j->s.p;
     bool seen = false;
@@ -161,6 +171,8 @@ static void softmax(const struct job *j, int64_t from, int64_t to) {
     }
     for (int64_t n = from; seen && sum != 0 && n < to; n++)
         p[n] /= sum;
+    kept[0] = sum != 0 ? max : 0;
+    kept[1] = sum != 0 ? 1 / sum : 0;
 }
 
 /* Scores of one row into s.score (capped), weights into s.p; the output QK where it is there. `all`: also the scores of
@@ -168,7 +180,7 @@ static void softmax(const struct job *j, int64_t from, int64_t to) {
 static void score_row(const struct job *j, int64_t head, int64_t i, bool all, int64_t *from, int64_t *to) {
     const struct zt_attention *a = &j->a;
     const struct scratch *s = &j->s;
-    visible(j, i, from, to);
+    zt_attention_visible(j->call, a, j->batch, i, from, to);
     int64_t first = all ? 0 : *from, count = all ? a->keys : *to - *from;
     load(&j->call->in[ZT_Q], place(&a->q, j->batch, head, i), a->size, s->q);
     memset(s->score, 0, sizeof *s->score * (size_t)a->keys);
@@ -188,9 +200,9 @@ static int64_t qk_place(const struct zt_attention *a, const struct job *j, int64
 
 /* Stores a row of the output QK at the stage of the computation that it shows. */
 static void show(const struct job *j, enum zt_qk stage, int64_t head, int64_t i) {
-    const struct zt_view *qk = j->call->out_count > ZT_QK ? &j->call->out[ZT_QK] : NULL;
+    const struct zt_view *qk = result(j->call, ZT_QK);
     const struct scratch *s = &j->s;
-    if (!qk || !qk->data || stage != j->a.qk)
+    if (!qk || stage != j->a.qk)
         return;
     for (int64_t n = 0; stage == ZT_QK_BIASED && n < j->a.keys; n++)
         s->g[n] = s->score[n] + s->bias[n];
@@ -203,13 +215,18 @@ static void forward_row(const struct job *j, int64_t head, int64_t i) {
     const struct scratch *s = &j->s;
     const struct zt_view *y = &j->call->out[ZT_Y];
     int64_t from, to;
-    score_row(j, head, i, j->call->out_count > ZT_QK && j->call->out[ZT_QK].data, &from, &to);
+    double kept[2];
+    score_row(j, head, i, result(j->call, ZT_QK) != NULL, &from, &to);
     load_bias(j, head, i, from, to);
     show(j, ZT_QK_RAW, head, i);
     cap_row(j);
     show(j, ZT_QK_CAPPED, head, i);
     show(j, ZT_QK_BIASED, head, i);
-    softmax(j, from, to);
+    softmax(j, from, to, kept);
+    if (is_training(j->call))
+        for (int k = 0; k < 2; k++)
+            zt_store_double(j->call->out[1].dtype, j->call->out[1].data,
+                            ((j->batch * a->heads + head) * 2 + k) * a->queries + i, kept[k]);
     show(j, ZT_QK_SOFTMAX, head, i);
     memset(s->y, 0, sizeof *s->y * (size_t)a->v_size);
     for (int64_t n = from; n < to; n++)
@@ -272,10 +289,11 @@ static void grad_row(const struct job *j, int64_t head, int64_t i) {
     const struct zt_view *dq = &j->call->out[ZT_DQ];
     bool all = cotangent(j, ZT_QK) != NULL;
     int64_t from, to;
+    double kept[2];
     score_row(j, head, i, all, &from, &to);
     load_bias(j, head, i, from, to);
     cap_row(j);
-    softmax(j, from, to);
+    softmax(j, from, to, kept);
     score_grad(j, head, i, from, to);
     memset(s->dq, 0, sizeof *s->dq * (size_t)a->size);
     for (int64_t n = from; n < to; n++)
@@ -313,9 +331,9 @@ static void start_rows(const struct job *j, int out, int64_t size, double *rows)
 /* ---- chunks ---- */
 
 static void store_present(const struct job *j, int out, int64_t size, const double *columns, const double *rows) {
-    const struct zt_view *to = j->call->out_count > out ? &j->call->out[out] : NULL;
+    const struct zt_view *to = result(j->call, out);
     int64_t start = (j->batch * j->a.kv_heads + j->kv_head) * j->a.keys * size;
-    if (!to || !to->data)
+    if (!to)
         return;
     for (int64_t c = 0; columns && c < size; c++)
         zt_store_run(to->dtype, to->data, start + c, size, j->a.keys, columns + c * j->a.keys);

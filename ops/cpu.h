@@ -43,7 +43,10 @@ ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
 ZT_CPU_KERNEL(zt_batch_norm_train_cpu) /* ztrain.BatchNormTrain */
 ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)  /* ztrain.BatchNormGrad, without gradients of the statistics */
 /* Lines and rows in vectors (lanes_lines.h), float and half types, in every build.
- * loss_class_cpu.c */
+ * attention_cpu.c, attention_grad_cpu.c: float only */
+ZT_CPU_KERNEL(zt_attention_cpu)      /* Attention (y alone), ztrain.AttentionTrain */
+ZT_CPU_KERNEL(zt_attention_grad_cpu) /* ztrain.AttentionGrad of a training form */
+/* loss_class_cpu.c */
 ZT_CPU_KERNEL(zt_class_loss_cpu)      /* ztrain.CrossEntropy, NegativeLogLikelihood, and the standard's two */
 ZT_CPU_KERNEL(zt_class_loss_grad_cpu) /* ztrain.CrossEntropyGrad, NegativeLogLikelihoodGrad */
 /* loss_element_cpu.c */

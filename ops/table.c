@@ -27,6 +27,7 @@
     ROW(atanh)                                                                                                         \
     ROW(atanh_grad)                                                                                                    \
     ROW(attention)                                                                                                     \
+    ROW(attention_train)                                                                                               \
     ROW(attention_grad)                                                                                                \
     ROW(average_pool)                                                                                                  \
     ROW(average_pool_grad)                                                                                             \

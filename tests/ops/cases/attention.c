@@ -7,6 +7,7 @@ enum { QKV = 7, MASK = 8, PAST = 0x30 };
 #define HEADS_4 "float[2,4,3,5] float[2,2,6,5] float[2,2,6,7]"
 #define HEADS_3 "float[2,3,20] float[2,6,10] float[2,6,14]"
 #define COUNTS  "q_num_heads=4 kv_num_heads=2 "
+#define LONG    "float[2,4,150,9] float[2,2,230,9] float[2,2,230,13]"
 #define PAST_4  " float[2,2,2,5] float[2,2,2,7]"
 
 const struct zt_case zt_cases_attention[] = {
@@ -43,6 +44,24 @@ const struct zt_case zt_cases_attention[] = {
     { "Attention", "float[1,1,2,3] float[1,1,0,3] float[1,1,0,2]" },
     { "Attention", "float16[2,3,4,5] float16[2,3,4,5] float16[2,3,4,5]", .attrs = "softmax_precision=1" },
     { "Attention", "bfloat16[2,3,4,5] bfloat16[2,3,4,5] bfloat16[2,3,4,5]" },
+    /* several panels of queries and blocks of keys, none of them whole */
+    { "Attention", LONG, .grad = QKV },
+    { "Attention", LONG, .attrs = "is_causal=1", .grad = QKV },
+    { "Attention", LONG, .attrs = "is_causal=1 softcap=2.0 scale=0.7", .grad = QKV },
+    { "Attention", LONG, .attrs = "left_window_size=30 right_window_size=5", .grad = QKV },
+    { "Attention", LONG " float[150,230]", .grad = QKV | MASK },
+    { "Attention", LONG " float[2,1,150,200]", .attrs = "softcap=1.5", .grad = QKV | MASK },
+    { "Attention", LONG " float[4,1,1]", .grad = QKV | MASK },
+    { "Attention", LONG " bool[2,1,150,230]", .attrs = "is_causal=1", .grad = QKV },
+    { "Attention", LONG " bool[2,1,1,230]", .grad = QKV },
+    { "Attention", LONG " float16[150,230]", .grad = QKV },
+    { "Attention", LONG " - - - int64{100,229}", .attrs = "is_causal=1", .grad = QKV },
+    { "Attention", "float[2,150,36] float[2,230,18] float[2,230,26]", .attrs = COUNTS, .grad = QKV },
+    { "Attention", "float[1,1,7,3] float[1,1,7,3] float[1,1,7,40] float{-inf,-inf,-inf,-inf,-inf,-inf,-inf}",
+      .grad = QKV },
+    { "Attention", "float[1,2,5,3] float[1,2,3,3] float[1,2,3,2] float{-3.4e38,-3.4e38,-3.4e38}", .grad = QKV },
+    { "Attention", "float[1,1,40,3]:-90..90 float[1,1,300,3]:-90..90 float[1,1,300,2]", .attrs = "is_causal=1" },
+    { "AttentionTrain", LONG, .domain = "ztrain", .attrs = "is_causal=1", .outs = 2, .results = 1, .grad = QKV },
     { "RotaryEmbedding", "float[2,3,4,6] float[7,3] float[7,3] int64[2,4]:0..6", .grad = 7 },
     { "RotaryEmbedding", "float[2,3,4,6] float[2,4,3] float[2,4,3]", .attrs = "interleaved=1", .grad = 7 },
     { "RotaryEmbedding", "float[2,4,18] float[7,2] float[7,2] int64[2,4]:0..6",
