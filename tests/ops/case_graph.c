@@ -5,6 +5,7 @@
 #include "ops/table.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,4 +210,47 @@ bool zt_case_make(const struct zt_case *c, bool wide, struct zt_case_graph *made
     g->outputs = zt_arena_copy(g->arena, out, (size_t)outs * sizeof *out);
     g->output_count = outs;
     return zt_graph_index(g, err) && zt_op_resolve(&zt_ops, g, node, err);
+}
+
+/* ---- results ---- */
+
+int zt_case_results(const struct zt_case *c, const struct zt_graph *g) {
+    return c->results ? c->results : g->output_count;
+}
+
+struct zt_tensor zt_case_random(struct zt_arena *arena, const struct zt_shape *shape, uint64_t key) {
+    int64_t count = zt_shape_count(shape);
+    double *data = zt_arena_alloc(arena, (size_t)count * sizeof *data);
+    struct zt_rng rng = zt_rng_start(key, 1);
+    for (int64_t i = 0; i < count; i++)
+        data[i] = (double)zt_rng_normal(&rng);
+    return (struct zt_tensor){ .dtype = ZT_DOUBLE, .shape = *shape, .data = data };
+}
+
+static double tolerance(const struct zt_case *c, enum zt_dtype dtype) {
+    if (c->tolerance > 0)
+        return c->tolerance;
+    return dtype == ZT_BFLOAT16 ? 2e-2 : dtype == ZT_FLOAT16 ? 4e-3 : dtype == ZT_FLOAT ? 1e-5 : 1e-12;
+}
+
+bool zt_case_same(const struct zt_case *c, int out, const struct zt_tensor *got, const struct zt_tensor *want,
+                  struct zt_err *err) {
+    char a[ZT_SHAPE_TEXT], b[ZT_SHAPE_TEXT];
+    if (!zt_shape_equal(&got->shape, &want->shape))
+        return zt_fail(err, ZT_EXIT_RUN, "output %d: shape %s, expected %s", out, zt_shape_text(&got->shape, a),
+                       zt_shape_text(&want->shape, b));
+    double limit = zt_dtype_in(got->dtype, ZT_ANY_FLOAT) ? tolerance(c, got->dtype) : 0;
+    int64_t count = zt_shape_count(&got->shape);
+    double scale = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double w = zt_load_double(want->dtype, want->data, i);
+        scale += isfinite(w) ? fabs(w) / (double)count : 0;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double x = zt_load_double(got->dtype, got->data, i), w = zt_load_double(want->dtype, want->data, i);
+        bool fits = (isnan(x) && isnan(w)) || x == w || fabs(x - w) <= limit * (fabs(w) + scale) + 1e-30;
+        if (!fits)
+            return zt_fail(err, ZT_EXIT_RUN, "output %d, element %lld: %.9g, expected %.9g", out, (long long)i, x, w);
+    }
+    return true;
 }

@@ -52,4 +52,12 @@ struct zt_case_graph {
  * alone. Free with zt_graph_destroy(made->graph), also on failure. */
 bool zt_case_make(const struct zt_case *c, bool wide, struct zt_case_graph *made, struct zt_err *err);
 
+/* Outputs that have gradients: the first ones. */
+int zt_case_results(const struct zt_case *c, const struct zt_graph *g);
+/* Standard normal numbers in double, which depend on `key` alone. */
+struct zt_tensor zt_case_random(struct zt_arena *arena, const struct zt_shape *shape, uint64_t key);
+/* Whether `got` is what output `out` wants, within the case's tolerance. */
+bool zt_case_same(const struct zt_case *c, int out, const struct zt_tensor *got, const struct zt_tensor *want,
+                  struct zt_err *err);
+
 #endif

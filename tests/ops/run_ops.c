@@ -1,9 +1,11 @@
-/* Runs the op cases: `run_ops check|grad|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN]
+/* Runs the op cases: `run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only
+ * PATTERN]
  * [--threads N]`. `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module
  * in FOLDER; exit 77 where either is missing.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
+ *   backward gradients of the training form on the back end against the reference kernels'
  *   bench    milliseconds of a case's forward and backward nodes as training runs them (bench.h); --bf16 with bf16
  *            compute
  *   support  which back end takes which case
@@ -11,6 +13,7 @@
  *
  * bench --json prints a JSON object a line; with it, --ask reads lines "NUMBER SECONDS" from stdin and times that case
  * of the list for that long, keeping the last one ready. */
+#include "tests/ops/backward.h"
 #include "tests/ops/bench.h"
 
 #include "base/rng.h"
@@ -40,34 +43,6 @@ static struct zt_eval *start(struct zt_case_graph *m, int threads) {
 }
 
 /* ---- check ---- */
-
-static double tolerance(const struct zt_case *c, enum zt_dtype dtype) {
-    if (c->tolerance > 0)
-        return c->tolerance;
-    return dtype == ZT_BFLOAT16 ? 2e-2 : dtype == ZT_FLOAT16 ? 4e-3 : dtype == ZT_FLOAT ? 1e-5 : 1e-12;
-}
-
-static bool same(const struct zt_case *c, int out, const struct zt_tensor *got, const struct zt_tensor *want,
-                 struct zt_err *err) {
-    char a[ZT_SHAPE_TEXT], b[ZT_SHAPE_TEXT];
-    if (!zt_shape_equal(&got->shape, &want->shape))
-        return zt_fail(err, ZT_EXIT_RUN, "output %d: shape %s, expected %s", out, zt_shape_text(&got->shape, a),
-                       zt_shape_text(&want->shape, b));
-    double limit = zt_dtype_in(got->dtype, ZT_ANY_FLOAT) ? tolerance(c, got->dtype) : 0;
-    int64_t count = zt_shape_count(&got->shape);
-    double scale = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double w = zt_load_double(want->dtype, want->data, i);
-        scale += isfinite(w) ? fabs(w) / (double)count : 0;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        double x = zt_load_double(got->dtype, got->data, i), w = zt_load_double(want->dtype, want->data, i);
-        bool fits = (isnan(x) && isnan(w)) || x == w || fabs(x - w) <= limit * (fabs(w) + scale) + 1e-30;
-        if (!fits)
-            return zt_fail(err, ZT_EXIT_RUN, "output %d, element %lld: %.9g, expected %.9g", out, (long long)i, x, w);
-    }
-    return true;
-}
 
 static bool start_fed(struct machine *m, const struct zt_case *c, const struct options *o, struct zt_case_graph *made,
                       struct zt_err *err) {
@@ -117,7 +92,7 @@ static bool check_fast(const struct zt_case *c, const struct options *o, const s
     good = good && (!here || run_nodes(&m, err));
     for (int i = 0; good && here && i < made.graph->output_count; i++) {
         struct zt_tensor g, w = tensor_of(&want->graph->values[want->graph->outputs[i]]);
-        good = machine_fetch(&m, made.graph->outputs[i], &g, err) && same(c, i, &g, &w, err);
+        good = machine_fetch(&m, made.graph->outputs[i], &g, err) && zt_case_same(c, i, &g, &w, err);
     }
     good = good && (o->device->module || check_one_thread(c, o, &m, err));
     machine_finish(&m);
@@ -133,7 +108,7 @@ static bool check_wide(const struct zt_case *c, const struct zt_case_graph *got,
     for (int i = 0; good && i < got->graph->output_count; i++) {
         struct zt_tensor g = tensor_of(&got->graph->values[got->graph->outputs[i]]);
         struct zt_tensor w = tensor_of(&wide.graph->values[wide.graph->outputs[i]]);
-        good = same(c, i, &g, &w, err);
+        good = zt_case_same(c, i, &g, &w, err);
     }
     if (eval)
         zt_eval_destroy(eval);
@@ -155,24 +130,11 @@ static bool check(const struct zt_case *c, const struct options *o, struct zt_er
 
 /* ---- grad ---- */
 
-static struct zt_tensor random_like(struct zt_arena *arena, const struct zt_shape *shape, uint64_t key) {
-    int64_t count = zt_shape_count(shape);
-    double *data = zt_arena_alloc(arena, (size_t)count * sizeof *data);
-    struct zt_rng rng = zt_rng_start(key, 1);
-    for (int64_t i = 0; i < count; i++)
-        data[i] = (double)zt_rng_normal(&rng);
-    return (struct zt_tensor){ .dtype = ZT_DOUBLE, .shape = *shape, .data = data };
-}
-
 static double inner(const struct zt_tensor *a, const double *b) {
     double sum = 0;
     for (int64_t i = 0; i < zt_shape_count(&a->shape); i++)
         sum += ((const double *)a->data)[i] * b[i];
     return sum;
-}
-
-static int result_count(const struct zt_case *c, const struct zt_graph *g) {
-    return c->results ? c->results : g->output_count;
 }
 
 /* sum over outputs of <cotangent, output> with input `moved` shifted by h * direction. */
@@ -188,9 +150,9 @@ static bool objective(const struct zt_case *c, int moved, const struct zt_tensor
     struct zt_eval *eval = good ? start(&m, 1) : NULL;
     good = good && zt_eval_run(eval, 0, 1, err);
     *sum = 0;
-    for (int i = 0; good && i < result_count(c, m.graph); i++) {
+    for (int i = 0; good && i < zt_case_results(c, m.graph); i++) {
         const struct zt_value *y = &m.graph->values[m.graph->outputs[i]];
-        struct zt_tensor cotangent = random_like(m.graph->arena, &y->shape, (uint64_t)i);
+        struct zt_tensor cotangent = zt_case_random(m.graph->arena, &y->shape, (uint64_t)i);
         if (y->dtype == ZT_DOUBLE)
             *sum += inner(&cotangent, y->data);
     }
@@ -202,7 +164,7 @@ static bool objective(const struct zt_case *c, int moved, const struct zt_tensor
 
 static bool check_direction(const struct zt_case *c, int in, const struct zt_tensor *gradient, struct zt_arena *arena,
                             uint64_t key, struct zt_err *err) {
-    struct zt_tensor direction = random_like(arena, &gradient->shape, key);
+    struct zt_tensor direction = zt_case_random(arena, &gradient->shape, key);
     double up, down, h = 1e-5, norm = sqrt(inner(gradient, gradient->data));
     if (!objective(c, in, &direction, h, &up, err) || !objective(c, in, &direction, -h, &down, err))
         return false;
@@ -218,11 +180,11 @@ static bool check_direction(const struct zt_case *c, int in, const struct zt_ten
 static int add_cotangents(const struct zt_case *c, struct zt_graph *g, struct zt_eval *eval,
                           struct zt_cotangent *from) {
     int count = 0;
-    for (int i = 0; i < result_count(c, g); i++) {
+    for (int i = 0; i < zt_case_results(c, g); i++) {
         int y = g->outputs[i];
         if (g->values[y].dtype != ZT_DOUBLE)
             continue;
-        struct zt_tensor t = random_like(g->arena, &g->values[y].shape, (uint64_t)i);
+        struct zt_tensor t = zt_case_random(g->arena, &g->values[y].shape, (uint64_t)i);
         int d = zt_graph_add_value(g, NULL, ZT_DOUBLE, &t.shape);
         g->values[d].origin = ZT_FROM_INPUT;
         g->values[d].producer = -1;
@@ -318,18 +280,24 @@ static bool grad_case(const struct zt_case *c, const struct options *o, int numb
     return grad(c, o, err);
 }
 
-enum mode { CHECK, GRAD, BENCH, SUPPORT, LIST, MODES };
+static bool backward_case(const struct zt_case *c, const struct options *o, int number, struct zt_err *err) {
+    (void)number;
+    return backward_check(c, o, err);
+}
+
+enum mode { CHECK, GRAD, BACKWARD, BENCH, SUPPORT, LIST, MODES };
 static const struct {
     const char *name;
     bool (*run)(const struct zt_case *c, const struct options *o, int number, struct zt_err *err);
-} modes[MODES] = {
-    { "check", check_case }, { "grad", grad_case }, { "bench", bench }, { "support", support }, { "list", list }
-};
+} modes[MODES] = { { "check", check_case }, { "grad", grad_case },  { "backward", backward_case },
+                   { "bench", bench },      { "support", support }, { "list", list } };
 
 static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
     if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op))
         return false;
-    return mode == GRAD ? c->grad && !f->training : mode == CHECK ? c->checked || !f->training : true;
+    return mode == GRAD || mode == BACKWARD ? c->grad && !f->training
+           : mode == CHECK                  ? c->checked || !f->training
+                                            : true;
 }
 
 static void print_failure(const struct zt_case_family *f, const struct zt_case *c, const struct zt_err *err) {
