@@ -351,7 +351,7 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
     .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,    \
-    .kernel = { [ZT_REF] = { .run = batch_norm_ref } }
+    .kernel = { [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu) }
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
@@ -373,19 +373,19 @@ const struct zt_op zt_op_batch_norm_train = {
     .attrs = own_attrs,
     .infer = train_infer,
     .grad = train_grad,
-    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_train_cpu) },
+    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu) },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_grad = {
     .name = "BatchNormGrad",
     GRAD_ROW,
     .max_in = 7,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_batch_norm_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu) },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_fixed_grad = {
     .name = "BatchNormFixedGrad",
     GRAD_ROW,
     .max_in = 5,
-    .kernel = { [ZT_REF] = { .run = fixed_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = fixed_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu) },
 };

@@ -39,9 +39,6 @@ ZT_CPU_KERNEL(zt_max_pool_cpu)          /* MaxPool (without Indices), ztrain.Max
 ZT_CPU_KERNEL(zt_max_pool_grad_cpu)     /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */
 ZT_CPU_KERNEL(zt_average_pool_cpu)      /* AveragePool, GlobalAveragePool */
 ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
-/* norm_cpu.c */
-ZT_CPU_KERNEL(zt_batch_norm_train_cpu) /* ztrain.BatchNormTrain */
-ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)  /* ztrain.BatchNormGrad, without gradients of the statistics */
 /* Lines and rows in vectors (lanes_lines.h), float and half types, in every build.
  * attention_cpu.c, attention_grad_cpu.c: float only */
 ZT_CPU_KERNEL(zt_attention_cpu)      /* Attention (y alone), ztrain.AttentionTrain */
@@ -49,6 +46,10 @@ ZT_CPU_KERNEL(zt_attention_grad_cpu) /* ztrain.AttentionGrad of a training form 
 /* loss_class_cpu.c */
 ZT_CPU_KERNEL(zt_class_loss_cpu)      /* ztrain.CrossEntropy, NegativeLogLikelihood, and the standard's two */
 ZT_CPU_KERNEL(zt_class_loss_grad_cpu) /* ztrain.CrossEntropyGrad, NegativeLogLikelihoodGrad */
+/* batch_norm_cpu.c: blocked layouts where oneDNN is there */
+ZT_CPU_KERNEL(zt_batch_norm_cpu) /* BatchNormalization with running statistics, ztrain.BatchNormTrain */
+ZT_CPU_KERNEL(
+    zt_batch_norm_grad_cpu) /* ztrain.BatchNormGrad (without gradients of the statistics), BatchNormFixedGrad */
 /* loss_element_cpu.c */
 ZT_CPU_KERNEL(zt_element_loss_cpu)      /* ztrain.SquaredError, AbsoluteError, Huber ... */
 ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */

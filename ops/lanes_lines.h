@@ -25,6 +25,11 @@ struct zt_cross_grad {
     const float *p, *lse, *spread, *weight;
 };
 
+/* y = (x - mean) of_x + constant, or dx = that + of_dy dy; numbers a line. */
+struct zt_line_map {
+    const float *mean, *of_x, *constant, *of_dy;
+};
+
 /* A row, or a part of it, of `n` neighbours: xh = (x - mean) inv - rest. Entries of scale and bias are each_scale or
  * each_bias (0 or 1) apart; bias may be NULL. */
 struct zt_row {
@@ -57,6 +62,15 @@ struct zt_line_kernels {
     /* sum of w[c] x[c]; w NULL: 1 */
     void (*weigh)(const struct zt_bundle *b, const void *x, const float *weight, float *sum);
     void (*cross_grad)(const struct zt_bundle *b, const void *x, const struct zt_cross_grad *g, void *dx);
+
+    /* The mean of a line, and the sum of squares around it. */
+    void (*moments)(const struct zt_bundle *b, const void *x, float *mean, float *squares);
+    /* Sums of dy and of dy (x - mean). */
+    void (*products)(const struct zt_bundle *b, const void *dy, const void *x, const float *mean, float *sum_dy,
+                     float *sum_dyx);
+    void (*affine)(const struct zt_bundle *b, const void *x, const struct zt_line_map *map, void *y);
+    void (*affine_grad)(const struct zt_bundle *b, const void *dy, const void *x, const struct zt_line_map *map,
+                        void *dx);
 
     double (*row_sum)(enum zt_dtype dtype, int64_t n, const void *x);
     /* Sums of x - shift and of its squares. */
