@@ -411,7 +411,7 @@ const struct zt_op zt_op_conv_transpose = {
     .infer = transpose_infer,
     .grad = transpose_grad,
     .flops = transpose_flops,
-    .kernel = { [ZT_REF] = { .run = transpose_ref } },
+    .kernel = { [ZT_REF] = { .run = transpose_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_cpu) },
 };
 const struct zt_op zt_op_conv_transpose_grad_input = {
     .name = "ConvTransposeGradInput",
@@ -419,7 +419,8 @@ const struct zt_op zt_op_conv_transpose_grad_input = {
     .max_out = 1,
     .infer = transpose_grad_input_infer,
     .flops = transpose_grad_input_flops,
-    .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref } },
+    .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu) },
 };
 const struct zt_op zt_op_conv_transpose_grad_weight = {
     .name = "ConvTransposeGradWeight",
@@ -427,5 +428,6 @@ const struct zt_op zt_op_conv_transpose_grad_weight = {
     .max_out = 1,
     .infer = transpose_grad_weight_infer,
     .flops = transpose_grad_weight_flops,
-    .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref } },
+    .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu) },
 };

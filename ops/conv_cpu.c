@@ -42,16 +42,37 @@ static bool safe_in_half(const struct zt_window *w) {
     return true;
 }
 
-#define SUPPORTS(name, read)                                                                                           \
-    bool name(const struct zt_graph *g, int node) {                                                                    \
-        struct zt_conv c;                                                                                              \
-        struct zt_err err = { 0 };                                                                                     \
-        return zt_conv_types(g, node) && read(g, node, &c, &err) && zt_conv_fits(&c) &&                                \
-               (zt_in(g, node, 0)->dtype == ZT_FLOAT || safe_in_half(&c.window));                                      \
-    }
-SUPPORTS(zt_conv_cpu_supports, zt_conv_read)
-SUPPORTS(zt_conv_grad_input_cpu_supports, zt_conv_grad_input_read)
-SUPPORTS(zt_conv_grad_weight_cpu_supports, zt_conv_grad_weight_read)
+/* Which tensor of a node is which slot of the convolution: the index of an input, OUT for output 0. A transposed
+ * convolution goes the way from y to x. */
+enum { OUT = -1 };
+struct roles {
+    bool (*read)(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
+    int kind;
+    int slot[3]; /* x, w, y */
+};
+enum { X_ROLE, W_ROLE, Y_ROLE };
+static const int slot_of[] = { [X_ROLE] = ZT_CONV_X, [W_ROLE] = ZT_CONV_W, [Y_ROLE] = ZT_CONV_Y };
+
+static const struct roles forward = { zt_conv_read, ZT_DNNL_CONV, { 0, 1, OUT } };
+static const struct roles grad_input = { zt_conv_grad_input_read, ZT_DNNL_CONV_INPUT, { OUT, 0, 1 } };
+static const struct roles grad_weight = { zt_conv_grad_weight_read, ZT_DNNL_CONV_WEIGHT, { 0, OUT, 1 } };
+static const struct roles transpose = { zt_conv_transpose_read, ZT_DNNL_CONV_INPUT, { OUT, 1, 0 } };
+static const struct roles transpose_grad_input = { zt_conv_transpose_grad_input_read, ZT_DNNL_CONV, { 1, 0, OUT } };
+static const struct roles transpose_grad_weight = { zt_conv_transpose_grad_weight_read,
+                                                    ZT_DNNL_CONV_WEIGHT,
+                                                    { 1, OUT, 0 } };
+
+static bool supports(const struct zt_graph *g, int node, const struct roles *roles) {
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    if (!zt_conv_types(g, node) || !roles->read(g, node, &c, &err) || !zt_conv_fits(&c))
+        return false;
+    const struct zt_window *w = &c.window;
+    for (int a = 0; a < w->axes; a++) /* no convolution leaves as much of x unread as some output_padding asks for */
+        if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
+            return false;
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT || safe_in_half(&c.window);
+}
 
 static struct zt_shape plane_shape(int64_t n, int64_t channels, const int64_t *plane, int axes) {
     struct zt_shape s = { axes + 2, { n, channels } };
@@ -107,10 +128,13 @@ const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_c
 }
 
 struct conv_state {
+    const struct roles *roles;
     struct zt_chunks chunks;
     int64_t relu_elems[2];          /* of y in a whole chunk, in the last one; 0: no ReLU */
     struct zt_conv_partial partial; /* weight gradient only */
-    struct zt_conv_direct direct;   /* forward only */
+    struct zt_conv_direct direct;   /* to y only */
+    struct zt_planes planes;        /* x, where a bias is added to it */
+    int64_t samples;                /* of a whole chunk */
 };
 
 static void release(void *state) {
@@ -121,35 +145,42 @@ static void release(void *state) {
     zt_conv_partial_finish(&s->partial);
     free(s);
 }
-void zt_conv_cpu_release(void *state) {
-    release(state);
-}
-void zt_conv_grad_input_cpu_release(void *state) {
-    release(state);
-}
-void zt_conv_grad_weight_cpu_release(void *state) {
-    release(state);
-}
 
 /* NULL on failure. */
-static struct conv_state *make(struct zt_prepare *p, const struct zt_conv *c, bool bias, int kind, int64_t chunk,
-                               struct zt_err *err) {
+static struct conv_state *make(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c, bool bias,
+                               int64_t chunk, struct zt_err *err) {
     struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(p->graph, p->node, 0)->dtype, bias);
-    spec.kind = kind;
-    if (kind == ZT_DNNL_CONV_WEIGHT)
+    spec.kind = roles->kind;
+    if (roles->kind == ZT_DNNL_CONV_WEIGHT)
         spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
     struct conv_state *s = zt_calloc(1, sizeof *s);
-    if (zt_chunks_make(&s->chunks, &spec, zt_conv_cut, c->n, chunk, p->threads, err)) {
-        p->state = s;
-        p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
-        return s;
+    s->roles = roles;
+    s->samples = chunk;
+    if (!zt_chunks_make(&s->chunks, &spec, zt_conv_cut, c->n, chunk, p->threads, err)) {
+        zt_err_within(err, 0, "%s", p->graph->nodes[p->node].name);
+        free(s);
+        return NULL;
     }
-    zt_err_within(err, 0, "%s", p->graph->nodes[p->node].name);
-    free(s);
-    return NULL;
+    p->state = s;
+    p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
+    for (int i = 0; i < 3; i++) {
+        int at = roles->slot[i];
+        if (at != OUT)
+            p->in_layout[at] =
+                zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
+        else if (i != W_ROLE) /* which is brought into plain order */
+            p->out_layout[0] =
+                zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_out(p->graph, p->node, 0)->shape);
+    }
+    return s;
 }
 
-/* ---- forward ---- */
+static void place_data(const struct zt_call *call, const struct roles *roles, void **data) {
+    for (int i = 0; i < 3; i++)
+        data[slot_of[i]] = roles->slot[i] == OUT ? call->out[0].data : call->in[roles->slot[i]].data;
+}
+
+/* ---- to y: forwards ---- */
 
 static void relu_chunk(void *arg, int64_t chunk, void *const *data) {
     const struct conv_state *s = arg;
@@ -166,14 +197,14 @@ static int64_t elems_of(const struct zt_dnnl *d, int slot) {
     return (int64_t)(zt_desc_bytes(&desc) / zt_dtype_bytes(desc.dtype));
 }
 
-bool zt_conv_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+static bool prepare_to_y(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     bool relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
     struct zt_conv c;
-    if (!zt_conv_read(g, p->node, &c, err))
+    if (!roles->read(g, p->node, &c, err))
         return false;
     int64_t chunk = relu ? zt_chunk_for_cache(c.n, zt_conv_result_bytes(&c)) : zt_chunk_of(c.n, ZT_CHUNKS, 1);
-    struct conv_state *s = make(p, &c, zt_in(g, p->node, 2) != NULL, ZT_DNNL_CONV, chunk, err);
+    struct conv_state *s = make(p, roles, &c, zt_in(g, p->node, 2) != NULL, chunk, err);
     if (!s)
         return false;
     const struct zt_dnnl *last = s->chunks.tail ? s->chunks.tail : s->chunks.body;
@@ -183,59 +214,89 @@ bool zt_conv_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     s->relu_elems[0] = relu ? elems_of(s->chunks.body, ZT_CONV_Y) : 0;
     s->relu_elems[1] = relu ? elems_of(last, ZT_CONV_Y) : 0;
-    p->in_layout[0] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_X, &zt_in(g, p->node, 0)->shape);
-    p->in_layout[1] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);
-    p->out_layout[0] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_Y, &zt_out(g, p->node, 0)->shape);
     return true;
 }
 
-bool zt_conv_cpu_run(const struct zt_call *call, struct zt_err *err) {
+static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = call->in[0].data,
-                                  [ZT_CONV_W] = call->in[1].data,
-                                  [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
-                                  [ZT_CONV_Y] = call->out[0].data };
+    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
+    place_data(call, s->roles, data);
     const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
                                         .after = s->relu_elems[0] ? relu_chunk : NULL,
                                         .arg = call->state };
     return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
 }
 
-/* ---- backward by data ---- */
+/* ---- to x: backwards by data; a transposed convolution has a bias there ---- */
 
-bool zt_conv_grad_input_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+static bool prepare_to_x(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     struct zt_conv c;
-    if (!zt_conv_grad_input_read(g, p->node, &c, err))
+    if (!roles->read(g, p->node, &c, err))
         return false;
-    struct conv_state *s = make(p, &c, false, ZT_DNNL_CONV_INPUT, zt_chunk_of(c.n, ZT_CHUNKS, 1), err);
+    struct conv_state *s = make(p, roles, &c, false, zt_chunk_of(c.n, ZT_CHUNKS, 1), err);
     if (!s)
         return false;
-    p->in_layout[0] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_W, &zt_in(g, p->node, 0)->shape);
-    p->in_layout[1] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_Y, &zt_in(g, p->node, 1)->shape);
-    p->out_layout[0] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_X, &zt_out(g, p->node, 0)->shape);
+    zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
+    if (g->nodes[p->node].in_count > 2)
+        p->in_layout[2] = NULL;
     return true;
 }
 
-bool zt_conv_grad_input_cpu_run(const struct zt_call *call, struct zt_err *err) {
-    const struct conv_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = {
-        [ZT_CONV_X] = call->out[0].data, [ZT_CONV_W] = call->in[0].data, [ZT_CONV_Y] = call->in[1].data
-    };
-    return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, NULL, err);
+/* `lanes` channels side by side at each pixel. */
+static void add_bias(enum zt_dtype dtype, const struct zt_planes *planes, const void *bias, int64_t group, void *x) {
+    int64_t first = group * planes->lanes, rest = planes->channels - first;
+    int lanes = rest < planes->lanes ? (int)rest : planes->lanes;
+    float b[16];
+    for (int i = 0; i < lanes; i++)
+        b[i] = dtype == ZT_FLOAT ? ((const float *)bias)[first + i]
+                                 : zt_bfloat_to_float(((const uint16_t *)bias)[first + i]);
+    for (int64_t p = 0; p < planes->pixels; p++)
+        for (int i = 0; i < lanes; i++) {
+            int64_t at = p * planes->pixel + i;
+            if (dtype == ZT_FLOAT)
+                ((float *)x)[at] += b[i];
+            else
+                ((uint16_t *)x)[at] = zt_float_to_bfloat(zt_bfloat_to_float(((uint16_t *)x)[at]) + b[i]);
+        }
 }
 
-/* ---- backward by weights: workspace [ partial sums | scratch ] ---- */
+struct bias_job {
+    const struct conv_state *state;
+    const void *bias;
+};
 
-bool zt_conv_grad_weight_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+static void bias_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct bias_job *job = arg;
+    const struct zt_planes *planes = &job->state->planes;
+    enum zt_dtype dtype = zt_dnnl_slot(job->state->chunks.body, ZT_CONV_X).dtype;
+    int64_t rest = planes->samples - chunk * job->state->samples;
+    for (int64_t n = 0; n < (rest < job->state->samples ? rest : job->state->samples); n++)
+        for (int64_t g = 0; g < planes->groups; g++)
+            add_bias(dtype, planes, job->bias, g,
+                     (char *)data[ZT_CONV_X] +
+                         (size_t)(n * planes->sample + g * planes->group) * zt_dtype_bytes(dtype));
+}
+
+static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
+    const struct conv_state *s = call->state;
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->roles, data);
+    struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
+    const struct zt_chunk_work work = { .after = job.bias ? bias_chunk : NULL, .arg = &job };
+    return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+}
+
+/* ---- to w: workspace [ partial sums | scratch ] ---- */
+
+static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     struct zt_conv c;
-    if (!zt_conv_grad_weight_read(g, p->node, &c, err))
+    if (!roles->read(g, p->node, &c, err))
         return false;
     bool bias = zt_out(g, p->node, 1) != NULL;
     int64_t pieces = zt_conv_pieces(&c);
-    struct conv_state *s =
-        make(p, &c, bias, ZT_DNNL_CONV_WEIGHT, zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
+    struct conv_state *s = make(p, roles, &c, bias, zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
     if (!s)
         return false;
     if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
@@ -244,21 +305,40 @@ bool zt_conv_grad_weight_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     size_t plain = zt_conv_partial_scratch(&s->partial);
     p->workspace_bytes = (plain > p->workspace_bytes ? plain : p->workspace_bytes) + zt_conv_partial_bytes(&s->partial);
-    p->in_layout[0] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_X, &zt_in(g, p->node, 0)->shape);
-    p->in_layout[1] = zt_conv_layout(g->arena, &s->chunks, ZT_CONV_Y, &zt_in(g, p->node, 1)->shape);
     p->can_accumulate = true; /* dw; db is always written anew */
     return true;
 }
 
-bool zt_conv_grad_weight_cpu_run(const struct zt_call *call, struct zt_err *err) {
+static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     const struct zt_conv_partial *partial = &s->partial;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
-    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = call->in[0].data,
-                                  [ZT_CONV_W] = parts,
-                                  [ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes,
-                                  [ZT_CONV_Y] = call->in[1].data };
+    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes };
+    place_data(call, s->roles, data);
+    data[ZT_CONV_W] = parts;
     return zt_chunks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
            zt_conv_partial_sum(partial, parts, scratch, call->out[0].data,
                                call->out_count > 1 ? call->out[1].data : NULL, call->accumulate, call->threads, err);
 }
+
+/* ---- rows ---- */
+
+#define KERNEL(id, roles, way)                                                                                         \
+    bool id##_supports(const struct zt_graph *g, int node) {                                                           \
+        return supports(g, node, &(roles));                                                                            \
+    }                                                                                                                  \
+    bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                                      \
+        return prepare_##way(p, &(roles), err);                                                                        \
+    }                                                                                                                  \
+    bool id##_run(const struct zt_call *call, struct zt_err *err) {                                                    \
+        return run_##way(call, err);                                                                                   \
+    }                                                                                                                  \
+    void id##_release(void *state) {                                                                                   \
+        release(state);                                                                                                \
+    }
+KERNEL(zt_conv_cpu, forward, to_y)
+KERNEL(zt_conv_grad_input_cpu, grad_input, to_x)
+KERNEL(zt_conv_grad_weight_cpu, grad_weight, to_w)
+KERNEL(zt_conv_transpose_cpu, transpose, to_x)
+KERNEL(zt_conv_transpose_grad_input_cpu, transpose_grad_input, to_y)
+KERNEL(zt_conv_transpose_grad_weight_cpu, transpose_grad_weight, to_w)

@@ -26,9 +26,12 @@
 #endif
 
 /* conv_cpu.c */
-ZT_CPU_KERNEL(zt_conv_cpu)             /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0) */
-ZT_CPU_KERNEL(zt_conv_grad_input_cpu)  /* ztrain.ConvGradInput(w, dy) -> dx */
-ZT_CPU_KERNEL(zt_conv_grad_weight_cpu) /* ztrain.ConvGradWeight(x, dy) -> dw[, db] */
+ZT_CPU_KERNEL(zt_conv_cpu)                       /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0) */
+ZT_CPU_KERNEL(zt_conv_grad_input_cpu)            /* ztrain.ConvGradInput(w, dy) -> dx */
+ZT_CPU_KERNEL(zt_conv_grad_weight_cpu)           /* ztrain.ConvGradWeight(x, dy) -> dw[, db] */
+ZT_CPU_KERNEL(zt_conv_transpose_cpu)             /* ConvTranspose(y, w[, b]) -> x */
+ZT_CPU_KERNEL(zt_conv_transpose_grad_input_cpu)  /* ztrain.ConvTransposeGradInput(w, dx) -> dy */
+ZT_CPU_KERNEL(zt_conv_transpose_grad_weight_cpu) /* ztrain.ConvTransposeGradWeight(y, dx) -> dw */
 /* conv_pool_cpu.c */
 ZT_CPU_KERNEL(zt_conv_pool_cpu)      /* ztrain.ConvReluPool */
 ZT_CPU_KERNEL(zt_conv_pool_grad_cpu) /* ztrain.ConvReluPoolGrad */
@@ -39,6 +42,9 @@ ZT_CPU_KERNEL(zt_max_pool_cpu)          /* MaxPool (without Indices), ztrain.Max
 ZT_CPU_KERNEL(zt_max_pool_grad_cpu)     /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */
 ZT_CPU_KERNEL(zt_average_pool_cpu)      /* AveragePool, GlobalAveragePool */
 ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
+/* resize_cpu.c */
+ZT_CPU_KERNEL(zt_resize_cpu)      /* Resize, Upsample */
+ZT_CPU_KERNEL(zt_resize_grad_cpu) /* ztrain.ResizeGrad */
 /* Lines and rows in vectors (lanes_lines.h), float and half types, in every build.
  * attention_cpu.c, attention_grad_cpu.c: float only */
 ZT_CPU_KERNEL(zt_attention_cpu)      /* Attention (y alone), ztrain.AttentionTrain */

@@ -36,6 +36,22 @@ typedef void zt_lane_normalise(int64_t count, int64_t pixel, const float *x, con
 typedef void zt_lane_normalise_grad(int64_t count, int64_t pixel, const float *dy, const float *x, const float *mean,
                                     const float *of_dy, const float *constant, const float *of_x, float *dx);
 
+/* ---- resampling of a line of pixels: `lanes` floats each ---- */
+
+/* to[p] = sum over t < taps (1 or more) of weight[t] from[t][p]; pixels of `from` are `pixel` elements apart, those of
+ * `to` side by side. */
+typedef void zt_lane_mix(int64_t pixels, int64_t pixel, int taps, const float *const *from, const float *weight,
+                         float *to);
+/* Result o of `size` is the sum over begin[o] <= t < begin[o + 1] of weight[t] from[index[t]]; without any t it is
+ * `outside`, a pixel. */
+struct zt_lane_axis {
+    int64_t size;
+    const int32_t *begin, *index;
+    const float *weight;
+};
+typedef void zt_lane_sample(const struct zt_lane_axis *axis, int64_t from_pixel, const float *from, int64_t to_pixel,
+                            const float *outside, float *to);
+
 struct zt_lane_kernels {
     int lanes;
     zt_lane_max *max;
@@ -44,6 +60,8 @@ struct zt_lane_kernels {
     zt_lane_sums *sums;
     zt_lane_normalise *normalise;
     zt_lane_normalise_grad *normalise_grad;
+    zt_lane_mix *mix;
+    zt_lane_sample *sample;
 };
 /* For 8 or 16 lanes. */
 const struct zt_lane_kernels *zt_lane_kernels(int lanes);

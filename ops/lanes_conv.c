@@ -20,19 +20,9 @@
 #define NAME(id)     id##_16
 #include "ops/lanes_conv.inc"
 
-#define LANES        8
-#define SEGMENT      6 /* of 16 */
-#define TARGET       __attribute__((target("avx2,fma")))
-#define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define SPREAD(x)    ((FLOATS)_mm256_set1_ps(x))
-#define NAME(id)     id##_8
-#include "ops/lanes_conv.inc"
-
 zt_lane_conv_run *zt_lane_conv_kernel(int lanes) {
     if (lanes == 16 && __builtin_cpu_supports("avx512f"))
         return conv_16;
-    if (lanes == 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return conv_8;
     return NULL;
 }
 

@@ -8,6 +8,8 @@
  * of x. */
 #include "ops/resize.h"
 
+#include "ops/cpu.h"
+
 #include "ops/shape.h"
 
 #include <math.h>
@@ -380,8 +382,9 @@ enum {
     SIZES = 1 << ZT_INT64
 };
 
-#define KERNEL(prepare_function)                                                                                       \
-    .kernel = { [ZT_REF] = { .prepare = prepare_function, .run = zt_resize_run, .release = zt_resize_release } }
+#define KERNEL(prepare_function, id)                                                                                   \
+    .kernel = { [ZT_REF] = { .prepare = prepare_function, .run = zt_resize_run, .release = zt_resize_release },        \
+                [ZT_CPU] = ZT_IF_DNNL(id) }
 #define FORWARD(id, NAME, SINCE, UNTIL, LEAST, MOST, SPEC, ...)                                                        \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
@@ -394,7 +397,7 @@ enum {
         .infer = resize_infer,                                                                                         \
         .grad = resize_grad,                                                                                           \
         .no_grad_in = 0xe,                                                                                             \
-        KERNEL(zt_resize_prepare),                                                                                     \
+        KERNEL(zt_resize_prepare, zt_resize_cpu),                                                                      \
     }
 
 FORWARD(upsample_7, "Upsample", 7, 8, 1, 1, attrs_7, 0);
@@ -412,5 +415,5 @@ const struct zt_op zt_op_resize_grad = {
     .in_types = { ZT_ANY_FLOAT, REGION, SCALES, SIZES },
     .attrs = grad_attrs,
     .infer = grad_infer,
-    KERNEL(zt_resize_grad_prepare),
+    KERNEL(zt_resize_grad_prepare, zt_resize_grad_cpu),
 };
