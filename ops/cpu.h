@@ -35,6 +35,9 @@ ZT_CPU_KERNEL(zt_conv_transpose_grad_weight_cpu) /* ztrain.ConvTransposeGradWeig
 /* conv_pool_cpu.c */
 ZT_CPU_KERNEL(zt_conv_pool_cpu)      /* ztrain.ConvReluPool */
 ZT_CPU_KERNEL(zt_conv_pool_grad_cpu) /* ztrain.ConvReluPoolGrad */
+/* einsum_cpu.c: in every build */
+ZT_CPU_KERNEL(zt_einsum_cpu)      /* Einsum of two operands */
+ZT_CPU_KERNEL(zt_einsum_grad_cpu) /* ztrain.EinsumGrad */
 /* matmul_cpu.c */
 ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu: in every build */
 /* pool_cpu.c */

@@ -8,13 +8,22 @@
  *
  * with dy as an operand and x_n as the result: ztrain.EinsumGrad(dy, x_0, x_1, ...; operand = n). Off the diagonals of
  * x_n the gradient is 0. */
+#include "ops/einsum.h"
+
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 
 #include <string.h>
 
-enum { LETTERS = 52, LABELS = LETTERS + ZT_MAX_RANK, OPERANDS = 8, RESULT = OPERANDS, DOTS = -1 };
+enum {
+    LETTERS = ZT_EINSUM_LETTERS,
+    LABELS = ZT_EINSUM_LABELS,
+    OPERANDS = ZT_EINSUM_OPERANDS,
+    RESULT = OPERANDS,
+    DOTS = -1
+};
 
 static const struct zt_attr_spec attrs[] = { { "equation", ZT_ATTR_STRING, true }, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { { "equation", ZT_ATTR_STRING, true },
@@ -217,14 +226,6 @@ static double grad_flops(const struct zt_graph *g, int node) {
 
 /* ---- the contraction ---- */
 
-/* The axes of the loops: those of the result first, then those summed over. steps: by tensor, the result's at RESULT.
- */
-struct contraction {
-    int operands, kept, axes;
-    int64_t dim[LABELS], step[OPERANDS + 1][LABELS];
-    struct zt_view operand[OPERANDS], result;
-};
-
 static int64_t step_of(const struct term *t, const struct zt_shape *shape, int label) {
     int64_t stride[ZT_MAX_RANK], step = 0;
     zt_shape_strides(shape, stride);
@@ -241,40 +242,66 @@ static bool has_label(const struct term *t, const struct zt_shape *shape, int la
     return false;
 }
 
-/* terms[n] belongs to operand n, terms[RESULT] to the result. */
-static void plan(struct contraction *c, const struct equation *e, const struct term *const *terms) {
+/* The axes of the result first, then those summed over; terms[n] belongs to operand n, terms[RESULT] to the result. */
+static void plan(struct zt_contraction *c, const struct zt_graph *g, int node, const struct equation *e,
+                 const struct term *const *terms) {
+    const struct zt_shape *result = &zt_out(g, node, 0)->shape;
+    c->axes = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int label = 0; label < LABELS; label++) {
             int64_t dim = zt_max_int(e->dim[label], 0);
-            bool kept = has_label(terms[RESULT], &c->result.shape, label, dim);
+            bool kept = has_label(terms[RESULT], result, label, dim);
             if (e->dim[label] == 0 || kept != (pass == 0))
                 continue;
             c->dim[c->axes] = dim;
             for (int n = 0; n < c->operands; n++)
-                c->step[n][c->axes] = step_of(terms[n], &c->operand[n].shape, label);
-            c->step[RESULT][c->axes++] = kept ? step_of(terms[RESULT], &c->result.shape, label) : 0;
+                c->step[n][c->axes] = step_of(terms[n], &zt_in(g, node, c->in[n])->shape, label);
+            c->step[c->operands][c->axes++] = kept ? step_of(terms[RESULT], result, label) : 0;
         }
         if (pass == 0)
             c->kept = c->axes;
     }
 }
 
+bool zt_contraction_read(const struct zt_graph *g, int node, bool grad, struct zt_contraction *to, struct zt_err *err) {
+    struct equation e;
+    const struct term *terms[OPERANDS + 1];
+    if (!read_node(g, node, grad, &e, err))
+        return false;
+    int wanted = grad ? (int)zt_attr_int(&g->nodes[node], "operand", 0) : RESULT;
+    to->operands = e.operands;
+    terms[RESULT] = &e.term[wanted];
+    for (int n = 0; n < e.operands; n++) {
+        to->in[n] = n == wanted ? 0 : grad + n; /* dy takes the place of the operand whose gradient is made */
+        terms[n] = n == wanted ? &e.term[RESULT] : &e.term[n];
+    }
+    plan(to, g, node, &e, terms);
+    return true;
+}
+
+/* A contraction with its tensors. */
+struct contraction {
+    struct zt_contraction c;
+    struct zt_view operand[OPERANDS], result;
+};
+
 /* Adds to offset[] what point `index` of axes [from, to) (row-major) moves each tensor by. */
-static void move(const struct contraction *c, int64_t index, int from, int to, int64_t *offset) {
+static void move(const struct zt_contraction *c, int64_t index, int from, int to, int64_t *offset) {
     for (int a = to - 1; a >= from; a--) {
         int64_t i = index % c->dim[a];
         index /= c->dim[a];
         for (int n = 0; n < c->operands; n++)
             offset[n] += i * c->step[n][a];
-        offset[RESULT] += i * c->step[RESULT][a];
+        offset[c->operands] += i * c->step[c->operands][a];
     }
 }
 
-static double run_sum(const struct contraction *c, const int64_t *offset, int64_t from, int64_t count) {
+static double run_sum(const struct contraction *job, const int64_t *offset, int64_t from, int64_t count) {
+    const struct zt_contraction *c = &job->c;
     double product[ZT_RUN], x[ZT_RUN], sum = 0;
     int last = c->axes - 1;
     for (int n = 0; n < c->operands; n++) {
-        const struct zt_view *v = &c->operand[n];
+        const struct zt_view *v = &job->operand[n];
         zt_load_run(v->dtype, v->data, offset[n] + from * c->step[n][last], c->step[n][last], count, n ? x : product);
         for (int64_t i = 0; n && i < count; i++)
             product[i] *= x[i];
@@ -285,22 +312,24 @@ static double run_sum(const struct contraction *c, const int64_t *offset, int64_
 }
 
 /* Integers wrap as the type does. */
-static uint64_t run_sum_int(const struct contraction *c, const int64_t *offset, int64_t from, int64_t count) {
+static uint64_t run_sum_int(const struct contraction *job, const int64_t *offset, int64_t from, int64_t count) {
+    const struct zt_contraction *c = &job->c;
     uint64_t sum = 0;
     for (int64_t i = from; i < from + count; i++) {
         uint64_t product = 1;
         for (int n = 0; n < c->operands; n++)
-            product *=
-                (uint64_t)zt_load_int(c->operand[n].dtype, c->operand[n].data, offset[n] + i * c->step[n][c->axes - 1]);
+            product *= (uint64_t)zt_load_int(job->operand[n].dtype, job->operand[n].data,
+                                             offset[n] + i * c->step[n][c->axes - 1]);
         sum += product;
     }
     return sum;
 }
 
 /* One element of the result: the last axis in runs, the other summed axes around it. */
-static void contract_point(const struct contraction *c, int64_t index) {
+static void contract_point(const struct contraction *job, int64_t index) {
+    const struct zt_contraction *c = &job->c;
     int64_t start[OPERANDS + 1] = { 0 }, outer = 1, length = c->dim[c->axes - 1];
-    bool integers = zt_dtype_in(c->result.dtype, ZT_ANY_INT);
+    bool integers = zt_dtype_in(job->result.dtype, ZT_ANY_INT);
     double sum = 0;
     uint64_t wrapped = 0;
     move(c, index, 0, c->kept, start);
@@ -313,18 +342,19 @@ static void contract_point(const struct contraction *c, int64_t index) {
         for (int64_t at = 0; at < length; at += ZT_RUN) {
             int64_t count = zt_min_int(ZT_RUN, length - at);
             if (integers)
-                wrapped += run_sum_int(c, offset, at, count);
+                wrapped += run_sum_int(job, offset, at, count);
             else
-                sum += run_sum(c, offset, at, count);
+                sum += run_sum(job, offset, at, count);
         }
     }
     if (integers)
-        zt_store_int(c->result.dtype, c->result.data, start[RESULT], (int64_t)wrapped);
+        zt_store_int(job->result.dtype, job->result.data, start[c->operands], (int64_t)wrapped);
     else
-        zt_store_double(c->result.dtype, c->result.data, start[RESULT], sum);
+        zt_store_double(job->result.dtype, job->result.data, start[c->operands], sum);
 }
 
-static void contract(struct contraction *c, int threads) {
+static void contract(struct contraction *job, int threads) {
+    struct zt_contraction *c = &job->c;
     if (c->axes == c->kept) /* nothing is summed: an axis of one */
         c->dim[c->axes++] = 1;
     int64_t count = 1;
@@ -335,39 +365,28 @@ static void contract(struct contraction *c, int threads) {
         summed *= (double)c->dim[a];
 #pragma omp parallel for num_threads(zt_threads_worth(threads, (double)count *summed)) schedule(static)
     for (int64_t i = 0; i < count; i++)
-        contract_point(c, i);
+        contract_point(job, i);
+}
+
+static bool run(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct contraction job = { .result = call->out[0] };
+    if (!zt_contraction_read(call->graph, zt_call_node(call), grad, &job.c, err))
+        return false;
+    for (int n = 0; n < job.c.operands; n++)
+        job.operand[n] = call->in[job.c.in[n]];
+    size_t bytes = (size_t)zt_shape_count(&job.result.shape) * zt_dtype_bytes(job.result.dtype);
+    if (bytes)
+        memset(job.result.data, 0, bytes);
+    contract(&job, call->threads);
+    return true;
 }
 
 static bool einsum_ref(const struct zt_call *call, struct zt_err *err) {
-    struct equation e;
-    if (!read_node(call->graph, zt_call_node(call), 0, &e, err))
-        return false;
-    struct contraction c = { .operands = e.operands, .result = call->out[0] };
-    const struct term *terms[OPERANDS + 1] = { [RESULT] = &e.term[RESULT] };
-    for (int n = 0; n < e.operands; n++) {
-        c.operand[n] = call->in[n];
-        terms[n] = &e.term[n];
-    }
-    plan(&c, &e, terms);
-    contract(&c, call->threads);
-    return true;
+    return run(call, false, err);
 }
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct equation e;
-    if (!read_node(call->graph, zt_call_node(call), 1, &e, err))
-        return false;
-    int wanted = (int)zt_attr_int(call->node, "operand", 0);
-    struct contraction c = { .operands = e.operands, .result = call->out[0] };
-    const struct term *terms[OPERANDS + 1] = { [RESULT] = &e.term[wanted] };
-    for (int n = 0; n < e.operands; n++) {
-        c.operand[n] = n == wanted ? call->in[0] : call->in[1 + n];
-        terms[n] = n == wanted ? &e.term[RESULT] : &e.term[n];
-    }
-    plan(&c, &e, terms);
-    memset(c.result.data, 0, (size_t)zt_shape_count(&c.result.shape) * zt_dtype_bytes(c.result.dtype));
-    contract(&c, call->threads);
-    return true;
+    return run(call, true, err);
 }
 
 static bool einsum_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -398,7 +417,7 @@ const struct zt_op zt_op_einsum = {
     .infer = einsum_infer,
     .grad = einsum_grad,
     .flops = einsum_flops,
-    .kernel = { [ZT_REF] = { .run = einsum_ref } },
+    .kernel = { [ZT_REF] = { .run = einsum_ref }, [ZT_CPU] = ZT_ON_CPU(zt_einsum_cpu) },
 };
 /* (dy, the operands) -> the gradient of one of them; its own contents are not read */
 const struct zt_op zt_op_einsum_grad = {
@@ -409,5 +428,5 @@ const struct zt_op zt_op_einsum_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_einsum_grad_cpu) },
 };

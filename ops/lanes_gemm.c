@@ -227,7 +227,7 @@ void zt_lane_gemm_run(const struct zt_lane_gemm_kernel *kernel, const struct zt_
     struct job job = { .kernel = kernel, .g = g, .cut = &cut, .a = a, .b = b, .bias = bias, .y = y };
     job.packed_a = workspace;
     job.packed_b = job.packed_a + cut.threads * cut.a_elems;
-    job.a_elems = cut.a_elems;
+    job.a_elems = cut.threads > 1 ? cut.a_elems : 0;
     if (cut.whole) {
         zt_parallel_for(cut.threads, g->count, multiply_whole, &job);
         return;

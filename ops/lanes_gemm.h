@@ -60,7 +60,7 @@ void zt_lane_gemm_pack(const struct zt_lane_gemm_kernel *kernel, const struct zt
 
 /* Memory that a run on at most `threads` threads wants, to be aligned to 64. */
 size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads);
-/* bias may be NULL. */
+/* bias may be NULL. A single product on one thread may be a part of other chunks of work. */
 void zt_lane_gemm_run(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *a,
                       const float *b, const float *bias, float *y, void *workspace, int threads);
 
