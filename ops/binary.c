@@ -229,5 +229,5 @@ const struct zt_op zt_op_mod = {
     .attrs = with_fmod,
     .infer = zt_infer_broadcast,
     .grad = mod_grad,
-    .kernel = { [ZT_REF] = { .run = mod_run } },
+    .kernel = { [ZT_REF] = { .run = mod_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };

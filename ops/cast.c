@@ -1,5 +1,6 @@
 /* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. */
 #include "ops/cuda.h"
+#include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -79,7 +80,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
         .no_grad_in = 1 << 1,                                                                                          \
-        .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cast) },                                 \
+        .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cast) },  \
     };
 
 CAST_ROW(bit_cast, "BitCast", 26, 0, 1, ZT_OP_VIEW, bit_cast_attrs, bit_cast_infer, zt_run_copy, NULL)

@@ -1,9 +1,31 @@
 #include "ops/elementwise_lanes.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Bits of a float. */
+static inline uint32_t bits_of(float x) {
+    union {
+        float f;
+        uint32_t u;
+    } v = { x };
+    return v.u;
+}
+static inline float float_of(uint32_t bits) {
+    union {
+        uint32_t u;
+        float f;
+    } v = { bits };
+    return v.f;
+}
+
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
+
+struct zt_lane_moves {
+    void (*load[ZT_DTYPES])(const void *from, int64_t n, float *to);
+    void (*store[ZT_DTYPES])(const float *from, int64_t n, void *to);
+};
 
 #define LANES 4
 #define TARGET
@@ -39,4 +61,20 @@ zt_lane_function *const *zt_lane_functions(void) {
         return functions_avx2;
 #endif
     return functions_plain;
+}
+
+static const struct zt_lane_moves *moves(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        return &moves_avx2;
+#endif
+    return &moves_plain;
+}
+
+void zt_lane_load(enum zt_dtype dtype, const void *from, int64_t n, float *to) {
+    moves()->load[dtype](from, n, to);
+}
+
+void zt_lane_store(enum zt_dtype dtype, const float *from, int64_t n, void *to) {
+    moves()->store[dtype](from, n, to);
 }

@@ -2,6 +2,8 @@
 #ifndef ZT_OPS_ELEMENTWISE_LANES_H
 #define ZT_OPS_ELEMENTWISE_LANES_H
 
+#include "graph/dtype.h"
+
 #include <stdint.h>
 
 /* y[i] = f(a[i * a_step], b[i * b_step]), i < n; steps are 0 or 1, b is read by ops of two inputs only. u, v:
@@ -61,7 +63,78 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
     LANE(clip, "Clip", 1, NULL, 0, NULL, 0, false, F(clamp)(a, u, v))                                                  \
     LANE(clip_grad, "ClipGrad", 2, NULL, 0, NULL, 0, true, F(drop)((b < u) | (b > v), a))                              \
     LANE(square, "Pow", 1, NULL, 0, NULL, 0, true, a *a)                                                               \
-    LANE(square_slope, "PowSlope", 1, NULL, 0, NULL, 0, true, a + a)
+    LANE(square_slope, "PowSlope", 1, NULL, 0, NULL, 0, true, a + a)                                                   \
+    LANE(pow, "Pow", 2, NULL, 0, NULL, 0, false, F(power)(a, b))                                                       \
+    LANE(pow_slope, "PowSlope", 2, NULL, 0, NULL, 0, false, F(power_slope)(a, b))                                      \
+    LANE(pow_log, "PowLog", 2, NULL, 0, NULL, 0, false, F(power_log)(a, b))                                            \
+    LANE(fmod, "Mod", 2, NULL, 0, NULL, 0, false, F(remainder_of)(a, b))                                               \
+    LANE(max, "Max", 2, NULL, 0, NULL, 0, true, F(choose)((a > b) | (a != a), a, b))                                   \
+    LANE(min, "Min", 2, NULL, 0, NULL, 0, true, F(choose)((a < b) | (a != a), a, b))                                   \
+    LANE(sum, "Sum", 2, NULL, 0, NULL, 0, true, a + b)                                                                 \
+    LANE(mean, "Mean", 2, NULL, 0, NULL, 0, true, a + b)                                                               \
+    LANE(prelu, "PRelu", 2, NULL, 0, NULL, 0, true, F(choose)(a < 0, a * b, a))                                        \
+    LANE(neg_grad, "NegGrad", 1, NULL, 0, NULL, 0, true, -a)                                                           \
+    LANE(log, "Log", 1, NULL, 0, NULL, 0, false, F(logarithm)(a))                                                      \
+    LANE(log_grad, "LogGrad", 2, NULL, 0, NULL, 0, false, a / b)                                                       \
+    LANE(sin, "Sin", 1, NULL, 0, NULL, 0, true, F(sine)(a))                                                            \
+    LANE(sin_grad, "SinGrad", 2, NULL, 0, NULL, 0, true, a *F(cosine)(b))                                              \
+    LANE(cos, "Cos", 1, NULL, 0, NULL, 0, false, F(cosine)(a))                                                         \
+    LANE(cos_grad, "CosGrad", 2, NULL, 0, NULL, 0, true, -a *F(sine)(b))                                               \
+    LANE(tan, "Tan", 1, NULL, 0, NULL, 0, true, F(tangent)(a))                                                         \
+    LANE(tan_grad, "TanGrad", 2, NULL, 0, NULL, 0, true, a *(1 + b * b))                                               \
+    LANE(asin, "Asin", 1, NULL, 0, NULL, 0, true, F(arc_sine)(a))                                                      \
+    LANE(asin_grad, "AsinGrad", 2, NULL, 0, NULL, 0, true, a / F(root)((1 - b) * (1 + b)))                             \
+    LANE(acos, "Acos", 1, NULL, 0, NULL, 0, false, F(arc_cosine)(a))                                                   \
+    LANE(acos_grad, "AcosGrad", 2, NULL, 0, NULL, 0, true, -a / F(root)((1 - b) * (1 + b)))                            \
+    LANE(atan, "Atan", 1, NULL, 0, NULL, 0, true, F(arc_tangent)(a))                                                   \
+    LANE(atan_grad, "AtanGrad", 2, NULL, 0, NULL, 0, true, a / (1 + b * b))                                            \
+    LANE(sinh, "Sinh", 1, NULL, 0, NULL, 0, true, F(hyperbolic_sine)(a))                                               \
+    LANE(sinh_grad, "SinhGrad", 2, NULL, 0, NULL, 0, true, a *F(hyperbolic_cosine)(b))                                 \
+    LANE(cosh, "Cosh", 1, NULL, 0, NULL, 0, false, F(hyperbolic_cosine)(a))                                            \
+    LANE(cosh_grad, "CoshGrad", 2, NULL, 0, NULL, 0, true, a *F(hyperbolic_sine)(b))                                   \
+    LANE(asinh, "Asinh", 1, NULL, 0, NULL, 0, true, F(area_sine)(a))                                                   \
+    LANE(asinh_grad, "AsinhGrad", 2, NULL, 0, NULL, 0, true, a / F(root)(b * b + 1))                                   \
+    LANE(acosh, "Acosh", 1, NULL, 0, NULL, 0, false, F(area_cosine)(a))                                                \
+    LANE(acosh_grad, "AcoshGrad", 2, NULL, 0, NULL, 0, false, a / F(root)((b - 1) * (b + 1)))                          \
+    LANE(atanh, "Atanh", 1, NULL, 0, NULL, 0, true, F(area_tangent)(a))                                                \
+    LANE(atanh_grad, "AtanhGrad", 2, NULL, 0, NULL, 0, true, a / ((1 - b) * (1 + b)))                                  \
+    LANE(celu, "Celu", 1, "alpha", 1, NULL, 0, true, F(choose)(a > 0, a, u * F(exponential_m1)(a / u)))                \
+    LANE(celu_grad, "CeluGrad", 2, "alpha", 1, NULL, 0, true, F(choose)(b > 0, a, a * F(exponential)(b / u)))          \
+    LANE(elu, "Elu", 1, "alpha", 1, NULL, 0, true, F(choose)(a > 0, a, u * F(exponential_m1)(a)))                      \
+    LANE(elu_grad, "EluGrad", 2, "alpha", 1, NULL, 0, true, F(at_kink)(b, a, a * u * F(exponential)(b)))               \
+    LANE(selu, "Selu", 1, "alpha", 1.67326324F, "gamma", 1.05070102F, true,                                            \
+         F(choose)(a > 0, v * a, v * u * F(exponential_m1)(a)))                                                        \
+    LANE(selu_grad, "SeluGrad", 2, "alpha", 1.67326324F, "gamma", 1.05070102F, true,                                   \
+         F(at_kink)(b, a * v, a * v * u * F(exponential)(b)))                                                          \
+    LANE(thresholded_relu, "ThresholdedRelu", 1, "alpha", 1, NULL, 0, false, F(drop)(a <= u, a))                       \
+    LANE(thresholded_relu_grad, "ThresholdedReluGrad", 2, "alpha", 1, NULL, 0, true, F(choose)(b <= u, 0 * a, a))      \
+    LANE(softplus, "Softplus", 1, NULL, 0, NULL, 0, false, F(soft_plus)(a))                                            \
+    LANE(softplus_grad, "SoftplusGrad", 2, NULL, 0, NULL, 0, true, a *F(logistic)(b))                                  \
+    LANE(softsign, "Softsign", 1, NULL, 0, NULL, 0, true, a / (1 + F(absolute)(a)))                                    \
+    LANE(softsign_grad, "SoftsignGrad", 2, NULL, 0, NULL, 0, true, a / ((1 + F(absolute)(b)) * (1 + F(absolute)(b))))  \
+    LANE(mish, "Mish", 1, NULL, 0, NULL, 0, true, a *F(mish_gate)(a))                                                  \
+    LANE(mish_grad, "MishGrad", 2, NULL, 0, NULL, 0, true, a *F(mish_slope)(b))                                        \
+    LANE(shrink, "Shrink", 1, "bias", 0, "lambd", 0.5F, false,                                                         \
+         F(choose)(a < -v, a + u, F(choose)(a > v, a - u, F(choose)(a != a, a, F(all)(0)))))                           \
+    LANE(shrink_grad, "ShrinkGrad", 2, "bias", 0, "lambd", 0.5F, true, F(choose)((b < -v) | (b > v), a, 0 * a))        \
+    LANE(sign, "Sign", 1, NULL, 0, NULL, 0, true, F(sign_of)(a))                                                       \
+    LANE(floor, "Floor", 1, NULL, 0, NULL, 0, true, F(floor_of)(a))                                                    \
+    LANE(ceil, "Ceil", 1, NULL, 0, NULL, 0, true, F(ceil_of)(a))                                                       \
+    LANE(round, "Round", 1, NULL, 0, NULL, 0, true, F(rounded)(a))                                                     \
+    LANE(is_nan, "IsNaN", 1, NULL, 0, NULL, 0, true, F(one)(a != a))                                                   \
+    LANE(is_inf, "IsInf", 1, NULL, 0, NULL, 0, true,                                                                   \
+         F(choose)(a == INFINITY, F(all)(u), F(choose)(a == -INFINITY, F(all)(v), F(all)(0))))                         \
+    LANE(equal, "Equal", 2, NULL, 0, NULL, 0, false, F(one)(a == b))                                                   \
+    LANE(less, "Less", 2, NULL, 0, NULL, 0, false, F(one)(a < b))                                                      \
+    LANE(less_or_equal, "LessOrEqual", 2, NULL, 0, NULL, 0, false, F(one)(a <= b))                                     \
+    LANE(greater, "Greater", 2, NULL, 0, NULL, 0, false, F(one)(a > b))                                                \
+    LANE(greater_or_equal, "GreaterOrEqual", 2, NULL, 0, NULL, 0, false, F(one)(a >= b))                               \
+    LANE(and, "And", 2, NULL, 0, NULL, 0, true, a *b)                                                                  \
+    LANE(or, "Or", 2, NULL, 0, NULL, 0, true, F(choose)(a > b, a, b))                                                  \
+    LANE(xor, "Xor", 2, NULL, 0, NULL, 0, true, F(one)(a != b))                                                        \
+    LANE(not, "Not", 1, NULL, 0, NULL, 0, false, 1 - a)                                                                \
+    LANE(cast, "Cast", 1, NULL, 0, NULL, 0, true, a)                                                                   \
+    LANE(cast_like, "CastLike", 1, NULL, 0, NULL, 0, true, a)
 
 enum zt_lane_op {
 #define ZT_LANE_NAME(id, ...) ZT_LANE_##id,
@@ -69,6 +142,11 @@ enum zt_lane_op {
 #undef ZT_LANE_NAME
         ZT_LANE_OPS
 };
+
+/* Elements of a half type, bool or an integer of 8 or 16 bits as floats and back; integers are only read. To half types
+ * they are rounded to even; bool is 1 for what is not 0. */
+void zt_lane_load(enum zt_dtype dtype, const void *from, int64_t n, float *to);
+void zt_lane_store(enum zt_dtype dtype, const float *from, int64_t n, void *to);
 
 /* The loops for this machine, by op. */
 zt_lane_function *const *zt_lane_functions(void);

@@ -1,4 +1,5 @@
 /* Elementwise functions of one input without a derivative: tests, roundings, bits. */
+#include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -55,7 +56,7 @@ static const struct zt_attr_spec is_inf_attrs[] = { { "detect_positive", ZT_ATTR
         .in_types = { TYPES },                                                                                         \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                   \
     };
 
 PLAIN_ROW(ceil, "Ceil", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE, NULL, ceil(x))

@@ -1,4 +1,5 @@
 /* Any number of broadcast inputs folded into one: Min, Max, Sum, Mean. NaN wins in Min and Max. */
+#include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -149,7 +150,7 @@ static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f,
         .in_types = { TYPES },                                                                                         \
         .infer = variadic_infer,                                                                                       \
         .grad = GRAD,                                                                                                  \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                   \
     };
 
 VARIADIC_ROW(max, "Max", ZT_ANY_NUMBER, extreme_grad)
