@@ -2,34 +2,51 @@
  * zero. */
 #include "ops/binary.h"
 
+#include "device/threads.h"
 #include "ops/runs.h"
 
 #include <math.h>
 
-bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule) {
-    const struct zt_view *x = &call->in[0], *z = &call->in[1], *y = &call->out[0];
-    const unsigned whole = ZT_ANY_INT | ZT_BIT(ZT_BOOL);
-    bool ints = rule->f_int && zt_dtype_in(x->dtype, whole) && zt_dtype_in(z->dtype, whole);
+enum { PART = 1 << 14 }; /* elements a thread takes at a time */
+
+struct job {
+    const struct zt_call *call;
+    const struct zt_binary_rule *rule;
+    bool ints;
+};
+
+static void run_part(void *arg, int64_t part) {
+    const struct job *job = arg;
+    const struct zt_view *x = &job->call->in[0], *z = &job->call->in[1], *y = &job->call->out[0];
+    const int64_t count = zt_shape_count(&y->shape), first = part * PART;
     struct zt_walk w;
     zt_walk_start(&w, &y->shape, 3);
     zt_walk_strides(&w, 0, &y->shape);
     zt_walk_strides(&w, 1, &x->shape);
     zt_walk_strides(&w, 2, &z->shape);
+    zt_walk_part(&w, first, count - first < PART ? count - first : PART);
     while (zt_walk_next(&w)) {
-        if (ints) {
+        if (job->ints) {
             int64_t a[ZT_RUN], b[ZT_RUN];
             zt_load_run_int(x->dtype, x->data, w.offset[1], w.stride[1], w.count, a);
             zt_load_run_int(z->dtype, z->data, w.offset[2], w.stride[2], w.count, b);
-            rule->f_int(w.count, x->dtype == ZT_UINT64, a, b, a);
+            job->rule->f_int(w.count, x->dtype == ZT_UINT64, a, b, a);
             zt_store_run_int(y->dtype, y->data, w.offset[0], w.stride[0], w.count, a);
         } else {
             double a[ZT_RUN], b[ZT_RUN];
             zt_load_run(x->dtype, x->data, w.offset[1], w.stride[1], w.count, a);
             zt_load_run(z->dtype, z->data, w.offset[2], w.stride[2], w.count, b);
-            rule->f(w.count, a, b, a);
+            job->rule->f(w.count, a, b, a);
             zt_store_run(y->dtype, y->data, w.offset[0], w.stride[0], w.count, a);
         }
     }
+}
+
+bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule) {
+    const unsigned whole = ZT_ANY_INT | ZT_BIT(ZT_BOOL);
+    struct job job = { call, rule, false };
+    job.ints = rule->f_int && zt_dtype_in(call->in[0].dtype, whole) && zt_dtype_in(call->in[1].dtype, whole);
+    zt_parallel_for(call->threads, (zt_shape_count(&call->out[0].shape) + PART - 1) / PART, run_part, &job);
     return true;
 }
 

@@ -1,4 +1,5 @@
 /* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. */
+#include "device/threads.h"
 #include "ops/cuda.h"
 #include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
@@ -21,16 +22,18 @@ static bool cast_like_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return set_dtype(g, node, zt_in(g, node, 1)->dtype, err);
 }
 
-static bool cast_run(const struct zt_call *call, struct zt_err *err) {
+enum { PART = 1 << 14 }; /* elements a thread takes at a time */
+
+static void cast_part(void *arg, int64_t part) {
+    const struct zt_call *call = arg;
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     const unsigned whole = ZT_ANY_INT | ZT_BIT(ZT_BOOL);
-    bool ints = zt_dtype_in(x->dtype, whole) && zt_dtype_in(y->dtype, whole);
+    const bool ints = zt_dtype_in(x->dtype, whole) && zt_dtype_in(y->dtype, whole);
+    const int64_t count = zt_shape_count(&y->shape), end = (part + 1) * PART < count ? (part + 1) * PART : count;
     double v[ZT_RUN];
-    int64_t w[ZT_RUN], count = zt_shape_count(&y->shape);
-    if (x->dtype == y->dtype)
-        return zt_run_copy(call, err);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
+    int64_t w[ZT_RUN];
+    for (int64_t at = part * PART; at < end; at += ZT_RUN) {
+        int64_t n = end - at < ZT_RUN ? end - at : ZT_RUN;
         if (ints) {
             zt_load_run_int(x->dtype, x->data, at, 1, n, w);
             zt_store_run_int(y->dtype, y->data, at, 1, n, w);
@@ -39,6 +42,12 @@ static bool cast_run(const struct zt_call *call, struct zt_err *err) {
             zt_store_run(y->dtype, y->data, at, 1, n, v);
         }
     }
+}
+
+static bool cast_run(const struct zt_call *call, struct zt_err *err) {
+    if (call->in[0].dtype == call->out[0].dtype)
+        return zt_run_copy(call, err);
+    zt_parallel_for(call->threads, (zt_shape_count(&call->out[0].shape) + PART - 1) / PART, cast_part, (void *)call);
     return true;
 }
 

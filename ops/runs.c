@@ -2,43 +2,130 @@
 
 #include <string.h>
 
-#define EACH for (int64_t i = 0; i < count; i++)
+/* One loop a type; the stride of neighbours is told apart so that they are read as vectors. */
+#define LOAD(TYPE, VALUE)                                                                                              \
+    do {                                                                                                               \
+        const TYPE *p = (const TYPE *)data + offset;                                                                   \
+        if (stride == 1)                                                                                               \
+            for (int64_t i = 0; i < count; i++) {                                                                      \
+                const TYPE x = p[i];                                                                                   \
+                to[i] = VALUE;                                                                                         \
+            }                                                                                                          \
+        else                                                                                                           \
+            for (int64_t i = 0; i < count; i++) {                                                                      \
+                const TYPE x = p[i * stride];                                                                          \
+                to[i] = VALUE;                                                                                         \
+            }                                                                                                          \
+    } while (0)
+#define STORE(TYPE, VALUE)                                                                                             \
+    do {                                                                                                               \
+        TYPE *p = (TYPE *)data + offset;                                                                               \
+        if (stride == 1)                                                                                               \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                p[i] = (TYPE)(VALUE);                                                                                  \
+        else                                                                                                           \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                p[i * stride] = (TYPE)(VALUE);                                                                         \
+    } while (0)
 
 void zt_load_run(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count, double *to) {
-    if (dtype == ZT_FLOAT) {
-        const float *p = (const float *)data + offset;
-        EACH to[i] = p[i * stride];
-    } else if (dtype == ZT_DOUBLE) {
-        const double *p = (const double *)data + offset;
-        EACH to[i] = p[i * stride];
-    } else if (dtype == ZT_BFLOAT16) {
-        const uint16_t *p = (const uint16_t *)data + offset;
-        EACH to[i] = zt_bfloat_to_float(p[i * stride]);
-    } else {
-        EACH to[i] = zt_load_double(dtype, data, offset + i * stride);
+    switch (dtype) {
+    case ZT_FLOAT:
+        LOAD(float, (double)x);
+        break;
+    case ZT_DOUBLE:
+        LOAD(double, x);
+        break;
+    case ZT_BFLOAT16:
+        LOAD(uint16_t, (double)zt_bfloat_to_float(x));
+        break;
+    case ZT_INT32:
+        LOAD(int32_t, (double)x);
+        break;
+    case ZT_INT64:
+        LOAD(int64_t, (double)x);
+        break;
+    case ZT_BOOL:
+    case ZT_UINT8:
+        LOAD(uint8_t, (double)x);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            to[i] = zt_load_double(dtype, data, offset + i * stride);
     }
 }
 
 void zt_store_run(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count, const double *from) {
-    if (dtype == ZT_FLOAT) {
-        float *p = (float *)data + offset;
-        EACH p[i * stride] = (float)from[i];
-    } else if (dtype == ZT_DOUBLE) {
-        double *p = (double *)data + offset;
-        EACH p[i * stride] = from[i];
-    } else {
-        EACH zt_store_double(dtype, data, offset + i * stride, from[i]);
+    switch (dtype) {
+    case ZT_FLOAT:
+        STORE(float, from[i]);
+        break;
+    case ZT_DOUBLE:
+        STORE(double, from[i]);
+        break;
+    case ZT_BOOL:
+        STORE(uint8_t, from[i] != 0);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            zt_store_double(dtype, data, offset + i * stride, from[i]);
     }
 }
 
 void zt_load_run_int(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count,
                      int64_t *to) {
-    EACH to[i] = zt_load_int(dtype, data, offset + i * stride);
+    switch (dtype) {
+    case ZT_BOOL:
+    case ZT_UINT8:
+        LOAD(uint8_t, x);
+        break;
+    case ZT_INT8:
+        LOAD(int8_t, x);
+        break;
+    case ZT_UINT16:
+        LOAD(uint16_t, x);
+        break;
+    case ZT_INT16:
+        LOAD(int16_t, x);
+        break;
+    case ZT_UINT32:
+        LOAD(uint32_t, x);
+        break;
+    case ZT_INT32:
+        LOAD(int32_t, x);
+        break;
+    case ZT_INT64:
+    case ZT_UINT64:
+        LOAD(int64_t, x);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            to[i] = zt_load_int(dtype, data, offset + i * stride);
+    }
 }
 
 void zt_store_run_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
                       const int64_t *from) {
-    EACH zt_store_int(dtype, data, offset + i * stride, from[i]);
+    switch (zt_dtype_in(dtype, ZT_ANY_INT) ? (int)zt_dtype_bytes(dtype) : dtype == ZT_BOOL ? 0 : -1) {
+    case 0:
+        STORE(uint8_t, from[i] != 0);
+        break;
+    case 1:
+        STORE(uint8_t, from[i]);
+        break;
+    case 2:
+        STORE(uint16_t, from[i]);
+        break;
+    case 4:
+        STORE(uint32_t, from[i]);
+        break;
+    case 8:
+        STORE(int64_t, from[i]);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            zt_store_int(dtype, data, offset + i * stride, from[i]);
+    }
 }
 
 void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors) {
@@ -60,6 +147,14 @@ void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of) {
         w->step[tensor][k] = of->dim[i] == 1 ? 0 : stride[i];
 }
 
+void zt_walk_part(struct zt_walk *w, int64_t first, int64_t count) {
+    w->left = count;
+    for (int k = w->shape.rank - 1; k >= 0; k--) {
+        w->index[k] = w->shape.dim[k] ? first % w->shape.dim[k] : 0;
+        first /= w->shape.dim[k] ? w->shape.dim[k] : 1;
+    }
+}
+
 bool zt_walk_next(struct zt_walk *w) {
     int last = w->shape.rank - 1;
     if (w->count > 0) { /* step over the run just done, carrying into the outer axes */
@@ -74,6 +169,7 @@ bool zt_walk_next(struct zt_walk *w) {
         return false;
     int64_t rest = w->shape.dim[last] - w->index[last];
     w->count = rest < w->limit ? rest : w->limit;
+    w->count = w->count < w->left ? w->count : w->left;
     for (int t = 0; t < w->tensors; t++) {
         w->stride[t] = w->step[t][last];
         w->offset[t] = 0;

@@ -38,6 +38,7 @@ struct zt_walk {
 };
 void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors);
 void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of); /* numpy broadcasting, right-aligned */
+void zt_walk_part(struct zt_walk *w, int64_t first, int64_t count); /* only elements first .. first + count - 1 */
 bool zt_walk_next(struct zt_walk *w);
 
 /* Threads to start for `work` elementary operations: one where starting more costs longer than they save. */
