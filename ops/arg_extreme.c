@@ -1,4 +1,6 @@
 /* ArgMax, ArgMin: the index of the first (select_last_index: last) extreme element along an axis. A NaN wins. */
+#include "device/threads.h"
+#include "ops/runs.h"
 #include "ops/shape.h"
 
 #include <math.h>
@@ -21,39 +23,91 @@ static bool arg_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* Whether element i beats element j; exact for 64-bit integers. */
-static bool beats(const struct zt_view *x, int64_t i, int64_t j, bool most) {
-    if (zt_dtype_in(x->dtype, ZT_ANY_INT) && x->dtype != ZT_UINT64) {
-        int64_t a = zt_load_int(x->dtype, x->data, i), b = zt_load_int(x->dtype, x->data, j);
-        return most ? a > b : a < b;
-    }
-    if (x->dtype == ZT_UINT64) {
-        uint64_t a = ((const uint64_t *)x->data)[i], b = ((const uint64_t *)x->data)[j];
-        return most ? a > b : a < b;
-    }
-    double a = zt_load_double(x->dtype, x->data, i), b = zt_load_double(x->dtype, x->data, j);
+struct search {
+    const struct zt_view *x;
+    int64_t *y, size, inner;
+    bool most, last;
+};
+
+/* Keeps in best[] and y[] the winners of `columns` lines side by side, row after row; NaN wins, int64 stays exact. */
+#define SEARCH(TYPE, LOAD_RUN, BEATS)                                                                                  \
+    do {                                                                                                               \
+        TYPE best[ZT_RUN], v[ZT_RUN];                                                                                  \
+        for (int64_t k = 0; k < s->size; k++) {                                                                        \
+            LOAD_RUN(s->x->dtype, s->x->data, first + k * s->inner, 1, columns, v);                                    \
+            for (int64_t i = 0; i < columns; i++) {                                                                    \
+                const TYPE a = v[i], b = best[i];                                                                      \
+                if (k == 0 || (s->last ? !(BEATS(b, a)) : (BEATS(a, b)))) {                                            \
+                    best[i] = a;                                                                                       \
+                    y[i] = k;                                                                                          \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    } while (0)
+#define SEARCH_LINE(TYPE, LOAD_RUN, BEATS)                                                                             \
+    do {                                                                                                               \
+        TYPE best = 0, v[ZT_RUN];                                                                                      \
+        for (int64_t k = 0; k < s->size; k += ZT_RUN) {                                                                \
+            const int64_t n = s->size - k < ZT_RUN ? s->size - k : ZT_RUN;                                             \
+            LOAD_RUN(s->x->dtype, s->x->data, first + k, 1, n, v);                                                     \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                if (k + i == 0 || (s->last ? !(BEATS(best, v[i])) : (BEATS(v[i], best)))) {                            \
+                    best = v[i];                                                                                       \
+                    *y = k + i;                                                                                        \
+                }                                                                                                      \
+        }                                                                                                              \
+    } while (0)
+
+static inline bool floats_beat(bool most, double a, double b) {
     if (isnan(a) || isnan(b))
         return !isnan(b);
     return most ? a > b : a < b;
 }
+#define FLOATS_BEAT(a, b) floats_beat(s->most, a, b)
+#define INTS_BEAT(a, b)   (s->most ? (a) > (b) : (a) < (b))
+#define BITS_BEAT(a, b)   (s->most ? (uint64_t)(a) > (uint64_t)(b) : (uint64_t)(a) < (uint64_t)(b))
+
+static void search_columns(const struct search *s, int64_t first, int64_t columns, int64_t *y) {
+    if (s->x->dtype == ZT_UINT64)
+        SEARCH(int64_t, zt_load_run_int, BITS_BEAT);
+    else if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
+        SEARCH(int64_t, zt_load_run_int, INTS_BEAT);
+    else
+        SEARCH(double, zt_load_run, FLOATS_BEAT);
+}
+
+static void search_line(const struct search *s, int64_t first, int64_t *y) {
+    if (s->x->dtype == ZT_UINT64)
+        SEARCH_LINE(int64_t, zt_load_run_int, BITS_BEAT);
+    else if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
+        SEARCH_LINE(int64_t, zt_load_run_int, INTS_BEAT);
+    else
+        SEARCH_LINE(double, zt_load_run, FLOATS_BEAT);
+}
+
+/* What lies behind one index of the axes before the axis. */
+static void search_chunk(void *arg, int64_t chunk) {
+    const struct search *s = arg;
+    const int64_t first = chunk * s->size * s->inner;
+    int64_t *y = s->y + chunk * s->inner;
+    if (s->inner == 1)
+        search_line(s, first, y);
+    for (int64_t at = 0; at < s->inner && s->inner > 1; at += ZT_RUN)
+        search_columns(s, first + at, s->inner - at < ZT_RUN ? s->inner - at : ZT_RUN, y + at);
+}
 
 static bool arg_run(const struct zt_call *call, bool most) {
     const struct zt_view *x = &call->in[0];
-    int64_t axis = zt_attr_int(call->node, "axis", 0), *y = call->out[0].data;
-    bool last = zt_attr_int(call->node, "select_last_index", 0) != 0;
+    int64_t axis = zt_attr_int(call->node, "axis", 0);
     axis += axis < 0 ? x->shape.rank : 0;
-    int64_t outer = zt_dims(&x->shape, 0, (int)axis), inner = zt_dims(&x->shape, (int)axis + 1, x->shape.rank);
-    int64_t size = x->shape.dim[axis];
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < inner; i++) {
-            int64_t base = o * size * inner + i, best = 0;
-            for (int64_t k = 1; k < size; k++) {
-                int64_t a = base + k * inner, b = base + best * inner;
-                if (last ? !beats(x, b, a, most) : beats(x, a, b, most))
-                    best = k;
-            }
-            y[o * inner + i] = best;
-        }
+    struct search s = { .x = x,
+                        .y = call->out[0].data,
+                        .size = x->shape.dim[axis],
+                        .inner = zt_dims(&x->shape, (int)axis + 1, x->shape.rank),
+                        .most = most,
+                        .last = zt_attr_int(call->node, "select_last_index", 0) != 0 };
+    zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&x->shape)),
+                    zt_dims(&x->shape, 0, (int)axis), search_chunk, &s);
     return true;
 }
 

@@ -152,17 +152,25 @@ static bool range_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool range_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_view *start = &call->in[0], *delta = &call->in[2], *y = &call->out[0];
-    int64_t count = zt_shape_count(&y->shape);
-    for (int64_t i = 0; i < count; i++)
-        if (zt_dtype_in(y->dtype, ZT_ANY_INT)) {
-            uint64_t from = (uint64_t)zt_load_int(start->dtype, start->data, 0);
-            uint64_t by = (uint64_t)zt_load_int(delta->dtype, delta->data, 0);
-            zt_store_int(y->dtype, y->data, i, (int64_t)(from + (uint64_t)i * by));
-        } else {
-            double from = zt_load_double(start->dtype, start->data, 0),
-                   by = zt_load_double(delta->dtype, delta->data, 0);
-            zt_store_double(y->dtype, y->data, i, from + (double)i * by);
+    const int64_t count = zt_shape_count(&y->shape);
+    const uint64_t first = (uint64_t)zt_load_int(start->dtype, start->data, 0);
+    const uint64_t by = (uint64_t)zt_load_int(delta->dtype, delta->data, 0);
+    const double from = zt_load_double(start->dtype, start->data, 0);
+    const double step = zt_load_double(delta->dtype, delta->data, 0);
+    const bool ints = zt_dtype_in(y->dtype, ZT_ANY_INT);
+    double v[ZT_RUN];
+    int64_t w[ZT_RUN];
+    for (int64_t at = 0; at < count; at += ZT_RUN) {
+        const int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
+        for (int64_t i = 0; i < n; i++) {
+            w[i] = (int64_t)(first + (uint64_t)(at + i) * by);
+            v[i] = from + (double)(at + i) * step;
         }
+        if (ints)
+            zt_store_run_int(y->dtype, y->data, at, 1, n, w);
+        else
+            zt_store_run(y->dtype, y->data, at, 1, n, v);
+    }
     return true;
 }
 
@@ -184,9 +192,11 @@ static bool eye_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool eye_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_view *y = &call->out[0];
-    int64_t k = zt_attr_int(call->node, "k", 0), columns = y->shape.dim[1];
-    for (int64_t i = 0, count = zt_shape_count(&y->shape); i < count; i++)
-        zt_store_int(y->dtype, y->data, i, i % columns - i / columns == k);
+    const int64_t k = zt_attr_int(call->node, "k", 0), rows = y->shape.dim[0], columns = y->shape.dim[1];
+    memset(y->data, 0, (size_t)(rows * columns) * zt_dtype_bytes(y->dtype));
+    for (int64_t r = 0; r < rows; r++)
+        if (k >= -r && k < columns - r)
+            zt_store_int(y->dtype, y->data, r * columns + r + k, 1);
     return true;
 }
 

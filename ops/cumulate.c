@@ -1,5 +1,9 @@
 /* CumSum and CumProd along an axis given by an input; exclusive: without the element itself, reverse: from the end. */
+#include "device/threads.h"
+#include "ops/runs.h"
 #include "ops/shape.h"
+
+#include <string.h>
 
 static bool cumulate_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *axis = zt_in(g, node, 1);
@@ -8,49 +12,95 @@ static bool cumulate_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return zt_infer_first(g, node, err);
 }
 
-struct line {
-    int64_t first, step, count;
+/* Lines along the axis, `columns` of them side by side from element `first` on. */
+struct lines {
+    const struct zt_view *x, *y;
+    int64_t size, inner;
+    bool product, exclusive, reverse;
 };
 
-static void run_line(const struct zt_view *x, const struct zt_view *y, const struct line *l, bool product,
-                     bool exclusive) {
-    double acc = product;
-    for (int64_t i = 0; i < l->count; i++) {
-        int64_t at = l->first + i * l->step;
-        double v = zt_load_double(x->dtype, x->data, at), next = product ? acc * v : acc + v;
-        zt_store_double(y->dtype, y->data, at, exclusive ? acc : next);
-        acc = next;
-    }
+#define ACCUMULATE(TYPE, LOAD_RUN, STORE_RUN)                                                                          \
+    do {                                                                                                               \
+        TYPE acc[ZT_RUN], v[ZT_RUN], next[ZT_RUN];                                                                     \
+        for (int64_t i = 0; i < columns; i++)                                                                          \
+            acc[i] = l->product;                                                                                       \
+        for (int64_t k = 0; k < l->size; k++) {                                                                        \
+            const int64_t at = first + (l->reverse ? l->size - 1 - k : k) * l->inner;                                  \
+            LOAD_RUN(l->x->dtype, l->x->data, at, 1, columns, v);                                                      \
+            for (int64_t i = 0; i < columns; i++)                                                                      \
+                next[i] = l->product ? acc[i] * v[i] : acc[i] + v[i];                                                  \
+            STORE_RUN(l->y->dtype, l->y->data, at, 1, columns, l->exclusive ? acc : next);                             \
+            memcpy(acc, next, sizeof *acc *(size_t)columns);                                                           \
+        }                                                                                                              \
+    } while (0)
+
+static void load_bits(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count,
+                      uint64_t *to) {
+    zt_load_run_int(dtype, data, offset, stride, count, (int64_t *)to);
 }
 
-static void run_line_int(const struct zt_view *x, const struct zt_view *y, const struct line *l, bool product,
-                         bool exclusive) {
-    uint64_t acc = product;
-    for (int64_t i = 0; i < l->count; i++) {
-        int64_t at = l->first + i * l->step;
-        uint64_t v = (uint64_t)zt_load_int(x->dtype, x->data, at), next = product ? acc * v : acc + v;
-        zt_store_int(y->dtype, y->data, at, (int64_t)(exclusive ? acc : next));
-        acc = next;
-    }
+static void store_bits(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
+                       const uint64_t *from) {
+    zt_store_run_int(dtype, data, offset, stride, count, (const int64_t *)from);
+}
+
+static void run_lines(const struct lines *l, int64_t first, int64_t columns) {
+    if (zt_dtype_in(l->x->dtype, ZT_ANY_INT))
+        ACCUMULATE(uint64_t, load_bits, store_bits);
+    else
+        ACCUMULATE(double, zt_load_run, zt_store_run);
+}
+
+/* A line of neighbours: what it is at is carried from run to run. */
+#define ACCUMULATE_LINE(TYPE, LOAD_RUN, STORE_RUN)                                                                     \
+    do {                                                                                                               \
+        TYPE acc = l->product, v[ZT_RUN];                                                                              \
+        for (int64_t k = 0; k < l->size; k += ZT_RUN) {                                                                \
+            const int64_t n = l->size - k < ZT_RUN ? l->size - k : ZT_RUN;                                             \
+            const int64_t at = l->reverse ? first + l->size - 1 - k : first + k, step = l->reverse ? -1 : 1;           \
+            LOAD_RUN(l->x->dtype, l->x->data, at, step, n, v);                                                         \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                TYPE next = l->product ? acc * v[i] : acc + v[i];                                                      \
+                v[i] = l->exclusive ? acc : next;                                                                      \
+                acc = next;                                                                                            \
+            }                                                                                                          \
+            STORE_RUN(l->y->dtype, l->y->data, at, step, n, v);                                                        \
+        }                                                                                                              \
+    } while (0)
+
+static void run_line(const struct lines *l, int64_t first) {
+    if (zt_dtype_in(l->x->dtype, ZT_ANY_INT))
+        ACCUMULATE_LINE(uint64_t, load_bits, store_bits);
+    else
+        ACCUMULATE_LINE(double, zt_load_run, zt_store_run);
+}
+
+/* Everything behind one index of the axes before the axis, or a line. */
+static void run_chunk(void *arg, int64_t chunk) {
+    const struct lines *l = arg;
+    const int64_t first = chunk * l->size * l->inner;
+    if (l->inner == 1)
+        run_line(l, first);
+    for (int64_t at = 0; at < l->inner && l->inner > 1; at += ZT_RUN)
+        run_lines(l, first + at, l->inner - at < ZT_RUN ? l->inner - at : ZT_RUN);
 }
 
 static bool cumulate(const struct zt_call *call, bool product, struct zt_err *err) {
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    bool exclusive = zt_attr_int(call->node, "exclusive", 0) != 0, reverse = zt_attr_int(call->node, "reverse", 0) != 0;
+    const struct zt_view *x = &call->in[0];
     int axis;
     if (!zt_axis(call->graph, zt_call_node(call), zt_load_int(call->in[1].dtype, call->in[1].data, 0), x->shape.rank,
                  &axis, err))
         return false;
-    int64_t inner = zt_dims(&x->shape, axis + 1, x->shape.rank), size = x->shape.dim[axis];
-    int64_t lines = size ? zt_shape_count(&x->shape) / size : 0;
-    for (int64_t i = 0; i < lines; i++) {
-        struct line l = { i / inner * inner * size + i % inner, inner, size };
-        if (reverse) {
-            l.first += (size - 1) * inner;
-            l.step = -inner;
-        }
-        (zt_dtype_in(x->dtype, ZT_ANY_INT) ? run_line_int : run_line)(x, y, &l, product, exclusive);
-    }
+    struct lines lines = { .x = x,
+                           .y = &call->out[0],
+                           .size = x->shape.dim[axis],
+                           .inner = zt_dims(&x->shape, axis + 1, x->shape.rank),
+                           .product = product,
+                           .exclusive = zt_attr_int(call->node, "exclusive", 0) != 0,
+                           .reverse = zt_attr_int(call->node, "reverse", 0) != 0 };
+    const int64_t count = zt_shape_count(&x->shape);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)count), count ? zt_dims(&x->shape, 0, axis) : 0, run_chunk,
+                    &lines);
     return true;
 }
 

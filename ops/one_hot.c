@@ -34,10 +34,14 @@ static bool one_hot_run(const struct zt_call *call, struct zt_err *err) {
     if (!one_hot_axis(call->graph, zt_call_node(call), indices->shape.rank, &axis, err))
         return false;
     int64_t inner = zt_dims(&y->shape, axis + 1, y->shape.rank), depth = y->shape.dim[axis];
-    for (int64_t i = 0, count = zt_shape_count(&y->shape); i < count; i++) {
-        int64_t place = i / inner / depth * inner + i % inner;
-        bool on = zt_wrap_index(zt_load_int(indices->dtype, indices->data, place), depth) == i / inner % depth;
-        memcpy(zt_element(y->data, bytes, i), zt_element(values->data, bytes, on), bytes);
+    const int64_t step = 0, one = 1;
+    struct zt_shape all = { 1, { zt_shape_count(&y->shape) } };
+    zt_copy_strided(bytes, &all, y->data, &one, values->data, &step);
+    for (int64_t i = 0, count = zt_shape_count(&indices->shape); i < count; i++) {
+        int64_t place = zt_wrap_index(zt_load_int(indices->dtype, indices->data, i), depth);
+        if (place >= 0)
+            memcpy(zt_element(y->data, bytes, (i / inner * depth + place) * inner + i % inner),
+                   zt_element(values->data, bytes, 1), bytes);
     }
     return true;
 }
@@ -98,10 +102,11 @@ static bool trilu_run(const struct zt_call *call, struct zt_err *err) {
     int64_t rows = x->shape.dim[x->shape.rank - 2], columns = x->shape.dim[x->shape.rank - 1];
     k = k > far ? far : k < -far ? -far : k;
     zt_run_copy(call, err);
-    for (int64_t i = 0, count = zt_shape_count(&x->shape); i < count; i++) {
-        int64_t diagonal = i % columns - i / columns % rows;
-        if (upper ? diagonal < k : diagonal > k)
-            memset(zt_element(call->out[0].data, bytes, i), 0, bytes);
+    for (int64_t row = 0, count = columns ? zt_shape_count(&x->shape) / columns : 0; row < count; row++) {
+        int64_t edge = row % rows + k + !upper; /* first column of the upper triangle, first behind the lower one */
+        edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+        memset(zt_element(call->out[0].data, bytes, row * columns + (upper ? 0 : edge)), 0,
+               bytes * (size_t)(upper ? edge : columns - edge));
     }
     return true;
 }

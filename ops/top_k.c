@@ -1,8 +1,11 @@
 /* TopK: the k largest (or smallest) elements along an axis, in order; of equal ones the first wins. dx = dvalues put
  * back.
  *
- * Elements are totally ordered by (value, index), so each result is the best element behind the one before it: no
- * memory is needed, at the price of k passes. */
+ * Elements are totally ordered by (value, index). The places found so far are kept sorted in the output itself, and an
+ * element that beats the last of them is inserted. Where only values are wanted, each result is the best element behind
+ * the one before it, in k passes: no memory is needed. */
+#include "device/threads.h"
+#include "ops/runs.h"
 #include "ops/shape.h"
 
 #include "ops/order.h"
@@ -40,27 +43,59 @@ static int64_t next_best(const struct zt_view *x, int64_t first, int64_t step, i
     return best;
 }
 
+struct top {
+    const struct zt_view *x, *values;
+    int64_t *places, k, size, inner;
+    int sign;
+};
+
+/* The k best of the line that begins at `from`, into places[i * inner]. */
+static void insert_places(const struct top *t, int64_t from, int64_t *places) {
+    const struct zt_view *x = t->x;
+    for (int64_t i = 0, have = 0; i < t->size && t->k; i++) {
+        int64_t at = have;
+        while (at > 0 && t->sign * zt_order_elements(x->dtype, x->data, from + i * t->inner,
+                                                     from + places[(at - 1) * t->inner] * t->inner) >
+                             0)
+            at--;
+        if (at == t->k)
+            continue;
+        have += have < t->k;
+        for (int64_t e = have - 1; e > at; e--)
+            places[e * t->inner] = places[(e - 1) * t->inner];
+        places[at * t->inner] = i;
+    }
+}
+
+static void top_line(void *arg, int64_t line) {
+    const struct top *t = arg;
+    const size_t bytes = zt_dtype_bytes(t->x->dtype);
+    const int64_t from = line / t->inner * t->size * t->inner + line % t->inner;
+    const int64_t to = line / t->inner * t->k * t->inner + line % t->inner;
+    int64_t last = -1;
+    if (t->places)
+        insert_places(t, from, t->places + to);
+    for (int64_t i = 0; i < t->k && t->values->data; i++) {
+        last = t->places ? t->places[to + i * t->inner] : next_best(t->x, from, t->inner, t->size, last, t->sign);
+        memcpy(zt_element(t->values->data, bytes, to + i * t->inner),
+               zt_element(t->x->data, bytes, from + last * t->inner), bytes);
+    }
+}
+
 static bool top_k_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    const struct zt_view *x = &call->in[0], *values = &call->out[0];
-    int64_t *places = call->out_count > 1 ? call->out[1].data : NULL, axis = zt_attr_int(call->node, "axis", -1);
-    int sign = zt_attr_int(call->node, "largest", 1) ? 1 : -1;
+    const struct zt_view *x = &call->in[0];
+    int64_t axis = zt_attr_int(call->node, "axis", -1);
     axis += axis < 0 ? x->shape.rank : 0;
-    int64_t k = values->shape.dim[axis], size = x->shape.dim[axis];
-    int64_t inner = zt_dims(&x->shape, (int)axis + 1, x->shape.rank);
-    int64_t lines = zt_dims(&x->shape, 0, (int)axis) * inner;
-    size_t bytes = zt_dtype_bytes(x->dtype);
-    for (int64_t l = 0; l < lines; l++) {
-        int64_t from = l / inner * size * inner + l % inner, to = l / inner * k * inner + l % inner, last = -1;
-        for (int64_t i = 0; i < k; i++) {
-            last = next_best(x, from, inner, size, last, sign);
-            if (values->data)
-                memcpy(zt_element(values->data, bytes, to + i * inner), zt_element(x->data, bytes, from + last * inner),
-                       bytes);
-            if (places)
-                places[to + i * inner] = last;
-        }
-    }
+    struct top t = { .x = x,
+                     .values = &call->out[0],
+                     .places = call->out_count > 1 ? call->out[1].data : NULL,
+                     .k = call->node->out[0] >= 0 ? call->out[0].shape.dim[axis] : call->out[1].shape.dim[axis],
+                     .size = x->shape.dim[axis],
+                     .inner = zt_dims(&x->shape, (int)axis + 1, x->shape.rank),
+                     .sign = zt_attr_int(call->node, "largest", 1) ? 1 : -1 };
+    zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&x->shape)),
+                    zt_dims(&x->shape, 0, (int)axis) * t.inner, top_line, &t);
     return true;
 }
 
