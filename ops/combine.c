@@ -53,3 +53,55 @@ void zt_combine_element(enum zt_combine how, enum zt_dtype dtype, void *to, int6
         zt_store_int(dtype, to, i,
                      of_ints(how, dtype == ZT_UINT64, zt_load_int(dtype, to, i), zt_load_int(dtype, from, j)));
 }
+
+/* Floats are what training scatters: one loop for each reduction. Sums are rounded to float as of_floats' are. */
+#define FLOATS(TO)                                                                                                     \
+    do {                                                                                                               \
+        float *y = to;                                                                                                 \
+        const float *x = (const float *)from + j;                                                                      \
+        for (int64_t k = 0; k < count; k++) {                                                                          \
+            float *t = &y[TO];                                                                                         \
+            *t = how == ZT_COMBINE_ADD   ? *t + x[k]                                                                   \
+                 : how == ZT_COMBINE_MUL ? *t * x[k]                                                                   \
+                 : how == ZT_COMBINE_MAX ? (isnan(*t) || *t > x[k] ? *t : x[k])                                        \
+                 : how == ZT_COMBINE_MIN ? (isnan(*t) || *t < x[k] ? *t : x[k])                                        \
+                                         : x[k];                                                                       \
+        }                                                                                                              \
+    } while (0)
+
+void zt_combine_run(enum zt_combine how, enum zt_dtype dtype, void *to, int64_t i, const void *from, int64_t j,
+                    int64_t count) {
+    const size_t bytes = zt_dtype_bytes(dtype);
+    if (how == ZT_COMBINE_REPLACE)
+        memcpy((char *)to + (size_t)i * bytes, (const char *)from + (size_t)j * bytes, (size_t)count * bytes);
+    else if (dtype == ZT_FLOAT && how == ZT_COMBINE_ADD)
+        for (int64_t k = 0; k < count; k++)
+            ((float *)to)[i + k] += ((const float *)from)[j + k];
+    else if (dtype == ZT_FLOAT)
+        FLOATS(i + k);
+    else
+        for (int64_t k = 0; k < count; k++)
+            zt_combine_element(how, dtype, to, i + k, from, j + k);
+}
+
+#define REPLACE(TYPE)                                                                                                  \
+    for (int64_t k = 0; k < count; k++)                                                                                \
+    ((TYPE *)to)[at[k]] = ((const TYPE *)from)[j + k]
+
+void zt_combine_at(enum zt_combine how, enum zt_dtype dtype, void *to, const int64_t *at, const void *from, int64_t j,
+                   int64_t count) {
+    if (how == ZT_COMBINE_REPLACE && zt_dtype_bytes(dtype) == 4)
+        REPLACE(uint32_t);
+    else if (how == ZT_COMBINE_REPLACE && zt_dtype_bytes(dtype) == 8)
+        REPLACE(uint64_t);
+    else if (how == ZT_COMBINE_REPLACE && zt_dtype_bytes(dtype) == 2)
+        REPLACE(uint16_t);
+    else if (dtype == ZT_FLOAT && how == ZT_COMBINE_ADD)
+        for (int64_t k = 0; k < count; k++)
+            ((float *)to)[at[k]] += ((const float *)from)[j + k];
+    else if (dtype == ZT_FLOAT)
+        FLOATS(at[k]);
+    else
+        for (int64_t k = 0; k < count; k++)
+            zt_combine_element(how, dtype, to, at[k], from, j + k);
+}

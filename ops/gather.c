@@ -3,6 +3,7 @@
 
 #include "ops/combine.h"
 #include "ops/move_cpu.h"
+#include "ops/tile.h"
 
 #include <string.h>
 
@@ -16,14 +17,35 @@ static bool one_index(const struct zt_call *call, const struct zt_view *indices,
                                     (long long)at, (long long)size);
 }
 
-bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices,
-                       int64_t at, const int64_t *index, int axis, int64_t *offset, struct zt_err *err) {
-    int64_t i;
-    if (!one_index(call, indices, at, data->dim[axis], &i, err))
+void zt_elements_start(struct zt_elements *e, const struct zt_shape *data, const struct zt_view *indices, int axis) {
+    memset(e, 0, sizeof *e);
+    e->indices = indices;
+    e->axis = axis;
+    e->size = data->dim[axis];
+    e->left = zt_shape_count(&indices->shape);
+    zt_shape_strides(data, e->stride);
+}
+
+bool zt_elements_next(struct zt_elements *e, const struct zt_call *call, struct zt_err *err) {
+    const struct zt_shape *shape = &e->indices->shape;
+    const int last = shape->rank - 1;
+    e->first += e->count;
+    e->left -= e->count;
+    if (e->left <= 0)
         return false;
-    *offset = 0;
-    for (int k = 0; k < data->rank; k++)
-        *offset = *offset * data->dim[k] + (k == axis ? i : index[k]);
+    int64_t rest = e->first, base = 0, inside = e->first % shape->dim[last];
+    for (int k = last; k >= 0; rest /= shape->dim[k--])
+        if (k != e->axis)
+            base += rest % shape->dim[k] * e->stride[k];
+    e->count = zt_min_int(ZT_RUN, shape->dim[last] - inside);
+    zt_load_run_int(e->indices->dtype, e->indices->data, e->first, 1, e->count, e->offset);
+    for (int64_t i = 0; i < e->count; i++) {
+        int64_t place = zt_wrap_index(e->offset[i], e->size);
+        if (place < 0)
+            return zt_call_fail(call, err, "index %lld at place %lld is outside an axis of %lld",
+                                (long long)e->offset[i], (long long)(e->first + i), (long long)e->size);
+        e->offset[i] = base + place * e->stride[e->axis] + (last == e->axis ? 0 : i);
+    }
     return true;
 }
 
@@ -157,9 +179,8 @@ static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {
         for (int64_t k = 0; k < count; k++) {
             if (!one_index(call, indices, k, size, &i, err))
                 return false;
-            for (int64_t e = 0; e < inner; e++)
-                zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, (o * size + i) * inner + e, dy->data,
-                                   (o * count + k) * inner + e);
+            zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, (o * size + i) * inner, dy->data,
+                           (o * count + k) * inner, inner);
         }
     return true;
 }
@@ -174,16 +195,20 @@ static bool gather_elements_infer(struct zt_graph *g, int node, struct zt_err *e
     return true;
 }
 
+static void copy_from(size_t bytes, void *to, int64_t at, const void *from, const int64_t *offset, int64_t count) {
+    for (int64_t i = 0; i < count && bytes == 4; i++)
+        ((uint32_t *)to)[at + i] = ((const uint32_t *)from)[offset[i]];
+    for (int64_t i = 0; i < count && bytes != 4; i++)
+        memcpy(zt_element(to, bytes, at + i), zt_element(from, bytes, offset[i]), bytes);
+}
+
 static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *x = &call->in[0], *indices = &call->in[1];
-    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&indices->shape), from;
-    int axis = zt_gather_axis(call->node, x->shape.rank);
-    for (int64_t i = 0; i < count; i++, zt_next_index(&indices->shape, index)) {
-        if (!zt_gather_element(call, &x->shape, indices, i, index, axis, &from, err))
-            return false;
-        zt_combine_element(ZT_COMBINE_REPLACE, x->dtype, call->out[0].data, i, x->data, from);
-    }
-    return true;
+    const struct zt_view *x = &call->in[0];
+    struct zt_elements e;
+    zt_elements_start(&e, &x->shape, &call->in[1], zt_gather_axis(call->node, x->shape.rank));
+    while (zt_elements_next(&e, call, err))
+        copy_from(zt_dtype_bytes(x->dtype), call->out[0].data, e.first, x->data, e.offset, e.count);
+    return !err->count;
 }
 
 static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -192,16 +217,13 @@ static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err
 }
 
 static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
-    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&indices->shape), to;
-    int axis = zt_gather_axis(call->node, dx->shape.rank);
+    const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
+    struct zt_elements e;
     clear(dx);
-    for (int64_t i = 0; i < count; i++, zt_next_index(&indices->shape, index)) {
-        if (!zt_gather_element(call, &dx->shape, indices, i, index, axis, &to, err))
-            return false;
-        zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i);
-    }
-    return true;
+    zt_elements_start(&e, &dx->shape, &call->in[1], zt_gather_axis(call->node, dx->shape.rank));
+    while (zt_elements_next(&e, call, err))
+        zt_combine_at(ZT_COMBINE_ADD, dx->dtype, dx->data, e.offset, dy->data, e.first, e.count);
+    return !err->count;
 }
 
 /* ---- GatherND ---- */
@@ -249,8 +271,7 @@ static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t i = 0; i < rows && slice; i++) {
         if (!zt_gather_tuple(call, &dx->shape, indices, i, batch_dims, &to, err))
             return false;
-        for (int64_t e = 0; e < slice; e++)
-            zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to + e, dy->data, i * slice + e);
+        zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i * slice, slice);
     }
     return true;
 }

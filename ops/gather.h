@@ -2,6 +2,7 @@
 #ifndef ZT_OPS_GATHER_H
 #define ZT_OPS_GATHER_H
 
+#include "ops/runs.h"
 #include "ops/shape.h"
 
 /* The axis attribute of a called or gradient node, 0..rank-1 (infer has checked it). */
@@ -10,9 +11,18 @@ static inline int zt_gather_axis(const struct zt_node *node, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* Offset in `data` of element number `at` (whose index is `index`) of an indices tensor of Gather/ScatterElements. */
-bool zt_gather_element(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices,
-                       int64_t at, const int64_t *index, int axis, int64_t *offset, struct zt_err *err);
+/* Walks the indices of Gather/ScatterElements in runs: elements `first` to first + count - 1 point at `offset` in data.
+ *
+ *     zt_elements_start(&e, &data->shape, indices, axis);
+ *     while (zt_elements_next(&e, call, err)) ...         // false also for an index that is outside: err has it
+ */
+struct zt_elements {
+    const struct zt_view *indices;
+    int axis;
+    int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_RUN];
+};
+void zt_elements_start(struct zt_elements *e, const struct zt_shape *data, const struct zt_view *indices, int axis);
+bool zt_elements_next(struct zt_elements *e, const struct zt_call *call, struct zt_err *err);
 
 /* Tuples of Gather/ScatterND: row `at` of `indices` names a slice of `data` behind `batch_dims` shared leading axes. */
 bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,

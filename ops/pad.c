@@ -1,4 +1,7 @@
 /* Pad. Every output index has one source index per axis (or none: the constant); the gradient adds dy up there. */
+#include "device/threads.h"
+#include "ops/combine.h"
+#include "ops/runs.h"
 #include "ops/shape.h"
 
 #include <string.h>
@@ -97,35 +100,94 @@ static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* Offset of the source of an output index, -1: none. */
-static int64_t source_of(const struct zt_shape *x, const int64_t *front, const struct mode *mode,
-                         const int64_t *index) {
-    int64_t offset = 0;
-    for (int k = 0; k < x->rank; k++) {
-        int64_t i = mode->source(index[k] - front[k], x->dim[k]);
+/* A padded tensor as lines along its last axis. Leading axes without padding are cut into chunks. */
+struct lines {
+    const struct mode *mode;
+    struct zt_shape small, big; /* of rank 1 at least */
+    const int64_t *front;
+    int64_t chunks, lines;  /* lines of the big tensor a chunk */
+    int64_t from, to, flat; /* where the inside of a line is in the big one, the element it begins with in the small */
+    const struct zt_view *x, *y;
+    uint64_t fill;
+};
+
+static void find_lines(struct lines *l, const struct zt_view *small, const struct zt_view *big, const int64_t *front) {
+    static const int64_t none[1] = { 0 };
+    l->small = small->shape;
+    l->big = big->shape;
+    l->front = front;
+    if (l->small.rank == 0) {
+        l->small = l->big = (struct zt_shape){ 1, { 1 } };
+        l->front = none;
+    }
+    const int last = l->big.rank - 1;
+    const int64_t n = l->small.dim[last], wide = l->big.dim[last], shift = l->front[last];
+    int k = 0;
+    l->chunks = 1;
+    for (; k < last && l->front[k] == 0 && l->small.dim[k] == l->big.dim[k]; k++)
+        l->chunks *= l->small.dim[k];
+    l->lines = zt_dims(&l->big, k, last);
+    l->from = shift < 0 ? 0 : shift > wide ? wide : shift;
+    l->to = n + shift < l->from ? l->from : n + shift > wide ? wide : n + shift;
+    l->flat = l->from - shift;
+}
+
+/* Offset of the line of the small tensor that line `line` of the big one copies, -1: none. */
+static int64_t source_line(const struct lines *l, int64_t line) {
+    const int last = l->big.rank - 1;
+    int64_t offset = 0, step = l->small.dim[last];
+    for (int k = last - 1; k >= 0; k--) {
+        int64_t i = l->mode->source(line % l->big.dim[k] - l->front[k], l->small.dim[k]);
         if (i < 0)
             return -1;
-        offset = offset * x->dim[k] + i;
+        offset += i * step;
+        step *= l->small.dim[k];
+        line /= l->big.dim[k];
     }
     return offset;
 }
 
+/* Columns [from, to) of a line of y, which lie outside. */
+static void pad_outside(const struct lines *l, int64_t row, int64_t source, int64_t from, int64_t to) {
+    const size_t bytes = zt_dtype_bytes(l->y->dtype);
+    const int last = l->big.rank - 1;
+    for (int64_t c = from; c < to; c++) {
+        int64_t i = source < 0 ? -1 : l->mode->source(c - l->front[last], l->small.dim[last]);
+        memcpy(zt_element(l->y->data, bytes, row + c),
+               i < 0 ? (const void *)&l->fill : zt_element(l->x->data, bytes, source + i), bytes);
+    }
+}
+
+static void pad_chunk(void *arg, int64_t chunk) {
+    const struct lines *l = arg;
+    const size_t bytes = zt_dtype_bytes(l->y->dtype);
+    const int64_t wide = l->big.dim[l->big.rank - 1];
+    for (int64_t line = chunk * l->lines; line < (chunk + 1) * l->lines; line++) {
+        int64_t source = source_line(l, line), row = line * wide;
+        if (source < 0) {
+            pad_outside(l, row, source, 0, wide);
+            continue;
+        }
+        pad_outside(l, row, source, 0, l->from);
+        memcpy(zt_element(l->y->data, bytes, row + l->from), zt_element(l->x->data, bytes, source + l->flat),
+               bytes * (size_t)(l->to - l->from));
+        pad_outside(l, row, source, l->to, wide);
+    }
+}
+
 static bool pad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK], index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&y->shape);
-    const struct mode *mode = mode_of(call->node);
-    size_t bytes = zt_dtype_bytes(x->dtype);
-    uint64_t fill = 0;
+    int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
+    struct lines l = { .mode = mode_of(call->node), .x = x, .y = y };
     if (!pads_of(call->graph, zt_call_node(call), x->shape.rank, front, behind, err))
         return false;
     if (call->in_count > 2 && call->in[2].data)
-        memcpy(&fill, call->in[2].data, bytes);
+        memcpy(&l.fill, call->in[2].data, zt_dtype_bytes(x->dtype));
     else
-        zt_store_double(x->dtype, &fill, 0, (double)zt_attr_float(call->node, "value", 0));
-    for (int64_t i = 0; i < count; i++, zt_next_index(&y->shape, index)) {
-        int64_t from = source_of(&x->shape, front, mode, index);
-        memcpy(zt_element(y->data, bytes, i), from < 0 ? (void *)&fill : zt_element(x->data, bytes, from), bytes);
-    }
+        zt_store_double(x->dtype, &l.fill, 0, (double)zt_attr_float(call->node, "value", 0));
+    find_lines(&l, x, y, front);
+    if (zt_shape_count(&y->shape) > 0)
+        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&y->shape)), l.chunks, pad_chunk, &l);
     return true;
 }
 
@@ -166,20 +228,44 @@ static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+static void add_element(const struct zt_view *dx, int64_t to, const struct zt_view *dy, int64_t from) {
+    zt_combine_element(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, from);
+}
+
+/* Chunks write to parts of dx of their own. */
+static void pad_grad_chunk(void *arg, int64_t chunk) {
+    const struct lines *l = arg;
+    const int last = l->big.rank - 1;
+    const int64_t wide = l->big.dim[last];
+    for (int64_t line = chunk * l->lines; line < (chunk + 1) * l->lines; line++) {
+        int64_t to = source_line(l, line), row = line * wide;
+        for (int64_t c = 0; to >= 0 && c < l->from; c++) {
+            int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
+            if (i >= 0)
+                add_element(l->x, to + i, l->y, row + c);
+        }
+        if (to >= 0)
+            zt_combine_run(ZT_COMBINE_ADD, l->x->dtype, l->x->data, to + l->flat, l->y->data, row + l->from,
+                           l->to - l->from);
+        for (int64_t c = l->to; to >= 0 && c < wide; c++) {
+            int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
+            if (i >= 0)
+                add_element(l->x, to + i, l->y, row + c);
+        }
+    }
+}
+
 static bool pad_grad_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
-    const struct mode *mode = mode_of(call->node);
-    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&dy->shape);
+    struct lines l = { .mode = mode_of(call->node), .x = dx, .y = dy };
     int rank;
     const int64_t *front = zt_attr_ints(call->node, "front", &rank);
     memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
-    for (int64_t i = 0; i < count; i++, zt_next_index(&dy->shape, index)) {
-        int64_t to = source_of(&dx->shape, front, mode, index);
-        if (to >= 0)
-            zt_store_double(dx->dtype, dx->data, to,
-                            zt_load_double(dx->dtype, dx->data, to) + zt_load_double(dy->dtype, dy->data, i));
-    }
+    find_lines(&l, dx, dy, front);
+    if (zt_shape_count(&dy->shape) > 0)
+        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&dy->shape)), l.chunks, pad_grad_chunk,
+                        &l);
     return true;
 }
 

@@ -1,4 +1,5 @@
 /* Expand (broadcasting to a shape) and Tile (repeating whole). */
+#include "device/threads.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -71,20 +72,46 @@ static bool tile_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static int64_t tiled_offset(const struct zt_shape *x, const int64_t *index) {
-    int64_t offset = 0;
-    for (int k = 0; k < x->rank; k++)
-        offset = offset * x->dim[k] + index[k] % x->dim[k];
+struct tiling {
+    struct zt_shape small, big; /* of rank 1 at least */
+    const struct zt_view *x, *y;
+};
+
+static struct tiling tiling_of(const struct zt_view *small, const struct zt_view *big) {
+    struct tiling t = { small->shape, big->shape, small, big };
+    if (t.small.rank == 0)
+        t.small = t.big = (struct zt_shape){ 1, { 1 } };
+    return t;
+}
+
+/* Offset of the line of x that is repeated in line `line` of y. */
+static int64_t tiled_line(const struct tiling *t, int64_t line) {
+    const int last = t->big.rank - 1;
+    int64_t offset = 0, step = t->small.dim[last];
+    for (int k = last - 1; k >= 0; line /= t->big.dim[k--]) {
+        offset += line % t->big.dim[k] % t->small.dim[k] * step;
+        step *= t->small.dim[k];
+    }
     return offset;
+}
+
+static void tile_line(void *arg, int64_t line) {
+    const struct tiling *t = arg;
+    const int last = t->big.rank - 1;
+    const size_t bytes = zt_dtype_bytes(t->x->dtype);
+    const int64_t n = t->small.dim[last], from = tiled_line(t, line);
+    for (int64_t at = 0; at < t->big.dim[last]; at += n)
+        memcpy(zt_element(t->y->data, bytes, line * t->big.dim[last] + at), zt_element(t->x->data, bytes, from),
+               bytes * (size_t)n);
 }
 
 static bool tile_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    size_t bytes = zt_dtype_bytes(x->dtype);
-    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&y->shape);
-    for (int64_t i = 0; i < count; i++, zt_next_index(&y->shape, index))
-        memcpy(zt_element(y->data, bytes, i), zt_element(x->data, bytes, tiled_offset(&x->shape, index)), bytes);
+    struct tiling t = tiling_of(&call->in[0], &call->out[0]);
+    const int64_t count = zt_shape_count(&t.big);
+    if (count > 0)
+        zt_parallel_for(zt_threads_worth(call->threads, (double)count), count / t.big.dim[t.big.rank - 1], tile_line,
+                        &t);
     return true;
 }
 
@@ -112,31 +139,44 @@ static bool tile_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* Sum of dy over all repetitions of one element of x, whose index it is. */
-static double tiled_sum(const struct zt_view *dy, const struct zt_shape *x, const int64_t *index) {
-    struct zt_shape times = { .rank = x->rank };
-    int64_t stride[ZT_MAX_RANK], turn[ZT_MAX_RANK] = { 0 };
-    double sum = 0;
-    zt_shape_strides(&dy->shape, stride);
-    for (int k = 0; k < x->rank; k++)
-        times.dim[k] = dy->shape.dim[k] / x->dim[k];
-    if (zt_shape_count(&times) == 0)
-        return 0;
-    do {
-        int64_t at = 0;
-        for (int k = 0; k < x->rank; k++)
-            at += (turn[k] * x->dim[k] + index[k]) * stride[k];
-        sum += zt_load_double(dy->dtype, dy->data, at);
-    } while (zt_next_index(&times, turn));
-    return sum;
+/* A line of dx: dy over all repetitions, in their order. */
+static void tile_grad_line(void *arg, int64_t line) {
+    const struct tiling *t = arg;
+    const int last = t->small.rank - 1;
+    const int64_t n = t->small.dim[last];
+    struct zt_shape times = { .rank = t->small.rank };
+    int64_t stride[ZT_MAX_RANK], index[ZT_MAX_RANK] = { 0 };
+    double sum[ZT_RUN], v[ZT_RUN];
+    zt_shape_strides(&t->big, stride);
+    for (int64_t rest = line, k = last - 1; k >= 0; rest /= t->small.dim[k--])
+        index[k] = rest % t->small.dim[k];
+    for (int k = 0; k <= last; k++)
+        times.dim[k] = t->big.dim[k] / t->small.dim[k];
+    for (int64_t at = 0; at < n; at += ZT_RUN) {
+        const int64_t width = n - at < ZT_RUN ? n - at : ZT_RUN;
+        int64_t turn[ZT_MAX_RANK] = { 0 };
+        memset(sum, 0, sizeof sum);
+        do {
+            int64_t from = at;
+            for (int k = 0; k <= last; k++)
+                from += (turn[k] * t->small.dim[k] + index[k]) * stride[k];
+            zt_load_run(t->y->dtype, t->y->data, from, 1, width, v);
+            for (int64_t i = 0; i < width; i++)
+                sum[i] += v[i];
+        } while (zt_next_index(&times, turn));
+        zt_store_run(t->x->dtype, t->x->data, line * n + at, 1, width, sum);
+    }
 }
 
 static bool tile_grad_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
-    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&dx->shape);
-    for (int64_t i = 0; i < count; i++, zt_next_index(&dx->shape, index))
-        zt_store_double(dx->dtype, dx->data, i, tiled_sum(dy, &dx->shape, index));
+    struct tiling t = tiling_of(&call->out[0], &call->in[0]);
+    const int64_t count = zt_shape_count(&t.small);
+    if (zt_shape_count(&t.big) == 0)
+        memset(call->out[0].data, 0, (size_t)count * zt_dtype_bytes(call->out[0].dtype));
+    else
+        zt_parallel_for(zt_threads_worth(call->threads, (double)zt_shape_count(&t.big)),
+                        count / t.small.dim[t.small.rank - 1], tile_grad_line, &t);
     return true;
 }
 

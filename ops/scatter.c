@@ -45,17 +45,14 @@ static bool scatter_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *indices = &call->in[1], *updates = &call->in[2], *y = &call->out[0];
-    int64_t index[ZT_MAX_RANK] = { 0 }, count = zt_shape_count(&indices->shape), to;
-    int axis = zt_gather_axis(call->node, y->shape.rank);
-    enum zt_combine how = reduction_of(call->node);
+    const struct zt_view *updates = &call->in[2], *y = &call->out[0];
+    const enum zt_combine how = reduction_of(call->node);
+    struct zt_elements e;
     zt_run_copy(call, err);
-    for (int64_t i = 0; i < count; i++, zt_next_index(&indices->shape, index)) {
-        if (!zt_gather_element(call, &y->shape, indices, i, index, axis, &to, err))
-            return false;
-        zt_combine_element(how, y->dtype, y->data, to, updates->data, i);
-    }
-    return true;
+    zt_elements_start(&e, &y->shape, &call->in[1], zt_gather_axis(call->node, y->shape.rank));
+    while (zt_elements_next(&e, call, err))
+        zt_combine_at(how, y->dtype, y->data, e.offset, updates->data, e.first, e.count);
+    return !err->count;
 }
 
 static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
@@ -67,8 +64,7 @@ static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t i = 0; i < rows && slice; i++) {
         if (!zt_gather_tuple(call, &y->shape, indices, i, 0, &to, err))
             return false;
-        for (int64_t e = 0; e < slice; e++)
-            zt_combine_element(how, y->dtype, y->data, to + e, updates->data, i * slice + e);
+        zt_combine_run(how, y->dtype, y->data, to, updates->data, i * slice, slice);
     }
     return true;
 }
