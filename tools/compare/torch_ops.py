@@ -4,7 +4,8 @@
 
 A request is a line of JSON: a case as `run_ops list` prints it, with "variant" ("plain" or "channels_last") and
 "seconds". The answer is a line of JSON: {"forward_ms": ..., "backward_ms": ...}, medians of the runs that fit in the seconds,
-or {"none": why}. The last case stays ready, so that asking for it again measures at once.
+or {"none": why}. The last case stays ready, so that asking for it again measures at once. Results and gradients that PyTorch
+gives as views (of Transpose, Slice, Expand ...) are made tensors of their own, as ztrain's are.
 """
 import argparse
 import json
@@ -278,6 +279,7 @@ class Case:
         torch.manual_seed(0)
         self.attributes, self.f = attributes(request["attrs"]), OPS[request["op"]]
         self.inputs = [tensor(text) for text in request["inputs"].split()]
+        self.images = request["image"]
         if request["variant"] == "channels_last":
             self.inputs = [self.channels_last(x) for x in self.inputs]
         self.wanted = [x.requires_grad_() for i, x in enumerate(self.inputs) if request["grad"] >> i & 1]
@@ -303,7 +305,10 @@ class Case:
         results = self.forward()
         between = time.perf_counter()
         if self.wanted:
-            torch.autograd.grad([y for y in results if y.is_floating_point()], self.wanted, self.cotangents)
+            grads = torch.autograd.grad([y for y in results if y.is_floating_point()], self.wanted, self.cotangents)
+            for g in grads:  # what is a view of less memory is made a tensor, as ztrain's gradients are
+                if not self.images and not g.is_contiguous():
+                    g.contiguous()
         return between - began, time.perf_counter() - between
 
 
