@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "graph/graph.h"
 
+struct zt_op_table;
+
 struct zt_onnx_opset {
     const char *domain; /* "" for ai.onnx */
     int64_t version;
@@ -59,6 +61,24 @@ struct zt_onnx_changes {
 /* Written atomically. A model over 2 GB gets its payloads in external data beside it (NAME.data). */
 bool zt_onnx_write(const struct zt_onnx *model, const char *path, const struct zt_onnx_changes *changes,
                    struct zt_err *err);
+
+/* A graph of concrete shapes as a file that any runtime of ONNX reads: nodes of ours and old forms become local
+ * functions (graph/body.h). Every value has dtype and shape, every initializer its data. */
+struct zt_emit_output {
+    const char *name; /* in the file */
+    int value;
+};
+struct zt_emit {
+    const int *inputs;
+    int input_count;
+    const struct zt_emit_output *outputs;
+    int output_count;
+    const char *doc; /* of the graph */
+};
+/* Written atomically. Refuses, all at once, nodes whose rows do not say what they are in standard operators, and a
+ * graph over 2 GB. */
+bool zt_onnx_emit(const struct zt_graph *g, const struct zt_op_table *table, const struct zt_emit *what,
+                  const char *path, struct zt_err *err);
 
 /* A single TensorProto file (the standard's test data layout): input_N.pb. Contents into `arena`. */
 bool zt_onnx_read_tensor(const char *path, struct zt_arena *arena, struct zt_tensor *tensor, const char **name,

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "graph/graph.h"
 
+struct zt_body;
 struct zt_grad;
 struct zt_device;
 struct zt_expansion;
@@ -124,6 +125,10 @@ struct zt_op {
     /* Nodes with bodies: appends what the node stands for, once its inputs have data where that must be known, else
      * fails (graph/lower.h). Such a row has neither infer, grad nor kernels: only its nodes' bodies are ever run. */
     bool (*expand)(struct zt_expansion *x, struct zt_err *err);
+    /* What the node is in standard operators (graph/body.h), for files that others read. Rows of ours that gradient
+     * rules emit have one, and rows of forms that opset ZT_BODY_OPSET does not have. NULL: none. */
+    bool (*body)(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err);
+    int renewed; /* opset from which on the row's nodes mean something else than before (Softmax: 13); 0: never */
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
     struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is mandatory without expand */
 };

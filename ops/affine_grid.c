@@ -3,6 +3,7 @@
  * equal parts, or, with align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n,
  * place, r] b[place, c] */
 #include "ops/runs.h"
+#include "ops/bodies.h"
 #include "ops/shape.h"
 
 #include <string.h>
@@ -149,5 +150,6 @@ const struct zt_op zt_op_affine_grid_grad = {
     .same_type = 1 << 2,
     .attrs = attrs,
     .infer = grad_infer,
+    .body = zt_affine_grid_grad_body,
     .kernel = { [ZT_REF] = { .run = grad_run } },
 };

@@ -13,6 +13,7 @@
  *     dp = dy v^T (+ g)      dx = p (dp - sum p dp) (+ g)      dc = dx (+ g)      ds = dc (1 - (c / softcap)^2) (+ g)
  *     dq = scale ds k        dk = scale ds^T q                 dv = p^T dy        dbias = dx */
 #include "ops/attention.h"
+#include "ops/bodies.h"
 
 #include "ops/cpu.h"
 #include "ops/shape.h"
@@ -314,6 +315,7 @@ const struct zt_op zt_op_attention_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .flops = grad_flops,
+    .body = zt_attention_grad_body,
     .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },
                 [ZT_CPU] = ZT_ON_CPU(zt_attention_grad_cpu) },
 };

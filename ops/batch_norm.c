@@ -9,6 +9,7 @@
  *     dx = scale inv_std (dy - db / M - xh dscale / M)          BatchNormGrad       the batch's statistics move with x
  *     dx = scale inv_std dy                                     BatchNormFixedGrad  running statistics do not */
 #include "ops/norm.h"
+#include "ops/bodies.h"
 
 #include "graph/grad.h"
 #include "ops/cpu.h"
@@ -356,8 +357,9 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
-const struct zt_op zt_op_batch_normalization_7 = { STANDARD_ROW, .since = 7, .until = 13, .max_out = 5,
-                                                   .attrs = old_attrs };
+const struct zt_op zt_op_batch_normalization_7 = {
+    STANDARD_ROW, .since = 7, .until = 13, .max_out = 5, .attrs = old_attrs, .body = zt_batch_norm_old_body,
+};
 const struct zt_op zt_op_batch_normalization = { STANDARD_ROW, .since = 14, .max_out = 3, .attrs = new_attrs };
 /* (x, scale, b, mean, var) -> y, new mean, new var, batch mean, 1 / sqrt(batch var + epsilon) */
 const struct zt_op zt_op_batch_norm_train = {
@@ -373,6 +375,7 @@ const struct zt_op zt_op_batch_norm_train = {
     .attrs = own_attrs,
     .infer = train_infer,
     .grad = train_grad,
+    .body = zt_batch_norm_train_body,
     .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu) },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
@@ -380,6 +383,7 @@ const struct zt_op zt_op_batch_norm_grad = {
     .name = "BatchNormGrad",
     GRAD_ROW,
     .max_in = 7,
+    .body = zt_batch_norm_grad_body,
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu) },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
@@ -387,5 +391,6 @@ const struct zt_op zt_op_batch_norm_fixed_grad = {
     .name = "BatchNormFixedGrad",
     GRAD_ROW,
     .max_in = 5,
+    .body = zt_batch_norm_fixed_grad_body,
     .kernel = { [ZT_REF] = { .run = fixed_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu) },
 };

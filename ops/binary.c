@@ -1,5 +1,6 @@
 /* Arithmetic of two broadcast inputs. Integers are exact and wrap as their type does; division by integer zero gives
  * zero. */
+#include "ops/bodies.h"
 #include "ops/binary.h"
 
 #include "device/threads.h"
@@ -223,8 +224,10 @@ BINARY_ROW(add, "Add", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, add_grad, HA
 BINARY_ROW(div, "Div", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, div_grad, HALF)
 BINARY_ROW(mul, "Mul", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, mul_grad, HALF)
 BINARY_ROW(pow, "Pow", "", 7, ZT_ANY_NUMBER, 0, zt_infer_broadcast, pow_grad, ZT_OP_IN_PLACE)
-BINARY_ROW(pow_log, "PowLog", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE)
-BINARY_ROW(pow_slope, "PowSlope", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE)
+BINARY_ROW(pow_log, "PowLog", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE,
+           .body = zt_pow_log_body, )
+BINARY_ROW(pow_slope, "PowSlope", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE,
+           .body = zt_pow_slope_body, )
 BINARY_ROW(prelu, "PRelu", "", 7, ZT_ANY_NUMBER, 2, prelu_infer, prelu_grad, HALF)
 BINARY_ROW(sub, "Sub", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, sub_grad, HALF)
 

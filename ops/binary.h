@@ -33,8 +33,8 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         }                                                                                                              \
     }
 
-/* Row NAME whose kernel follows `id_rule`. */
-#define BINARY_ROW(id, NAME, DOMAIN, SINCE, TYPES, SAME, INFER, GRAD, FLAGS)                                           \
+/* Row NAME whose kernel follows `id_rule`; behind the flags, more members. */
+#define BINARY_ROW(id, NAME, DOMAIN, SINCE, TYPES, SAME, INFER, GRAD, FLAGS, ...)                                      \
     static bool id##_run(const struct zt_call *call, struct zt_err *err) {                                             \
         (void)err;                                                                                                     \
         return zt_binary_run(call, &id##_rule);                                                                        \
@@ -49,9 +49,9 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .same_type = SAME,                                                                                             \
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
-        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
-                    [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
-                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \
+        __VA_ARGS__.kernel = { [ZT_REF] = { .run = id##_run },                                                         \
+                               [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                          \
+                               [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                               \
     };
 
 #endif

@@ -1,5 +1,6 @@
 /* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. */
 #include "device/threads.h"
+#include "ops/bodies.h"
 #include "ops/cuda.h"
 #include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
@@ -89,6 +90,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
         .no_grad_in = 1 << 1,                                                                                          \
+        .body = zt_same_form_body,                                                                                     \
         .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cast) },  \
     };
 

@@ -2,6 +2,7 @@
  * block, is added to element  l stride - pad + k dilation  of plane (n, c) of the image, where that is inside. Its
  * gradient is ztrain.Im2Col, which reads where Col2Im adds. */
 #include "ops/runs.h"
+#include "ops/bodies.h"
 #include "ops/window.h"
 #include "ops/shape.h"
 
@@ -189,5 +190,6 @@ const struct zt_op zt_op_im2col = {
     .in_types = { ZT_ANY_NUMBER, 1 << ZT_INT64, 1 << ZT_INT64 },
     .attrs = attrs,
     .infer = im2col_infer,
+    .body = zt_im2col_body,
     .kernel = { [ZT_REF] = { .run = im2col_run } },
 };

@@ -1,4 +1,5 @@
 /* Tensors made from attributes or shapes: Constant, ConstantOfShape, Shape, Size, Range, EyeLike. No gradient. */
+#include "ops/bodies.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -218,6 +219,7 @@ static const struct zt_attr_spec eye_attrs[] = { { "dtype", ZT_ATTR_INT, .elemen
         .same_type = (1 << (COUNT)) - 2,                                                                               \
         .attrs = ATTRS,                                                                                                \
         .infer = FAMILY##_infer,                                                                                       \
+        .body = zt_same_form_body,                                                                                     \
         .kernel = { [ZT_REF] = { .run = FAMILY##_run } },                                                              \
     };
 

@@ -12,6 +12,7 @@
 #include "ops/conv.h"
 
 #include "graph/grad.h"
+#include "ops/bodies.h"
 #include "ops/cpu.h"
 #include "ops/shape.h"
 
@@ -393,6 +394,7 @@ const struct zt_op zt_op_conv_grad_input = {
     GRAD_ROW,
     .max_out = 1,
     .infer = grad_input_infer,
+    .body = zt_conv_grad_input_body,
     .flops = grad_input_flops,
     .kernel = { [ZT_REF] = { .run = grad_input_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu) },
 };
@@ -401,6 +403,7 @@ const struct zt_op zt_op_conv_grad_weight = {
     GRAD_ROW,
     .max_out = 2,
     .infer = grad_weight_infer,
+    .body = zt_conv_grad_weight_body,
     .flops = grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = grad_weight_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu) },
 };
@@ -418,6 +421,7 @@ const struct zt_op zt_op_conv_transpose_grad_input = {
     GRAD_ROW,
     .max_out = 1,
     .infer = transpose_grad_input_infer,
+    .body = zt_conv_transpose_grad_input_body,
     .flops = transpose_grad_input_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu) },
@@ -427,6 +431,7 @@ const struct zt_op zt_op_conv_transpose_grad_weight = {
     GRAD_ROW,
     .max_out = 1,
     .infer = transpose_grad_weight_infer,
+    .body = zt_conv_transpose_grad_weight_body,
     .flops = transpose_grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu) },

@@ -6,6 +6,7 @@
  * standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference evaluator, which are
  * numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
 #include "ops/random.h"
+#include "ops/bodies.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -209,7 +210,9 @@ static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_op
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1 << ZT_BOOL }, .no_grad_in = 6, .grad = dropout_grad,                   \
     .train = dropout_train, .kernel = { [ZT_REF] = { .run = dropout_ref } }
 
-const struct zt_op zt_op_dropout_7 = { STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs };
+const struct zt_op zt_op_dropout_7 = {
+    STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs, .body = zt_dropout_old_body,
+};
 const struct zt_op zt_op_dropout = { STANDARD_ROW, .since = 12, .max_in = 3, .flags = ZT_OP_RANDOM,
                                      .attrs = new_attrs };
 const struct zt_op zt_op_dropout_train = {
@@ -240,5 +243,6 @@ const struct zt_op zt_op_dropout_grad = {
     .in_types = { ZT_ANY_FLOAT, 1 << ZT_BOOL, ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = zt_infer_first,
+    .body = zt_dropout_grad_body,
     .kernel = { [ZT_REF] = { .run = grad_ref } },
 };

@@ -12,6 +12,7 @@
 
 #include "ops/cpu.h"
 #include "ops/runs.h"
+#include "ops/bodies.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 
@@ -428,5 +429,6 @@ const struct zt_op zt_op_einsum_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
+    .body = zt_einsum_grad_body,
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_einsum_grad_cpu) },
 };

@@ -1,6 +1,7 @@
 /* Gather, GatherElements, GatherND: y = x at indices. Each gradient adds dy up at the same places of zeros. */
 #include "ops/gather.h"
 
+#include "ops/bodies.h"
 #include "ops/combine.h"
 #include "ops/move_cpu.h"
 #include "ops/tile.h"
@@ -309,6 +310,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .in_types = { ZT_ANY_FLOAT, ZT_ANY_INDEX },                                                                    \
         .attrs = GRAD_ATTRS,                                                                                           \
         .infer = zeros_infer,                                                                                          \
+        .body = zt_##id##_grad_body,                                                                                   \
         .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = FAST },                                            \
     };
 

@@ -11,6 +11,7 @@
  * Places are padded before their taps are taken, but for cubic, where the border moves tap by tap: so do PyTorch and
  * onnxruntime, while the standard's evaluator moves the place there too. */
 #include "ops/shape.h"
+#include "ops/bodies.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
 
@@ -339,5 +340,6 @@ const struct zt_op zt_op_grid_sample_grad = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = attrs,
     .infer = grad_infer,
+    .body = zt_grid_sample_grad_body,
     .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_ref } },
 };

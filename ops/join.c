@@ -1,4 +1,5 @@
 /* Concat and Split along an axis; each is the other's gradient. */
+#include "ops/bodies.h"
 #include "ops/shape.h"
 
 /* ---- Concat ---- */
@@ -179,6 +180,7 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .infer = split_infer,                                                                                          \
         .grad = split_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
+        .body = zt_split_old_body,                                                                                     \
         .kernel = { [ZT_REF] = { .run = split_run } },                                                                 \
     };
 

@@ -12,6 +12,7 @@
  * ONNX SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss (opset 12 on) are the same with reductions, classes on
  * axis 1, and class weights as their third input; there no ignore_index means that none is ignored. */
 #include "ops/loss_class.h"
+#include "ops/bodies.h"
 
 #include "ops/cpu.h"
 #include "ops/cuda.h"
@@ -214,6 +215,7 @@ const struct zt_op zt_op_cross_entropy_grad = {
     .name = "CrossEntropyGrad",
     GRAD_ROW,
     .min_in = 3,
+    .body = zt_cross_entropy_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cross_entropy_grad) },
@@ -223,6 +225,7 @@ const struct zt_op zt_op_negative_log_likelihood_grad = {
     .name = "NegativeLogLikelihoodGrad",
     GRAD_ROW,
     .min_in = 3,
+    .body = zt_negative_log_likelihood_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu) },
 };
 const struct zt_op zt_op_softmax_cross_entropy_loss = {

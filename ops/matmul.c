@@ -6,6 +6,7 @@
  * rank 2, are Gemm nodes over a and dy reshaped to matrices (reshapes move nothing); the others are ztrain.BatchMatMul,
  * which is MatMul with transposition flags, so that no back end has to materialise a transposed matrix. */
 #include "ops/matmul.h"
+#include "ops/bodies.h"
 
 #include "graph/grad.h"
 #include "ops/cpu.h"
@@ -161,6 +162,7 @@ const struct zt_op zt_op_batch_matmul = {
     .attrs = batch_attrs,
     .infer = matmul_infer,
     .flops = matmul_flops,
+    .body = zt_batch_matmul_body,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },

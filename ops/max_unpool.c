@@ -1,6 +1,7 @@
 /* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool
  * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
 #include "ops/shape.h"
+#include "ops/bodies.h"
 
 #include <string.h>
 
@@ -133,5 +134,6 @@ const struct zt_op zt_op_max_unpool_grad = {
     .in_types = { ZT_ANY_FLOAT, 1 << ZT_INT64 },
     .attrs = attrs,
     .infer = grad_infer,
+    .body = zt_max_unpool_grad_body,
     .kernel = { [ZT_REF] = { .run = grad_run } },
 };

@@ -13,6 +13,7 @@
  * In training LayerNormalization gives Mean and InvStdDev, which the gradient reads; the others' are found again by
  * ztrain.NormStats. */
 #include "ops/norm.h"
+#include "ops/bodies.h"
 
 #include "ops/cpu.h"
 #include "ops/runs.h"
@@ -401,6 +402,7 @@ const struct zt_op zt_op_norm_stats = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = stats_infer,
+    .body = zt_norm_stats_body,
     .kernel = { [ZT_REF] = { .run = stats_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_stats_cpu) },
 };
 /* (dy, x, scale, mean or nothing, inv_std[, dmean[, dinv_std]]) -> dx, dscale, dbias */
@@ -415,5 +417,6 @@ const struct zt_op zt_op_norm_grad = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = grad_infer,
+    .body = zt_norm_grad_body,
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_grad_cpu) },
 };

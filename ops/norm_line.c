@@ -9,6 +9,7 @@
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
 #include "ops/lines.h"
+#include "ops/bodies.h"
 
 #include "ops/runs.h"
 #include "ops/tile.h"
@@ -324,6 +325,7 @@ const struct zt_op zt_op_lp_normalization_grad = {
     GRAD_ROW,
     .attrs = lp_attrs,
     .infer = lp_infer,
+    .body = zt_lp_normalization_grad_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref } },
 };
 const struct zt_op zt_op_lrn = {
@@ -340,6 +342,7 @@ const struct zt_op zt_op_lrn_grad = {
     GRAD_ROW,
     .attrs = lrn_attrs,
     .infer = lrn_infer,
+    .body = zt_lrn_grad_body,
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref } },
 };
 const struct zt_op zt_op_mean_variance_normalization = {
@@ -356,5 +359,6 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     GRAD_ROW,
     .attrs = mvn_attrs,
     .infer = mvn_infer,
+    .body = zt_mean_variance_normalization_grad_body,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref } },
 };

@@ -3,6 +3,7 @@
 #include "ops/combine.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
+#include "ops/bodies.h"
 
 #include <string.h>
 
@@ -290,6 +291,7 @@ static const struct zt_attr_spec pad_grad_attrs[] = {
         .infer = pad_infer,                                                                                            \
         .grad = pad_grad,                                                                                              \
         .no_grad_in = 0xe,                                                                                             \
+        .body = zt_pad_old_body,                                                                                       \
         .kernel = { [ZT_REF] = { .run = pad_run } },                                                                   \
     };
 
@@ -305,5 +307,6 @@ const struct zt_op zt_op_pad_grad = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = pad_grad_attrs,
     .infer = pad_grad_infer,
+    .body = zt_pad_grad_body,
     .kernel = { [ZT_REF] = { .run = pad_grad_run } },
 };

@@ -11,6 +11,7 @@
 #include "ops/pool.h"
 
 #include "graph/grad.h"
+#include "ops/bodies.h"
 #include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
@@ -469,6 +470,7 @@ const struct zt_op zt_op_max_pool_train = {
     .attrs = max_attrs,
     .infer = indexed_infer,
     .grad = indexed_grad,
+    .body = zt_max_pool_train_body,
     .kernel = { [ZT_REF] = { .run = indexed_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
 };
 const struct zt_op zt_op_average_pool = {
@@ -530,6 +532,7 @@ const struct zt_op zt_op_max_pool_grad = {
     .min_in = 2,
     .max_in = 2,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT },
+    .body = zt_max_pool_grad_body,
     .kernel = { [ZT_REF] = { .run = max_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu) },
 };
 const struct zt_op zt_op_average_pool_grad = {
@@ -538,6 +541,7 @@ const struct zt_op zt_op_average_pool_grad = {
     .min_in = 1,
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
+    .body = zt_average_pool_grad_body,
     .kernel = { [ZT_REF] = { .run = average_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_grad_cpu) },
 };
 /* dy summed over the windows that cover an element: the gradient of a sum over windows */
@@ -547,5 +551,6 @@ const struct zt_op zt_op_sum_pool_grad = {
     .min_in = 1,
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
+    .body = zt_sum_pool_grad_body,
     .kernel = { [ZT_REF] = { .run = sum_grad_ref } },
 };

@@ -17,6 +17,7 @@
 #ifndef ZT_OPS_RECURRENT_H
 #define ZT_OPS_RECURRENT_H
 
+#include "ops/bodies.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 
@@ -128,6 +129,9 @@ bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
+/* What the gradient is in standard operators (body_recurrent.c). */
+bool zt_recurrent_grad_body(const struct zt_cell *cell, struct zt_body *b, const struct zt_graph *g, int node,
+                            struct zt_err *err);
 double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);
 
 #define ZT_RECURRENT_ATTRS                                                                                             \
@@ -187,6 +191,9 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     static double id##_grad_flops(const struct zt_graph *g, int node) {                                                \
         return 2 * zt_recurrent_flops(&id##_cell, g, node);                                                            \
     }                                                                                                                  \
+    static ZT_BODY(id##_grad_body) {                                                                                   \
+        return zt_recurrent_grad_body(&id##_cell, b, g, node, err);                                                    \
+    }                                                                                                                  \
     const struct zt_op zt_op_##id##_train = {                                                                          \
         .name = NAME "Train",                                                                                          \
         .domain = "ztrain",                                                                                            \
@@ -202,6 +209,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
                                           .since = 7,                                                                  \
                                           .until = 13,                                                                 \
                                           .attrs = id##_old_attrs,                                                     \
+                                          .body = zt_same_form_body,                                                   \
                                           .train = id##_train,                                                         \
                                           ZT_RECURRENT_ROW(id, INS, OUTS) };                                           \
     const struct zt_op zt_op_##id = { .name = NAME,                                                                    \
@@ -221,6 +229,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
         ZT_RECURRENT_TYPES,                                                                                            \
         .attrs = id##_attrs,                                                                                           \
         .infer = id##_grad_infer,                                                                                      \
+        .body = id##_grad_body,                                                                                        \
         .flops = id##_grad_flops,                                                                                      \
         .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref },                                 \
                     [ZT_CPU] = { .supports = id##_cpu_supports,                                                        \

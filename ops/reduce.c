@@ -1,4 +1,5 @@
 /* ReduceX: y = finish(fold of x over the axes), accumulated in double (integers: exactly, in 64 bits). */
+#include "ops/bodies.h"
 #include "ops/reduce.h"
 
 #include "ops/cuda.h"
@@ -235,7 +236,7 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
     {                                                                                                                  \
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
-        .no_grad_in = 1 << 1, .flops = reduce_flops,                                                                   \
+        .body = zt_axes_old_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                         \
         .kernel = {                                                                                                    \
             [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_reduce)           \
         },                                                                                                             \

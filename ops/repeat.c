@@ -1,6 +1,7 @@
 /* Expand (broadcasting to a shape) and Tile (repeating whole). */
 #include "device/threads.h"
 #include "ops/shape.h"
+#include "ops/bodies.h"
 
 #include "ops/runs.h"
 
@@ -202,5 +203,6 @@ const struct zt_op zt_op_tile_grad = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = with_shape,
     .infer = tile_grad_infer,
+    .body = zt_tile_grad_body,
     .kernel = { [ZT_REF] = { .run = tile_grad_run } },
 };

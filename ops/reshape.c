@@ -1,4 +1,5 @@
 /* Ops that only rename axes: the bytes stay, so all of them are views. dx = dy in the shape of x. */
+#include "ops/bodies.h"
 #include "ops/shape.h"
 
 static bool reshape_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -94,6 +95,7 @@ static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, 
         .infer = INFER,                                                                                                \
         .grad = zt_grad_reshape,                                                                                       \
         .no_grad_in = 1 << 1,                                                                                          \
+        .body = zt_axes_old_body,                                                                                      \
         .kernel = { [ZT_REF] = { .run = zt_run_copy } },                                                               \
     };
 

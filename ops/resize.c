@@ -7,6 +7,7 @@
  * The map is linear, so dx = its transpose applied to dy: ztrain.ResizeGrad(dy, region, scales, sizes) with the shape
  * of x. */
 #include "ops/resize.h"
+#include "ops/bodies.h"
 
 #include "ops/cpu.h"
 
@@ -385,7 +386,7 @@ enum {
 #define KERNEL(prepare_function, id)                                                                                   \
     .kernel = { [ZT_REF] = { .prepare = prepare_function, .run = zt_resize_run, .release = zt_resize_release },        \
                 [ZT_CPU] = ZT_IF_DNNL(id) }
-#define FORWARD(id, NAME, SINCE, UNTIL, LEAST, MOST, SPEC, ...)                                                        \
+#define FORWARD(id, NAME, SINCE, UNTIL, LEAST, MOST, BODY, SPEC, ...)                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -397,14 +398,15 @@ enum {
         .infer = resize_infer,                                                                                         \
         .grad = resize_grad,                                                                                           \
         .no_grad_in = 0xe,                                                                                             \
+        .body = BODY,                                                                                                  \
         KERNEL(zt_resize_prepare, zt_resize_cpu),                                                                      \
     }
 
-FORWARD(upsample_7, "Upsample", 7, 8, 1, 1, attrs_7, 0);
-FORWARD(upsample, "Upsample", 9, 9, 2, 2, attrs_10, SCALES);
-FORWARD(resize_10, "Resize", 10, 10, 2, 2, attrs_10, SCALES);
-FORWARD(resize_11, "Resize", 11, 17, 1, 4, attrs_11, REGION, SCALES, SIZES);
-FORWARD(resize, "Resize", 18, 0, 1, 4, attrs_18, REGION, SCALES, SIZES);
+FORWARD(upsample_7, "Upsample", 7, 8, 1, 1, zt_resize_old_body, attrs_7, 0);
+FORWARD(upsample, "Upsample", 9, 9, 2, 2, zt_resize_old_body, attrs_10, SCALES);
+FORWARD(resize_10, "Resize", 10, 10, 2, 2, zt_resize_old_body, attrs_10, SCALES);
+FORWARD(resize_11, "Resize", 11, 17, 1, 4, zt_same_form_body, attrs_11, REGION, SCALES, SIZES);
+FORWARD(resize, "Resize", 18, 0, 1, 4, zt_same_form_body, attrs_18, REGION, SCALES, SIZES);
 
 /* (dy, region, scales, sizes) -> dx */
 const struct zt_op zt_op_resize_grad = {
@@ -415,5 +417,6 @@ const struct zt_op zt_op_resize_grad = {
     .in_types = { ZT_ANY_FLOAT, REGION, SCALES, SIZES },
     .attrs = grad_attrs,
     .infer = grad_infer,
+    .body = zt_resize_grad_body,
     KERNEL(zt_resize_grad_prepare, zt_resize_grad_cpu),
 };

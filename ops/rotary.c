@@ -8,6 +8,7 @@
  *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all places with that
  * row. */
 #include "ops/runs.h"
+#include "ops/bodies.h"
 #include "ops/shape.h"
 
 #include <string.h>
@@ -236,5 +237,6 @@ const struct zt_op zt_op_rotary_cache_grad = {
     .same_type = 1 << COS | 1 << SIN | 1 << DY,
     .attrs = attrs,
     .infer = cache_grad_infer,
+    .body = zt_rotary_cache_grad_body,
     .kernel = { [ZT_REF] = { .run = cache_grad_ref } },
 };

@@ -6,6 +6,7 @@
  *     max    dx = s [x = y]                     du = G(s) [u = G(y)]       (min likewise)
  *            with s = dy / (number of x and u that equal y): ties share
  */
+#include "ops/bodies.h"
 #include "ops/gather.h"
 
 #include "ops/combine.h"
@@ -173,6 +174,7 @@ static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "red
         .infer = FAMILY##_infer,                                                                                       \
         .grad = FAMILY##_grad,                                                                                         \
         .no_grad_in = 1 << 1,                                                                                          \
+        .body = zt_same_form_body,                                                                                     \
         .kernel = { [ZT_REF] = { .run = FAMILY##_run } },                                                              \
     };
 

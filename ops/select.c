@@ -1,4 +1,5 @@
 /* Where and Clip: values chosen, never computed with, so every type is copied or compared exactly. */
+#include "ops/bodies.h"
 #include "ops/shape.h"
 
 #include "ops/elementwise_cpu.h"
@@ -180,6 +181,7 @@ const struct zt_op zt_op_clip_6 = {
     .attrs = with_bounds,
     .infer = clip_infer,
     .grad = clip_grad,
+    .body = zt_clip_old_body,
     .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };
 
@@ -206,5 +208,6 @@ const struct zt_op zt_op_clip_grad = {
     .same_type = 1 << 1 | 1 << 2 | 1 << 3,
     .attrs = with_bounds,
     .infer = zt_infer_first,
+    .body = zt_clip_grad_body,
     .kernel = { [ZT_REF] = { .run = clip_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };

@@ -1,5 +1,6 @@
 /* Slice: per axis the elements start, start + step, ... before end. The gradient puts dy back among zeros. */
 #include "ops/shape.h"
+#include "ops/bodies.h"
 
 #include <string.h>
 
@@ -154,6 +155,7 @@ const struct zt_op zt_op_slice_1 = {
     .attrs = slice_attrs_1,
     .infer = slice_infer,
     .grad = slice_grad,
+    .body = zt_slice_old_body,
     .kernel = { [ZT_REF] = { .run = slice_run } },
 };
 
@@ -176,5 +178,6 @@ const struct zt_op zt_op_slice_grad = {
     ZT_ONE_OUT(1, 1),
     .attrs = slice_grad_attrs,
     .infer = slice_grad_infer,
+    .body = zt_slice_grad_body,
     .kernel = { [ZT_REF] = { .run = slice_grad_run } },
 };

@@ -6,6 +6,7 @@
  * flattened to a matrix at `axis` (1 by default) and a line is one of its rows; gradient nodes say so with attribute
  * `flat`. */
 #include "ops/softmax.h"
+#include "ops/bodies.h"
 
 #include "ops/cpu.h"
 #include "ops/runs.h"
@@ -177,22 +178,30 @@ const struct zt_op zt_op_softmax = {
     .name = "Softmax",
     ROW,
     .grad = softmax_grad,
+    .body = zt_softmax_body,
+    .renewed = 13,
     .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };
 const struct zt_op zt_op_log_softmax = {
     .name = "LogSoftmax",
     ROW,
     .grad = log_softmax_grad,
+    .body = zt_softmax_body,
+    .renewed = 13,
     .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };
-const struct zt_op zt_op_hardmax = { .name = "Hardmax", ROW, .kernel = { [ZT_REF] = { .run = hardmax_ref } } };
+const struct zt_op zt_op_hardmax = {
+    .name = "Hardmax", ROW, .body = zt_softmax_body, .renewed = 13, .kernel = { [ZT_REF] = { .run = hardmax_ref } }
+};
 const struct zt_op zt_op_softmax_grad = {
     .name = "SoftmaxGrad",
     GRAD_ROW,
+    .body = zt_softmax_grad_body,
     .kernel = { [ZT_REF] = { .run = softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };
 const struct zt_op zt_op_log_softmax_grad = {
     .name = "LogSoftmaxGrad",
     GRAD_ROW,
+    .body = zt_log_softmax_grad_body,
     .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
 };

@@ -5,6 +5,7 @@
  * element that beats the last of them is inserted. Where only values are wanted, each result is the best element behind
  * the one before it, in k passes: no memory is needed. */
 #include "device/threads.h"
+#include "ops/bodies.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 
@@ -133,6 +134,7 @@ static const struct zt_attr_spec top_k_attrs[] = {
         .infer = top_k_infer,                                                                                          \
         .grad = top_k_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
+        .body = zt_top_k_old_body,                                                                                     \
         .kernel = { [ZT_REF] = { .run = top_k_run } },                                                                 \
     };
 

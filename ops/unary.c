@@ -5,12 +5,12 @@
 
 #include <math.h>
 
-static void parameters(const struct zt_call *call, const struct zt_unary_rule *rule, double p[2]) {
-    const struct zt_attr_spec *spec = call->node->op->attrs;
+void zt_unary_parameters(const struct zt_node *node, const struct zt_unary_rule *rule, double p[2]) {
+    const struct zt_attr_spec *spec = node->op->attrs;
     p[0] = rule->otherwise[0];
     p[1] = rule->otherwise[1];
     for (int i = 0; i < 2 && spec && spec[i].name; i++) {
-        const struct zt_attr *a = zt_node_attr(call->node, spec[i].name);
+        const struct zt_attr *a = zt_node_attr(node, spec[i].name);
         if (a)
             p[i] = (double)a->f;
     }
@@ -35,7 +35,7 @@ bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule) 
         run_ints(call, rule);
         return true;
     }
-    parameters(call, rule, p);
+    zt_unary_parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&y->shape);
     for (int64_t at = 0; at < count; at += ZT_RUN) {
         int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
@@ -49,7 +49,7 @@ bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule) 
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule) {
     const struct zt_view *dy = &call->in[0], *kept = &call->in[1], *dx = &call->out[0];
     double p[2], v[ZT_RUN], g[ZT_RUN];
-    parameters(call, rule, p);
+    zt_unary_parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&dx->shape);
     for (int64_t at = 0; at < count; at += ZT_RUN) {
         int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;

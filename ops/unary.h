@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_UNARY_H
 #define ZT_OPS_UNARY_H
 
+#include "ops/bodies.h"
 #include "ops/cuda.h"
 #include "ops/elementwise_cpu.h"
 #include "ops/shape.h"
@@ -16,6 +17,8 @@ struct zt_unary_rule {
     void (*f_int)(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y); /* NULL: integers go through double */
 };
 
+/* The first two attributes of the row. */
+void zt_unary_parameters(const struct zt_node *node, const struct zt_unary_rule *rule, double p[2]);
 bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule);
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule);
 bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_keep keep);
@@ -56,6 +59,12 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         (void)err;                                                                                                     \
         return zt_unary_grad(b, node, NAME "Grad", KEEP);                                                              \
     }                                                                                                                  \
+    static ZT_BODY(id##_grad_body) {                                                                                   \
+        double p[2];                                                                                                   \
+        (void)err;                                                                                                     \
+        zt_unary_parameters(&g->nodes[node], &id##_rule, p);                                                           \
+        return zt_unary_body(b, g, node, p);                                                                           \
+    }                                                                                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -80,6 +89,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .same_type = 1 << 1,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
+        .body = id##_grad_body,                                                                                        \
         .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
                     [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
                     [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \

@@ -25,6 +25,7 @@ static const struct row rows[] = {
     { "config", "FILE", "the configuration, DeepSpeed's JSON", ZT_TAKES_CONFIG, TEXT, AT(config) },
     { "inputs", "SRC", "an npz file, or a folder of input_N.pb", ZT_TAKES_INPUTS, TEXT, AT(inputs) },
     { "output", "DIR", "folder for what comes out", ZT_TAKES_OUTPUT, TEXT, AT(output) },
+    { "emit", "FILE", "write the joint forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
     { "overwrite", NULL, "take a folder that holds a run", ZT_TAKES_OVERWRITE, FLAG, AT(overwrite) },
     { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
     { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over.set) },
@@ -46,7 +47,6 @@ static const struct row rows[] = {
     { "hostfile", .kind = LATER },
     { "include", .kind = LATER },
     { "exclude", .kind = LATER },
-    { "emit", .kind = LATER },
     { "cluster", .kind = LATER },
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };

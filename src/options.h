@@ -15,6 +15,7 @@ struct zt_options {
     bool help, version;                  /* asked for: nothing after it was checked */
     const char *model, *config, *output; /* output NULL: runs/<model name> where the command writes a run */
     const char *inputs;                  /* predict, grad */
+    const char *emit;                    /* grad: file for the joint graph, NULL: none */
     bool overwrite, quiet, verbose, json;
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
     struct zt_log log;
@@ -35,6 +36,7 @@ enum zt_option_bit {
     ZT_TAKES_THREADS = 1 << 10,
     ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
+    ZT_TAKES_EMIT = 1 << 13,
 };
 
 /* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout,

@@ -7,6 +7,7 @@
 #include "graph/passes.h"
 #include "ops/table.h"
 
+#include "base/file.h"
 #include "base/vec.h"
 
 #include <string.h>
@@ -130,6 +131,45 @@ static bool write_gradients(const struct product *p, struct zt_err *err) {
     return zt_arrays_write_npz(a, "grad_params.npz", names + p->inputs, tensors + p->inputs, count - p->inputs, err);
 }
 
+/* ---- the joint graph as a file ---- */
+
+/* Outputs of the file: the model's, then grad_input_N for float input N, then grad:NAME for parameter NAME. */
+static const char *gradient_name(const struct product *p, int i) {
+    struct zt_arena *arena = p->arrays.arena;
+    return i < p->inputs ? zt_arena_printf(arena, "grad_input_%d", p->index[i])
+                         : zt_arena_printf(arena, "grad:%s", p->arrays.graph->values[p->wanted.at[i]].name);
+}
+
+/* A gradient that no path leads to is a constant of zeros. */
+static int gradient_value(const struct product *p, int i) {
+    struct zt_tensor zeros = gradient(p, i);
+    return p->grads[i] >= 0
+               ? p->grads[i]
+               : zt_graph_add_constant(p->arrays.graph, gradient_name(p, i), zeros.dtype, &zeros.shape, zeros.data);
+}
+
+static bool emit(const struct product *p, const char *path, struct zt_err *err) {
+    struct zt_graph *g = p->arrays.graph;
+    int problems = err->count, count = g->output_count + p->wanted.count;
+    if (!zt_graph_sort(g, err))
+        return zt_err_within(err, problems, "%s", p->arrays.options->model);
+    struct zt_emit_output *outputs = ZT_NEW_N(p->arrays.arena, struct zt_emit_output, count);
+    int *inputs = ZT_NEW_N(p->arrays.arena, int, g->input_count + p->from.count);
+    for (int i = 0; i < g->output_count; i++)
+        outputs[i] = (struct zt_emit_output){ g->values[g->outputs[i]].name, g->outputs[i] };
+    for (int i = 0; i < p->wanted.count; i++)
+        outputs[g->output_count + i] = (struct zt_emit_output){ gradient_name(p, i), gradient_value(p, i) };
+    for (int i = 0; i < g->input_count; i++)
+        inputs[i] = g->inputs[i];
+    for (int i = 0; i < p->from.count; i++)
+        inputs[g->input_count + i] = p->from.at[i].cotangent;
+    struct zt_emit what = { inputs, g->input_count + p->from.count, outputs, count,
+                            zt_arena_printf(p->arrays.arena,
+                                            "%s and its gradients, as ztrain computes them, at the shapes of one run",
+                                            zt_path_name(p->arrays.model->path)) };
+    return zt_onnx_emit(g, &zt_ops, &what, path, err) || zt_err_within(err, problems, "%s", p->arrays.options->model);
+}
+
 static bool run(struct product *p, const struct zt_options *options, struct zt_err *err) {
     if (!zt_arrays_open(&p->arrays, options, true, err))
         return false;
@@ -137,7 +177,7 @@ static bool run(struct product *p, const struct zt_options *options, struct zt_e
     if (!zt_arrays_run(&p->arrays, 0, err) || !read_cotangents(p, err))
         return false;
     list_wanted(p);
-    return differentiate(p, err) && write_gradients(p, err);
+    return differentiate(p, err) && (!options->emit || emit(p, options->emit, err)) && write_gradients(p, err);
 }
 
 bool zt_cli_grad(const struct zt_options *options, struct zt_err *err) {

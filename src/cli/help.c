@@ -41,7 +41,12 @@ const char zt_help_grad[] =
     "folder), the\n"
     "cotangent of output N: an output without one contributes nothing, none at all means ones. DIR gets "
     "grad_input_N.pb\n"
-    "for every float input and grad_params.npz with the gradients of the trainable initializers by name.\n";
+    "for every float input and grad_params.npz with the gradients of the trainable initializers by name.\n"
+    "\n"
+    "--emit FILE writes what was computed as one ONNX graph of standard operators, at the shapes of this run: inputs "
+    "are "
+    "the\n"
+    "model's and grad_output_N, outputs the model's, grad_input_N and grad:NAME for each parameter NAME.\n";
 
 const char zt_help_ops[] =
     "usage: ztrain ops [--json]\n"

@@ -3,8 +3,8 @@ import io
 import struct
 import zipfile
 
-FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11
-CODE = {FLOAT: "f", INT64: "q", FLOAT16: "e", DOUBLE: "d"}
+FLOAT, INT64, BOOL, FLOAT16, DOUBLE = 1, 7, 9, 10, 11
+CODE = {FLOAT: "f", INT64: "q", BOOL: "?", FLOAT16: "e", DOUBLE: "d"}
 DESCR = {FLOAT: "<f4", INT64: "<i8", FLOAT16: "<f2", DOUBLE: "<f8"}
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from onnx_bytes import (DOUBLE, FLOAT, INT64, external_tensor, model, node, npz, read_npz, read_tensor, sequence_info,
+from onnx_bytes import (BOOL, DOUBLE, FLOAT, INT64, external_tensor, model, node, npz, read_npz, read_tensor, sequence_info,
                         tensor, value_info)
 
 ZTRAIN = None
@@ -86,7 +86,7 @@ class Options(Case):
     def test_what_comes_later_is_refused_by_name(self):
         for command in ["bench", "verify", "diff", "doctor"]:
             self.refused(command, says=[command, "not supported yet"])
-        for option in ["--resume", "--hostfile", "--include", "--exclude", "--emit", "--cluster"]:
+        for option in ["--resume", "--hostfile", "--include", "--exclude", "--cluster"]:
             self.refused(option, "x", says=[option, "not supported yet"])
             self.refused("grad", f"{option}=x", says=[option, "not supported yet"])
 
@@ -313,6 +313,45 @@ class Grad(Case):
         self.grad(linear(), {"input_0.pb": x, "grad_output_0.pb": tensor([3], [1, 1, 1])}, code=4,
                   says=["grad_output_0", "[3]", "[2, 3]"])
         self.grad(linear(), {"input_0.pb": x, "grad_output_0.pb": tensor([2, 3], Y, DOUBLE)}, code=4, says=["double", "float"])
+
+    def emit(self, data, inputs, code=0, says=()):
+        """Folder of what grad wrote, and the joint graph."""
+        path, source, out, joint = self.write("m.onnx", data), self.write("in.npz", npz(inputs)), self.folder / "out", self.folder / "joint.onnx"
+        arguments = ["grad", "--model", path, "--inputs", source, "--output", out, "--emit", joint]
+        self.run_ztrain(*arguments) if code == 0 else self.refused(*arguments, code=code, says=says)
+        return out, joint
+
+    def test_the_emitted_graph_gives_the_gradients(self):
+        data = model([node("MatMul", ["x", "w"], ["h"]), node("Gelu", ["h"], ["g"]), node("Softmax", ["g"], ["s"]),
+                      node("Add", ["s", "b"], ["y"])],
+                     [value_info("x", ["n", 2])], [value_info("y", ["n", 3])],
+                     [tensor([2, 3], W, FLOAT, "w"), tensor([3], B, FLOAT, "b")], opset=20)
+        cotangent = ([2, 3], [0.5, -1, 2, 1, 0, -3])
+        out, joint = self.emit(data, {"x": ([2, 2], X), "grad_output_0": cotangent})
+        source = self.write("joint.npz", npz({"x": ([2, 2], X), "grad_output_0": cotangent}))
+        self.run_ztrain("predict", "--model", joint, "--inputs", source, "--output", self.folder / "again")
+        again, params = read_npz(self.folder / "again" / "outputs.npz"), read_npz(out / "grad_params.npz")
+        self.assertEqual(set(again), {"y", "grad_input_0", "grad:w", "grad:b"})
+        for name, want in {"grad_input_0": read_tensor((out / "grad_input_0.pb").read_bytes())[2],
+                           "grad:w": params["w"][1], "grad:b": params["b"][1]}.items():
+            self.assertTrue(any(want), name)
+            for a, b in zip(again[name][1], want):
+                self.assertAlmostEqual(a, b, 5, name)
+
+    def test_an_emitted_gradient_without_a_path_is_zeros(self):
+        data = model([node("Relu", ["x"], ["y"])], [value_info("x", [2]), value_info("unused", [3])], [value_info("y", [2])])
+        _, joint = self.emit(data, {"x": ([2], [1, -1]), "unused": ([3], [1, 2, 3])})
+        source = self.write("joint.npz", npz({"x": ([2], [1, -1]), "unused": ([3], [1, 2, 3]), "grad_output_0": ([2], [5, 7])}))
+        self.run_ztrain("predict", "--model", joint, "--inputs", source, "--output", self.folder / "again")
+        again = read_npz(self.folder / "again" / "outputs.npz")
+        self.assertEqual((again["grad_input_0"][1], again["grad_input_1"][1]), ([5, 0], [0, 0, 0]))
+
+    def test_what_has_no_standard_form_is_named_and_nothing_is_written(self):
+        data = model([node("Dropout", ["x", "r", "t"], ["y"], "drop")], [value_info("x", [2])], [value_info("y", [2])],
+                     [tensor([], [0.5], FLOAT, "r"), tensor([], [1], BOOL, "t")], opset=13)
+        out, joint = self.emit(data, {"x": ([2], [1, -1])}, code=3, says=["DropoutTrain", "cannot be emitted"])
+        self.assertFalse(joint.exists())
+        self.assertFalse((out / "grad_params.npz").exists())
 
 
 class Inspect(Case):
