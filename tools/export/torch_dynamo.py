@@ -79,9 +79,12 @@ def untie(model):
 
 def export(model, example, path):
     untie(model)
-    torch.onnx.export(model, (example,), path, dynamo=True, opset_version=18, external_data=False,
-                      input_names=["tokens"], output_names=["logits"],
-                      dynamic_shapes={"tokens": {0: torch.export.Dim("N")}})
+    program = torch.onnx.export(model, (example,), dynamo=True, opset_version=18,
+                                input_names=["tokens"], output_names=["logits"],
+                                dynamic_shapes={"tokens": {0: torch.export.Dim("N")}})
+    for node in program.model.graph.all_nodes():  # it names the folders of this machine
+        node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+    program.save(path, external_data=False)
 
 
 def main():
