@@ -66,6 +66,8 @@ ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */
 ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
 ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */
 ZT_CPU_KERNEL(zt_norm_grad_cpu)  /* ztrain.NormGrad */
+/* rotary_cpu.c: float only */
+ZT_CPU_KERNEL(zt_rotary_cpu) /* RotaryEmbedding */
 /* softmax_cpu.c */
 ZT_CPU_KERNEL(zt_softmax_cpu) /* Softmax, LogSoftmax and their gradients */
 /* reorder.c */

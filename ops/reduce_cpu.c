@@ -1,16 +1,20 @@
-/* ReduceSum and ReduceMean of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done
- * along the last one:
+/* ReduceSum, ReduceMean and ReduceLogSumExp of floats. Neighbouring axes that are kept or reduced alike are one; what
+ * remains is done along the last one:
  *
  *     reduced last   [kept.., n]   a result is a sum along rows, 16 partial sums side by side
  *     kept last      [.., n, k]    blocks of COLUMNS results, rows added one under the other (bias gradients)
+ *
+ * ReduceLogSumExp is taken along one stretch of axes, in bundles of lines (lanes_lines.h).
  *
  * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits. A result is
  * made by one chunk alone, so threads change nothing. */
 #include "ops/reduce_cpu.h"
 
 #include "device/threads.h"
+#include "ops/lanes_lines.h"
 #include "ops/reduce.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LANES = 16, SPAN = 64, COLUMNS = 64, RESULTS = 16 };
@@ -22,13 +26,40 @@ struct plan {
     bool reduced[ZT_MAX_RANK];
     int64_t results;
     float scale; /* 1, or 1 / n */
+    bool log_sum_exp;
+    struct zt_bundles bundles; /* of log_sum_exp */
 };
+
+static bool is_log_sum_exp(const struct zt_graph *g, int node) {
+    return strcmp(g->nodes[node].op->name, "ReduceLogSumExp") == 0;
+}
+
+/* x as lines along the reduced axes; false where these are apart, or not known yet. */
+static bool lines_of(const struct zt_graph *g, int node, struct zt_lines *to) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    bool marked[ZT_MAX_RANK];
+    struct zt_err err = { 0 };
+    int from = 0, end = x->rank;
+    if (!zt_reduce_axes(g, node, marked, &err))
+        return false;
+    while (from < end && !marked[from])
+        from++;
+    while (end > from && !marked[end - 1])
+        end--;
+    for (int k = from; k < end; k++)
+        if (!marked[k] && x->dim[k] != 1)
+            return false;
+    *to = (struct zt_lines){ zt_dims(x, 0, from), zt_dims(x, from, end), zt_dims(x, end, x->rank) };
+    return from < end;
+}
 
 bool zt_reduce_cpu_supports(const struct zt_graph *g, int node) {
     const char *name = g->nodes[node].op->name;
     const struct zt_value *x = zt_in(g, node, 0);
+    struct zt_lines lines;
     return x->dtype == ZT_FLOAT && zt_shape_count(&x->shape) > 0 &&
-           (strcmp(name, "ReduceSum") == 0 || strcmp(name, "ReduceMean") == 0);
+           ((is_log_sum_exp(g, node) && zt_line_kernels() && lines_of(g, node, &lines)) ||
+            strcmp(name, "ReduceSum") == 0 || strcmp(name, "ReduceMean") == 0);
 }
 
 bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -55,6 +86,10 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan->scale = mean ? 1 / (float)(count / plan->results) : 1;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
         p->in_layout[i] = NULL;
+    struct zt_lines lines;
+    plan->log_sum_exp = is_log_sum_exp(p->graph, p->node);
+    if (plan->log_sum_exp && lines_of(p->graph, p->node, &lines))
+        plan->bundles = zt_bundles_of(&lines, ZT_FLOAT, zt_line_kernels()->lanes);
     p->state = plan;
     return true;
 }
@@ -159,13 +194,37 @@ static void kept_last(void *arg, int64_t chunk) {
         job->y[row * width + first + k] = (float)(total[k] * (double)plan->scale);
 }
 
+/* Of a line whose maximum is infinite: that, or NaN where it holds one. */
+static float infinite(const float *x, const struct zt_bundle *b, int k, int64_t length, float max) {
+    for (int64_t i = 0; i < length; i++)
+        if (isnan(x[b->across ? i : i * b->step + k]))
+            return NAN;
+    return max;
+}
+
+static void log_sum_exp(void *arg, int64_t chunk) {
+    const struct job *job = arg;
+    const struct zt_bundles *all = &job->plan->bundles;
+    float max[COLUMNS], sum[COLUMNS];
+    for (int64_t i = chunk * all->grain; i < all->count && i < (chunk + 1) * all->grain; i++) {
+        int64_t start, line;
+        struct zt_bundle b = zt_bundle_at(all, i, &start, &line);
+        zt_line_kernels()->exp_sum(&b, job->x + start, max, sum);
+        for (int k = 0; k < (b.across ? 1 : b.lanes); k++)
+            job->y[line + k] = isinf(max[k]) ? infinite(job->x + start, &b, k, all->lines.length, max[k])
+                                             : (float)((double)max[k] + log((double)sum[k]));
+    }
+}
+
 bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct plan *plan = call->state;
     const int64_t width = plan->dim[plan->axes - 1];
     struct job job = { plan, call->in[0].data, call->out[0].data, (width + COLUMNS - 1) / COLUMNS };
     int threads = zt_shape_count(&call->in[0].shape) < FEW ? 1 : call->threads;
-    if (plan->reduced[plan->axes - 1])
+    if (plan->log_sum_exp)
+        zt_parallel_for(threads, zt_bundle_chunks(&plan->bundles), log_sum_exp, &job);
+    else if (plan->reduced[plan->axes - 1])
         zt_parallel_for(threads, (plan->results + RESULTS - 1) / RESULTS, reduced_last, &job);
     else
         zt_parallel_for(threads, plan->results / width * job.blocks, kept_last, &job);

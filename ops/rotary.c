@@ -7,20 +7,14 @@
  *
  *     dcos = sum x1 dy1 + x2 dy2        dsin = sum x1 dy2 - x2 dy1        over the heads, and over all places with that
  * row. */
+#include "ops/rotary.h"
+
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/bodies.h"
 #include "ops/shape.h"
 
 #include <string.h>
-
-enum { X, COS, SIN, POSITION, DY = 4 };
-
-struct rotary {
-    int64_t batch, heads, rows, size, half;
-    int64_t batch_step, head_step, row_step; /* elements of x */
-    int64_t angles;                          /* rows of the caches */
-    bool interleaved;
-};
 
 static bool fail_shape(const struct zt_graph *g, int node, int in, const char *wanted, struct zt_err *err) {
     char text[ZT_SHAPE_TEXT];
@@ -29,26 +23,26 @@ static bool fail_shape(const struct zt_graph *g, int node, int in, const char *w
                         wanted);
 }
 
-static bool read_heads(const struct zt_graph *g, int node, struct rotary *r, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(g, node, X)->shape;
+static bool read_heads(const struct zt_graph *g, int node, struct zt_rotary *r, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, ZT_ROTARY_X)->shape;
     int64_t heads = zt_attr_int(&g->nodes[node], "num_heads", 0);
     const int64_t *d = x->dim;
     if (x->rank == 4) {
-        *r = (struct rotary){ .batch = d[0], .heads = d[1], .rows = d[2], .size = d[3] };
+        *r = (struct zt_rotary){ .batch = d[0], .heads = d[1], .rows = d[2], .size = d[3] };
         r->batch_step = d[1] * d[2] * d[3], r->head_step = d[2] * d[3], r->row_step = d[3];
         return true;
     }
     if (x->rank != 3 || heads < 1 || d[2] % heads)
-        return fail_shape(g, node, X, "[batch, heads, rows, size], or [batch, rows, num_heads * size]", err);
-    *r = (struct rotary){ .batch = d[0], .heads = heads, .rows = d[1], .size = d[2] / heads };
+        return fail_shape(g, node, ZT_ROTARY_X, "[batch, heads, rows, size], or [batch, rows, num_heads * size]", err);
+    *r = (struct zt_rotary){ .batch = d[0], .heads = heads, .rows = d[1], .size = d[2] / heads };
     r->batch_step = d[1] * d[2], r->head_step = d[2] / heads, r->row_step = d[2];
     return true;
 }
 
-static bool rotary_read(const struct zt_graph *g, int node, struct rotary *r, struct zt_err *err) {
+bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_rotary *r, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
-    const struct zt_value *position = zt_in(g, node, POSITION);
-    const struct zt_shape *cos = &zt_in(g, node, COS)->shape;
+    const struct zt_value *position = zt_in(g, node, ZT_ROTARY_POSITION);
+    const struct zt_shape *cos = &zt_in(g, node, ZT_ROTARY_COS)->shape;
     if (!read_heads(g, node, r, err))
         return false;
     int64_t turned = zt_attr_int(n, "rotary_embedding_dim", 0);
@@ -58,33 +52,33 @@ static bool rotary_read(const struct zt_graph *g, int node, struct rotary *r, st
                             (long long)r->size);
     r->half = turned / 2;
     r->interleaved = zt_attr_int(n, "interleaved", 0) != 0;
-    if (!zt_shape_equal(cos, &zt_in(g, node, SIN)->shape))
-        return fail_shape(g, node, SIN, "that of the cosines", err);
+    if (!zt_shape_equal(cos, &zt_in(g, node, ZT_ROTARY_SIN)->shape))
+        return fail_shape(g, node, ZT_ROTARY_SIN, "that of the cosines", err);
     if (cos->rank != (position ? 2 : 3) || cos->dim[cos->rank - 1] != r->half ||
         (!position && (cos->dim[0] != r->batch || cos->dim[1] != r->rows)))
-        return fail_shape(g, node, COS, position ? "[angles, turned columns / 2]" : "[batch, rows, turned columns / 2]",
-                          err);
+        return fail_shape(g, node, ZT_ROTARY_COS,
+                          position ? "[angles, turned columns / 2]" : "[batch, rows, turned columns / 2]", err);
     if (position &&
         (position->shape.rank != 2 || position->shape.dim[0] != r->batch || position->shape.dim[1] != r->rows))
-        return fail_shape(g, node, POSITION, "[batch, rows]", err);
+        return fail_shape(g, node, ZT_ROTARY_POSITION, "[batch, rows]", err);
     r->angles = zt_dims(cos, 0, cos->rank - 1);
     return true;
 }
 
 static bool rotary_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct rotary r;
-    return rotary_read(g, node, &r, err) && zt_infer_first(g, node, err);
+    struct zt_rotary r;
+    return zt_rotary_read(g, node, &r, err) && zt_infer_first(g, node, err);
 }
 
 static bool cache_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct rotary r;
-    const struct zt_value *cache = zt_in(g, node, COS);
-    if (!rotary_read(g, node, &r, err))
+    struct zt_rotary r;
+    const struct zt_value *cache = zt_in(g, node, ZT_ROTARY_COS);
+    if (!zt_rotary_read(g, node, &r, err))
         return false;
-    if (!zt_in(g, node, DY))
+    if (!zt_in(g, node, ZT_ROTARY_DY))
         return zt_node_fail(g, node, err, "it has no gradient to start from");
-    if (!zt_shape_equal(&zt_in(g, node, DY)->shape, &zt_in(g, node, X)->shape))
-        return fail_shape(g, node, DY, "that of x", err);
+    if (!zt_shape_equal(&zt_in(g, node, ZT_ROTARY_DY)->shape, &zt_in(g, node, ZT_ROTARY_X)->shape))
+        return fail_shape(g, node, ZT_ROTARY_DY, "that of x", err);
     zt_set_out(g, node, 0, cache->dtype, &cache->shape);
     zt_set_out(g, node, 1, cache->dtype, &cache->shape);
     return true;
@@ -92,10 +86,9 @@ static bool cache_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- kernels ---- */
 
-/* First element of the row of angles of place (b, s); an error where the position is not in the cache. */
-static bool angle_of(const struct zt_call *call, const struct rotary *r, int64_t b, int64_t s, int64_t *to,
+bool zt_rotary_angle(const struct zt_call *call, const struct zt_rotary *r, int64_t b, int64_t s, int64_t *to,
                      struct zt_err *err) {
-    const struct zt_view *position = call->in_count > POSITION ? &call->in[POSITION] : NULL;
+    const struct zt_view *position = call->in_count > ZT_ROTARY_POSITION ? &call->in[ZT_ROTARY_POSITION] : NULL;
     int64_t place = b * r->rows + s, row = place;
     if (position && position->data)
         row = zt_wrap_index(zt_load_int(position->dtype, position->data, place), r->angles);
@@ -105,13 +98,14 @@ static bool angle_of(const struct zt_call *call, const struct rotary *r, int64_t
                                     (long long)r->angles);
 }
 
-static void columns_of(const struct rotary *r, int64_t i, int64_t *first, int64_t *second) {
+static void columns_of(const struct zt_rotary *r, int64_t i, int64_t *first, int64_t *second) {
     *first = r->interleaved ? 2 * i : i;
     *second = r->interleaved ? 2 * i + 1 : i + r->half;
 }
 
-static void turn_row(const struct zt_call *call, const struct rotary *r, int64_t start, int64_t angle) {
-    const struct zt_view *x = &call->in[X], *y = &call->out[0], *c = &call->in[COS], *s = &call->in[SIN];
+static void turn_row(const struct zt_call *call, const struct zt_rotary *r, int64_t start, int64_t angle) {
+    const struct zt_view *x = &call->in[ZT_ROTARY_X], *y = &call->out[0], *c = &call->in[ZT_ROTARY_COS],
+                         *s = &call->in[ZT_ROTARY_SIN];
     for (int64_t i = 0; i < r->half; i++) {
         int64_t first, second;
         columns_of(r, i, &first, &second);
@@ -127,14 +121,14 @@ static void turn_row(const struct zt_call *call, const struct rotary *r, int64_t
 }
 
 static bool rotary_ref(const struct zt_call *call, struct zt_err *err) {
-    struct rotary r;
-    if (!rotary_read(call->graph, zt_call_node(call), &r, err))
+    struct zt_rotary r;
+    if (!zt_rotary_read(call->graph, zt_call_node(call), &r, err))
         return false;
-    if (zt_shape_count(&call->in[X].shape) == 0)
+    if (zt_shape_count(&call->in[ZT_ROTARY_X].shape) == 0)
         return true;
     for (int64_t n = 0; n < r.batch * r.rows; n++) {
         int64_t b = n / r.rows, s = n % r.rows, angle;
-        if (!angle_of(call, &r, b, s, &angle, err))
+        if (!zt_rotary_angle(call, &r, b, s, &angle, err))
             return false;
         for (int64_t h = 0; h < r.heads; h++)
             turn_row(call, &r, b * r.batch_step + h * r.head_step + s * r.row_step, angle);
@@ -148,9 +142,9 @@ static void add_to(const struct zt_view *to, int64_t at, double value) {
 }
 
 /* One pair of columns of one place, summed over the heads. */
-static void cache_grad_pair(const struct zt_call *call, const struct rotary *r, int64_t start, int64_t angle,
+static void cache_grad_pair(const struct zt_call *call, const struct zt_rotary *r, int64_t start, int64_t angle,
                             int64_t i) {
-    const struct zt_view *x = &call->in[X], *dy = &call->in[DY];
+    const struct zt_view *x = &call->in[ZT_ROTARY_X], *dy = &call->in[ZT_ROTARY_DY];
     double dcos = 0, dsin = 0;
     int64_t first, second;
     columns_of(r, i, &first, &second);
@@ -167,18 +161,18 @@ static void cache_grad_pair(const struct zt_call *call, const struct rotary *r, 
 }
 
 static bool cache_grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct rotary r;
-    if (!rotary_read(call->graph, zt_call_node(call), &r, err))
+    struct zt_rotary r;
+    if (!zt_rotary_read(call->graph, zt_call_node(call), &r, err))
         return false;
     for (int i = 0; i < 2; i++)
         if (call->out[i].data)
             memset(call->out[i].data, 0,
                    (size_t)zt_shape_count(&call->out[i].shape) * zt_dtype_bytes(call->out[i].dtype));
-    if (zt_shape_count(&call->in[X].shape) == 0)
+    if (zt_shape_count(&call->in[ZT_ROTARY_X].shape) == 0)
         return true;
     for (int64_t n = 0; n < r.batch * r.rows; n++) {
         int64_t b = n / r.rows, s = n % r.rows, angle;
-        if (!angle_of(call, &r, b, s, &angle, err))
+        if (!zt_rotary_angle(call, &r, b, s, &angle, err))
             return false;
         for (int64_t i = 0; i < r.half; i++)
             cache_grad_pair(call, &r, b * r.batch_step + s * r.row_step, angle, i);
@@ -189,19 +183,20 @@ static bool cache_grad_ref(const struct zt_call *call, struct zt_err *err) {
 static bool rotary_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int dy = zt_grad_out(b, node, 0), position = n.in_count > POSITION ? n.in[POSITION] : -1, out[2];
-    if (zt_grad_wanted(b, node, X)) {
-        int in[] = { dy, n.in[COS], ZT_EMIT(b, "Neg", n.in[SIN]), position };
+    int dy = zt_grad_out(b, node, 0), position = n.in_count > ZT_ROTARY_POSITION ? n.in[ZT_ROTARY_POSITION] : -1,
+        out[2];
+    if (zt_grad_wanted(b, node, ZT_ROTARY_X)) {
+        int in[] = { dy, n.in[ZT_ROTARY_COS], ZT_EMIT(b, "Neg", n.in[ZT_ROTARY_SIN]), position };
         zt_emit_node(b, "RotaryEmbedding", "", in, 4, &n, NULL, 0, out, 1);
-        zt_grad_give(b, node, X, out[0]);
+        zt_grad_give(b, node, ZT_ROTARY_X, out[0]);
     }
-    if (!zt_grad_wanted(b, node, COS) && !zt_grad_wanted(b, node, SIN))
+    if (!zt_grad_wanted(b, node, ZT_ROTARY_COS) && !zt_grad_wanted(b, node, ZT_ROTARY_SIN))
         return true;
-    int in[] = { n.in[X], n.in[COS], n.in[SIN], position, dy };
+    int in[] = { n.in[ZT_ROTARY_X], n.in[ZT_ROTARY_COS], n.in[ZT_ROTARY_SIN], position, dy };
     zt_emit_node(b, "RotaryCacheGrad", "ztrain", in, 5, &n, NULL, 0, out, 2);
     for (int i = 0; i < 2; i++)
-        if (zt_grad_wanted(b, node, COS + i))
-            zt_grad_give(b, node, COS + i, out[i]);
+        if (zt_grad_wanted(b, node, ZT_ROTARY_COS + i))
+            zt_grad_give(b, node, ZT_ROTARY_COS + i, out[i]);
     return true;
 }
 
@@ -217,12 +212,12 @@ const struct zt_op zt_op_rotary_embedding = {
     .since = 23,
     ZT_ONE_OUT(3, 4),
     .in_types = { TYPES },
-    .same_type = 1 << COS | 1 << SIN,
+    .same_type = 1 << ZT_ROTARY_COS | 1 << ZT_ROTARY_SIN,
     .attrs = attrs,
     .infer = rotary_infer,
     .grad = rotary_grad,
-    .no_grad_in = 1 << POSITION,
-    .kernel = { [ZT_REF] = { .run = rotary_ref } },
+    .no_grad_in = 1 << ZT_ROTARY_POSITION,
+    .kernel = { [ZT_REF] = { .run = rotary_ref }, [ZT_CPU] = ZT_ON_CPU(zt_rotary_cpu) },
 };
 /* (x, cos, sin, positions, dy) -> dcos, dsin */
 const struct zt_op zt_op_rotary_cache_grad = {
@@ -234,7 +229,7 @@ const struct zt_op zt_op_rotary_cache_grad = {
     .min_out = 2,
     .max_out = 2,
     .in_types = { TYPES, ZT_ANY_FLOAT },
-    .same_type = 1 << COS | 1 << SIN | 1 << DY,
+    .same_type = 1 << ZT_ROTARY_COS | 1 << ZT_ROTARY_SIN | 1 << ZT_ROTARY_DY,
     .attrs = attrs,
     .infer = cache_grad_infer,
     .body = zt_rotary_cache_grad_body,
