@@ -62,6 +62,8 @@ ZT_CPU_KERNEL(
 /* loss_element_cpu.c */
 ZT_CPU_KERNEL(zt_element_loss_cpu)      /* ztrain.SquaredError, AbsoluteError, Huber ... */
 ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */
+/* norm_line_cpu.c */
+ZT_CPU_KERNEL(zt_norm_line_cpu) /* LRN, LpNormalization, MeanVarianceNormalization and their gradients */
 /* norm_rows_cpu.c */
 ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
 ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */

@@ -30,6 +30,12 @@ struct zt_line_map {
     const float *mean, *of_x, *constant, *of_dy;
 };
 
+/* y[c] = x[c] s[c]^-beta, s[c] = bias + alpha sum of x[j]^2, j from c - before to c + after */
+struct zt_response {
+    int64_t before, after;
+    float alpha, beta, bias;
+};
+
 /* A row, or a part of it, of `n` neighbours: xh = (x - mean) inv - rest. Entries of scale and bias are each_scale or
  * each_bias (0 or 1) apart; bias may be NULL. */
 struct zt_row {
@@ -71,6 +77,11 @@ struct zt_line_kernels {
     void (*affine)(const struct zt_bundle *b, const void *x, const struct zt_line_map *map, void *y);
     void (*affine_grad)(const struct zt_bundle *b, const void *dy, const void *x, const struct zt_line_map *map,
                         void *dx);
+
+    /* Of lines side by side; `room`: two vectors a channel. */
+    void (*respond)(const struct zt_bundle *b, const void *x, const struct zt_response *r, void *y);
+    void (*respond_grad)(const struct zt_bundle *b, const void *dy, const void *x, const struct zt_response *r,
+                         float *room, void *dx);
 
     double (*row_sum)(enum zt_dtype dtype, int64_t n, const void *x);
     /* Sums of x - shift and of its squares. */

@@ -8,9 +8,14 @@
  * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
+<<<<<<< HEAD
 #include "ops/lines.h"
 #include "ops/bodies.h"
+=======
+#include "ops/norm_line.h"
+>>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 
+#include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
 
@@ -41,7 +46,7 @@ static bool check_pair(const struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- LpNormalization ---- */
 
-static bool lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err) {
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis;
     *p = zt_attr_int(&g->nodes[node], "p", 2) == 1 ? 1 : 2;
@@ -56,7 +61,7 @@ static bool lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, 
 static bool lp_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_lines lines;
     int p;
-    return lp_read(g, node, &lines, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+    return zt_lp_read(g, node, &lines, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
 static double line_norm(const struct zt_line *l, int p) {
@@ -101,7 +106,7 @@ static void lp_grad_line(const struct zt_line *dy, const struct zt_line *x, cons
 static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
     struct zt_lines lines;
     int p;
-    if (!lp_read(call->graph, zt_call_node(call), &lines, &p, err))
+    if (!zt_lp_read(call->graph, zt_call_node(call), &lines, &p, err))
         return false;
     for (int64_t i = 0; i < lines.outer * lines.inner; i++) {
         struct zt_line first = { &call->in[0], zt_lines_start(&lines, i), lines.inner, lines.length }, second = first;
@@ -131,13 +136,7 @@ static bool lp_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- LRN ---- */
 
-struct lrn {
-    struct zt_lines lines; /* along the channels */
-    int64_t before, after; /* channels that a sum holds on either side */
-    double alpha, beta, bias;
-};
-
-static bool lrn_read(const struct zt_graph *g, int node, struct lrn *to, struct zt_err *err) {
+bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *x = zt_in(g, node, 0);
     int64_t size = zt_attr_int(n, "size", 1);
@@ -146,25 +145,25 @@ static bool lrn_read(const struct zt_graph *g, int node, struct lrn *to, struct 
                             x->name, x->shape.rank);
     if (size < 1)
         return zt_node_fail(g, node, err, "size = %lld, wants 1 or more", (long long)size);
-    *to = (struct lrn){ zt_lines_along(&x->shape, 1),
-                        (size - 1) / 2,
-                        size / 2,
-                        (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size,
-                        (double)zt_attr_float(n, "beta", 0.75f),
-                        (double)zt_attr_float(n, "bias", 1) };
+    *to = (struct zt_lrn){ zt_lines_along(&x->shape, 1),
+                           (size - 1) / 2,
+                           size / 2,
+                           (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size,
+                           (double)zt_attr_float(n, "beta", 0.75f),
+                           (double)zt_attr_float(n, "bias", 1) };
     return true;
 }
 
 static bool lrn_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct lrn lrn;
-    return lrn_read(g, node, &lrn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+    struct zt_lrn lrn;
+    return zt_lrn_read(g, node, &lrn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
 static double at(const struct zt_line *l, int64_t c) {
     return zt_load_double(l->view->dtype, l->view->data, l->start + c * l->stride);
 }
 
-static double lrn_sum(const struct lrn *n, const struct zt_line *x, int64_t c) {
+static double lrn_sum(const struct zt_lrn *n, const struct zt_line *x, int64_t c) {
     double sum = 0;
     int64_t first = c > n->before ? c - n->before : 0;
     for (int64_t j = first; j < x->length && j - c <= n->after; j++)
@@ -172,7 +171,7 @@ static double lrn_sum(const struct lrn *n, const struct zt_line *x, int64_t c) {
     return n->bias + n->alpha * sum;
 }
 
-static double lrn_slope(const struct lrn *n, const struct zt_line *dy, const struct zt_line *x, int64_t c) {
+static double lrn_slope(const struct zt_lrn *n, const struct zt_line *dy, const struct zt_line *x, int64_t c) {
     double sum = 0;
     int64_t first = c > n->after ? c - n->after : 0;
     for (int64_t j = first; j < x->length && j - c <= n->before; j++)
@@ -181,8 +180,8 @@ static double lrn_slope(const struct lrn *n, const struct zt_line *dy, const str
 }
 
 static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
-    struct lrn n;
-    if (!lrn_read(call->graph, zt_call_node(call), &n, err))
+    struct zt_lrn n;
+    if (!zt_lrn_read(call->graph, zt_call_node(call), &n, err))
         return false;
     int64_t lines = n.lines.outer * n.lines.inner;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(lines * n.lines.length)))         \
@@ -213,13 +212,7 @@ static bool lrn_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- MeanVarianceNormalization ---- */
 
-/* The axes averaged over and the others, each as a shape with the element steps of its axes. */
-struct mvn {
-    struct zt_shape over, kept;
-    int64_t over_step[ZT_MAX_RANK], kept_step[ZT_MAX_RANK];
-};
-
-static bool mvn_read(const struct zt_graph *g, int node, struct mvn *to, struct zt_err *err) {
+bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     bool marked[ZT_MAX_RANK];
     int count;
@@ -229,10 +222,11 @@ static bool mvn_read(const struct zt_graph *g, int node, struct mvn *to, struct 
     if (count < 0 && x->rank != 4)
         return zt_node_fail(g, node, err, "input of rank %d, wants 4 where axes are not given", x->rank);
     zt_shape_strides(x, stride);
-    *to = (struct mvn){ 0 };
+    *to = (struct zt_mvn){ 0 };
     for (int k = 0; k < x->rank; k++) {
         bool over = count < 0 ? k != 1 : marked[k];
         struct zt_shape *s = over ? &to->over : &to->kept;
+        to->marked[k] = over;
         (over ? to->over_step : to->kept_step)[s->rank] = stride[k];
         s->dim[s->rank++] = x->dim[k];
     }
@@ -240,8 +234,8 @@ static bool mvn_read(const struct zt_graph *g, int node, struct mvn *to, struct 
 }
 
 static bool mvn_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct mvn mvn;
-    return mvn_read(g, node, &mvn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+    struct zt_mvn mvn;
+    return zt_mvn_read(g, node, &mvn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
 static int64_t offset(const struct zt_shape *shape, const int64_t *index, const int64_t *step) {
@@ -252,7 +246,7 @@ static int64_t offset(const struct zt_shape *shape, const int64_t *index, const 
 }
 
 /* Mean over a group of a(i) * b(i), where b is NULL for 1, each less its mean. */
-static double group_mean(const struct mvn *n, int64_t start, const struct zt_view *a, double a_mean,
+static double group_mean(const struct zt_mvn *n, int64_t start, const struct zt_view *a, double a_mean,
                          const struct zt_view *b, double b_mean) {
     int64_t index[ZT_MAX_RANK] = { 0 };
     double sum = 0;
@@ -264,7 +258,7 @@ static double group_mean(const struct mvn *n, int64_t start, const struct zt_vie
     return sum / (double)zt_shape_count(&n->over);
 }
 
-static void mvn_group(const struct zt_call *call, const struct mvn *n, int64_t start, bool grad) {
+static void mvn_group(const struct zt_call *call, const struct zt_mvn *n, int64_t start, bool grad) {
     const struct zt_view *x = &call->in[grad], *dy = &call->in[0], *out = &call->out[0];
     double mean = group_mean(n, start, x, 0, NULL, 0), std = sqrt(group_mean(n, start, x, mean, x, mean));
     double d = std + 1e-9, slope_mean = grad ? group_mean(n, start, dy, 0, NULL, 0) : 0;
@@ -279,8 +273,8 @@ static void mvn_group(const struct zt_call *call, const struct mvn *n, int64_t s
 }
 
 static bool run_mvn(const struct zt_call *call, bool grad, struct zt_err *err) {
-    struct mvn n;
-    if (!mvn_read(call->graph, zt_call_node(call), &n, err))
+    struct zt_mvn n;
+    if (!zt_mvn_read(call->graph, zt_call_node(call), &n, err))
         return false;
     if (zt_shape_count(&call->in[0].shape) == 0)
         return true;
@@ -318,15 +312,19 @@ const struct zt_op zt_op_lp_normalization = {
     .attrs = lp_attrs,
     .infer = lp_infer,
     .grad = lp_grad,
-    .kernel = { [ZT_REF] = { .run = lp_ref } },
+    .kernel = { [ZT_REF] = { .run = lp_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
     .name = "LpNormalizationGrad",
     GRAD_ROW,
     .attrs = lp_attrs,
     .infer = lp_infer,
+<<<<<<< HEAD
     .body = zt_lp_normalization_grad_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref } },
+=======
+    .kernel = { [ZT_REF] = { .run = lp_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+>>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 };
 const struct zt_op zt_op_lrn = {
     .name = "LRN",
@@ -335,15 +333,19 @@ const struct zt_op zt_op_lrn = {
     .attrs = lrn_attrs,
     .infer = lrn_infer,
     .grad = lrn_grad,
-    .kernel = { [ZT_REF] = { .run = lrn_ref } },
+    .kernel = { [ZT_REF] = { .run = lrn_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
 };
 const struct zt_op zt_op_lrn_grad = {
     .name = "LRNGrad",
     GRAD_ROW,
     .attrs = lrn_attrs,
     .infer = lrn_infer,
+<<<<<<< HEAD
     .body = zt_lrn_grad_body,
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref } },
+=======
+    .kernel = { [ZT_REF] = { .run = lrn_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+>>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 };
 const struct zt_op zt_op_mean_variance_normalization = {
     .name = "MeanVarianceNormalization",
@@ -352,13 +354,17 @@ const struct zt_op zt_op_mean_variance_normalization = {
     .attrs = mvn_attrs,
     .infer = mvn_infer,
     .grad = mvn_grad,
-    .kernel = { [ZT_REF] = { .run = mvn_ref } },
+    .kernel = { [ZT_REF] = { .run = mvn_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
 };
 const struct zt_op zt_op_mean_variance_normalization_grad = {
     .name = "MeanVarianceNormalizationGrad",
     GRAD_ROW,
     .attrs = mvn_attrs,
     .infer = mvn_infer,
+<<<<<<< HEAD
     .body = zt_mean_variance_normalization_grad_body,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref } },
+=======
+    .kernel = { [ZT_REF] = { .run = mvn_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+>>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 };
