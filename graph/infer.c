@@ -88,7 +88,8 @@ static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err
 
 struct inference {
     struct zt_graph *g;
-    size_t fold_limit, left; /* a file of many small nodes must not ask for the whole machine */
+    const struct zt_watch *watch; /* NULL: nobody */
+    size_t fold_limit, left;      /* a file of many small nodes must not ask for the whole machine */
 };
 
 static bool infer_node(struct inference *f, int n, struct zt_err *err) {
@@ -109,20 +110,29 @@ static bool infer_node(struct inference *f, int n, struct zt_err *err) {
     return true;
 }
 
+static bool infer_watched(struct inference *f, int n, struct zt_err *err) {
+    const struct zt_watch *w = f->watch;
+    return (!w || w->before(w->with, f->g, n, err)) && infer_node(f, n, err) && (!w || w->after(w->with, f->g, n, err));
+}
+
 static bool infer_nodes(void *inference, int first, int last, struct zt_err *err) {
     struct inference *f = inference;
     for (int n = first; n < last; n++) {
         if (!check_inputs_known(f->g, n, err))
             return false;
-        if (f->g->nodes[n].op->expand ? !zt_expand(f->g, n, infer_nodes, f, err) : !infer_node(f, n, err))
+        if (f->g->nodes[n].op->expand ? !zt_expand(f->g, n, infer_nodes, f, err) : !infer_watched(f, n, err))
             return false;
     }
     return true;
 }
 
-bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
-    struct inference f = { g, fold_limit, 16 * fold_limit };
+bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err) {
+    struct inference f = { g, watch, fold_limit, 16 * fold_limit };
     return infer_nodes(&f, 0, g->node_count, err) && zt_graph_sort(g, err);
+}
+
+bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
+    return zt_pass_infer_watched(g, fold_limit, NULL, err);
 }
 
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err) {

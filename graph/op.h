@@ -117,6 +117,10 @@ struct zt_op {
     bool (*grad)(struct zt_grad *b, int node, struct zt_err *err);
     /* Inputs through which no gradient flows, a bit each (indices, shapes, running statistics). */
     unsigned no_grad_in;
+    /* Constant inputs that an export may have worked out from its batch (graph/rebind.h), a bit each: the result's
+     * shape, which input 0, where it is another, is fitted to from the last axis on, or over whose elements it is laid
+     * anew (ZT_OP_VIEW); and other numbers of which sizes of the result are made (repeats, limits). */
+    unsigned shape_in, size_in;
     /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
      * grad` gives it). */
     unsigned statistic_in;

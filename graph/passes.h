@@ -18,6 +18,13 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
  * in the graph's arena, at most `fold_limit` bytes a value and 16 times that in all; trainable initializers and
  * statistics are not constants). */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);
+/* The same, with somebody looking at every node that is inferred, just before and behind it. */
+struct zt_watch {
+    void *with;
+    bool (*before)(void *with, struct zt_graph *g, int node, struct zt_err *err);
+    bool (*after)(void *with, struct zt_graph *g, int node, struct zt_err *err);
+};
+bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err);
 
 /* Binds the unknown dims of graph input `value` to `shape`; the same dim_param gets the same number everywhere. A fixed
  * dim that differs is an error naming input, dim and both numbers. */

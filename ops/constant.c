@@ -207,13 +207,14 @@ static const struct zt_attr_spec eye_attrs[] = { { "dtype", ZT_ATTR_INT, .elemen
 
 /* ---- rows ---- */
 
-#define MAKER_ROW(id, NAME, SINCE, UNTIL, COUNT, FLAGS, TYPES, ATTRS, FAMILY)                                          \
+#define MAKER_ROW(id, NAME, SINCE, UNTIL, COUNT, FLAGS, SIZE_IN, TYPES, ATTRS, FAMILY)                                 \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
         .since = SINCE,                                                                                                \
         .until = UNTIL,                                                                                                \
         ZT_ONE_OUT(COUNT, COUNT),                                                                                      \
+        .size_in = SIZE_IN,                                                                                            \
         .flags = FLAGS,                                                                                                \
         .in_types = { TYPES, TYPES, TYPES },                                                                           \
         .same_type = (1 << (COUNT)) - 2,                                                                               \
@@ -225,11 +226,11 @@ static const struct zt_attr_spec eye_attrs[] = { { "dtype", ZT_ATTR_INT, .elemen
 
 enum { RANGE_TYPES = ZT_ANY_FLOAT | 1 << ZT_INT16 | 1 << ZT_INT32 | 1 << ZT_INT64 };
 
-MAKER_ROW(constant, "Constant", 1, 0, 0, 0, 0, constant_attrs, constant)
-MAKER_ROW(constant_of_shape, "ConstantOfShape", 9, 0, 1, 0, ZT_BIT(ZT_INT64), with_value, constant_of_shape)
-MAKER_ROW(eye_like, "EyeLike", 9, 0, 1, ZT_OP_SHAPE_ONLY, 0, eye_attrs, eye)
-MAKER_ROW(range_11, "Range", 11, 26, 3, 0, RANGE_TYPES, NULL, range)
-MAKER_ROW(range, "Range", 27, 0, 3, 0, RANGE_TYPES, with_stash, range)
-MAKER_ROW(shape_1, "Shape", 1, 14, 1, ZT_OP_SHAPE_ONLY, 0, NULL, shape)
-MAKER_ROW(shape, "Shape", 15, 0, 1, ZT_OP_SHAPE_ONLY, 0, shape_attrs, shape)
-MAKER_ROW(size, "Size", 1, 0, 1, ZT_OP_SHAPE_ONLY, 0, NULL, size)
+MAKER_ROW(constant, "Constant", 1, 0, 0, 0, 0, 0, constant_attrs, constant)
+MAKER_ROW(constant_of_shape, "ConstantOfShape", 9, 0, 1, 0, 1 << 0, ZT_BIT(ZT_INT64), with_value, constant_of_shape)
+MAKER_ROW(eye_like, "EyeLike", 9, 0, 1, ZT_OP_SHAPE_ONLY, 0, 0, eye_attrs, eye)
+MAKER_ROW(range_11, "Range", 11, 26, 3, 0, 1 << 1, RANGE_TYPES, NULL, range)
+MAKER_ROW(range, "Range", 27, 0, 3, 0, 1 << 1, RANGE_TYPES, with_stash, range)
+MAKER_ROW(shape_1, "Shape", 1, 14, 1, ZT_OP_SHAPE_ONLY, 0, 0, NULL, shape)
+MAKER_ROW(shape, "Shape", 15, 0, 1, ZT_OP_SHAPE_ONLY, 0, 0, shape_attrs, shape)
+MAKER_ROW(size, "Size", 1, 0, 1, ZT_OP_SHAPE_ONLY, 0, 0, NULL, size)

@@ -8,13 +8,9 @@
  * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
  *     y = (x - mean) / d
  *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
-<<<<<<< HEAD
-#include "ops/lines.h"
-#include "ops/bodies.h"
-=======
 #include "ops/norm_line.h"
->>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 
+#include "ops/bodies.h"
 #include "ops/cpu.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
@@ -319,12 +315,8 @@ const struct zt_op zt_op_lp_normalization_grad = {
     GRAD_ROW,
     .attrs = lp_attrs,
     .infer = lp_infer,
-<<<<<<< HEAD
     .body = zt_lp_normalization_grad_body,
-    .kernel = { [ZT_REF] = { .run = lp_grad_ref } },
-=======
     .kernel = { [ZT_REF] = { .run = lp_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
->>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 };
 const struct zt_op zt_op_lrn = {
     .name = "LRN",
@@ -340,12 +332,8 @@ const struct zt_op zt_op_lrn_grad = {
     GRAD_ROW,
     .attrs = lrn_attrs,
     .infer = lrn_infer,
-<<<<<<< HEAD
     .body = zt_lrn_grad_body,
-    .kernel = { [ZT_REF] = { .run = lrn_grad_ref } },
-=======
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
->>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 };
 const struct zt_op zt_op_mean_variance_normalization = {
     .name = "MeanVarianceNormalization",
@@ -361,10 +349,6 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     GRAD_ROW,
     .attrs = mvn_attrs,
     .infer = mvn_infer,
-<<<<<<< HEAD
     .body = zt_mean_variance_normalization_grad_body,
-    .kernel = { [ZT_REF] = { .run = mvn_grad_ref } },
-=======
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
->>>>>>> c77d7f1 (ops: LRN, LpNormalization and MeanVarianceNormalization in vectors on the CPU)
 };

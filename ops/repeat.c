@@ -49,6 +49,7 @@ const struct zt_op zt_op_expand = {
     .infer = expand_infer,
     .grad = expand_grad,
     .no_grad_in = 1 << 1,
+    .shape_in = 1 << 1,
     .kernel = { [ZT_REF] = { .run = expand_run } },
 };
 
@@ -192,6 +193,7 @@ const struct zt_op zt_op_tile = {
     .infer = tile_infer,
     .grad = tile_grad,
     .no_grad_in = 1 << 1,
+    .size_in = 1 << 1,
     .kernel = { [ZT_REF] = { .run = tile_run } },
 };
 

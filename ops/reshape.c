@@ -82,7 +82,7 @@ static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } 
 static const struct zt_attr_spec with_axes[] = { { "axes", ZT_ATTR_INTS }, { 0 } };
 static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, true }, { 0 } };
 
-#define VIEW_ROW(id, NAME, SINCE, UNTIL, LEAST, MOST, ATTRS, INFER)                                                    \
+#define VIEW_ROW(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER)                                          \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -94,15 +94,16 @@ static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, 
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
         .grad = zt_grad_reshape,                                                                                       \
+        .shape_in = SHAPE_IN,                                                                                          \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_axes_old_body,                                                                                      \
         .kernel = { [ZT_REF] = { .run = zt_run_copy } },                                                               \
     };
 
-VIEW_ROW(flatten, "Flatten", 1, 0, 1, 1, with_axis, flatten_infer)
-VIEW_ROW(identity, "Identity", 1, 0, 1, 1, NULL, zt_infer_first)
-VIEW_ROW(reshape, "Reshape", 5, 0, 2, 2, with_allow_zero, reshape_infer)
-VIEW_ROW(squeeze_1, "Squeeze", 1, 12, 1, 1, with_axes, squeeze_infer)
-VIEW_ROW(squeeze, "Squeeze", 13, 0, 1, 2, NULL, squeeze_infer)
-VIEW_ROW(unsqueeze_1, "Unsqueeze", 1, 12, 1, 1, with_needed_axes, unsqueeze_infer)
-VIEW_ROW(unsqueeze, "Unsqueeze", 13, 0, 2, 2, NULL, unsqueeze_infer)
+VIEW_ROW(flatten, "Flatten", 1, 0, 1, 1, 0, with_axis, flatten_infer)
+VIEW_ROW(identity, "Identity", 1, 0, 1, 1, 0, NULL, zt_infer_first)
+VIEW_ROW(reshape, "Reshape", 5, 0, 2, 2, 1 << 1, with_allow_zero, reshape_infer)
+VIEW_ROW(squeeze_1, "Squeeze", 1, 12, 1, 1, 0, with_axes, squeeze_infer)
+VIEW_ROW(squeeze, "Squeeze", 13, 0, 1, 2, 0, NULL, squeeze_infer)
+VIEW_ROW(unsqueeze_1, "Unsqueeze", 1, 12, 1, 1, 0, with_needed_axes, unsqueeze_infer)
+VIEW_ROW(unsqueeze, "Unsqueeze", 13, 0, 2, 2, 0, NULL, unsqueeze_infer)

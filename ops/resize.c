@@ -399,6 +399,7 @@ enum {
         .grad = resize_grad,                                                                                           \
         .no_grad_in = 0xe,                                                                                             \
         .body = BODY,                                                                                                  \
+        .shape_in = 1 << 3,                                                                                            \
         KERNEL(zt_resize_prepare, zt_resize_cpu),                                                                      \
     }
 

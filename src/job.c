@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLD_LIMIT = 64 << 20 }; /* bytes of a folded constant */
-
 /* ---- from the file's graph to a bound, inferred one ---- */
 
 static void apply_freezing(const struct zt_job *job, struct zt_graph *g) {
@@ -55,39 +53,6 @@ static bool settle_parameters(const struct zt_job *job, struct zt_graph *g, stru
     return true;
 }
 
-static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
-                        struct zt_err *err) {
-    for (int i = 0; i < job->want_count; i++) {
-        if (!job->names[i])
-            continue;
-        struct zt_value *v = &g->values[zt_graph_find(g, job->names[i])];
-        const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
-        struct zt_shape shape = { .rank = sample->rank + 1, .dim = { rows } };
-        if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
-            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
-        memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
-        /* The batch is ours to choose: a fixed one is re-bound, and a node that insists on it fails. */
-        if (v->shape.rank > 0)
-            v->shape.dim[0] = rows;
-        if (!zt_pass_bind(g, (int)(v - g->values), &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
-            return false;
-    }
-    return true;
-}
-
-/* Branches that were not taken leave behind what only they read. */
-static bool infer(const struct zt_job *job, struct zt_graph *g, int64_t rows, struct zt_err *err) {
-    int root = zt_graph_find(g, job->logits);
-    if (zt_pass_infer(g, FOLD_LIMIT, err))
-        return zt_graph_prune(g, &root, 1, err);
-    if (job->fixed_batch && job->fixed_batch != rows)
-        zt_hint(err,
-                "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
-                "train_micro_batch_size_per_gpu, drop_last)",
-                (long long)job->fixed_batch, (long long)rows);
-    return false;
-}
-
 /* ---- what the data must deliver ---- */
 
 /* By value: whether a node reads it. Free with free(). */
@@ -114,7 +79,7 @@ static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool
         if (v->shape.rank > 0) {
             want.shape.rank = v->shape.rank - 1;
             memcpy(want.shape.dim, v->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
-            if (v->shape.dim[0] > 0)
+            if (v->shape.dim[0] > 0 && !job->fixed_batch)
                 job->fixed_batch = v->shape.dim[0];
         }
         want.image = v->shape.rank == 4 && zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
@@ -166,7 +131,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         free(used);
     }
     if (ok && shapes_known(job)) /* else the shapes of the data are needed first */
-        ok = bind_inputs(job, g, NULL, config->micro_batch, err) && infer(job, g, config->micro_batch, err);
+        ok = zt_job_infer(job, g, NULL, config->micro_batch, err);
     if (ok) {
         find_statistics(job, g);
         zt_job_want_target(job, &g->values[root]);
@@ -247,9 +212,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
                   struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     const struct zt_train_options options = { job->config->batch_norm_frozen, !request->training };
-    if (!settle_parameters(job, g, err) || !bind_inputs(job, g, source, request->rows, err) ||
-        !infer(job, g, request->rows, err) || !zt_job_to_float(job, joint, &root, err) ||
-        !zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
+    if (!settle_parameters(job, g, err) || !zt_job_infer(job, g, source, request->rows, err) ||
+        !zt_job_to_float(job, joint, &root, err) || !zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
         return false;
     zt_job_note_ties(job, joint);
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);

@@ -26,7 +26,7 @@ struct zt_job {
     struct zt_want *wants;                    /* graph inputs in the graph's order, then target and weight */
     int want_count, target_want, weight_want; /* the last two: where they stand among the wants, -1 without */
     const char **names;                       /* graph input of each want; NULL of target and weight */
-    int64_t fixed_batch;                      /* the micro-batch the graph insists on, 0: any */
+    int64_t fixed_batch;                      /* the batch the model was exported for, 0: any */
     struct zt_fusion fusion;                  /* ztrain.fuse over all patterns */
     const char **statistics;                  /* names of initializers that training nodes update */
     int statistic_count;
@@ -36,6 +36,12 @@ struct zt_job {
     struct zt_tie *ties;
     int tie_count;
 };
+
+/* Binds the inputs of a graph of the model to `rows` samples of the shapes that `source` has (NULL: of the graph's own)
+ * and infers it. A model that was exported for another batch is bound anew where that is sure to be right, else refused
+ * with the node that fixes the batch (graph/rebind.h). */
+bool zt_job_infer(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
+                  struct zt_err *err);
 
 /* Finds loss, inputs and target. Unknown output names, several candidates and missing operators are errors; so is a
  * model that cannot run at the config's micro-batch. */
