@@ -22,8 +22,13 @@ static bool has_mark(const struct zt_value *v) {
     return v->torch_kind || v->torch_folded_from;
 }
 
+/* The bias is made up, "conv.weight_bias", or the layer's own with other values. */
 static bool is_dynamo(const struct zt_value *weight, const struct zt_value *bias, const struct zt_map *listed) {
-    return bias && !has_mark(weight) && !has_mark(bias) && zt_map_get(listed, weight->name, 0);
+    if (!bias || has_mark(weight) || has_mark(bias) || !zt_map_get(listed, weight->name, 0))
+        return false;
+    size_t length = strlen(weight->name);
+    bool made = strncmp(bias->name, weight->name, length) == 0 && strcmp(bias->name + length, "_bias") == 0;
+    return made || zt_map_get(listed, bias->name, 0);
 }
 
 /* "onnx::Conv_124" of a Conv. */
