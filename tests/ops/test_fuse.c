@@ -365,11 +365,11 @@ START_TEST(nothing_is_fused_that_only_looks_alike) {
 }
 END_TEST
 
-/* The only Attention of what a term becomes. */
+/* The only Attention of what a term becomes, or its training form. */
 static const struct zt_node *fused_attention(const struct made *m) {
     const struct zt_node *found = NULL;
     for (int n = 0; n < m->g->node_count; n++)
-        if (strcmp(m->g->nodes[n].op_type, "Attention") == 0)
+        if (m->g->nodes[n].phase == ZT_FORWARD && strncmp(m->g->nodes[n].op_type, "Attention", 9) == 0)
             found = &m->g->nodes[n];
     ck_assert_ptr_nonnull(found);
     return found;
