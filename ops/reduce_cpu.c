@@ -1,17 +1,16 @@
-/* ReduceSum, ReduceMean and ReduceLogSumExp of floats. Neighbouring axes that are kept or reduced alike are one; what
- * remains is done along the last one:
+/* Reductions of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done along the last
+ * one:
  *
- *     reduced last   [kept.., n]   a result is a sum along rows, 16 partial sums side by side
- *     kept last      [.., n, k]    blocks of COLUMNS results, rows added one under the other (bias gradients)
+ *     reduced last   [kept.., n]   a result is folded along rows, 16 partial results side by side
+ *     kept last      [.., n, k]    blocks of COLUMNS results, rows folded one under the other (bias gradients)
  *
- * ReduceLogSumExp is taken along one stretch of axes, in bundles of lines (lanes_lines.h).
- *
- * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits. A result is
- * made by one chunk alone, so threads change nothing. */
+ * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits; products are
+ * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one chunk alone, so
+ * threads change nothing. */
 #include "ops/reduce_cpu.h"
 
 #include "device/threads.h"
-#include "ops/lanes_lines.h"
+#include "ops/elementwise_lanes.h"
 #include "ops/reduce.h"
 
 #include <math.h>
@@ -20,46 +19,106 @@
 enum { LANES = 16, SPAN = 64, COLUMNS = 64, RESULTS = 16 };
 enum { FEW = 1 << 15 }; /* elements not worth waking threads for */
 
+/* How terms become one: part = JOIN(part, term). */
+#define ADD(a, x)        ((a) + (x))
+#define ADD_ABS(a, x)    ((a) + fabsf(x))
+#define ADD_SQUARE(a, x) ((a) + (x) * (x))
+#define MULTIPLY(a, x)   ((a) * (x))
+#define LARGER(a, x)     (((a) > (x)) | ((a) != (a)) ? (a) : (x))
+#define SMALLER(a, x)    (((a) < (x)) | ((a) != (a)) ? (a) : (x))
+
+/* NAME_row folds a row; NAME_rows adds a row to partial results of columns; NAME_flush joins those to the whole,
+ * NAME_merge two wholes. TYPE is that of a row's partial results, MERGE joins two of them. */
+#define FOLD(name, TYPE, START, JOIN, MERGE)                                                                           \
+    static double name##_row(const float *x, int64_t n) {                                                              \
+        double total = START;                                                                                          \
+        for (int64_t at = 0; at < n; at += LANES * SPAN) {                                                             \
+            int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN, whole = length / LANES * LANES;            \
+            TYPE part[LANES];                                                                                          \
+            for (int k = 0; k < LANES; k++)                                                                            \
+                part[k] = START;                                                                                       \
+            for (int64_t i = 0; i < whole; i += LANES)                                                                 \
+                for (int k = 0; k < LANES; k++)                                                                        \
+                    part[k] = (TYPE)JOIN(part[k], x[at + i + k]);                                                      \
+            for (int64_t i = whole; i < length; i++)                                                                   \
+                part[i - whole] = (TYPE)JOIN(part[i - whole], x[at + i]);                                              \
+            for (int k = 0; k < LANES; k++)                                                                            \
+                total = MERGE(total, (double)part[k]);                                                                 \
+        }                                                                                                              \
+        return total;                                                                                                  \
+    }                                                                                                                  \
+    static void name##_rows(float *restrict part, const float *restrict x, int64_t columns) {                          \
+        if (columns == COLUMNS) {                                                                                      \
+            for (int k = 0; k < COLUMNS; k++)                                                                          \
+                part[k] = JOIN(part[k], x[k]);                                                                         \
+        } else {                                                                                                       \
+            for (int64_t k = 0; k < columns; k++)                                                                      \
+                part[k] = JOIN(part[k], x[k]);                                                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static double name##_merge(double a, double b) {                                                                   \
+        return MERGE(a, b);                                                                                            \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void name##_flush(float *restrict part, double *restrict total) {                                           \
+        for (int k = 0; k < COLUMNS; k++) {                                                                            \
+            total[k] = MERGE(total[k], (double)part[k]);                                                               \
+            part[k] = (float)(START);                                                                                  \
+        }                                                                                                              \
+    }
+
+FOLD(sum, float, 0, ADD, ADD)
+FOLD(abs, float, 0, ADD_ABS, ADD)
+FOLD(square, float, 0, ADD_SQUARE, ADD)
+FOLD(product, double, 1, MULTIPLY, MULTIPLY)
+FOLD(max, float, -INFINITY, LARGER, LARGER)
+FOLD(min, float, INFINITY, SMALLER, SMALLER)
+
+struct fold {
+    double start;
+    int span; /* rows after which partial results are flushed */
+    double (*row)(const float *x, int64_t n);
+    void (*rows)(float *part, const float *x, int64_t columns);
+    void (*flush)(float *part, double *total);
+    double (*merge)(double a, double b);
+};
+static const struct fold sums = { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge };
+static const struct fold maxima = { -INFINITY, SPAN, max_row, max_rows, max_flush, max_merge };
+
+enum finish { AS_IT_IS, MEAN, ROOT, LOG };
+
+/* The rows, and what follows the fold. */
+static const struct kind {
+    const char *op;
+    struct fold fold;
+    enum finish finish;
+    bool shifted; /* exp(x - maximum) is folded, and the maximum added in the end */
+} kinds[] = {
+    { "ReduceSum", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, AS_IT_IS, false },
+    { "ReduceMean", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, MEAN, false },
+    { "ReduceL1", { 0, SPAN, abs_row, abs_rows, abs_flush, abs_merge }, AS_IT_IS, false },
+    { "ReduceL2", { 0, SPAN, square_row, square_rows, square_flush, square_merge }, ROOT, false },
+    { "ReduceSumSquare", { 0, SPAN, square_row, square_rows, square_flush, square_merge }, AS_IT_IS, false },
+    { "ReduceLogSum", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, LOG, false },
+    { "ReduceLogSumExp", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, LOG, true },
+    { "ReduceMax", { -INFINITY, SPAN, max_row, max_rows, max_flush, max_merge }, AS_IT_IS, false },
+    { "ReduceMin", { INFINITY, SPAN, min_row, min_rows, min_flush, min_merge }, AS_IT_IS, false },
+    { "ReduceProd", { 1, 1, product_row, product_rows, product_flush, product_merge }, AS_IT_IS, false },
+    { 0 },
+};
+
 struct plan {
+    const struct kind *kind;
     int axes;
     int64_t dim[ZT_MAX_RANK], stride[ZT_MAX_RANK];
     bool reduced[ZT_MAX_RANK];
     int64_t results;
-    float scale; /* 1, or 1 / n */
-    bool log_sum_exp;
-    struct zt_bundles bundles; /* of log_sum_exp */
+    double count; /* of elements a result */
 };
 
-static bool is_log_sum_exp(const struct zt_graph *g, int node) {
-    return strcmp(g->nodes[node].op->name, "ReduceLogSumExp") == 0;
-}
-
-/* x as lines along the reduced axes; false where these are apart, or not known yet. */
-static bool lines_of(const struct zt_graph *g, int node, struct zt_lines *to) {
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    bool marked[ZT_MAX_RANK];
-    struct zt_err err = { 0 };
-    int from = 0, end = x->rank;
-    if (!zt_reduce_axes(g, node, marked, &err))
-        return false;
-    while (from < end && !marked[from])
-        from++;
-    while (end > from && !marked[end - 1])
-        end--;
-    for (int k = from; k < end; k++)
-        if (!marked[k] && x->dim[k] != 1)
-            return false;
-    *to = (struct zt_lines){ zt_dims(x, 0, from), zt_dims(x, from, end), zt_dims(x, end, x->rank) };
-    return from < end;
-}
-
 bool zt_reduce_cpu_supports(const struct zt_graph *g, int node) {
-    const char *name = g->nodes[node].op->name;
     const struct zt_value *x = zt_in(g, node, 0);
-    struct zt_lines lines;
-    return x->dtype == ZT_FLOAT && zt_shape_count(&x->shape) > 0 &&
-           ((is_log_sum_exp(g, node) && zt_line_kernels() && lines_of(g, node, &lines)) ||
-            strcmp(name, "ReduceSum") == 0 || strcmp(name, "ReduceMean") == 0);
+    return x->dtype == ZT_FLOAT && zt_shape_count(&x->shape) > 0;
 }
 
 bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -82,14 +141,12 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     for (int k = plan->axes - 1; k >= 0; stride *= plan->dim[k--])
         plan->stride[k] = stride;
     plan->results = zt_shape_count(&zt_out(p->graph, p->node, 0)->shape);
-    bool mean = strcmp(p->graph->nodes[p->node].op->name, "ReduceMean") == 0;
-    plan->scale = mean ? 1 / (float)(count / plan->results) : 1;
+    plan->count = (double)(count / plan->results);
+    plan->kind = kinds;
+    while (strcmp(plan->kind->op, p->graph->nodes[p->node].op->name) != 0)
+        plan->kind++;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
         p->in_layout[i] = NULL;
-    struct zt_lines lines;
-    plan->log_sum_exp = is_log_sum_exp(p->graph, p->node);
-    if (plan->log_sum_exp && lines_of(p->graph, p->node, &lines))
-        plan->bundles = zt_bundles_of(&lines, ZT_FLOAT, zt_line_kernels()->lanes);
     p->state = plan;
     return true;
 }
@@ -120,37 +177,43 @@ static int64_t kept_offset(const struct plan *plan, int last, int64_t i) {
     return offset;
 }
 
-static double sum_row(const float *x, int64_t n) {
+static double finish(const struct plan *plan, double total, double shift) {
+    switch (plan->kind->finish) {
+    case MEAN:
+        return total / plan->count;
+    case ROOT:
+        return sqrt(total);
+    case LOG:
+        return log(total) + shift;
+    default:
+        return total;
+    }
+}
+
+/* What is subtracted before exp: the maximum, but no infinity, which would make NaN of infinities. */
+static float shift_of(double most) {
+    return isfinite(most) ? (float)most : 0;
+}
+
+/* to[i] = exp(x[i] - shift[i * step]) */
+static void exponentials(const float *x, const float *shift, int64_t step, int64_t n, float *to) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = x[i] - shift[i * step];
+    struct zt_lane_span span = { .a = to, .b = to, .y = to, .n = n, .a_step = 1, .b_step = 1 };
+    zt_lane_functions()[ZT_LANE_exp](&span);
+}
+
+static double fold_row(const struct fold *fold, const float *shift, const float *x, int64_t n) {
     double total = 0;
+    float v[LANES * SPAN];
+    if (!shift)
+        return fold->row(x, n);
     for (int64_t at = 0; at < n; at += LANES * SPAN) {
-        int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN, whole = length / LANES * LANES;
-        float part[LANES] = { 0 };
-        for (int64_t i = 0; i < whole; i += LANES)
-            for (int k = 0; k < LANES; k++)
-                part[k] += x[at + i + k];
-        for (int64_t i = whole; i < length; i++)
-            part[i - whole] += x[at + i];
-        for (int k = 0; k < LANES; k++)
-            total += (double)part[k];
+        const int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN;
+        exponentials(x + at, shift, 0, length, v);
+        total += fold->row(v, length);
     }
     return total;
-}
-
-static void add_row(float *restrict part, const float *restrict x, int64_t columns) {
-    if (columns == COLUMNS) {
-        for (int k = 0; k < COLUMNS; k++)
-            part[k] += x[k];
-    } else {
-        for (int64_t k = 0; k < columns; k++)
-            part[k] += x[k];
-    }
-}
-
-static void flush(float *part, double *total) {
-    for (int k = 0; k < COLUMNS; k++) {
-        total[k] += (double)part[k];
-        part[k] = 0;
-    }
 }
 
 struct job {
@@ -160,60 +223,70 @@ struct job {
     int64_t blocks; /* kept last: of columns, a result row */
 };
 
+/* Result `i` folded over all its rows; shift NULL: the terms themselves. */
+static double fold_rows(const struct job *job, const struct fold *fold, int64_t i, const float *shift) {
+    const struct plan *plan = job->plan;
+    const int last = plan->axes - 1;
+    int64_t index[ZT_MAX_RANK] = { 0 }, offset = kept_offset(plan, last, i);
+    double total = fold->start;
+    do
+        total = fold->merge(total, fold_row(fold, shift, job->x + offset, plan->dim[last]));
+    while (next(plan, true, last, index, &offset));
+    return total;
+}
+
 static void reduced_last(void *arg, int64_t chunk) {
     const struct job *job = arg;
     const struct plan *plan = job->plan;
-    const int last = plan->axes - 1;
     int64_t end = (chunk + 1) * RESULTS < plan->results ? (chunk + 1) * RESULTS : plan->results;
     for (int64_t i = chunk * RESULTS; i < end; i++) {
-        int64_t index[ZT_MAX_RANK] = { 0 }, offset = kept_offset(plan, last, i);
-        double total = 0;
-        do
-            total += sum_row(job->x + offset, plan->dim[last]);
-        while (next(plan, true, last, index, &offset));
-        job->y[i] = (float)(total * (double)plan->scale);
+        float shift = plan->kind->shifted ? shift_of(fold_rows(job, &maxima, i, NULL)) : 0;
+        double total =
+            fold_rows(job, plan->kind->shifted ? &sums : &plan->kind->fold, i, plan->kind->shifted ? &shift : NULL);
+        job->y[i] = (float)finish(plan, total, (double)shift);
     }
+}
+
+/* A block of columns folded over all its rows. */
+static void fold_columns(const struct job *job, const struct fold *fold, int64_t chunk, const float *shift,
+                         double *total) {
+    const struct plan *plan = job->plan;
+    const int last = plan->axes - 1;
+    const int64_t row = chunk / job->blocks, first = chunk % job->blocks * COLUMNS, width = plan->dim[last];
+    const int64_t columns = width - first < COLUMNS ? width - first : COLUMNS;
+    int64_t index[ZT_MAX_RANK] = { 0 }, offset = kept_offset(plan, last, row), rows = 0;
+    float part[COLUMNS], v[COLUMNS];
+    for (int k = 0; k < COLUMNS; k++) {
+        part[k] = (float)fold->start;
+        total[k] = fold->start;
+    }
+    do {
+        if (shift)
+            exponentials(job->x + offset + first, shift, 1, columns, v);
+        fold->rows(part, shift ? v : job->x + offset + first, columns);
+        if (++rows % fold->span == 0)
+            fold->flush(part, total);
+    } while (next(plan, true, last, index, &offset));
+    fold->flush(part, total);
 }
 
 static void kept_last(void *arg, int64_t chunk) {
     const struct job *job = arg;
     const struct plan *plan = job->plan;
-    const int last = plan->axes - 1;
-    int64_t row = chunk / job->blocks, first = chunk % job->blocks * COLUMNS, width = plan->dim[last];
-    int64_t columns = width - first < COLUMNS ? width - first : COLUMNS, rows = 0;
-    int64_t index[ZT_MAX_RANK] = { 0 }, offset = kept_offset(plan, last, row);
-    float part[COLUMNS] = { 0 };
-    double total[COLUMNS] = { 0 };
-    do {
-        add_row(part, job->x + offset + first, columns);
-        if (++rows % SPAN == 0)
-            flush(part, total);
-    } while (next(plan, true, last, index, &offset));
-    flush(part, total);
-    for (int64_t k = 0; k < columns; k++)
-        job->y[row * width + first + k] = (float)(total[k] * (double)plan->scale);
-}
-
-/* Of a line whose maximum is infinite: that, or NaN where it holds one. */
-static float infinite(const float *x, const struct zt_bundle *b, int k, int64_t length, float max) {
-    for (int64_t i = 0; i < length; i++)
-        if (isnan(x[b->across ? i : i * b->step + k]))
-            return NAN;
-    return max;
-}
-
-static void log_sum_exp(void *arg, int64_t chunk) {
-    const struct job *job = arg;
-    const struct zt_bundles *all = &job->plan->bundles;
-    float max[COLUMNS], sum[COLUMNS];
-    for (int64_t i = chunk * all->grain; i < all->count && i < (chunk + 1) * all->grain; i++) {
-        int64_t start, line;
-        struct zt_bundle b = zt_bundle_at(all, i, &start, &line);
-        zt_line_kernels()->exp_sum(&b, job->x + start, max, sum);
-        for (int k = 0; k < (b.across ? 1 : b.lanes); k++)
-            job->y[line + k] = isinf(max[k]) ? infinite(job->x + start, &b, k, all->lines.length, max[k])
-                                             : (float)((double)max[k] + log((double)sum[k]));
+    const int64_t width = plan->dim[plan->axes - 1];
+    const int64_t row = chunk / job->blocks, first = chunk % job->blocks * COLUMNS;
+    const int64_t columns = width - first < COLUMNS ? width - first : COLUMNS;
+    double total[COLUMNS];
+    float shift[COLUMNS] = { 0 };
+    if (plan->kind->shifted) {
+        fold_columns(job, &maxima, chunk, NULL, total);
+        for (int64_t k = 0; k < columns; k++)
+            shift[k] = shift_of(total[k]);
     }
+    fold_columns(job, plan->kind->shifted ? &sums : &plan->kind->fold, chunk, plan->kind->shifted ? shift : NULL,
+                 total);
+    for (int64_t k = 0; k < columns; k++)
+        job->y[row * width + first + k] = (float)finish(plan, total[k], (double)shift[k]);
 }
 
 bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -222,9 +295,7 @@ bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const int64_t width = plan->dim[plan->axes - 1];
     struct job job = { plan, call->in[0].data, call->out[0].data, (width + COLUMNS - 1) / COLUMNS };
     int threads = zt_shape_count(&call->in[0].shape) < FEW ? 1 : call->threads;
-    if (plan->log_sum_exp)
-        zt_parallel_for(threads, zt_bundle_chunks(&plan->bundles), log_sum_exp, &job);
-    else if (plan->reduced[plan->axes - 1])
+    if (plan->reduced[plan->axes - 1])
         zt_parallel_for(threads, (plan->results + RESULTS - 1) / RESULTS, reduced_last, &job);
     else
         zt_parallel_for(threads, plan->results / width * job.blocks, kept_last, &job);

@@ -1,4 +1,4 @@
-/* The [ZT_CPU] column of reductions: sums, means and log sum exp of floats. */
+/* The [ZT_CPU] column of reductions, of floats. */
 #ifndef ZT_OPS_REDUCE_CPU_H
 #define ZT_OPS_REDUCE_CPU_H
 
