@@ -54,7 +54,8 @@ static bool crop_run(const struct zt_call *call, struct zt_err *err) {
     }
     memset(y->data, 0, bytes * (size_t)zt_shape_count(&y->shape));
     if (zt_shape_count(&kept) > 0)
-        zt_copy_strided(bytes, &kept, zt_element(y->data, bytes, start), to, zt_element(x->data, bytes, first), from);
+        zt_copy_strided(call->threads, bytes, &kept, zt_element(y->data, bytes, start), to,
+                        zt_element(x->data, bytes, first), from);
     return true;
 }
 

@@ -5,6 +5,7 @@
  * Training drops, whatever the node was exported as: ztrain.DropoutTrain, whose mask is drawn as ops/random.h says. A
  * standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference evaluator, which are
  * numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
+#include "device/threads.h"
 #include "ops/random.h"
 #include "ops/bodies.h"
 #include "ops/runs.h"
@@ -138,17 +139,28 @@ static bool dropout_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+struct backward {
+    const struct zt_call *call;
+    double scale;
+};
+
+static void grad_run(void *arg, int64_t run) {
+    const struct backward *b = arg;
+    const struct zt_view *from = &b->call->in[0], *to = &b->call->out[0];
+    const int64_t at = run * ZT_RUN, count = zt_min_int(ZT_RUN, zt_shape_count(&from->shape) - at);
+    const uint8_t *mask = (const uint8_t *)b->call->in[1].data + at;
+    double dy[ZT_RUN];
+    zt_load_run(from->dtype, from->data, at, 1, count, dy);
+    for (int64_t i = 0; i < count; i++)
+        dy[i] = mask[i] ? dy[i] * b->scale : 0;
+    zt_store_run(to->dtype, to->data, at, 1, count, dy);
+}
+
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    double dy[ZT_RUN], scale = scale_of(ratio_of(call, 2));
-    int64_t total = zt_shape_count(&call->in[0].shape);
-    for (int64_t at = 0; at < total; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, total - at);
-        zt_load_run(call->in[0].dtype, call->in[0].data, at, 1, count, dy);
-        for (int64_t i = 0; i < count; i++)
-            dy[i] = zt_load_int(ZT_BOOL, call->in[1].data, at + i) ? dy[i] * scale : 0;
-        zt_store_run(call->out[0].dtype, call->out[0].data, at, 1, count, dy);
-    }
+    struct backward b = { call, scale_of(ratio_of(call, 2)) };
+    const int64_t total = zt_shape_count(&call->in[0].shape);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)total), (total + ZT_RUN - 1) / ZT_RUN, grad_run, &b);
     return true;
 }
 

@@ -33,7 +33,8 @@ static int axis_of(const struct zt_node *node, int rank, int64_t otherwise) {
 }
 
 /* Copies a slab of `part` between two tensors that agree outside `axis`; `at`: its first index in the whole. */
-static void copy_slab(const struct zt_view *whole, const struct zt_view *part, int axis, int64_t at, bool into_whole) {
+static void copy_slab(int threads, const struct zt_view *whole, const struct zt_view *part, int axis, int64_t at,
+                      bool into_whole) {
     size_t bytes = zt_dtype_bytes(part->dtype);
     int64_t whole_stride[ZT_MAX_RANK], part_stride[ZT_MAX_RANK];
     zt_shape_strides(&whole->shape, whole_stride);
@@ -44,9 +45,9 @@ static void copy_slab(const struct zt_view *whole, const struct zt_view *part, i
     int64_t whole_step[2] = { whole->shape.dim[axis] * whole_stride[axis], 1 }, part_step[2] = { walk.dim[1], 1 };
     void *slab = zt_element(whole->data, bytes, at * whole_stride[axis]);
     if (into_whole)
-        zt_copy_strided(bytes, &walk, slab, whole_step, part->data, part_step);
+        zt_copy_strided(threads, bytes, &walk, slab, whole_step, part->data, part_step);
     else
-        zt_copy_strided(bytes, &walk, part->data, part_step, slab, whole_step);
+        zt_copy_strided(threads, bytes, &walk, part->data, part_step, slab, whole_step);
 }
 
 static bool concat_run(const struct zt_call *call, struct zt_err *err) {
@@ -54,7 +55,7 @@ static bool concat_run(const struct zt_call *call, struct zt_err *err) {
     int axis = axis_of(call->node, call->out[0].shape.rank, 1);
     int64_t at = 0;
     for (int i = 0; i < call->in_count; i++) {
-        copy_slab(&call->out[0], &call->in[i], axis, at, true);
+        copy_slab(call->threads, &call->out[0], &call->in[i], axis, at, true);
         at += call->in[i].shape.dim[axis];
     }
     return true;
@@ -144,7 +145,7 @@ static bool split_run(const struct zt_call *call, struct zt_err *err) {
         return false;
     for (int i = 0; i < call->out_count; at += size[i++])
         if (call->out[i].data)
-            copy_slab(&call->in[0], &call->out[i], axis, at, false);
+            copy_slab(call->threads, &call->in[0], &call->out[i], axis, at, false);
     return true;
 }
 

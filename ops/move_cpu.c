@@ -2,98 +2,14 @@
 
 #include "device/threads.h"
 #include "ops/gather.h"
-#include "ops/transpose.h"
 
 #include <string.h>
 
-/* ---- Transpose: tiles of the two axes that are innermost before and after, so that both sides are read and written in
- * lines ---- */
-
-enum { TILE = 16, CHUNK = 1 << 14 };
+enum { CHUNK = 1 << 14 };
 
 /* Threads for work on `elements`: little work is not worth waking them. */
 static int threads_for(const struct zt_call *call, int64_t elements) {
     return elements < 2 * CHUNK ? 1 : call->threads;
-}
-
-struct turn {
-    const uint32_t *x;
-    uint32_t *y;
-    struct zt_shape y_shape;
-    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK]; /* steps along the axes of y */
-    int across;                                 /* axis of y that is the last of x */
-    int64_t strips;                             /* of TILE along `across` */
-};
-
-bool zt_transpose_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_dtype_bytes(zt_in(g, node, 0)->dtype) == 4 && zt_shape_count(&zt_in(g, node, 0)->shape) > 0;
-}
-
-/* TILE x n elements: lines along y's last axis. */
-static void turn_strip(const struct turn *t, const uint32_t *x, uint32_t *y, int64_t lines) {
-    const int last = t->y_shape.rank - 1;
-    const int64_t n = t->y_shape.dim[last], from = t->from[last], to = t->to[t->across];
-    for (int64_t i = 0; i < n; i += TILE) {
-        int64_t end = i + TILE < n ? i + TILE : n;
-        for (int64_t line = 0; line < lines; line++)
-            for (int64_t k = i; k < end; k++)
-                y[line * to + k] = x[k * from + line];
-    }
-}
-
-static void turn_chunk(void *arg, int64_t chunk) {
-    const struct turn *t = arg;
-    const int last = t->y_shape.rank - 1;
-    int64_t first = chunk % t->strips * TILE, rest = chunk / t->strips, x = first, y = first * t->to[t->across];
-    int64_t lines = t->y_shape.dim[t->across] - first < TILE ? t->y_shape.dim[t->across] - first : TILE;
-    for (int k = last - 1; k >= 0; k--) {
-        if (k == t->across)
-            continue;
-        x += rest % t->y_shape.dim[k] * t->from[k];
-        y += rest % t->y_shape.dim[k] * t->to[k];
-        rest /= t->y_shape.dim[k];
-    }
-    turn_strip(t, t->x + x, t->y + y, lines);
-}
-
-/* The last axis stays: whole lines are copied. */
-static void line_chunk(void *arg, int64_t chunk) {
-    const struct turn *t = arg;
-    const int last = t->y_shape.rank - 1;
-    const int64_t n = t->y_shape.dim[last], lines = CHUNK / n + 1, count = zt_shape_count(&t->y_shape) / n;
-    for (int64_t l = chunk * lines; l < (chunk + 1) * lines && l < count; l++) {
-        int64_t rest = l, x = 0;
-        for (int k = last - 1; k >= 0; rest /= t->y_shape.dim[k--])
-            x += rest % t->y_shape.dim[k] * t->from[k];
-        memcpy(t->y + l * n, t->x + x, (size_t)n * sizeof *t->x);
-    }
-}
-
-bool zt_transpose_cpu_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_shape *x = &call->in[0].shape;
-    struct turn t = { .x = call->in[0].data, .y = call->out[0].data, .y_shape = call->out[0].shape };
-    int64_t stride[ZT_MAX_RANK];
-    int perm[ZT_MAX_RANK];
-    if (!zt_transpose_perm(call->graph, zt_call_node(call), x->rank, perm, err))
-        return false;
-    if (x->rank < 2)
-        return zt_run_copy(call, err);
-    zt_shape_strides(x, stride);
-    zt_shape_strides(&t.y_shape, t.to);
-    for (int k = 0; k < x->rank; k++) {
-        t.from[k] = stride[perm[k]];
-        if (perm[k] == x->rank - 1)
-            t.across = k;
-    }
-    const int last = x->rank - 1;
-    const int64_t n = t.y_shape.dim[last], count = zt_shape_count(x);
-    if (t.across == last) {
-        zt_parallel_for(call->threads, (count / n + CHUNK / n) / (CHUNK / n + 1), line_chunk, &t);
-        return true;
-    }
-    t.strips = (t.y_shape.dim[t.across] + TILE - 1) / TILE;
-    zt_parallel_for(threads_for(call, count), count / n / t.y_shape.dim[t.across] * t.strips, turn_chunk, &t);
-    return true;
 }
 
 /* ---- GatherGrad: a chunk owns columns of every row and adds in the order of the indices ---- */

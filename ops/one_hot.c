@@ -36,7 +36,7 @@ static bool one_hot_run(const struct zt_call *call, struct zt_err *err) {
     int64_t inner = zt_dims(&y->shape, axis + 1, y->shape.rank), depth = y->shape.dim[axis];
     const int64_t step = 0, one = 1;
     struct zt_shape all = { 1, { zt_shape_count(&y->shape) } };
-    zt_copy_strided(bytes, &all, y->data, &one, values->data, &step);
+    zt_copy_strided(call->threads, bytes, &all, y->data, &one, values->data, &step);
     for (int64_t i = 0, count = zt_shape_count(&indices->shape); i < count; i++) {
         int64_t place = zt_wrap_index(zt_load_int(indices->dtype, indices->data, i), depth);
         if (place >= 0)

@@ -29,7 +29,7 @@ static bool expand_run(const struct zt_call *call, struct zt_err *err) {
     int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK];
     zt_broadcast_steps(&y->shape, &x->shape, from);
     zt_shape_strides(&y->shape, to);
-    zt_copy_strided(zt_dtype_bytes(x->dtype), &y->shape, y->data, to, x->data, from);
+    zt_copy_strided(call->threads, zt_dtype_bytes(x->dtype), &y->shape, y->data, to, x->data, from);
     return true;
 }
 

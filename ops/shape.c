@@ -90,50 +90,6 @@ bool zt_run_copy(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-#define COPY_RUN(type)                                                                                                 \
-    do {                                                                                                               \
-        type *t = to;                                                                                                  \
-        const type *f = from;                                                                                          \
-        for (int64_t i = 0; i < count; i++)                                                                            \
-            t[i * to_step] = f[i * from_step];                                                                         \
-    } while (0)
-
-static void copy_run(size_t bytes, int64_t count, void *to, int64_t to_step, const void *from, int64_t from_step) {
-    if (to_step == 1 && from_step == 1)
-        memcpy(to, from, bytes * (size_t)count);
-    else if (bytes == 4)
-        COPY_RUN(uint32_t);
-    else if (bytes == 8)
-        COPY_RUN(uint64_t);
-    else if (bytes == 2)
-        COPY_RUN(uint16_t);
-    else
-        COPY_RUN(uint8_t);
-}
-
-void zt_copy_strided(size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step, const void *from,
-                     const int64_t *from_step) {
-    int64_t index[ZT_MAX_RANK] = { 0 };
-    int last = shape->rank - 1;
-    if (zt_shape_count(shape) == 0)
-        return;
-    if (last < 0) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    struct zt_shape outer = *shape;
-    outer.rank = last;
-    do {
-        int64_t t = 0, f = 0;
-        for (int k = 0; k < last; k++) {
-            t += index[k] * to_step[k];
-            f += index[k] * from_step[k];
-        }
-        copy_run(bytes, shape->dim[last], zt_element(to, bytes, t), to_step[last], zt_element(from, bytes, f),
-                 from_step[last]);
-    } while (zt_next_index(&outer, index));
-}
-
 void zt_broadcast_steps(const struct zt_shape *shape, const struct zt_shape *of, int64_t step[ZT_MAX_RANK]) {
     int64_t stride[ZT_MAX_RANK];
     zt_shape_strides(of, stride);

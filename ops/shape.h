@@ -44,8 +44,8 @@ static inline int zt_call_node(const struct zt_call *call) {
 bool zt_run_copy(const struct zt_call *call, struct zt_err *err);
 /* Copies the elements of `shape`, `bytes` each, between row-major walks with element steps per axis (any sign, 0 too).
  */
-void zt_copy_strided(size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step, const void *from,
-                     const int64_t *from_step);
+void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step,
+                     const void *from, const int64_t *from_step);
 /* Element `offset` of an array whose elements are `bytes` wide. */
 static inline void *zt_element(const void *data, size_t bytes, int64_t offset) {
     return (char *)data + (int64_t)bytes * offset;

@@ -87,7 +87,7 @@ static bool slice_run(const struct zt_call *call, struct zt_err *err) {
         c.step[k] = c.shape.dim[k] > 1 ? c.step[k] : 1;
     int64_t first = steps_in(&x->shape, c.start, c.step, from);
     zt_shape_strides(&y->shape, to);
-    zt_copy_strided(bytes, &y->shape, y->data, to, zt_element(x->data, bytes, first), from);
+    zt_copy_strided(call->threads, bytes, &y->shape, y->data, to, zt_element(x->data, bytes, first), from);
     return true;
 }
 
@@ -134,7 +134,7 @@ static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
         step[k] = dy->shape.dim[k] > 1 ? step[k] : 1;
     int64_t first = steps_in(&dx->shape, start, step, to);
     zt_shape_strides(&dy->shape, from);
-    zt_copy_strided(bytes, &dy->shape, zt_element(dx->data, bytes, first), to, dy->data, from);
+    zt_copy_strided(call->threads, bytes, &dy->shape, zt_element(dx->data, bytes, first), to, dy->data, from);
     return true;
 }
 

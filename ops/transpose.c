@@ -3,14 +3,13 @@
  *     DepthToSpace DCR  [N, b, b, C, H, W] -> [N, C, H, b, W, b]       CRD  [N, C, b, b, H, W] -> [N, C, H, b, W, b]
  *     SpaceToDepth      the same backwards
  */
-#include "ops/transpose.h"
 
-#include "ops/move_cpu.h"
 #include "ops/shape.h"
 
 #include <string.h>
 
-bool zt_transpose_perm(const struct zt_graph *g, int node, int rank, int perm[ZT_MAX_RANK], struct zt_err *err) {
+/* The permutation of a Transpose node; without the attribute axes are reversed. */
+static bool perm_of(const struct zt_graph *g, int node, int rank, int perm[ZT_MAX_RANK], struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
     bool marked[ZT_MAX_RANK];
     int count;
@@ -28,7 +27,7 @@ static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape shape = { .rank = x->shape.rank };
     int perm[ZT_MAX_RANK];
-    if (!zt_transpose_perm(g, node, shape.rank, perm, err))
+    if (!perm_of(g, node, shape.rank, perm, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         shape.dim[k] = x->shape.dim[perm[k]];
@@ -37,7 +36,8 @@ static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* y[index] = x[index permuted back]: row-major writes, strided reads. */
-static void permute(enum zt_dtype dtype, const struct zt_shape *from, const int *perm, const void *x, void *y) {
+static void permute(int threads, enum zt_dtype dtype, const struct zt_shape *from, const int *perm, const void *x,
+                    void *y) {
     struct zt_shape to = { .rank = from->rank };
     int64_t from_stride[ZT_MAX_RANK], to_stride[ZT_MAX_RANK], step[ZT_MAX_RANK];
     zt_shape_strides(from, from_stride);
@@ -46,15 +46,15 @@ static void permute(enum zt_dtype dtype, const struct zt_shape *from, const int 
         step[k] = from_stride[perm[k]];
     }
     zt_shape_strides(&to, to_stride);
-    zt_copy_strided(zt_dtype_bytes(dtype), &to, y, to_stride, x, step);
+    zt_copy_strided(threads, zt_dtype_bytes(dtype), &to, y, to_stride, x, step);
 }
 
 static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0];
     int perm[ZT_MAX_RANK];
-    if (!zt_transpose_perm(call->graph, zt_call_node(call), x->shape.rank, perm, err))
+    if (!perm_of(call->graph, zt_call_node(call), x->shape.rank, perm, err))
         return false;
-    permute(x->dtype, &x->shape, perm, x->data, call->out[0].data);
+    permute(call->threads, x->dtype, &x->shape, perm, x->data, call->out[0].data);
     return true;
 }
 
@@ -62,7 +62,7 @@ static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
 static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int perm[ZT_MAX_RANK], rank = zt_grad_in_shape(b, node, 0)->rank;
     int64_t back[ZT_MAX_RANK];
-    if (!zt_transpose_perm(zt_grad_graph(b), node, rank, perm, err))
+    if (!perm_of(zt_grad_graph(b), node, rank, perm, err))
         return false;
     for (int k = 0; k < rank; k++)
         back[perm[k]] = k;
@@ -82,7 +82,7 @@ const struct zt_op zt_op_transpose = {
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,
-    .kernel = { [ZT_REF] = { .run = transpose_run }, [ZT_CPU] = ZT_MOVE_CPU(transpose) },
+    .kernel = { [ZT_REF] = { .run = transpose_run } },
 };
 
 /* ---- depth and space ---- */
@@ -144,7 +144,7 @@ static bool space_to_depth_infer(struct zt_graph *g, int node, struct zt_err *er
 }
 
 static bool run_blocks(const struct zt_call *call, struct blocks s) {
-    permute(call->in[0].dtype, &s.from, s.perm, call->in[0].data, call->out[0].data);
+    permute(call->threads, call->in[0].dtype, &s.from, s.perm, call->in[0].data, call->out[0].data);
     return true;
 }
 

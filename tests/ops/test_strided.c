@@ -1,0 +1,85 @@
+/* zt_copy_strided against a loop over every element: any steps, sizes that tiles do not divide, every element size. */
+#include "base/rng.h"
+#include "ops/shape.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 1 << 18 };
+
+static void copy_plain(size_t bytes, const struct zt_shape *shape, char *to, const int64_t *to_step, const char *from,
+                       const int64_t *from_step) {
+    int64_t index[ZT_MAX_RANK] = { 0 };
+    do {
+        int64_t t = 0, f = 0;
+        for (int k = 0; k < shape->rank; k++) {
+            t += index[k] * to_step[k];
+            f += index[k] * from_step[k];
+        }
+        memcpy(to + t * (int64_t)bytes, from + f * (int64_t)bytes, bytes);
+    } while (zt_next_index(shape, index));
+}
+
+/* A shape of at most ROOM / 8 elements, and the strides of its axes in a random order. */
+static void make(struct zt_rng *rng, struct zt_shape *shape, int64_t *to_step, int64_t *from_step) {
+    int order[ZT_MAX_RANK];
+    int64_t left = ROOM / 8, step = 1;
+    shape->rank = 1 + (int)zt_rng_below(rng, 5);
+    for (int k = 0; k < shape->rank; k++) {
+        shape->dim[k] = 1 + (int64_t)zt_rng_below(rng, (uint64_t)(left < 70 ? left : 70));
+        left /= shape->dim[k];
+        order[k] = k;
+    }
+    zt_shape_strides(shape, to_step);
+    for (int k = shape->rank - 1; k > 0; k--) {
+        int other = (int)zt_rng_below(rng, (uint64_t)k + 1), kept = order[k];
+        order[k] = order[other];
+        order[other] = kept;
+    }
+    for (int k = 0; k < shape->rank; k++) {
+        from_step[order[k]] = zt_rng_below(rng, 6) == 0 ? 0 : step;
+        step *= shape->dim[order[k]];
+    }
+}
+
+START_TEST(copies_are_those_of_a_plain_loop) {
+    static const size_t widths[] = { 1, 2, 4, 8 };
+    struct zt_rng rng = zt_rng_start(7, 0);
+    char *from = malloc(ROOM), *to = malloc(ROOM), *want = malloc(ROOM);
+    for (int i = 0; i < ROOM; i++)
+        from[i] = (char)zt_rng_u32(&rng);
+    for (int round = 0; round < 400; round++) {
+        struct zt_shape shape;
+        int64_t to_step[ZT_MAX_RANK], from_step[ZT_MAX_RANK], first = 0;
+        const size_t bytes = widths[round % 4];
+        make(&rng, &shape, to_step, from_step);
+        for (int k = 0; round % 3 == 0 && k < shape.rank; k++) { /* backwards along the axis */
+            first += from_step[k] * (shape.dim[k] - 1);
+            from_step[k] = -from_step[k];
+        }
+        memset(to, 0, ROOM);
+        memset(want, 0, ROOM);
+        copy_plain(bytes, &shape, want, to_step, from + first * (int64_t)bytes, from_step);
+        zt_copy_strided(1 + round % 2, bytes, &shape, to, to_step, from + first * (int64_t)bytes, from_step);
+        char text[ZT_SHAPE_TEXT];
+        ck_assert_msg(memcmp(to, want, ROOM) == 0, "round %d: shape %s", round, zt_shape_text(&shape, text));
+    }
+    free(from);
+    free(to);
+    free(want);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("strided");
+    TCase *cases = tcase_create("copies");
+    tcase_add_test(cases, copies_are_those_of_a_plain_loop);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
