@@ -7,6 +7,7 @@
  * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/conv_cpu.h"
 #include "ops/conv_pool.h"
+#include "ops/pool_cpu.h"
 #include "ops/cpu.h"
 #include "ops/lanes.h"
 #include "ops/relu_cpu.h"
@@ -60,14 +61,7 @@ void zt_conv_pool_grad_cpu_release(void *state) {
 static void set_pool(struct state *s, const struct zt_conv_pool *c, const struct zt_layout *layout) {
     struct zt_shape y = { 4, { s->samples, c->conv.m, c->pool.in[0], c->pool.in[1] } };
     struct zt_shape p = { 4, { c->conv.n, c->conv.m, c->pool.out[0], c->pool.out[1] } };
-    for (int a = 0; a < 2; a++) {
-        s->pool.in[a] = c->pool.in[a];
-        s->pool.out[a] = c->pool.out[a];
-        s->pool.kernel[a] = c->pool.kernel[a];
-        s->pool.stride[a] = c->pool.stride[a];
-        s->pool.pad[a] = c->pool.pad[a];
-        s->pool.dilation[a] = 1;
-    }
+    s->pool = zt_lane_pool_of(&c->pool);
     zt_planes_of(layout, &y, &s->big);
     zt_planes_of(layout, &p, &s->small);
     s->pool.pixel = s->big.pixel;

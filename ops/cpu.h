@@ -41,10 +41,10 @@ ZT_CPU_KERNEL(zt_einsum_grad_cpu) /* ztrain.EinsumGrad */
 /* matmul_cpu.c */
 ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu: in every build */
 /* pool_cpu.c */
-ZT_CPU_KERNEL(zt_max_pool_cpu)          /* MaxPool (without Indices), ztrain.MaxPoolTrain(x) -> y, position */
-ZT_CPU_KERNEL(zt_max_pool_grad_cpu)     /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */
-ZT_CPU_KERNEL(zt_average_pool_cpu)      /* AveragePool, GlobalAveragePool */
-ZT_CPU_KERNEL(zt_average_pool_grad_cpu) /* ztrain.AveragePoolGrad */
+ZT_CPU_KERNEL(zt_max_pool_cpu) /* MaxPool (without Indices), GlobalMaxPool, ztrain.MaxPoolTrain(x) -> y, position */
+ZT_CPU_KERNEL(zt_max_pool_grad_cpu) /* ztrain.MaxPoolGrad, ztrain.MaxPoolReluGrad */
+ZT_CPU_KERNEL(zt_sum_pool_cpu)      /* AveragePool, LpPool and their global forms */
+ZT_CPU_KERNEL(zt_sum_pool_grad_cpu) /* ztrain.AveragePoolGrad, ztrain.SumPoolGrad */
 /* resize_cpu.c */
 ZT_CPU_KERNEL(zt_resize_cpu)      /* Resize, Upsample */
 ZT_CPU_KERNEL(zt_resize_grad_cpu) /* ztrain.ResizeGrad */

@@ -170,10 +170,6 @@ static struct geometry geometry_of(const struct zt_dnnl_spec *s) {
     return g;
 }
 
-static dnnl_alg_kind_t average(const struct zt_dnnl_spec *s) {
-    return s->count_pad ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding;
-}
-
 #if V3
 static bool append_scale(dnnl_post_ops_t ops, float scale) {
     return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_linear, scale, 0) == dnnl_success;
@@ -185,9 +181,6 @@ static bool append_sum(dnnl_post_ops_t ops) {
 static dnnl_status_t forward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct zt_dnnl_spec *s, const md *m,
                              dnnl_primitive_attr_t attr) {
     struct geometry g = geometry_of(s);
-    if (s->kind == ZT_DNNL_AVERAGE || s->kind == ZT_DNNL_AVERAGE_GRAD)
-        return dnnl_pooling_forward_primitive_desc_create(pd, e, dnnl_forward_training, average(s), m[0], m[1],
-                                                          g.stride, g.kernel, g.dilation, g.pad, g.pad_end, attr);
     return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, dnnl_convolution_direct, m[0],
                                                           m[1], m[2], m[3], g.stride, g.dilation, g.pad, g.pad_end,
                                                           attr);
@@ -196,9 +189,6 @@ static dnnl_status_t forward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
 static dnnl_status_t backward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct zt_dnnl_spec *s, const md *m,
                               dnnl_primitive_desc_t hint, dnnl_primitive_attr_t attr) {
     struct geometry g = geometry_of(s);
-    if (s->kind == ZT_DNNL_AVERAGE_GRAD)
-        return dnnl_pooling_backward_primitive_desc_create(pd, e, average(s), m[0], m[1], g.stride, g.kernel,
-                                                           g.dilation, g.pad, g.pad_end, hint, attr);
     if (s->kind == ZT_DNNL_CONV_INPUT)
         return dnnl_convolution_backward_data_primitive_desc_create(pd, e, dnnl_convolution_direct, m[0], m[1], m[3],
                                                                     g.stride, g.dilation, g.pad, g.pad_end, hint, attr);
@@ -222,35 +212,23 @@ static bool append_sum(dnnl_post_ops_t ops) {
 static dnnl_status_t forward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct zt_dnnl_spec *s, const md *m,
                              dnnl_primitive_attr_t attr) {
     struct geometry g = geometry_of(s);
-    union {
-        dnnl_pooling_desc_t pool;
-        dnnl_convolution_desc_t conv;
-    } d;
-    dnnl_status_t status = s->kind == ZT_DNNL_AVERAGE || s->kind == ZT_DNNL_AVERAGE_GRAD
-                               ? dnnl_pooling_forward_desc_init(&d.pool, dnnl_forward_training, average(s), &m[0],
-                                                                &m[1], g.stride, g.kernel, g.pad, g.pad_end)
-                               : dnnl_dilated_convolution_forward_desc_init(
-                                     &d.conv, dnnl_forward_training, dnnl_convolution_direct, &m[0], &m[1],
-                                     s->slot[2].rank ? &m[2] : NULL, &m[3], g.stride, g.dilation, g.pad, g.pad_end);
+    dnnl_convolution_desc_t d;
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
+        &d, dnnl_forward_training, dnnl_convolution_direct, &m[0], &m[1], s->slot[2].rank ? &m[2] : NULL, &m[3],
+        g.stride, g.dilation, g.pad, g.pad_end);
     return status ? status : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static dnnl_status_t backward(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct zt_dnnl_spec *s, const md *m,
                               dnnl_primitive_desc_t hint, dnnl_primitive_attr_t attr) {
     struct geometry g = geometry_of(s);
-    union {
-        dnnl_pooling_desc_t pool;
-        dnnl_convolution_desc_t conv;
-    } d;
+    dnnl_convolution_desc_t d;
     dnnl_status_t status;
-    if (s->kind == ZT_DNNL_AVERAGE_GRAD)
-        status =
-            dnnl_pooling_backward_desc_init(&d.pool, average(s), &m[0], &m[1], g.stride, g.kernel, g.pad, g.pad_end);
-    else if (s->kind == ZT_DNNL_CONV_INPUT)
-        status = dnnl_dilated_convolution_backward_data_desc_init(&d.conv, dnnl_convolution_direct, &m[0], &m[1], &m[3],
+    if (s->kind == ZT_DNNL_CONV_INPUT)
+        status = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &m[0], &m[1], &m[3],
                                                                   g.stride, g.dilation, g.pad, g.pad_end);
     else
-        status = dnnl_dilated_convolution_backward_weights_desc_init(&d.conv, dnnl_convolution_direct, &m[0], &m[1],
+        status = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &m[0], &m[1],
                                                                      s->slot[2].rank ? &m[2] : NULL, &m[3], g.stride,
                                                                      g.dilation, g.pad, g.pad_end);
     return status ? status : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
@@ -287,7 +265,7 @@ static bool make_pd(struct zt_dnnl *d, const struct zt_dnnl_spec *s, const md *m
                dnnl_success;
     if (s->kind == ZT_DNNL_MATMUL)
         return product(&d->pd, d->engine, s, m, attr) == dnnl_success;
-    if (s->kind == ZT_DNNL_CONV || s->kind == ZT_DNNL_AVERAGE)
+    if (s->kind == ZT_DNNL_CONV)
         return forward(&d->pd, d->engine, s, m, attr) == dnnl_success;
     /* the forward primitive that a backward one belongs to has all its weights in the type of x */
     md plain[ZT_DNNL_SLOTS];
@@ -312,8 +290,6 @@ static const int args[][ZT_DNNL_SLOTS] = {
     [ZT_DNNL_CONV_WEIGHT] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST },
     [ZT_DNNL_MATMUL] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST },
     [ZT_DNNL_REORDER] = { REORDER_FROM, REORDER_TO },
-    [ZT_DNNL_AVERAGE] = { DNNL_ARG_SRC, DNNL_ARG_DST },
-    [ZT_DNNL_AVERAGE_GRAD] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST },
 };
 static const char *const kind_names[] = {
     [ZT_DNNL_CONV] = "convolution",
@@ -321,8 +297,6 @@ static const char *const kind_names[] = {
     [ZT_DNNL_CONV_WEIGHT] = "convolution backward by weights",
     [ZT_DNNL_MATMUL] = "matmul",
     [ZT_DNNL_REORDER] = "reorder",
-    [ZT_DNNL_AVERAGE] = "average pooling",
-    [ZT_DNNL_AVERAGE_GRAD] = "average pooling backward",
 };
 
 static bool make_seat(struct zt_dnnl *d, struct seat *seat) {

@@ -34,26 +34,16 @@ struct zt_dnnl;
 enum { ZT_DNNL_SLOTS = 5 };
 
 struct zt_dnnl_spec {
-    enum {
-        ZT_DNNL_CONV,
-        ZT_DNNL_CONV_INPUT,
-        ZT_DNNL_CONV_WEIGHT,
-        ZT_DNNL_MATMUL,
-        ZT_DNNL_REORDER,
-        ZT_DNNL_AVERAGE,
-        ZT_DNNL_AVERAGE_GRAD
-    } kind;
+    enum { ZT_DNNL_CONV, ZT_DNNL_CONV_INPUT, ZT_DNNL_CONV_WEIGHT, ZT_DNNL_MATMUL, ZT_DNNL_REORDER } kind;
     /* Arguments in the order of the data at run:
      *     CONV           x, w, b, y          CONV_INPUT    dx, w, (none), dy          CONV_WEIGHT   x, dw, db, dy
      *     MATMUL         a, b, bias, y       REORDER       from, to
-     *     AVERAGE        x, y                AVERAGE_GRAD  dx, dy
      * Convolution weights of several groups are [groups, m / groups, c / groups, kernel]. */
     struct zt_desc slot[ZT_DNNL_SLOTS];
     int axes; /* spatial; dilation 1 is dense */
     int64_t kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
-    bool count_pad; /* average pools: padding counts */
-    bool add;       /* y += result */
-    float scale;    /* MATMUL: of a b; 0 means 1 */
+    bool add;    /* y += result */
+    float scale; /* MATMUL: of a b; 0 means 1 */
 };
 
 /* Whether products of this type run on this machine: float everywhere, bfloat16 from AVX-512 on. */

@@ -6,20 +6,29 @@
 
 #include <stdint.h>
 
-/* ---- max pooling of a plane ---- */
+/* ---- pooling of a plane ---- */
 
-enum { ZT_Y, ZT_X }; /* axes of a plane; a 1-D plane has one row */
+enum { ZT_POOL_Z, ZT_POOL_Y, ZT_POOL_X, ZT_POOL_AXES }; /* of a plane; with fewer, the first ones have one element */
 struct zt_lane_pool {
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    int64_t in[ZT_POOL_AXES], out[ZT_POOL_AXES], kernel[ZT_POOL_AXES], stride[ZT_POOL_AXES], dilation[ZT_POOL_AXES],
+        pad[ZT_POOL_AXES];
     int64_t pixel; /* elements from a pixel to the next */
+    int wide;      /* positions are int32_t, else uint8_t */
 };
 
 /* The first maximum of each window, or its first NaN; position (may be NULL): where in the window it was. */
-typedef void zt_lane_max(const struct zt_lane_pool *p, const float *x, float *y, uint8_t *position);
+typedef void zt_lane_max(const struct zt_lane_pool *p, const float *x, float *y, void *position);
 /* dx = dy put back to where the maximum was, 0 elsewhere. relu (may be NULL): a result of ReLU in the shape of dy;
  * where it is not positive, nothing flows. */
-typedef void zt_lane_max_grad(const struct zt_lane_pool *p, const float *dy, const float *relu, const uint8_t *position,
+typedef void zt_lane_max_grad(const struct zt_lane_pool *p, const float *dy, const float *relu, const void *position,
                               float *dx);
+
+/* Sums over windows. share[axis][o] (NULL: 1 everywhere) are numbers by whose product a sum is divided. */
+enum zt_lane_sum_kind { ZT_LANE_SUM, ZT_LANE_SUM_ABS, ZT_LANE_ROOT_OF_SQUARES };
+typedef void zt_lane_sum(const struct zt_lane_pool *p, enum zt_lane_sum_kind kind, const float *const *share,
+                         const float *x, float *y);
+/* dx = dy divided, summed over the windows that hold an element: the way back of ZT_LANE_SUM. */
+typedef void zt_lane_sum_grad(const struct zt_lane_pool *p, const float *const *share, const float *dy, float *dx);
 
 /* ---- batch normalisation of a plane of `count` pixels, `pixel` elements apart; what is a number a channel holds
  * `lanes` floats ---- */
@@ -56,6 +65,8 @@ struct zt_lane_kernels {
     int lanes;
     zt_lane_max *max;
     zt_lane_max_grad *max_grad;
+    zt_lane_sum *sum;
+    zt_lane_sum_grad *sum_grad;
     zt_lane_moments *moments;
     zt_lane_sums *sums;
     zt_lane_normalise *normalise;

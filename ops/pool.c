@@ -418,9 +418,11 @@ static bool lp_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     struct zt_node n = zt_grad_graph(b)->nodes[node];
     enum zt_dtype dtype = zt_in(zt_grad_graph(b), node, 0)->dtype;
-    int dy = zt_grad_out(b, node, 0), slope = ZT_EMIT(b, "Sign", n.in[0]);
     double p = (double)zt_attr_int(&n, "p", 2);
-    if (p != 1) {
+    int dy = zt_grad_out(b, node, 0), slope = p == 2 ? n.in[0] : ZT_EMIT(b, "Sign", n.in[0]);
+    if (p == 2) {
+        dy = ZT_EMIT(b, "Div", dy, ZT_EMIT(b, "Max", n.out[0], zt_emit_float(b, dtype, 1e-20)));
+    } else if (p != 1) {
         int power = zt_emit_float(b, dtype, p - 1), tiny = zt_emit_float(b, dtype, 1e-20);
         dy = ZT_EMIT(b, "Div", dy, ZT_EMIT(b, "Pow", ZT_EMIT(b, "Max", n.out[0], tiny), power));
         slope = ZT_EMIT(b, "Mul", slope, ZT_EMIT(b, "Pow", ZT_EMIT(b, "Abs", n.in[0]), power));
@@ -436,6 +438,14 @@ extern const struct zt_op zt_op_max_pool_train;
 static bool max_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     if (options->evaluation || zt_out(g, node, 1) || !zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_ANY_FLOAT))
         return true; /* Indices are used by the graph itself: they stay, and the gradient finds the positions again */
+    return zt_train_rewrite(g, node, &zt_op_max_pool_train, 2, err);
+}
+
+static bool global_max_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+    struct zt_shape x = zt_in(g, node, 0)->shape;
+    if (options->evaluation)
+        return true;
+    zt_node_set_ints(g, node, "kernel_shape", x.dim + 2, x.rank - 2);
     return zt_train_rewrite(g, node, &zt_op_max_pool_train, 2, err);
 }
 
@@ -482,7 +492,7 @@ const struct zt_op zt_op_average_pool = {
     .attrs = average_attrs,
     .infer = pool_infer,
     .grad = average_grad,
-    .kernel = { [ZT_REF] = { .run = average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
 };
 const struct zt_op zt_op_lp_pool = {
     .name = "LpPool",
@@ -493,7 +503,7 @@ const struct zt_op zt_op_lp_pool = {
     .attrs = lp_attrs,
     .infer = pool_infer,
     .grad = lp_grad,
-    .kernel = { [ZT_REF] = { .run = lp_ref } },
+    .kernel = { [ZT_REF] = { .run = lp_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
 };
 const struct zt_op zt_op_global_max_pool = {
     .name = "GlobalMaxPool",
@@ -503,7 +513,8 @@ const struct zt_op zt_op_global_max_pool = {
     .in_types = { ZT_ANY_FLOAT },
     .infer = global_infer,
     .grad = max_grad,
-    .kernel = { [ZT_REF] = { .run = global_max_ref } },
+    .train = global_max_train,
+    .kernel = { [ZT_REF] = { .run = global_max_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
 };
 const struct zt_op zt_op_global_average_pool = {
     .name = "GlobalAveragePool",
@@ -513,7 +524,7 @@ const struct zt_op zt_op_global_average_pool = {
     .in_types = { ZT_ANY_FLOAT },
     .infer = global_infer,
     .grad = average_grad,
-    .kernel = { [ZT_REF] = { .run = global_average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = global_average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
 };
 const struct zt_op zt_op_global_lp_pool = {
     .name = "GlobalLpPool",
@@ -524,7 +535,7 @@ const struct zt_op zt_op_global_lp_pool = {
     .attrs = global_lp_attrs,
     .infer = global_infer,
     .grad = lp_grad,
-    .kernel = { [ZT_REF] = { .run = global_lp_ref } },
+    .kernel = { [ZT_REF] = { .run = global_lp_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
 };
 const struct zt_op zt_op_max_pool_grad = {
     .name = "MaxPoolGrad",
@@ -542,7 +553,7 @@ const struct zt_op zt_op_average_pool_grad = {
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
     .body = zt_average_pool_grad_body,
-    .kernel = { [ZT_REF] = { .run = average_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_average_pool_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = average_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu) },
 };
 /* dy summed over the windows that cover an element: the gradient of a sum over windows */
 const struct zt_op zt_op_sum_pool_grad = {
@@ -552,5 +563,5 @@ const struct zt_op zt_op_sum_pool_grad = {
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
     .body = zt_sum_pool_grad_body,
-    .kernel = { [ZT_REF] = { .run = sum_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = sum_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu) },
 };
