@@ -38,6 +38,9 @@ ZT_CPU_KERNEL(zt_conv_pool_grad_cpu) /* ztrain.ConvReluPoolGrad */
 /* einsum_cpu.c: in every build */
 ZT_CPU_KERNEL(zt_einsum_cpu)      /* Einsum of two operands */
 ZT_CPU_KERNEL(zt_einsum_grad_cpu) /* ztrain.EinsumGrad */
+/* grid_sample_cpu.c: in every build */
+ZT_CPU_KERNEL(zt_grid_sample_cpu)      /* GridSample */
+ZT_CPU_KERNEL(zt_grid_sample_grad_cpu) /* ztrain.GridSampleGrad */
 /* matmul_cpu.c */
 ZT_CPU_KERNEL(zt_matmul_cpu) /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu: in every build */
 /* pool_cpu.c */

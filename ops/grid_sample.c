@@ -10,6 +10,9 @@
  *
  * Places are padded before their taps are taken, but for cubic, where the border moves tap by tap: so do PyTorch and
  * onnxruntime, while the standard's evaluator moves the place there too. */
+#include "ops/grid_sample.h"
+
+#include "ops/cpu.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
 #include "ops/runs.h"
@@ -17,26 +20,6 @@
 
 #include <math.h>
 #include <string.h>
-
-enum { TAPS = 4 };
-enum mode { NEAREST, LINEAR, CUBIC };
-enum padding { ZEROS, BORDER, REFLECTION };
-
-struct sampler {
-    enum mode mode;
-    enum padding padding;
-    bool align;
-    int axes; /* spatial */
-    int64_t n, channels, pixels, places;
-    int64_t size[ZT_MAX_RANK], stride[ZT_MAX_RANK];
-};
-
-/* The pixels of an axis that a place reads: offset -1 reads zero. */
-struct taps {
-    int count;
-    int64_t offset[TAPS];
-    double weight[TAPS], slope[TAPS]; /* slope: of the weight along grid */
-};
 
 /* ---- reading the node ---- */
 
@@ -49,10 +32,10 @@ static bool choose(const struct zt_graph *g, int node, const char *attr, const c
     return zt_node_fail(g, node, err, "%s = \"%s\" is not known", attr, name);
 }
 
-/* x and grid are inputs `first` and `first` + 1. */
-static bool read_sampler(const struct zt_graph *g, int node, int first, struct sampler *to, struct zt_err *err) {
+bool zt_sampler_read(const struct zt_graph *g, int node, int first, struct zt_sampler *to, struct zt_err *err) {
     static const char *const modes[] = { "linear", "bilinear", "nearest", "cubic", "bicubic" };
-    static const enum mode mode_of[] = { LINEAR, LINEAR, NEAREST, CUBIC, CUBIC };
+    static const enum zt_sample_mode mode_of[] = { ZT_SAMPLE_LINEAR, ZT_SAMPLE_LINEAR, ZT_SAMPLE_NEAREST,
+                                                   ZT_SAMPLE_CUBIC, ZT_SAMPLE_CUBIC };
     static const char *const paddings[] = { "zeros", "border", "reflection" };
     const struct zt_node *n = &g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, first)->shape, *grid = &zt_in(g, node, first + 1)->shape;
@@ -65,14 +48,14 @@ static bool read_sampler(const struct zt_graph *g, int node, int first, struct s
         grid->dim[grid->rank - 1] != x->rank - 2)
         return zt_node_fail(g, node, err, "a grid of shape %s does not fit an input of shape %s",
                             zt_shape_text(grid, s), zt_shape_text(x, t));
-    *to = (struct sampler){ .mode = mode_of[mode],
-                            .padding = (enum padding)padding,
-                            .align = zt_attr_int(n, "align_corners", 0),
-                            .axes = x->rank - 2,
-                            .n = x->dim[0],
-                            .channels = x->dim[1],
-                            .pixels = zt_dims(x, 2, x->rank),
-                            .places = zt_dims(grid, 1, grid->rank - 1) };
+    *to = (struct zt_sampler){ .mode = mode_of[mode],
+                               .padding = (enum zt_sample_padding)padding,
+                               .align = zt_attr_int(n, "align_corners", 0),
+                               .axes = x->rank - 2,
+                               .n = x->dim[0],
+                               .channels = x->dim[1],
+                               .pixels = zt_dims(x, 2, x->rank),
+                               .places = zt_dims(grid, 1, grid->rank - 1) };
     int64_t stride = 1;
     for (int k = to->axes - 1; k >= 0; k--) {
         to->size[k] = x->dim[k + 2];
@@ -85,8 +68,8 @@ static bool read_sampler(const struct zt_graph *g, int node, int first, struct s
 }
 
 static bool grid_sample_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct sampler s;
-    if (!read_sampler(g, node, 0, &s, err))
+    struct zt_sampler s;
+    if (!zt_sampler_read(g, node, 0, &s, err))
         return false;
     const struct zt_shape *grid = &zt_in(g, node, 1)->shape;
     struct zt_shape y = { grid->rank, { s.n, s.channels } };
@@ -96,8 +79,8 @@ static bool grid_sample_infer(struct zt_graph *g, int node, struct zt_err *err) 
 }
 
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct sampler s;
-    if (!read_sampler(g, node, 1, &s, err))
+    struct zt_sampler s;
+    if (!zt_sampler_read(g, node, 1, &s, err))
         return false;
     const struct zt_value *dy = zt_in(g, node, 0), *x = zt_in(g, node, 1), *grid = zt_in(g, node, 2);
     struct zt_shape want = { grid->shape.rank, { s.n, s.channels } };
@@ -125,11 +108,11 @@ static double reflect(double x, double low, double high, double *turn) {
     return from_low ? low + rest : high - rest;
 }
 
-static int64_t pixel(const struct sampler *s, int axis, double low, double high, double index) {
+static int64_t pixel(const struct zt_sampler *s, int axis, double low, double high, double index) {
     double last = (double)s->size[axis] - 1, turn;
-    if (s->padding == ZEROS && (index < 0 || index > last))
+    if (s->padding == ZT_SAMPLE_ZEROS && (index < 0 || index > last))
         return -1;
-    if (s->padding == REFLECTION)
+    if (s->padding == ZT_SAMPLE_REFLECTION)
         index = reflect(index, low, high, &turn);
     return s->stride[axis] * (int64_t)fmin(fmax(index, 0), last);
 }
@@ -151,32 +134,33 @@ static double far_slope(double d) {
 }
 
 /* Weights of the taps at fraction t and their slopes; returns the distance of the first tap from floor(x). */
-static double set_weights(enum mode mode, double t, struct taps *to) {
-    if (mode == NEAREST) {
-        *to = (struct taps){ .count = 1, .weight = { 1 } };
+static double set_weights(enum zt_sample_mode mode, double t, struct zt_sample_taps *to) {
+    if (mode == ZT_SAMPLE_NEAREST) {
+        *to = (struct zt_sample_taps){ .count = 1, .weight = { 1 } };
         return 0;
     }
-    if (mode == LINEAR) {
-        *to = (struct taps){ .count = 2, .weight = { 1 - t, t }, .slope = { -1, 1 } };
+    if (mode == ZT_SAMPLE_LINEAR) {
+        *to = (struct zt_sample_taps){ .count = 2, .weight = { 1 - t, t }, .slope = { -1, 1 } };
         return 0;
     }
-    *to = (struct taps){ .count = TAPS,
-                         .weight = { far(1 + t), near(t), near(1 - t), far(2 - t) },
-                         .slope = { far_slope(1 + t), near_slope(t), -near_slope(1 - t), -far_slope(2 - t) } };
+    *to =
+        (struct zt_sample_taps){ .count = ZT_SAMPLE_TAPS,
+                                 .weight = { far(1 + t), near(t), near(1 - t), far(2 - t) },
+                                 .slope = { far_slope(1 + t), near_slope(t), -near_slope(1 - t), -far_slope(2 - t) } };
     return -1;
 }
 
 /* The taps of a place g on an axis. */
-static void find_taps(const struct sampler *s, int axis, double g, struct taps *to) {
+static void find_taps(const struct zt_sampler *s, int axis, double g, struct zt_sample_taps *to) {
     double size = (double)s->size[axis], low = s->align ? 0 : -0.5, high = s->align ? size - 1 : size - 0.5;
     double x = s->align ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2, turn = 1;
     double slope = s->align ? (size - 1) / 2 : size / 2;
-    if (s->mode == NEAREST)
+    if (s->mode == ZT_SAMPLE_NEAREST)
         x = rint(x);
-    if (s->padding == BORDER && s->mode != CUBIC && (x < low || x > high)) {
+    if (s->padding == ZT_SAMPLE_BORDER && s->mode != ZT_SAMPLE_CUBIC && (x < low || x > high)) {
         x = fmin(fmax(x, 0), size - 1);
         slope = 0;
-    } else if (s->padding == REFLECTION) {
+    } else if (s->padding == ZT_SAMPLE_REFLECTION) {
         x = reflect(x, low, high, &turn);
     }
     if (!(fabs(x) < 0x1p52)) /* not a number, or so far out that only the padding is there */
@@ -189,7 +173,7 @@ static void find_taps(const struct sampler *s, int axis, double g, struct taps *
 }
 
 /* The taps of all axes at place `at` of sample n; grid names the last axis first. */
-static void find_all_taps(const struct sampler *s, const struct zt_view *grid, int64_t at, struct taps *to) {
+void zt_sampler_taps(const struct zt_sampler *s, const struct zt_view *grid, int64_t at, struct zt_sample_taps *to) {
     for (int k = 0; k < s->axes; k++)
         find_taps(s, k, zt_load_double(grid->dtype, grid->data, (at + 1) * s->axes - 1 - k), &to[k]);
 }
@@ -197,11 +181,11 @@ static void find_all_taps(const struct sampler *s, const struct zt_view *grid, i
 /* ---- kernels ---- */
 
 /* The weighted sum of pixels from `from` on, axis by axis; slopes instead of weights on axis `moved`. */
-static double blend(const struct sampler *s, const struct taps *taps, const struct zt_view *x, int64_t from, int axis,
-                    int moved) {
+static double blend(const struct zt_sampler *s, const struct zt_sample_taps *taps, const struct zt_view *x,
+                    int64_t from, int axis, int moved) {
     if (axis == s->axes)
         return zt_load_double(x->dtype, x->data, from);
-    const struct taps *t = &taps[axis];
+    const struct zt_sample_taps *t = &taps[axis];
     double sum = 0;
     for (int k = 0; k < t->count; k++)
         if (t->offset[k] >= 0)
@@ -210,7 +194,7 @@ static double blend(const struct sampler *s, const struct taps *taps, const stru
     return sum;
 }
 
-static void spread(const struct sampler *s, const struct taps *taps, double *dx, int axis, double d) {
+static void spread(const struct zt_sampler *s, const struct zt_sample_taps *taps, double *dx, int axis, double d) {
     if (axis == s->axes) {
         *dx += d;
         return;
@@ -220,19 +204,19 @@ static void spread(const struct sampler *s, const struct taps *taps, double *dx,
             spread(s, taps, dx + taps[axis].offset[k], axis + 1, d * taps[axis].weight[k]);
 }
 
-static double work_of(const struct sampler *s) {
+static double work_of(const struct zt_sampler *s) {
     return 100.0 * (double)(s->n * s->places) * (double)s->channels;
 }
 
 static bool grid_sample_ref(const struct zt_call *call, struct zt_err *err) {
-    struct sampler s;
-    if (!read_sampler(call->graph, zt_call_node(call), 0, &s, err))
+    struct zt_sampler s;
+    if (!zt_sampler_read(call->graph, zt_call_node(call), 0, &s, err))
         return false;
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&s))) schedule(static)
     for (int64_t at = 0; at < s.n * s.places; at++) {
-        struct taps taps[ZT_MAX_RANK];
-        find_all_taps(&s, &call->in[1], at, taps);
+        struct zt_sample_taps taps[ZT_MAX_RANK];
+        zt_sampler_taps(&s, &call->in[1], at, taps);
         for (int64_t c = 0; c < s.channels; c++) {
             int64_t plane = at / s.places * s.channels + c;
             zt_store_double(y->dtype, y->data, plane * s.places + at % s.places,
@@ -242,23 +226,23 @@ static bool grid_sample_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static double dy_at(const struct zt_call *call, const struct sampler *s, int64_t plane, int64_t place) {
+static double dy_at(const struct zt_call *call, const struct zt_sampler *s, int64_t plane, int64_t place) {
     return zt_load_double(call->in[0].dtype, call->in[0].data, plane * s->places + place);
 }
 
-static void grad_image(const struct zt_call *call, const struct sampler *s, int64_t plane, double *dx) {
-    struct taps taps[ZT_MAX_RANK];
+static void grad_image(const struct zt_call *call, const struct zt_sampler *s, int64_t plane, double *dx) {
+    struct zt_sample_taps taps[ZT_MAX_RANK];
     memset(dx, 0, (size_t)s->pixels * sizeof *dx);
     for (int64_t place = 0; place < s->places; place++) {
-        find_all_taps(s, &call->in[2], plane / s->channels * s->places + place, taps);
+        zt_sampler_taps(s, &call->in[2], plane / s->channels * s->places + place, taps);
         spread(s, taps, dx, 0, dy_at(call, s, plane, place));
     }
     zt_store_run(call->out[0].dtype, call->out[0].data, plane * s->pixels, 1, s->pixels, dx);
 }
 
-static void grad_place(const struct zt_call *call, const struct sampler *s, int64_t at) {
-    struct taps taps[ZT_MAX_RANK];
-    find_all_taps(s, &call->in[2], at, taps);
+static void grad_place(const struct zt_call *call, const struct zt_sampler *s, int64_t at) {
+    struct zt_sample_taps taps[ZT_MAX_RANK];
+    zt_sampler_taps(s, &call->in[2], at, taps);
     for (int k = 0; k < s->axes; k++) {
         double sum = 0;
         for (int64_t c = 0; c < s->channels; c++) {
@@ -270,8 +254,8 @@ static void grad_place(const struct zt_call *call, const struct sampler *s, int6
 }
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct sampler s;
-    if (!read_sampler(call->graph, zt_call_node(call), 1, &s, err))
+    struct zt_sampler s;
+    if (!zt_sampler_read(call->graph, zt_call_node(call), 1, &s, err))
         return false;
     int threads = zt_threads_worth(call->threads, work_of(&s));
     double *dx = call->workspace; /* a plane each, in double: many places may fall on one pixel */
@@ -288,12 +272,12 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
-    struct sampler s;
+    struct zt_sampler s;
     for (int i = 0; i < 3; i++)
         p->in_layout[i] = NULL;
     for (int i = 0; i < p->graph->nodes[p->node].out_count; i++)
         p->out_layout[i] = NULL;
-    if (!read_sampler(p->graph, p->node, 1, &s, err))
+    if (!zt_sampler_read(p->graph, p->node, 1, &s, err))
         return false;
     p->workspace_bytes = (size_t)(s.n * s.channels * s.pixels) * sizeof(double);
     return true;
@@ -325,7 +309,7 @@ const struct zt_op zt_op_grid_sample = {
     .attrs = attrs,
     .infer = grid_sample_infer,
     .grad = grid_sample_grad,
-    .kernel = { [ZT_REF] = { .run = grid_sample_ref } },
+    .kernel = { [ZT_REF] = { .run = grid_sample_ref }, [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_cpu) },
 };
 
 /* (dy, x, grid) -> dx[, dgrid] */
@@ -341,5 +325,6 @@ const struct zt_op zt_op_grid_sample_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .body = zt_grid_sample_grad_body,
-    .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_ref } },
+    .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_grad_cpu) },
 };
