@@ -17,7 +17,7 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
         if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
             return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
         memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
-        if (v->shape.rank > 0 && v->shape.dim[0] > 0 && v->shape.dim[0] != job->fixed_batch)
+        if (v->shape.rank > 0 && !v->dim_param[0] && v->shape.dim[0] > 0 && v->shape.dim[0] != job->fixed_batch)
             return zt_fail(err, ZT_EXIT_MODEL,
                            "input \"%s\" has a first dim of %lld, another input one of %lld: there is no one batch",
                            v->name, (long long)v->shape.dim[0], (long long)job->fixed_batch);
