@@ -25,7 +25,8 @@ static const struct zt_command_row commands[] = {
     { "evaluate", "loss and metrics on the evaluation data", RUNS_CONFIG, AND_CONFIG, zt_cli_evaluate,
       zt_help_evaluate },
     { "predict", "run a model forward on whole arrays", EAGERLY, ON_ARRAYS, zt_cli_predict, zt_help_predict },
-    { "grad", "vector-Jacobian product on whole arrays", EAGERLY | ZT_TAKES_EMIT, ON_ARRAYS, zt_cli_grad, zt_help_grad },
+    { "grad", "vector-Jacobian product on whole arrays", EAGERLY | ZT_TAKES_EMIT, ON_ARRAYS, zt_cli_grad,
+      zt_help_grad },
     { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
     { 0 },
 };
