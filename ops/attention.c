@@ -235,7 +235,7 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
-    zt_emit_node(b, "AttentionGrad", "ztrain", in, ZT_ATTENTION_GRAD_INS, &n, NULL, 0, out, count);
+    zt_emit_node(b, "AttentionGrad", "ztrain", in, train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, &n, NULL, 0, out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
             continue;
