@@ -127,7 +127,7 @@ static __global__ void cross_entropy_grad_kernel(struct zt_launch_loss j, const 
     classes_weight = fold<plus, LINE>(classes_weight, part);
     for (int64_t l = blockIdx.x; l < lines; l += gridDim.x) {
         struct line line = line_of(j, l);
-        float d = float_at(j.dtype, dloss, j.none ? l : 0);
+        float d = float_at(j.dloss_dtype, dloss, j.none ? l : 0);
         float factor = line.wrong                       ? CUDART_NAN_F
                        : line.weight != 0 && total != 0 ? (float)(d * line.weight / total)
                                                         : 0;

@@ -19,6 +19,7 @@ static bool prepare(struct zt_prepare *p, int first, struct zt_err *err) {
         return false;
     struct zt_launch_loss *l = zt_malloc(sizeof *l);
     *l = (struct zt_launch_loss){ .dtype = x->dtype,
+                                  .dloss_dtype = zt_in(g, p->node, 0)->dtype, /* read by the gradient alone */
                                   .target_dtype = target->dtype,
                                   .row_dtype = rows ? rows->dtype : ZT_FLOAT,
                                   .class_dtype = classes ? classes->dtype : ZT_FLOAT,
