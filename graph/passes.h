@@ -74,8 +74,9 @@ struct zt_fusion {
     int name_count;
 };
 bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern);
-/* Applies every allowed row whose `when` has the bit everywhere, the last nodes first, and adds to counts[i] the number of places of row i
- * (may be NULL). Nodes that it makes take their training or evaluation form, where `train` is not NULL. */
+/* Applies every allowed row whose `when` has the bit everywhere, the last nodes first, and adds to counts[i] the number
+ * of places of row i (may be NULL). Nodes that it makes take their training or evaluation form, where `train` is not
+ * NULL. */
 bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
                   const struct zt_train_options *train, int *counts, struct zt_err *err);
 
@@ -83,6 +84,11 @@ bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const str
  * become bf16 and are cast back where another node, an output or a gradient needs float. Master weights stay fp32. */
 bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int *keep_float, int keep_count,
                   struct zt_err *err);
+
+/* Nodes over half types that `fast` has no kernel for, but would have in float, compute in float between casts, so that
+ * what is stored stays half. */
+bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast,
+                              struct zt_err *err);
 
 /* Chooses the back end of every node (`fast` where its kernel supports it, else ZT_REF), prepares kernels, and puts
  * reorder nodes where layouts differ. Values in `plain` are read by others than nodes (gradients, outputs,

@@ -113,3 +113,72 @@ bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int
     return ok && zt_graph_sort(g, err) &&
            zt_graph_prune(g, keep, keep_count, err); /* casts back that nothing reads go */
 }
+
+/* ---- half types on a back end without kernels for them ---- */
+
+static bool is_half(enum zt_dtype dtype) {
+    return dtype == ZT_FLOAT16 || dtype == ZT_BFLOAT16;
+}
+
+static bool takes(const struct zt_graph *g, int node, enum zt_backend fast) {
+    const struct zt_kernel *k = &g->nodes[node].op->kernel[fast];
+    return k->run && (!k->supports || k->supports(g, node));
+}
+
+/* A float value of the same shape, with the same contents where these are known. */
+static int float_twin(struct zt_graph *g, int value) {
+    const struct zt_value v = g->values[value];
+    int twin = zt_graph_add_value(g, NULL, ZT_FLOAT, &v.shape);
+    if (!v.data)
+        return twin;
+    int64_t count = zt_shape_count(&v.shape);
+    float *data = ZT_NEW_N(g->arena, float, count + 1);
+    for (int64_t i = 0; i < count; i++)
+        data[i] = (float)zt_load_double(v.dtype, v.data, i);
+    g->values[twin].origin = ZT_FROM_CONSTANT;
+    g->values[twin].data = data;
+    return twin;
+}
+
+/* Gives the list float twins in the place of half values; the list as it was comes back. */
+static int *widen(struct zt_graph *g, int *ids, int count) {
+    int *were = zt_arena_copy(g->arena, ids, (size_t)count * sizeof *ids);
+    for (int i = 0; i < count; i++)
+        if (ids[i] >= 0 && is_half(g->values[ids[i]].dtype))
+            ids[i] = float_twin(g, ids[i]);
+    return were;
+}
+
+static bool widen_node(struct casts *c, int node, enum zt_backend fast) {
+    struct zt_graph *g = c->g;
+    int in_count = g->nodes[node].in_count, out_count = g->nodes[node].out_count;
+    int *in = widen(g, g->nodes[node].in, in_count), *out = widen(g, g->nodes[node].out, out_count);
+    struct zt_err refused = { 0 };
+    if (!zt_op_infer(g, node, &refused) || !takes(g, node, fast)) {
+        memcpy(g->nodes[node].in, in, (size_t)in_count * sizeof *in);
+        memcpy(g->nodes[node].out, out, (size_t)out_count * sizeof *out);
+        return zt_op_infer(g, node, c->err);
+    }
+    bool ok = true;
+    for (int i = 0; ok && i < in_count; i++)
+        if (g->nodes[node].in[i] != in[i] && !g->values[in[i]].data)
+            ok = add_cast(c, in[i], g->nodes[node].in[i], ZT_FLOAT, node) >= 0;
+    for (int i = 0; ok && i < out_count; i++)
+        if (g->nodes[node].out[i] != out[i])
+            ok = add_cast(c, g->nodes[node].out[i], out[i], g->values[out[i]].dtype, node) >= 0;
+    return ok;
+}
+
+bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast,
+                              struct zt_err *err) {
+    struct casts c = { .g = g, .table = table, .err = err };
+    int count = g->node_count;
+    for (int n = 0; n < count; n++) {
+        bool half = false;
+        for (int i = 0; i < g->nodes[n].in_count; i++)
+            half |= zt_in(g, n, i) && is_half(zt_in(g, n, i)->dtype);
+        if (half && g->nodes[n].op->kernel[fast].run && !takes(g, n, fast) && !widen_node(&c, n, fast))
+            return false;
+    }
+    return g->node_count == count || zt_graph_sort(g, err);
+}

@@ -450,7 +450,7 @@ struct zt_program *zt_program_create(const struct zt_joint *joint, const struct 
         zt_program_destroy(p);
         return NULL;
     }
-    if (!zt_program_cut(p, o->stages, err) ||
+    if (!zt_program_cut(p, o->stages, err) || !zt_pass_compute_in_float(p->joint.graph, o->table, o->fast, err) ||
         (o->fusion && !zt_pass_fuse(p->joint.graph, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err)) ||
         !assign(p, o, err)) {
         zt_program_destroy(p);

@@ -92,6 +92,50 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
 }
 END_TEST
 
+/* ---- half types without kernels ---- */
+
+START_TEST(half_products_compute_in_float_and_are_stored_half) {
+    uint16_t ones[9], twos[6];
+    for (int i = 0; i < 9; i++) {
+        ones[i] = zt_float_to_half(1);
+        twos[i % 6] = zt_float_to_half(2);
+    }
+    int x = net_input(g, "x", ZT_FLOAT16, SHAPE(2, 3)),
+        w = zt_graph_add_constant(g, "w", ZT_FLOAT16, SHAPE(3, 3), ones);
+    int z = NET(g, "MatMul", "z", x, w), y = NET(g, "Relu", "y", z);
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_compute_in_float(g, &zt_ops, ZT_CPU, &err), "%s", err.text[0]);
+    ck_assert_int_eq(g->values[z].dtype, ZT_FLOAT16);
+    ck_assert_int_eq(g->values[y].dtype, ZT_FLOAT16);
+    ck_assert_str_eq(maker(z)->op_type, "Cast");
+    const struct zt_node *product = maker(maker(z)->in[0]);
+    ck_assert_str_eq(product->op_type, "MatMul");
+    ck_assert_int_eq(g->values[product->in[0]].dtype, ZT_FLOAT);
+    ck_assert_int_eq(maker(product->in[0])->in[0], x);
+    ck_assert_ptr_nonnull(g->values[product->in[1]].data); /* known before running: converted here */
+    ck_assert_int_eq(maker(y)->in[0], z);                  /* Relu has a loop for half values */
+    int nodes = g->node_count;
+    ck_assert(zt_pass_compute_in_float(g, &zt_ops, ZT_CPU, &err));
+    ck_assert_int_eq(g->node_count, nodes);
+    struct zt_eval *eval = zt_eval_create(g, NULL, 1);
+    zt_eval_feed(eval, x, &(struct zt_tensor){ ZT_FLOAT16, *SHAPE(2, 3), twos });
+    ck_assert_msg(zt_eval_run(eval, 0, g->node_count, &err), "%s", err.text[0]);
+    for (int i = 0; i < 6; i++)
+        ck_assert(zt_load_double(ZT_FLOAT16, g->values[y].data, i) == 6);
+    zt_eval_destroy(eval);
+}
+END_TEST
+
+START_TEST(float_graphs_and_the_reference_need_no_casts) {
+    int x = net_input(g, "x", ZT_FLOAT16, SHAPE(2, 3)),
+        y = NET(g, "MatMul", "y", x, net_input(g, "w", ZT_FLOAT16, SHAPE(3, 3)));
+    (void)y;
+    net_infer(g, &zt_ops);
+    ck_assert(zt_pass_compute_in_float(g, &zt_ops, ZT_REF, &err));
+    ck_assert_int_eq(g->node_count, 1);
+}
+END_TEST
+
 /* ---- fusion ---- */
 
 /* Neg of Neg is Identity. */
@@ -334,6 +378,8 @@ int main(void) {
     tcase_add_test(cases, fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_once);
     tcase_add_test(cases, kernels_without_prepare_get_plain_layouts_and_others_see_what_is_there);
     tcase_add_test(cases, a_node_that_the_fast_kernel_does_not_take_runs_on_the_reference);
+    tcase_add_test(cases, half_products_compute_in_float_and_are_stored_half);
+    tcase_add_test(cases, float_graphs_and_the_reference_need_no_casts);
     tcase_add_test(cases, what_others_read_comes_out_plain_and_its_id_follows);
     tcase_add_test(cases, a_copy_for_backward_that_forward_needs_is_made_in_forward);
     tcase_add_test(cases, a_kernel_that_cannot_be_prepared_leaves_no_state_behind);
