@@ -126,7 +126,7 @@ const struct zt_op zt_op_gelu = {
     .domain = "",
     .since = 20,
     ZT_ONE_OUT(1, 1),
-    .flags = ZT_OP_HALF | ZT_OP_IN_PLACE,
+    .flags = ZT_OP_HALF | ZT_OP_IN_PLACE | ZT_OP_POINTWISE,
     .in_types = { ZT_ANY_FLOAT },
     .attrs = with_approximate,
     .infer = gelu_infer,

@@ -44,7 +44,7 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .domain = DOMAIN,                                                                                              \
         .since = SINCE,                                                                                                \
         ZT_ONE_OUT(2, 2),                                                                                              \
-        .flags = FLAGS,                                                                                                \
+        .flags = ZT_OP_POINTWISE | (FLAGS),                                                                            \
         .in_types = { TYPES, TYPES },                                                                                  \
         .same_type = SAME,                                                                                             \
         .infer = INFER,                                                                                                \

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Those of the forward graph: softmax before what stands on it. */
+/* Those of the forward graph: softmax before what stands on it, transpose before conv_bias, whose nodes it brings
+ * together. */
 #define FORWARD(ROW)                                                                                                   \
     ROW(gelu)                                                                                                          \
     ROW(hard_swish)                                                                                                    \
@@ -18,6 +19,7 @@
     ROW(log_softmax)                                                                                                   \
     ROW(softmax_loss)                                                                                                  \
     ROW(attention)                                                                                                     \
+    ROW(transpose)                                                                                                     \
     ROW(conv_bias)
 /* Those of the joint graph: conv_relu_pool takes what the two before it made. */
 #define JOINT(ROW)                                                                                                     \

@@ -70,7 +70,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .domain = "",                                                                                                  \
         .since = SINCE,                                                                                                \
         ZT_ONE_OUT(1, 1),                                                                                              \
-        .flags = ZT_OP_IN_PLACE | (FLAGS),                                                                             \
+        .flags = ZT_OP_IN_PLACE | ZT_OP_POINTWISE | (FLAGS),                                                           \
         .in_types = { TYPES },                                                                                         \
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \

@@ -13,7 +13,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOUND = {
-    'encoder-dynamo18': {'attention': 1, 'gelu': 1},
+    'encoder-dynamo18': {'attention': 1, 'gelu': 1, 'transpose': 1},
     'encoder-dynamo23': {},
     'encoder-torchscript14': {'attention': 1, 'gelu': 1, 'layer_norm': 3},
     'encoder-torchscript17': {'attention': 1, 'gelu': 1},
