@@ -4,12 +4,13 @@
  *     SpaceToDepth      the same backwards
  */
 
+#include "ops/transpose.h"
+
 #include "ops/shape.h"
 
 #include <string.h>
 
-/* The permutation of a Transpose node; without the attribute axes are reversed. */
-static bool perm_of(const struct zt_graph *g, int node, int rank, int perm[ZT_MAX_RANK], struct zt_err *err) {
+bool zt_transpose_perm(const struct zt_graph *g, int node, int rank, int perm[ZT_MAX_RANK], struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
     bool marked[ZT_MAX_RANK];
     int count;
@@ -27,7 +28,7 @@ static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape shape = { .rank = x->shape.rank };
     int perm[ZT_MAX_RANK];
-    if (!perm_of(g, node, shape.rank, perm, err))
+    if (!zt_transpose_perm(g, node, shape.rank, perm, err))
         return false;
     for (int k = 0; k < shape.rank; k++)
         shape.dim[k] = x->shape.dim[perm[k]];
@@ -52,7 +53,7 @@ static void permute(int threads, enum zt_dtype dtype, const struct zt_shape *fro
 static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *x = &call->in[0];
     int perm[ZT_MAX_RANK];
-    if (!perm_of(call->graph, zt_call_node(call), x->shape.rank, perm, err))
+    if (!zt_transpose_perm(call->graph, zt_call_node(call), x->shape.rank, perm, err))
         return false;
     permute(call->threads, x->dtype, &x->shape, perm, x->data, call->out[0].data);
     return true;
@@ -62,7 +63,7 @@ static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
 static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int perm[ZT_MAX_RANK], rank = zt_grad_in_shape(b, node, 0)->rank;
     int64_t back[ZT_MAX_RANK];
-    if (!perm_of(zt_grad_graph(b), node, rank, perm, err))
+    if (!zt_transpose_perm(zt_grad_graph(b), node, rank, perm, err))
         return false;
     for (int k = 0; k < rank; k++)
         back[perm[k]] = k;
