@@ -23,7 +23,7 @@ static const struct {
 struct loss_state {
     const struct zt_line_kernels *kernels;
     int kind;
-    int x; /* input */
+    int x;               /* input */
     int64_t count, rows; /* elements; rows of one weight each */
     float bend;
     size_t bytes; /* of an element */
