@@ -28,6 +28,8 @@ struct inspection {
     ZT_VEC(struct use) uses;
     struct zt_err problems; /* nodes that cannot run, needed ones */
     struct zt_err notes;    /* and those that nothing needs */
+    bool *held_up;          /* by output of the graph: a node it needs cannot run */
+    int constants;          /* nodes that hold nothing but a float tensor of one axis or more */
     struct zt_err inside;   /* and those in bodies */
 };
 
@@ -104,6 +106,30 @@ static int by_name(const void *a, const void *b) {
     return order ? order : strcmp(x->op_type, y->op_type);
 }
 
+/* Which outputs nodes without a row hold up. */
+static void mark_held_up(struct inspection *s) {
+    const struct zt_graph *g = s->g;
+    bool *value = zt_calloc((size_t)g->value_count + 1, sizeof *value);
+    for (int n = 0; n < s->plain; n++) {
+        const struct zt_node *node = &g->nodes[n];
+        bool bad = !node->op;
+        for (int i = 0; i < node->in_count; i++)
+            bad |= node->in[i] >= 0 && value[node->in[i]];
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                value[node->out[i]] = bad;
+    }
+    s->held_up = ZT_NEW_N(s->model->graph->arena, bool, g->output_count + 1);
+    for (int i = 0; i < g->output_count; i++)
+        s->held_up[i] = value[g->outputs[i]];
+    free(value);
+}
+
+static bool is_held_tensor(const struct zt_node *node) {
+    const struct zt_attr *a = node->in_count == 0 && node->attr_count == 1 ? &node->attr[0] : NULL;
+    return a && a->type == ZT_ATTR_TENSOR && zt_dtype_in(a->tensor.dtype, ZT_ANY_FLOAT) && a->tensor.shape.rank > 0;
+}
+
 static void resolve_nodes(struct inspection *s) {
     for (int n = 0; n < s->g->node_count; n++) {
         zt_op_resolve(&zt_ops, s->g, n,
@@ -111,7 +137,9 @@ static void resolve_nodes(struct inspection *s) {
                       : is_needed(s, &s->g->nodes[n]) ? &s->problems
                                                       : &s->notes);
         count_use(s, &s->g->nodes[n]);
+        s->constants += is_held_tensor(&s->g->nodes[n]);
     }
+    mark_held_up(s);
     if (s->uses.count)
         qsort(s->uses.at, (size_t)s->uses.count, sizeof *s->uses.at, by_name);
 }
@@ -140,6 +168,29 @@ static void print_problems(const char *title, const struct zt_err *problems) {
         printf("  %s\n", problems->text[i]);
     if (problems->count > shown)
         printf("  and %d more\n", problems->count - shown);
+}
+
+/* Where some outputs can be had and others cannot, the first ones are named. */
+static void print_missing(const struct inspection *s) {
+    const struct zt_graph *g = s->model->graph;
+    int free_outputs = 0;
+    for (int i = 0; i < g->output_count; i++)
+        free_outputs += !s->held_up[i];
+    if (!free_outputs) {
+        print_problems("not supported, so that this model cannot run:", &s->problems);
+        return;
+    }
+    print_problems("not supported, so that not every output can be computed:", &s->problems);
+    if (s->problems.count)
+        fputs("outputs that need none of these, and that training may start from:", stdout);
+    for (int i = 0; s->problems.count && i < g->output_count; i++) {
+        if (s->held_up[i])
+            continue;
+        putchar(' ');
+        print_text(g->values[g->outputs[i]].name, 0);
+    }
+    if (s->problems.count)
+        putchar('\n');
 }
 
 /* ---- values ---- */
@@ -203,6 +254,8 @@ static void print_initializers(struct inspection *s) {
            (long long)trained_elements);
     for (int i = 0; i < count; i++)
         print_initializer(&g->values[ids[i]], width);
+    if (!trained && s->constants)
+        printf("  %d Constant nodes hold float tensors; what should be trained must be an initializer\n", s->constants);
 }
 
 /* ---- what the exporter did ---- */
@@ -303,7 +356,7 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {
     look_at_parameters(&s);
     print_initializers(&s);
     print_exporter(&s);
-    print_problems("not supported, so that this model cannot run:", &s.problems);
+    print_missing(&s);
     print_problems("not supported, inside branches and loops, so that these cannot be entered:", &s.inside);
     print_problems("not supported, but no output needs these nodes:", &s.notes);
     free(s.needed);

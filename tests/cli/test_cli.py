@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from onnx_bytes import (BOOL, DOUBLE, FLOAT, INT64, external_tensor, model, node, npz, read_npz, read_tensor, sequence_info,
+from onnx_bytes import (BOOL, DOUBLE, FLOAT, INT64, external_tensor, field, model, node, npz, read_npz, read_tensor, sequence_info,
                         tensor, value_info)
 
 ZTRAIN = None
@@ -371,7 +371,16 @@ class Inspect(Case):
         self.assertRegex(text, r"(?m)^  Foo +far\.away .*not supported$")
         self.assertIn("no output needs these nodes", text)
         text = self.inspect(linear(extra_nodes=[node("Foo", ["y"], ["z"], "busy", "far.away")], extra_outputs=[value_info("z", [])]))
-        self.assertIn("this model cannot run", text)
+        self.assertIn("not every output can be computed", text)
+        self.assertRegex(text, r"(?m)^outputs that need none of these.*: y$")
+        data = model([node("Foo", ["x"], ["y"], "busy", "far.away")], [value_info("x", [2])], [value_info("y", [2])])
+        self.assertIn("this model cannot run", self.inspect(data))
+
+    def test_weights_in_constant_nodes_are_told_of(self):
+        held = field(5, field(1, "value") + field(5, tensor([2, 3], W, FLOAT)) + field(20, 4))
+        data = model([node("Constant", [], ["w"]) + held, node("MatMul", ["x", "w"], ["y"])],
+                     [value_info("x", [1, 2])], [value_info("y", [1, 3])])
+        self.assertIn("1 Constant nodes hold float tensors", self.inspect(data))
 
     def test_external_data_need_not_be_there(self):
         data = model([node("MatMul", ["x", "w"], ["y"])], [value_info("x", [1, 2])], [value_info("y", [1, 3])],
