@@ -65,7 +65,7 @@ zt_lane_function *const *zt_lane_functions(void) {
 
 static const struct zt_lane_moves *moves(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return &moves_avx2;
 #endif
     return &moves_plain;
