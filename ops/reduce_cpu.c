@@ -24,8 +24,8 @@ enum { FEW = 1 << 15 }; /* elements not worth waking threads for */
 #define ADD_ABS(a, x)    ((a) + fabsf(x))
 #define ADD_SQUARE(a, x) ((a) + (x) * (x))
 #define MULTIPLY(a, x)   ((a) * (x))
-#define LARGER(a, x)     (((a) > (x)) | ((a) != (a)) ? (a) : (x))
-#define SMALLER(a, x)    (((a) < (x)) | ((a) != (a)) ? (a) : (x))
+#define LARGER(a, x)     ((((a) > (x)) | ((a) != (a))) ? (a) : (x))
+#define SMALLER(a, x)    ((((a) < (x)) | ((a) != (a))) ? (a) : (x))
 
 /* NAME_row folds a row; NAME_rows adds a row to partial results of columns; NAME_flush joins those to the whole,
  * NAME_merge two wholes. TYPE is that of a row's partial results, MERGE joins two of them. */
