@@ -221,10 +221,49 @@ static const float *as_floats(const struct zt_view *v, int64_t offset, int step,
     return to;
 }
 
+#define LOOP(A, B, VALUE)                                                                                              \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+        const uint8_t x = (A) != 0, z = (B) != 0;                                                                      \
+        (void)z;                                                                                                       \
+        y[i] = VALUE;                                                                                                  \
+    }
+/* Steps that the compiler knows become vector loops. */
+#define BYTES(VALUE)                                                                                                   \
+    do {                                                                                                               \
+        if (a_step && b_step)                                                                                          \
+            LOOP(a[i], b[i], VALUE)                                                                                    \
+        else                                                                                                           \
+            LOOP(a[i * a_step], b[i * b_step], VALUE)                                                                  \
+        return true;                                                                                                   \
+    } while (0)
+
+/* Logic on bytes as they are; false where the op is another one or a type is not bool. */
+static bool run_logic(const struct job *job, const int64_t *offset, int a_step, int b_step, int64_t at, int64_t n) {
+    if (job->out->dtype != ZT_BOOL || job->in[0]->dtype != ZT_BOOL || job->in[1]->dtype != ZT_BOOL)
+        return false;
+    const uint8_t *a = (const uint8_t *)job->in[0]->data + offset[0],
+                  *b = (const uint8_t *)job->in[1]->data + offset[1];
+    uint8_t *y = (uint8_t *)job->out->data + at;
+    switch (job->plan->op) {
+    case ZT_LANE_and:
+        BYTES(x & z);
+    case ZT_LANE_or:
+        BYTES(x | z);
+    case ZT_LANE_xor:
+        BYTES(x ^ z);
+    case ZT_LANE_not:
+        BYTES(x ^ 1);
+    default:
+        return false;
+    }
+}
+
 static void run_span(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
     const struct plan *plan = job->plan;
     const struct walk *walk = job->walk;
     const int last = walk->axes - 1;
+    if (run_logic(job, offset, walk->step[0][last] != 0, walk->step[1][last] != 0, at, n))
+        return;
     const bool direct = job->out->dtype == ZT_FLOAT;
     float block[3][BLOCK];
     struct zt_lane_span span = { .a_step = walk->step[0][last] != 0,

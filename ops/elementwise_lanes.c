@@ -36,12 +36,14 @@ struct zt_lane_moves {
 #include "ops/elementwise_body.inc"
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define LANES           8
-#define TARGET          __attribute__((target("avx2,fma")))
-#define NAME(id)        id##_avx2
-#define MULADD(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define LESS(a, b)      ((FLOATS)_mm256_min_ps((__m256)(a), (__m256)(b)))
-#define MORE(a, b)      ((FLOATS)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define LANES            8
+#define TARGET           __attribute__((target("avx2,fma,f16c")))
+#define NAME(id)         id##_avx2
+#define HALF_LOAD(p)     ((FLOATS)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p))))
+#define HALF_STORE(p, x) _mm_storeu_si128((__m128i *)(p), _mm256_cvtps_ph((__m256)(x), _MM_FROUND_TO_NEAREST_INT))
+#define MULADD(a, b, c)  ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define LESS(a, b)       ((FLOATS)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define MORE(a, b)       ((FLOATS)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #include "ops/elementwise_body.inc"
 #define LANES           16
 #define TARGET          __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
