@@ -5,8 +5,6 @@
 #include "ops/lanes_lines.h"
 #include "ops/tile.h"
 
-#include "device/threads.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +192,6 @@ static bool run_blocked(const struct zt_call *call, int x, struct zt_err *err) {
 struct job {
     struct zt_channel_sums sums;
     const struct state *s;
-    void (*one)(const struct job *, const struct zt_bundle *, int64_t start, int64_t line);
 };
 
 static struct job job_of(const struct zt_call *call) {
@@ -207,20 +204,8 @@ static struct job job_of(const struct zt_call *call) {
     return j;
 }
 
-static void run_chunk(void *arg, int64_t chunk) {
-    const struct job *j = arg;
-    const struct zt_bundles *all = &j->s->bundles;
-    int64_t end = zt_min_int(all->count, (chunk + 1) * all->grain);
-    for (int64_t i = chunk * all->grain; i < end; i++) {
-        int64_t start, line;
-        struct zt_bundle b = zt_bundle_at(all, i, &start, &line);
-        j->one(j, &b, start, line);
-    }
-}
-
-static void each_bundle(struct job *j, void (*one)(const struct job *, const struct zt_bundle *, int64_t, int64_t)) {
-    j->one = one;
-    zt_parallel_for(j->sums.call->threads, zt_bundle_chunks(&j->s->bundles), run_chunk, j);
+static void each_bundle(const struct job *j, zt_bundle_function *one) {
+    zt_bundles_each(&j->s->bundles, j->sums.call->threads, one, j);
 }
 
 static void *element(const struct job *j, const struct zt_view *v, int64_t at) {
@@ -233,11 +218,13 @@ static struct zt_line_map map_of(const struct job *j, int64_t line, int of_x, in
     return (struct zt_line_map){ all[ZT_MEAN] + c, all[of_x] + c, all[ZT_SECOND] + c, all[of_dy] + c };
 }
 
-static void moments(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     j->s->kernels->moments(b, element(j, &j->sums.call->in[0], start), j->sums.part[0] + line, j->sums.part[1] + line);
 }
 
-static void normalise(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     struct zt_line_map map = map_of(j, line, ZT_FIRST, ZT_THIRD);
     j->s->kernels->affine(b, element(j, &j->sums.call->in[0], start), &map, element(j, &j->sums.call->out[0], start));
 }
@@ -253,14 +240,16 @@ bool zt_batch_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static void products(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     const struct zt_view *in = j->sums.call->in;
     j->s->kernels->products(b, element(j, &in[0], start), element(j, &in[1], start),
                             j->sums.coefficient[ZT_MEAN] + line % j->s->norm.channels, j->sums.part[0] + line,
                             j->sums.part[1] + line);
 }
 
-static void differentiate(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void differentiate(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     const struct zt_view *in = j->sums.call->in;
     struct zt_line_map map = map_of(j, line, ZT_THIRD, ZT_FIRST);
     j->s->kernels->affine_grad(b, element(j, &in[0], start), element(j, &in[1], start), &map,

@@ -1,5 +1,7 @@
 #include "ops/lanes_lines.h"
 
+#include "device/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +32,27 @@ struct zt_bundle zt_bundle_at(const struct zt_bundles *all, int64_t i, int64_t *
     *start = outer * all->lines.length * all->lines.inner + first;
     *line = outer * all->lines.inner + first;
     return block == all->blocks - 1 ? all->edge : all->whole;
+}
+
+struct round {
+    const struct zt_bundles *all;
+    zt_bundle_function *one;
+    const void *with;
+};
+
+static void run_chunk(void *arg, int64_t chunk) {
+    const struct round *r = arg;
+    int64_t i = chunk * r->all->grain, end = i + r->all->grain < r->all->count ? i + r->all->grain : r->all->count;
+    for (; i < end; i++) {
+        int64_t start, line;
+        struct zt_bundle b = zt_bundle_at(r->all, i, &start, &line);
+        r->one(r->with, &b, start, line);
+    }
+}
+
+void zt_bundles_each(const struct zt_bundles *all, int threads, zt_bundle_function *one, const void *with) {
+    struct round r = { all, one, with };
+    zt_parallel_for(threads, zt_bundle_chunks(all), run_chunk, &r);
 }
 
 bool zt_line_type(enum zt_dtype dtype) {

@@ -114,6 +114,9 @@ struct zt_bundles {
 struct zt_bundles zt_bundles_of(const struct zt_lines *lines, enum zt_dtype dtype, int lanes);
 /* Bundle i, and where it starts: element of the tensor, and number of its first line. */
 struct zt_bundle zt_bundle_at(const struct zt_bundles *all, int64_t i, int64_t *start, int64_t *line);
+/* one(with, bundle, start, line) for every bundle, a chunk of them at a time on a thread. */
+typedef void zt_bundle_function(const void *with, const struct zt_bundle *b, int64_t start, int64_t line);
+void zt_bundles_each(const struct zt_bundles *all, int threads, zt_bundle_function *one, const void *with);
 static inline int64_t zt_bundle_chunks(const struct zt_bundles *all) {
     return (all->count + all->grain - 1) / all->grain;
 }

@@ -187,14 +187,13 @@ static void hit(const struct job *j, int64_t at, int64_t t, double p, double lse
     zt_store_double(dx->dtype, dx->data, at, soft - spread - slope->hit);
 }
 
-static void grad_bundle(const struct job *j, int64_t i) {
+static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     const struct zt_class_loss *loss = &j->loss;
-    int64_t start, line;
-    struct zt_bundle b = zt_bundle_at(&j->s->bundles, i, &start, &line);
     struct zt_class_slope slope[LANES];
     float p[LANES] = { 0 }, lse[LANES] = { 0 }, spread[LANES] = { 0 };
     bool nothing = true;
-    for (int k = 0; k < lines_in(&b); k++) {
+    for (int k = 0; k < lines_in(b); k++) {
         slope[k] = zt_class_loss_slope(j->call, loss, line + k, j->total);
         spread[k] = (float)slope[k].spread;
         if (j->kept) {
@@ -206,20 +205,14 @@ static void grad_bundle(const struct job *j, int64_t i) {
     void *dx = zt_element(j->call->out[0].data, j->s->bytes, start);
     struct zt_cross_grad g = { p, lse, spread, j->weight };
     if (nothing)
-        clear(j, &b, dx);
+        clear(j, b, dx);
     else
-        j->s->kernels->cross_grad(&b, zt_element(loss->x->data, j->s->bytes, start), &g, dx);
-    for (int k = 0; k < lines_in(&b); k++) {
+        j->s->kernels->cross_grad(b, zt_element(loss->x->data, j->s->bytes, start), &g, dx);
+    for (int k = 0; k < lines_in(b); k++) {
         int64_t t = zt_class_loss_target(loss, line + k);
         if (slope[k].hit != 0)
             hit(j, start + k + t * loss->lines.inner, t, (double)p[k], (double)lse[k], &slope[k]);
     }
-}
-
-static void grad_chunk(void *arg, int64_t chunk) {
-    const struct job *j = arg;
-    for (int64_t i = first_of(j, chunk); i < first_of(j, chunk + 1); i++)
-        grad_bundle(j, i);
 }
 
 /* With the log sum exp the gradient of cross-entropy, without that of NLL. */
@@ -229,6 +222,6 @@ bool zt_class_loss_grad_cpu_run(const struct zt_call *call, struct zt_err *err) 
         return false;
     j.kept = zt_class_loss_in(call, 5);
     j.total = zt_class_loss_total(&j.loss);
-    zt_parallel_for(call->threads, zt_bundle_chunks(&j.s->bundles), grad_chunk, &j);
+    zt_bundles_each(&j.s->bundles, call->threads, grad_bundle, &j);
     return true;
 }

@@ -128,23 +128,10 @@ struct job {
     const struct zt_call *call;
     const struct state *s;
     float *part[PARTS], *map[MAPS];
-    void (*one)(const struct job *, const struct zt_bundle *, int64_t start, int64_t line);
 };
 
-static void run_chunk(void *arg, int64_t chunk) {
-    const struct job *j = arg;
-    const struct zt_bundles *all = &j->s->bundles;
-    int64_t end = zt_min_int(all->count, (chunk + 1) * all->grain);
-    for (int64_t i = chunk * all->grain; i < end; i++) {
-        int64_t start, line;
-        struct zt_bundle b = zt_bundle_at(all, i, &start, &line);
-        j->one(j, &b, start, line);
-    }
-}
-
-static void each_bundle(struct job *j, void (*one)(const struct job *, const struct zt_bundle *, int64_t, int64_t)) {
-    j->one = one;
-    zt_parallel_for(j->call->threads, zt_bundle_chunks(&j->s->bundles), run_chunk, j);
+static void each_bundle(const struct job *j, zt_bundle_function *one) {
+    zt_bundles_each(&j->s->bundles, j->call->threads, one, j);
 }
 
 static const void *input(const struct job *j, int in, int64_t start) {
@@ -155,7 +142,8 @@ static void *output(const struct job *j, int64_t start) {
     return zt_element(j->call->out[0].data, j->s->bytes, start);
 }
 
-static void respond(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void respond(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     (void)line;
     float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.lines.length * LANES;
     if (j->s->grad)
@@ -166,7 +154,8 @@ static void respond(const struct job *j, const struct zt_bundle *b, int64_t star
 
 /* ---- LpNormalization ---- */
 
-static void to_length(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void to_length(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     (void)line;
     static const float zero[LANES];
     float sum[LANES], squares[LANES], along[LANES], of_x[LANES], of_dy[LANES];
@@ -189,16 +178,19 @@ static void to_length(const struct job *j, const struct zt_bundle *b, int64_t st
 
 /* ---- MeanVarianceNormalization ---- */
 
-static void moments(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     j->s->kernels->moments(b, input(j, j->s->grad, start), j->part[MEAN] + line, j->part[SQUARES] + line);
 }
 
-static void products(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     j->s->kernels->products(b, input(j, 0, start), input(j, 1, start), j->map[OF_MEAN] + line % j->s->groups,
                             j->part[SUM] + line, j->part[PRODUCT] + line);
 }
 
-static void normalise(const struct job *j, const struct zt_bundle *b, int64_t start, int64_t line) {
+static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
     int64_t at = line % j->s->groups;
     struct zt_line_map map = { j->map[OF_MEAN] + at, j->map[OF_X] + at, j->map[CONSTANT] + at, j->map[OF_DY] + at };
     if (j->s->grad)

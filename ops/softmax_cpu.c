@@ -3,8 +3,6 @@
 #include "ops/lanes_lines.h"
 #include "ops/softmax.h"
 
-#include "device/threads.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,28 +36,23 @@ bool zt_softmax_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-static void run_chunk(void *arg, int64_t chunk) {
-    const struct zt_call *call = arg;
+static void run_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    (void)line;
+    const struct zt_call *call = with;
     const struct softmax_state *s = call->state;
     const struct zt_line_kernels *k = s->kernels;
-    int64_t end = (chunk + 1) * s->bundles.grain < s->bundles.count ? (chunk + 1) * s->bundles.grain : s->bundles.count;
-    for (int64_t i = chunk * s->bundles.grain; i < end; i++) {
-        int64_t start, line;
-        struct zt_bundle b = zt_bundle_at(&s->bundles, i, &start, &line);
-        const void *first = zt_element(call->in[0].data, s->bytes, start);
-        void *out = zt_element(call->out[0].data, s->bytes, start);
-        if (s->grad)
-            (s->log ? k->log_softmax_grad : k->softmax_grad)(&b, first, zt_element(call->in[1].data, s->bytes, start),
-                                                             out);
-        else
-            (s->log ? k->log_softmax : k->softmax)(&b, first, out);
-    }
+    const void *first = zt_element(call->in[0].data, s->bytes, start);
+    void *out = zt_element(call->out[0].data, s->bytes, start);
+    if (s->grad)
+        (s->log ? k->log_softmax_grad : k->softmax_grad)(b, first, zt_element(call->in[1].data, s->bytes, start), out);
+    else
+        (s->log ? k->log_softmax : k->softmax)(b, first, out);
 }
 
 bool zt_softmax_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct softmax_state *s = call->state;
-    zt_parallel_for(call->threads, zt_bundle_chunks(&s->bundles), run_chunk, (void *)call);
+    zt_bundles_each(&s->bundles, call->threads, run_bundle, call);
     return true;
 }
 
