@@ -29,7 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 SAMPLES = 2  # of a case's data, the last ones: with more some activation lies so near a kink that rounding decides; a model of fixed batch gets its own number
@@ -96,12 +96,6 @@ def reference_cases(shared):
 # ------------------------------------------------------------------ the two sides
 
 
-def read_tensor(path):
-    tensor = TensorProto()
-    tensor.ParseFromString(path.read_bytes())
-    return numpy_helper.to_array(tensor)
-
-
 def write_inputs(model, inputs, folder):
     for i, name in enumerate(v.name for v in model.graph.input if v.name in inputs):
         (folder / f"input_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(inputs[name]), name).SerializeToString())
@@ -118,7 +112,7 @@ def run_ztrain(ztrain, model, folder, seconds):
 
 
 def ztrain_results(folder):
-    found = {p.stem: read_tensor(p) for p in (folder / "out").glob("grad_input_*.pb")}
+    found = {p.stem: numpy_helper.to_array(onnx.load_tensor(p)) for p in (folder / "out").glob("grad_input_*.pb")}
     with np.load(folder / "out" / "grad_params.npz") as params:
         found.update({f"grad:{name}": params[name] for name in params.files})
     return found

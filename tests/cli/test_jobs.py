@@ -35,10 +35,10 @@ def attribute(name, number):
 
 
 def initializers(data):
-    """{name: values} of a model's bytes."""
+    """{name: (type, values)} of a model's bytes, as read_tensor has them behind the name."""
     graph = next(value for number, value in fields(data) if number == 7)
     tensors = [value for number, value in fields(graph) if number == 5]
-    return {next(v for n, v in fields(t) if n == 8).decode(): read_tensor(t)[2] for t in tensors}
+    return {next(v for n, v in fields(t) if n == 8).decode(): read_tensor(t)[1:] for t in tensors}
 
 
 class Softmax:
@@ -327,7 +327,7 @@ class Ties(Job):
         return self.train({"steps": 8, **block}, *arguments, **more)
 
     def weights(self):
-        return initializers((self.folder / "run/model.onnx").read_bytes())
+        return {n: v for n, (_, v) in initializers((self.folder / "run/model.onnx").read_bytes()).items()}
 
     def check_tied(self):
         w = self.weights()
@@ -438,9 +438,7 @@ class Types(Job):
                                    [tensor([2, 3], w, weights, "w"), tensor([3], b, weights, "b")]))
 
     def stored(self):
-        graph = next(v for n, v in fields((self.folder / "run/model.onnx").read_bytes()) if n == 7)
-        return {next(v for n, v in fields(t) if n == 8).decode(): read_tensor(t)[1:] for t in
-                (v for n, v in fields(graph) if n == 5)}
+        return initializers((self.folder / "run/model.onnx").read_bytes())
 
     def test_a_model_trains_as_its_float_twin(self):
         self.make(FLOAT, FLOAT)

@@ -153,11 +153,12 @@ REFUSED = {
 TRAINED = ["function called twice", "functions in functions with references", "If on a shape", "Loop of three turns",
            "function in a Loop", "Scan backwards along another axis"]
 
-failures = 0
+passed = failures = 0
 
 
 def report(name, problem):
-    global failures
+    global passed, failures
+    passed += not problem
     failures += bool(problem)
     print(f"FAIL {name}: {problem}" if problem else f"ok   {name}", flush=True)
 
@@ -216,7 +217,7 @@ def compare(name, have, want):
     if have.shape != want.shape or have.dtype != want.dtype:
         return f"{name} is {have.dtype}{have.shape}, wants {want.dtype}{want.shape}"
     worst = np.max(np.abs(have - want), initial=0) if have.dtype != bool else np.any(have != want)
-    return f"{name} is off by {worst:.2e}" if worst > 1e-6 * max(1, np.max(np.abs(want), initial=0)) else ""
+    return "" if worst <= 1e-6 * max(1, np.max(np.abs(want), initial=0)) else f"{name} is off by {worst:.2e}"
 
 
 def check_gradients(ztrain, model, feed, folder, out):
@@ -395,8 +396,8 @@ def main():
         for name, (text, words) in refused.items():
             if options.only in name:
                 report(name, check_refused(options.ztrain, text, words, folder()))
-    print("all hold" if not failures else f"{failures} failed")
-    return 1 if failures else 0
+    print(f"{passed} passed, {failures} failed")
+    return 1 if failures or not passed else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Op cases: one list a family serves every mode of run_ops: check, grad, bench and support.
+/* Op cases: one list a family serves every mode of run_ops.
  *
  * Inputs and attributes are text, so that a case is one line:
  *
@@ -8,8 +8,8 @@
  *                               DTYPE[2,3]:LO..HI uniform in LO..HI (integers: HI included)
  *                               DTYPE{1,2,3}      these values as a constant of rank 1; DTYPE(5): as a scalar
  *                               -                 omitted
- * Attributes, separated by spaces:  name=3  name=0.5  name=text  name=[1,2]  name=[0.5,1.0]  name=[Tanh,Relu]
- * name=float{1} (a tensor) Whether a number is an integer or a float shows by its point. */
+ * Attributes, separated by spaces:  name=3  name=0.5  name=text  name=[1,2]  name=[0.5,1.0]  name=[Tanh,Relu], and
+ * tensors: name=float{1}. Whether a number is an integer or a float shows by its point. */
 #ifndef ZT_TESTS_OPS_CASES_H
 #define ZT_TESTS_OPS_CASES_H
 
@@ -32,7 +32,7 @@ struct zt_case {
 struct zt_case_family {
     const char *name;
     const struct zt_case *cases; /* ends with a NULL op */
-    bool training;               /* training sizes: bench and support take them all, check those marked, grad none */
+    bool training; /* training sizes: bench and support take them all, check those marked, grad and backward none */
 };
 
 extern const struct zt_case_family zt_case_families[]; /* ends with a NULL name */

@@ -1,7 +1,9 @@
-/* Runs the op cases: `run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only
- * PATTERN]
- * [--threads N]`. `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module
- * in FOLDER; exit 77 where either is missing.
+/* Runs the op cases:
+ *
+ *     run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN] ...
+ *
+ * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
+ * 77 where either is missing.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -323,7 +325,7 @@ static int run_all(enum mode mode, const struct options *o) {
     return failed || !passed;
 }
 
-/* The case that support lists as `number`. */
+/* The case that list has under `number`. */
 static const struct zt_case *find_case(const struct options *o, int number, const struct zt_case_family **family) {
     for (*family = zt_case_families; (*family)->name; ++*family)
         for (const struct zt_case *c = (*family)->cases; c->op; c++)
@@ -415,7 +417,7 @@ int main(int argc, char **argv) {
     }
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
         fprintf(stderr,
-                "usage: run_ops check|grad|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
+                "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
                 "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16]\n");
         return 2;
     }

@@ -1,8 +1,8 @@
 /* zt_copy_strided against a loop over every element: any steps, sizes that tiles do not divide, every element size. */
 #include "base/rng.h"
 #include "ops/shape.h"
+#include "tests/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,14 +72,7 @@ START_TEST(copies_are_those_of_a_plain_loop) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("strided");
     TCase *cases = tcase_create("copies");
     tcase_add_test(cases, copies_are_those_of_a_plain_loop);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite("strided", cases, CK_NOFORK);
 }

@@ -190,10 +190,6 @@ def binary(f):
     return lambda a, x, y: f(x, y)
 
 
-def element_loss(f):
-    return lambda a, x, y: f(x, y)
-
-
 def cross_entropy(a, x, target):
     return F.cross_entropy(x, target)
 
@@ -265,9 +261,9 @@ OPS = {
     "MeanVarianceNormalization": mean_variance, "Softmax": lambda a, x: torch.softmax(x, a.get("axis", -1)),
     "LogSoftmax": lambda a, x: torch.log_softmax(x, a.get("axis", -1)),
     "Hardmax": lambda a, x: F.one_hot(x.argmax(-1), x.shape[-1]).float(), "CrossEntropy": cross_entropy,
-    "NegativeLogLikelihood": likelihood, "SquaredError": element_loss(F.mse_loss), "AbsoluteError": element_loss(F.l1_loss),
-    "SmoothAbsoluteError": element_loss(F.smooth_l1_loss), "Huber": element_loss(F.huber_loss),
-    "BinaryCrossEntropy": element_loss(F.binary_cross_entropy_with_logits), "SoftmaxCrossEntropyLoss": cross_entropy,
+    "NegativeLogLikelihood": likelihood, "SquaredError": binary(F.mse_loss), "AbsoluteError": binary(F.l1_loss),
+    "SmoothAbsoluteError": binary(F.smooth_l1_loss), "Huber": binary(F.huber_loss),
+    "BinaryCrossEntropy": binary(F.binary_cross_entropy_with_logits), "SoftmaxCrossEntropyLoss": cross_entropy,
     "NegativeLogLikelihoodLoss": likelihood,
 }
 
