@@ -1,9 +1,9 @@
 #include "graph/body.h"
 
+#include "base/text.h"
 #include "graph/op.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,37 +98,26 @@ void zt_body_int64s(struct zt_body *b, const char *name, const struct zt_shape *
 }
 
 const char *zt_body_list(struct zt_body *b, const int64_t *values, int count) {
-    const char *text = "";
+    struct zt_text text = { 0 };
     for (int i = 0; i < count; i++)
-        text = zt_arena_printf(b->arena, "%s%s%lld", text, i ? ", " : "", (long long)values[i]);
-    return zt_arena_printf(b->arena, "[%s]", text);
+        zt_text_add(&text, "%s%lld", i ? ", " : "", (long long)values[i]);
+    const char *list = zt_arena_printf(b->arena, "[%s]", count ? text.at : "");
+    zt_text_finish(&text);
+    return list;
 }
 
 const char *zt_body_dims(struct zt_body *b, const struct zt_shape *shape) {
     return zt_body_list(b, shape->dim, shape->rank);
 }
 
-const char *zt_body_range(struct zt_body *b, int64_t first, int64_t end) {
-    const char *text = "";
-    for (int64_t i = first; i < end; i++)
-        text = zt_arena_printf(b->arena, "%s%s%lld", text, i > first ? ", " : "", (long long)i);
-    return zt_arena_printf(b->arena, "[%s]", text);
-}
-
-static const char *format(struct zt_body *b, const char *fmt, va_list args) {
-    va_list again;
-    va_copy(again, args);
-    int length = vsnprintf(NULL, 0, fmt, args);
-    char *text = zt_arena_alloc(b->arena, (size_t)length + 1);
-    vsnprintf(text, (size_t)length + 1, fmt, again);
-    va_end(again);
-    return text;
+const char *zt_body_range(struct zt_body *b, int64_t end) {
+    return zt_arena_printf(b->arena, "Range(0i, %lldi, 1i)", (long long)end);
 }
 
 const char *zt_body_text(struct zt_body *b, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    const char *text = format(b, fmt, args);
+    const char *text = zt_arena_vprintf(b->arena, fmt, args);
     va_end(args);
     return text;
 }
@@ -374,7 +363,7 @@ static void read_statement(struct reader *r) {
 void zt_body_say(struct zt_body *b, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    struct reader r = { b, format(b, fmt, args) };
+    struct reader r = { b, zt_arena_vprintf(b->arena, fmt, args) };
     va_end(args);
     do
         read_statement(&r);

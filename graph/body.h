@@ -70,10 +70,10 @@ void zt_body_again(struct zt_body *b, const char *op_type, const char *without, 
 void zt_body_number(struct zt_body *b, const char *name, double value);
 void zt_body_doubles(struct zt_body *b, const char *name, const struct zt_shape *shape, const double *values);
 void zt_body_int64s(struct zt_body *b, const char *name, const struct zt_shape *shape, const int64_t *values);
-/* "[1, 2]" for a statement; a shape's dims; and the whole numbers first, first + 1, ... below end. */
+/* "[1, 2]" for a statement; a shape's dims; and what makes 0, 1, ... below end. */
 const char *zt_body_list(struct zt_body *b, const int64_t *values, int count);
 const char *zt_body_dims(struct zt_body *b, const struct zt_shape *shape);
-const char *zt_body_range(struct zt_body *b, int64_t first, int64_t end);
+const char *zt_body_range(struct zt_body *b, int64_t end);
 const char *zt_body_text(struct zt_body *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

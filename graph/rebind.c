@@ -60,6 +60,10 @@ static bool is_fixed(const struct zt_value *v) {
     return v->data && !v->trainable && !v->statistic;
 }
 
+/* What this pass adds has a name of its own: values that expanded bodies make are numbered, and must be called as in the
+ * graph of the exported batch. */
+static const char added[] = "rebound";
+
 /* Bytes of one slice along `axis`, and how often the axis starts anew. */
 static size_t slice_bytes(const struct zt_value *v, int axis, int64_t *blocks) {
     size_t bytes = zt_dtype_bytes(v->dtype);
@@ -96,7 +100,7 @@ static int stretched(struct zt_graph *g, int value, int axis, int64_t to) {
         for (int64_t i = 0; i < to; i++)
             memcpy(data + (size_t)(b * to + i) * slice, (const char *)v->data + (size_t)b * step, slice);
     enum zt_dtype dtype = v->dtype;
-    int id = zt_graph_add_value(g, NULL, dtype, &shape);
+    int id = zt_graph_add_value(g, added, dtype, &shape);
     g->values[id].origin = ZT_FROM_CONSTANT;
     g->values[id].data = data;
     return id;
@@ -108,7 +112,7 @@ static int with_number(struct zt_graph *g, int value, int entry, int64_t number)
     int64_t numbers[NUMBERS];
     memcpy(numbers, g->values[value].data, (size_t)zt_shape_count(&shape) * sizeof *numbers);
     numbers[entry] = number;
-    return zt_graph_add_constant(g, NULL, ZT_INT64, &shape, numbers);
+    return zt_graph_add_constant(g, added, ZT_INT64, &shape, numbers);
 }
 
 static bool holds_sizes(const struct zt_node *n, int in) {
@@ -186,7 +190,7 @@ static void rebind_view(struct rebind *r, struct zt_graph *g, int node, int in, 
         return;
     shape.dim[k] = scaled(r, shape.dim[k]);
     set_lead(r, g->nodes[node].out[0], lead);
-    g->nodes[node].in[in] = zt_graph_add_ints(g, NULL, shape.dim, shape.rank);
+    g->nodes[node].in[in] = zt_graph_add_ints(g, added, shape.dim, shape.rank);
 }
 
 /* A shape that the input is fitted to, from its last axis on. */
@@ -200,6 +204,7 @@ static void rebind_aligned(struct rebind *r, struct zt_graph *g, int node, int i
 static bool before(void *with, struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
     struct rebind *r = with;
+    const int64_t made = g->made;
     r->at = node;
     r->steps++;
     apply_edits(r, g, node);
@@ -212,6 +217,7 @@ static bool before(void *with, struct zt_graph *g, int node, struct zt_err *err)
         if (axis >= 0)
             (op->flags & ZT_OP_VIEW ? rebind_view : rebind_aligned)(r, g, node, i, axis);
     }
+    g->made = made;
     return true;
 }
 

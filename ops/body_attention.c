@@ -49,8 +49,8 @@ static void say_visible(struct groups *s) {
     const struct zt_attention *a = &s->a;
     struct zt_body *b = s->b;
     bool nonpad = zt_in(b->g, b->node, ZT_NONPAD);
-    zt_body_say(b, "i = Reshape(%s, [%lld, 1]); j = %s", zt_body_range(b, 0, a->queries), (long long)a->queries,
-                zt_body_range(b, 0, a->keys));
+    zt_body_say(b, "i = Reshape(%s, [%lld, 1]); j = %s", zt_body_range(b, a->queries), (long long)a->queries,
+                zt_body_range(b, a->keys));
     zt_body_say(b, "visible = Less(j, %lldi); here = i + %lldi", (long long)a->mask_length, (long long)a->past);
     if (nonpad)
         zt_body_say(b,

@@ -108,7 +108,7 @@ static void say_spread(struct equation *e, const char *term, const char *made, c
         int first = (int)(strchr(term, term[k]) - term);
         struct zt_shape line = { x->rank, { 1, 1, 1, 1, 1, 1, 1, 1 } }, other = line;
         line.dim[first] = other.dim[k] = full.dim[k];
-        const char *places = zt_body_range(b, 0, full.dim[k]);
+        const char *places = zt_body_range(b, full.dim[k]);
         if (first != k)
             zt_body_say(b, "dx = Where(Equal(Reshape(%s, %s), Reshape(%s, %s)), dx, 0)", places, zt_body_dims(b, &line),
                         places, zt_body_dims(b, &other));

@@ -114,7 +114,7 @@ ZT_BODY(zt_pad_grad_body) {
         cut[x->rank + k] = -behind;
         if (strcmp(mode, "constant") == 0 || (front[k] == 0 && behind == 0))
             continue;
-        zt_body_say(b, "at = Pad<mode=\"%s\">(%s, [%lld, %lld])", mode, zt_body_range(b, 0, x->dim[k]),
+        zt_body_say(b, "at = Pad<mode=\"%s\">(%s, [%lld, %lld])", mode, zt_body_range(b, x->dim[k]),
                     (long long)front[k], (long long)behind);
         say_scatter(b, &shape, k, x->dim[k]);
     }

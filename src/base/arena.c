@@ -112,15 +112,21 @@ char *zt_arena_strdup(struct zt_arena *arena, const char *text) {
     return zt_arena_strndup(arena, text, strlen(text));
 }
 
-char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) {
-    va_list ap, again;
-    va_start(ap, fmt);
+char *zt_arena_vprintf(struct zt_arena *arena, const char *fmt, va_list ap) {
+    va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
     char *to = zt_arena_alloc(arena, (size_t)n + 1);
     vsnprintf(to, (size_t)n + 1, fmt, again);
     va_end(again);
+    return to;
+}
+
+char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *to = zt_arena_vprintf(arena, fmt, ap);
+    va_end(ap);
     return to;
 }
 
