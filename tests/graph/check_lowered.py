@@ -311,14 +311,14 @@ def without_weights(path):
     return weights, model.SerializeToString()
 
 
-def train(ztrain, model, shapes, folder):
+def train(ztrain, model, shapes, folder, freeze=()):
     """What training leaves: the losses and the path of the model, or None and the message."""
     folder.mkdir()
     onnx.save(model, folder / "m.onnx")
     batch = next(iter(shapes.values()))[0]
     np.savez(folder / "data.npz", **{name: numbers(name, shape).astype(np.float32) for name, shape in shapes.items()})
     config = {"train_batch_size": batch, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
-              "ztrain": {"data": {"format": "npz", "path": "data.npz", "shuffle": False}, "steps": 5,
+              "ztrain": {"data": {"format": "npz", "path": "data.npz", "shuffle": False}, "steps": 5, "freeze": list(freeze),
                          "loss": {"type": "output", "output": "loss"}}}
     (folder / "c.json").write_text(json.dumps(config))
     code, text = run_ztrain(ztrain, "--model", folder / "m.onnx", "--config", folder / "c.json", "--output", folder / "out")
@@ -344,6 +344,37 @@ def check_training(ztrain, model, shapes, folder):
     if after[0] != without_weights(other)[0]:
         return "the weights differ from those of the model written out"
     return ""
+
+
+# ---- a batch that the file fixes, in front of a Scan
+
+def scan_model(batch):
+    """A Scan over three steps behind a Reshape and a Transpose; `batch` a number, or "n" for any."""
+    shape = -1 if batch == "n" else batch
+    widen = "sx = Shape<end = 1>(x)  two = Constant<value = int64[1] {2}>()  hs = Concat<axis = 0>(sx, two)  h1 = Expand(h0, hs)"
+    return parse(f"""
+        m (double[{batch},6] x) => (double[{batch},2] y) {{
+          shape = Constant<value = int64[3] {{{shape}, 3, 2}}>()  r = Reshape(x, shape)  t = Transpose<perm = [1, 0, 2]>(r)
+          {widen if batch == "n" else ""}
+          h, ys = Scan<num_scan_inputs = 1, body = step (double[k,2] before, double[k,2] xt) => (double[k,2] after, double[k,2] y)
+            {{ m = Mul(xt, w)  s = Add(before, m)  after = Tanh(s)  y = Identity(after) }}>(h1, t)
+          axis = Constant<value = int64[1] {{0}}>()  mean = ReduceMean<keepdims = 0>(ys, axis)  y = Add(h, mean) }}""", {"w": (2,)})
+
+
+def check_rebound_scan(ztrain, batch, folder):
+    """A file that fixes a batch of 4 trains at `batch` as one that takes any."""
+    feed = {"x": (batch, 6)}
+    losses = []
+    for fixed in (4, "n"):
+        model = scan_model(fixed)
+        model.graph.initializer.append(numpy_helper.from_array(np.zeros((1, 2) if fixed == "n" else (4, 2)), "h0" if fixed == "n" else "h1"))
+        model = as_float(model)
+        got, message = train(ztrain, model, feed, folder / str(fixed), freeze=["h?"])
+        if got is None:
+            return message
+        losses.append(got)
+    same = losses[0] == losses[1] and losses[0][-1] < losses[0][0]
+    return "" if same else f"the losses are {losses[0]}, of the file that takes any batch {losses[1]}"
 
 
 # ---- what is refused
@@ -393,6 +424,9 @@ def main():
                 report(name, check(options.ztrain, model, reference, shapes, folder()))
                 if name in TRAINED:
                     report(f"{name}, trained", check_training(options.ztrain, model, shapes, folder()))
+        for batch in (4, 6, 8):
+            if options.only in "a Scan behind a batch that the file fixes":
+                report(f"a Scan behind a batch that the file fixes, at {batch}", check_rebound_scan(options.ztrain, batch, folder()))
         for name, (text, words) in refused.items():
             if options.only in name:
                 report(name, check_refused(options.ztrain, text, words, folder()))
