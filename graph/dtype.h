@@ -31,6 +31,7 @@ enum zt_dtype {
 #define ZT_BIT(dtype) (1u << (dtype))
 enum {
     ZT_ANY_FLOAT = 1u << ZT_FLOAT | 1u << ZT_DOUBLE | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16,
+    ZT_ANY_HALF = 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16,
     ZT_ANY_SIGNED = 1u << ZT_INT8 | 1u << ZT_INT16 | 1u << ZT_INT32 | 1u << ZT_INT64,
     ZT_ANY_UNSIGNED = 1u << ZT_UINT8 | 1u << ZT_UINT16 | 1u << ZT_UINT32 | 1u << ZT_UINT64,
     ZT_ANY_INT = ZT_ANY_SIGNED | ZT_ANY_UNSIGNED,

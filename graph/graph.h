@@ -93,6 +93,11 @@ struct zt_value {
     const struct zt_layout *layout; /* NULL: plain row-major */
 };
 
+/* Whether a value's contents are settled before running: what trains or is written back is not. */
+static inline bool zt_value_is_constant(const struct zt_value *v) {
+    return v->data && !v->trainable && !v->statistic;
+}
+
 struct zt_node {
     const char
         *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */

@@ -52,11 +52,6 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
     return true;
 }
 
-/* Whether a value's contents are settled before running: what trains or is written back is not. */
-static bool is_constant(const struct zt_value *v) {
-    return v->data && !v->trainable && !v->statistic;
-}
-
 static size_t output_bytes(const struct zt_graph *g, int node, int i) {
     const struct zt_value *v = zt_out(g, node, i);
     return v ? (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype) : 0;
@@ -68,7 +63,7 @@ static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
         return false;
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (v && !is_constant(v) && !(n->op->flags & ZT_OP_SHAPE_ONLY))
+        if (v && !zt_value_is_constant(v) && !(n->op->flags & ZT_OP_SHAPE_ONLY))
             return false;
     }
     for (int i = 0; i < n->out_count; i++)

@@ -91,8 +91,8 @@ enum zt_op_flags {
     ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input 0 of the same size that dies here */
     ZT_OP_VIEW = 1 << 5, /* output 0 holds input 0's bytes unchanged in plain order (Reshape, Identity, Flatten ...):
                             the memory plan lets them share, the executor runs no kernel then */
-    ZT_OP_POINTWISE = 1 << 7, /* each element of the result is made of those in its place of the inputs, broadcast */
     ZT_OP_CAST = 1 << 6, /* output 0 holds input 0's numbers, in another type where the attribute or input says so */
+    ZT_OP_POINTWISE = 1 << 7, /* each element of the result is made of those in its place of the inputs, broadcast */
 };
 
 /* What a training form needs to know. */

@@ -1,7 +1,7 @@
 /* The passes between a file's graph and one that can be planned: each a function from graph to graph.
  *
- *     lower -> resolve -> verdicts -> bind -> infer + fold -> train mode -> loss -> fusion of the forward graph -> grad
- *           -> rewrite (casts, fusion) -> assign (back ends, layouts) */
+ *     lower -> resolve -> verdicts -> tie -> bind -> infer + fold -> to float -> train mode -> loss
+ *           -> fusion of the forward graph -> grad -> rewrite (casts, fusion) -> assign (back ends, layouts) */
 #ifndef ZT_GRAPH_PASSES_H
 #define ZT_GRAPH_PASSES_H
 
@@ -14,9 +14,8 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
                      struct zt_err *err);
 
 /* Infers dtype and shape of every value, in order, replacing nodes with bodies by what they stand for (graph/lower.h)
- * and folding constant nodes on the way with their reference kernels (kept
- * in the graph's arena, at most `fold_limit` bytes a value and 16 times that in all; trainable initializers and
- * statistics are not constants). */
+ * and folding constant nodes on the way with their reference kernels (kept in the graph's arena, at most `fold_limit`
+ * bytes a value and 16 times that in all; trainable initializers and statistics are not constants). */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);
 /* The same, with somebody looking at every node that is inferred, just before and behind it. */
 struct zt_watch {

@@ -56,12 +56,8 @@ static bool is_int64s(const struct zt_value *v) {
     return v->dtype == ZT_INT64 && v->data && zt_shape_count(&v->shape) <= NUMBERS;
 }
 
-static bool is_fixed(const struct zt_value *v) {
-    return v->data && !v->trainable && !v->statistic;
-}
-
-/* What this pass adds has a name of its own: values that expanded bodies make are numbered, and must be called as in the
- * graph of the exported batch. */
+/* What this pass adds has a name of its own: values that expanded bodies make are numbered, and must be called as in
+ * the graph of the exported batch. */
 static const char added[] = "rebound";
 
 /* Bytes of one slice along `axis`, and how often the axis starts anew. */
@@ -121,7 +117,7 @@ static bool holds_sizes(const struct zt_node *n, int in) {
 
 static bool can_stretch(const struct rebind *r, const struct zt_graph *g, int node, int in, int axis) {
     const struct zt_value *v = zt_in(g, node, in);
-    return v && is_fixed(v) && !holds_sizes(&g->nodes[node], in) && axis < v->shape.rank &&
+    return v && zt_value_is_constant(v) && !holds_sizes(&g->nodes[node], in) && axis < v->shape.rank &&
            v->shape.dim[axis] == r->from && zt_shape_count(&v->shape) > 0 && slices_are_equal(v, axis);
 }
 
@@ -302,7 +298,7 @@ static void candidates_at(const struct rebind *r, const struct zt_graph *g, int 
                           struct candidates *to) {
     for (int i = 0; i < g->nodes[node].in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (!v || !is_fixed(v))
+        if (!v || !zt_value_is_constant(v))
             continue;
         if (holds_sizes(&g->nodes[node], i)) {
             for (int64_t k = 0; is_int64s(v) && k < zt_shape_count(&v->shape); k++)

@@ -4,10 +4,12 @@
  * initial states, repeats. The graph is inferred at the exported batch first; at the new one every value must have the
  * same shape with, at most, dims scaled by new / exported. Where one has not, the constant behind it is found:
  *
- *     Reshape     the axis of the result in which the elements of the input's batch axis lie is the one that scales
- *     Expand      the number that stands for the batch axis of the input; where the input has none, and for constants
- * that make tensors out of nothing, the numbers equal to the exported batch are tried, nearest first, until inference
- * gets past the node tensors     with equal slices along an axis of the exported batch are stretched
+ *     Reshape   the axis of the result in which the elements of the input's batch axis lie is the one that scales
+ *     Expand    the number that stands for the batch axis of the input
+ *
+ * Where the input of an Expand has no batch axis, and for constants that make tensors out of nothing, the numbers equal
+ * to the exported batch are tried, nearest first, until inference gets past the node. Tensors with equal slices along
+ * an axis of the exported batch are stretched.
  *
  * Everything else is refused with the node that fixes the batch. */
 #ifndef ZT_GRAPH_REBIND_H

@@ -116,10 +116,6 @@ bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int
 
 /* ---- half types on a back end without kernels for them ---- */
 
-static bool is_half(enum zt_dtype dtype) {
-    return dtype == ZT_FLOAT16 || dtype == ZT_BFLOAT16;
-}
-
 static bool takes(const struct zt_graph *g, int node, enum zt_backend fast) {
     const struct zt_kernel *k = &g->nodes[node].op->kernel[fast];
     return k->run && (!k->supports || k->supports(g, node));
@@ -131,12 +127,8 @@ static int float_twin(struct zt_graph *g, int value) {
     int twin = zt_graph_add_value(g, NULL, ZT_FLOAT, &v.shape);
     if (!v.data)
         return twin;
-    int64_t count = zt_shape_count(&v.shape);
-    float *data = ZT_NEW_N(g->arena, float, count + 1);
-    for (int64_t i = 0; i < count; i++)
-        data[i] = (float)zt_load_double(v.dtype, v.data, i);
     g->values[twin].origin = ZT_FROM_CONSTANT;
-    g->values[twin].data = data;
+    g->values[twin].data = zt_to_float(g->arena, &(struct zt_tensor){ v.dtype, v.shape, v.data });
     return twin;
 }
 
@@ -144,7 +136,7 @@ static int float_twin(struct zt_graph *g, int value) {
 static int *widen(struct zt_graph *g, int *ids, int count) {
     int *were = zt_arena_copy(g->arena, ids, (size_t)count * sizeof *ids);
     for (int i = 0; i < count; i++)
-        if (ids[i] >= 0 && is_half(g->values[ids[i]].dtype))
+        if (ids[i] >= 0 && zt_dtype_in(g->values[ids[i]].dtype, ZT_ANY_HALF))
             ids[i] = float_twin(g, ids[i]);
     return were;
 }
@@ -176,7 +168,7 @@ bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *tabl
     for (int n = 0; n < count; n++) {
         bool half = false;
         for (int i = 0; i < g->nodes[n].in_count; i++)
-            half |= zt_in(g, n, i) && is_half(zt_in(g, n, i)->dtype);
+            half |= zt_in(g, n, i) && zt_dtype_in(zt_in(g, n, i)->dtype, ZT_ANY_HALF);
         if (half && g->nodes[n].op->kernel[fast].run && !takes(g, n, fast) && !widen_node(&c, n, fast))
             return false;
     }

@@ -26,10 +26,13 @@ float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     return to;
 }
 
+/* What no node reads needs no contents. */
 static void convert_value(struct zt_graph *g, int id, const float *contents) {
     struct zt_value *v = &g->values[id];
-    if (v->data)
-        v->data = contents ? contents : zt_to_float(g->arena, &(struct zt_tensor){ v->dtype, v->shape, v->data });
+    bool read = v->data && zt_graph_users(g, id, NULL) > 0;
+    v->data = contents ? contents
+              : read   ? zt_to_float(g->arena, &(struct zt_tensor){ v->dtype, v->shape, v->data })
+                       : NULL;
     v->dtype = ZT_FLOAT;
 }
 

@@ -16,7 +16,6 @@ enum { CHUNKS = 16, LINE = 16 /* floats of a cache line */ };
 /* ---- plan ---- */
 
 bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
     struct zt_attention a;
     struct zt_err err = { 0 };
     for (int i = ZT_Q; i <= ZT_V; i++)
@@ -25,7 +24,7 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
     const struct zt_lane_gemm_kernel *gemm = zt_lane_gemm_best();
     return gemm && zt_attention_kernels(gemm->cols) && !zt_in(g, node, ZT_PAST_K) &&
            zt_attention_read(g, node, &a, &err) && a.batch * a.heads > 0 && a.queries > 0 && a.keys > 0 && a.size > 0 &&
-           a.v_size > 0 && a.queries < INT32_MAX / 4 && a.keys < INT32_MAX / 4 && n->in_count > ZT_V;
+           a.v_size > 0 && a.queries < INT32_MAX / 4 && a.keys < INT32_MAX / 4;
 }
 
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err) {

@@ -50,7 +50,7 @@ struct zt_panel {
     bool masked;                                  /* not all see the same */
 };
 
-/* Whether the kernels take the node: floats, no past or present rows, no output QK. */
+/* Whether the kernels take the node, as far as inputs tell: floats, no past rows. */
 bool zt_attention_cpu_takes(const struct zt_graph *g, int node);
 /* The plan but parts and elems; all inputs plain. */
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err);

@@ -1,10 +1,11 @@
 /* What the two ways to batch normalisation on the CPU share: planes of blocked activations (batch_norm_blocked_cpu.c)
  * and lines of plain ones (batch_norm_cpu.c). Both take statistics in two steps:
  *
- *     each part      its mean and sum of squares around it, or its two gradient sums, in float        to the workspace
+ *     each part      its mean and sum of squares around it, or its two gradient sums, in float, to the workspace
  *     each channel   all its parts in the order of the samples, in double:
- *                    mean = sum mean_p / N     M var = sum (squares_p + P (mean_p - mean)^2)      (P elements a part,
- * N parts, M = N P)
+ *                    mean = sum mean_p / N     M var = sum (squares_p + P (mean_p - mean)^2)
+ *
+ * with P elements a part, N parts, M = N P.
  *
  * The workspace holds two floats a part and channel, then the coefficients of the map that follows, one number a
  * channel. */

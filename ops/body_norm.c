@@ -55,26 +55,27 @@ ZT_BODY(zt_log_softmax_grad_body) {
 
 /* ---- losses over classes: lines [outer, classes, inner], everything that is one a line [outer, 1, inner] ---- */
 
-static bool read_classes(const struct zt_graph *g, int node, struct zt_lines *lines, int *axis, struct zt_err *err) {
+static bool read_classes(const struct zt_graph *g, int node, struct zt_lines *lines, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 1)->shape;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->rank, axis, err))
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->rank, &axis, err))
         return false;
-    *lines = zt_lines_along(x, *axis);
+    *lines = zt_lines_along(x, axis);
     return true;
 }
 
-/* sample: the weight of each line's sample */
-static void say_samples(struct zt_body *b, const struct zt_lines *l, int axis) {
-    int64_t samples = axis > 0 ? zt_in(b->g, b->node, 1)->shape.dim[0] : 1, count = l->outer * l->inner;
+/* sample: the weight of each line: its own or its sample's (ops/loss.h) */
+static void say_samples(struct zt_body *b, const struct zt_lines *l) {
+    const struct zt_value *weight = zt_in(b->g, b->node, 3);
+    int64_t weights = weight ? zt_shape_count(&weight->shape) : 0, count = l->outer * l->inner;
     zt_body_say(b, "sample = 1");
-    if (zt_in(b->g, b->node, 3) && samples)
-        zt_body_say(
-            b, "sample = Reshape(Expand(Reshape(Slice(sample_weight, [0], [%lld]), [%lld, 1]), [%lld, %lld]), each)",
-            (long long)samples, (long long)samples, (long long)samples, (long long)(count / samples));
+    if (weights > 0)
+        zt_body_say(b, "sample = Reshape(Expand(Reshape(sample_weight, [%lld, 1]), [%lld, %lld]), each)",
+                    (long long)weights, (long long)weights, (long long)(count / weights));
 }
 
 /* hot: 1 at a line's target; weight: of its target's class; counted: whether it is; factor: what dloss is to it */
-static void say_targets(struct zt_body *b, const struct zt_lines *l, int axis) {
+static void say_targets(struct zt_body *b, const struct zt_lines *l) {
     const struct zt_node *n = &b->g->nodes[b->node];
     struct zt_shape classes = { 3, { 1, l->length, 1 } };
     int64_t *number = ZT_NEW_N(b->arena, int64_t, l->length);
@@ -83,7 +84,7 @@ static void say_targets(struct zt_body *b, const struct zt_lines *l, int axis) {
     zt_body_int64s(b, "number", &classes, number);
     zt_body_say(b, "each = [%lld, 1, %lld]; target = Reshape(Cast<to=int64>(target), each)", (long long)l->outer,
                 (long long)l->inner);
-    say_samples(b, l, axis);
+    say_samples(b, l);
     zt_body_int64s(b, "ignored", &(struct zt_shape){ 0 }, (const int64_t[]){ zt_attr_int(n, "ignore_index", -100) });
     zt_body_say(b, "class = Expand(1, [1, %lld, 1])", (long long)l->length);
     if (zt_in(b->g, b->node, 4))
@@ -101,12 +102,11 @@ static void say_targets(struct zt_body *b, const struct zt_lines *l, int axis) {
 /* slope: of the loss of a line by its log p, where p is a name, and by -p's normalisation */
 static bool say_loss(struct zt_body *b, bool softmax, struct zt_err *err) {
     struct zt_lines lines;
-    int axis;
-    if (!read_classes(b->g, b->node, &lines, &axis, err))
+    if (!read_classes(b->g, b->node, &lines, err))
         return false;
     zt_body_names(b, "dloss, x, target, sample_weight, class_weight, log_sum -> dx");
     zt_body_number(b, "smooth", (double)zt_attr_float(&b->g->nodes[b->node], "label_smoothing", 0));
-    say_targets(b, &lines, axis);
+    say_targets(b, &lines);
     zt_body_say(b, "slope = -(1 - smooth) * weight * hot - smooth / %lld * class", (long long)lines.length);
     if (softmax)
         zt_body_say(b, "p = Exp(Reshape(x, %s) - Reshape(log_sum, each)); slope = slope - p * ReduceSum(slope, [1])",

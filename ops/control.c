@@ -2,10 +2,10 @@
  * known (graph/lower.h), which in training is before the first step, in an eager run when it is reached.
  *
  *     If      the nodes of one branch
- *     Loop    for (i = 0; i < M && cond; i++) { cond, v.., s.. = body(i, cond, v..); }   v at the end, and all s
- * stacked Scan    for (i = 0; i < T; i++) { v.., s.. = body(v.., x[i]..); }                  the same; x are cut along
- * an axis
- */
+ *     Loop    for (i = 0; i < M && cond; i++) { cond, v.., s.. = body(i, cond, v..); }
+ *     Scan    for (i = 0; i < T; i++) { v.., s.. = body(v.., x[i]..); }
+ *
+ * Loop and Scan give v at the end, and all s stacked; x are cut along an axis. */
 #include "graph/lower.h"
 #include "ops/shape.h"
 #include "ops/table.h"

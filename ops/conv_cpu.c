@@ -107,7 +107,6 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
     if (bias)
         s.slot[ZT_CONV_B] = (struct zt_desc){ .dtype = dtype, .rank = 1, .dim = { c->m }, .order = ZT_DESC_PLAIN };
     for (int a = 0; a < w->axes; a++) {
-        s.kernel[a] = w->kernel[a];
         s.stride[a] = w->stride[a];
         s.dilation[a] = w->dilation[a];
         s.pad[a] = w->pad[a];

@@ -3,8 +3,8 @@
  *     .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
  *
  * Each name stands for the four functions of a struct zt_kernel. Builds without oneDNN get an empty column and run the
- * reference kernels, but for rows that say ZT_ON_CPU, whose kernels are there in every build. All of them take float
- * tensors only, cut their work into chunks by the shape alone, and give the same bits at any thread count. */
+ * reference kernels, but for rows that say ZT_ON_CPU, whose kernels are there in every build. Which types each takes is
+ * its own matter; no sum is cut by threads, so all give the same bits at any thread count. */
 #ifndef ZT_OPS_CPU_H
 #define ZT_OPS_CPU_H
 

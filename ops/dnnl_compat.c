@@ -155,7 +155,7 @@ static void recognise(struct zt_desc *d, md_ref chosen) {
 /* ---- primitive descriptors ---- */
 
 struct geometry {
-    dnnl_dims_t stride, dilation, pad, pad_end, kernel;
+    dnnl_dims_t stride, dilation, pad, pad_end;
 };
 
 static struct geometry geometry_of(const struct zt_dnnl_spec *s) {
@@ -165,7 +165,6 @@ static struct geometry geometry_of(const struct zt_dnnl_spec *s) {
         g.dilation[a] = s->dilation[a] - 1;
         g.pad[a] = s->pad[a];
         g.pad_end[a] = s->pad_end[a];
-        g.kernel[a] = s->kernel[a];
     }
     return g;
 }

@@ -41,7 +41,7 @@ struct zt_dnnl_spec {
      * Convolution weights of several groups are [groups, m / groups, c / groups, kernel]. */
     struct zt_desc slot[ZT_DNNL_SLOTS];
     int axes; /* spatial; dilation 1 is dense */
-    int64_t kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
+    int64_t stride[3], dilation[3], pad[3], pad_end[3];
     bool add;    /* y += result */
     float scale; /* MATMUL: of a b; 0 means 1 */
 };

@@ -29,6 +29,8 @@ struct product {
     int points, sums;         /* axes of them */
     int64_t products, depths; /* how many that makes */
     bool clear;               /* the result has elements that no axis leads to */
+    const struct zt_lane_gemm_kernel *kernel;
+    size_t scratch; /* bytes of one product's memory */
 };
 
 /* ---- axes ---- */
@@ -197,7 +199,7 @@ bool zt_einsum_grad_cpu_supports(const struct zt_graph *g, int node) {
 
 /* Bytes of a product's memory, a multiple of 64. */
 static size_t scratch_of(const struct product *p, int threads) {
-    return (zt_lane_gemm_bytes(zt_lane_gemm_best(), &p->gemm, threads) + 63) / 64 * 64;
+    return (zt_lane_gemm_bytes(p->kernel, &p->gemm, threads) + 63) / 64 * 64;
 }
 
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
@@ -207,7 +209,9 @@ static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
         free(product);
         return zt_node_fail(p->graph, p->node, err, "a sum that the CPU kernels do not take");
     }
-    size_t whole = scratch_of(product, 1) * (size_t)threads, shared = scratch_of(product, threads);
+    product->kernel = zt_lane_gemm_best();
+    product->scratch = scratch_of(product, 1);
+    size_t whole = product->scratch * (size_t)threads, shared = scratch_of(product, threads);
     p->workspace_bytes = whole > shared ? whole : shared;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
         p->in_layout[i] = NULL;
@@ -245,20 +249,22 @@ static void move(const struct axis *list, int count, int64_t i, int64_t *offset)
 static void multiply(const struct job *job, int64_t point, void *scratch, int threads) {
     const struct product *p = job->p;
     const float *a = job->call->in[p->in[A]].data, *b = job->call->in[p->in[B]].data;
+    int64_t start[TENSORS] = { 0 };
+    move(p->point, p->points, point, start);
     for (int64_t depth = 0; depth < p->depths; depth++) {
         struct zt_lane_gemm gemm = p->gemm;
-        int64_t offset[TENSORS] = { 0 };
-        move(p->point, p->points, point, offset);
+        int64_t offset[TENSORS];
+        memcpy(offset, start, sizeof offset);
         move(p->sum, p->sums, depth, offset);
         gemm.add = depth > 0;
-        zt_lane_gemm_run(zt_lane_gemm_best(), &gemm, a + offset[A], b + offset[B], NULL,
+        zt_lane_gemm_run(p->kernel, &gemm, a + offset[A], b + offset[B], NULL,
                          (float *)job->call->out[0].data + offset[Y], scratch, threads);
     }
 }
 
 static void multiply_whole(void *arg, int64_t point) {
     const struct job *job = arg;
-    multiply(job, point, (char *)job->call->workspace + scratch_of(job->p, 1) * (size_t)zt_parallel_thread(), 1);
+    multiply(job, point, (char *)job->call->workspace + job->p->scratch * (size_t)zt_parallel_thread(), 1);
 }
 
 static bool run(const struct zt_call *call) {

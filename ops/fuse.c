@@ -42,23 +42,35 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
     return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
 }
 
-bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
-                     int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err) {
-    const struct zt_node from = g->nodes[old], attributes = *like;
-    int node = zt_graph_add_node(g, from.name, op_type, "ztrain", 1, in, in_count, out ? out : from.out,
-                                 out ? out_count : from.out_count);
+int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
+                const char *domain, int opset, const int *in, int in_count, const int *out, int out_count) {
+    const struct zt_node from = *like; /* a node of g, which may move */
+    int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
     struct zt_node *n = &g->nodes[node];
-    n->attr = attributes.attr;
-    n->attr_count = attributes.attr_count;
     n->phase = from.phase;
     n->stage = from.stage;
     n->place = from.place;
     n->backend = from.backend;
+    return node;
+}
+
+bool zt_fuse_settle(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return zt_op_resolve(table, g, node, err) && zt_op_infer(g, node, err);
+}
+
+bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
+                     int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err) {
+    const struct zt_node from = g->nodes[old], attributes = *like;
+    int node = zt_fuse_add(g, &from, from.name, op_type, "ztrain", 1, in, in_count, out ? out : from.out,
+                           out ? out_count : from.out_count);
+    struct zt_node *n = &g->nodes[node];
+    n->attr = attributes.attr;
+    n->attr_count = attributes.attr_count;
     for (int i = 0; i < n->out_count; i++)
         if (n->out[i] >= 0)
             g->values[n->out[i]].producer = node;
     g->nodes[old].dead = true;
-    return zt_op_resolve(table, g, node, err) && zt_op_infer(g, node, err);
+    return zt_fuse_settle(g, table, node, err);
 }
 
 bool zt_fuse_run(const struct zt_call *call, const struct zt_op *row, const struct zt_view *in, int in_count,

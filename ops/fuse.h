@@ -17,6 +17,12 @@ bool zt_fuse_is_output(const struct zt_graph *g, int value);
  * and nothing else reads what it makes there (`alone`); else -1. */
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone);
 
+/* Adds a node that stands where `like` does: phase, stage, place and back end. zt_fuse_settle next, which resolves and
+ * infers it. */
+int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
+                const char *domain, int opset, const int *in, int in_count, const int *out, int out_count);
+bool zt_fuse_settle(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err);
+
 /* Puts a ztrain node in the place of `old` (which dies): it makes old's outputs, or those at `out`, and has the
  * attributes of `like`. */
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,

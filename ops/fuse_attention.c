@@ -75,16 +75,12 @@ static bool lets_through(const struct zt_value *mask, int64_t i, double masked, 
     return bias > masked;
 }
 
-static bool is_constant(const struct zt_value *v) {
-    return v->data && !v->trainable && !v->statistic;
-}
-
 /* Whether query i of [.., n, n] sees key j where j <= i, for all heads alike. */
 static bool is_causal(const struct attention *a, int64_t queries, int64_t keys) {
     const struct zt_value *mask = &a->m.g->values[a->mask];
     int rank = mask->shape.rank;
     bool exact = true;
-    if (!is_constant(mask) || queries != keys || rank < 2 || zt_shape_count(&mask->shape) != queries * keys ||
+    if (!zt_value_is_constant(mask) || queries != keys || rank < 2 || zt_shape_count(&mask->shape) != queries * keys ||
         mask->shape.dim[rank - 1] != keys || mask->shape.dim[rank - 2] != queries)
         return false;
     for (int64_t i = 0; i < queries * keys && exact; i++)
@@ -97,7 +93,7 @@ static bool is_causal(const struct attention *a, int64_t queries, int64_t keys) 
 static bool rows_see_something(const struct zt_value *mask) {
     int64_t columns = mask->shape.rank > 0 ? mask->shape.dim[mask->shape.rank - 1] : 1;
     bool exact, seen = false;
-    if (!is_constant(mask))
+    if (!zt_value_is_constant(mask))
         return false;
     for (int64_t i = 0; i < zt_shape_count(&mask->shape); i++) {
         seen |= lets_through(mask, i, 0, &exact);

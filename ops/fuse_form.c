@@ -50,8 +50,7 @@ static bool is_text(const char *p, int length, const char *text) {
 
 bool zt_form_constant(const struct zt_graph *g, int value, double *to) {
     const struct zt_value *v = value >= 0 ? &g->values[value] : NULL;
-    if (!v || !v->data || v->trainable || v->statistic || !zt_dtype_in(v->dtype, ZT_ANY_NUMBER) ||
-        zt_shape_count(&v->shape) != 1)
+    if (!v || !zt_value_is_constant(v) || !zt_dtype_in(v->dtype, ZT_ANY_NUMBER) || zt_shape_count(&v->shape) != 1)
         return false;
     *to = zt_load_double(v->dtype, v->data, 0);
     return true;
@@ -306,13 +305,9 @@ int zt_match_result(const struct zt_match *m) {
 }
 
 static int add_node(struct zt_match *m, const char *name, const char *op_type, const int *in, int in_count, int out) {
-    struct zt_graph *g = m->g;
-    const struct zt_node root = g->nodes[m->root];
-    int node = zt_graph_add_node(g, name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
-    g->nodes[node].phase = root.phase;
-    g->nodes[node].stage = root.stage;
-    g->nodes[node].place = root.place;
-    g->values[out].producer = node;
+    const struct zt_node root = m->g->nodes[m->root];
+    int node = zt_fuse_add(m->g, &root, name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
+    m->g->values[out].producer = node;
     return node;
 }
 
@@ -325,7 +320,7 @@ int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int
 static bool all_constant(const struct zt_graph *g, int node) {
     for (int i = 0; i < g->nodes[node].in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (v && (!v->data || v->trainable || v->statistic))
+        if (v && !zt_value_is_constant(v))
             return false;
     }
     return true;
@@ -364,7 +359,7 @@ int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int va
 }
 
 bool zt_match_done(struct zt_match *m, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return zt_op_resolve(table, m->g, node, err) && zt_op_infer(m->g, node, err);
+    return zt_fuse_settle(m->g, table, node, err);
 }
 
 bool zt_match_trains(const struct zt_match *m, int value) {

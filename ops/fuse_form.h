@@ -61,8 +61,8 @@ int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int
 /* Resolves and infers the replacing node, or one that was added in front of it. */
 bool zt_match_done(struct zt_match *m, const struct zt_op_table *table, int node, struct zt_err *err);
 /* For an input that must change its form: adds a node with one new output in front of the group, computes it at once
- * where its inputs are constants, and returns the new value. An int list goes to attribute `attr` where that is not
- * NULL. -1: failed. */
+ * where its inputs are constants, and returns the new value; -1: failed. `list`, where not NULL, is an attribute
+ * of integers. */
 struct zt_match_list {
     const char *attr;
     const int64_t *at;

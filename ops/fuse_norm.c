@@ -88,7 +88,7 @@ static int add_filled(struct zt_graph *g, enum zt_dtype dtype, const struct zt_s
 
 static bool is_filled(const struct zt_graph *g, int value, double number) {
     const struct zt_value *v = &g->values[value];
-    bool filled = v->data && !v->trainable && !v->statistic && zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
+    bool filled = zt_value_is_constant(v) && zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
     for (int64_t i = 0; filled && i < zt_shape_count(&v->shape); i++)
         filled = zt_load_double(v->dtype, v->data, i) == number;
     return filled;

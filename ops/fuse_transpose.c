@@ -32,17 +32,7 @@ static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK])
 
 static int add_like(struct zt_graph *g, const struct zt_node *like, const char *op_type, const char *domain, int opset,
                     const int *in, int in_count, int out) {
-    int node = zt_graph_add_node(g, like->name, op_type, domain, opset, in, in_count, &out, 1);
-    struct zt_node *n = &g->nodes[node];
-    n->phase = like->phase;
-    n->stage = like->stage;
-    n->place = like->place;
-    n->backend = like->backend;
-    return node;
-}
-
-static bool settle(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return zt_op_resolve(table, g, node, err) && zt_op_infer(g, node, err);
+    return zt_fuse_add(g, like, like->name, op_type, domain, opset, in, in_count, &out, 1);
 }
 
 static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int from,
@@ -52,7 +42,7 @@ static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, c
         axes[k] = perm[k];
     int node = add_like(g, like, "Transpose", "", ZT_OPSET, &from, 1, to);
     zt_node_set_ints(g, node, "perm", axes, rank);
-    return settle(g, table, node, err);
+    return zt_fuse_settle(g, table, node, err);
 }
 
 /* ---- two Transposes ---- */
@@ -84,7 +74,7 @@ static bool merge(struct zt_graph *g, const struct zt_op_table *table, int node,
     if (same && !zt_fuse_is_output(g, y))
         replace_reads(g, y, x, err);
     else if (same)
-        return settle(g, table, add_like(g, &n, "Identity", "", ZT_OPSET, &x, 1, y), err);
+        return zt_fuse_settle(g, table, add_like(g, &n, "Identity", "", ZT_OPSET, &x, 1, y), err);
     else
         return add_transpose(g, table, &n, x, y, both, rank, err);
     return true;
@@ -116,7 +106,7 @@ static int lay_along(struct zt_graph *g, const struct zt_op_table *table, const 
         dims[perm[k]] = k < rank - from.rank ? 1 : from.dim[k - (rank - from.rank)];
     int in[2] = { vector, zt_graph_add_ints(g, NULL, dims, rank) };
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    return settle(g, table, add_like(g, like, "Reshape", "", ZT_OPSET, in, 2, out), err) ? out : -1;
+    return zt_fuse_settle(g, table, add_like(g, like, "Reshape", "", ZT_OPSET, in, 2, out), err) ? out : -1;
 }
 
 /* Puts the node in front of the Transposes that make its inputs; `concat`: its axis moves with it. */
@@ -153,7 +143,7 @@ static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, 
     if (concat)
         zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = perm[axis] });
     g->nodes[node].dead = true;
-    return settle(g, table, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
+    return zt_fuse_settle(g, table, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
 }
 
 static bool is_transpose(const struct zt_node *n) {

@@ -101,7 +101,6 @@ enum { OF_MEAN, OF_X, CONSTANT, OF_DY, MAPS };
 bool zt_norm_line_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct state *s = zt_calloc(1, sizeof *s);
     struct zt_lines lines;
-    p->state = s;
     if (!read_state(p->graph, p->node, s, &lines)) {
         free(s);
         return zt_node_fail(p->graph, p->node, err, "a form that the CPU kernels do not take");
@@ -115,6 +114,7 @@ bool zt_norm_line_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         p->workspace_bytes = (size_t)(PARTS * lines.outer * lines.inner + MAPS * s->groups) * sizeof(float);
     if (s->kind == RESPONSE && s->grad)
         p->workspace_bytes = (size_t)(2 * lines.length * LANES * zt_max_int(p->threads, 1)) * sizeof(float);
+    p->state = s;
     return true;
 }
 

@@ -219,10 +219,10 @@ static bool multinomial_run(const struct zt_call *call, struct zt_err *err) {
     { "shape", ZT_ATTR_INTS, true }
 static const struct zt_attr_spec bernoulli_attrs[] = { SEEDED, { 0 } };
 static const struct zt_attr_spec multinomial_attrs[] = { SEEDED, { "sample_size", ZT_ATTR_INT }, { 0 } };
-static const struct zt_attr_spec uniform_attrs[] = { UNIFORM, SHAPED, { 0 } };
-static const struct zt_attr_spec uniform_like_attrs[] = { UNIFORM, { 0 } };
-static const struct zt_attr_spec normal_attrs[] = { NORMAL, SHAPED, { 0 } };
-static const struct zt_attr_spec normal_like_attrs[] = { NORMAL, { 0 } };
+static const struct zt_attr_spec random_uniform_attrs[] = { UNIFORM, SHAPED, { 0 } };
+static const struct zt_attr_spec random_uniform_like_attrs[] = { UNIFORM, { 0 } };
+static const struct zt_attr_spec random_normal_attrs[] = { NORMAL, SHAPED, { 0 } };
+static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
 
 #define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN)                                                          \
     const struct zt_op zt_op_##id = {                                                                                  \
@@ -236,10 +236,6 @@ static const struct zt_attr_spec normal_like_attrs[] = { NORMAL, { 0 } };
         .infer = INFER##_infer,                                                                                        \
         .kernel = { [ZT_REF] = { .run = RUN##_run } },                                                                 \
     };
-#define random_uniform_attrs      uniform_attrs
-#define random_uniform_like_attrs uniform_like_attrs
-#define random_normal_attrs       normal_attrs
-#define random_normal_like_attrs  normal_like_attrs
 
 RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli)
 RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial)

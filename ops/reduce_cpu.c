@@ -83,27 +83,31 @@ struct fold {
     double (*merge)(double a, double b);
 };
 static const struct fold sums = { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge };
+static const struct fold absolutes = { 0, SPAN, abs_row, abs_rows, abs_flush, abs_merge };
+static const struct fold squares = { 0, SPAN, square_row, square_rows, square_flush, square_merge };
+static const struct fold products = { 1, 1, product_row, product_rows, product_flush, product_merge };
 static const struct fold maxima = { -INFINITY, SPAN, max_row, max_rows, max_flush, max_merge };
+static const struct fold minima = { INFINITY, SPAN, min_row, min_rows, min_flush, min_merge };
 
 enum finish { AS_IT_IS, MEAN, ROOT, LOG };
 
 /* The rows, and what follows the fold. */
 static const struct kind {
     const char *op;
-    struct fold fold;
+    const struct fold *fold;
     enum finish finish;
     bool shifted; /* exp(x - maximum) is folded, and the maximum added in the end */
 } kinds[] = {
-    { "ReduceSum", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, AS_IT_IS, false },
-    { "ReduceMean", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, MEAN, false },
-    { "ReduceL1", { 0, SPAN, abs_row, abs_rows, abs_flush, abs_merge }, AS_IT_IS, false },
-    { "ReduceL2", { 0, SPAN, square_row, square_rows, square_flush, square_merge }, ROOT, false },
-    { "ReduceSumSquare", { 0, SPAN, square_row, square_rows, square_flush, square_merge }, AS_IT_IS, false },
-    { "ReduceLogSum", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, LOG, false },
-    { "ReduceLogSumExp", { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge }, LOG, true },
-    { "ReduceMax", { -INFINITY, SPAN, max_row, max_rows, max_flush, max_merge }, AS_IT_IS, false },
-    { "ReduceMin", { INFINITY, SPAN, min_row, min_rows, min_flush, min_merge }, AS_IT_IS, false },
-    { "ReduceProd", { 1, 1, product_row, product_rows, product_flush, product_merge }, AS_IT_IS, false },
+    { "ReduceSum", &sums, AS_IT_IS, false },
+    { "ReduceMean", &sums, MEAN, false },
+    { "ReduceL1", &absolutes, AS_IT_IS, false },
+    { "ReduceL2", &squares, ROOT, false },
+    { "ReduceSumSquare", &squares, AS_IT_IS, false },
+    { "ReduceLogSum", &sums, LOG, false },
+    { "ReduceLogSumExp", &sums, LOG, true },
+    { "ReduceMax", &maxima, AS_IT_IS, false },
+    { "ReduceMin", &minima, AS_IT_IS, false },
+    { "ReduceProd", &products, AS_IT_IS, false },
     { 0 },
 };
 
@@ -241,8 +245,7 @@ static void reduced_last(void *arg, int64_t chunk) {
     int64_t end = (chunk + 1) * RESULTS < plan->results ? (chunk + 1) * RESULTS : plan->results;
     for (int64_t i = chunk * RESULTS; i < end; i++) {
         float shift = plan->kind->shifted ? shift_of(fold_rows(job, &maxima, i, NULL)) : 0;
-        double total =
-            fold_rows(job, plan->kind->shifted ? &sums : &plan->kind->fold, i, plan->kind->shifted ? &shift : NULL);
+        double total = fold_rows(job, plan->kind->fold, i, plan->kind->shifted ? &shift : NULL);
         job->y[i] = (float)finish(plan, total, (double)shift);
     }
 }
@@ -283,8 +286,7 @@ static void kept_last(void *arg, int64_t chunk) {
         for (int64_t k = 0; k < columns; k++)
             shift[k] = shift_of(total[k]);
     }
-    fold_columns(job, plan->kind->shifted ? &sums : &plan->kind->fold, chunk, plan->kind->shifted ? shift : NULL,
-                 total);
+    fold_columns(job, plan->kind->fold, chunk, plan->kind->shifted ? shift : NULL, total);
     for (int64_t k = 0; k < columns; k++)
         job->y[row * width + first + k] = (float)finish(plan, total[k], (double)shift[k]);
 }

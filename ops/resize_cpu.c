@@ -61,7 +61,7 @@ void zt_resize_grad_cpu_release(void *state) {
     zt_resize_cpu_release(state);
 }
 
-/* The map of an axis, in double; the identity where it is not resized. */
+/* The map of an axis that is resized, in double. */
 static bool make_map(const struct zt_resize *r, int axis, bool transposed, struct zt_resize_map *to,
                      struct zt_err *err) {
     struct zt_resize_map forward;

@@ -3,12 +3,10 @@
 
 #include "graph/passes.h"
 
-enum { HALVES = 1 << ZT_FLOAT16 | 1 << ZT_BFLOAT16 };
-
 /* Doubles stay where they are an island between floats, as for the angles of a position code; they go where weights or
  * the output are double. */
 void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool *used, int root) {
-    job->to_float = HALVES | (g->values[root].dtype == ZT_DOUBLE ? ZT_BIT(ZT_DOUBLE) : 0);
+    job->to_float = ZT_ANY_HALF | (g->values[root].dtype == ZT_DOUBLE ? ZT_BIT(ZT_DOUBLE) : 0);
     for (int v = 0; v < g->value_count; v++)
         if (g->values[v].trainable && used[v] && g->values[v].dtype == ZT_DOUBLE)
             job->to_float |= ZT_BIT(ZT_DOUBLE);
