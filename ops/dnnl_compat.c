@@ -493,3 +493,10 @@ struct zt_desc zt_desc_any(enum zt_dtype dtype, const struct zt_shape *shape) {
     d.order = ZT_DESC_ANY;
     return d;
 }
+
+const char *zt_dnnl_version(void) {
+    static char text[32];
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, sizeof text, "%d.%d.%d", v->major, v->minor, v->patch);
+    return text;
+}

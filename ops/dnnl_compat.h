@@ -49,6 +49,9 @@ struct zt_dnnl_spec {
 /* Whether products of this type run on this machine: float everywhere, bfloat16 from AVX-512 on. */
 bool zt_dnnl_takes(enum zt_dtype dtype);
 
+/* "2.6.3", of the library at run time. Static text. */
+const char *zt_dnnl_version(void);
+
 /* NULL and an error that names what was wanted where oneDNN has no such primitive. */
 struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err);
 void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */

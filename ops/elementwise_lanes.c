@@ -1,5 +1,7 @@
 #include "ops/elementwise_lanes.h"
 
+#include "ops/table.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +31,14 @@ struct zt_lane_moves {
 
 #define BODY "ops/elementwise_body.inc"
 #include "ops/lanes_targets.inc"
+
+const char *zt_cpu_instructions(void) {
+    static const char instructions_plain[] = "vectors of 4";
+#if defined(__x86_64__)
+    static const char instructions_avx2[] = "AVX2", instructions_avx512[] = "AVX-512";
+#endif
+    return OF_MACHINE(instructions);
+}
 
 zt_lane_function *const *zt_lane_functions(void) {
     return OF_MACHINE(functions);

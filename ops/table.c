@@ -1,6 +1,8 @@
 /* Every operator row, one line each, by name. A row is `zt_op_NAME` of the file that holds its family. */
 #include "ops/table.h"
 
+#include "ops/dnnl_compat.h"
+
 #include <stddef.h>
 
 #define ROWS(ROW)                                                                                                      \
@@ -310,3 +312,13 @@ ROWS(DECLARE)
 
 static const struct zt_op *const rows[] = { ROWS(ADDRESS) NULL };
 const struct zt_op_table zt_ops = { rows };
+
+#ifdef HAVE_DNNL
+const char *zt_cpu_onednn(void) {
+    return zt_dnnl_version();
+}
+#else
+const char *zt_cpu_onednn(void) {
+    return "";
+}
+#endif

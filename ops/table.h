@@ -29,4 +29,9 @@ enum zt_loss_end { ZT_END_PLAIN, ZT_END_SOFTMAX, ZT_END_LOG_SOFTMAX, ZT_END_SIGM
 enum zt_loss_end zt_loss_end_of(const struct zt_graph *g, int root, const struct zt_shape *logits, int axis, int *node,
                                 int *reader);
 
+/* What the CPU kernels of this build are made of: the widest instruction set their own vector loops use on this machine
+ * ("AVX2"), and the version of oneDNN, "" where the build has none. Static text. */
+const char *zt_cpu_instructions(void); /* elementwise_lanes.c */
+const char *zt_cpu_onednn(void);
+
 #endif

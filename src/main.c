@@ -28,6 +28,8 @@ static const struct zt_command_row commands[] = {
     { "grad", "vector-Jacobian product on whole arrays", EAGERLY | ZT_TAKES_EMIT, ON_ARRAYS, zt_cli_grad,
       zt_help_grad },
     { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
+    { "doctor", "devices, libraries and programs found, and how to get what is missing", ZT_TAKES_HELP, 0,
+      zt_cli_doctor, zt_help_doctor },
     { 0 },
 };
 

@@ -51,7 +51,7 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const later_commands[] = { "bench", "verify", "diff", "doctor" };
+static const char *const later_commands[] = { "bench", "verify", "diff" };
 
 struct parser {
     struct zt_options *o;

@@ -37,6 +37,7 @@ enum zt_option_bit {
     ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
     ZT_TAKES_EMIT = 1 << 13,
+    ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 
 /* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout,
@@ -64,6 +65,7 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_evaluate(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_predict(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_grad(const struct zt_options *options, struct zt_err *err);
+bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);
 
 #endif

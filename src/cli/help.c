@@ -54,3 +54,10 @@ const char zt_help_ops[] =
     "One row an operator: name, domain, opsets, types of the first input, gradient, back ends. Operators of domain "
     "ztrain\n"
     "are what its own gradients and losses are made of; no model needs them.\n";
+
+const char zt_help_doctor[] =
+    "usage: ztrain doctor\n"
+    "\n"
+    "One line for each device, library and program that ztrain can use: whether it is there, its version, and how to "
+    "get "
+    "it.\n";

@@ -16,7 +16,7 @@ from onnx_bytes import (BOOL, DOUBLE, FLOAT, INT64, external_tensor, field, mode
                         tensor, value_info)
 
 ZTRAIN = None
-COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "ops"]
+COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "ops", "doctor"]
 
 # y = x w + b with x [n, 2], w [2, 3]; k is an integer that only a shape needs
 W = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -84,7 +84,7 @@ class Options(Case):
         self.refused("predict", "--modle=m", says=["unknown option --modle", "hint: did you mean --model?"])
 
     def test_what_comes_later_is_refused_by_name(self):
-        for command in ["bench", "verify", "diff", "doctor"]:
+        for command in ["bench", "verify", "diff"]:
             self.refused(command, says=[command, "not supported yet"])
         for option in ["--resume", "--hostfile", "--include", "--exclude", "--cluster"]:
             self.refused(option, "x", says=[option, "not supported yet"])
@@ -169,6 +169,18 @@ class Ops(Case):
     def test_json_holds_the_same_rows(self):
         rows = [json.loads(line) for line in self.run_ztrain("ops", "--json").stdout.splitlines()]
         self.assertEqual([[r["name"], r["domain"], r["opsets"]] for r in rows], [r[:3] for r in self.rows()])
+
+
+class Doctor(Case):
+    def test_what_is_there_and_how_to_get_what_is_not(self):
+        text = self.run_ztrain("doctor").stdout
+        for what in ["ztrain", "processor", "memory", "oneDNN", "CUDA", "mpirun", "gnuplot"]:
+            self.assertRegex(text, rf"(?m)^(ok|missing|none) +{what} +\S")
+        without = self.run_ztrain("doctor", env={"PATH": "/nowhere"}).stdout
+        self.assertRegex(without, r"(?m)^missing +mpirun .*\n +hint: apt-get install openmpi-bin$")
+
+    def test_it_takes_no_options(self):
+        self.refused("doctor", "--json", says=["--json"])
 
 
 class Predict(Case):

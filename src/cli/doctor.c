@@ -1,0 +1,128 @@
+/* ztrain doctor: what this machine and this build have, what is missing and how to get it. Finding something missing is
+ * no failure: the exit status is 0. */
+#include "device/module.h"
+#include "device/threads.h"
+#include "ops/table.h"
+#include "options.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct finding {
+    const char *what;
+    bool found, wanted; /* wanted: a feature misses it; else it is just not there */
+    char says[4200], hint[ZT_ERR_TEXT];
+};
+
+static void print(const struct finding *f) {
+    printf("%-8s %-12s %s\n", f->found ? "ok" : f->wanted ? "missing" : "none", f->what, f->says);
+    if (*f->hint)
+        printf("%-8s %-12s hint: %s\n", "", "", f->hint);
+}
+
+/* The value of "key<spaces>: value" in a file of such lines, "" where there is none. */
+static void read_value(const char *path, const char *key, char *to, size_t room) {
+    char line[512];
+    FILE *file = fopen(path, "r");
+    *to = 0;
+    while (file && !*to && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        for (colon++; isspace((unsigned char)*colon); colon++)
+            ;
+        snprintf(to, room, "%s", colon);
+    }
+    if (file)
+        fclose(file);
+}
+
+static void find_program(struct finding *f) {
+#ifdef __VERSION__
+    snprintf(f->says, sizeof f->says, "%s, built by compiler %s", ZT_VERSION, __VERSION__);
+#else
+    snprintf(f->says, sizeof f->says, "%s", ZT_VERSION);
+#endif
+    f->found = true;
+}
+
+static void find_processor(struct finding *f) {
+    char model[200];
+    read_value("/proc/cpuinfo", "model name", model, sizeof model);
+    snprintf(f->says, sizeof f->says, "%s, %d cores for this process, own kernels for %s", *model ? model : "unknown",
+             zt_parallel_cores(), zt_cpu_instructions());
+    f->found = true;
+}
+
+static void find_memory(struct finding *f) {
+    char total[100], available[100];
+    read_value("/proc/meminfo", "MemTotal", total, sizeof total);
+    read_value("/proc/meminfo", "MemAvailable", available, sizeof available);
+    snprintf(f->says, sizeof f->says, "%.1f GB, %.1f GB available", strtod(total, NULL) * 1024e-9,
+             strtod(available, NULL) * 1024e-9);
+    f->found = *total != 0;
+}
+
+static void find_onednn(struct finding *f) {
+    const char *version = zt_cpu_onednn();
+    f->found = *version != 0;
+    snprintf(f->says, sizeof f->says, "%s",
+             f->found ? version : "this build has none: convolutions run on the reference kernels");
+    if (!f->found)
+        snprintf(f->hint, sizeof f->hint, "apt-get install libdnnl-dev, and build with -Ddnnl=enabled");
+}
+
+static void find_cuda(struct finding *f) {
+    struct zt_err err = { 0 };
+    struct zt_device *device = zt_device_open("cuda", 1, NULL, &err);
+    f->found = device != NULL;
+    snprintf(f->says, sizeof f->says, "%s", device ? "device 0 opens" : err.text[0]);
+    if (device)
+        device->api->destroy(device);
+    else
+        snprintf(f->hint, sizeof f->hint, "%s", err.hint[0]);
+}
+
+/* An executable of the search path. */
+static void find_tool(struct finding *f, const char *name, const char *what_for, const char *package) {
+    const char *path = getenv("PATH");
+    char file[4000];
+    for (const char *at = path; at && *at && !f->found; at += strcspn(at, ":"), at += *at == ':') {
+        int length = snprintf(file, sizeof file, "%.*s/%s", (int)strcspn(at, ":"), at, name);
+        f->found = length > 0 && length < (int)sizeof file && access(file, X_OK) == 0;
+    }
+    if (f->found)
+        snprintf(f->says, sizeof f->says, "%s: %s", file, what_for);
+    else
+        snprintf(f->says, sizeof f->says, "%s need it", what_for);
+    if (!f->found)
+        snprintf(f->hint, sizeof f->hint, "apt-get install %s", package);
+}
+
+static void find_mpirun(struct finding *f) {
+    find_tool(f, "mpirun", "ranks as processes", "openmpi-bin");
+}
+static void find_gnuplot(struct finding *f) {
+    find_tool(f, "gnuplot", "the plots of ztrain bench", "gnuplot-nox");
+}
+
+bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err) {
+    static const struct {
+        const char *what;
+        bool wanted;
+        void (*find)(struct finding *f);
+    } rows[] = { { "ztrain", true, find_program }, { "processor", true, find_processor },
+                 { "memory", true, find_memory },  { "oneDNN", true, find_onednn },
+                 { "CUDA", false, find_cuda },     { "mpirun", true, find_mpirun },
+                 { "gnuplot", true, find_gnuplot } };
+    (void)options, (void)err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct finding f = { .what = rows[i].what, .wanted = rows[i].wanted };
+        rows[i].find(&f);
+        print(&f);
+    }
+    return true;
+}
