@@ -3,7 +3,7 @@
 
 #include "ops/bodies.h"
 #include "ops/combine.h"
-#include "ops/move_cpu.h"
+#include "ops/gather_cpu.h"
 #include "ops/tile.h"
 
 #include <string.h>
@@ -288,8 +288,8 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
                                                         { "shape", ZT_ATTR_INTS, true },
                                                         { 0 } };
 
-/* Last: the fast kernel of the gradient. */
-#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS, FAST)                                                          \
+/* Last: the fast kernels of the op and of the gradient. */
+#define GATHER_ROWS(id, NAME, SINCE, ATTRS, GRAD_ATTRS, FAST, GRAD_FAST)                                               \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -300,7 +300,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .infer = id##_infer,                                                                                           \
         .grad = id##_grad,                                                                                             \
         .no_grad_in = 1 << 1,                                                                                          \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = FAST },                                                 \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -311,9 +311,9 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .attrs = GRAD_ATTRS,                                                                                           \
         .infer = zeros_infer,                                                                                          \
         .body = zt_##id##_grad_body,                                                                                   \
-        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = FAST },                                            \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = GRAD_FAST },                                       \
     };
 
-GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_MOVE_CPU(gather_grad))
-GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape, { 0 })
-GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape, { 0 })
+GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_GATHER_CPU, ZT_GATHER_GRAD_CPU)
+GATHER_ROWS(gather_elements, "GatherElements", 11, with_axis, with_axis_shape, { 0 }, { 0 })
+GATHER_ROWS(gather_nd, "GatherND", 11, with_batch, with_batch_shape, { 0 }, { 0 })

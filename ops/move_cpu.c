@@ -1,72 +1,11 @@
 #include "ops/move_cpu.h"
 
 #include "device/threads.h"
-#include "ops/gather.h"
-
-#include <string.h>
+#include "ops/shape.h"
 
 enum { CHUNK = 1 << 14 };
 
-/* Threads for work on `elements`: little work is not worth waking them. */
-static int threads_for(const struct zt_call *call, int64_t elements) {
-    return elements < 2 * CHUNK ? 1 : call->threads;
-}
-
-/* ---- GatherGrad: a chunk owns columns of every row and adds in the order of the indices ---- */
-
-enum { COLUMNS = 64 };
-
-struct sums {
-    const struct zt_call *call;
-    int64_t outer, size, count, inner;
-    const float *dy;
-    float *dx;
-};
-
-bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT;
-}
-
-static void sums_chunk(void *arg, int64_t chunk) {
-    const struct sums *s = arg;
-    const struct zt_view *indices = &s->call->in[1];
-    int64_t first = chunk * COLUMNS, width = s->inner - first < COLUMNS ? s->inner - first : COLUMNS;
-    for (int64_t r = 0; r < s->outer * s->size; r++)
-        memset(s->dx + r * s->inner + first, 0, (size_t)width * sizeof *s->dx);
-    for (int64_t o = 0; o < s->outer; o++)
-        for (int64_t k = 0; k < s->count; k++) {
-            int64_t i = zt_wrap_index(zt_load_int(indices->dtype, indices->data, k), s->size);
-            float *restrict to = s->dx + (o * s->size + i) * s->inner + first;
-            const float *restrict from = s->dy + (o * s->count + k) * s->inner + first;
-            for (int64_t e = 0; e < width; e++)
-                to[e] += from[e];
-        }
-}
-
-bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_shape *dx = &call->out[0].shape;
-    const struct zt_view *indices = &call->in[1];
-    int axis = zt_gather_axis(call->node, dx->rank);
-    struct sums s = { .call = call,
-                      .outer = zt_dims(dx, 0, axis),
-                      .size = dx->dim[axis],
-                      .count = zt_shape_count(&indices->shape),
-                      .inner = zt_dims(dx, axis + 1, dx->rank),
-                      .dy = call->in[0].data,
-                      .dx = call->out[0].data };
-    for (int64_t k = 0; k < s.count; k++) {
-        int64_t index = zt_load_int(indices->dtype, indices->data, k);
-        if (zt_wrap_index(index, s.size) < 0)
-            return zt_call_fail(call, err, "index %lld is outside an axis of %lld", (long long)index,
-                                (long long)s.size);
-    }
-    zt_parallel_for(threads_for(call, zt_shape_count(&call->in[0].shape)), (s.inner + COLUMNS - 1) / COLUMNS,
-                    sums_chunk, &s);
-    return true;
-}
-
-/* ---- Where: chunks of lines along the last axis ---- */
-
+/* Where: chunks of lines along the last axis. */
 struct choice {
     const struct zt_call *call;
     int64_t step[3][ZT_MAX_RANK], line, lines;

@@ -1,12 +1,9 @@
-/* The [ZT_CPU] column of ops that move floats: GatherGrad, Where. Others copy by zt_copy_strided, which is fast itself.
- */
+/* The [ZT_CPU] column of Where. Other ops that move elements copy by zt_copy_strided, which is fast itself. */
 #ifndef ZT_OPS_MOVE_CPU_H
 #define ZT_OPS_MOVE_CPU_H
 
 #include "graph/op.h"
 
-bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node);
-bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err);
 bool zt_where_cpu_supports(const struct zt_graph *g, int node);
 bool zt_where_cpu_run(const struct zt_call *call, struct zt_err *err);
 

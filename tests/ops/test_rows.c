@@ -4,7 +4,7 @@
 #include "graph/passes.h"
 #include "ops/table.h"
 #include "ops/window.h"
-#include "tests/ops/cases.h"
+#include "tests/ops/machine.h"
 
 #include <check.h>
 #include <math.h>
@@ -257,6 +257,27 @@ START_TEST(a_sequence_longer_than_its_input_is_named_with_its_row) {
 }
 END_TEST
 
+START_TEST(an_index_outside_its_axis_is_named_by_every_kernel) {
+    static const char *const ops[] = { "Gather", "GatherGrad" };
+    struct zt_device *host = zt_device_host_create(2);
+    for (int i = 0; i < 2; i++)
+        for (enum zt_backend backend = ZT_REF; backend <= ZT_CPU; backend++) {
+            struct run r = make((struct zt_case){ ops[i], "float[3,2] int32{1,-3,3}", .attrs = i ? "shape=[3,2]" : NULL,
+                                                  .domain = i ? "ztrain" : NULL });
+            const struct options o = { .backend = backend, .threads = 2, .device = host };
+            struct machine m;
+            ck_assert(machine_start(&m, r.made.graph, r.made.graph->outputs, 1, &o, &r.err));
+            ck_assert_int_eq(r.made.graph->nodes[0].backend, backend);
+            ck_assert(machine_feed(&m, r.made.in[0], &r.made.feed[0], &r.err));
+            ck_assert(!machine_run_node(&m, 0, &r.err));
+            ck_assert_ptr_nonnull(strstr(r.err.text[0], "index 3 at place 2 is outside an axis of 3"));
+            machine_finish(&m);
+            finish(&r);
+        }
+    host->api->destroy(host);
+}
+END_TEST
+
 START_TEST(every_loss_of_the_config_has_its_row_and_gradient) {
     for (const struct zt_loss_row *row = zt_losses; row->type; row++) {
         const struct zt_op *op = zt_op_find(&zt_ops, "ztrain", row->op_type, 1);
@@ -379,6 +400,7 @@ int main(void) {
     tcase_add_test(t, rows_of_weight_zero_change_neither_loss_nor_gradient);
     tcase_add_test(t, a_target_out_of_range_is_named_with_its_row);
     tcase_add_test(t, a_sequence_longer_than_its_input_is_named_with_its_row);
+    tcase_add_test(t, an_index_outside_its_axis_is_named_by_every_kernel);
     tcase_add_test(t, every_loss_of_the_config_has_its_row_and_gradient);
     tcase_add_test(t, drawn_numbers_have_the_moments_asked_for);
     tcase_add_test(t, drawn_rows_depend_on_sample_step_and_seed_alone);
