@@ -54,6 +54,21 @@ struct zt_comm *zt_comm_self_create(void);
 /* `size` communicators, one for each thread, written to comms[0..size). Each thread destroys its own. */
 bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err);
 
+/* Ranks as processes that mpirun, srun or ztrain's own parent started: the world of MPI_COMM_WORLD. Collective over it;
+ * starts MPI where it is not running yet, which takes a quarter of a second: not for one rank. All calls come from one
+ * thread of the process. Between ranks of one host bytes go through a shared-memory window; abort reaches every rank
+ * that waits in a call, on other hosts as a message. What it cannot reach is a rank that was killed: its peers wait
+ * until the launcher ends them. ZT_MPI_MESSAGES_ONLY treats every rank as if it were on a host of its own, with the
+ * same results.
+ *
+ * Destroying the world (all its splits before it) is collective unless it was aborted. MPI itself ends with the
+ * process: call zt_comm_mpi_finalize() once, after everything else that could fail, with the exit code that will
+ * follow. With 0 it waits for all ranks; otherwise for two seconds, then it has MPI end the ranks that are still there
+ * with that code, and does not return. It does nothing where MPI was never started. */
+enum zt_comm_mpi_paths { ZT_MPI_WINDOW_AND_MESSAGES, ZT_MPI_MESSAGES_ONLY };
+struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *err);
+void zt_comm_mpi_finalize(int exit_code);
+
 /* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
  * first..end-1; `to` may be one of the addends. */
 void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end);

@@ -1,0 +1,356 @@
+/* Ranks as processes over MPI.
+ *
+ * A family is the world and all communicators split off from it; they fail together. A communicator is a list of world
+ * ranks and a number that keeps its traffic apart: after the world has been set up no collective call of MPI is made
+ * again until all is destroyed, so that every wait in between can end with an abort. Collectives run as rounds
+ * (comm_rounds.h): through the window where all ranks of the communicator share a host, else as messages. */
+#include "parallel/comm_mpi_message.h"
+#include "parallel/comm_mpi_window.h"
+
+#include "base/arena.h"
+#include "parallel/comm.h"
+
+#include <assert.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SLEEP_MS = 50, /* a bell ends it sooner */
+    LOOKS = 200,   /* at messages, before sleeping between looks */
+    LOOK_AGAIN_US = 50,
+};
+
+struct family {
+    struct zt_messages *messages;
+    struct zt_window *window; /* NULL: everything goes as messages */
+    bool one_host;            /* and has a window */
+    int rank, size;           /* of the world */
+    int members;              /* communicators of this process */
+    int next_context;
+    struct zt_message_group **groups; /* of all communicators there ever were, in order of their creation */
+    int next_group;
+};
+
+struct mpi_comm {
+    struct zt_comm base;
+    struct family *family;
+    int *world;                   /* by rank: its rank in the world */
+    struct zt_window_group *near; /* NULL: ranks on several hosts */
+    struct zt_message_group *far;
+    const void **given; /* by rank, of the present round */
+};
+
+static const struct zt_comm_api mpi_api;
+
+static struct mpi_comm *down(struct zt_comm *c) {
+    assert(c->api == &mpi_api);
+    return (struct mpi_comm *)c;
+}
+
+static bool is_aborted(const struct family *f, struct zt_err *err) {
+    if (f->window && zt_window_aborted(f->window, err))
+        return true;
+    return !f->one_host && zt_messages_aborted(f->messages, err);
+}
+
+/* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */
+struct wait {
+    int attempt;
+    bool for_message; /* which rings no bell when it comes */
+};
+
+static bool wait_on(struct family *f, struct wait *w, struct zt_err *err) {
+    if (is_aborted(f, err))
+        return false;
+    if (f->window && !w->for_message) {
+        zt_window_rest(f->window, &w->attempt, SLEEP_MS);
+        return true;
+    }
+    if (w->attempt++ < LOOKS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_AGAIN_US * 1000L }, NULL);
+    return true;
+}
+
+static void wait_over(struct family *f, const struct wait *w) {
+    if (f->window && !w->for_message)
+        zt_window_woke(f->window, w->attempt);
+}
+
+static bool begin(struct mpi_comm *c, const struct zt_rounds *op, int64_t round) {
+    if (c->near)
+        return zt_window_begin(c->near, op, round);
+    zt_message_begin(c->far, op, round);
+    return true;
+}
+
+static bool arrived(struct mpi_comm *c, const struct zt_rounds *op, bool *ok, struct zt_err *err) {
+    return c->near ? zt_window_arrived(c->near, op, c->given, ok, err) : zt_message_arrived(c->far, c->given, ok, err);
+}
+
+static bool run(struct zt_comm *base, struct zt_rounds op, struct zt_err *err) {
+    struct mpi_comm *c = down(base);
+    if (is_aborted(c->family, err) || (!c->near && !zt_message_prepare(c->far, err)))
+        return false;
+    op.rank = base->rank;
+    op.size = base->size;
+    op.room = c->near ? zt_window_room(c->near, op.kind) : zt_message_room(c->far);
+    int64_t rounds = op.kind->count(&op);
+    bool ok = true;
+    for (int64_t round = 0; round < rounds && ok; round++) {
+        struct wait w = { .for_message = !c->near };
+        while (ok && !begin(c, &op, round))
+            ok = wait_on(c->family, &w, err);
+        while (ok && !arrived(c, &op, &ok, err))
+            ok = wait_on(c->family, &w, err);
+        wait_over(c->family, &w);
+        if (ok)
+            op.kind->take(&op, round, c->given);
+        if (c->near)
+            zt_window_finish(c->near);
+    }
+    return ok;
+}
+
+static bool mpi_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
+    return run(c,
+               (struct zt_rounds){ .kind = &zt_rounds_reduce_scatter,
+                                   .data = flat,
+                                   .bound = bound,
+                                   .width = sizeof *flat,
+                                   .bytes = (size_t)bound[c->size] * sizeof *flat },
+               err);
+}
+
+static bool mpi_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
+                           struct zt_err *err) {
+    return run(c,
+               (struct zt_rounds){ .kind = &zt_rounds_all_gather,
+                                   .data = flat,
+                                   .bound = bound,
+                                   .width = bytes_per_element,
+                                   .bytes = (size_t)bound[c->size] * bytes_per_element },
+               err);
+}
+
+static bool mpi_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
+    if (root < 0 || root >= c->size)
+        return zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, c->size - 1);
+    return run(c, (struct zt_rounds){ .kind = &zt_rounds_broadcast, .data = data, .bytes = bytes, .root = root }, err);
+}
+
+static bool mpi_sum(struct zt_comm *c, double *values, int count, struct zt_err *err) {
+    return run(c,
+               (struct zt_rounds){
+                   .kind = &zt_rounds_sum, .data = values, .bytes = count > 0 ? (size_t)count * sizeof *values : 0 },
+               err);
+}
+
+static bool mpi_barrier(struct zt_comm *c, struct zt_err *err) {
+    return run(c, (struct zt_rounds){ .kind = &zt_rounds_barrier }, err);
+}
+
+static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
+    struct mpi_comm *c = down(base);
+    if (!zt_comm_check_peer(base, "send", to, err) || is_aborted(c->family, err))
+        return false;
+    struct wait w = { .for_message = true };
+    bool sent = false, ok = zt_message_send(c->far, data, bytes, to, &sent, err);
+    while (ok && !sent)
+        ok = wait_on(c->family, &w, err) && zt_message_send(c->far, data, bytes, to, &sent, err);
+    wait_over(c->family, &w);
+    return ok;
+}
+
+static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, struct zt_err *err) {
+    struct mpi_comm *c = down(base);
+    if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(c->family, err))
+        return false;
+    struct wait w = { .for_message = true };
+    size_t come = 0;
+    bool ok = true;
+    while (ok && !zt_message_waiting(c->far, from, &come))
+        ok = wait_on(c->family, &w, err);
+    if (ok && come != bytes)
+        ok = zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", c->world[from], come,
+                     c->world[base->rank], bytes);
+    if (ok)
+        zt_message_receive(c->far, data, bytes, from);
+    while (ok && !zt_message_received(c->far))
+        ok = wait_on(c->family, &w, err);
+    wait_over(c->family, &w);
+    return ok;
+}
+
+/* Takes over `world`. */
+static struct zt_comm *comm_create(struct family *f, int *world, int rank, int size, int context, struct zt_err *err) {
+    struct mpi_comm *c = zt_calloc(1, sizeof *c);
+    c->base = (struct zt_comm){ .api = &mpi_api, .rank = rank, .size = size };
+    c->family = f;
+    c->world = world;
+    c->given = zt_calloc((size_t)size, sizeof *c->given);
+    bool one_host = f->window;
+    for (int r = 0; r < size && one_host; r++)
+        one_host = zt_window_holds(f->window, world[r]);
+    if (one_host)
+        c->near = zt_window_group_create(f->window, world, rank, size, context, err);
+    if (one_host && !c->near) {
+        free(c->given);
+        free(world);
+        free(c);
+        return NULL;
+    }
+    c->far = zt_message_group_create(f->messages, world, rank, size, context);
+    f->groups = zt_realloc(f->groups, (size_t)(f->next_group + 1) * sizeof(struct zt_message_group *));
+    f->groups[f->next_group++] = c->far;
+    f->members++;
+    return &c->base;
+}
+
+/* All ranks learn all colors; the number of the new communicators is one that no member has used yet. */
+static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err *err) {
+    struct mpi_comm *c = down(base);
+    struct wish {
+        int color, next_context;
+    } *wishes = zt_calloc((size_t)base->size, sizeof *wishes);
+    int64_t *bound = zt_calloc((size_t)base->size + 1, sizeof *bound);
+    for (int r = 0; r <= base->size; r++)
+        bound[r] = r;
+    wishes[base->rank] = (struct wish){ .color = color, .next_context = c->family->next_context };
+    int *world = zt_calloc((size_t)base->size, sizeof *world), rank = 0, size = 0, context = 0;
+    struct zt_comm *part = NULL;
+    bool ok = mpi_all_gather(base, wishes, bound, sizeof *wishes, err);
+    for (int r = 0; r < base->size && ok; r++) {
+        context = wishes[r].next_context > context ? wishes[r].next_context : context;
+        if (wishes[r].color != color)
+            continue;
+        rank += r < base->rank;
+        world[size++] = c->world[r];
+    }
+    if (ok) {
+        c->family->next_context = context + 1;
+        part = comm_create(c->family, world, rank, size, context, err);
+    } else
+        free(world);
+    free(bound);
+    free(wishes);
+    return part;
+}
+
+static void mpi_abort(struct zt_comm *base, const char *why) {
+    struct family *f = down(base)->family;
+    struct zt_err first = { 0 };
+    if (is_aborted(f, &first))
+        return;
+    if (f->window)
+        zt_window_abort(f->window, f->rank, why);
+    if (!f->one_host)
+        zt_messages_abort(f->messages, why);
+}
+
+/* What was sent arrives after the sender left its communicator, so messages live as long as the family. */
+static void end_family(struct family *f, bool leave) {
+    for (int i = 0; i < f->next_group; i++)
+        zt_message_group_destroy(f->groups[i]);
+    free(f->groups);
+    zt_window_destroy(f->window, leave);
+    zt_messages_destroy(f->messages, leave);
+    free(f);
+}
+
+static void mpi_destroy(struct zt_comm *base) {
+    if (!base)
+        return;
+    struct mpi_comm *c = down(base);
+    struct family *f = c->family;
+    struct zt_err failed = { 0 };
+    struct wait w = { 0 };
+    while (c->near && !zt_window_group_idle(c->near) && wait_on(f, &w, &failed))
+        ;
+    wait_over(f, &w);
+    /* One rank must not wait for all others while these leave: all ranks pass this barrier, or an abort stops them all.
+     */
+    bool last = --f->members == 0, leave = last && !mpi_barrier(base, &failed);
+    zt_window_group_destroy(c->near);
+    free(c->given);
+    free(c->world);
+    free(c);
+    if (last)
+        end_family(f, leave);
+}
+
+static const struct zt_comm_api mpi_api = {
+    .name = "mpi",
+    .reduce_scatter = mpi_reduce_scatter,
+    .all_gather = mpi_all_gather,
+    .broadcast = mpi_broadcast,
+    .sum = mpi_sum,
+    .barrier = mpi_barrier,
+    .send = mpi_send,
+    .recv = mpi_recv,
+    .split = mpi_split,
+    .abort = mpi_abort,
+    .destroy = mpi_destroy,
+};
+
+static bool start_mpi(struct zt_err *err) {
+    int started = 0, ended = 0, provided = MPI_THREAD_SINGLE;
+    MPI_Finalized(&ended);
+    MPI_Initialized(&started);
+    if (ended)
+        return zt_fail(err, ZT_EXIT_RUN, "communicator mpi: MPI has been finalized");
+    if (!started && MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
+        return zt_fail(err, ZT_EXIT_RUN, "communicator mpi: MPI does not start");
+    MPI_Query_thread(&provided);
+    if (provided < MPI_THREAD_FUNNELED)
+        return zt_fail(err, ZT_EXIT_RUN, "communicator mpi: this MPI works in programs of one thread only");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    return true;
+}
+
+struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *err) {
+    if (!start_mpi(err))
+        return NULL;
+    struct family *f = zt_calloc(1, sizeof *f);
+    MPI_Comm_rank(MPI_COMM_WORLD, &f->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &f->size);
+    f->next_context = 1;
+    if (paths == ZT_MPI_WINDOW_AND_MESSAGES && !(f->window = zt_window_create(f->rank, f->size, err))) {
+        free(f);
+        return NULL;
+    }
+    f->messages = zt_messages_create();
+    f->one_host = f->window;
+    int *world = zt_calloc((size_t)f->size, sizeof *world);
+    for (int r = 0; r < f->size; r++) {
+        world[r] = r;
+        f->one_host = f->one_host && zt_window_holds(f->window, r);
+    }
+    return comm_create(f, world, f->rank, f->size, 0, err);
+}
+
+/* After a failure some ranks may be gone for good, and MPI_Finalize would wait for them for ever. */
+void zt_comm_mpi_finalize(int exit_code) {
+    enum { GRACE_MS = 2000 };
+    int started = 0, ended = 0, all = exit_code == 0;
+    MPI_Initialized(&started);
+    MPI_Finalized(&ended);
+    if (!started || ended)
+        return;
+    if (!all) {
+        MPI_Request request;
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+        for (int ms = 0; ms < GRACE_MS && !all; ms++) {
+            MPI_Test(&request, &all, MPI_STATUS_IGNORE);
+            nanosleep(&(struct timespec){ .tv_nsec = all ? 0 : 1000000L }, NULL);
+        }
+    }
+    if (!all)
+        MPI_Abort(MPI_COMM_WORLD, exit_code);
+    MPI_Finalize();
+}

@@ -1,0 +1,48 @@
+/* A collective as rounds, for communicators whose ranks share no memory.
+ *
+ * In every round each rank gives every other rank some bytes (none is allowed) and takes what it was given. What is
+ * given, and what is done with it, is a row below; how the bytes travel is the transport's business (through a window
+ * on a host, as messages between hosts). So the sums of both transports are the same code, and the same bits:
+ *
+ *     reduce_scatter   gives rank `to` this rank's addend of a piece of its slice; the owner adds in rank order
+ *     all_gather       gives everybody a piece of this rank's slice
+ *     broadcast        the root gives everybody a piece
+ *     sum              gives everybody some scalars; every rank adds them in rank order
+ *     barrier          gives nothing */
+#ifndef ZT_PARALLEL_COMM_ROUNDS_H
+#define ZT_PARALLEL_COMM_ROUNDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct zt_rounds;
+
+struct zt_rounds_kind {
+    const char *name;
+    bool same_for_all; /* every peer is given the same bytes */
+    /* Rounds of the whole collective; the same on every rank. At least one. */
+    int64_t (*count)(const struct zt_rounds *op);
+    /* Bytes that `from` gives `to` in `round`, at most op->room; known to both. */
+    size_t (*bytes)(const struct zt_rounds *op, int64_t round, int from, int to);
+    /* Where the bytes for `to` lie. Called only where there are any. */
+    const void *(*give)(const struct zt_rounds *op, int64_t round, int to);
+    /* given[r]: what rank r gave this one, for every other r; given[rank] may be set here. */
+    void (*take)(const struct zt_rounds *op, int64_t round, const void **given);
+};
+
+extern const struct zt_rounds_kind zt_rounds_reduce_scatter, zt_rounds_all_gather, zt_rounds_broadcast, zt_rounds_sum,
+    zt_rounds_barrier;
+
+struct zt_rounds {
+    const struct zt_rounds_kind *kind;
+    int rank, size;
+    void *data;           /* the caller's buffer */
+    const int64_t *bound; /* reduce_scatter, all_gather: size + 1 slice bounds in elements */
+    size_t width;         /* bytes an element */
+    size_t bytes;         /* the whole of `data` */
+    int root;             /* broadcast, else 0 */
+    size_t room;          /* most bytes for one peer in one round; a multiple of 64; set by the transport */
+};
+
+#endif

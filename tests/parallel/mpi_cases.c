@@ -1,0 +1,45 @@
+/* comm_cases.c on the ranks that mpirun started, every case on a world of its own:
+ *
+ *     mpirun -n 3 mpi_cases window|messages [CASE] */
+#include "comm_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool passes(const struct comm_case *k, enum zt_comm_mpi_paths paths) {
+    struct zt_err err = { 0 };
+    struct zt_comm *c = zt_comm_mpi_create(paths, &err);
+    if (!c) {
+        zt_err_print(&err, stderr);
+        return false;
+    }
+    int rank = c->rank, size = c->size;
+    struct rank_report report = { 0 };
+    if (size >= k->fewest_ranks)
+        k->body(c, &report);
+    if (report.text[0]) {
+        fprintf(stderr, "%s: rank %d of %d: %s\n", k->name, rank, size, report.text);
+        c->api->abort(c, report.text);
+    }
+    c->api->destroy(c);
+    return !report.text[0];
+}
+
+int main(int argc, char **argv) {
+    bool window = argc > 1 && !strcmp(argv[1], "window");
+    if (argc < 2 || (!window && strcmp(argv[1], "messages"))) {
+        fprintf(stderr, "usage: mpirun -n N %s window|messages [CASE]\n", argv[0]);
+        return EXIT_FAILURE;
+    }
+    int ran = 0, failed = 0;
+    for (int i = 0; i < comm_case_count; i++) {
+        if (argc > 2 && strcmp(argv[2], comm_cases[i].name))
+            continue;
+        ran++;
+        failed += !passes(&comm_cases[i], window ? ZT_MPI_WINDOW_AND_MESSAGES : ZT_MPI_MESSAGES_ONLY);
+    }
+    int code = failed || !ran ? EXIT_FAILURE : EXIT_SUCCESS;
+    zt_comm_mpi_finalize(code);
+    return code;
+}
