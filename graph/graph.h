@@ -88,7 +88,8 @@ struct zt_value {
     bool trainable;   /* initializers: the verdict (graph/trainable.h); `why` is its reason in words */
     bool statistic;   /* initializers that a training node updates (BatchNormalization mean and variance) */
     const char *why;
-    const char *torch_kind;         /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
+    const char *copy_of;    /* a parameter that another pipeline stage holds under this name too; NULL: no copy */
+    const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
     const struct zt_layout *layout; /* NULL: plain row-major */
 };

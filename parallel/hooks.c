@@ -63,9 +63,10 @@ void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const
     free(tensor_of);
 }
 
-int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
+int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
+                    int end_bucket, struct zt_range *to) {
     int count = 0;
-    for (int b = 0; b < flat->bucket_count; b++) {
+    for (int b = first_bucket; b < end_bucket; b++) {
         for (int r = 0; r < flat->ranks; r++) {
             int64_t first = zt_slice_first(flat, b, r), last = zt_slice_first(flat, b, r + 1);
             if (first == last || (sharding->optimizer && r != rank))
@@ -82,9 +83,13 @@ int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *shardin
     return count;
 }
 
+int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
+    return zt_hooks_slices(flat, sharding, rank, 0, flat->own_buckets, to);
+}
+
 int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to) {
     if (sharding->parameters)
-        return zt_hooks_owned(flat, sharding, rank, to);
+        return zt_hooks_slices(flat, sharding, rank, 0, flat->bucket_count, to);
     to[0] = (struct zt_range){ .first = 0, .last = flat->count, .rank = rank };
     return 1;
 }

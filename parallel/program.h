@@ -24,6 +24,7 @@ struct zt_joint {
     int row_weight;       /* fed float [rows]: 1 for samples, 0 for padding; -1 where no padding can occur */
     int correct, counted; /* evaluation with accuracy: float scalars */
     int *params, *grads;  /* by tensor in model order; a grad of -1 is zero (no path) */
+    int *home; /* by tensor: the one it is a copy of on another stage (split.h), -1: none. Copies stand last */
     int param_count;
     int *fused; /* places found, by fusion pattern: those of the forward graph in the whole model, those of the joint
                    graph on this stage */
@@ -160,8 +161,11 @@ struct zt_range {
     int64_t param_at, grad_at, state_at;
     int rank;
 };
-/* Ranges whose optimizer step this rank does; and ranges of parameters that stay in its parameter block. At most
- * buckets * ranks. Both return the count. */
+/* What rank `rank` has of buckets first_bucket..end_bucket-1 when the optimizer steps; ranges whose optimizer step it
+ * does, copies left out; and ranges of parameters that stay in its parameter block. At most buckets * ranks. All return
+ * the count. */
+int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, int first_bucket,
+                    int end_bucket, struct zt_range *to);
 int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
 int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
 /* Collectives after the optimizer step, at most one a bucket. Returns the count. */

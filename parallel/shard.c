@@ -15,11 +15,16 @@ static int64_t bucket_size(const struct zt_flat_tensor *tensors, int count, int6
 /* A tensor joins the bucket while that stays within `size`; one larger than `size` is a bucket of its own. */
 static void fill_buckets(struct zt_flat *f, int64_t size) {
     int64_t at = 0;
-    f->bucket_count = 0;
+    f->bucket_count = f->own_buckets = f->own_tensors = 0;
+    while (f->own_tensors < f->tensor_count && !f->tensors[f->own_tensors].copy)
+        f->own_tensors++;
     for (int i = 0; i < f->tensor_count; i++) {
         struct zt_flat_tensor *t = &f->tensors[i];
-        if (f->bucket_count == 0 || at + t->count - f->bucket[f->bucket_count - 1] > size)
+        bool first_copy = t->copy && i == f->own_tensors;
+        if (f->bucket_count == 0 || first_copy || at + t->count - f->bucket[f->bucket_count - 1] > size)
             f->bucket[f->bucket_count++] = at;
+        if (!t->copy)
+            f->own_buckets = f->bucket_count;
         t->offset = at;
         t->bucket = f->bucket_count - 1;
         at += t->count;

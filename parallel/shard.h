@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { ZT_SLICE_BLOCK = 4096 };
@@ -21,6 +22,7 @@ enum { ZT_SLICE_BLOCK = 4096 };
 struct zt_flat_tensor {
     const char *name;
     int64_t offset, count; /* elements; offset is set by zt_flat_make */
+    bool copy;             /* of a parameter whose home is another stage (tie.h); copies stand last */
     int bucket;            /* set by zt_flat_make */
 };
 
@@ -29,6 +31,7 @@ struct zt_flat {
     int tensor_count;
     int64_t count; /* all elements */
     int ranks;
+    int own_tensors, own_buckets; /* those before the copies, which have buckets of their own */
     int bucket_count;
     int64_t *bucket; /* bucket_count + 1 ascending offsets */
     int64_t *bound;  /* [bucket_count][ranks + 1]: flat offsets of the slices */
@@ -45,6 +48,13 @@ struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor
 /* Slice of bucket b that rank r owns, as flat offsets. */
 static inline int64_t zt_slice_first(const struct zt_flat *f, int b, int r) {
     return f->bound[b * (f->ranks + 1) + r];
+}
+/* Elements that have optimizer state, all but copies; and those of them that rank r owns. */
+static inline int64_t zt_flat_stepped(const struct zt_flat *f) {
+    return f->bucket[f->own_buckets];
+}
+static inline int64_t zt_flat_stepped_by(const struct zt_flat *f, int r) {
+    return f->own_buckets < f->bucket_count ? f->shard[f->own_buckets * f->ranks + r] : f->owned[r];
 }
 static inline int64_t zt_shard_offset(const struct zt_flat *f, int b, int r) {
     return f->shard[b * f->ranks + r];

@@ -94,6 +94,7 @@ struct zt_parallel_config {
     const char *schedule;     /* "1f1b" | "gpipe" | ... */
     const char *communicator; /* "auto" | "thread" | "mpi" | "nccl" */
     int stages;               /* pipeline.stages, 1: no pipeline */
+    const char *partition;    /* pipeline.partition (parallel/split.h) */
     int chunks, tensor;
     bool sync_batch_norm;
 };

@@ -8,12 +8,8 @@ static const struct zt_key_choice devices[] = {
     { 0 },
 };
 static const struct zt_key_choice partitions[] = {
-    { .name = "best" },
-    { .name = "parameters" },
-    { .name = "uniform", .status = ZT_KEY_LATER },
-    { .name = "profile", .status = ZT_KEY_LATER },
-    { .name = "type:*", .status = ZT_KEY_LATER },
-    { 0 },
+    { .name = "best" },    { .name = "parameters" }, { .name = "uniform" },
+    { .name = "profile" }, { .name = "type:*" },     { 0 },
 };
 static const struct zt_key_choice tag_checks[] = {
     { .name = "Ignore" }, { .name = "Warn" }, { .name = "Fail" }, { 0 }
@@ -146,7 +142,7 @@ static const struct zt_key_row rows[] = {
 
     { .key = "pipeline", OBJECT, ACCEPT("a detail of Python") },
     { .key = "pipeline.stages", COUNT(1, 1e6), DEF("1"), AT(parallel.stages) },
-    { .key = "pipeline.partition", CHOICE(partitions), DEF("best"), ACCEPT("stages are balanced by cost") },
+    { .key = "pipeline.partition", CHOICE(partitions), DEF("best"), AT(parallel.partition) },
     { .key = "pipeline.seed_layers", BOOL, DEF("false"), LATER("reseeding before each layer") },
     { .key = "pipeline.micro_batch_size", INT(0), DEF("0"), ACCEPT("train_micro_batch_size_per_gpu says the same") },
     { .key = "pipeline.activation_checkpoint_interval", INT(0), DEF("0"), LATER("activation checkpointing") },

@@ -156,9 +156,16 @@ static void list_params(const struct zt_job *job, struct zt_joint *joint) {
     joint->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
     joint->statistics = ZT_NEW_N(g->arena, int, job->statistic_count + 1);
     bool *used = find_used(g);
-    for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].trainable && used[v])
-            joint->params[joint->param_count++] = v;
+    joint->home = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    for (int v = 0; v < g->value_count; v++) {
+        if (!g->values[v].trainable || !used[v])
+            continue;
+        int home = -1;
+        for (int i = 0; g->values[v].copy_of && home < 0; i++)
+            home = strcmp(g->values[joint->params[i]].name, g->values[v].copy_of) == 0 ? i : -1;
+        joint->home[joint->param_count] = home;
+        joint->params[joint->param_count++] = v;
+    }
     free(used);
     for (int i = 0; i < job->statistic_count; i++)
         joint->statistics[joint->statistic_count++] = zt_graph_find(g, job->statistics[i]);
@@ -226,12 +233,14 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     if (!zt_job_add_loss(job, source, request, joint, root, err) ||
         !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
-    list_params(job, joint);
     joint->cuts = ZT_NEW_N(g->arena, int, request->stages + 1);
     if (request->cuts)
         memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
-    if (!check_params(joint, err) || !(request->cuts || zt_split_choose(g, request->stages, joint->cuts, err)) ||
+    if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
         !zt_split_apply(g, request->stages, joint->cuts, err))
+        return false;
+    list_params(job, joint);
+    if (!check_params(joint, err))
         return false;
     return (!request->training || add_gradients(joint, err)) && prune_or_cast(job, joint, err);
 }

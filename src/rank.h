@@ -12,6 +12,7 @@
 #include "parallel/grid.h"
 #include "parallel/program.h"
 #include "parallel/schedule.h"
+#include "parallel/tie.h"
 
 /* How the samples of one step are cut (data.h, zt_loader_create). */
 struct zt_step_shape {
@@ -37,10 +38,12 @@ struct zt_rank_plan {
     const struct zt_sharding *sharding;
     int *cuts; /* of all programs: where the first one was split into stages */
     struct zt_flat *flat;
+    struct zt_tie_run *ties; /* weights held on several stages */
+    int tie_count;
     int64_t statistic_bytes, *statistic_offset,
         *statistic_count; /* of this stage, by its statistics; counts in elements */
     const char **statistic_name;
-    const void **statistic_initial, **param_initial; /* contents in the model file */
+    const void **statistic_initial, **param_initial; /* contents in the model file; parameters by tensor of `flat` */
     int statistic_total;
     struct zt_program_set train, evaluation;
     struct zt_step_shape full, tail;

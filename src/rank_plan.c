@@ -33,23 +33,59 @@ static const struct zt_program *find(const struct zt_program_set *set, int64_t r
     return NULL;
 }
 
+/* Where a parameter of the joint graph is held. */
+struct seat {
+    int stage, tensor;
+};
+
+static struct zt_flat *lay_out_stage(struct planner *q, const struct zt_joint *joint, int stage, int *indices,
+                                     struct seat *seats) {
+    struct zt_arena *arena = q->plan->arena;
+    const struct zt_graph *g = joint->graph;
+    int count = zt_program_params(joint, stage, indices);
+    struct zt_flat_tensor *tensors = ZT_NEW_N(arena, struct zt_flat_tensor, count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *v = &g->values[joint->params[indices[i]]];
+        seats[indices[i]] = (struct seat){ stage, i };
+        tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(arena, v->copy_of ? v->copy_of : v->name),
+                                              .count = zt_shape_count(&v->shape),
+                                              .copy = v->copy_of != NULL };
+    }
+    return zt_flat_make(arena, tensors, count, q->plan->grid.data, q->job->config->zero.reduce_bucket_size);
+}
+
+/* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
+static void tie_stages(struct planner *q, const struct zt_joint *joint, const struct seat *seats,
+                       struct zt_flat *const *flats) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, joint->param_count + 1);
+    int count = 0;
+    for (int i = 0; i < joint->param_count; i++) {
+        if (joint->home[i] < 0)
+            continue;
+        const struct seat *home = &seats[joint->home[i]];
+        pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
+    }
+    p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
+}
+
 /* The layout of the stage's parameters, from the first joint graph built. */
 static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) {
     struct zt_rank_plan *p = q->plan;
-    const struct zt_config *c = q->job->config;
     const struct zt_graph *g = joint->graph;
     int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
-    int count = zt_program_params(joint, p->grid.stage, indices);
-    struct zt_flat_tensor *tensors = ZT_NEW_N(p->arena, struct zt_flat_tensor, count + 1);
-    p->param_initial = ZT_NEW_N(p->arena, const void *, count + 1);
-    for (int i = 0; i < count; i++) {
-        const struct zt_value *v = &g->values[joint->params[indices[i]]];
-        tensors[i] =
-            (struct zt_flat_tensor){ .name = zt_arena_strdup(p->arena, v->name), .count = zt_shape_count(&v->shape) };
-        p->param_initial[i] = v->data;
-    }
+    struct seat *seats = zt_calloc((size_t)joint->param_count + 1, sizeof *seats);
+    struct zt_flat **flats = ZT_NEW_N(p->arena, struct zt_flat *, p->grid.stages);
+    for (int s = 0; s < p->grid.stages; s++)
+        flats[s] = lay_out_stage(q, joint, s, indices, seats);
+    p->flat = flats[p->grid.stage];
+    p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
+    for (int i = 0; i < joint->param_count; i++)
+        if (seats[i].stage == p->grid.stage)
+            p->param_initial[seats[i].tensor] = g->values[joint->params[i]].data;
+    tie_stages(q, joint, seats, flats);
+    free(seats);
     p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
-    p->flat = zt_flat_make(p->arena, tensors, count, p->grid.data, c->zero.reduce_bucket_size);
     p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
     p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
@@ -139,7 +175,11 @@ static void count_bytes(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->parameter_bytes = (p->sharding->parameters ? owned : all) * elem + p->statistic_bytes;
     if (training) {
         p->gradient_bytes = (p->sharding->gradients ? owned : all) * elem;
-        p->optimizer_bytes = (p->sharding->optimizer ? owned : all) * elem * p->optimizer_states;
+        p->optimizer_bytes =
+            (p->sharding->optimizer ? zt_flat_stepped_by(p->flat, p->grid.data_rank) : zt_flat_stepped(p->flat)) *
+            elem * p->optimizer_states;
+        for (int i = 0; i < p->tie_count; i++)
+            widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * elem : 0);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     for (int s = 0; s < 2; s++) {

@@ -74,6 +74,15 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
     }
 }
 
+static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
+    for (int t = plan->flat->own_tensors; t < plan->flat->tensor_count; t++)
+        fprintf(to, "  copy of %s, whose home is another stage\n", plan->flat->tensors[t].name);
+    for (int i = 0; i < plan->tie_count; i++)
+        fprintf(to, "  %lld elements of a weight that rank %d holds too: gradient %s, weight %s\n",
+                (long long)plan->ties[i].count, plan->ties[i].peer, plan->ties[i].home ? "received" : "sent",
+                plan->ties[i].home ? "sent" : "received");
+}
+
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     struct zt_text schedule = { 0 };
@@ -96,6 +105,7 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     print_bytes(to, "workspace", plan->workspace_bytes, "");
     fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
     print_buckets(to, plan);
+    print_ties(to, plan);
     for (int i = 0; i < plan->train.count; i++)
         print_program(to, plan, plan->train.at[i]);
     for (int i = 0; i < plan->evaluation.count; i++)

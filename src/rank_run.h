@@ -81,6 +81,9 @@ void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const stru
 bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);
 bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
                      const struct zt_command *c, bool accumulate, bool last, struct zt_err *err);
+/* Weights held on several stages: adds the copies' gradients at home; brings the new weights to the copies. */
+bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err);
+bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err);
 

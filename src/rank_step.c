@@ -207,13 +207,15 @@ static bool instruct(struct zt_rank *r, struct zt_loader *loader, const struct z
         return backward(r, rp, slot, !first, last, err);
     case ZT_DO_SEND_GRAD:
         return cross(r, p, slot, &p->send_grad, zt_grid_previous(&r->plan->grid), true, err);
-    case ZT_DO_REDUCE: /* done behind backward, where the hooks put it */
-        return true;
+    case ZT_DO_REDUCE: /* over data ranks it is done behind backward, where the hooks put it */
+        return zt_rank_tie_gradients(r, err);
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);
     case ZT_DO_STEP:
         return !r->finite || zt_rank_update(r, err);
     case ZT_DO_GATHER:
+        if (r->finite && !zt_rank_tie_weights(r, err))
+            return false;
         for (int i = 0; r->finite && i < r->after_step_count; i++)
             if (!zt_rank_command(r, NULL, NULL, &r->after_step[i], false, true, err))
                 return false;

@@ -1,4 +1,4 @@
-/* Clipping, the optimizer step and bringing the weights home. */
+/* Weights of several stages, clipping, the optimizer step and bringing the weights home. */
 #include "rank_device.h"
 
 #include "device/threads.h"
@@ -6,6 +6,35 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- weights of several stages ---- */
+
+/* Both ends list their runs in one order, and a rank that waits for a run has sent all before it. */
+bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err) {
+    for (int i = 0; i < r->plan->tie_count; i++) {
+        const struct zt_tie_run *t = &r->plan->ties[i];
+        float *grad = (float *)r->gradients + t->grad_at, *copy = (float *)r->workspace;
+        size_t bytes = (size_t)t->count * sizeof *grad;
+        if (t->home ? !r->world->api->recv(r->world, copy, bytes, t->peer, err)
+                    : !r->world->api->send(r->world, grad, bytes, t->peer, err))
+            return false;
+        for (int64_t k = 0; t->home && k < t->count; k++)
+            grad[k] += copy[k];
+    }
+    return true;
+}
+
+bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err) {
+    for (int i = 0; i < r->plan->tie_count; i++) {
+        const struct zt_tie_run *t = &r->plan->ties[i];
+        float *param = (float *)r->parameters + t->param_at;
+        size_t bytes = (size_t)t->count * sizeof *param;
+        if (t->home ? !r->world->api->send(r->world, param, bytes, t->peer, err)
+                    : !r->world->api->recv(r->world, param, bytes, t->peer, err))
+            return false;
+    }
+    return true;
+}
 
 /* ---- norm ---- */
 
@@ -153,14 +182,14 @@ struct listing {
 static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_comm_api *api = r->world->api;
-    int64_t head[3] = { p->flat->tensor_count, p->statistic_total, p->flat->count };
+    int64_t head[3] = { p->flat->own_tensors, p->statistic_total, p->flat->count };
     bool ok = api->send(r->world, head, sizeof head, 0, err);
-    for (int i = 0; ok && i < p->flat->tensor_count + p->statistic_total; i++) {
-        bool statistic = i >= p->flat->tensor_count;
-        const char *name = statistic ? p->statistic_name[i - p->flat->tensor_count] : p->flat->tensors[i].name;
+    for (int i = 0; ok && i < p->flat->own_tensors + p->statistic_total; i++) {
+        bool statistic = i >= p->flat->own_tensors;
+        const char *name = statistic ? p->statistic_name[i - p->flat->own_tensors] : p->flat->tensors[i].name;
         int64_t size[2] = { (int64_t)strlen(name) + 1,
-                            statistic ? p->statistic_count[i - p->flat->tensor_count] : p->flat->tensors[i].count };
-        struct zt_place place = { ZT_STATISTICS, statistic ? p->statistic_offset[i - p->flat->tensor_count] : 0 };
+                            statistic ? p->statistic_count[i - p->flat->own_tensors] : p->flat->tensors[i].count };
+        struct zt_place place = { ZT_STATISTICS, statistic ? p->statistic_offset[i - p->flat->own_tensors] : 0 };
         const void *data =
             statistic ? zt_rank_at(r, NULL, &place, NULL) : (const void *)(params + p->flat->tensors[i].offset);
         ok = api->send(r->world, size, sizeof size, 0, err) && api->send(r->world, name, (size_t)size[0], 0, err) &&
@@ -172,10 +201,10 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
 static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to,
                      struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    int total = p->flat->tensor_count + p->statistic_total;
+    int total = p->flat->own_tensors + p->statistic_total;
     to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
     to->elements = ZT_NEW_N(arena, int64_t, total + 1);
-    for (int i = 0; i < p->flat->tensor_count; i++) {
+    for (int i = 0; i < p->flat->own_tensors; i++) {
         to->payloads[to->count] =
             (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
         to->elements[to->count++] = p->flat->tensors[i].count;

@@ -45,7 +45,7 @@ static void destroy(void) {
 
 static bool split(struct zt_graph *of, int stages, struct zt_err *e) {
     int first[16];
-    return zt_split_choose(of, stages, first, e) && zt_split_apply(of, stages, first, e);
+    return zt_split_choose(of, "best", stages, first, e) && zt_split_apply(of, stages, first, e);
 }
 
 static int add(const char *name, int x, int param, int64_t cost) {
@@ -150,27 +150,85 @@ START_TEST(a_graph_without_parameters_is_one_stage) {
 }
 END_TEST
 
-static void check_shared(bool statistic) {
+static int make_shared(void) {
     int w = net_param(g, "both", SHAPE(1)), x = net_input(g, "x", ZT_FLOAT, SHAPE(1));
-    g->values[w].trainable = !statistic;
-    g->values[w].statistic = statistic;
     for (int i = 0; i < 2; i++) {
-        x = add("own", x, net_param(g, i ? "v" : "u", SHAPE(1)), 10);
-        x = add("shared", x, w, 10);
+        x = add(i ? "second" : "first", x, net_param(g, i ? "v" : "u", SHAPE(1)), 10);
+        x = add(i ? "shared again" : "shared", x, w, 10);
     }
     net_infer(g, &table);
-    ck_assert(!split(g, 2, &err));
-    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
-    ck_assert_ptr_nonnull(strstr(err.text[0], "\"both\""));
+    return w;
 }
 
-START_TEST(a_parameter_read_on_two_stages_is_refused) {
-    check_shared(false);
+START_TEST(a_parameter_read_on_two_stages_is_held_on_both) {
+    int w = make_shared(), copy = -1;
+    ck_assert(split(g, 2, &err));
+    for (int v = 0; v < g->value_count; v++)
+        if (g->values[v].copy_of)
+            copy = v;
+    ck_assert_int_eq(copy, g->value_count - 1);
+    ck_assert_str_eq(g->values[copy].copy_of, "both");
+    ck_assert(g->values[copy].trainable && g->values[copy].data == g->values[w].data);
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n].in_count; i++)
+            if (g->nodes[n].in[i] == w || g->nodes[n].in[i] == copy)
+                ck_assert_int_eq(g->nodes[n].in[i], g->nodes[n].stage == 0 ? w : copy);
 }
 END_TEST
 
 START_TEST(a_running_statistic_read_on_two_stages_is_refused) {
-    check_shared(true);
+    int w = make_shared();
+    g->values[w].trainable = false;
+    g->values[w].statistic = true;
+    ck_assert(!split(g, 2, &err));
+    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text[0], "\"both\""));
+}
+END_TEST
+
+/* ---- methods ---- */
+
+static int choose(const char *method, int stages, int *first) {
+    err = (struct zt_err){ 0 };
+    return zt_split_choose(g, method, stages, first, &err);
+}
+
+/* Layers of 1, 1, 1, 1, 100 and 1 elements, of which the third costs most. */
+static void make_methods(void) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(1));
+    for (int i = 0; i < 6; i++)
+        x = add(i % 2 ? "odd" : "even", x, net_param(g, zt_arena_printf(g->arena, "w%d", i), SHAPE(i == 4 ? 100 : 1)),
+                i == 2 ? 1000 : 1);
+    net_infer(g, &table);
+}
+
+START_TEST(methods_weigh_layers_by_what_they_are_called) {
+    int first[5];
+    make_methods();
+    ck_assert(choose("best", 3, first));
+    ck_assert(first[1] == 2 && first[2] == 3); /* the dear layer alone */
+    ck_assert(choose("profile", 3, first));
+    ck_assert(first[1] == 2 && first[2] == 3);
+    ck_assert(choose("parameters", 3, first));
+    ck_assert(first[1] <= 4 && first[2] >= 4 && first[2] <= 5); /* the wide layer on one stage */
+    ck_assert(choose("uniform", 4, first));                     /* 2, 2, 1, 1: what is over goes to the first */
+    ck_assert(first[0] == 0 && first[1] == 2 && first[2] == 4 && first[3] == 5 && first[4] == 6);
+    ck_assert(choose("type:^ODD", 3, first)); /* layers 1, 3 and 5: one each */
+    ck_assert(first[1] >= 2 && first[1] <= 3 && first[2] >= 4 && first[2] <= 5);
+    ck_assert(choose("type:w[12]", 2, first)); /* layers 1 and 2 by the names of their parameters */
+    ck_assert(first[1] == 2);
+}
+END_TEST
+
+START_TEST(patterns_that_are_none_or_fit_nothing_are_refused_by_name) {
+    int first[5];
+    make_methods();
+    ck_assert(!choose("type:nowhere", 2, first));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "\"type:nowhere\" fits no layer"));
+    ck_assert(!choose("type:(", 2, first));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "pipeline.partition: \"type:(\""));
+    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
+    ck_assert(!choose("worst", 2, first));
 }
 END_TEST
 
@@ -181,7 +239,9 @@ int main(void) {
     tcase_add_test(cases, more_stages_than_layers_are_refused_with_both_numbers);
     tcase_add_test(cases, a_graph_is_cut_where_another_was_unless_its_layers_differ);
     tcase_add_test(cases, a_graph_without_parameters_is_one_stage);
-    tcase_add_test(cases, a_parameter_read_on_two_stages_is_refused);
+    tcase_add_test(cases, a_parameter_read_on_two_stages_is_held_on_both);
     tcase_add_test(cases, a_running_statistic_read_on_two_stages_is_refused);
+    tcase_add_test(cases, methods_weigh_layers_by_what_they_are_called);
+    tcase_add_test(cases, patterns_that_are_none_or_fit_nothing_are_refused_by_name);
     return run_suite("split", cases, CK_FORK);
 }

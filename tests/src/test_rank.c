@@ -15,6 +15,7 @@ struct layout {
     int ranks, stages, zero, micro;
     const char *schedule, *more; /* NULL: 1f1b; NULL: nothing */
     int samples;                 /* 0: 22 */
+    const char *optimizer;       /* NULL: AdamW */
 };
 
 static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
@@ -26,9 +27,9 @@ static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
              "'pipeline': {'stages': %d}, 'ztrain': {'parallel': {'communicator': 'thread', 'schedule': '%s'}, "
              "'data': {'samples': %d}}, 'gradient_clipping': 0.7, "
-             "'optimizer': {'type': 'AdamW', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
+             "'optimizer': {'type': '%s', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
              l.micro, l.zero, l.more ? l.more : "", l.stages, l.schedule ? l.schedule : "1f1b",
-             l.samples ? l.samples : 22);
+             l.samples ? l.samples : 22, l.optimizer ? l.optimizer : "AdamW");
     bool ok = tiny_open(&t, make(), config, l.ranks, &err);
     ck_assert_msg(ok, "%s", err.text[0]);
     tiny_train(&t, STEPS, &run);
@@ -79,6 +80,28 @@ END_TEST
 
 START_TEST(shared_weights_and_relayed_residuals_learn_the_same_in_every_layout) {
     check_matrix(tiny_shared, 3, 3);
+}
+END_TEST
+
+START_TEST(weights_tied_over_stages_learn_as_one) {
+    check_matrix(tiny_tied, 4, 6);
+}
+END_TEST
+
+/* Lamb's trust ratios are sums over a tensor, which another cut would add up in another order: the copies must be the
+ * home's bits, and the ZeRO stages one another's. */
+START_TEST(copies_of_a_weight_have_its_bits_under_every_zero_stage) {
+    struct layout l = { .ranks = 6, .stages = 3, .micro = 4, .optimizer = "Lamb" };
+    struct tiny_run one = train(tiny_tied, (struct layout){ .ranks = 1, .stages = 1, .micro = 8, .optimizer = "Lamb" });
+    struct tiny_run ddp = train(tiny_tied, l);
+    ck_assert_int_gt(ddp.ties, 1);
+    check_close(&ddp, &one, 1e-5, l);
+    for (l.zero = 1; l.zero < 4; l.zero++) {
+        struct tiny_run run = train(tiny_tied, l);
+        ck_assert_msg(run.hash == ddp.hash, "zero %d", l.zero);
+        for (int i = 0; i < STEPS; i++)
+            ck_assert(run.loss[i] == ddp.loss[i] && run.norm[i] == ddp.norm[i]);
+    }
 }
 END_TEST
 
@@ -282,6 +305,8 @@ int main(void) {
     tcase_add_test(cases, an_mlp_learns_the_same_in_every_layout);
     tcase_add_test(cases, cut_slices_change_nothing);
     tcase_add_test(cases, shared_weights_and_relayed_residuals_learn_the_same_in_every_layout);
+    tcase_add_test(cases, weights_tied_over_stages_learn_as_one);
+    tcase_add_test(cases, copies_of_a_weight_have_its_bits_under_every_zero_stage);
     tcase_add_test(cases, ddp_and_the_zero_stages_leave_the_same_bits);
     tcase_add_test(cases, schedules_leave_the_same_bits);
     tcase_add_test(cases, a_model_that_one_rank_owns_alone_is_collected);

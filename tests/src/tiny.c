@@ -1,4 +1,5 @@
 #include "tiny.h"
+#include "rank_run.h"
 
 #include "base/file.h"
 #include "base/map.h"
@@ -57,6 +58,20 @@ struct zt_graph *tiny_shared(void) {
     sum = NET(g, "Add", "skipped", sum,
               NET(g, "ReduceMean", "mean", early, zt_graph_add_ints(g, "axes", (int64_t[]){ 1 }, 1)));
     return ends_with(g, layer(g, "y", NET(g, "Relu", "relu3", sum), 16, 5));
+}
+
+struct zt_graph *tiny_tied(void) {
+    struct zt_graph *g = zt_graph_create("tied");
+    int ends = net_param(g, "ends", SHAPE(12, 72)), both = net_param(g, "both", SHAPE(72, 72));
+    int turned = NET(g, "Transpose", "turned", ends);
+    int h = NET(g, "Tanh", "tanh1", NET(g, "MatMul", "in", batch_input(g, 12), ends));
+    h = NET(g, "Tanh", "tanh2", NET(g, "MatMul", "once", h, both));
+    h = NET(g, "Tanh", "tanh3", layer(g, "fc1", h, 72, 72));
+    h = NET(g, "Tanh", "tanh4", NET(g, "MatMul", "twice", h, both));
+    h = NET(g, "Tanh", "tanh5", layer(g, "fc2", h, 72, 72));
+    h = NET(g, "Tanh", "tanh6", NET(g, "MatMul", "thrice", h, both));
+    h = NET(g, "MatMul", "out", h, turned);
+    return ends_with(g, layer(g, "y", h, 12, 5));
 }
 
 struct zt_graph *tiny_norm(void) {
@@ -195,6 +210,26 @@ static uint64_t hash_of(const struct zt_onnx_payload *payloads, const int64_t *e
     return sum;
 }
 
+/* Weights held on several stages are the same there, bit by bit. */
+static bool ties_agree(struct worker *w) {
+    const struct zt_rank_plan *p = w->plan;
+    struct zt_err *err = &w->result.err;
+    bool ok = true;
+    w->result.ties = p->tie_count;
+    for (int i = 0; ok && i < p->tie_count; i++) {
+        const struct zt_tie_run *t = &p->ties[i];
+        float *at = (float *)w->run->parameters + t->param_at;
+        size_t bytes = (size_t)t->count * sizeof *at;
+        void *home = zt_malloc(bytes);
+        ok = t->home ? w->world->api->send(w->world, at, bytes, t->peer, err)
+                     : w->world->api->recv(w->world, home, bytes, t->peer, err);
+        if (ok && !t->home && memcmp(home, at, bytes) != 0)
+            ok = zt_fail(err, ZT_EXIT_RUN, "run %d: a copy differs from its home", i);
+        free(home);
+    }
+    return ok;
+}
+
 static bool finish(struct worker *w) {
     struct tiny_run *r = &w->result;
     struct zt_arena *arena = zt_arena_create();
@@ -203,7 +238,7 @@ static bool finish(struct worker *w) {
     int64_t *elements = NULL;
     int count = 0;
     struct zt_loader *loader = open_loader(w, false);
-    bool ok = loader && zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
+    bool ok = loader && ties_agree(w) && zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
               zt_rank_collect(w->run, arena, &payloads, &elements, &count, &r->err) &&
               w->world->api->barrier(w->world, &r->err);
     if (ok) {

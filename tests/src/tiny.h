@@ -24,6 +24,7 @@ void tiny_finish(struct tiny *t);
 struct zt_graph *tiny_mlp(void); /* x [N, 12] -> Gemm 16 -> Relu -> Gemm 16 -> Relu -> Gemm 5 */
 struct zt_graph *
 tiny_shared(void); /* a weight used twice, residuals over it and, of three stages, from the first to the last */
+struct zt_graph *tiny_tied(void); /* two weights used by the first, a middle and the last of its layers, one turned */
 struct zt_graph *tiny_norm(void); /* BatchNormalization between two layers */
 struct zt_graph *tiny_drop(void); /* Dropout between two layers */
 struct zt_graph *tiny_wide(void); /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
@@ -38,6 +39,7 @@ enum { TINY_STEPS = 16 };
 /* What a run leaves. */
 struct tiny_run {
     double loss[TINY_STEPS], norm[TINY_STEPS], eval_loss;
+    int ties;      /* runs that rank 0 exchanges for weights of several stages */
     uint64_t hash; /* of all collected tensors, by their names in order */
     bool ok;
     struct zt_err err; /* of the rank where it began */
