@@ -76,35 +76,63 @@ static void take_joint(struct zt_program *p, const struct zt_joint *joint) {
 
 /* ---- back ends and layouts ---- */
 
-static void add_plain(int *list[], int *count, int *id) {
+/* The ids of what others than nodes read. */
+struct read {
+    int **ids, count;
+};
+
+static void add_read(struct read *r, int *id) {
     if (*id >= 0)
-        list[(*count)++] = id;
+        r->ids[r->count++] = id;
+}
+
+static struct read read_by_others(struct zt_program *p) {
+    struct zt_joint *j = &p->joint;
+    struct zt_graph *g = j->graph;
+    size_t room = (size_t)(j->param_count + g->write_back_count + p->send_act.count + p->send_grad.count + 4);
+    struct read r = { zt_malloc(room * sizeof *r.ids), 0 };
+    for (int i = 0; i < j->param_count; i++)
+        add_read(&r, &j->grads[i]);
+    for (int i = 0; i < g->write_back_count; i++)
+        add_read(&r, &g->write_backs[i].value);
+    for (int i = 0; i < p->send_act.count; i++)
+        add_read(&r, &p->send_act.at[i].value);
+    for (int i = 0; i < p->send_grad.count; i++)
+        add_read(&r, &p->send_grad.at[i].value);
+    add_read(&r, &j->loss);
+    add_read(&r, &j->correct);
+    add_read(&r, &j->counted);
+    return r;
 }
 
 /* Assigns back ends. What others than nodes read comes out plain, and its id follows. */
 static bool assign(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
-    struct zt_joint *j = &p->joint;
-    struct zt_graph *g = j->graph;
-    size_t room = (size_t)(j->param_count + g->write_back_count + p->send_act.count + p->send_grad.count + 4);
-    int **ids = zt_malloc(room * sizeof *ids), *values = zt_malloc(room * sizeof *values), count = 0;
-    for (int i = 0; i < j->param_count; i++)
-        add_plain(ids, &count, &j->grads[i]);
-    for (int i = 0; i < g->write_back_count; i++)
-        add_plain(ids, &count, &g->write_backs[i].value);
-    for (int i = 0; i < p->send_act.count; i++)
-        add_plain(ids, &count, &p->send_act.at[i].value);
-    for (int i = 0; i < p->send_grad.count; i++)
-        add_plain(ids, &count, &p->send_grad.at[i].value);
-    add_plain(ids, &count, &j->loss);
-    add_plain(ids, &count, &j->correct);
-    add_plain(ids, &count, &j->counted);
-    for (int i = 0; i < count; i++)
-        values[i] = *ids[i];
-    bool ok = zt_pass_assign(g, o->table, o->fast, o->threads, o->device, values, count, &p->prepared, err);
-    for (int i = 0; ok && i < count; i++)
-        *ids[i] = values[i];
+    struct read r = read_by_others(p);
+    int *values = zt_malloc(((size_t)r.count + 1) * sizeof *values);
+    for (int i = 0; i < r.count; i++)
+        values[i] = *r.ids[i];
+    bool ok =
+        zt_pass_assign(p->joint.graph, o->table, o->fast, o->threads, o->device, values, r.count, &p->prepared, err);
+    for (int i = 0; ok && i < r.count; i++)
+        *r.ids[i] = values[i];
     free(values);
-    free(ids);
+    free(r.ids);
+    return ok;
+}
+
+/* Behind fusion, so that what runs again is what ran, and in front of layouts and memory. */
+static bool recompute(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
+    if (!o->recompute || !p->joint.training)
+        return true;
+    struct read r = read_by_others(p);
+    int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
+    for (int i = 0; i < r.count; i++) /* gradients are read at once where they are whole */
+        if (r.ids[i] < p->joint.grads || r.ids[i] >= p->joint.grads + p->joint.param_count)
+            keep[count++] = *r.ids[i];
+    struct zt_recompute_ends ends = { keep, count, p->joint.grads, p->joint.param_count };
+    bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &ends, &p->recomputed, err);
+    free(keep);
+    free(r.ids);
     return ok;
 }
 
@@ -452,7 +480,7 @@ struct zt_program *zt_program_create(const struct zt_joint *joint, const struct 
     }
     if (!zt_program_cut(p, o->stages, err) || !zt_pass_compute_in_float(p->joint.graph, o->table, o->fast, err) ||
         (o->fusion && !zt_pass_fuse(p->joint.graph, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err)) ||
-        !assign(p, o, err)) {
+        !recompute(p, o, err) || !assign(p, o, err)) {
         zt_program_destroy(p);
         return NULL;
     }

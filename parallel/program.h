@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "graph/passes.h"
+#include "graph/recompute.h"
 #include "parallel/shard.h"
 
 /* The joint graph of one micro-batch size, before it is cut into stages. Ids are of `graph`; -1: not there. */
@@ -91,6 +92,7 @@ struct zt_program {
     struct zt_crossings recv_act, send_act, recv_grad, send_grad;
     int64_t activation_bytes; /* of one slot */
     int64_t derived_bytes, workspace_bytes;
+    struct zt_segments recomputed; /* what the backward phase makes again */
 };
 
 /* How parameters, gradients and optimizer state are spread over the data-parallel ranks: a row of hooks.c. */
@@ -102,7 +104,8 @@ const struct zt_sharding *zt_sharding_of(int zero_stage);
 
 struct zt_program_options {
     const struct zt_op_table *table;
-    const struct zt_fusion *fusion; /* NULL: none */
+    const struct zt_fusion *fusion;       /* NULL: none */
+    const struct zt_recompute *recompute; /* NULL: nothing */
     enum zt_backend fast;
     int threads;
     struct zt_device *device;

@@ -107,6 +107,14 @@ struct zt_zero_config {
         param_persistence_threshold; /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
 };
 
+/* What the backward phase makes again instead of keeping it (graph/recompute.h). Names go first. */
+struct zt_recompute_config {
+    struct zt_texts names; /* ztrain.recompute: globs over node names */
+    bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
+    int segments;          /* 0: the square root of the number of layers */
+    int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
+};
+
 /* Values from the command line that lay over the file; zero or NULL where not given. */
 struct zt_config_overrides {
     const char *const *set; /* "key.path=value" */
@@ -137,6 +145,7 @@ struct zt_config {
     bool bf16;
     struct zt_zero_config zero;
     struct zt_parallel_config parallel;
+    struct zt_recompute_config recompute;
 
     struct zt_data_config data;
     struct zt_loss_config loss;

@@ -337,6 +337,7 @@ void zt_config_derive(struct zt_reading *r) {
         zt_texts_add(r->arena, &config->notes,
                      "optimizer.params.adam_w_mode has no effect: AdamW always decays decoupled");
     }
+    config->recompute.enabled = zt_keys_checkpointing(r);
     if (says(r, "ztrain.data.format", "cifar10") && !data_config->eval_path) {
         char *path = zt_path_join(data_config->path, "test_batch.bin");
         if (zt_file_exists(path))

@@ -144,23 +144,32 @@ void zt_keys_read(struct zt_reading *r) {
             join(r, i);
 }
 
-/* The flags of activation_checkpointing switch the section on unless `enabled` says no. */
+/* Of activation_checkpointing two flags ask for what is not there, where the section is on. */
 static void refuse_checkpointing(struct zt_reading *r) {
+    const struct zt_node *profile = zt_keys_node(r, "activation_checkpointing.profile");
+    if (profile && profile->truth && zt_keys_checkpointing(r))
+        zt_key_fail(r, profile, "a time for each checkpoint is not supported yet");
+    const struct zt_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
+    if (host && host->truth && zt_keys_checkpointing(r) && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)
+        zt_key_fail(r, host, "keeping activations of the GPU in host memory is not supported yet");
+}
+
+bool zt_keys_checkpointing(const struct zt_reading *r) {
     static const char *const flags[] = {
         "partition_activations",           "cpu_checkpointing", "contiguous_memory_optimization",
         "synchronize_checkpoint_boundary", "profile",           "number_checkpoints"
     };
     char key[96];
-    if (zt_keys_node(r, "activation_checkpointing.enabled"))
-        return;
+    const struct zt_node *enabled = zt_keys_node(r, "activation_checkpointing.enabled");
+    if (enabled)
+        return enabled->truth;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         snprintf(key, sizeof key, "activation_checkpointing.%s", flags[i]);
         const struct zt_node *flag = zt_keys_node(r, key);
-        if (flag && (flag->truth || flag->kind == ZT_NODE_NUMBER)) {
-            zt_key_fail(r, flag, "activation checkpointing is not supported yet");
-            return;
-        }
+        if (flag && (flag->truth || (flag->kind == ZT_NODE_NUMBER && flag->number > 0)))
+            return true;
     }
+    return false;
 }
 
 static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row, bool later) {

@@ -92,6 +92,8 @@ struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key);
 bool zt_keys_truth(const struct zt_reading *r, const char *key);
 double zt_keys_number(const struct zt_reading *r, const char *key);
 const char *zt_keys_text(const struct zt_reading *r, const char *key); /* "" where there is none */
+/* Whether activation_checkpointing is on: it says so, or one of its flags is set and `enabled` does not say no. */
+bool zt_keys_checkpointing(const struct zt_reading *r);
 
 /* config_check.c: conflicts, companions, and values that follow from others. */
 void zt_config_conflicts(struct zt_reading *r);

@@ -130,22 +130,22 @@ static const struct zt_key_row rows[] = {
     { .key = Z "offload_optimizer.super_offload", BOOL, DEF("false"), REJECT("there is no superchip mode") },
     { .key = Z "offload_optimizer.cpuadam_cores_perc", NUMBER, WITHIN(0, 1), DEF("0.8"), ACCEPTED },
 
-    /* On when it says so, or when any of its flags is set: config_check.c refuses it then. */
-    { .key = "activation_checkpointing", OBJECT, ACCEPT("activation checkpointing is off") },
-    { .key = A "enabled", BOOL, DEF("false"), LATER("activation checkpointing") },
-    { .key = A "partition_activations", BOOL, DEF("false"), ACCEPTED },
-    { .key = A "cpu_checkpointing", BOOL, DEF("false"), ACCEPTED },
-    { .key = A "contiguous_memory_optimization", BOOL, DEF("false"), ACCEPTED },
-    { .key = A "number_checkpoints", INT(1), ACCEPTED },
-    { .key = A "synchronize_checkpoint_boundary", BOOL, DEF("false"), ACCEPTED },
-    { .key = A "profile", BOOL, DEF("false"), ACCEPTED },
+    /* On when it says so, or when any of its flags is set: config_check.c. */
+    { .key = "activation_checkpointing", OBJECT },
+    { .key = A "enabled", BOOL, DEF("false"), AT(recompute.enabled) },
+    { .key = A "partition_activations", BOOL, DEF("false"), ACCEPT("there is no model parallelism") },
+    { .key = A "cpu_checkpointing", BOOL, DEF("false"), ACCEPT("on the CPU activations are in its memory already") },
+    { .key = A "contiguous_memory_optimization", BOOL, DEF("false"), ACCEPT("activations always lie in one block") },
+    { .key = A "number_checkpoints", COUNT(0, 1e6), DEF("0"), AT(recompute.segments) }, /* 0: sqrt(layers) */
+    { .key = A "synchronize_checkpoint_boundary", BOOL, DEF("false"), ACCEPT("nothing runs ahead of the host") },
+    { .key = A "profile", BOOL, DEF("false"), ACCEPTED }, /* refused where the section is on: config_keys.c */
 
     { .key = "pipeline", OBJECT, ACCEPT("a detail of Python") },
     { .key = "pipeline.stages", COUNT(1, 1e6), DEF("1"), AT(parallel.stages) },
     { .key = "pipeline.partition", CHOICE(partitions), DEF("best"), AT(parallel.partition) },
     { .key = "pipeline.seed_layers", BOOL, DEF("false"), LATER("reseeding before each layer") },
     { .key = "pipeline.micro_batch_size", INT(0), DEF("0"), ACCEPT("train_micro_batch_size_per_gpu says the same") },
-    { .key = "pipeline.activation_checkpoint_interval", INT(0), DEF("0"), LATER("activation checkpointing") },
+    { .key = "pipeline.activation_checkpoint_interval", COUNT(0, 1e6), DEF("0"), AT(recompute.layers) },
     { .key = "pipeline.pipe_partitioned", BOOL, DEF("true"), ACCEPTED },
     { .key = "pipeline.grad_partitioned", BOOL, DEF("true"), ACCEPTED },
     { .key = "pipeline.use_reentrant", BOOL, DEF("true"), ACCEPTED },

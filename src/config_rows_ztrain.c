@@ -106,7 +106,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.parallel.communicator", CHOICE(communicators), DEF("auto"), AT(parallel.communicator) },
     { .key = "ztrain.plan", CHOICE(plans), DEF("fixed"), ACCEPT("the plan is what the config says") },
     { .key = "ztrain.memory_limit", .type = ZT_KEY_BYTES, LATER("a memory limit") },
-    { .key = "ztrain.recompute", TEXTS, LATER("recomputation") },
+    { .key = "ztrain.recompute", TEXTS, AT(recompute.names) },
     { .key = "ztrain.cluster", TEXT, DEF(""), LATER("a cluster description") },
     { .key = "ztrain.tf32", BOOL, DEF("false"), ACCEPT("fp32 is computed in fp32") },
     { .key = "ztrain.deterministic", BOOL, DEF("true"), ACCEPT("every run is deterministic") },

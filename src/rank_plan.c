@@ -102,6 +102,15 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
     free(indices);
 }
 
+/* What the config says of recomputation, for one stage. */
+static struct zt_recompute recompute_of(const struct planner *q) {
+    const struct zt_recompute_config *c = &q->job->config->recompute;
+    struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
+    if (c->enabled)
+        how.segments = c->segments ? (c->segments + q->plan->grid.stages - 1) / q->plan->grid.stages : -1;
+    return how;
+}
+
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded) {
     struct zt_rank_plan *p = q->plan;
     struct zt_program_set *set = training ? &p->train : &p->evaluation;
@@ -123,7 +132,9 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
         return false;
     if (!p->flat)
         lay_out_parameters(q, &joint);
+    const struct zt_recompute again = recompute_of(q);
     struct zt_program_options options = { .table = &zt_ops,
+                                          .recompute = &again,
                                           .fusion = &q->job->fusion,
                                           .fast = q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU,
                                           .threads = q->o->threads,

@@ -45,6 +45,14 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
     }
 }
 
+static void print_recomputed(FILE *to, const struct zt_segments *again) {
+    char text[32];
+    for (int i = 0; i < again->count; i++)
+        fprintf(to, " made again in backward: %s to %s, %d nodes, %s dropped, %.3g FLOPs\n", again->at[i].first,
+                again->at[i].last, again->at[i].nodes, zt_format_bytes(text, (double)again->at[i].bytes),
+                again->at[i].flops);
+}
+
 static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
     char text[32];
     fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n",
@@ -56,6 +64,7 @@ static void print_program(FILE *to, const struct zt_rank_plan *plan, const struc
     if (fused.at)
         fprintf(to, " fused: %s\n", fused.at);
     zt_text_finish(&fused);
+    print_recomputed(to, &p->recomputed);
     print_commands(to, plan, p, p->derive, p->derive_count, " after every update");
     print_commands(to, plan, p, p->forward, p->forward_count, " forward");
     if (p->joint.training)
