@@ -414,8 +414,15 @@ class Ties(Job):
                             ([["e", "bias"]], ['ztrain.tie[0][1]: "bias" [2] is "e" [3, 2] neither']),
                             ([["e", "up"], ["bias", "e"]], ['ztrain.tie[1][1]: "e" stands in ztrain.tie[0] already'])]:
             self.run_on("apart", {"tie": ties}, code=2, says=[*words, "c.json"])
-        self.run_on("apart", {"tie": [["e", "up"]], "parallel": {"communicator": "thread"}}, "--ranks=2",
-                    pipeline={"stages": 2}, code=2, says=["pipeline.stages", '"e"', "is used on stages 0 and 1"])
+
+    def test_a_tie_holds_over_pipeline_stages(self):
+        self.run_on("apart", {"tie": [["e", "up"]]})
+        one, losses = self.weights(), self.losses()
+        self.run_on("apart", {"tie": [["e", "up"]], "parallel": {"communicator": "thread"}}, "--ranks=2", pipeline={"stages": 2})
+        self.close(self.losses(), losses)
+        two = self.weights()
+        self.assertEqual(two["up"], [two["e"][i] for i in (0, 2, 4, 1, 3, 5)])
+        self.close(two["e"], one["e"])
 
 
 class Types(Job):
