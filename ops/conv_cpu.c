@@ -2,6 +2,7 @@
  * in the layout it wants, so that a reorder node makes them, once a step for parameters.
  * ReLU is done on each chunk while that is in cache. */
 #include "ops/conv_cpu.h"
+#include "ops/conv_group_cpu.h"
 #include "ops/cpu.h"
 #include "ops/relu_cpu.h"
 
@@ -128,6 +129,8 @@ const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_c
 
 struct conv_state {
     const struct roles *roles;
+    const struct zt_conv_group *group; /* takes the place of all below; NULL: not taken */
+    bool relu;                         /* of the group */
     struct zt_chunks chunks;
     int64_t relu_elems[2];          /* of y in a whole chunk, in the last one; 0: no ReLU */
     struct zt_conv_partial partial; /* weight gradient only */
@@ -179,6 +182,44 @@ static void place_data(const struct zt_call *call, const struct roles *roles, vo
         data[slot_of[i]] = roles->slot[i] == OUT ? call->out[0].data : call->in[roles->slot[i]].data;
 }
 
+/* ---- narrow groups ---- */
+
+/* Whether groups are narrow and our own kernels take them: then everything is prepared. */
+static bool take_group(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c, enum zt_conv_way way) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, way);
+    if (!group)
+        return false;
+    struct conv_state *s = zt_calloc(1, sizeof *s);
+    *s = (struct conv_state){ .roles = roles, .group = group };
+    s->relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
+    for (int i = 0; i < g->nodes[p->node].in_count; i++)
+        p->in_layout[i] = NULL;
+    for (int i = X_ROLE; i <= Y_ROLE; i += Y_ROLE - X_ROLE)
+        if (roles->slot[i] == OUT)
+            p->out_layout[0] = zt_conv_group_layout(group, g->arena, &zt_out(g, p->node, 0)->shape);
+        else
+            p->in_layout[roles->slot[i]] =
+                zt_conv_group_layout(group, g->arena, &zt_in(g, p->node, roles->slot[i])->shape);
+    p->can_accumulate = way == ZT_CONV_TO_W; /* dw; db is always written anew */
+    p->workspace_bytes = zt_conv_group_bytes(group, p->threads);
+    p->state = s;
+    return true;
+}
+
+static bool run_group(const struct zt_call *call, int from, int to) {
+    const struct conv_state *s = call->state;
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->roles, data);
+    const struct zt_conv_group_planes planes = { .from = data[from],
+                                                 .weight = data[ZT_CONV_W],
+                                                 .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                                 .to = data[to],
+                                                 .relu = s->relu };
+    zt_conv_group_run(s->group, &planes, call->workspace, call->threads);
+    return true;
+}
+
 /* ---- to y: forwards ---- */
 
 static void relu_chunk(void *arg, int64_t chunk, void *const *data) {
@@ -202,6 +243,8 @@ static bool prepare_to_y(struct zt_prepare *p, const struct roles *roles, struct
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
+    if (take_group(p, roles, &c, ZT_CONV_TO_Y))
+        return true;
     int64_t chunk = relu ? zt_chunk_for_cache(c.n, zt_conv_result_bytes(&c)) : zt_chunk_of(c.n, ZT_CHUNKS, 1);
     struct conv_state *s = make(p, roles, &c, zt_in(g, p->node, 2) != NULL, chunk, err);
     if (!s)
@@ -218,6 +261,8 @@ static bool prepare_to_y(struct zt_prepare *p, const struct roles *roles, struct
 
 static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
+    if (s->group)
+        return run_group(call, ZT_CONV_X, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->roles, data);
     const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
@@ -233,6 +278,8 @@ static bool prepare_to_x(struct zt_prepare *p, const struct roles *roles, struct
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
+    if (take_group(p, roles, &c, ZT_CONV_TO_X))
+        return true;
     struct conv_state *s = make(p, roles, &c, false, zt_chunk_of(c.n, ZT_CHUNKS, 1), err);
     if (!s)
         return false;
@@ -279,6 +326,8 @@ static void bias_chunk(void *arg, int64_t chunk, void *const *data) {
 
 static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
+    if (s->group)
+        return run_group(call, ZT_CONV_Y, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->roles, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
@@ -293,6 +342,8 @@ static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
+    if (zt_out(g, p->node, 0)->dtype == ZT_FLOAT && take_group(p, roles, &c, ZT_CONV_TO_W))
+        return true;
     bool bias = zt_out(g, p->node, 1) != NULL;
     int64_t pieces = zt_conv_pieces(&c);
     struct conv_state *s = make(p, roles, &c, bias, zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
@@ -311,9 +362,19 @@ static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct
 static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     const struct zt_conv_partial *partial = &s->partial;
-    char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
-    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes };
+    void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->roles, data);
+    if (s->group) {
+        const struct zt_conv_group_weights weights = { .x = data[ZT_CONV_X],
+                                                       .dy = data[ZT_CONV_Y],
+                                                       .dw = data[ZT_CONV_W],
+                                                       .db = call->out_count > 1 ? call->out[1].data : NULL,
+                                                       .accumulate = call->accumulate };
+        zt_conv_group_weigh(s->group, &weights, call->workspace, call->threads);
+        return true;
+    }
+    char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
+    data[ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes;
     data[ZT_CONV_W] = parts;
     return zt_chunks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
            zt_conv_partial_sum(partial, parts, scratch, call->out[0].data,
