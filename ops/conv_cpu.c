@@ -3,32 +3,12 @@
  * ReLU is done on each chunk while that is in cache. */
 #include "ops/conv_cpu.h"
 #include "ops/conv_group_cpu.h"
+#include "ops/conv_weigh_cpu.h"
 #include "ops/cpu.h"
 #include "ops/relu_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-const int zt_conv_cut[ZT_DNNL_SLOTS] = {
-    [ZT_CONV_X] = 0, [ZT_CONV_W] = -1, [ZT_CONV_B] = -1, [ZT_CONV_Y] = 0, [4] = -1
-};
-
-bool zt_conv_fits(const struct zt_conv *c) {
-    const struct zt_window *w = &c->window;
-    int64_t sizes[] = { c->n, c->c, c->m, w->in_elems, w->out_elems, w->kernel_elems };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i] < 1 || sizes[i] > INT32_MAX)
-            return false;
-    return w->axes <= 3;
-}
-
-bool zt_conv_types(const struct zt_graph *g, int node) {
-    enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    for (int i = 0; i < g->nodes[node].in_count; i++)
-        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != dtype && zt_in(g, node, i)->dtype != ZT_UINT8)
-            return false;
-    return zt_dnnl_takes(dtype);
-}
 
 /* In bfloat16 oneDNN 2.6 crashes where a whole window lies in the padding, and its 3-D weight gradients were seen
  * wrong. */
@@ -75,62 +55,11 @@ static bool supports(const struct zt_graph *g, int node, const struct roles *rol
     return zt_in(g, node, 0)->dtype == ZT_FLOAT || safe_in_half(&c.window);
 }
 
-static struct zt_shape plane_shape(int64_t n, int64_t channels, const int64_t *plane, int axes) {
-    struct zt_shape s = { axes + 2, { n, channels } };
-    memcpy(s.dim + 2, plane, sizeof *plane * (size_t)axes);
-    return s;
-}
-
-/* [m, c / groups, kernel], and [groups, m / groups, c / groups, kernel] for oneDNN. */
-static struct zt_desc weight_desc(const struct zt_conv *c, enum zt_dtype dtype) {
-    struct zt_desc d = { .dtype = dtype, .order = ZT_DESC_ANY, .opaque = true };
-    if (c->groups > 1)
-        d.dim[d.rank++] = c->groups;
-    d.dim[d.rank++] = c->m / c->groups;
-    d.dim[d.rank++] = c->c / c->groups;
-    for (int a = 0; a < c->window.axes; a++)
-        d.dim[d.rank++] = c->window.kernel[a];
-    int64_t step = 1;
-    for (int i = d.rank - 1; i >= 0; i--) {
-        d.stride[i] = step;
-        step *= d.dim[i];
-    }
-    return d;
-}
-
-struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias) {
-    const struct zt_window *w = &c->window;
-    struct zt_dnnl_spec s = { .axes = w->axes };
-    struct zt_shape x = plane_shape(c->n, c->c, w->in, w->axes), y = plane_shape(c->n, c->m, w->out, w->axes);
-    s.slot[ZT_CONV_X] = zt_desc_any(dtype, &x);
-    s.slot[ZT_CONV_Y] = zt_desc_any(dtype, &y);
-    s.slot[ZT_CONV_W] = weight_desc(c, dtype);
-    if (bias)
-        s.slot[ZT_CONV_B] = (struct zt_desc){ .dtype = dtype, .rank = 1, .dim = { c->m }, .order = ZT_DESC_PLAIN };
-    for (int a = 0; a < w->axes; a++) {
-        s.stride[a] = w->stride[a];
-        s.dilation[a] = w->dilation[a];
-        s.pad[a] = w->pad[a];
-        /* what the last window really covers: oneDNN refuses padding that none reaches */
-        s.pad_end[a] = (w->out[a] - 1) * w->stride[a] + (w->kernel[a] - 1) * w->dilation[a] + 1 - w->in[a] - w->pad[a];
-    }
-    return s;
-}
-
-size_t zt_conv_result_bytes(const struct zt_conv *c) {
-    return (size_t)((c->m + 15) / 16 * 16 * c->window.out_elems) * sizeof(float);
-}
-
-const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_chunks *chunks, int slot,
-                                       const struct zt_shape *shape) {
-    struct zt_desc d = zt_dnnl_slot(chunks->body, slot);
-    return zt_desc_layout(arena, &d, shape);
-}
-
 struct conv_state {
     const struct roles *roles;
-    const struct zt_conv_group *group; /* takes the place of all below; NULL: not taken */
-    bool relu;                         /* of the group */
+    const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
+    const struct zt_conv_weigh *weigh;
+    bool relu; /* of the group */
     struct zt_chunks chunks;
     int64_t relu_elems[2];          /* of y in a whole chunk, in the last one; 0: no ReLU */
     struct zt_conv_partial partial; /* weight gradient only */
@@ -182,7 +111,29 @@ static void place_data(const struct zt_call *call, const struct roles *roles, vo
         data[slot_of[i]] = roles->slot[i] == OUT ? call->out[0].data : call->in[roles->slot[i]].data;
 }
 
-/* ---- narrow groups ---- */
+/* ---- our own kernels ---- */
+
+static struct conv_state *make_own(struct zt_prepare *p, const struct roles *roles) {
+    struct conv_state *s = zt_calloc(1, sizeof *s);
+    s->roles = roles;
+    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+        p->in_layout[i] = NULL;
+    p->state = s;
+    return s;
+}
+
+/* The layout of x or y, input or output of the node. */
+static void lay_plane(struct zt_prepare *p, const struct roles *roles, int role, const struct zt_layout *layout) {
+    if (roles->slot[role] == OUT)
+        p->out_layout[0] = layout;
+    else
+        p->in_layout[roles->slot[role]] = layout;
+}
+
+static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct roles *roles, int role) {
+    const int slot = roles->slot[role];
+    return &(slot == OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
+}
 
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */
 static bool take_group(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c, enum zt_conv_way way) {
@@ -190,20 +141,30 @@ static bool take_group(struct zt_prepare *p, const struct roles *roles, const st
     const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, way);
     if (!group)
         return false;
-    struct conv_state *s = zt_calloc(1, sizeof *s);
-    *s = (struct conv_state){ .roles = roles, .group = group };
+    struct conv_state *s = make_own(p, roles);
+    s->group = group;
     s->relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
-    for (int i = 0; i < g->nodes[p->node].in_count; i++)
-        p->in_layout[i] = NULL;
-    for (int i = X_ROLE; i <= Y_ROLE; i += Y_ROLE - X_ROLE)
-        if (roles->slot[i] == OUT)
-            p->out_layout[0] = zt_conv_group_layout(group, g->arena, &zt_out(g, p->node, 0)->shape);
-        else
-            p->in_layout[roles->slot[i]] =
-                zt_conv_group_layout(group, g->arena, &zt_in(g, p->node, roles->slot[i])->shape);
-    p->can_accumulate = way == ZT_CONV_TO_W; /* dw; db is always written anew */
+    for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
+        lay_plane(p, roles, role, zt_conv_group_layout(group, g->arena, plane_of(p, roles, role)));
     p->workspace_bytes = zt_conv_group_bytes(group, p->threads);
-    p->state = s;
+    return true;
+}
+
+/* The same for weight gradients: narrow groups, or planes of three axes. */
+static bool take_weights(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c) {
+    const struct zt_graph *g = p->graph;
+    if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
+        return false;
+    p->can_accumulate = true; /* dw; db is always written anew */
+    if (take_group(p, roles, c, ZT_CONV_TO_W))
+        return true;
+    const struct zt_conv_weigh *weigh = zt_conv_weigh_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
+    if (!weigh)
+        return false;
+    make_own(p, roles)->weigh = weigh;
+    for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
+        lay_plane(p, roles, role, zt_conv_weigh_layout(g->arena, plane_of(p, roles, role)));
+    p->workspace_bytes = zt_conv_weigh_bytes(weigh);
     return true;
 }
 
@@ -342,7 +303,7 @@ static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
-    if (zt_out(g, p->node, 0)->dtype == ZT_FLOAT && take_group(p, roles, &c, ZT_CONV_TO_W))
+    if (take_weights(p, roles, &c))
         return true;
     bool bias = zt_out(g, p->node, 1) != NULL;
     int64_t pieces = zt_conv_pieces(&c);
@@ -364,21 +325,23 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct zt_conv_partial *partial = &s->partial;
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->roles, data);
-    if (s->group) {
-        const struct zt_conv_group_weights weights = { .x = data[ZT_CONV_X],
-                                                       .dy = data[ZT_CONV_Y],
-                                                       .dw = data[ZT_CONV_W],
-                                                       .db = call->out_count > 1 ? call->out[1].data : NULL,
-                                                       .accumulate = call->accumulate };
+    const struct zt_conv_weights weights = { .x = data[ZT_CONV_X],
+                                             .dy = data[ZT_CONV_Y],
+                                             .dw = data[ZT_CONV_W],
+                                             .db = call->out_count > 1 ? call->out[1].data : NULL,
+                                             .accumulate = call->accumulate };
+    if (s->group)
         zt_conv_group_weigh(s->group, &weights, call->workspace, call->threads);
+    else if (s->weigh)
+        zt_conv_weigh_run(s->weigh, &weights, call->workspace, call->threads);
+    if (s->group || s->weigh)
         return true;
-    }
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
     data[ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes;
     data[ZT_CONV_W] = parts;
     return zt_chunks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
-           zt_conv_partial_sum(partial, parts, scratch, call->out[0].data,
-                               call->out_count > 1 ? call->out[1].data : NULL, call->accumulate, call->threads, err);
+           zt_conv_partial_sum(partial, parts, scratch, call->out[0].data, weights.db, call->accumulate, call->threads,
+                               err);
 }
 
 /* ---- rows ---- */

@@ -35,6 +35,14 @@ bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_chunks *chun
 /* data: the chunk's own, by slot; no bias: NULL. */
 void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data);
 
+/* What our own kernels of weight gradients are given: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted).
+ */
+struct zt_conv_weights {
+    const float *x, *dy;
+    float *dw, *db;
+    bool accumulate;
+};
+
 /* Weight gradients: every chunk writes its own in float, dw in oneDNN's order and db,
  *
  *     [ dw of chunk 0 | 1 | ... | db of chunk 0 | 1 | ... ]

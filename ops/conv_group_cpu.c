@@ -192,7 +192,7 @@ static int64_t weight_at(const struct zt_conv_group *g, int64_t block, int lane,
 struct job {
     const struct zt_conv_group *g;
     const struct zt_conv_group_planes *planes;
-    const struct zt_conv_group_weights *weights;
+    const struct zt_conv_weights *weights;
     float *packed, *scratch; /* weights or their partial sums, planes */
 };
 
@@ -280,7 +280,7 @@ static void finish_block(void *arg, int64_t block) {
         job->weights->db[block * lanes + l] = sums[elems - lanes + l];
 }
 
-void zt_conv_group_weigh(const struct zt_conv_group *g, const struct zt_conv_group_weights *weights, void *workspace,
+void zt_conv_group_weigh(const struct zt_conv_group *g, const struct zt_conv_weights *weights, void *workspace,
                          int threads) {
     struct job job = { .g = g, .weights = weights, .packed = workspace };
     job.scratch = job.packed + weights_elems(g);

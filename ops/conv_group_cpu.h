@@ -3,7 +3,7 @@
 #ifndef ZT_OPS_CONV_GROUP_CPU_H
 #define ZT_OPS_CONV_GROUP_CPU_H
 
-#include "ops/conv.h"
+#include "ops/conv_cpu.h"
 
 /* Which of the three planes of a convolution is computed from the other two. */
 enum zt_conv_way { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
@@ -27,13 +27,8 @@ struct zt_conv_group_planes {
 };
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
                        int threads);
-/* ZT_CONV_TO_W: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted). */
-struct zt_conv_group_weights {
-    const float *x, *dy;
-    float *dw, *db;
-    bool accumulate;
-};
-void zt_conv_group_weigh(const struct zt_conv_group *g, const struct zt_conv_group_weights *weights, void *workspace,
+/* ZT_CONV_TO_W. */
+void zt_conv_group_weigh(const struct zt_conv_group *g, const struct zt_conv_weights *weights, void *workspace,
                          int threads);
 
 #endif

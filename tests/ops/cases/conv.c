@@ -32,6 +32,10 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[5,48,33] float[48,4,3] float[48]", .attrs = "group=12 strides=[4] pads=[2,0]", .grad = 7 },
     { "Conv", "float[2,16,6,5] float[16,4,1,1]", .attrs = "group=4", .grad = 3 },
     { "ConvRelu", "float[2,16,6,5] float[16,2,3,3] float[16]", .attrs = "group=8", .domain = "ztrain" },
+    /* three axes, whole vectors of channels */
+    { "Conv", "float[3,16,5,6,7] float[24,16,3,2,3] float[24]", .attrs = "pads=[1,0,1,1,1,1]", .grad = 7 },
+    { "Conv", "float[2,32,9,5,8] float[16,32,2,3,3]", .attrs = "strides=[3,1,2] dilations=[2,1,2] pads=[1,2,4,0,1,4]",
+      .grad = 3 },
     { "ConvTranspose", "float[2,16,5,6] float[16,4,3,3] float[16]", .attrs = "group=4 strides=[2,2] pads=[1,0,0,1]",
       .grad = 7 },
     { "ConvTranspose", "float[2,3,5] float[3,4,3]", .grad = 3 },
