@@ -16,6 +16,8 @@ build_needs=(
     'libcjson-dev|pkg-config --exists libcjson'
     'libzip-dev|pkg-config --exists libzip'
     'libdnnl-dev|has_header dnnl.h'
+    'libopenmpi-dev|pkg-config --exists ompi-c'
+    'openmpi-bin|mpirun --version'
 )
 test_needs=(
     'check|pkg-config --exists check'
@@ -25,6 +27,7 @@ test_needs=(
     'libomp-dev|has_header omp.h clang'
     'valgrind|valgrind --version'
     'libasan8|gcc -print-file-name=libasan.so | grep -q /'
+    'gnuplot-nox|gnuplot --version'
     'libclang-rt-14-dev|ls /usr/lib/llvm-*/lib/clang/*/lib/linux/*asan*'
 )
 
