@@ -17,6 +17,27 @@
 
 /* Slice bounds of a flat buffer: rank r owns elements [bound[r], bound[r + 1]). size + 1 ascending numbers. */
 struct zt_comm;
+struct zt_rounds_kind;
+
+/* A collective underway. The caller fills the first four, keeps the struct, `data` and `bound` where they are, and
+ * leaves the contents of `data` alone until the transfer is done or a call of its communicator returned false. */
+enum zt_transfer_kind { ZT_REDUCE_SCATTER, ZT_ALL_GATHER };
+struct zt_transfer {
+    enum zt_transfer_kind kind;
+    void *data;
+    const int64_t *bound;
+    size_t bytes_per_element; /* reduce_scatter: 4 */
+    bool done;                /* set by poll and wait */
+    struct {                  /* the communicator's own */
+        struct zt_comm *comm;
+        struct zt_transfer *next;
+        const struct zt_rounds_kind *kind;
+        size_t bytes;
+        int root, phase;
+        unsigned generation;
+        int64_t round, rounds;
+    } row;
+};
 
 struct zt_comm_api {
     const char *name;
@@ -27,6 +48,13 @@ struct zt_comm_api {
      * or 2. */
     bool (*all_gather)(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
                        struct zt_err *err);
+    /* The same two, begun and brought to their end while the caller computes. Transfers proceed in the order in which
+     * they were started, and every other collective waits for those started before it; all ranks start the same ones in
+     * the same order. They move in calls of this communicator alone, by the caller's thread: poll brings them as far as
+     * it goes without waiting (a few loads where there is nothing to do), wait waits for one. */
+    bool (*start)(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err);
+    bool (*poll)(struct zt_comm *c, struct zt_err *err);
+    bool (*wait)(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err);
     /* data[0..count) of rank `root` to all. */
     bool (*broadcast)(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err);
     /* Sums fp64 scalars over ranks, added in rank order; the result is on every rank. */

@@ -33,6 +33,7 @@ struct family {
     int next_context;
     struct zt_message_group **groups; /* of all communicators there ever were, in order of their creation */
     int next_group;
+    struct zt_transfer *first, *last; /* started and not done, in order; only the first one moves */
 };
 
 struct mpi_comm {
@@ -93,66 +94,143 @@ static bool arrived(struct mpi_comm *c, const struct zt_rounds *op, bool *ok, st
     return c->near ? zt_window_arrived(c->near, op, c->given, ok, err) : zt_message_arrived(c->far, c->given, ok, err);
 }
 
-static bool run(struct zt_comm *base, struct zt_rounds op, struct zt_err *err) {
-    struct mpi_comm *c = down(base);
-    if (is_aborted(c->family, err) || (!c->near && !zt_message_prepare(c->far, err)))
+static struct zt_rounds rounds_of(struct mpi_comm *c, const struct zt_transfer *t) {
+    return (struct zt_rounds){ .kind = t->row.kind,
+                               .rank = c->base.rank,
+                               .size = c->base.size,
+                               .data = t->data,
+                               .bound = t->bound,
+                               .width = t->bytes_per_element,
+                               .bytes = t->row.bytes,
+                               .root = t->row.root,
+                               .room = c->near ? zt_window_room(c->near, t->row.kind) : zt_message_room(c->far) };
+}
+
+/* The phases of a round. */
+enum phase { TO_GIVE, TO_TAKE };
+
+/* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
+static bool advance(struct family *f, struct zt_err *err) {
+    struct zt_transfer *t = f->first;
+    if (!t)
         return false;
-    op.rank = base->rank;
-    op.size = base->size;
-    op.room = c->near ? zt_window_room(c->near, op.kind) : zt_message_room(c->far);
-    int64_t rounds = op.kind->count(&op);
+    struct mpi_comm *c = down(t->row.comm);
+    struct zt_rounds op = rounds_of(c, t);
     bool ok = true;
-    for (int64_t round = 0; round < rounds && ok; round++) {
-        struct wait w = { .for_message = !c->near };
-        while (ok && !begin(c, &op, round))
-            ok = wait_on(c->family, &w, err);
-        while (ok && !arrived(c, &op, &ok, err))
-            ok = wait_on(c->family, &w, err);
-        wait_over(c->family, &w);
-        if (ok)
-            op.kind->take(&op, round, c->given);
-        if (c->near)
-            zt_window_finish(c->near);
+    if (t->row.phase == TO_GIVE) {
+        if (!begin(c, &op, t->row.round))
+            return false;
+        t->row.phase = TO_TAKE;
+        return true;
     }
+    if (!arrived(c, &op, &ok, err))
+        return false;
+    if (ok)
+        op.kind->take(&op, t->row.round, c->given);
+    if (c->near)
+        zt_window_finish(c->near);
+    t->row.phase = TO_GIVE;
+    if (ok && ++t->row.round < t->row.rounds)
+        return true;
+    f->first = t->row.next;
+    return t->done = ok;
+}
+
+static bool poll_family(struct family *f, struct zt_err *err) {
+    int before = err->count;
+    while (advance(f, err))
+        ;
+    if (err->count == before && (!f->first || !is_aborted(f, err)))
+        return true;
+    f->first = NULL;
+    return false;
+}
+
+static bool mpi_poll(struct zt_comm *c, struct zt_err *err) {
+    return poll_family(down(c)->family, err);
+}
+
+static bool start(struct mpi_comm *c, struct zt_transfer *t, const struct zt_rounds_kind *kind, size_t bytes, int root,
+                  struct zt_err *err) {
+    struct family *f = c->family;
+    if (is_aborted(f, err) || (!c->near && !zt_message_prepare(c->far, err)))
+        return false;
+    t->done = false;
+    t->row.comm = &c->base;
+    t->row.next = NULL;
+    t->row.kind = kind;
+    t->row.bytes = bytes;
+    t->row.root = root;
+    t->row.phase = TO_GIVE;
+    t->row.round = 0;
+    struct zt_rounds op = rounds_of(c, t);
+    t->row.rounds = kind->count(&op);
+    if (f->first)
+        f->last->row.next = t;
+    else
+        f->first = t;
+    f->last = t;
+    return poll_family(f, err);
+}
+
+static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
+    return start(down(base), t, t->kind == ZT_REDUCE_SCATTER ? &zt_rounds_reduce_scatter : &zt_rounds_all_gather,
+                 (size_t)t->bound[base->size] * t->bytes_per_element, 0, err);
+}
+
+static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
+    struct family *f = down(base)->family;
+    bool ok = true;
+    while (ok && !t->done) {
+        struct wait w = { 0 };
+        while (ok && !t->done) {
+            struct zt_transfer *moving = f->first;
+            if (!moving)
+                return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
+            w.for_message = !down(moving->row.comm)->near;
+            int64_t round = moving->row.round;
+            int phase = moving->row.phase;
+            ok = poll_family(f, err);
+            if (!ok || t->done || f->first != moving || moving->row.round != round || moving->row.phase != phase)
+                break;
+            ok = wait_on(f, &w, err);
+        }
+        wait_over(f, &w);
+    }
+    if (!ok)
+        f->first = NULL;
     return ok;
 }
 
+static bool run(struct zt_comm *c, struct zt_transfer t, const struct zt_rounds_kind *kind, size_t bytes, int root,
+                struct zt_err *err) {
+    return start(down(c), &t, kind, bytes, root, err) && mpi_wait(c, &t, err);
+}
+
 static bool mpi_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
-    return run(c,
-               (struct zt_rounds){ .kind = &zt_rounds_reduce_scatter,
-                                   .data = flat,
-                                   .bound = bound,
-                                   .width = sizeof *flat,
-                                   .bytes = (size_t)bound[c->size] * sizeof *flat },
-               err);
+    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
+    return mpi_start(c, &t, err) && mpi_wait(c, &t, err);
 }
 
 static bool mpi_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
                            struct zt_err *err) {
-    return run(c,
-               (struct zt_rounds){ .kind = &zt_rounds_all_gather,
-                                   .data = flat,
-                                   .bound = bound,
-                                   .width = bytes_per_element,
-                                   .bytes = (size_t)bound[c->size] * bytes_per_element },
-               err);
+    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
+    return mpi_start(c, &t, err) && mpi_wait(c, &t, err);
 }
 
 static bool mpi_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
     if (root < 0 || root >= c->size)
         return zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, c->size - 1);
-    return run(c, (struct zt_rounds){ .kind = &zt_rounds_broadcast, .data = data, .bytes = bytes, .root = root }, err);
+    return run(c, (struct zt_transfer){ .data = data }, &zt_rounds_broadcast, bytes, root, err);
 }
 
 static bool mpi_sum(struct zt_comm *c, double *values, int count, struct zt_err *err) {
-    return run(c,
-               (struct zt_rounds){
-                   .kind = &zt_rounds_sum, .data = values, .bytes = count > 0 ? (size_t)count * sizeof *values : 0 },
-               err);
+    return run(c, (struct zt_transfer){ .data = values }, &zt_rounds_sum,
+               count > 0 ? (size_t)count * sizeof *values : 0, 0, err);
 }
 
 static bool mpi_barrier(struct zt_comm *c, struct zt_err *err) {
-    return run(c, (struct zt_rounds){ .kind = &zt_rounds_barrier }, err);
+    return run(c, (struct zt_transfer){ 0 }, &zt_rounds_barrier, 0, 0, err);
 }
 
 static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
@@ -288,6 +366,9 @@ static const struct zt_comm_api mpi_api = {
     .name = "mpi",
     .reduce_scatter = mpi_reduce_scatter,
     .all_gather = mpi_all_gather,
+    .start = mpi_start,
+    .poll = mpi_poll,
+    .wait = mpi_wait,
     .broadcast = mpi_broadcast,
     .sum = mpi_sum,
     .barrier = mpi_barrier,

@@ -82,7 +82,11 @@ struct group {
 struct thread_comm {
     struct zt_comm base;
     struct group *group;
+    struct zt_transfer *first, *last; /* started and not done, in order; only the first one has been posted */
 };
+
+/* A transfer waits behind others, for all ranks to post, for all ranks to be done reading. */
+enum phase { QUEUED, OPENING, CLOSING };
 
 static const struct zt_comm_api thread_api;
 
@@ -133,22 +137,27 @@ static void change(struct group *g, atomic_uint *word) {
     pthread_mutex_unlock(&g->lock);
 }
 
-/* A barrier. With err NULL all ranks are known to come, and nothing interrupts it. */
-static bool meet(struct group *g, struct zt_err *err) {
+/* The first half of a barrier, which is passed once the generation is no longer *old. With err NULL all ranks are known
+ * to come, and nothing interrupts it. */
+static bool arrive(struct group *g, unsigned *old, struct zt_err *err) {
     pthread_mutex_lock(&g->lock);
     if (err && is_hopeless(g, ANY, err)) {
         pthread_mutex_unlock(&g->lock);
         return false;
     }
-    unsigned old = atomic_load(&g->generation);
-    bool last = ++g->arrived == g->size;
-    if (last) {
+    *old = atomic_load(&g->generation);
+    if (++g->arrived == g->size) {
         g->arrived = 0;
-        atomic_store(&g->generation, old + 1);
+        atomic_store(&g->generation, *old + 1);
         pthread_cond_broadcast(&g->changed);
     }
     pthread_mutex_unlock(&g->lock);
-    return last || wait_for_change(g, &g->generation, old, ANY, err);
+    return true;
+}
+
+static bool meet(struct group *g, struct zt_err *err) {
+    unsigned old;
+    return arrive(g, &old, err) && wait_for_change(g, &g->generation, old, ANY, err);
 }
 
 /* Every rank finds a post unlike its own, or none does. */
@@ -169,8 +178,12 @@ static void close_round(struct group *g) {
     meet(g, NULL);
 }
 
+static bool end_transfers(struct thread_comm *c, struct zt_err *err);
+
 static bool open_round(struct thread_comm *c, struct post post, const void *data, struct zt_err *err) {
     struct group *g = c->group;
+    if (!end_transfers(c, err))
+        return false;
     g->posts[c->base.rank] = post;
     g->data[c->base.rank] = data;
     if (!meet(g, err))
@@ -181,31 +194,149 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
     return false;
 }
 
-static bool thread_reduce_scatter(struct zt_comm *base, float *flat, const int64_t *bound, struct zt_err *err) {
-    struct thread_comm *c = down(base);
-    struct post post = { .function = "reduce_scatter", .bytes = (size_t)bound[base->size] * sizeof *flat };
-    if (!open_round(c, post, flat, err))
+static bool group_is_hopeless(struct group *g, int peer, struct zt_err *err) {
+    pthread_mutex_lock(&g->lock);
+    bool hopeless = is_hopeless(g, peer, err);
+    pthread_mutex_unlock(&g->lock);
+    return hopeless;
+}
+
+static bool is_aborted(struct group *g, struct zt_err *err) {
+    return atomic_load(&g->family->aborted) && group_is_hopeless(g, ANY, err);
+}
+
+/* What a rank does between open and close. */
+static void add_own_slice(struct thread_comm *c, const struct zt_transfer *t) {
+    zt_comm_add_in_rank_order(t->data, c->group->data, c->base.size, t->bound[c->base.rank],
+                              t->bound[c->base.rank + 1]);
+}
+
+static void copy_slices(struct thread_comm *c, const struct zt_transfer *t) {
+    /* starting behind itself, so that the ranks do not all read the same peer at once */
+    for (int i = 1; i < c->base.size; i++) {
+        int r = (c->base.rank + i) % c->base.size;
+        size_t first = (size_t)t->bound[r] * t->bytes_per_element;
+        size_t bytes = (size_t)t->bound[r + 1] * t->bytes_per_element - first;
+        if (bytes)
+            memcpy((char *)t->data + first, (const char *)c->group->data[r] + first, bytes);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*work)(struct thread_comm *c, const struct zt_transfer *t);
+} transfers[] = {
+    [ZT_REDUCE_SCATTER] = { "reduce_scatter", add_own_slice },
+    [ZT_ALL_GATHER] = { "all_gather", copy_slices },
+};
+
+static void drop_first(struct thread_comm *c) {
+    c->first = c->first->row.next;
+}
+
+/* No peer reads this rank's buffers when it returns. After a failure: what the first transfer has opened is closed. */
+static void drop_all(struct thread_comm *c) {
+    struct group *g = c->group;
+    if (c->first && c->first->row.phase == OPENING && atomic_load(&g->generation) != c->first->row.generation)
+        close_round(g);
+    else if (c->first && c->first->row.phase == CLOSING)
+        wait_for_change(g, &g->generation, c->first->row.generation, ANY, NULL);
+    c->first = NULL;
+}
+
+/* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
+static bool advance(struct thread_comm *c, struct zt_err *err) {
+    struct group *g = c->group;
+    struct zt_transfer *t = c->first;
+    if (!t)
         return false;
-    zt_comm_add_in_rank_order(flat, c->group->data, base->size, bound[base->rank], bound[base->rank + 1]);
-    close_round(c->group);
+    switch ((enum phase)t->row.phase) {
+    case QUEUED:
+        g->posts[c->base.rank] = (struct post){ .function = transfers[t->kind].name,
+                                                .bytes = (size_t)t->bound[c->base.size] * t->bytes_per_element };
+        g->data[c->base.rank] = t->data;
+        if (!arrive(g, &t->row.generation, err))
+            return false;
+        t->row.phase = OPENING;
+        return true;
+    case OPENING:
+        if (atomic_load(&g->generation) == t->row.generation)
+            return is_aborted(g, err) && false;
+        if (!posts_agree(g, c->base.rank, err)) {
+            close_round(g);
+            drop_first(c);
+            return false;
+        }
+        transfers[t->kind].work(c, t);
+        t->row.phase = CLOSING;
+        return arrive(g, &t->row.generation, NULL);
+    case CLOSING:
+        if (atomic_load(&g->generation) == t->row.generation)
+            return false;
+        drop_first(c);
+        return t->done = true;
+    }
+    return false;
+}
+
+static bool thread_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    t->done = false;
+    t->row.next = NULL;
+    t->row.phase = QUEUED;
+    if (c->first)
+        c->last->row.next = t;
+    else
+        c->first = t;
+    c->last = t;
+    return base->api->poll(base, err);
+}
+
+static bool thread_poll(struct zt_comm *base, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    int before = err->count;
+    while (advance(c, err))
+        ;
+    if (err->count == before)
+        return true;
+    drop_all(c);
+    return false;
+}
+
+/* Past the opening a transfer cannot fail. */
+static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
+    struct thread_comm *c = down(base);
+    struct group *g = c->group;
+    if (!thread_poll(base, err))
+        return false;
+    while (!t->done) {
+        if (!c->first)
+            return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
+        bool opening = c->first->row.phase == OPENING;
+        if (!wait_for_change(g, &g->generation, c->first->row.generation, ANY, opening ? err : NULL)) {
+            drop_all(c);
+            return false;
+        }
+        if (!thread_poll(base, err))
+            return false;
+    }
     return true;
 }
 
-static bool thread_all_gather(struct zt_comm *base, void *flat, const int64_t *bound, size_t bytes_per_element,
+/* Every other collective begins with nothing underway. */
+static bool end_transfers(struct thread_comm *c, struct zt_err *err) {
+    return !c->first || thread_wait(&c->base, c->last, err);
+}
+
+static bool thread_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
+    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
+    return thread_start(c, &t, err) && thread_wait(c, &t, err);
+}
+
+static bool thread_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
                               struct zt_err *err) {
-    struct thread_comm *c = down(base);
-    struct post post = { .function = "all_gather", .bytes = (size_t)bound[base->size] * bytes_per_element };
-    if (!open_round(c, post, flat, err))
-        return false;
-    /* starting behind itself, so that the ranks do not all read the same peer at once */
-    for (int i = 1; i < base->size; i++) {
-        int r = (base->rank + i) % base->size;
-        size_t first = (size_t)bound[r] * bytes_per_element, bytes = (size_t)bound[r + 1] * bytes_per_element - first;
-        if (bytes)
-            memcpy((char *)flat + first, (const char *)c->group->data[r] + first, bytes);
-    }
-    close_round(c->group);
-    return true;
+    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
+    return thread_start(c, &t, err) && thread_wait(c, &t, err);
 }
 
 static bool thread_broadcast(struct zt_comm *base, void *data, size_t bytes, int root, struct zt_err *err) {
@@ -254,13 +385,6 @@ static struct ring *ring_of(struct group *g, int from, int to) {
     return &g->rings[(size_t)from * (size_t)g->size + (size_t)to];
 }
 
-static bool group_is_hopeless(struct group *g, int peer, struct zt_err *err) {
-    pthread_mutex_lock(&g->lock);
-    bool hopeless = is_hopeless(g, peer, err);
-    pthread_mutex_unlock(&g->lock);
-    return hopeless;
-}
-
 /* Slots keep their memory: a pipeline sends the same few sizes again and again. */
 static bool make_room(struct message *m, size_t bytes, struct zt_err *err) {
     if (bytes <= m->room)
@@ -287,10 +411,6 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
     m->bytes = bytes;
     change(g, &ring->sent);
     return true;
-}
-
-static bool is_aborted(struct group *g, struct zt_err *err) {
-    return atomic_load(&g->family->aborted) && group_is_hopeless(g, ANY, err);
 }
 
 /* What a rank sent before it left can still be received. */
@@ -417,12 +537,14 @@ static void thread_abort(struct zt_comm *base, const char *why) {
         pthread_mutex_unlock(&g->lock);
     }
     pthread_mutex_unlock(&f->lock);
+    drop_all(down(base));
 }
 
 static void thread_destroy(struct zt_comm *base) {
     if (!base)
         return;
     struct group *g = down(base)->group;
+    drop_all(down(base));
     pthread_mutex_lock(&g->lock);
     g->left[base->rank] = true;
     if (g->first_left < 0)
@@ -446,6 +568,9 @@ static const struct zt_comm_api thread_api = {
     .name = "thread",
     .reduce_scatter = thread_reduce_scatter,
     .all_gather = thread_all_gather,
+    .start = thread_start,
+    .poll = thread_poll,
+    .wait = thread_wait,
     .broadcast = thread_broadcast,
     .sum = thread_sum,
     .barrier = thread_barrier,

@@ -179,6 +179,149 @@ static void a_rank_outside_the_communicator_is_refused(struct zt_comm *c, struct
     }
 }
 
+/* ---- transfers underway ---- */
+
+enum { UNDERWAY = 4 };
+
+/* Some transfers of both kinds, with what they must bring. */
+struct transfers {
+    struct zt_transfer at[UNDERWAY];
+    int64_t bound[UNDERWAY][MOST + 1];
+};
+
+static void make_transfers(struct zt_comm *c, int round, struct transfers *to) {
+    for (int k = 0; k < UNDERWAY; k++) {
+        int64_t n = uneven_bounds(c->size, round + k, to->bound[k]);
+        float *flat = zt_malloc((size_t)n * sizeof *flat + 1);
+        for (int64_t i = 0; i < n; i++)
+            flat[i] = contribution(c->rank, round * UNDERWAY + k, i);
+        to->at[k] = (struct zt_transfer){ k % 2 ? ZT_ALL_GATHER : ZT_REDUCE_SCATTER, flat, to->bound[k], sizeof *flat };
+    }
+}
+
+static void free_transfers(struct transfers *t) {
+    for (int k = 0; k < UNDERWAY; k++)
+        free(t->at[k].data);
+}
+
+static int64_t first_wrong(struct zt_comm *c, int round, const struct transfers *t, int k) {
+    const float *flat = t->at[k].data;
+    for (int r = 0; r < c->size; r++) {
+        for (int64_t i = t->bound[k][r]; i < t->bound[k][r + 1] && (k % 2 || r == c->rank); i++) {
+            float want = contribution(k % 2 ? r : 0, round * UNDERWAY + k, i);
+            for (int other = 1; k % 2 == 0 && other < c->size; other++)
+                want += contribution(other, round * UNDERWAY + k, i);
+            if (memcmp(&want, &flat[i], sizeof want) != 0)
+                return i;
+        }
+    }
+    return -1;
+}
+
+static void transfers_underway_bring_what_blocking_calls_bring(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    for (int round = 0; round < ROUNDS; round++) {
+        struct transfers t;
+        make_transfers(c, round, &t);
+        bool ok = true;
+        for (int k = 0; k < UNDERWAY && ok; k++) {
+            ok = c->api->start(c, &t.at[k], &err);
+            for (int i = 0; i < (c->rank * 7 + round) % 5 && ok; i++)
+                ok = c->api->poll(c, &err);
+            if (round % 4 == c->rank)
+                sleep_ms(1);
+        }
+        for (int k = round % 2; k < UNDERWAY && ok; k += 1 + round % 2) /* the last one, or each, or every other one */
+            ok = c->api->wait(c, &t.at[k], &err) && t.at[k].done;
+        ok = ok && c->api->wait(c, &t.at[UNDERWAY - 1], &err);
+        int wrong = -1, undone = -1;
+        for (int k = 0; k < UNDERWAY && ok; k++) {
+            undone = t.at[k].done ? undone : k;
+            wrong = first_wrong(c, round, &t, k) >= 0 ? k : wrong;
+        }
+        free_transfers(&t);
+        EXPECT(ok, "round %d: %s", round, err.text[0]);
+        EXPECT(undone < 0, "round %d: transfer %d was overtaken", round, undone);
+        EXPECT(wrong < 0, "round %d: transfer %d brought something else", round, wrong);
+    }
+}
+
+static void transfers_end_by_polling_alone(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct transfers t;
+    make_transfers(c, 0, &t);
+    bool ok = true;
+    for (int k = 0; k < UNDERWAY && ok; k++)
+        ok = c->api->start(c, &t.at[k], &err);
+    /* this rank's part may be over before its peers' are: they too only poll, until all have said so */
+    while (ok && !t.at[UNDERWAY - 1].done)
+        ok = c->api->poll(c, &err);
+    int64_t wrong = ok ? first_wrong(c, 0, &t, 0) : 0;
+    ok = ok && c->api->barrier(c, &err);
+    free_transfers(&t);
+    EXPECT(ok, "%s", err.text[0]);
+    EXPECT(wrong < 0, "element %lld is wrong", (long long)wrong);
+}
+
+static void a_collective_waits_for_the_transfers_started_before_it(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    for (int round = 0; round < ROUNDS; round++) {
+        struct transfers t;
+        make_transfers(c, round, &t);
+        bool ok = true;
+        for (int k = 0; k < UNDERWAY && ok; k++)
+            ok = c->api->start(c, &t.at[k], &err);
+        double value = c->rank + 1;
+        ok = ok && (round % 2 ? c->api->sum(c, &value, 1, &err) : c->api->barrier(c, &err));
+        bool done = t.at[UNDERWAY - 1].done && first_wrong(c, round, &t, UNDERWAY - 1) < 0;
+        free_transfers(&t);
+        EXPECT(ok, "round %d: %s", round, err.text[0]);
+        EXPECT(done, "round %d: the collective came first", round);
+        EXPECT(round % 2 == 0 || value == c->size * (c->size + 1) / 2, "round %d: the sum is %g", round, value);
+    }
+}
+
+/* The ranks of a split reduce while their parent adds up scalars. */
+static void transfers_of_a_split_go_on_beside_its_parent(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct zt_comm *part = c->api->split(c, c->rank % 2, &err);
+    EXPECT(part, "split: %s", err.text[0]);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct transfers t;
+        make_transfers(part, round, &t);
+        bool ok = true;
+        double value = c->rank;
+        for (int k = 0; k < UNDERWAY && ok; k++)
+            ok = part->api->start(part, &t.at[k], &err) && (k != 1 || c->api->sum(c, &value, 1, &err));
+        ok = ok && part->api->wait(part, &t.at[UNDERWAY - 1], &err);
+        bool right = ok;
+        for (int k = 0; k < UNDERWAY && right; k++)
+            right = first_wrong(part, round, &t, k) < 0;
+        free_transfers(&t);
+        EXPECT(ok, "round %d: %s", round, err.text[0]);
+        EXPECT(right && value == c->size * (c->size - 1) / 2, "round %d: sum %g", round, value);
+    }
+    part->api->destroy(part);
+}
+
+/* The last rank fails between start and wait, and gives its buffers back at once; so does every rank that hears of it.
+ */
+static void buffers_of_a_failed_transfer_are_the_callers_again(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct transfers t;
+    make_transfers(c, 0, &t);
+    bool ok = true;
+    for (int k = 0; k < UNDERWAY && ok; k++)
+        ok = c->api->start(c, &t.at[k], &err);
+    if (c->rank == c->size - 1)
+        c->api->abort(c, "disk full");
+    else
+        while (ok)
+            ok = c->api->wait(c, &t.at[UNDERWAY - 1], &err) && c->api->barrier(c, &err);
+    free_transfers(&t);
+    EXPECT(!c->api->poll(c, &err) || c->api->barrier(c, &err) == false, "an aborted communicator goes on");
+}
+
 /* The sum of the world ranks over a communicator tells who its members are. */
 static double members(struct zt_comm *c, int world_rank, struct zt_err *err) {
     double sum = world_rank;
@@ -225,6 +368,17 @@ static bool wait_in_all_gather(struct zt_comm *c, struct zt_err *err) {
     return ok;
 }
 
+static bool wait_in_transfer(struct zt_comm *c, struct zt_err *err) {
+    struct transfers t;
+    make_transfers(c, 0, &t);
+    bool ok = true;
+    for (int k = 0; k < UNDERWAY && ok; k++)
+        ok = c->api->start(c, &t.at[k], err) && c->api->poll(c, err);
+    ok = ok && c->api->wait(c, &t.at[UNDERWAY - 1], err);
+    free_transfers(&t);
+    return ok;
+}
+
 static bool wait_in_broadcast(struct zt_comm *c, struct zt_err *err) {
     char data[3] = { 0 };
     return c->api->broadcast(c, data, sizeof data, c->size - 1, err);
@@ -262,7 +416,7 @@ static bool wait_in_split(struct zt_comm *c, struct zt_err *err) {
 typedef bool (*waiting_call)(struct zt_comm *c, struct zt_err *err);
 
 static const waiting_call waiting_calls[] = {
-    wait_in_reduce_scatter, wait_in_all_gather, wait_in_broadcast, wait_in_sum,
+    wait_in_reduce_scatter, wait_in_all_gather, wait_in_broadcast, wait_in_sum,   wait_in_transfer,
     wait_in_barrier,        wait_in_send,       wait_in_recv,      wait_in_split,
 };
 
@@ -294,6 +448,7 @@ static void expect_abort(struct zt_comm *c, struct zt_comm *through, bool aborte
 
 ABORT_CASE(wait_in_reduce_scatter)
 ABORT_CASE(wait_in_all_gather)
+ABORT_CASE(wait_in_transfer)
 ABORT_CASE(wait_in_broadcast)
 ABORT_CASE(wait_in_sum)
 ABORT_CASE(wait_in_barrier)
@@ -361,8 +516,14 @@ const struct comm_case comm_cases[] = {
     CASE(a_message_of_another_size_names_both_sizes, 2),
     CASE(a_rank_outside_the_communicator_is_refused, 1),
     CASE(splits_join_the_ranks_of_a_color, 1),
+    CASE(transfers_underway_bring_what_blocking_calls_bring, 1),
+    CASE(transfers_end_by_polling_alone, 1),
+    CASE(a_collective_waits_for_the_transfers_started_before_it, 1),
+    CASE(transfers_of_a_split_go_on_beside_its_parent, 1),
+    ABORTING(buffers_of_a_failed_transfer_are_the_callers_again, 1),
     ABORTING(abort_wakes_ranks_that_wait_in_reduce_scatter, 1),
     ABORTING(abort_wakes_ranks_that_wait_in_all_gather, 1),
+    ABORTING(abort_wakes_ranks_that_wait_in_transfer, 1),
     ABORTING(abort_wakes_ranks_that_wait_in_broadcast, 1),
     ABORTING(abort_wakes_ranks_that_wait_in_sum, 1),
     ABORTING(abort_wakes_ranks_that_wait_in_barrier, 1),
