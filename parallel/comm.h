@@ -10,6 +10,7 @@
 #define ZT_PARALLEL_COMM_H
 
 #include "base/err.h"
+#include "parallel/where.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,6 +76,7 @@ struct zt_comm_api {
 struct zt_comm { /* base of every communicator; rows put it first in their own struct */
     const struct zt_comm_api *api;
     int rank, size;
+    struct zt_where *where; /* borrowed; set by the owner, NULL: nobody asks */
 };
 
 /* One rank alone. */

@@ -27,7 +27,7 @@ struct zt_err {
     int count;         /* problems reported; only the first ZT_ERR_LINES keep their text */
     char text[ZT_ERR_LINES][ZT_ERR_TEXT];
     char hint[ZT_ERR_LINES][ZT_ERR_TEXT]; /* "" where none is known */
-    char place[64];                       /* rank and coordinates, printed after "ztrain: error:"; "" on one rank */
+    char place[160];                      /* rank and coordinates, printed after "ztrain: error:"; "" on one rank */
 };
 
 /* Appends a problem and returns false, so that `return zt_fail(...)` reads well. err may not be NULL. */

@@ -1,0 +1,278 @@
+#include "parallel/lifeline.h"
+
+#include "base/arena.h"
+#include "parallel/launched.h"
+#include "parallel/talk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BEAT_MS = 1000, CONNECT_MS = 10000, PATIENCE_MS = 20000 };
+
+struct zt_lifeline {
+    int fd, wake; /* wake: an eventfd that ends the thread */
+    int columns;
+    int saved[2]; /* standard output and error as they were */
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards `where` and what is sent */
+    const struct zt_where *where;
+};
+
+/* ---- connecting ---- */
+
+static int connect_within(const struct addrinfo *to, int ms) {
+    int fd = socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+    socklen_t size = sizeof error;
+    if (fd < 0)
+        return -1;
+    bool ok = connect(fd, to->ai_addr, to->ai_addrlen) == 0;
+    if (!ok && errno == EINPROGRESS) {
+        struct pollfd wait = { .fd = fd, .events = POLLOUT };
+        ok = poll(&wait, 1, ms) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+    }
+    if (ok)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* The first of the parent's addresses that answers. A host may have networks that this one cannot reach. */
+static int connect_parent(char *addresses, const char *port) {
+    char *rest = NULL;
+    int count = 1, fd = -1;
+    for (const char *p = addresses; *p; p++)
+        count += *p == ',';
+    for (char *a = strtok_r(addresses, ",", &rest); a && fd < 0; a = strtok_r(NULL, ",", &rest)) {
+        struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV }, *found;
+        if (getaddrinfo(a, port, &want, &found) != 0)
+            continue;
+        fd = connect_within(found, CONNECT_MS / count);
+        freeaddrinfo(found);
+    }
+    return fd;
+}
+
+static int open_channel(const char *addresses, const char *port, struct zt_talk_hello *hello, int channel) {
+    char *copy = zt_strdup(addresses);
+    int fd = connect_parent(copy, port), yes = 1;
+    free(copy);
+    hello->channel = channel;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (zt_talk_send(fd, ZT_TALK_HELLO, hello, sizeof *hello))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Puts standard output and error on sockets of their own; they block, as a pipe does. */
+static bool redirect(struct zt_lifeline *line, const char *addresses, const char *port, struct zt_talk_hello *hello) {
+    static const int channel[2] = { ZT_TALK_STDOUT, ZT_TALK_STDERR };
+    for (int i = 0; i < 2; i++) {
+        int fd = open_channel(addresses, port, hello, channel[i]);
+        line->saved[i] = fcntl(STDOUT_FILENO + i, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0 || fcntl(fd, F_SETFL, 0) != 0 || dup2(fd, STDOUT_FILENO + i) < 0)
+            return false;
+        close(fd);
+    }
+    return true;
+}
+
+/* ---- the thread ---- */
+
+static void copy_text(char *to, size_t room, const char *from) {
+    snprintf(to, room, "%s", from ? from : "");
+}
+
+static void send_status(struct zt_lifeline *line) {
+    struct zt_talk_status status = { 0 };
+    pthread_mutex_lock(&line->lock);
+    const struct zt_where *w = line->where;
+    if (w) {
+        copy_text(status.place, sizeof status.place, w->place);
+        copy_text(status.phase, sizeof status.phase, atomic_load(&w->phase));
+        copy_text(status.node, sizeof status.node, atomic_load(&w->node));
+        copy_text(status.inside, sizeof status.inside, atomic_load(&w->inside));
+        status.step = atomic_load(&w->step);
+    }
+    zt_talk_send(line->fd, ZT_TALK_STATUS, &status, sizeof status);
+    pthread_mutex_unlock(&line->lock);
+}
+
+/* The rank itself decides what a signal means where it has a handler. Where it has none yet, nothing was trained that
+ * could be saved. */
+static void take_signal(struct zt_lifeline *line, int number) {
+    struct sigaction now;
+    sigaction(number, NULL, &now);
+    bool handled = now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
+    if (handled) {
+        kill(getpid(), number);
+    } else if (number != SIGUSR1) {
+        int32_t code = 128 + number;
+        zt_talk_send(line->fd, ZT_TALK_GOODBYE, &code, sizeof code);
+        _exit(code);
+    }
+}
+
+/* Whether the parent wants the rank to quit. */
+static bool take_frames(struct zt_lifeline *line, struct zt_talk_in *in) {
+    const void *data;
+    size_t bytes;
+    int kind;
+    bool bad, quit = false;
+    while (zt_talk_next(in, &kind, &data, &bytes, &bad)) {
+        int32_t number = 0;
+        if (kind == ZT_TALK_ASK)
+            send_status(line);
+        if (kind == ZT_TALK_QUIT)
+            quit = true;
+        if (kind == ZT_TALK_SIGNAL && bytes == sizeof number) {
+            memcpy(&number, data, sizeof number);
+            take_signal(line, number);
+        }
+    }
+    return quit || bad;
+}
+
+/* Ends with the wake, else with the process: where the parent is gone nobody is left to be told. */
+static void *serve(void *arg) {
+    struct zt_lifeline *line = arg;
+    struct zt_talk_in in = { 0 };
+    for (bool quit = false;;) {
+        struct pollfd wait[2] = { { .fd = line->wake, .events = POLLIN }, { .fd = line->fd, .events = POLLIN } };
+        int ready = poll(wait, 2, BEAT_MS);
+        if (wait[0].revents)
+            return NULL;
+        if (ready == 0 && quit)
+            _exit(ZT_EXIT_RANK);
+        if (wait[1].revents && !zt_talk_read(line->fd, &in))
+            _exit(ZT_EXIT_RANK);
+        if (wait[1].revents)
+            quit |= take_frames(line, &in);
+        else if (ready == 0)
+            send_status(line);
+    }
+}
+
+/* All signals stay with the other threads. */
+static bool start_thread(struct zt_lifeline *line) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool ok = pthread_create(&line->thread, NULL, serve, line) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return ok;
+}
+
+/* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were. */
+static void outlive_launcher(void) {
+    static const int signals[] = { SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction now;
+        sigaction(signals[i], NULL, &now);
+        if (!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
+            signal(signals[i], SIG_IGN);
+    }
+}
+
+/* ---- the outside ---- */
+
+bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
+    const char *text = getenv(ZT_TALK_VARIABLE);
+    char addresses[512], port[8], token[ZT_TALK_TOKEN + 1];
+    struct zt_talk_hello hello = { .pid = getpid() };
+    struct zt_launched launched;
+    int columns;
+    *to = NULL;
+    if (!text)
+        return true;
+    if (!zt_launched_find(&launched, err))
+        return false;
+    if (sscanf(text, "%511s %7s %32s %d", addresses, port, token, &columns) != 4)
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_TALK_VARIABLE);
+    hello.rank = launched.rank;
+    hello.size = launched.size;
+    unsetenv(ZT_TALK_VARIABLE);
+    memcpy(hello.token, token, sizeof hello.token);
+    copy_text(hello.version, sizeof hello.version, ZT_VERSION);
+    gethostname(hello.host, sizeof hello.host - 1);
+    struct zt_lifeline *line = zt_calloc(1, sizeof *line);
+    line->columns = columns;
+    line->wake = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&line->lock, NULL);
+    line->fd = open_channel(addresses, port, &hello, ZT_TALK_CONTROL);
+    if (line->fd < 0)
+        return zt_fail(err, ZT_EXIT_RANK, "rank %d on %s cannot reach the parent at %s, port %s", launched.rank,
+                       hello.host, addresses, port);
+    outlive_launcher();
+    if (!redirect(line, addresses, port, &hello) || !start_thread(line))
+        return zt_fail(err, ZT_EXIT_RUN, "rank %d: no line to the parent: %s", launched.rank, strerror(errno));
+    *to = line;
+    return true;
+}
+
+void zt_lifeline_where(struct zt_lifeline *line, const struct zt_where *where) {
+    if (!line)
+        return;
+    pthread_mutex_lock(&line->lock);
+    line->where = where;
+    pthread_mutex_unlock(&line->lock);
+}
+
+void zt_lifeline_note(struct zt_lifeline *line, const char *text) {
+    pthread_mutex_lock(&line->lock);
+    zt_talk_send(line->fd, ZT_TALK_NOTE, text, strlen(text));
+    pthread_mutex_unlock(&line->lock);
+}
+
+int zt_lifeline_columns(const struct zt_lifeline *line) {
+    return line ? line->columns : 0;
+}
+
+/* Until the parent says quit or closes the line. */
+static void wait_for_parent(int fd) {
+    struct zt_talk_in in = { 0 };
+    const void *data;
+    size_t bytes;
+    int kind = 0;
+    bool bad = false;
+    struct pollfd wait = { .fd = fd, .events = POLLIN };
+    while (kind != ZT_TALK_QUIT && !bad && poll(&wait, 1, PATIENCE_MS) == 1 && zt_talk_read(fd, &in))
+        while (kind != ZT_TALK_QUIT && zt_talk_next(&in, &kind, &data, &bytes, &bad))
+            ;
+}
+
+void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int code) {
+    uint64_t one = 1;
+    int32_t number = code;
+    if (!line)
+        return;
+    fflush(stdout);
+    fflush(stderr);
+    if (write(line->wake, &one, sizeof one) == sizeof one)
+        pthread_join(line->thread, NULL);
+    for (int i = 0; i < 2; i++) /* closes the sockets: the parent reads them to their ends */
+        if (line->saved[i] >= 0)
+            dup2(line->saved[i], STDOUT_FILENO + i);
+    if (err->count)
+        zt_talk_send(line->fd, ZT_TALK_ERROR, err, sizeof *err);
+    zt_talk_send(line->fd, ZT_TALK_GOODBYE, &number, sizeof number);
+    if (code != 0)
+        wait_for_parent(line->fd);
+    close(line->fd);
+    close(line->wake);
+    pthread_mutex_destroy(&line->lock);
+    free(line);
+}

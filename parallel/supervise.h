@@ -1,0 +1,30 @@
+/* The parent of ranks as processes: starts them through mpirun, passes on what rank 0 says, hears signs of life from
+ * all, ends all when one is lost, and says in one message what happened (contract.md, "Failure").
+ *
+ * Ranks connect to a socket of the parent (talk.h). What becomes of a rank:
+ *
+ *     goodbye with 0                  done
+ *     an error of its own             the run's error, with its code; one that only says that another failed counts
+ *                                     where there is no other
+ *     end of file without goodbye     lost: code 5, with where it was
+ *     five silent seconds             stopped: code 5
+ *
+ * After the first that is not done the others are asked where they are, told to quit, and what is left is killed: by
+ * the parent on this host, by mpirun's daemons on others. */
+#ifndef ZT_PARALLEL_SUPERVISE_H
+#define ZT_PARALLEL_SUPERVISE_H
+
+#include "base/err.h"
+
+struct zt_supervise {
+    int ranks;
+    const char *hosts; /* for mpirun's --host: "a:2,b:1"; NULL: all on this host */
+    char *const *argv; /* of the ranks, NULL-terminated; argv[0] is replaced by this program's own path */
+    const char *clean; /* folder in which the unfinished files (*.tmp-PID) of killed ranks are removed; NULL: none */
+};
+
+/* Runs to the end of all ranks and of mpirun. False with an error, or, where the ranks agreed to stop, with err->code
+ * alone: 128 + signal. SIGINT, SIGTERM and SIGUSR1 go to the ranks; a second SIGINT or SIGTERM ends them at once. */
+bool zt_supervise(const struct zt_supervise *job, struct zt_err *err);
+
+#endif
