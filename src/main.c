@@ -1,6 +1,8 @@
 /* argv -> command -> exit status. The only place that prints errors, and the only exit. */
 #include "cli/help.h"
 #include "options.h"
+#include "parallel/comm.h"
+#include "parallel/lifeline.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,9 +51,10 @@ static void restart_with_short_spin(char **argv) {
     execv(self, argv); /* comes back only where that is not possible: then the default will do */
 }
 
-static bool run(int argc, char **argv, struct zt_err *err) {
+static bool run(int argc, char **argv, struct zt_lifeline *line, struct zt_err *err) {
     struct zt_options options;
     bool ok = zt_options_parse(&options, commands, argc, argv, err);
+    options.line = line;
     if (ok && options.version)
         puts("ztrain " ZT_VERSION);
     else if (ok && options.help)
@@ -66,9 +69,17 @@ static bool run(int argc, char **argv, struct zt_err *err) {
 
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
+    struct zt_lifeline *line = NULL;
     restart_with_short_spin(argv);
-    if (run(argc, argv, &err))
-        return ZT_EXIT_OK;
-    zt_err_print(&err, stderr);
-    return err.code;
+    bool ok = zt_lifeline_open(&line, &err) && run(argc, argv, line, &err);
+    int code = ok ? ZT_EXIT_OK : (int)err.code;
+    if (line && !ok) { /* the parent prints, and ends what MPI still waits for */
+        zt_lifeline_close(line, &err, code);
+        _exit(code);
+    }
+    if (!ok)
+        zt_err_print(&err, stderr);
+    zt_comm_mpi_finalize(code);
+    zt_lifeline_close(line, &err, code);
+    return code;
 }

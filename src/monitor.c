@@ -118,7 +118,9 @@ static void draw_bar(struct zt_monitor *m, const struct zt_metrics_row *row) {
                           .lr = row->lr,
                           .rate = m->line_seconds > 0 ? (double)m->line_samples / m->line_seconds : 0,
                           .seconds_left = m->run_steps > 1 ? mean * (double)(m->o.steps_total - row->step) : -1,
-                          .width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80,
+                          .width = m->o.columns                                                  ? m->o.columns
+                                   : ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col
+                                                                                                 : 80,
                           .colour = m->colour };
     struct zt_text *text = fresh(m);
     zt_bar_text(&bar, text);
@@ -225,7 +227,8 @@ struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, s
     const char *terminal = getenv("TERM");
     m->o = *options;
     m->file = -1;
-    m->bar = may_talk(m) && !options->log->json && isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
+    m->bar = may_talk(m) && !options->log->json && (options->columns || isatty(STDERR_FILENO)) && terminal &&
+             strcmp(terminal, "dumb") != 0;
     m->colour = m->bar && !set_in_environment("NO_COLOR");
     if (!options->folder)
         return m;

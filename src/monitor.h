@@ -22,6 +22,7 @@ struct zt_monitor_options {
     const char *folder;  /* metrics.jsonl goes there; NULL: none is written */
     int64_t steps_total; /* of the run */
     int64_t batches_per_epoch;
+    int columns; /* of the terminal behind standard error; 0: find out */
     bool quiet;
 };
 

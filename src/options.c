@@ -241,7 +241,7 @@ static bool check_needs(const struct parser *p) {
 bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
                       struct zt_err *err) {
     struct parser p = { .o = o, .commands = commands, .argc = argc, .next = 1, .argv = argv, .err = err };
-    *o = (struct zt_options){ .over = { .epochs = -1, .steps = -1, .seed = -1 } };
+    *o = (struct zt_options){ .argv = argv, .over = { .epochs = -1, .steps = -1, .seed = -1 } };
     bool ok = parse_command(&p) && parse_arguments(&p);
     if (ok && !o->help && !o->version)
         ok = check_needs(&p);

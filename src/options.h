@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "config.h"
 
+struct zt_lifeline;
+
 struct zt_options {
     const struct zt_command_row *command;
     bool named;                          /* argv named the command */
@@ -17,6 +19,8 @@ struct zt_options {
     const char *inputs;                  /* predict, grad */
     const char *emit;                    /* grad: file for the joint graph, NULL: none */
     bool overwrite, quiet, verbose, json;
+    char *const *argv;               /* as main got it, for ranks that are started with the same words */
+    struct zt_lifeline *line;        /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
     struct zt_log log;
 };

@@ -49,8 +49,11 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              c->optimizer.lr, c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
     row(s, "optimizer", text);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
-             zt_session_threads(s), c->ranks > 1 ? "thread communicator" : "one process", c->bf16 ? ", bf16" : ", fp32",
-             c->parallel.stages);
+             zt_session_threads(s),
+             c->ranks == 1  ? "one process"
+             : s->processes ? "processes over MPI"
+                            : "threads of one process",
+             c->bf16 ? ", bf16" : ", fp32", c->parallel.stages);
     row(s, "parallel", text);
 }
 

@@ -22,34 +22,47 @@ static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
     return !err->count;
 }
 
-/* Ranks that a launcher started would each train alone and write the same files. Until ranks over MPI are there they
- * are refused, and so are torchrun's variables on the CPU, always. */
-static bool check_launcher(struct zt_err *err) {
-    static const struct {
-        const char *size, *rank, *launcher;
-    } rows[] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun" },
-                 { "PMI_SIZE", "PMI_RANK", "mpirun or srun" },
-                 { "SLURM_NTASKS", "SLURM_STEP_ID", "srun" },
-                 { "WORLD_SIZE", "RANK", "torchrun" } };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *size = getenv(rows[i].size);
-        if (!size || strtol(size, NULL, 10) < 2 || !getenv(rows[i].rank))
-            continue;
-        zt_fail(err, ZT_EXIT_CONFIG, "%s=%s: ranks started by %s are not supported yet", rows[i].size, size,
-                rows[i].launcher);
-        return zt_hint(err, "--ranks %s --set ztrain.parallel.communicator=thread runs them as threads of one process",
-                       size);
-    }
+/* The world is what the launcher started, else what --ranks says. */
+static bool find_world(struct zt_session *s, struct zt_config_overrides *over, struct zt_err *err) {
+    if (!zt_launched_find(&s->launched, err))
+        return false;
+    s->processes = s->launched.size > 1;
+    if (s->processes && over->ranks > 0 && over->ranks != s->launched.size)
+        return zt_fail(err, ZT_EXIT_CONFIG, "--ranks %d, but %s started %d ranks", over->ranks, s->launched.launcher,
+                       s->launched.size);
+    if (s->processes)
+        over->ranks = s->launched.size;
     return true;
+}
+
+static bool check_communicator(const struct zt_session *s, struct zt_err *err) {
+    const struct zt_config *c = s->config;
+    if (!s->processes || !zt_session_threaded(c))
+        return true;
+    zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s keeps all ranks in one", s->launched.launcher,
+            s->launched.size,
+            strcmp(c->parallel.mode, "dp") == 0 ? "mode \"dp\"" : "ztrain.parallel.communicator \"thread\"");
+    return zt_hint(err, "start one process with --ranks %d", s->launched.size);
+}
+
+bool zt_session_threaded(const struct zt_config *c) {
+    return strcmp(c->parallel.mode, "dp") == 0 || strcmp(c->parallel.communicator, "thread") == 0;
+}
+
+bool zt_session_alone(const struct zt_session *s, struct zt_err *err) {
+    return !s->processes || zt_fail(err, ZT_EXIT_CONFIG, "%s runs in one process, %s started %d",
+                                    s->options->command->name, s->launched.launcher, s->launched.size);
 }
 
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      unsigned data, struct zt_err *err) {
     *s = (struct zt_session){ .options = options, .opened = zt_now() };
-    if (!check_launcher(err))
+    struct zt_config_overrides over = options->over;
+    if (!find_world(s, &over, err) || !(s->config = zt_config_read(options->config, &over, err)) ||
+        !check_communicator(s, err))
         return false;
-    s->config = zt_config_read(options->config, &options->over, err);
-    if (!s->config || !(s->model = zt_onnx_read(options->model, weights, err)))
+    s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
+    if (!(s->model = zt_onnx_read(options->model, weights, err)))
         return false;
     int before = err->count;
     s->job = zt_job_create(s->config, s->model, err);
@@ -67,7 +80,7 @@ void zt_session_finish(struct zt_session *s) {
 }
 
 int zt_session_threads(const struct zt_session *s) {
-    int cores = zt_parallel_cores(), each = cores / s->config->ranks;
+    int cores = zt_parallel_cores(), each = s->sharers > 1 ? cores / s->sharers : cores;
     return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
 }
 

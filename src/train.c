@@ -1,20 +1,21 @@
 /* Training, in order: open -> plan every rank -> run the ranks -> step, step, step -> collect -> write.
  *
- * Ranks are threads of this process; each makes its own plan (pure, so all are the same but for its place) and meets
- * the others only in the communicator. Rank 0 talks and writes. */
+ * Ranks are threads of this process, or this process is one of them; each makes its own plan (pure, so all are the same
+ * but for its place) and meets the others only in the communicator. Rank 0 talks and writes. */
 #include "train.h"
 
 #include "base/file.h"
 #include "base/text.h"
 #include "device/threads.h"
 #include "monitor.h"
+#include "parallel/lifeline.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One rank thread. */
+/* One rank of this process. */
 struct worker {
     struct zt_session *session;
     const char *folder;
@@ -28,15 +29,19 @@ struct worker {
     struct zt_monitor *monitor; /* rank 0 */
     char *plan_text;
     size_t plan_bytes;
-    pthread_barrier_t *planned;
-    struct worker *all;
+    struct zt_where where;
     pthread_t thread;
     bool ok;
     struct zt_err err;
 };
 
+static int64_t now_ns(void) {
+    return (int64_t)(zt_now() * 1e9);
+}
+
 static bool make_plan(struct worker *w) {
     const struct zt_session *s = w->session;
+    zt_where_phase(&w->where, "planning");
     struct zt_rank_options options = { .source = s->source,
                                        .eval_source = s->eval_source,
                                        .rank = w->rank,
@@ -53,17 +58,32 @@ static bool make_plan(struct worker *w) {
     return true;
 }
 
-/* plan.txt and config.resolved.json, written by rank 0 once every rank has planned. */
-static bool write_plans(struct worker *w) {
-    struct zt_text plan = { 0 };
-    bool ok = true;
-    for (int i = 0; i < w->session->config->ranks; i++)
-        if (w->all[i].plan_text)
-            zt_text_add_bytes(&plan, w->all[i].plan_text, w->all[i].plan_bytes);
+/* The plans of all ranks in order, at rank 0; collective. */
+static bool collect_plans(struct worker *w, struct zt_text *all) {
+    const struct zt_comm_api *api = w->world->api;
+    uint64_t bytes = w->plan_bytes;
+    if (w->rank != 0)
+        return api->send(w->world, &bytes, sizeof bytes, 0, &w->err) &&
+               api->send(w->world, w->plan_text, w->plan_bytes, 0, &w->err);
+    zt_text_add_bytes(all, w->plan_text, w->plan_bytes);
+    for (int from = 1; from < w->world->size; from++) {
+        if (!api->recv(w->world, &bytes, sizeof bytes, from, &w->err))
+            return false;
+        char *text = zt_malloc(bytes);
+        bool ok = api->recv(w->world, text, bytes, from, &w->err);
+        zt_text_add_bytes(all, text, bytes);
+        free(text);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* plan.txt and config.resolved.json. */
+static bool write_plans(struct worker *w, const struct zt_text *plans) {
     char *path = zt_path_join(w->folder, "plan.txt");
-    ok = zt_file_write(path, plan.at ? plan.at : "", plan.length, &w->err);
+    bool ok = zt_file_write(path, plans->at ? plans->at : "", plans->length, &w->err);
     free(path);
-    zt_text_finish(&plan);
     struct zt_file_out out;
     path = zt_path_join(w->folder, "config.resolved.json");
     if (ok && (ok = zt_file_out_open(&out, path, &w->err))) {
@@ -81,12 +101,17 @@ static bool open_monitor(struct worker *w) {
                                           .folder = w->folder,
                                           .steps_total = w->steps,
                                           .batches_per_epoch = w->per_epoch,
+                                          .columns = zt_lifeline_columns(s->options->line),
                                           .quiet = s->options->quiet };
-    if (w->rank != 0)
-        return true;
-    zt_report_start(s, w->plan, w->device, w->steps);
-    zt_rank_warn(w->run, &s->options->log);
-    return write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
+    struct zt_text plans = { 0 };
+    bool ok = collect_plans(w, &plans);
+    if (ok && w->rank == 0) {
+        zt_report_start(s, w->plan, w->device, w->steps);
+        zt_rank_warn(w->run, &s->options->log);
+        ok = write_plans(w, &plans) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
+    }
+    zt_text_finish(&plans);
+    return ok;
 }
 
 static struct zt_loader *open_loader(struct worker *w, const struct zt_source *source, bool training) {
@@ -107,12 +132,16 @@ static struct zt_loader *open_loader(struct worker *w, const struct zt_source *s
 }
 
 static bool start_rank(struct worker *w) {
-    return make_plan(w) && (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, &w->err)) != NULL &&
+    if (!make_plan(w))
+        return false;
+    zt_where_phase(&w->where, "allocating and opening data");
+    return (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, &w->err)) != NULL &&
            (w->loader = open_loader(w, w->session->source, true)) != NULL;
 }
 
 static bool evaluate(struct worker *w, int64_t step, int64_t epoch) {
     struct zt_eval_result result;
+    zt_where_phase(&w->where, "evaluating");
     struct zt_loader *loader = open_loader(w, w->session->eval_source, false);
     bool ok = loader && zt_rank_evaluate(w->run, loader, &result, &w->err);
     zt_loader_destroy(loader);
@@ -140,6 +169,8 @@ static bool run_steps(struct worker *w) {
     double before = zt_now();
     for (int64_t step = 0; step < w->steps; step++) {
         struct zt_step_result r;
+        zt_where_phase(&w->where, "stepping");
+        zt_where_begin(&w->where, step + 1, now_ns());
         if (!zt_rank_step(w->run, w->loader, step, &r, &w->err))
             return false;
         if (!r.finite && !w->session->config->skip_non_finite) {
@@ -150,6 +181,7 @@ static bool run_steps(struct worker *w) {
                            "ztrain.on_non_finite: \"skip\" leaves such steps out");
         }
         double now = zt_now();
+        zt_where_end(&w->where, now_ns());
         if (!report_step(w, step, &r, now - before))
             return false;
         if (w->session->eval_source && r.batch == w->per_epoch - 1 && !evaluate(w, step + 1, r.epoch))
@@ -165,6 +197,7 @@ static bool finish_run(struct worker *w) {
     int64_t *elements = NULL;
     int count = 0;
     uint64_t hash = 0;
+    zt_where_phase(&w->where, "exporting the model");
     bool ok = zt_rank_collect(w->run, arena, &payloads, &elements, &count, &w->err);
     if (ok && w->rank == 0) {
         ok = zt_monitor_finish(w->monitor, &w->err) &&
@@ -184,18 +217,24 @@ static void *run_worker(void *arg) {
     struct worker *w = arg;
     zt_parallel_enter();
     struct zt_grid grid = { 0 };
-    w->ok = zt_grid_make(w->session->config->ranks, w->session->config->parallel.stages, w->rank, &grid, &w->err) &&
-            (w->device = zt_session_device(w->session, &w->err)) != NULL &&
-            (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL && start_rank(w);
-    if (!w->ok)
-        w->world->api->abort(w->world, w->err.text[0]);
-    pthread_barrier_wait(w->planned);
-    w->ok = w->ok && w->world->api->barrier(w->world, &w->err) && open_monitor(w) && run_steps(w) && finish_run(w);
+    w->where.rank = w->rank;
+    w->ok = zt_grid_make(w->session->config->ranks, w->session->config->parallel.stages, w->rank, &grid, &w->err);
+    zt_grid_place(&grid, w->where.place, sizeof w->where.place);
+    w->world->where = &w->where;
+    if (w->session->processes)
+        zt_lifeline_where(w->session->options->line, &w->where);
+    w->ok = w->ok && (w->device = zt_session_device(w->session, &w->err)) != NULL &&
+            (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
+    if (w->data)
+        w->data->where = &w->where;
+    w->ok = w->ok && start_rank(w) && open_monitor(w) && run_steps(w) && finish_run(w);
     if (!w->ok) {
         w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
         if (w->session->config->ranks > 1)
             zt_grid_place(&grid, w->err.place, sizeof w->err.place);
     }
+    zt_where_node(&w->where, NULL); /* the names of nodes go with the plan */
+    zt_lifeline_where(w->session->options->line, NULL);
     return NULL;
 }
 
@@ -224,34 +263,45 @@ static void take_error(const struct worker *workers, int count, struct zt_err *e
             }
 }
 
-static bool run_ranks(struct zt_session *s, struct worker *workers, struct zt_err *err) {
-    int count = s->config->ranks;
-    struct zt_comm **comms = zt_calloc((size_t)count, sizeof *comms);
-    pthread_barrier_t planned;
-    bool ok = count > 1 ? zt_comm_thread_create(count, comms, err) : (comms[0] = zt_comm_self_create()) != NULL;
-    pthread_barrier_init(&planned, NULL, (unsigned)count);
-    for (int i = 0; ok && i < count; i++) {
+/* One communicator for each rank of this process. */
+static bool open_world(const struct zt_session *s, int held, struct zt_comm **comms, struct zt_err *err) {
+    if (held > 1)
+        return zt_comm_thread_create(held, comms, err);
+    if (!s->processes)
+        return (comms[0] = zt_comm_self_create()) != NULL;
+    comms[0] = zt_comm_mpi_create(ZT_MPI_WINDOW_AND_MESSAGES, err);
+    if (!comms[0] || (comms[0]->rank == s->launched.rank && comms[0]->size == s->launched.size))
+        return comms[0] != NULL;
+    zt_fail(err, ZT_EXIT_RUN, "%s started rank %d of %d, which MPI knows as rank %d of %d", s->launched.launcher,
+            s->launched.rank, s->launched.size, comms[0]->rank, comms[0]->size);
+    zt_hint(err, "start with the launcher of the MPI that ztrain was built with; under Slurm, srun --mpi=pmix or pmi2");
+    comms[0]->api->abort(comms[0], "not the launcher's world");
+    comms[0]->api->destroy(comms[0]);
+    return false;
+}
+
+static bool run_ranks(struct zt_session *s, struct worker *workers, int held, struct zt_err *err) {
+    struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
+    bool ok = open_world(s, held, comms, err);
+    for (int i = 0; ok && i < held; i++)
         workers[i].world = comms[i];
-        workers[i].planned = &planned;
-    }
-    for (int i = 1; ok && i < count; i++) {
+    for (int i = 1; ok && i < held; i++) {
         if (pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]) != 0) {
             zt_fail(err, ZT_EXIT_RUN, "rank %d: the system gives no thread for it", i);
-            zt_err_print(err, stderr); /* the ranks that run would wait for it at the barrier */
+            zt_err_print(err, stderr); /* the ranks that run would wait for it */
             _Exit(ZT_EXIT_RUN);
         }
     }
     if (ok)
-        run_worker(&workers[0]); /* rank 0 is this thread */
-    for (int i = 1; ok && i < count; i++)
+        run_worker(&workers[0]); /* the first rank is this thread */
+    for (int i = 1; ok && i < held; i++)
         pthread_join(workers[i].thread, NULL);
-    for (int i = 0; ok && i < count; i++)
+    for (int i = 0; i < held; i++)
         ok &= workers[i].ok;
-    if (!ok)
-        take_error(workers, count, err);
-    for (int i = 0; i < count; i++)
+    if (!ok && !err->count)
+        take_error(workers, held, err);
+    for (int i = 0; i < held; i++)
         finish_worker(&workers[i]);
-    pthread_barrier_destroy(&planned);
     free(comms);
     return ok;
 }
@@ -266,12 +316,16 @@ bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err) {
     zt_sampler_finish(&sampler);
     if (c->scheduler.total_num_steps == 0) /* was "auto": the run's own length */
         c->scheduler.total_num_steps = steps;
-    struct worker *workers = zt_calloc((size_t)c->ranks, sizeof *workers);
-    for (int i = 0; i < c->ranks; i++)
-        workers[i] = (struct worker){
-            .session = s, .folder = folder, .rank = i, .steps = steps, .per_epoch = per_epoch, .all = workers
-        };
-    bool ok = run_ranks(s, workers, err);
+    int held = s->processes ? 1 : c->ranks;
+    struct worker *workers = zt_calloc((size_t)held, sizeof *workers);
+    for (int i = 0; i < held; i++) {
+        workers[i].session = s;
+        workers[i].folder = folder;
+        workers[i].rank = s->processes ? s->launched.rank : i;
+        workers[i].steps = steps;
+        workers[i].per_epoch = per_epoch;
+    }
+    bool ok = run_ranks(s, workers, held, err);
     free(workers);
     return ok;
 }

@@ -4,6 +4,7 @@
 
 #include "job.h"
 #include "options.h"
+#include "parallel/launched.h"
 #include "rank.h"
 
 /* What every subcommand that runs a config opens, in order; all borrowed by ranks. */
@@ -13,7 +14,10 @@ struct zt_session {
     struct zt_onnx *model;
     struct zt_job *job;
     struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
-    double opened;                          /* monotonic seconds when opening began */
+    struct zt_launched launched;            /* who started this process */
+    bool processes; /* each rank is a process, this one launched.rank; else this process holds all ranks */
+    int sharers;    /* ranks that share the cores this process may use */
+    double opened;  /* monotonic seconds when opening began */
 };
 
 enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };
@@ -22,11 +26,20 @@ enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      unsigned data, struct zt_err *err);
 void zt_session_finish(struct zt_session *s);
+/* Whether the config keeps all ranks as threads of one process. */
+bool zt_session_threaded(const struct zt_config *config);
+/* For commands that run in one process: an error where a launcher started several. */
+bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
 /* Compute threads of each rank. */
 int zt_session_threads(const struct zt_session *s);
 /* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for
  * several ranks and for optimizers without a kernel on the GPU. */
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);
+
+/* Whether the ranks are to be processes that this one starts: the config says so, and no launcher has started them. */
+bool zt_launch_wanted(const struct zt_options *options, bool *wanted, struct zt_err *err);
+/* Starts them with the same words and waits for their end; `folder` is the run's. */
+bool zt_launch(const struct zt_options *options, const char *folder, struct zt_err *err);
 
 /* Trains and leaves the run's files in `folder`. */
 bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err);

@@ -22,7 +22,8 @@ static bool print_rank(const struct zt_session *s, int rank, struct zt_err *err)
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
     struct zt_session s;
     zt_parallel_enter();
-    bool ok = zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
+    bool ok = zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
+              zt_session_alone(&s, err);
     for (int rank = 0; ok && rank < s.config->ranks; rank++)
         ok = print_rank(&s, rank, err);
     zt_session_finish(&s);

@@ -34,15 +34,22 @@ static bool check_folder(const struct zt_options *o, const char *folder, struct 
     return true;
 }
 
-bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
+/* Of several processes one alone looks at the folder and makes it: the others would find what it writes. */
+static bool train(const struct zt_options *options, const char *folder, struct zt_err *err) {
     struct zt_session s;
+    bool ok = zt_session_open(&s, options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
+    if (ok && s.launched.rank == 0)
+        ok = check_folder(options, folder, err) && zt_file_make_folder(folder, err);
+    ok = ok && zt_train(&s, folder, err);
+    zt_session_finish(&s);
+    return ok;
+}
+
+bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     char *folder = output_folder(options);
-    bool ok = check_folder(options, folder, err);
-    if (ok) {
-        ok = zt_session_open(&s, options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) &&
-             zt_file_make_folder(folder, err) && zt_train(&s, folder, err);
-        zt_session_finish(&s);
-    }
+    bool launch = false;
+    bool ok = zt_launch_wanted(options, &launch, err) &&
+              (launch ? zt_launch(options, folder, err) : train(options, folder, err));
     free(folder);
     return ok;
 }
