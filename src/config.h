@@ -121,6 +121,7 @@ struct zt_config_overrides {
     int set_count;
     const char *data;   /* FORMAT:PATH */
     const char *device; /* auto|cpu|cuda */
+    const char *cluster;
     int ranks;
     int64_t epochs, steps, seed; /* -1: not given */
     int threads;
@@ -146,6 +147,8 @@ struct zt_config {
     struct zt_zero_config zero;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
+    int64_t memory_limit; /* bytes a rank; 0: none */
+    const char *cluster;  /* a row of parallel/machine.c; "": this host */
 
     struct zt_data_config data;
     struct zt_loss_config loss;

@@ -83,6 +83,8 @@ void zt_config_overlay(struct zt_reading *r, const struct zt_config_overrides *o
         set_data(r, over->data);
     if (over->device)
         put(r, "ztrain.device", text_node(r, over->device, "--device"));
+    if (over->cluster)
+        put(r, "ztrain.cluster", text_node(r, over->cluster, "--cluster"));
     if (over->threads < 0)
         zt_fail(r->err, ZT_EXIT_CONFIG, "--threads: %d, allowed >= 0", over->threads);
     r->config->threads = over->threads;

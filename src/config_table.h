@@ -19,7 +19,7 @@ enum zt_key_type {
     ZT_KEY_NUMBERS, /* list of numbers -> struct zt_numbers */
     ZT_KEY_TEXT,    /* -> const char * */
     ZT_KEY_PATH,    /* a non-empty text, relative to the config file -> const char * */
-    ZT_KEY_BYTES,   /* "8GiB" or a number of bytes; never stored yet */
+    ZT_KEY_BYTES,   /* "8GiB" or a number of bytes -> int64_t; 0: not given */
     ZT_KEY_CHOICE,  /* a text of `choices` -> const char *, spelt as in `choices` */
     ZT_KEY_INDEX,   /* a text of `choices` -> its place there, as int or bool by `size` */
     ZT_KEY_TEXTS,   /* list of non-empty texts -> struct zt_texts */

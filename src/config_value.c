@@ -142,22 +142,37 @@ static bool check_choices(struct zt_reading *r, struct zt_node *node, const stru
     return check_list(r, node, row, "a list of texts", check_choice);
 }
 
-/* "8GiB", "500 MB", "1e9", or a number of bytes. */
+/* "8GiB", "500 MB", "1e9", or a number of bytes; 0: no size, or more than 2^62. */
+static int64_t bytes_of(const struct zt_node *node) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {
+        { "", 1 },      { "B", 1 },      { "KB", 1e3 },        { "MB", 1e6 },           { "GB", 1e9 },
+        { "TB", 1e12 }, { "KiB", 1024 }, { "MiB", 1048576.0 }, { "GiB", 1073741824.0 }, { "TiB", 1099511627776.0 }
+    };
+    double number = node->number, unit = 1;
+    if (node->kind == ZT_NODE_TEXT) {
+        char *end;
+        number = strtod(node->text, &end);
+        while (*end == ' ')
+            end++;
+        unit = 0;
+        for (size_t i = 0; i < sizeof units / sizeof units[0] && end != node->text; i++)
+            if (strcasecmp(end, units[i].name) == 0)
+                unit = units[i].bytes;
+    }
+    return number * unit >= 1 && number * unit <= 4.6e18 ? (int64_t)(number * unit) : 0;
+}
+
 static bool check_bytes(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
-    static const char *const units[] = { "", "B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB" };
-    char *end;
+    char value[64];
     (void)row;
-    if (node->kind == ZT_NODE_NUMBER && node->number > 0)
-        return true;
-    if (node->kind != ZT_NODE_TEXT)
+    if (node->kind != ZT_NODE_TEXT && node->kind != ZT_NODE_NUMBER)
         return wrong_type(r, node, "a size such as \"8GiB\"");
-    double number = strtod(node->text, &end);
-    while (*end == ' ')
-        end++;
-    for (size_t i = 0; i < sizeof units / sizeof units[0] && end != node->text; i++)
-        if (number > 0 && isfinite(number) && strcasecmp(end, units[i]) == 0)
-            return true;
-    return zt_key_fail(r, node, "\"%s\" is no size: wants a positive number and a unit, such as \"8GiB\"", node->text);
+    return bytes_of(node) > 0 ||
+           zt_key_fail(r, node, "%s is no size: wants a positive number and a unit, such as \"8GiB\"",
+                       zt_node_show(node, value, sizeof value));
 }
 
 static bool check_any(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
@@ -185,6 +200,11 @@ static void store_int(struct zt_reading *r, void *to, const struct zt_node *node
         *(int *)to = (int)node->integer;
     else
         *(int64_t *)to = node->integer;
+}
+
+static void store_bytes(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)row;
+    *(int64_t *)to = bytes_of(node);
 }
 
 static void store_number(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
@@ -288,7 +308,7 @@ static const struct {
     [ZT_KEY_NUMBERS] = { check_numbers, store_numbers, false },
     [ZT_KEY_TEXT] = { check_text, store_text, false },
     [ZT_KEY_PATH] = { check_filled, store_path, false },
-    [ZT_KEY_BYTES] = { check_bytes, NULL, false },
+    [ZT_KEY_BYTES] = { check_bytes, store_bytes, false },
     [ZT_KEY_CHOICE] = { check_choice, store_text, false },
     [ZT_KEY_INDEX] = { check_choice, store_index, false },
     [ZT_KEY_TEXTS] = { check_texts, store_texts, false },

@@ -104,6 +104,12 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
         else
             fprintf(to, "%lld", (long long)whole(row, at));
         break;
+    case ZT_KEY_BYTES:
+        if (*(const int64_t *)at)
+            fprintf(to, "%lld", (long long)*(const int64_t *)at);
+        else
+            fputs("null", to);
+        break;
     case ZT_KEY_NUMBER:
     case ZT_KEY_FIRST:
         write_number(to, *(const double *)at);

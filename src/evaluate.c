@@ -7,19 +7,19 @@
 
 static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *comm, struct zt_eval_result *result,
                 struct zt_err *err) {
-    const struct zt_config *c = s->config;
     struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
-    struct zt_loader_options load = { .source = s->eval_source,
-                                      .train_batch = c->micro_batch,
-                                      .micro_batch = c->micro_batch,
-                                      .accumulation = 1,
-                                      .ranks = 1,
-                                      .steps = (s->eval_source->samples + c->micro_batch - 1) / c->micro_batch,
-                                      .depth = 2 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
     if (plan)
         zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
+    int64_t rows = plan ? plan->eval_rows : 1;
+    struct zt_loader_options load = { .source = s->eval_source,
+                                      .train_batch = rows,
+                                      .micro_batch = rows,
+                                      .accumulation = 1,
+                                      .ranks = 1,
+                                      .steps = (s->eval_source->samples + rows - 1) / rows,
+                                      .depth = 2 };
     struct zt_loader *loader = rank ? zt_loader_create(&load, err) : NULL;
     bool ok = loader && zt_rank_evaluate(rank, loader, result, err);
     zt_loader_destroy(loader);

@@ -20,8 +20,8 @@
 /* The first is the command where none is named. */
 static const struct zt_command_row commands[] = {
     { "train", "train a model (also without a command)", TRAINS, AND_CONFIG, zt_cli_train, zt_help_train },
-    { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH, AND_CONFIG, zt_cli_plan,
-      zt_help_plan },
+    { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH | ZT_TAKES_PLAN, AND_CONFIG,
+      zt_cli_plan, zt_help_plan },
     { "inspect", "inputs, outputs, parameters and operators of a model", ZT_TAKES_MODEL | ZT_TAKES_TALK, ZT_TAKES_MODEL,
       zt_cli_inspect, zt_help_inspect },
     { "evaluate", "loss and metrics on the evaluation data", RUNS_CONFIG, AND_CONFIG, zt_cli_evaluate,

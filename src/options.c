@@ -32,6 +32,8 @@ static const struct row rows[] = {
     { "device", "auto|cpu|cuda", "where to compute", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
     { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
       .max = 65536 },
+    { "cluster", "NAME", "plan for ranks of this kind, which need not be here: h200, h100, a100", ZT_TAKES_PLAN, TEXT,
+      AT(over.cluster) },
     { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
     { "steps", "N", "optimizer steps, whatever the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
       .max = INT64_MAX },
@@ -47,7 +49,6 @@ static const struct row rows[] = {
     { "hostfile", .kind = LATER },
     { "include", .kind = LATER },
     { "exclude", .kind = LATER },
-    { "cluster", .kind = LATER },
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

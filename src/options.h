@@ -41,6 +41,7 @@ enum zt_option_bit {
     ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
     ZT_TAKES_EMIT = 1 << 13,
+    ZT_TAKES_PLAN = 1 << 20, /* --cluster */
     ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 

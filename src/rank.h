@@ -29,11 +29,18 @@ struct zt_program_set {
     int count;
 };
 
+/* Bytes of a rank by lifetime. */
+struct zt_rank_bytes {
+    int64_t parameters, gradients, optimizer, activations, workspace; /* parameters: with statistics, packed copies */
+};
+int64_t zt_rank_bytes_total(const struct zt_rank_bytes *bytes);
+
 struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
     const struct zt_source *source, *eval_source; /* borrowed; NULL: not there */
     int64_t whole_steps, eval_samples;            /* full steps in an epoch; samples of an evaluation */
+    int64_t eval_rows; /* of an evaluation's micro-batch: the config's, fewer where the memory limit asks for it */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     int *cuts; /* of all programs: where the first one was split into stages */
@@ -51,7 +58,9 @@ struct zt_rank_plan {
     int slots;
     int optimizer_states; /* arrays an element */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
-    double flops; /* of one full micro-batch, forward and backward, this stage */
+    double flops;  /* of one full micro-batch, forward and backward, this stage */
+    uint64_t hash; /* of all that ranks must agree on, the same on every rank: grid, graphs, cuts, buckets, steps,
+                      schedule, recomputation asked for */
 };
 
 struct zt_rank_options {
@@ -59,11 +68,16 @@ struct zt_rank_options {
     int rank;
     struct zt_device *device;
     int threads;
+    bool elsewhere; /* planned for another kind of machine: plain layouts, no kernel of this one; not to be run */
 };
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);
-/* plan.txt of one rank. */
+/* What the data-parallel rank `data_rank` of the plan's stage holds. */
+struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *plan, int data_rank);
+/* The data-parallel rank of the stage that owns most. */
+int zt_rank_plan_largest(const struct zt_rank_plan *plan);
+/* Schedule, buckets and programs of the plan's stage. */
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to);
 
 struct zt_rank; /* a running rank */

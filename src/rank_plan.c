@@ -1,5 +1,7 @@
 #include "rank.h"
 
+#include "base/map.h"
+#include "base/text.h"
 #include "optim/optim.h"
 
 #include <stdlib.h>
@@ -22,8 +24,60 @@ struct planner {
     struct zt_rank_plan *plan;
     const struct zt_job *job;
     const struct zt_rank_options *o;
+    int64_t room; /* > 0: bytes that the activations of a micro-batch should take at most */
     struct zt_err *err;
 };
+
+/* ---- what all ranks agree on ---- */
+
+static void stir(uint64_t *hash, const void *data, size_t bytes) {
+    *hash = zt_hash(*hash, data, bytes);
+}
+
+static void stir_int(uint64_t *hash, int64_t number) {
+    stir(hash, &number, sizeof number);
+}
+
+static void stir_text(uint64_t *hash, const char *text) {
+    stir(hash, text, strlen(text) + 1);
+}
+
+static void stir_graph(uint64_t *hash, const struct zt_graph *g) {
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = &g->nodes[n];
+        stir_text(hash, node->op_type);
+        stir_int(hash, node->phase);
+        stir_int(hash, node->stage);
+        stir(hash, node->in, (size_t)node->in_count * sizeof *node->in);
+        for (int i = 0; i < node->out_count; i++) {
+            const struct zt_value *v = zt_out(g, n, i);
+            stir_int(hash, node->out[i]);
+            stir_int(hash, v ? (int)v->dtype : -1);
+            stir(hash, v ? v->shape.dim : NULL,
+                 v && v->shape.rank > 0 ? (size_t)v->shape.rank * sizeof v->shape.dim[0] : 0);
+        }
+    }
+}
+
+static void stir_config(uint64_t *hash, const struct zt_rank_plan *p, const struct zt_config *c) {
+    const struct zt_step_shape *shapes[2] = { &p->full, &p->tail };
+    stir_int(hash, p->grid.world);
+    stir_int(hash, p->grid.stages);
+    stir_text(hash, p->sharding->name);
+    stir_text(hash, c->parallel.schedule);
+    stir_int(hash, c->zero.reduce_bucket_size);
+    stir_int(hash, c->memory_limit);
+    for (int i = 0; i < 2; i++) {
+        stir_int(hash, shapes[i]->samples);
+        stir_int(hash, shapes[i]->micro_batches);
+        stir_int(hash, shapes[i]->rows);
+        stir_int(hash, shapes[i]->last_rows);
+    }
+    for (int i = 0; i < c->recompute.names.count; i++)
+        stir_text(hash, c->recompute.names.at[i]);
+    stir_int(hash, c->recompute.enabled ? c->recompute.segments : -1);
+    stir_int(hash, c->recompute.layers);
+}
 
 static const struct zt_program *find(const struct zt_program_set *set, int64_t rows, bool padded) {
     for (int i = 0; i < set->count; i++)
@@ -108,6 +162,7 @@ static struct zt_recompute recompute_of(const struct planner *q) {
     struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
     if (c->enabled)
         how.segments = c->segments ? (c->segments + q->plan->grid.stages - 1) / q->plan->grid.stages : -1;
+    how.room = q->room;
     return how;
 }
 
@@ -132,11 +187,15 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
         return false;
     if (!p->flat)
         lay_out_parameters(q, &joint);
+    stir_int(&p->hash, rows);
+    stir_graph(&p->hash, joint.graph);
     const struct zt_recompute again = recompute_of(q);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
                                           .fusion = &q->job->fusion,
-                                          .fast = q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU,
+                                          .fast = q->o->elsewhere ? ZT_REF
+                                                  : q->o->device  ? (enum zt_backend)q->o->device->api->backend
+                                                                  : ZT_CPU,
                                           .threads = q->o->threads,
                                           .device = q->o->device,
                                           .flat = p->flat,
@@ -178,19 +237,49 @@ static void widen(int64_t *to, int64_t value) {
         *to = value;
 }
 
+int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
+    return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
+}
+
+static int64_t held(const struct zt_rank_plan *p, bool sharded, int data_rank) {
+    return (sharded ? p->flat->owned[data_rank] : p->flat->count) * (int64_t)sizeof(float);
+}
+
+/* Elements whose optimizer state a rank holds. */
+static int64_t stepped(const struct zt_rank_plan *p, int data_rank) {
+    return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
+}
+
+struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
+    bool training = p->gradient_bytes > 0;
+    return (struct zt_rank_bytes){
+        .parameters = held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes,
+        .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
+        .optimizer = training ? stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
+        .activations = p->activation_bytes,
+        .workspace = p->workspace_bytes,
+    };
+}
+
+int zt_rank_plan_largest(const struct zt_rank_plan *p) {
+    int largest = 0;
+    for (int r = 1; r < p->flat->ranks; r++)
+        if (p->flat->owned[r] > p->flat->owned[largest])
+            largest = r;
+    return largest;
+}
+
 static void count_bytes(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
     const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
-    int64_t owned = p->flat->owned[p->grid.data_rank], all = p->flat->count, elem = (int64_t)sizeof(float);
+    int me = p->grid.data_rank;
     if (optimizer)
         p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
-    p->parameter_bytes = (p->sharding->parameters ? owned : all) * elem + p->statistic_bytes;
+    p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
     if (training) {
-        p->gradient_bytes = (p->sharding->gradients ? owned : all) * elem;
-        p->optimizer_bytes =
-            (p->sharding->optimizer ? zt_flat_stepped_by(p->flat, p->grid.data_rank) : zt_flat_stepped(p->flat)) *
-            elem * p->optimizer_states;
+        p->gradient_bytes = held(p, p->sharding->gradients, me);
+        p->optimizer_bytes = stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
         for (int i = 0; i < p->tie_count; i++)
-            widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * elem : 0);
+            widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     for (int s = 0; s < 2; s++) {
@@ -222,22 +311,30 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
 
 static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
-    int64_t together = c->micro_batch * p->grid.data;
+    int64_t rows = p->eval_rows < c->micro_batch ? p->eval_rows : c->micro_batch, together = rows * p->grid.data;
     if (!q->o->eval_source)
         return true;
     struct zt_step_shape full =
-        zt_step_shape(q->o->eval_source->samples >= together ? together : 0, c->micro_batch, p->grid.data);
-    struct zt_step_shape tail = zt_step_shape(q->o->eval_source->samples % together, c->micro_batch, p->grid.data);
+        zt_step_shape(q->o->eval_source->samples >= together ? together : 0, rows, p->grid.data);
+    struct zt_step_shape tail = zt_step_shape(q->o->eval_source->samples % together, rows, p->grid.data);
     return add_programs(q, &full, false) && add_programs(q, &tail, false);
 }
 
-struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *o,
-                                         struct zt_err *err) {
+/* What a memory limit leaves: bytes that the activations of a micro-batch should take at most (0: any), and rows of an
+ * evaluation's micro-batch. */
+struct squeeze {
+    int64_t room, eval_rows;
+};
+
+static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_options *o, const struct squeeze *to,
+                                 struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
     const struct zt_config *c = job->config;
-    struct planner q = { p, job, o, err };
+    struct planner q = { p, job, o, to->room, err };
     p->arena = arena;
+    p->hash = ZT_HASH_START;
+    p->eval_rows = to->eval_rows;
     p->job = job;
     p->source = o->source;
     p->eval_source = o->eval_source;
@@ -262,6 +359,88 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
         return NULL;
     }
     count_bytes(p, c, training);
+    stir_config(&p->hash, p, c);
+    return p;
+}
+
+/* ---- the memory limit ---- */
+
+enum { LIMIT_TRIES = 6 };
+
+/* What the rank of the stage that owns most needs: data-parallel ranks must choose alike, since they meet in
+ * collectives whose order recomputation may move. */
+static int64_t most_bytes(const struct zt_rank_plan *p) {
+    struct zt_rank_bytes bytes = zt_rank_plan_bytes(p, zt_rank_plan_largest(p));
+    return zt_rank_bytes_total(&bytes);
+}
+
+static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, struct zt_err *err) {
+    struct zt_rank_bytes b = zt_rank_plan_bytes(p, zt_rank_plan_largest(p));
+    char t[7][32];
+    zt_fail(
+        err, ZT_EXIT_CONFIG,
+        "ztrain.memory_limit: %s a rank, but stage %d needs %s at least: parameters %s, gradients %s, optimizer %s, "
+        "activations %s, workspace %s",
+        zt_format_bytes(t[0], (double)c->memory_limit), p->grid.stage, zt_format_bytes(t[1], (double)most_bytes(p)),
+        zt_format_bytes(t[2], (double)b.parameters), zt_format_bytes(t[3], (double)b.gradients),
+        zt_format_bytes(t[4], (double)b.optimizer), zt_format_bytes(t[5], (double)b.activations),
+        zt_format_bytes(t[6], (double)b.workspace));
+    struct zt_text help = { 0 };
+    if (c->micro_batch > 1)
+        zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (found %lld); ", (long long)c->micro_batch);
+    if (p->grid.data > 1 && !p->sharding->parameters)
+        zt_text_add(&help, "zero_optimization.stage %d to 3; ", c->zero.stage + 1);
+    if (c->recompute.names.count || c->recompute.enabled || c->recompute.layers)
+        zt_text_add(&help, "leaving the choice of what to recompute to the limit; ");
+    zt_hint(err, "what would help: %smore ranks or pipeline.stages; ztrain.plan \"auto\" chooses",
+            help.at ? help.at : "");
+    zt_text_finish(&help);
+}
+
+static int64_t activations(const struct zt_program_set *set) {
+    int64_t bytes = 0;
+    for (int i = 0; i < set->count; i++)
+        widen(&bytes, set->at[i]->activation_bytes);
+    return bytes;
+}
+
+/* Asks for less where the plan is above `target` bytes of activations; false: nothing more can be asked for. What the
+ * pass reckoned without, layouts and fragments, is taken off the next time. */
+static bool squeeze(const struct zt_rank_plan *p, const struct zt_config *c, int64_t target, struct squeeze *to) {
+    bool chosen = c->recompute.names.count || c->recompute.enabled || c->recompute.layers;
+    int64_t train = activations(&p->train) * p->slots, evaluation = activations(&p->evaluation);
+    if (target <= 0)
+        return false;
+    if (train > target) {
+        if (chosen)
+            return false;
+        double room = to->room ? (double)to->room * (double)target / (double)train * 0.98 : (double)target / p->slots;
+        to->room = room > 1 ? (int64_t)room : 1;
+    }
+    if (evaluation > target) {
+        if (to->eval_rows == 1)
+            return false;
+        int64_t rows = (int64_t)((double)to->eval_rows * (double)target / (double)evaluation);
+        to->eval_rows = rows > 0 ? rows : 1;
+    }
+    return true;
+}
+
+struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *o,
+                                         struct zt_err *err) {
+    const struct zt_config *c = job->config;
+    struct squeeze to = { .eval_rows = c->micro_batch };
+    struct zt_rank_plan *p = make(job, o, &to, err);
+    for (int tries = 0; p && c->memory_limit > 0 && most_bytes(p) > c->memory_limit; tries++) {
+        int64_t target = c->memory_limit - (most_bytes(p) - p->activation_bytes);
+        if (tries == LIMIT_TRIES || !squeeze(p, c, target, &to)) {
+            refuse(p, c, err);
+            zt_rank_plan_destroy(p);
+            return NULL;
+        }
+        zt_rank_plan_destroy(p);
+        p = make(job, o, &to, err);
+    }
     return p;
 }
 

@@ -1,15 +1,10 @@
-/* plan.txt: what one rank would run, hold and move. */
+/* A stage's part of plan.txt: schedule, buckets, programs. */
 #include "fusion.h"
 #include "rank.h"
 
 #include "base/text.h"
 
 #include <stdio.h>
-
-static void print_bytes(FILE *to, const char *what, int64_t bytes, const char *note) {
-    char text[32];
-    fprintf(to, "  %-12s %14lld  %10s  %s\n", what, (long long)bytes, zt_format_bytes(text, (double)bytes), note);
-}
 
 static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
                            const struct zt_command *at, int count, const char *segment) {
@@ -71,14 +66,19 @@ static void print_program(FILE *to, const struct zt_rank_plan *plan, const struc
         print_commands(to, plan, p, p->backward, p->backward_count, " backward");
 }
 
+enum { SHOWN_SLICES = 8 };
+
 static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
     const struct zt_flat *f = plan->flat;
     fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
     for (int b = 0; b < f->bucket_count; b++) {
         fprintf(to, "  bucket %d: elements %lld..%lld, slices at", b, (long long)f->bucket[b],
                 (long long)f->bucket[b + 1]);
-        for (int r = 0; r <= f->ranks; r++)
+        for (int r = 0; r <= f->ranks && r <= SHOWN_SLICES; r++)
             fprintf(to, " %lld", (long long)zt_slice_first(f, b, r));
+        if (f->ranks > SHOWN_SLICES)
+            fprintf(to, " ... %d more ... %lld", f->ranks - SHOWN_SLICES - 1,
+                    (long long)zt_slice_first(f, b, f->ranks));
         fputc('\n', to);
     }
 }
@@ -95,23 +95,9 @@ static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     struct zt_text schedule = { 0 };
-    char place[64];
-    zt_grid_place(&plan->grid, place, sizeof place);
-    fprintf(to, "%s%s%s, %d data-parallel ranks, %d stages\n", place, place[0] ? ": " : "", plan->sharding->name,
-            plan->grid.data, plan->grid.stages);
-    fprintf(to, "step: %lld samples = %lld a micro-batch x %lld micro-batches x %d ranks\n", (long long)c->train_batch,
-            (long long)c->micro_batch, (long long)c->accumulation, plan->grid.data);
-    if (plan->tail.samples)
-        fprintf(to, "last step of an epoch: %lld samples\n", (long long)plan->tail.samples);
     zt_schedule_print(&schedule, &plan->full_schedule);
     fprintf(to, "schedule %s, %s\n", c->parallel.schedule, schedule.at ? schedule.at : "");
     zt_text_finish(&schedule);
-    fprintf(to, "bytes on this rank\n");
-    print_bytes(to, "parameters", plan->parameter_bytes + plan->derived_bytes, "weights, statistics, packed copies");
-    print_bytes(to, "gradients", plan->gradient_bytes, "");
-    print_bytes(to, "optimizer", plan->optimizer_bytes, c->optimizer.type ? c->optimizer.type : "");
-    print_bytes(to, "activations", plan->activation_bytes, "peak of a micro-batch x micro-batches in flight");
-    print_bytes(to, "workspace", plan->workspace_bytes, "");
     fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);

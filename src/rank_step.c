@@ -250,13 +250,13 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
 
 bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
-    int64_t together = p->job->config->micro_batch * p->grid.data, samples = p->eval_samples;
+    int64_t together = p->eval_rows * p->grid.data, samples = p->eval_samples;
     bool first = p->grid.stage == 0, last = p->grid.stage == p->grid.stages - 1;
     double sums[3] = { 0 }; /* loss times samples, correct, counted */
     struct zt_slot *slot = &r->slots[0];
     for (int64_t done = 0; done < samples; done += together) {
         int64_t now = samples - done < together ? samples - done : together;
-        struct zt_step_shape shape = zt_step_shape(now, p->job->config->micro_batch, p->grid.data);
+        struct zt_step_shape shape = zt_step_shape(now, p->eval_rows, p->grid.data);
         const struct zt_run_program *rp = zt_rank_program(r, false, shape.last_rows, shape.padded);
         const struct zt_joint *j = &rp->program->joint;
         if (((first || last) && !load(r, loader, slot, p->eval_source, err)) ||

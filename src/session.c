@@ -84,6 +84,18 @@ int zt_session_threads(const struct zt_session *s) {
     return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
 }
 
+bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err) {
+    if (!s->config->cluster[0]) {
+        *machine = zt_machine_nominal(zt_session_threads(s));
+        return true;
+    }
+    const struct zt_machine *row = zt_machine_find(s->config->cluster, err);
+    if (!row)
+        return zt_err_within(err, 0, "%s: ztrain.cluster", s->options->config);
+    *machine = *row;
+    return true;
+}
+
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err) {
     const char *name = s->config->device;
     /* A GPU that is there is used when it is asked for: until convolutions and norms have CUDA kernels, most networks

@@ -9,6 +9,7 @@
 #include "device/threads.h"
 #include "monitor.h"
 #include "parallel/lifeline.h"
+#include "plan.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -27,8 +28,7 @@ struct worker {
     struct zt_rank *run;
     struct zt_loader *loader;
     struct zt_monitor *monitor; /* rank 0 */
-    char *plan_text;
-    size_t plan_bytes;
+    struct zt_plan *world_plan; /* rank 0 */
     struct zt_where where;
     pthread_t thread;
     bool ok;
@@ -50,48 +50,41 @@ static bool make_plan(struct worker *w) {
     w->plan = zt_rank_plan_create(s->job, &options, &w->err);
     if (!w->plan)
         return zt_err_within(&w->err, 0, "%s", w->err.code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
-    FILE *to = open_memstream(&w->plan_text, &w->plan_bytes);
-    if (!to)
-        return zt_fail(&w->err, ZT_EXIT_RUN, "out of memory");
-    zt_rank_plan_print(w->plan, to);
-    fclose(to);
     return true;
 }
 
-/* The plans of all ranks in order, at rank 0; collective. */
-static bool collect_plans(struct worker *w, struct zt_text *all) {
-    const struct zt_comm_api *api = w->world->api;
-    uint64_t bytes = w->plan_bytes;
-    if (w->rank != 0)
-        return api->send(w->world, &bytes, sizeof bytes, 0, &w->err) &&
-               api->send(w->world, w->plan_text, w->plan_bytes, 0, &w->err);
-    zt_text_add_bytes(all, w->plan_text, w->plan_bytes);
-    for (int from = 1; from < w->world->size; from++) {
-        if (!api->recv(w->world, &bytes, sizeof bytes, from, &w->err))
-            return false;
-        char *text = zt_malloc(bytes);
-        bool ok = api->recv(w->world, text, bytes, from, &w->err);
-        zt_text_add_bytes(all, text, bytes);
-        free(text);
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
-/* plan.txt and config.resolved.json. */
-static bool write_plans(struct worker *w, const struct zt_text *plans) {
-    char *path = zt_path_join(w->folder, "plan.txt");
-    bool ok = zt_file_write(path, plans->at ? plans->at : "", plans->length, &w->err);
-    free(path);
+/* plan.txt, of all ranks, and config.resolved.json. */
+static bool write_plans(struct worker *w) {
+    const struct zt_session *s = w->session;
     struct zt_file_out out;
+    char *path = zt_path_join(w->folder, "plan.txt");
+    bool ok = zt_file_out_open(&out, path, &w->err);
+    if (ok) {
+        zt_plan_print(w->world_plan, out.stream);
+        ok = zt_file_out_commit(&out, &w->err);
+    }
+    free(path);
     path = zt_path_join(w->folder, "config.resolved.json");
     if (ok && (ok = zt_file_out_open(&out, path, &w->err))) {
-        zt_config_write(w->session->config, out.stream);
+        zt_config_write(s->config, out.stream);
         ok = zt_file_out_commit(&out, &w->err);
     }
     free(path);
     return ok;
+}
+
+/* Rank 0 plans the other stages too, for plan.txt and the prediction. */
+static bool plan_world(struct worker *w) {
+    const struct zt_session *s = w->session;
+    struct zt_machine machine;
+    struct zt_plan_options options = { .source = s->source,
+                                       .eval_source = s->eval_source,
+                                       .device = w->device,
+                                       .threads = w->device->threads,
+                                       .machine = &machine,
+                                       .known = w->plan };
+    return zt_session_machine(s, &machine, &w->err) &&
+           (w->world_plan = zt_plan_create(s->job, &options, &w->err)) != NULL;
 }
 
 static bool open_monitor(struct worker *w) {
@@ -103,23 +96,23 @@ static bool open_monitor(struct worker *w) {
                                           .batches_per_epoch = w->per_epoch,
                                           .columns = zt_lifeline_columns(s->options->line),
                                           .quiet = s->options->quiet };
-    struct zt_text plans = { 0 };
-    bool ok = collect_plans(w, &plans);
-    if (ok && w->rank == 0) {
-        zt_report_start(s, w->plan, w->device, w->steps);
-        zt_rank_warn(w->run, &s->options->log);
-        ok = write_plans(w, &plans) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
-    }
-    zt_text_finish(&plans);
-    return ok;
+    /* nobody steps, or writes below the folder, before all could open what they need */
+    if (!w->world->api->barrier(w->world, &w->err))
+        return false;
+    if (w->rank != 0)
+        return true;
+    zt_report_start(s, w->plan, w->device, w->steps);
+    zt_rank_warn(w->run, &s->options->log);
+    return plan_world(w) && write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }
 
 static struct zt_loader *open_loader(struct worker *w, const struct zt_source *source, bool training) {
     const struct zt_config *c = w->session->config;
-    int64_t together = c->micro_batch * c->data_parallel, batch = training ? c->train_batch : together;
+    int64_t rows = training ? c->micro_batch : w->plan->eval_rows;
+    int64_t batch = training ? c->train_batch : rows * c->data_parallel;
     struct zt_loader_options options = { .source = source,
                                          .train_batch = batch,
-                                         .micro_batch = c->micro_batch,
+                                         .micro_batch = rows,
                                          .accumulation = training ? (int)c->accumulation : 1,
                                          .rank = w->plan->grid.data_rank,
                                          .ranks = w->plan->grid.data,
@@ -243,8 +236,8 @@ static void finish_worker(struct worker *w) {
     zt_monitor_finish(w->monitor, &ignored);
     zt_loader_destroy(w->loader);
     zt_rank_destroy(w->run);
+    zt_plan_destroy(w->world_plan);
     zt_rank_plan_destroy(w->plan);
-    free(w->plan_text);
     if (w->data)
         w->data->api->destroy(w->data);
     if (w->world)

@@ -5,6 +5,7 @@
 #include "job.h"
 #include "options.h"
 #include "parallel/launched.h"
+#include "parallel/machine.h"
 #include "rank.h"
 
 /* What every subcommand that runs a config opens, in order; all borrowed by ranks. */
@@ -32,6 +33,8 @@ bool zt_session_threaded(const struct zt_config *config);
 bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
 /* Compute threads of each rank. */
 int zt_session_threads(const struct zt_session *s);
+/* What the plan reckons with: the cluster that the config names, else this host without measuring it. */
+bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err);
 /* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for
  * several ranks and for optimizers without a kernel on the GPU. */
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);

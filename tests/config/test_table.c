@@ -69,6 +69,7 @@ START_TEST(stored_rows_have_the_size_of_their_type) {
     } sizes[] = {
         { ZT_KEY_BOOL, sizeof(bool), 0 },
         { ZT_KEY_INT, sizeof(int), sizeof(int64_t) },
+        { ZT_KEY_BYTES, sizeof(int64_t), 0 },
         { ZT_KEY_NUMBER, sizeof(double), 0 },
         { ZT_KEY_FIRST, sizeof(double), 0 },
         { ZT_KEY_PAIR, sizeof(double), 0 },

@@ -176,10 +176,11 @@ struct worker {
 
 static struct zt_loader *open_loader(struct worker *w, bool training) {
     const struct zt_config *c = w->t->config;
-    int64_t batch = training ? c->train_batch : c->micro_batch * c->data_parallel;
+    int64_t rows = training ? c->micro_batch : w->plan->eval_rows;
+    int64_t batch = training ? c->train_batch : rows * c->data_parallel;
     struct zt_loader_options o = { .source = w->t->source,
                                    .train_batch = batch,
-                                   .micro_batch = c->micro_batch,
+                                   .micro_batch = rows,
                                    .accumulation = training ? (int)c->accumulation : 1,
                                    .rank = w->plan->grid.data_rank,
                                    .ranks = w->plan->grid.data,

@@ -1,0 +1,122 @@
+#include "parallel/cost.h"
+
+#include "graph/op.h"
+
+static double bytes_around(const struct zt_graph *g, int node) {
+    double bytes = 0;
+    for (int i = 0; i < g->nodes[node].in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        bytes += v ? (double)zt_shape_count(&v->shape) * (double)zt_dtype_bytes(v->dtype) : 0;
+    }
+    for (int i = 0; i < g->nodes[node].out_count; i++) {
+        const struct zt_value *v = zt_out(g, node, i);
+        bytes += v ? (double)zt_shape_count(&v->shape) * (double)zt_dtype_bytes(v->dtype) : 0;
+    }
+    return bytes;
+}
+
+double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node) {
+    const struct zt_value *v = zt_in(g, node, 0);
+    bool half = v && (v->dtype == ZT_BFLOAT16 || v->dtype == ZT_FLOAT16);
+    double rate = m->element_flops;
+    if (g->nodes[node].op->flops) /* rows that say how many FLOPs a node has are products */
+        rate = half ? m->half_flops : v && v->shape.rank > 3 ? m->conv_flops : m->product_flops;
+    double compute = zt_op_flops(g, node) / (rate * m->efficiency), move = bytes_around(g, node) / m->memory_rate;
+    return (compute > move ? compute : move) + m->node_seconds;
+}
+
+struct zt_group zt_group_of(const struct zt_grid *grid) {
+    return (struct zt_group){ grid->data, 1 };
+}
+
+int64_t zt_cost_sent(int ranks, int64_t bytes) {
+    return ranks > 1 ? bytes / ranks * (ranks - 1) : 0;
+}
+
+double zt_cost_half_reduce(const struct zt_machine *m, struct zt_group group, int64_t bytes) {
+    bool hosts = (int64_t)group.ranks * group.stride > m->per_host;
+    double rate = hosts ? m->net_rate : m->link_rate, message = hosts ? m->net_seconds : m->link_seconds;
+    if (group.ranks < 2)
+        return 0;
+    return (double)bytes * (group.ranks - 1) / group.ranks / rate + message * (group.ranks - 1);
+}
+
+double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes) {
+    bool hosts = grid->data >= m->per_host || grid->world > m->per_host;
+    return (double)bytes / (hosts ? m->net_rate : m->link_rate) + (hosts ? m->net_seconds : m->link_seconds);
+}
+
+/* ---- one stage ---- */
+
+struct walk {
+    const struct zt_machine *m;
+    const struct zt_grid *grid;
+    const struct zt_flat *flat;
+    struct zt_spans *to;
+    int64_t *gathered, *reduced; /* bytes sent in one run of the phase, by kind; those of last_only once a step */
+    int times;                   /* that the phase runs in a step */
+};
+
+static void add_compute(struct zt_spans *to, double seconds) {
+    if (!to->count || to->at[to->count - 1].kind != ZT_SPAN_COMPUTE)
+        to->at[to->count++] = (struct zt_span){ .kind = ZT_SPAN_COMPUTE };
+    to->at[to->count - 1].seconds += seconds;
+}
+
+static void add_collective(const struct walk *w, const struct zt_command *c) {
+    int64_t bytes = (w->flat->bucket[c->bucket + 1] - w->flat->bucket[c->bucket]) * (int64_t)sizeof(float);
+    double seconds = zt_cost_half_reduce(w->m, zt_group_of(w->grid), bytes);
+    int64_t sent = zt_cost_sent(w->grid->data, bytes) * (c->last_only ? 1 : w->times);
+    bool gather = c->kind == ZT_GATHER;
+    *(gather ? w->gathered : w->reduced) += c->all ? 2 * sent : sent;
+    w->to->at[w->to->count++] = (struct zt_span){ .kind = gather ? ZT_SPAN_GATHER : ZT_SPAN_REDUCE,
+                                                  .seconds = c->all ? 2 * seconds : seconds,
+                                                  .bucket = c->bucket,
+                                                  .last_only = c->last_only };
+}
+
+static double walk(const struct walk *w, const struct zt_graph *g, const struct zt_command *at, int count) {
+    double compute = 0;
+    for (int i = 0; i < count; i++) {
+        if (at[i].kind == ZT_GATHER || at[i].kind == ZT_REDUCE) {
+            add_collective(w, &at[i]);
+        } else if (at[i].kind == ZT_RUN_NODE) {
+            double seconds = zt_cost_node(w->m, g, at[i].node);
+            add_compute(w->to, seconds);
+            compute += seconds;
+        } else if (at[i].kind == ZT_ADD_GRAD || at[i].kind == ZT_ZERO_GRAD) {
+            double seconds = 12.0 * (double)w->flat->tensors[at[i].tensor].count / w->m->memory_rate;
+            add_compute(w->to, seconds);
+            compute += seconds;
+        }
+    }
+    return compute;
+}
+
+static int64_t crossing_bytes(const struct zt_crossings *c) {
+    int64_t bytes = 0;
+    for (int i = 0; i < c->count; i++)
+        bytes += (int64_t)c->at[i].bytes;
+    return bytes;
+}
+
+void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
+                   const struct zt_program *p, const struct zt_flat *flat, const struct zt_command *after,
+                   int after_count, int64_t update_bytes, int micro_batches, struct zt_stage_cost *to) {
+    const struct zt_graph *g = p->joint.graph;
+    *to = (struct zt_stage_cost){ .update_seconds = (double)update_bytes / m->memory_rate };
+    to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
+    to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
+    to->after_step.at = ZT_NEW_N(arena, struct zt_span, after_count + 1);
+    struct walk w = { m, grid, flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, micro_batches };
+    to->forward_seconds = walk(&w, g, p->forward, p->forward_count);
+    w.to = &to->backward;
+    to->backward_seconds = walk(&w, g, p->backward, p->backward_count);
+    w.to = &to->after_step;
+    w.times = 1;
+    walk(&w, g, after, after_count);
+    int64_t act = crossing_bytes(&p->send_act), grad = crossing_bytes(&p->send_grad);
+    to->send_act_seconds = act ? zt_cost_send(m, grid, act) : 0;
+    to->send_grad_seconds = grad ? zt_cost_send(m, grid, grad) : 0;
+    to->send_bytes = (act + grad) * micro_batches;
+}

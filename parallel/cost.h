@@ -1,0 +1,58 @@
+/* The cost model: FLOPs, bytes and a machine's rates -> seconds. Pure.
+ *
+ *     node        max(FLOPs / rate, bytes in and out / memory rate) + seconds of a kernel        (the roofline)
+ *     collective  ring over n ranks: (n - 1) / n of the bucket over the slowest link, n - 1 messages; an all-reduce is
+ *                 a reduce-scatter and an all-gather, twice that
+ *     step        the instruction lists of all stages played against each other with these times (simulate.h) */
+#ifndef ZT_PARALLEL_COST_H
+#define ZT_PARALLEL_COST_H
+
+#include "parallel/grid.h"
+#include "parallel/machine.h"
+#include "parallel/program.h"
+
+/* Seconds of one node. */
+double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node);
+
+/* The ranks that a collective joins: `ranks` of them, `stride` apart in the world. */
+struct zt_group {
+    int ranks, stride;
+};
+struct zt_group zt_group_of(const struct zt_grid *grid); /* the data-parallel ranks of a stage */
+/* Seconds of a reduce-scatter or an all-gather of `bytes` in all. */
+double zt_cost_half_reduce(const struct zt_machine *m, struct zt_group group, int64_t bytes);
+/* Seconds of a message between neighbouring stages of the grid. */
+double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes);
+
+/* A stretch of a phase: kernels, or one collective. */
+enum zt_span_kind { ZT_SPAN_COMPUTE, ZT_SPAN_GATHER, ZT_SPAN_REDUCE };
+struct zt_span {
+    enum zt_span_kind kind;
+    double seconds;
+    int bucket;     /* of a collective */
+    bool last_only; /* only in the last micro-batch of a step */
+};
+struct zt_spans {
+    struct zt_span *at;
+    int count;
+};
+
+/* What a rank of a stage takes. */
+struct zt_stage_cost {
+    struct zt_spans forward, backward, after_step;
+    double forward_seconds, backward_seconds; /* kernels alone */
+    double update_seconds;                    /* norm and optimizer */
+    double send_act_seconds, send_grad_seconds;
+    int64_t gather_bytes, reduce_bytes, send_bytes; /* that a rank sends a step */
+};
+
+/* `after`: collectives behind the step (zt_hooks_after_step). `update_bytes`: that norm and optimizer read and write.
+ * `micro_batches` of a step. Lists live in `arena`. */
+void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
+                   const struct zt_program *program, const struct zt_flat *flat, const struct zt_command *after,
+                   int after_count, int64_t update_bytes, int micro_batches, struct zt_stage_cost *to);
+
+/* Bytes that one rank of `ranks` sends in a reduce-scatter or all-gather of `bytes`. */
+int64_t zt_cost_sent(int ranks, int64_t bytes);
+
+#endif

@@ -1,0 +1,180 @@
+#include "parallel/simulate.h"
+
+#include "base/vec.h"
+
+#include <stdlib.h>
+
+struct stage {
+    const struct zt_schedule *schedule;
+    const struct zt_stage_cost *cost;
+    int at;               /* instruction that is next */
+    double now;           /* when the stage is free for it */
+    double busy, work;    /* seconds of kernels; of kernels and collectives, until the last backward */
+    double *acts, *grads; /* by micro-batch: when the message for this stage has arrived; < 0: not sent */
+    double last_backward;
+};
+
+struct play {
+    struct stage *stage;
+    int stages, micro_batches;
+    ZT_VEC(struct zt_event) events;
+};
+
+static void add(struct play *p, enum zt_event_kind kind, int stage, int micro_batch, double start, double end) {
+    if (end > start)
+        zt_vec_push(&p->events, (struct zt_event){ kind, stage, micro_batch, start, end });
+}
+
+static void run(struct play *p, int s, const struct zt_spans *spans, enum zt_event_kind kind, int micro_batch) {
+    struct stage *stage = &p->stage[s];
+    for (int i = 0; i < spans->count; i++) {
+        const struct zt_span *span = &spans->at[i];
+        if (span->last_only && micro_batch >= 0 && micro_batch < p->micro_batches - 1)
+            continue;
+        double end = stage->now + span->seconds;
+        add(p,
+            span->kind == ZT_SPAN_COMPUTE  ? kind
+            : span->kind == ZT_SPAN_GATHER ? ZT_EVENT_GATHER
+                                           : ZT_EVENT_REDUCE,
+            s, micro_batch, stage->now, end);
+        if (span->kind == ZT_SPAN_COMPUTE)
+            stage->busy += span->seconds;
+        if (micro_batch >= 0)
+            stage->work += span->seconds;
+        stage->now = end;
+    }
+}
+
+/* Whether the message is on its way; then the stage has taken it. */
+static bool take(struct play *p, int s, const double *arrives, int micro_batch) {
+    struct stage *stage = &p->stage[s];
+    if (arrives[micro_batch] < 0)
+        return false;
+    if (arrives[micro_batch] > stage->now) {
+        add(p, ZT_EVENT_RECV, s, micro_batch, stage->now, arrives[micro_batch]);
+        stage->now = arrives[micro_batch];
+    }
+    return true;
+}
+
+static void send(struct play *p, int s, double *arrives, double seconds, int micro_batch) {
+    arrives[micro_batch] = p->stage[s].now + seconds;
+    add(p, ZT_EVENT_SEND, s, micro_batch, p->stage[s].now, arrives[micro_batch]);
+}
+
+/* False: it has to wait. */
+static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
+    struct stage *stage = &p->stage[s];
+    const struct zt_stage_cost *c = stage->cost;
+    switch (i->op) {
+    case ZT_DO_RECV_ACT:
+        return take(p, s, stage->acts, i->micro_batch);
+    case ZT_DO_RECV_GRAD:
+        return take(p, s, stage->grads, i->micro_batch);
+    case ZT_DO_FORWARD:
+        run(p, s, &c->forward, ZT_EVENT_FORWARD, i->micro_batch);
+        return true;
+    case ZT_DO_BACKWARD:
+        run(p, s, &c->backward, ZT_EVENT_BACKWARD, i->micro_batch);
+        stage->last_backward = stage->now;
+        return true;
+    case ZT_DO_SEND_ACT:
+        send(p, s, p->stage[s + 1].acts, c->send_act_seconds, i->micro_batch);
+        return true;
+    case ZT_DO_SEND_GRAD:
+        send(p, s, p->stage[s - 1].grads, c->send_grad_seconds, i->micro_batch);
+        return true;
+    case ZT_DO_STEP:
+        add(p, ZT_EVENT_UPDATE, s, -1, stage->now, stage->now + c->update_seconds);
+        stage->now += c->update_seconds;
+        return true;
+    case ZT_DO_GATHER:
+        run(p, s, &c->after_step, ZT_EVENT_GATHER, -1);
+        return true;
+    default: /* loading waits for nobody; the reduction stands behind backward, where the hooks put it */
+        return true;
+    }
+}
+
+/* All stages have the norm before any updates its weights. */
+static double meet(const struct play *p) {
+    double last = 0;
+    for (int s = 0; s < p->stages; s++)
+        last = p->stage[s].now > last ? p->stage[s].now : last;
+    return last;
+}
+
+static bool at_meeting(const struct stage *stage) {
+    return stage->at < stage->schedule->count && stage->schedule->at[stage->at].op == ZT_DO_CLIP;
+}
+
+static bool play(struct play *p) {
+    for (bool moved = true; moved;) {
+        moved = false;
+        bool all = true;
+        for (int s = 0; s < p->stages; s++) {
+            struct stage *stage = &p->stage[s];
+            while (stage->at < stage->schedule->count && !at_meeting(stage) &&
+                   instruct(p, s, &stage->schedule->at[stage->at])) {
+                stage->at++;
+                moved = true;
+            }
+            all &= at_meeting(stage);
+        }
+        for (int s = 0; all && s < p->stages; s++) {
+            p->stage[s].at++;
+            moved = true;
+        }
+        double together = all ? meet(p) : 0;
+        for (int s = 0; all && s < p->stages; s++)
+            p->stage[s].now = together;
+    }
+    for (int s = 0; s < p->stages; s++)
+        if (p->stage[s].at < p->stage[s].schedule->count)
+            return false;
+    return true;
+}
+
+static void finish(struct play *p, struct zt_arena *arena, struct zt_timeline *to) {
+    double work = 0, last = 0;
+    *to = (struct zt_timeline){ .busy = ZT_NEW_N(arena, double, p->stages), .seconds = meet(p) };
+    for (int s = 0; s < p->stages; s++) {
+        to->busy[s] = p->stage[s].busy;
+        work += p->stage[s].work;
+        last = p->stage[s].last_backward > last ? p->stage[s].last_backward : last;
+    }
+    to->bubble = last > 0 ? 1 - work / (last * p->stages) : 0;
+    to->count = p->events.count;
+    to->at = zt_arena_copy(arena, p->events.at, (size_t)p->events.count * sizeof *to->at);
+}
+
+bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *schedules,
+                 const struct zt_stage_cost *costs, int micro_batches, struct zt_timeline *to, struct zt_err *err) {
+    struct play p = { .stages = stages, .micro_batches = micro_batches };
+    p.stage = zt_calloc((size_t)stages, sizeof *p.stage);
+    double *arrivals = zt_malloc((size_t)stages * (size_t)micro_batches * 2 * sizeof *arrivals);
+    for (size_t i = 0; i < (size_t)stages * (size_t)micro_batches * 2; i++)
+        arrivals[i] = -1;
+    for (int s = 0; s < stages; s++) {
+        double *own = arrivals + (size_t)s * (size_t)micro_batches * 2;
+        p.stage[s] =
+            (struct stage){ .schedule = &schedules[s], .cost = &costs[s], .acts = own, .grads = own + micro_batches };
+    }
+    bool ok = play(&p) || zt_fail(err, ZT_EXIT_RUN, "the instruction lists of the stages wait for each other");
+    if (ok)
+        finish(&p, arena, to);
+    free(arrivals);
+    free(p.stage);
+    zt_vec_finish(&p.events);
+    return ok;
+}
+
+static const char *const names[ZT_EVENT_KINDS] = {
+    [ZT_EVENT_FORWARD] = "forward", [ZT_EVENT_BACKWARD] = "backward", [ZT_EVENT_SEND] = "send",
+    [ZT_EVENT_RECV] = "receive",    [ZT_EVENT_GATHER] = "gather",     [ZT_EVENT_REDUCE] = "reduce",
+    [ZT_EVENT_UPDATE] = "update",
+};
+
+const char *zt_event_name(enum zt_event_kind kind) {
+    return names[kind];
+}

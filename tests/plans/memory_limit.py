@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""A memory limit 30 % below a plan: it fits by recomputation, says what is made again, costs at most 35 % more FLOPs, and
+changes no bit of what is learnt. Above what can be had it is refused by name.
+
+    memory_limit.py ZTRAIN SOURCE_ROOT
+"""
+import pathlib, re, subprocess, sys, tempfile
+
+# model, config, options: batches whose activations outweigh the weights, as where memory is short
+CASES = [("resnet20", "resnet20", []), ("gpt", "gpt", []), ("unet", "unet", ["--set", "train_batch_size=50"])]
+
+failures = []
+
+
+def check(holds, what):
+    print(("ok   " if holds else "FAIL ") + what, flush=True)
+    if not holds:
+        failures.append(what)
+
+
+class Model:
+    def __init__(self, ztrain, root, model, config, options):
+        self.start = [ztrain], ["--model", root / f"models/{model}.onnx", "--config", root / f"configs/{config}.json", "--threads", "1", *options]
+
+    def run(self, *options, command=()):
+        return subprocess.run([*self.start[0], *command, *self.start[1], *options], capture_output=True, text=True, timeout=300)
+
+    def plan(self, *options):
+        """bytes of rank 0, FLOPs of a micro-batch, lines about what is made again; None where it is refused"""
+        done = self.run(*options, command=["plan"])
+        if done.returncode:
+            return None, done.stderr, []
+        total = int(re.search(r"^rank 0 .* (\d+)$", done.stdout, re.M)[1])
+        flops = float(re.search(r"^(\S+) FLOPs a micro-batch", done.stdout, re.M)[1])
+        return total, flops, re.findall(r"made again in backward: .*", done.stdout)
+
+    def weights(self, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run("--steps", "3", "--output", folder + "/run", *options)
+        return re.search(r"weights: \w+", done.stderr)[0] if done.returncode == 0 else done.stderr
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.strip())
+    ztrain, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    for name, config, options in CASES:
+        model = Model(ztrain, root, name, config, options)
+        total, flops, again = model.plan()
+        limit = total * 7 // 10
+        check(not again, f"{name}: {total} bytes without a limit, nothing is made again")
+        less, more, again = model.plan("--set", f"ztrain.memory_limit={limit}")
+        if less is None:
+            check(False, f"{name}: a limit of {limit}: {more}")
+            continue
+        check(less <= limit, f"{name}: {less} bytes fit a limit of {limit}")
+        check(bool(again), f"{name}: {len(again)} lines name what is made again")
+        check(more <= 1.35 * flops, f"{name}: {100 * (more / flops - 1):.0f} % more FLOPs")
+        check(model.weights() == model.weights("--set", f"ztrain.memory_limit={limit}"), f"{name}: the same weights")
+    total, words, _ = Model(ztrain, root, "mlp", "mlp", []).plan("--set", "ztrain.memory_limit=1KiB")
+    check(total is None and "ztrain.memory_limit: 1.0 KB a rank, but stage 0 needs" in words and "what would help" in words,
+          f"a limit that nothing fits is refused by name: {words}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+/* The plan of all ranks: bytes by the formulas, equal hashes, and the step that is played with known times. */
+#include "tests/suite.h"
+#include "tiny.h"
+
+#include "plan.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+struct wants {
+    int ranks, stages, zero;
+    const char *more; /* of the ztrain block, begins with a comma; NULL: nothing */
+};
+
+static struct zt_plan *make(struct tiny *t, struct zt_graph *graph, struct wants w, struct zt_err *err) {
+    static const struct zt_machine machine = { .name = "test",
+                                               .per_host = 4,
+                                               .product_flops = 1e9,
+                                               .conv_flops = 1e9,
+                                               .half_flops = 1e9,
+                                               .element_flops = 1e9,
+                                               .memory_rate = 1e9,
+                                               .link_rate = 1e9,
+                                               .net_rate = 1e8,
+                                               .efficiency = 1 };
+    char config[500];
+    snprintf(config, sizeof config,
+             "'train_batch_size': 16, 'train_micro_batch_size_per_gpu': 2, 'zero_optimization': {'stage': %d}, "
+             "'pipeline': {'stages': %d}, 'optimizer': {'type': 'Adam'}, 'ztrain': {'parallel': {'communicator': "
+             "'thread'}, 'data': {'samples': 32}%s}",
+             w.zero, w.stages, w.more ? w.more : "");
+    bool ok = tiny_open(t, graph, config, w.ranks, err);
+    ck_assert_msg(ok, "%s", err->text[0]);
+    struct zt_plan_options o = { .source = t->source, .threads = 1, .machine = &machine, .elsewhere = true };
+    return zt_plan_create(t->job, &o, err);
+}
+
+static struct zt_plan *must_make(struct tiny *t, struct zt_graph *graph, struct wants w) {
+    struct zt_err err = { 0 };
+    struct zt_plan *plan = make(t, graph, w, &err);
+    ck_assert_msg(plan != NULL, "%s", err.text[0]);
+    return plan;
+}
+
+static void finish(struct tiny *t, struct zt_plan *plan) {
+    zt_plan_destroy(plan);
+    tiny_finish(t);
+}
+
+/* reference/deepspeed.md section 4.2 in fp32, where the weights are their own master copy: Adam keeps 8 bytes a weight.
+ */
+START_TEST(weights_gradients_and_states_follow_the_formulas) {
+    enum { N = 4 };
+    static const struct {
+        int zero;
+        double whole, shared; /* bytes a weight: whole + shared / N */
+    } rows[] = { { 0, 16, 0 }, { 1, 8, 8 }, { 2, 4, 12 }, { 3, 0, 16 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tiny t;
+        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL });
+        int64_t all = 0, count = plan->stage[0]->flat->count;
+        for (int r = 0; r < N; r++) {
+            struct zt_rank_bytes b = zt_plan_bytes(plan, 0, r);
+            all += b.parameters + b.gradients + b.optimizer;
+        }
+        ck_assert_int_eq(all, (int64_t)(count * (N * rows[i].whole + rows[i].shared)));
+        finish(&t, plan);
+    }
+}
+END_TEST
+
+START_TEST(a_rank_sends_what_the_formulas_say) {
+    enum { N = 4 };
+    static const struct {
+        int zero;
+        int gathers, reduces; /* of all weights a step, 2 micro-batches */
+    } rows[] = { { 0, 0, 2 }, { 1, 1, 1 }, { 2, 1, 2 }, { 3, 4, 2 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tiny t;
+        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL });
+        double once = 4.0 * (double)plan->stage[0]->flat->count * (N - 1) / N;
+        double gathered = (double)plan->cost[0].gather_bytes; /* backward does without the first layer's weights */
+        ck_assert_double_le(gathered, 1.01 * rows[i].gathers * once);
+        ck_assert_double_ge(gathered, (rows[i].gathers > 1 ? 0.8 : 0.99) * rows[i].gathers * once);
+        ck_assert_double_eq_tol((double)plan->cost[0].reduce_bytes, rows[i].reduces * once, 0.01 * once);
+        finish(&t, plan);
+    }
+}
+END_TEST
+
+START_TEST(every_rank_has_the_same_hash_and_other_plans_have_others) {
+    struct tiny t;
+    struct zt_plan *plan = must_make(&t, tiny_shared(), (struct wants){ 4, 2, 1, NULL });
+    uint64_t hash = plan->hash;
+    ck_assert(plan->stage[0]->hash == plan->stage[1]->hash);
+    for (int rank = 0; rank < 4; rank++) {
+        struct zt_err err = { 0 };
+        struct zt_rank_options o = { .source = t.source, .rank = rank, .threads = 1, .elsewhere = true };
+        struct zt_rank_plan *p = zt_rank_plan_create(t.job, &o, &err);
+        ck_assert(p && p->hash == hash);
+        zt_rank_plan_destroy(p);
+    }
+    finish(&t, plan);
+    static const struct wants others[] = {
+        { 4, 2, 2, NULL }, { 4, 1, 1, NULL }, { 2, 2, 1, NULL }, { 4, 2, 1, ", 'recompute': ['relu*']" }
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        plan = must_make(&t, tiny_shared(), others[i]);
+        ck_assert_msg(plan->hash != hash, "layout %zu", i);
+        finish(&t, plan);
+    }
+    plan = must_make(&t, tiny_mlp(), (struct wants){ 4, 2, 1, NULL });
+    ck_assert(plan->hash != hash);
+    finish(&t, plan);
+}
+END_TEST
+
+/* Equal stages and nothing to send: what is left idle is (S - 1) / (M + S - 1) (reference/deepspeed.md section 5.2). */
+START_TEST(the_bubble_of_equal_stages_is_that_of_the_formula) {
+    static const char *const names[] = { "1f1b", "gpipe" };
+    for (int n = 0; n < 2; n++) {
+        for (int stages = 1; stages <= 4; stages++) {
+            for (int m = 1; m <= 8; m *= 2) {
+                struct zt_arena *arena = zt_arena_create();
+                struct zt_err err = { 0 };
+                struct zt_span one = { .kind = ZT_SPAN_COMPUTE, .seconds = 1 };
+                struct zt_stage_cost cost[4];
+                memset(cost, 0, sizeof cost);
+                struct zt_schedule schedule[4];
+                struct zt_timeline line;
+                for (int s = 0; s < stages; s++) {
+                    struct zt_schedule_shape shape = { m, stages, 1, s };
+                    cost[s].forward = cost[s].backward = (struct zt_spans){ &one, 1 };
+                    cost[s].update_seconds = 0.5;
+                    ck_assert(zt_schedule_make(arena, names[n], &shape, &schedule[s], &err));
+                }
+                ck_assert(zt_simulate(arena, stages, schedule, cost, m, &line, &err));
+                ck_assert_double_eq_tol(line.bubble, (stages - 1.0) / (m + stages - 1.0), 1e-9);
+                ck_assert_double_eq_tol(line.seconds, 2.0 * (m + stages - 1.0) + 0.5, 1e-9);
+                zt_arena_destroy(arena);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_node_costs_the_dearer_of_arithmetic_and_memory) {
+    struct zt_err err = { 0 };
+    const struct zt_machine *h200 = zt_machine_find("h200", &err);
+    struct zt_group two = { 2, 1 }, sixteen = { 16, 1 };
+    ck_assert(h200 && h200->memory_bytes == 141000000000 && h200->per_host == 8);
+    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, two, 900000000), 0.001 + h200->link_seconds, 1e-9);
+    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, sixteen, 1600000000), 0.03 + 15 * h200->net_seconds, 1e-9);
+    ck_assert_ptr_null(zt_machine_find("h300", &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "h200"));
+}
+END_TEST
+
+START_TEST(a_limit_that_nothing_fits_names_what_would_help) {
+    struct tiny t;
+    struct zt_err err = { 0 };
+    ck_assert_ptr_null(make(&t, tiny_wide(), (struct wants){ 2, 1, 1, ", 'memory_limit': 1000" }, &err));
+    ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text[0], "ztrain.memory_limit: 1.0 KB a rank, but stage 0 needs"));
+    ck_assert_ptr_nonnull(strstr(err.hint[0], "zero_optimization.stage 2 to 3"));
+    tiny_finish(&t);
+}
+END_TEST
+
+int main(void) {
+    TCase *cases = tcase_create("plan");
+    tcase_add_test(cases, weights_gradients_and_states_follow_the_formulas);
+    tcase_add_test(cases, a_rank_sends_what_the_formulas_say);
+    tcase_add_test(cases, every_rank_has_the_same_hash_and_other_plans_have_others);
+    tcase_add_test(cases, the_bubble_of_equal_stages_is_that_of_the_formula);
+    tcase_add_test(cases, a_node_costs_the_dearer_of_arithmetic_and_memory);
+    tcase_add_test(cases, a_limit_that_nothing_fits_names_what_would_help);
+    return run_suite("plan", cases, CK_NOFORK);
+}
