@@ -34,6 +34,7 @@ static const struct row rows[] = {
       .max = 65536 },
     { "cluster", "NAME", "plan for ranks of this kind, which need not be here: h200, h100, a100", ZT_TAKES_PLAN, TEXT,
       AT(over.cluster) },
+    { "trace", "FILE", "write the simulated step as a Chrome trace", ZT_TAKES_PLAN, TEXT, AT(trace) },
     { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
     { "steps", "N", "optimizer steps, whatever the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
       .max = INT64_MAX },

@@ -18,6 +18,7 @@ struct zt_options {
     const char *model, *config, *output; /* output NULL: runs/<model name> where the command writes a run */
     const char *inputs;                  /* predict, grad */
     const char *emit;                    /* grad: file for the joint graph, NULL: none */
+    const char *trace;                   /* plan: a file for the simulated step */
     bool overwrite, quiet, verbose, json;
     char *const *argv;               /* as main got it, for ranks that are started with the same words */
     struct zt_lifeline *line;        /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
@@ -41,7 +42,7 @@ enum zt_option_bit {
     ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
     ZT_TAKES_EMIT = 1 << 13,
-    ZT_TAKES_PLAN = 1 << 20, /* --cluster */
+    ZT_TAKES_PLAN = 1 << 20, /* --cluster, --trace */
     ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 

@@ -36,6 +36,11 @@ void zt_plan_destroy(struct zt_plan *plan);
 /* plan.txt, and what `ztrain plan` prints. */
 void zt_plan_print(const struct zt_plan *plan, FILE *to);
 
+/* The table of DeepSpeed's memory estimators, part of what zt_plan_print prints. */
+void zt_plan_print_estimate(const struct zt_plan *plan, FILE *to);
+/* The simulated step as a Chrome trace, to `path`. */
+bool zt_plan_trace(const struct zt_plan *plan, const char *path, struct zt_err *err);
+
 /* What rank `stage * data + data_rank` holds. */
 struct zt_rank_bytes zt_plan_bytes(const struct zt_plan *plan, int stage, int data_rank);
 /* The largest total of any rank. */

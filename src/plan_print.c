@@ -109,6 +109,7 @@ void zt_plan_print(const struct zt_plan *plan, FILE *to) {
     print_bytes(plan, to);
     print_prediction(plan, to);
     print_machine(&plan->machine, to);
+    zt_plan_print_estimate(plan, to);
     for (int s = 0; s < plan->grid.stages; s++) {
         if (plan->grid.stages > 1)
             fprintf(to, "\nstage %d, ranks %d-%d\n", s, zt_grid_rank(&plan->grid, s, 0),

@@ -11,7 +11,7 @@ const char zt_help_plan[] =
     "usage: ztrain plan --model M.onnx --config C.json [OPTIONS]\n"
     "\n"
     "Prints what training would run: programs, slices, bytes per rank and lifetime, collectives and\n"
-    "their volume per step. Runs nothing, reads no weights, and needs neither data nor devices.\n";
+    "their volume per step, the predicted time of a step. Runs nothing, reads no weights, needs no devices.\n";
 
 const char zt_help_inspect[] =
     "usage: ztrain inspect --model M.onnx\n"

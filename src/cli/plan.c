@@ -22,12 +22,14 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
                                  .machine = &machine,
                                  .elsewhere = s.config->cluster[0] != 0 };
     struct zt_plan *plan = zt_plan_create(s.job, &o, err);
-    if (plan)
+    bool ok =
+        plan != NULL || zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
+    if (ok)
         zt_plan_print(plan, stdout);
-    else
-        zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
+    if (ok && options->trace)
+        ok = zt_plan_trace(plan, options->trace, err);
     zt_plan_destroy(plan);
     device->api->destroy(device);
     zt_session_finish(&s);
-    return plan != NULL;
+    return ok;
 }
