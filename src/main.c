@@ -29,6 +29,10 @@ static const struct zt_command_row commands[] = {
     { "predict", "run a model forward on whole arrays", EAGERLY, ON_ARRAYS, zt_cli_predict, zt_help_predict },
     { "grad", "vector-Jacobian product on whole arrays", EAGERLY | ZT_TAKES_EMIT, ON_ARRAYS, zt_cli_grad,
       zt_help_grad },
+    { "bench", "modes x ranks x batch sizes: step time, memory, bytes moved, weights",
+      ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_SEED | ZT_TAKES_THREADS |
+          ZT_TAKES_TALK | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_COMBINATIONS | ZT_TAKES_REPEATS,
+      AND_CONFIG | ZT_TAKES_OUTPUT | ZT_TAKES_COMBINATIONS, zt_cli_bench, zt_help_bench },
     { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
     { "doctor", "devices, libraries and programs found, and how to get what is missing", ZT_TAKES_HELP, 0,
       zt_cli_doctor, zt_help_doctor },

@@ -38,6 +38,17 @@ static const struct row rows[] = {
     { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
     { "steps", "N", "optimizer steps, whatever the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
       .max = INT64_MAX },
+    { "modes", "LIST", "ways to train: dp, ddp, zero1 to zero3, ppS[-SCHEDULE][-zeroN]; with commas between",
+      ZT_TAKES_COMBINATIONS, TEXT, AT(modes) },
+    { "ranks", "LIST", "numbers of ranks, with commas between", ZT_TAKES_COMBINATIONS, TEXT, AT(rank_list) },
+    { "batch-sizes", "LIST", "samples of a step (train_batch_size); without it the configuration's", ZT_TAKES_REPEATS,
+      TEXT, AT(batch_sizes) },
+    { "steps", "N", "optimizer steps of a run (30)", ZT_TAKES_REPEATS, NUMBER, AT(over.steps), .min = 1,
+      .max = 1000000 },
+    { "warmup", "N", "steps at the begin of a run that do not count (5)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(warmup),
+      .min = 0, .max = 1000000 },
+    { "repeats", "N", "runs of each combination (3)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(repeats), .min = 1,
+      .max = 1000 },
     { "seed", "N", "what random numbers start from", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0, .max = INT64_MAX },
     { "threads", "N", "compute threads a rank; results do not depend on it", ZT_TAKES_THREADS, SMALL_NUMBER,
       AT(over.threads), .min = 1, .max = 4096 },
@@ -53,7 +64,7 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const later_commands[] = { "bench", "verify", "diff" };
+static const char *const later_commands[] = { "verify", "diff" };
 
 struct parser {
     struct zt_options *o;
@@ -149,14 +160,15 @@ static bool set_value(struct parser *p, const struct row *row, const char *text)
 
 /* ---- arguments ---- */
 
-/* The row of "name" or "name=value"; *value is NULL without '='. */
-static const struct row *find_row(const char *argument, const char **value) {
+/* The row of "name" or "name=value", that of the command where several have the name; *value is NULL without '='. */
+static const struct row *find_row(unsigned takes, const char *argument, const char **value) {
+    const struct row *found = NULL;
     size_t n = strcspn(argument, "=");
     *value = argument[n] ? argument + n + 1 : NULL;
     for (int i = 0; i < ROWS; i++)
-        if (strlen(rows[i].name) == n && memcmp(rows[i].name, argument, n) == 0)
-            return &rows[i];
-    return NULL;
+        if (strlen(rows[i].name) == n && memcmp(rows[i].name, argument, n) == 0 && (!found || rows[i].bit & takes))
+            found = &rows[i];
+    return found;
 }
 
 /* Checks that the option may stand here: known, not of a later version, of this command, once. */
@@ -175,7 +187,7 @@ static bool admit(struct parser *p, const struct row *row) {
 
 static bool parse_option(struct parser *p, const char *argument) {
     const char *value;
-    const struct row *row = find_row(argument, &value);
+    const struct row *row = find_row(p->o->command->takes, argument, &value);
     if (!row) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
@@ -243,7 +255,7 @@ static bool check_needs(const struct parser *p) {
 bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
                       struct zt_err *err) {
     struct parser p = { .o = o, .commands = commands, .argc = argc, .next = 1, .argv = argv, .err = err };
-    *o = (struct zt_options){ .argv = argv, .over = { .epochs = -1, .steps = -1, .seed = -1 } };
+    *o = (struct zt_options){ .argv = argv, .warmup = -1, .over = { .epochs = -1, .steps = -1, .seed = -1 } };
     bool ok = parse_command(&p) && parse_arguments(&p);
     if (ok && !o->help && !o->version)
         ok = check_needs(&p);

@@ -13,12 +13,14 @@ struct zt_lifeline;
 
 struct zt_options {
     const struct zt_command_row *command;
-    bool named;                          /* argv named the command */
-    bool help, version;                  /* asked for: nothing after it was checked */
-    const char *model, *config, *output; /* output NULL: runs/<model name> where the command writes a run */
-    const char *inputs;                  /* predict, grad */
-    const char *emit;                    /* grad: file for the joint graph, NULL: none */
-    const char *trace;                   /* plan: a file for the simulated step */
+    bool named;                                  /* argv named the command */
+    bool help, version;                          /* asked for: nothing after it was checked */
+    const char *model, *config, *output;         /* output NULL: runs/<model name> where the command writes a run */
+    const char *inputs;                          /* predict, grad */
+    const char *emit;                            /* grad: file for the joint graph, NULL: none */
+    const char *modes, *rank_list, *batch_sizes; /* bench: lists with commas between; batch_sizes NULL: the config's */
+    const char *trace;                           /* plan: a file for the simulated step */
+    int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
     bool overwrite, quiet, verbose, json;
     char *const *argv;               /* as main got it, for ranks that are started with the same words */
     struct zt_lifeline *line;        /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
@@ -42,8 +44,10 @@ enum zt_option_bit {
     ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
     ZT_TAKES_EMIT = 1 << 13,
-    ZT_TAKES_PLAN = 1 << 20, /* --cluster, --trace */
-    ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
+    ZT_TAKES_PLAN = 1 << 14,         /* --cluster, --trace */
+    ZT_TAKES_COMBINATIONS = 1 << 15, /* --modes, --ranks as a list */
+    ZT_TAKES_REPEATS = 1 << 16,      /* --batch-sizes, --steps, --warmup, --repeats */
+    ZT_TAKES_HELP = 1 << 30,         /* --help alone; every command takes it */
 };
 
 /* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout,
@@ -71,6 +75,7 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_evaluate(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_predict(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_grad(const struct zt_options *options, struct zt_err *err);
+bool zt_cli_bench(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);
 

@@ -55,6 +55,19 @@ const char zt_help_ops[] =
     "ztrain\n"
     "are what its own gradients and losses are made of; no model needs them.\n";
 
+const char zt_help_bench[] =
+    "usage: ztrain bench --model M.onnx --config C.json --modes LIST --ranks LIST --output DIR [OPTIONS]\n"
+    "\n"
+    "Trains every combination of modes, numbers of ranks and batch sizes, each as a process of its own, and says what "
+    "it "
+    "costs:\n"
+    "time of a step, samples a second, scaling, peak memory (planned and measured), bytes sent, pipeline bubble, the "
+    "last "
+    "loss and\n"
+    "the hash of the weights. A table goes to stdout; DIR gets results.tsv and index.html, with plots where gnuplot is "
+    "installed.\n"
+    "What the program refuses becomes a row with the reason. Efficiency compares with one rank: have 1 in --ranks.\n";
+
 const char zt_help_doctor[] =
     "usage: ztrain doctor\n"
     "\n"

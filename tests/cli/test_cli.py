@@ -16,7 +16,7 @@ from onnx_bytes import (BOOL, DOUBLE, FLOAT, INT64, external_tensor, field, mode
                         tensor, value_info)
 
 ZTRAIN = None
-COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "ops", "doctor"]
+COMMANDS = ["train", "plan", "inspect", "evaluate", "predict", "grad", "bench", "ops", "doctor"]
 
 # y = x w + b with x [n, 2], w [2, 3]; k is an integer that only a shape needs
 W = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -84,7 +84,7 @@ class Options(Case):
         self.refused("predict", "--modle=m", says=["unknown option --modle", "hint: did you mean --model?"])
 
     def test_what_comes_later_is_refused_by_name(self):
-        for command in ["bench", "verify", "diff"]:
+        for command in ["verify", "diff"]:
             self.refused(command, says=[command, "not supported yet"])
         for option in ["--resume", "--hostfile", "--include", "--exclude"]:
             self.refused(option, "x", says=[option, "not supported yet"])

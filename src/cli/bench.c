@@ -1,0 +1,211 @@
+/* ztrain bench: the combinations, one after the other. */
+#include "cli/bench.h"
+
+#include "base/file.h"
+#include "base/vec.h"
+#include "device/threads.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- lists ---- */
+
+typedef ZT_VEC(char *) names;
+
+/* The parts of "a,b,c"; free each. */
+static names split(const char *list) {
+    names parts = { 0 };
+    for (const char *at = list;; at++) {
+        size_t n = strcspn(at, ",");
+        char *part = zt_malloc(n + 1);
+        memcpy(part, at, n);
+        part[n] = 0;
+        zt_vec_push(&parts, part);
+        at += n;
+        if (!*at)
+            return parts;
+    }
+}
+
+static void finish_names(names *parts) {
+    for (int i = 0; i < parts->count; i++)
+        free(parts->at[i]);
+    zt_vec_finish(parts);
+}
+
+typedef ZT_VEC(int64_t) numbers;
+
+static bool read_numbers(const char *option, const char *list, int64_t most, numbers *to, struct zt_err *err) {
+    names parts = split(list);
+    bool ok = true;
+    for (int i = 0; ok && i < parts.count; i++) {
+        char *end = parts.at[i];
+        long long number = isdigit((unsigned char)*end) ? strtoll(end, &end, 10) : 0;
+        if (*end || number < 1 || number > most)
+            ok =
+                zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: whole numbers from 1 to %lld, with commas between",
+                        option, parts.at[i], (long long)most);
+        zt_vec_push(to, (int64_t)number);
+    }
+    finish_names(&parts);
+    return ok;
+}
+
+static bool read_modes(struct zt_bench *b, const char *list, struct zt_err *err) {
+    names parts = split(list);
+    bool ok = true;
+    b->modes = zt_calloc((size_t)parts.count, sizeof *b->modes);
+    b->mode_count = parts.count;
+    for (int i = 0; ok && i < parts.count; i++) {
+        ok = zt_bench_mode(&b->modes[i], parts.at[i], err);
+        for (int k = 0; ok && k < i; k++)
+            if (strcmp(parts.at[k], parts.at[i]) == 0)
+                ok = zt_fail(err, ZT_EXIT_CONFIG, "--modes: \"%s\" is named twice", parts.at[i]);
+    }
+    finish_names(&parts);
+    return ok;
+}
+
+static bool make_rows(struct zt_bench *b, struct zt_err *err) {
+    const struct zt_options *o = b->options;
+    numbers ranks = { 0 }, batches = { 0 };
+    bool ok = read_modes(b, o->modes, err) && read_numbers("ranks", o->rank_list, 65536, &ranks, err) &&
+              (!o->batch_sizes || read_numbers("batch-sizes", o->batch_sizes, INT64_MAX, &batches, err));
+    if (batches.count == 0)
+        zt_vec_push(&batches, 0); /* that of the config */
+    b->rows = zt_calloc((size_t)b->mode_count * (size_t)ranks.count * (size_t)batches.count + 1, sizeof *b->rows);
+    for (int n = 0; ok && n < batches.count; n++)
+        for (int r = 0; r < ranks.count; r++)
+            for (int m = 0; m < b->mode_count; m++)
+                b->rows[b->row_count++] =
+                    (struct zt_bench_row){ .mode = &b->modes[m], .ranks = (int)ranks.at[r], .batch = batches.at[n] };
+    zt_vec_finish(&ranks);
+    zt_vec_finish(&batches);
+    return ok;
+}
+
+/* ---- the command ---- */
+
+static void say_progress(const struct zt_bench_progress *p, int64_t steps) {
+    fprintf(stderr, "\r[%d/%d] %s, %d ranks, batch %lld: step %lld/%lld\033[K", p->run, p->runs, p->row->mode->name,
+            p->row->ranks, (long long)p->row->batch, (long long)steps, (long long)p->bench->steps);
+}
+
+static void say_done(const struct zt_bench_progress *p, const struct zt_log *log) {
+    if (p->terminal)
+        fputs("\r\033[K", stderr);
+    zt_say(log, ZT_LOG_INFO, "[%d/%d] %s, %d ranks, batch %lld%s%s", p->run, p->runs, p->row->mode->name, p->row->ranks,
+           (long long)p->row->batch, p->row->reason[0] ? ": " : "", p->row->reason);
+}
+
+/* Repeats are the outer loop, so that a slow minute of the machine does not fall on one combination alone. */
+static bool run_all(struct zt_bench *b, const char *folder, struct zt_err *err) {
+    const struct zt_log *log = &b->options->log;
+    struct zt_bench_progress progress = { .say = say_progress,
+                                          .bench = b,
+                                          .runs = b->row_count * b->repeats,
+                                          .terminal =
+                                              log->level <= ZT_LOG_INFO && !log->json && isatty(STDERR_FILENO) };
+    bool ok = true;
+    for (int i = 0; i < b->row_count; i++)
+        zt_bench_predict(b, &b->rows[i]);
+    for (int k = 0; ok && k < b->repeats; k++) {
+        for (int i = 0; ok && i < b->row_count; i++) {
+            progress.run++;
+            progress.row = &b->rows[i];
+            if (!b->rows[i].reason[0])
+                ok = zt_bench_run(b, &b->rows[i], folder, &progress, err);
+            if (ok && (k == 0 || !b->rows[i].reason[0]))
+                say_done(&progress, log);
+        }
+    }
+    return ok;
+}
+
+static void describe_machine(struct zt_bench *b) {
+    char line[512], model[160] = "unknown processor";
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "model name : %159[^\n]", model) == 1)
+            break;
+    if (file)
+        fclose(file);
+    snprintf(b->machine, sizeof b->machine, "%s, %d cores for this process", model, zt_parallel_cores());
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(b->when, sizeof b->when, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
+}
+
+static bool write_table(const struct zt_bench *b, const char *folder, struct zt_err *err) {
+    struct zt_file_out out;
+    char *path = zt_path_join(folder, "results.tsv");
+    bool ok = zt_file_out_open(&out, path, err);
+    if (ok) {
+        zt_bench_write_tsv(b->rows, b->row_count, out.stream);
+        ok = zt_file_out_commit(&out, err);
+    }
+    free(path);
+    return ok;
+}
+
+static bool write_page(const struct zt_bench *b, const char *folder, const char *temporary, struct zt_err *err) {
+    struct zt_file_out out;
+    struct zt_text plots = { 0 };
+    char *path = zt_path_join(folder, "index.html");
+    bool ok = zt_bench_plot(b, temporary, &plots, err) && zt_file_out_open(&out, path, err);
+    if (ok) {
+        zt_bench_write_page(b, &plots, out.stream);
+        ok = zt_file_out_commit(&out, err);
+    }
+    zt_text_finish(&plots);
+    free(path);
+    return ok;
+}
+
+static bool report(struct zt_bench *b, const char *folder, const char *temporary, struct zt_err *err) {
+    struct zt_text warnings = { 0 };
+    zt_bench_finish(b->rows, b->row_count);
+    zt_bench_print(b->rows, b->row_count, stdout);
+    zt_bench_warn(b->rows, b->row_count, &warnings);
+    for (char *line = warnings.at; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+        zt_say(&b->options->log, ZT_LOG_WARNING, "%.*s", (int)strcspn(line, "\n"), line);
+    zt_text_finish(&warnings);
+    return write_table(b, folder, err) && write_page(b, folder, temporary, err);
+}
+
+static bool check_folder(const struct zt_options *o, struct zt_err *err) {
+    char *path = zt_path_join(o->output, "results.tsv");
+    bool ok = o->overwrite || !zt_file_exists(path);
+    free(path);
+    if (ok)
+        return zt_file_make_folder(o->output, err);
+    zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds results already", o->output);
+    return zt_hint(err, "choose another --output, or --overwrite");
+}
+
+bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {
+    struct zt_bench b = { .options = options,
+                          .steps = options->over.steps > 0 ? options->over.steps : 30,
+                          .warmup = options->warmup >= 0 ? options->warmup : 5,
+                          .repeats = options->repeats > 0 ? options->repeats : 3 };
+    char name[64];
+    zt_parallel_enter();
+    describe_machine(&b);
+    snprintf(name, sizeof name, "running.tmp-%ld", (long)getpid());
+    char *temporary = zt_path_join(options->output, name);
+    bool ok = make_rows(&b, err);
+    if (ok && b.warmup >= b.steps)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--warmup: %d of %lld steps leaves none to time", b.warmup,
+                     (long long)b.steps);
+    ok = ok && check_folder(options, err) && run_all(&b, temporary, err) && report(&b, options->output, temporary, err);
+    zt_bench_remove(temporary);
+    free(temporary);
+    for (int i = 0; i < b.row_count; i++)
+        free(b.rows[i].seconds);
+    free(b.rows);
+    free(b.modes);
+    return ok;
+}

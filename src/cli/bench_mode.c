@@ -1,0 +1,92 @@
+/* The names of modes, and what they and the other figures of a combination set. */
+#include "cli/bench.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *set[3];
+    bool same_bits;
+} modes[] = {
+    { "dp", { "ztrain.parallel.mode=dp", "zero_optimization.stage=0", "pipeline.stages=1" }, false },
+    { "ddp", { "ztrain.parallel.mode=ddp", "zero_optimization.stage=0", "pipeline.stages=1" }, true },
+    { "zero1", { "ztrain.parallel.mode=ddp", "zero_optimization.stage=1", "pipeline.stages=1" }, true },
+    { "zero2", { "ztrain.parallel.mode=ddp", "zero_optimization.stage=2", "pipeline.stages=1" }, true },
+    { "zero3", { "ztrain.parallel.mode=ddp", "zero_optimization.stage=3", "pipeline.stages=1" }, true },
+};
+
+static bool take_digits(const char **at, char *to, size_t room) {
+    size_t n = strspn(*at, "0123456789");
+    if (n == 0 || n >= room)
+        return false;
+    memcpy(to, *at, n);
+    to[n] = 0;
+    *at += n;
+    return true;
+}
+
+/* "-zeroN" at the end is the ZeRO stage; what stands before it is the schedule, whatever its name. */
+static bool take_pipeline(struct zt_bench_mode *mode, const char *name) {
+    char stages[8], zero[8] = "0", schedule[24] = "";
+    const char *at = name + 2, *end = name + strlen(name), *last = strstr(at, "-zero");
+    if (strncmp(name, "pp", 2) != 0 || !take_digits(&at, stages, sizeof stages) || strlen(name) >= sizeof mode->name)
+        return false;
+    if (last) {
+        const char *digits = last + strlen("-zero");
+        if (!take_digits(&digits, zero, sizeof zero) || *digits)
+            return false;
+        end = last;
+    }
+    if (at < end && (*at != '-' || end - at - 1 >= (int)sizeof schedule || end - at < 2))
+        return false;
+    for (const char *c = at + 1; c < end; c++)
+        if (!isalnum((unsigned char)*c) && *c != '-')
+            return false;
+    if (at < end)
+        snprintf(schedule, sizeof schedule, "%.*s", (int)(end - at - 1), at + 1);
+    snprintf(mode->set[0], ZT_BENCH_WORD, "ztrain.parallel.mode=ddp");
+    snprintf(mode->set[1], ZT_BENCH_WORD, "pipeline.stages=%s", stages);
+    snprintf(mode->set[2], ZT_BENCH_WORD, "zero_optimization.stage=%s", zero);
+    if (schedule[0])
+        snprintf(mode->set[3], ZT_BENCH_WORD, "ztrain.parallel.schedule=%s", schedule);
+    return mode->pipeline = true;
+}
+
+bool zt_bench_mode(struct zt_bench_mode *mode, const char *name, struct zt_err *err) {
+    *mode = (struct zt_bench_mode){ 0 };
+    snprintf(mode->name, sizeof mode->name, "%s", name);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (strcmp(name, modes[i].name) != 0)
+            continue;
+        mode->same_bits = modes[i].same_bits;
+        for (int k = 0; k < 3; k++)
+            snprintf(mode->set[k], ZT_BENCH_WORD, "%s", modes[i].set[k]);
+        return true;
+    }
+    if (take_pipeline(mode, name))
+        return true;
+    zt_fail(err, ZT_EXIT_CONFIG, "--modes: \"%s\" is no mode", name);
+    return zt_hint(err,
+                   "dp, ddp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN] for a pipeline of S stages, as "
+                   "pp2-1f1b-zero1");
+}
+
+void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *row, struct zt_options *options,
+                      const char **set, char *batch) {
+    const struct zt_config_overrides *over = &bench->options->over;
+    int count = 0;
+    *options = *bench->options;
+    options->log.level = ZT_LOG_ERROR;
+    for (int i = 0; i < over->set_count; i++)
+        set[count++] = over->set[i];
+    for (int i = 0; i < ZT_BENCH_SETS && row->mode->set[i][0]; i++)
+        set[count++] = row->mode->set[i];
+    snprintf(batch, ZT_BENCH_WORD, "train_batch_size=%lld", (long long)row->batch);
+    if (row->batch > 0)
+        set[count++] = batch;
+    set[count++] = "ztrain.checkpoint.every_epochs=0";
+    options->over.set = set;
+    options->over.set_count = count;
+    options->over.ranks = row->ranks;
+    options->over.steps = bench->steps;
+}

@@ -1,0 +1,248 @@
+/* One run of one combination: a child, its log, its metrics, its memory. */
+#include "cli/bench.h"
+
+#include "base/file.h"
+#include "base/vec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- processes ---- */
+
+bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err *err) {
+    int to = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), told[2] = { -1, -1 }, why = 0;
+    if (to < 0)
+        return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", log, strerror(errno));
+    pid_t parent = getpid();
+    *pid = pipe2(told, O_CLOEXEC) == 0 ? fork() : -1;
+    if (*pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        int from = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (getppid() == parent && dup2(from, 0) >= 0 && dup2(to, 1) >= 0 && dup2(to, 2) >= 0)
+            execvp(argv[0], argv);
+        why = errno ? errno : EINTR;
+        _exit(write(told[1], &why, sizeof why) < 0 ? 126 : 127);
+    }
+    bool forked = *pid > 0;
+    int problem = errno;
+    close(to);
+    close(told[1]);
+    if (forked && read(told[0], &why, sizeof why) > 0) { /* the pipe closes unread where the program started */
+        waitpid(*pid, NULL, 0);
+        *pid = -1;
+    }
+    close(told[0]);
+    if (!forked || (why && why != ENOENT))
+        return zt_fail(err, ZT_EXIT_RUN, "%s cannot be started: %s", argv[0], strerror(forked ? why : problem));
+    return true;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *at) {
+    (void)status, (void)type, (void)at;
+    remove(path);
+    return 0;
+}
+
+void zt_bench_remove(const char *folder) {
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The path of the program that process `pid` runs, "" where it is gone. */
+static void program_of(int pid, char *to, size_t room) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/%d/exe", pid);
+    ssize_t n = readlink(link, to, room - 1);
+    to[n > 0 ? n : 0] = 0;
+}
+
+/* Largest resident memory so far of one process, in bytes. The kernel's own figure for a finished child would do but
+ * for counting what its parent held when it was forked. */
+static int64_t peak_of(int pid) {
+    char path[64], line[256];
+    long long kilobytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %lld", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
+/* Peaks of the process and all below it that run this program; where there are some below, they are the ranks, and it
+ * has only started them. */
+static int64_t peak_below(int pid, const char *self, int depth) {
+    char path[64], program[4096];
+    int64_t below = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    FILE *file = fopen(path, "r");
+    int child;
+    while (file && depth < 8 && fscanf(file, "%d", &child) == 1)
+        below += peak_below(child, self, depth + 1);
+    if (file)
+        fclose(file);
+    program_of(pid, program, sizeof program);
+    return below ? below : strcmp(program, self) == 0 ? peak_of(pid) : 0;
+}
+
+/* ---- what a run leaves ---- */
+
+/* The number behind "name": in a line of metrics.jsonl; NAN: none. */
+static double number_of(const char *line, const char *name) {
+    char key[40];
+    snprintf(key, sizeof key, "\"%s\": ", name);
+    const char *at = strstr(line, key);
+    return at && strncmp(at + strlen(key), "null", 4) != 0 ? strtod(at + strlen(key), NULL) : NAN;
+}
+
+/* The full steps behind the warm-up go to the row; the last, smaller step of an epoch takes another time. */
+static int64_t read_metrics(const struct zt_bench *bench, struct zt_bench_row *row, const char *path, bool keep) {
+    char line[2048];
+    int64_t steps = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strstr(line, "\"eval\": true"))
+            continue;
+        steps++;
+        if (!keep)
+            continue;
+        row->loss = number_of(line, "loss");
+        if (steps > bench->warmup && (int64_t)number_of(line, "samples") == row->batch) {
+            struct {
+                double *at;
+                int count, room;
+            } list = { row->seconds, row->count, row->room };
+            zt_vec_push(&list, number_of(line, "seconds"));
+            row->seconds = list.at;
+            row->count = list.count;
+            row->room = list.room;
+        }
+    }
+    if (file)
+        fclose(file);
+    return steps;
+}
+
+static void take_weights(struct zt_bench_row *row, const char *line) {
+    char hash[17] = "";
+    const char *at = strstr(line, "{\"weights\": \"");
+    if (!at || sscanf(at, "{\"weights\": \"%16[0-9a-f]\"", hash) != 1)
+        return;
+    row->unsteady |= row->weights[0] && strcmp(row->weights, hash) != 0;
+    snprintf(row->weights, sizeof row->weights, "%s", hash);
+}
+
+/* The hash, or the first error as the reason. */
+static void read_log(struct zt_bench_row *row, const char *path, int status) {
+    static const char mark[] = "ztrain: error: ";
+    char line[2048];
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        take_weights(row, line);
+        if (status && !row->reason[0] && strncmp(line, mark, strlen(mark)) == 0)
+            snprintf(row->reason, sizeof row->reason, "%.*s", ZT_ERR_TEXT - 1, line + strlen(mark));
+    }
+    if (file)
+        fclose(file);
+    if (status && !row->reason[0] && WIFSIGNALED(status))
+        snprintf(row->reason, sizeof row->reason, "ended by signal %d", WTERMSIG(status));
+    else if (status && !row->reason[0])
+        snprintf(row->reason, sizeof row->reason, "ended with status %d and no message", WEXITSTATUS(status));
+}
+
+/* ---- one run ---- */
+
+static int wait_for(int pid, const char *self, const struct zt_bench_progress *progress, const char *metrics,
+                    struct zt_bench_row *row) {
+    const struct timespec pause = { .tv_nsec = 5000000 };
+    int status = 0;
+    int64_t most = 0;
+    for (int round = 0; waitpid(pid, &status, WNOHANG) == 0; round++) {
+        int64_t bytes = peak_below(pid, self, 0);
+        most = bytes > most ? bytes : most;
+        if (progress->terminal && round % 20 == 19)
+            progress->say(progress, read_metrics(progress->bench, row, metrics, false));
+        nanosleep(&pause, NULL);
+    }
+    most /= row->ranks;
+    row->measured_bytes = most > row->measured_bytes ? most : row->measured_bytes;
+    return status;
+}
+
+typedef ZT_VEC(char *) words;
+
+static void add_option(words *w, const char *name, const char *value) {
+    zt_vec_push(w, (char *)name);
+    zt_vec_push(w, (char *)value);
+}
+
+static void add_words(words *w, const struct zt_options *o, char number[4][24]) {
+    add_option(w, "--model", o->model);
+    add_option(w, "--config", o->config);
+    add_option(w, "--output", o->output);
+    for (int i = 0; i < o->over.set_count; i++)
+        add_option(w, "--set", o->over.set[i]);
+    const struct {
+        const char *name;
+        int64_t value, none;
+    } numbers[] = { { "--ranks", o->over.ranks, 0 },
+                    { "--steps", o->over.steps, -1 },
+                    { "--seed", o->over.seed, -1 },
+                    { "--threads", o->over.threads, 0 } };
+    for (int i = 0; i < 4; i++) {
+        snprintf(number[i], 24, "%lld", (long long)numbers[i].value);
+        if (numbers[i].value != numbers[i].none)
+            add_option(w, numbers[i].name, number[i]);
+    }
+    if (o->over.data)
+        add_option(w, "--data", o->over.data);
+    if (o->over.device)
+        add_option(w, "--device", o->over.device);
+    zt_vec_push(w, (char *)"--json");
+    zt_vec_push(w, NULL);
+}
+
+bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const char *folder,
+                  const struct zt_bench_progress *progress, struct zt_err *err) {
+    char self[4096], batch[ZT_BENCH_WORD], number[4][24];
+    char *log = zt_path_join(folder, "log.txt"), *run = zt_path_join(folder, "run");
+    char *metrics = zt_path_join(run, "metrics.jsonl");
+    const char **set = zt_calloc((size_t)(bench->options->over.set_count + ZT_BENCH_EXTRA_SETS), sizeof *set);
+    struct zt_options options;
+    words w = { 0 };
+    int pid = -1;
+    program_of(getpid(), self, sizeof self);
+    zt_bench_overlay(bench, row, &options, set, batch);
+    options.output = run;
+    zt_vec_push(&w, self);
+    zt_vec_push(&w, (char *)"train");
+    add_words(&w, &options, number);
+    bool ok = zt_file_make_folder(folder, err) && zt_bench_start(w.at, log, &pid, err);
+    if (ok && pid < 0)
+        ok = zt_fail(err, ZT_EXIT_RUN, "%s: the program is not there any more", self);
+    if (ok) {
+        int status = wait_for(pid, self, progress, metrics, row);
+        read_log(row, log, status);
+        if (!row->reason[0] && read_metrics(bench, row, metrics, true) < bench->steps)
+            snprintf(row->reason, sizeof row->reason, "it ended before its last step");
+        row->repeats += !row->reason[0];
+    }
+    zt_bench_remove(folder);
+    zt_vec_finish(&w);
+    free(set);
+    free(metrics);
+    free(run);
+    free(log);
+    return ok;
+}
