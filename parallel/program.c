@@ -308,11 +308,14 @@ static void add_bucket_intervals(struct layout *l) {
     const struct zt_flat *flat = l->o->flat;
     for (int b = 0; b < flat->bucket_count; b++) {
         size_t bytes = (size_t)(flat->bucket[b + 1] - flat->bucket[b]) * sizeof(float);
-        for (int phase = 0; phase < 2; phase++)
-            if (l->o->sharding->parameters && l->uses[b].first[phase] >= 0)
-                l->gathered[phase][b] = add_interval(l, bytes, l->uses[b].first[phase], l->uses[b].last[phase], -1);
-        if (l->o->sharding->gradients && l->p->joint.training && l->uses[b].grad_first >= 0)
-            l->reduced[b] = add_interval(l, bytes, l->uses[b].grad_first, l->uses[b].grad_last, -1);
+        const struct zt_bucket_use *u = &l->uses[b];
+        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
+            bool stays = phase == 0 && u->first[1] >= 0 && u->gather[1] < 0;
+            if (u->gather[phase] >= 0)
+                l->gathered[phase][b] = add_interval(l, bytes, u->gather[phase], u->last[stays ? 1 : phase], -1);
+        }
+        if (l->o->sharding->gradients && l->p->joint.training && u->grad_first >= 0)
+            l->reduced[b] = add_interval(l, bytes, u->grad_first, u->reduced, -1);
     }
 }
 
@@ -403,9 +406,12 @@ static void plan_memory(struct layout *l) {
         if (l->owner[i] >= 0)
             set_place(l, l->owner[i], ZT_ACTIVATIONS, l->intervals[i].offset);
     for (int b = 0; b < flat->bucket_count; b++) {
-        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++)
-            if (l->uses[b].first[phase] >= 0)
+        for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
+            if (l->uses[b].gather[phase] >= 0)
                 l->gathered[phase][b] = l->intervals[l->gathered[phase][b]].offset;
+            else if (phase == 1 && l->uses[b].first[1] >= 0)
+                l->gathered[1][b] = l->gathered[0][b];
+        }
         if (l->o->sharding->gradients && p->joint.training && l->uses[b].grad_first >= 0)
             l->reduced[b] = l->intervals[l->reduced[b]].offset;
     }
@@ -453,6 +459,7 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     mark_in_place(&l);
     place_gradients(&l);
     zt_hooks_uses(p, o->flat, l.derived, p->joint.params, p->joint.training ? l.gradients : NULL, l.uses);
+    zt_hooks_spread(p, o->flat, o->sharding, o->traffic, l.uses);
     plan_memory(&l);
     place_parameters(&l);
     place_derived(&l);

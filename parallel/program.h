@@ -56,18 +56,20 @@ enum zt_command_kind {
     ZT_RUN_NODE,  /* node */
     ZT_ADD_GRAD,  /* tensor: `to` `at` += `value` (= where nothing accumulates) */
     ZT_ZERO_GRAD, /* tensor: no path leads to it: `at` = 0 */
-    ZT_GATHER,    /* bucket: from the shards into place */
+    ZT_GATHER,    /* bucket: from the shards into place; begins it */
+    ZT_GATHERED,  /* bucket: it is in place from here on */
     ZT_RELEASE,   /* bucket: its place may be reused (printed; the memory plan has taken account of it) */
-    ZT_REDUCE,    /* bucket: sum over ranks */
+    ZT_REDUCE,    /* bucket: sum over ranks; begins it */
+    ZT_REDUCED,   /* bucket: the sum is there from here on */
 };
 struct zt_command {
     enum zt_command_kind kind;
     int node, tensor, bucket;
     int value;          /* ADD_GRAD: the value to add */
-    struct zt_place at; /* ADD_GRAD, ZERO_GRAD: the tensor's gradient; GATHER, REDUCE: start of the whole bucket */
+    struct zt_place at; /* ADD_GRAD, ZERO_GRAD: the tensor's gradient; others: start of the whole bucket */
     bool accumulate; /* ADD_GRAD, RUN_NODE: adds to what earlier micro-batches of the step left, from the second on */
-    bool last_only;  /* REDUCE: only in the last micro-batch of a step */
-    bool shard; /* REDUCE: the own slice is added to the gradient shard; GATHER: it comes from the parameter shard */
+    bool last_only;  /* REDUCE, REDUCED: only in the last micro-batch of a step */
+    bool shard; /* REDUCED: the own slice is added to the gradient shard; GATHER: it comes from the parameter shard */
     bool all;   /* REDUCE: every rank gets the whole sum (ddp) */
 };
 
@@ -102,6 +104,16 @@ struct zt_sharding {
 };
 const struct zt_sharding *zt_sharding_of(int zero_stage);
 
+/* How collectives are spread over time; numbers of elements. The keys of zero_optimization and their meaning are those
+ * of DeepSpeed, planned at load time because a graph's order is fixed. */
+struct zt_traffic {
+    bool overlap;     /* overlap_comm: sums proceed behind the kernels that follow */
+    int64_t prefetch; /* stage3_prefetch_bucket_size: gathered ahead of their use */
+    int64_t max_live; /* stage3_max_live_parameters: no prefetch beyond so many in place */
+    int64_t
+        reuse_distance; /* stage3_max_reuse_distance: in place from forward to backward where fewer are used between */
+};
+
 struct zt_program_options {
     const struct zt_op_table *table;
     const struct zt_fusion *fusion;       /* NULL: none */
@@ -111,6 +123,7 @@ struct zt_program_options {
     struct zt_device *device;
     const struct zt_flat *flat; /* of this stage; tensor i is the i-th parameter of the stage */
     const struct zt_sharding *sharding;
+    const struct zt_traffic *traffic;
     int data_rank;
     int stage, stages;
     bool accumulates;                /* more than one micro-batch a step is possible */
@@ -139,10 +152,12 @@ struct zt_gradient {
     bool direct; /* the kernel writes into the block itself; else ADD_GRAD does */
 };
 
-/* What the hooks decide for one bucket: node positions between which it must be in place, -1: not at all. */
+/* What the hooks decide for one bucket, as node positions; -1: not at all. The end of backward is node_count. */
 struct zt_bucket_use {
-    int first[2], last[2]; /* parameters, by phase */
+    int first[2], last[2]; /* parameters are read, by phase */
+    int gather[2];         /* before which node they begin to come; -1 in backward: still in place from forward */
     int grad_first, grad_last;
+    int reduced; /* behind which node the sum is waited for */
 };
 
 /* Emits the commands of both phases around the nodes of p->joint.graph that are not derived. Gathered parameters and
@@ -171,11 +186,14 @@ int zt_hooks_slices(const struct zt_flat *flat, const struct zt_sharding *shardi
                     int end_bucket, struct zt_range *to);
 int zt_hooks_owned(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
 int zt_hooks_held(const struct zt_flat *flat, const struct zt_sharding *sharding, int rank, struct zt_range *to);
-/* Collectives after the optimizer step, at most one a bucket. Returns the count. */
+/* Collectives after the optimizer step, at most two commands a bucket. Returns the count. */
 int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sharding, struct zt_command *to);
 
-/* Fills use[bucket] for the stage. param_value[t] is the value id of tensor t. */
+/* Fills use[bucket] for the stage: where a bucket is read and written (zt_hooks_uses; param_value[t] is the value id of
+ * tensor t), then when its collectives begin and end. */
 void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
                    const struct zt_gradient *gradients, struct zt_bucket_use *use);
+void zt_hooks_spread(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+                     const struct zt_traffic *traffic, struct zt_bucket_use *use);
 
 #endif

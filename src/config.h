@@ -101,6 +101,7 @@ struct zt_parallel_config {
 
 struct zt_zero_config {
     int stage; /* 0..3 */
+    bool overlap_comm; /* where the file leaves it open: at stage 3; never with pipeline stages */
     int64_t reduce_bucket_size,
         allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
     int64_t prefetch_bucket_size,

@@ -328,10 +328,21 @@ static void derive_scheduler(struct zt_reading *r) {
                      (long long)s->total_num_steps, (long long)s->warmup_num_steps);
 }
 
+static void derive_overlap(struct zt_reading *r) {
+    struct zt_config *config = r->config;
+    const struct zt_node *overlap = given(r, Z "overlap_comm");
+    if (!overlap || overlap->automatic)
+        config->zero.overlap_comm = config->zero.stage == 3;
+    else if (overlap->truth && config->parallel.stages > 1)
+        zt_texts_add(r->arena, &config->notes, "zero_optimization.overlap_comm has no effect with pipeline stages");
+    config->zero.overlap_comm &= config->parallel.stages == 1;
+}
+
 void zt_config_derive(struct zt_reading *r) {
     struct zt_config *config = r->config;
     struct zt_data_config *data_config = &config->data;
     derive_scheduler(r);
+    derive_overlap(r);
     if (r->optimizer && (r->types & ZT_OF_ADAMW) && !config->optimizer.adam_w_mode) {
         config->optimizer.adam_w_mode = true;
         zt_texts_add(r->arena, &config->notes,

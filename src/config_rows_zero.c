@@ -40,7 +40,7 @@ static const struct zt_key_row rows[] = {
       AUTO("0", BUCKET),
       .keeps_auto = true,
       AT(zero.allgather_bucket_size) },
-    { .key = Z "overlap_comm", BOOL, ACCEPTED },
+    { .key = Z "overlap_comm", BOOL, DEF("false"), AT(zero.overlap_comm) },
     { .key = Z "load_from_fp32_weights", BOOL, DEF("true"), ACCEPT("weights are loaded in fp32") },
     { .key = Z "elastic_checkpoint", BOOL, DEF("false"), ACCEPT("checkpoints are free of layout") },
     { .key = Z "sub_group_size", INT(0), DEF("1000000000"), ACCEPT("nothing is offloaded") },

@@ -195,12 +195,36 @@ static void make_pieces(struct zt_rank *r) {
         ZT_NEW_N(r->arena, struct zt_piece, flat->count / ZT_PIECE + r->owned_count + flat->tensor_count * 2 + 1);
     for (int i = 0; i < r->owned_count; i++)
         add_pieces(r, i);
-    r->after_step = ZT_NEW_N(r->arena, struct zt_command, flat->bucket_count + 1);
+    r->after_step = ZT_NEW_N(r->arena, struct zt_command, 2 * flat->bucket_count + 1);
     r->after_step_count = zt_hooks_after_step(flat, r->plan->sharding, r->after_step);
     r->bound = ZT_NEW_N(r->arena, int64_t, (flat->bucket_count + 1) * (flat->ranks + 1));
     for (int b = 0; b < flat->bucket_count; b++)
         for (int k = 0; k <= flat->ranks; k++)
             r->bound[b * (flat->ranks + 1) + k] = zt_slice_first(flat, b, k) - flat->bucket[b];
+}
+
+/* An all_gather moves at most allgather_bucket_size elements (whole blocks; 0: a bucket at once). */
+static void make_moving(struct zt_rank *r) {
+    const struct zt_flat *flat = r->plan->flat;
+    int64_t most = r->plan->job->config->zero.allgather_bucket_size, stride = flat->ranks + 1;
+    most = (most + ZT_SLICE_BLOCK - 1) / ZT_SLICE_BLOCK * ZT_SLICE_BLOCK;
+    r->moving = ZT_NEW_N(r->arena, struct zt_moving, flat->bucket_count + 1);
+    for (int b = 0; b < flat->bucket_count; b++) {
+        struct zt_moving *m = &r->moving[b];
+        int64_t elems = flat->bucket[b + 1] - flat->bucket[b], part = most ? most : elems;
+        m->parts = (int)((elems + part - 1) / part);
+        m->at = ZT_NEW_N(r->arena, struct zt_transfer, m->parts + 1);
+        m->bound = ZT_NEW_N(r->arena, int64_t, m->parts * stride);
+        m->first = ZT_NEW_N(r->arena, int64_t, m->parts);
+        for (int i = 0; i < m->parts; i++) {
+            m->first[i] = i * part;
+            int64_t length = elems - m->first[i] < part ? elems - m->first[i] : part;
+            for (int k = 0; k <= flat->ranks; k++) {
+                int64_t at = r->bound[b * stride + k] - m->first[i];
+                m->bound[i * stride + k] = at < 0 ? 0 : at > length ? length : at;
+            }
+        }
+    }
 }
 
 static bool place_weights(struct zt_rank *r, struct zt_err *err) {
@@ -269,6 +293,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     make_slots(r);
     make_programs(r);
     make_pieces(r);
+    make_moving(r);
     make_groups(r);
     r->scalars = ZT_NEW_N(arena, double, world->size + 2);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);

@@ -156,6 +156,10 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
     free(indices);
 }
 
+static struct zt_traffic traffic_of(const struct zt_config *c) {
+    return (struct zt_traffic){ .overlap = c->zero.overlap_comm };
+}
+
 /* What the config says of recomputation, for one stage. */
 static struct zt_recompute recompute_of(const struct planner *q) {
     const struct zt_recompute_config *c = &q->job->config->recompute;
@@ -190,6 +194,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     stir_int(&p->hash, rows);
     stir_graph(&p->hash, joint.graph);
     const struct zt_recompute again = recompute_of(q);
+    struct zt_traffic traffic = traffic_of(q->job->config);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
                                           .fusion = &q->job->fusion,
@@ -200,6 +205,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .device = q->o->device,
                                           .flat = p->flat,
                                           .sharding = p->sharding,
+                                          .traffic = &traffic,
                                           .data_rank = p->grid.data_rank,
                                           .stage = p->grid.stage,
                                           .stages = p->grid.stages,

@@ -28,6 +28,12 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
         case ZT_GATHER:
             fprintf(to, "  GATHER bucket %d\n", c->bucket);
             break;
+        case ZT_GATHERED:
+            fprintf(to, "  GATHERED bucket %d\n", c->bucket);
+            break;
+        case ZT_REDUCED:
+            fprintf(to, "  REDUCED bucket %d%s\n", c->bucket, c->last_only ? ", last micro-batch only" : "");
+            break;
         case ZT_RELEASE:
             fprintf(to, "  RELEASE bucket %d\n", c->bucket);
             break;

@@ -41,6 +41,14 @@ struct zt_piece {
     double norms[2];
 };
 
+/* What the collective at hand of a bucket moves: a reduce_scatter, all_gathers of parts of the bucket. */
+struct zt_moving {
+    struct zt_transfer *at;
+    int64_t *bound;   /* [part][data ranks + 1] relative to `first` of the part: what the all_gather of a part takes */
+    int64_t *first;   /* [part] elements into the bucket */
+    int parts, count; /* count: transfers begun and not waited for */
+};
+
 struct zt_rank_device;
 
 struct zt_rank {
@@ -61,10 +69,12 @@ struct zt_rank {
     int piece_count;
     struct zt_command *after_step;
     int after_step_count;
-    int64_t *bound;       /* [bucket][data ranks + 1], relative to the bucket: what the communicator takes */
-    double *scalars;      /* of the step's reduction */
-    double *tensor_norms; /* Lamb: [tensor][data rank][2] */
-    double *ratios;       /* by tensor */
+    int64_t *bound;           /* [bucket][data ranks + 1], relative to the bucket: what the communicator takes */
+    struct zt_moving *moving; /* by bucket */
+    int underway;             /* buckets with transfers begun */
+    double *scalars;          /* of the step's reduction */
+    double *tensor_norms;     /* Lamb: [tensor][data rank][2] */
+    double *ratios;           /* by tensor */
     double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
     const struct zt_optimizer *row;
     struct zt_random random;

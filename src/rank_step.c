@@ -38,6 +38,19 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
     return true;
 }
 
+/* Begins to bring a bucket from its slices to all ranks, in parts of allgather_bucket_size. */
+static bool start_gather(struct zt_rank *r, int b, float *to, struct zt_err *err) {
+    struct zt_moving *m = &r->moving[b];
+    for (int i = 0; i < m->parts; i++) {
+        struct zt_transfer *t = &m->at[m->count++];
+        *t = (struct zt_transfer){ ZT_ALL_GATHER, to + m->first[i], m->bound + i * (r->plan->flat->ranks + 1),
+                                   sizeof *to };
+        if (!r->data->api->start(r->data, t, err))
+            return false;
+    }
+    return true;
+}
+
 static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     int me = r->plan->grid.data_rank, b = c->bucket;
@@ -46,23 +59,39 @@ static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct z
     if (c->shard)
         memcpy(to + bound[me], (float *)r->parameters + zt_shard_offset(flat, b, me),
                (size_t)(bound[me + 1] - bound[me]) * sizeof(float));
-    return r->data->api->all_gather(r->data, to, bound, sizeof(float), err);
+    r->underway++;
+    return start_gather(r, b, to, err);
 }
 
-static bool reduce(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, bool accumulate,
-                   struct zt_err *err) {
+static bool reduce(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
+    struct zt_moving *m = &r->moving[c->bucket];
+    float *at = zt_rank_at(r, slot, &c->at, NULL);
+    struct zt_transfer *t = &m->at[m->count++];
+    *t = (struct zt_transfer){ ZT_REDUCE_SCATTER, at, r->bound + c->bucket * (r->plan->flat->ranks + 1), sizeof *at };
+    r->underway++;
+    return r->data->api->start(r->data, t, err) && (!c->all || start_gather(r, c->bucket, at, err));
+}
+
+static bool wait_for_bucket(struct zt_rank *r, int b, struct zt_err *err) {
+    struct zt_moving *m = &r->moving[b];
+    for (int i = 0; i < m->count; i++)
+        if (!r->data->api->wait(r->data, &m->at[i], err))
+            return false;
+    m->count = 0;
+    r->underway--;
+    return true;
+}
+
+static bool reduced(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, bool accumulate,
+                    struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
     int me = r->plan->grid.data_rank;
-    float *at = zt_rank_at(r, slot, &c->at, NULL);
+    const float *at = zt_rank_at(r, slot, &c->at, NULL);
     const int64_t *bound = r->bound + c->bucket * (flat->ranks + 1);
-    if (!r->data->api->reduce_scatter(r->data, at, bound, err))
+    if (!wait_for_bucket(r, c->bucket, err))
         return false;
-    if (c->all)
-        return r->data->api->all_gather(r->data, at, bound, sizeof(float), err);
-    if (!c->shard)
-        return true;
     float *to = (float *)r->gradients + zt_shard_offset(flat, c->bucket, me);
-    for (int64_t i = bound[me]; i < bound[me + 1]; i++)
+    for (int64_t i = bound[me]; c->shard && i < bound[me + 1]; i++)
         to[i - bound[me]] = accumulate ? to[i - bound[me]] + at[i] : at[i];
     return true;
 }
@@ -71,14 +100,19 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
                      const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
     switch (c->kind) {
     case ZT_RUN_NODE:
-        return run_node(r, rp, slot, c->node, accumulate && c->accumulate, err);
+        return run_node(r, rp, slot, c->node, accumulate && c->accumulate, err) &&
+               (!r->underway || r->data->api->poll(r->data, err));
     case ZT_ADD_GRAD:
     case ZT_ZERO_GRAD:
         return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);
     case ZT_GATHER:
         return gather(r, slot, c, err);
+    case ZT_GATHERED:
+        return wait_for_bucket(r, c->bucket, err);
     case ZT_REDUCE:
-        return (c->last_only && !last) || reduce(r, slot, c, accumulate, err);
+        return (c->last_only && !last) || reduce(r, slot, c, err);
+    case ZT_REDUCED:
+        return (c->last_only && !last) || reduced(r, slot, c, accumulate, err);
     case ZT_RELEASE:
         break;
     }

@@ -21,6 +21,7 @@ struct wish {
     int zero, ranks, stage, stages;
     bool accumulates, fast, bf16, evaluation, weighted;
     int64_t bucket;
+    struct zt_traffic traffic;
 };
 
 static void lay_out(struct made *m, const struct zt_joint *joint, const struct wish *wish,
@@ -47,6 +48,7 @@ static void build(struct made *m, const struct zt_joint *joint, const struct wis
                                     .fast = wish->fast ? ZT_CPU : ZT_REF,
                                     .threads = 1,
                                     .sharding = zt_sharding_of(wish->zero),
+                                    .traffic = &wish->traffic,
                                     .stage = wish->stage,
                                     .stages = wish->stages,
                                     .accumulates = wish->accumulates };
@@ -81,6 +83,7 @@ static void add_commands(struct zt_text *to, const struct made *m, const struct 
     const struct zt_graph *g = m->program->joint.graph;
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];
+        bool begun_here = i > 0 && at[i - 1].bucket == c->bucket && at[i - 1].kind == c->kind - 1;
         switch (c->kind) {
         case ZT_RUN_NODE:
             zt_text_add(to, "%s %s%s\n", g->nodes[c->node].op_type, g->nodes[c->node].name, c->accumulate ? " +=" : "");
@@ -93,6 +96,14 @@ static void add_commands(struct zt_text *to, const struct made *m, const struct 
             break;
         case ZT_GATHER:
             zt_text_add(to, "GATHER %d%s\n", c->bucket, c->shard ? " from shards" : "");
+            break;
+        case ZT_GATHERED: /* a wait right behind its beginning goes without saying */
+            if (!begun_here)
+                zt_text_add(to, "GATHERED %d\n", c->bucket);
+            break;
+        case ZT_REDUCED:
+            if (!begun_here)
+                zt_text_add(to, "REDUCED %d\n", c->bucket);
             break;
         case ZT_RELEASE:
             zt_text_add(to, "RELEASE %d\n", c->bucket);
@@ -108,7 +119,7 @@ static void add_commands(struct zt_text *to, const struct made *m, const struct 
 static void check_text(const struct wish *wish, const char *wanted) {
     struct made m;
     struct zt_text text = { 0 };
-    struct zt_command after[8];
+    struct zt_command after[16];
     make_program(&m, tiny_mlp(), wish);
     add_commands(&text, &m, m.program->forward, m.program->forward_count);
     zt_text_add(&text, "-\n");
@@ -183,7 +194,10 @@ START_TEST(zero1_reduces_to_the_owner_and_gathers_after_the_step) {
                "-\n"
                "GATHER 0\n"
                "GATHER 1\n"
-               "GATHER 2\n");
+               "GATHER 2\n"
+               "GATHERED 0\n"
+               "GATHERED 1\n"
+               "GATHERED 2\n");
 }
 END_TEST
 
@@ -207,7 +221,139 @@ START_TEST(zero2_reduces_to_shards_in_every_micro_batch) {
                "-\n"
                "GATHER 0\n"
                "GATHER 1\n"
-               "GATHER 2\n");
+               "GATHER 2\n"
+               "GATHERED 0\n"
+               "GATHERED 1\n"
+               "GATHERED 2\n");
+}
+END_TEST
+
+START_TEST(overlapped_sums_in_the_gradient_block_are_awaited_at_the_end) {
+    check_text(&(struct wish){ .zero = 0, .ranks = 2, .stages = 1, .bucket = BUCKET, .traffic.overlap = true }, FORWARD
+               "-\n"
+               "CrossEntropyGrad grad of loss\n"
+               "Gemm grad of y\n"
+               "Gemm grad of y +=\n"
+               "ReduceSum grad of y +=\n"
+               "REDUCE 2 to all last\n"
+               "ReluGrad grad of relu2\n"
+               "Gemm grad of fc2\n"
+               "Gemm grad of fc2 +=\n"
+               "ReduceSum grad of fc2 +=\n"
+               "REDUCE 1 to all last\n"
+               "ReluGrad grad of relu1\n"
+               "Gemm grad of fc1 +=\n"
+               "ReduceSum grad of fc1 +=\n"
+               "REDUCE 0 to all last\n"
+               "REDUCED 1\n"
+               "REDUCED 2\n"
+               "-\n");
+}
+END_TEST
+
+START_TEST(overlapped_sums_to_shards_are_awaited_before_the_next_begins) {
+    check_text(&(struct wish){ .zero = 2, .ranks = 2, .stages = 1, .bucket = BUCKET, .traffic.overlap = true }, FORWARD
+               "-\n"
+               "CrossEntropyGrad grad of loss\n"
+               "Gemm grad of y\n"
+               "Gemm grad of y\n"
+               "ReduceSum grad of y\n"
+               "REDUCE 2 to shard\n"
+               "ReluGrad grad of relu2\n"
+               "Gemm grad of fc2\n"
+               "Gemm grad of fc2\n"
+               "ReduceSum grad of fc2\n"
+               "REDUCED 2\n"
+               "REDUCE 1 to shard\n"
+               "ReluGrad grad of relu1\n"
+               "Gemm grad of fc1\n"
+               "ReduceSum grad of fc1\n"
+               "REDUCED 1\n"
+               "REDUCE 0 to shard\n"
+               "-\n"
+               "GATHER 0\n"
+               "GATHER 1\n"
+               "GATHER 2\n"
+               "GATHERED 0\n"
+               "GATHERED 1\n"
+               "GATHERED 2\n");
+}
+END_TEST
+
+/* The buckets have 208, 272 and 85 elements. */
+START_TEST(zero3_gathers_the_next_bucket_ahead_within_prefetch_and_max_live) {
+    struct zt_traffic traffic = { .prefetch = 300, .max_live = 400 }; /* 208 + 272 in place would be too many */
+    check_text(&(struct wish){ .zero = 3, .ranks = 2, .stages = 1, .bucket = BUCKET, .traffic = traffic },
+               "GATHER 0 from shards\n"
+               "Gemm fc1\n"
+               "RELEASE 0\n"
+               "Relu relu1\n"
+               "GATHER 1 from shards\n"
+               "GATHER 2 from shards\n"
+               "GATHERED 1\n"
+               "Gemm fc2\n"
+               "RELEASE 1\n"
+               "Relu relu2\n"
+               "GATHERED 2\n"
+               "Gemm y\n"
+               "RELEASE 2\n"
+               "CrossEntropy loss\n"
+               "-\n"
+               "CrossEntropyGrad grad of loss\n"
+               "GATHER 2 from shards\n"
+               "GATHER 1 from shards\n"
+               "GATHERED 2\n"
+               "Gemm grad of y\n"
+               "RELEASE 2\n"
+               "Gemm grad of y\n"
+               "ReduceSum grad of y\n"
+               "REDUCE 2 to shard\n"
+               "ReluGrad grad of relu2\n"
+               "GATHERED 1\n"
+               "Gemm grad of fc2\n"
+               "RELEASE 1\n"
+               "Gemm grad of fc2\n"
+               "ReduceSum grad of fc2\n"
+               "REDUCE 1 to shard\n"
+               "ReluGrad grad of relu1\n"
+               "Gemm grad of fc1\n"
+               "ReduceSum grad of fc1\n"
+               "REDUCE 0 to shard\n"
+               "-\n");
+}
+END_TEST
+
+START_TEST(zero3_keeps_what_is_read_again_within_the_reuse_distance) {
+    struct zt_traffic traffic = { .reuse_distance = 171 }; /* between the uses of bucket 1, bucket 2 is read twice */
+    check_text(&(struct wish){ .zero = 3, .ranks = 2, .stages = 1, .bucket = BUCKET, .traffic = traffic },
+               "GATHER 0 from shards\n"
+               "Gemm fc1\n"
+               "RELEASE 0\n"
+               "Relu relu1\n"
+               "GATHER 1 from shards\n"
+               "Gemm fc2\n"
+               "Relu relu2\n"
+               "GATHER 2 from shards\n"
+               "Gemm y\n"
+               "CrossEntropy loss\n"
+               "-\n"
+               "CrossEntropyGrad grad of loss\n"
+               "Gemm grad of y\n"
+               "RELEASE 2\n"
+               "Gemm grad of y\n"
+               "ReduceSum grad of y\n"
+               "REDUCE 2 to shard\n"
+               "ReluGrad grad of relu2\n"
+               "Gemm grad of fc2\n"
+               "RELEASE 1\n"
+               "Gemm grad of fc2\n"
+               "ReduceSum grad of fc2\n"
+               "REDUCE 1 to shard\n"
+               "ReluGrad grad of relu1\n"
+               "Gemm grad of fc1\n"
+               "ReduceSum grad of fc1\n"
+               "REDUCE 0 to shard\n"
+               "-\n");
 }
 END_TEST
 
@@ -291,7 +437,9 @@ START_TEST(the_last_stage_of_two) {
                "REDUCE 0 last\n"
                "-\n"
                "GATHER 0\n"
-               "GATHER 1\n");
+               "GATHER 1\n"
+               "GATHERED 0\n"
+               "GATHERED 1\n");
 }
 END_TEST
 
@@ -325,7 +473,11 @@ START_TEST(nothing_lies_over_what_is_still_read) {
                                                     .bf16 = k & 4,
                                                     .evaluation = k & 8,
                                                     .weighted = k & 1,
-                                                    .bucket = k & 2 ? 100 : 0 });
+                                                    .bucket = k & 2 ? 100 : 0,
+                                                    .traffic = { .overlap = k & 4,
+                                                                 .prefetch = k & 1 ? 300 : 0,
+                                                                 .max_live = 1000,
+                                                                 .reuse_distance = k & 4 ? 150 : 0 } });
 }
 END_TEST
 
@@ -497,6 +649,10 @@ int main(void) {
     tcase_add_test(cases, zero1_reduces_to_the_owner_and_gathers_after_the_step);
     tcase_add_test(cases, zero2_reduces_to_shards_in_every_micro_batch);
     tcase_add_test(cases, zero3_gathers_around_each_use);
+    tcase_add_test(cases, overlapped_sums_in_the_gradient_block_are_awaited_at_the_end);
+    tcase_add_test(cases, overlapped_sums_to_shards_are_awaited_before_the_next_begins);
+    tcase_add_test(cases, zero3_gathers_the_next_bucket_ahead_within_prefetch_and_max_live);
+    tcase_add_test(cases, zero3_keeps_what_is_read_again_within_the_reuse_distance);
     tcase_add_test(cases, kernels_that_cannot_add_leave_it_to_a_command);
     tcase_add_test(cases, the_last_stage_of_two);
     tcase_add_test(cases, nothing_lies_over_what_is_still_read);

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-/* Names: value ids; behind them the gradients of the tensors. */
+/* Names: value ids; behind them the gradients of the tensors; behind them what a collective is still moving. */
 struct walk {
     const struct zt_program *p;
     const struct zt_graph *g;
@@ -37,7 +37,7 @@ static void expect_name(const struct walk *w, int64_t offset, int64_t bytes, int
         ck_assert_msg(w->block[i] == name, "%s reads \"%s\", but \"%s\" is there", w->now, what,
                       w->block[i] < 0                   ? "nothing"
                       : w->block[i] < w->g->value_count ? w->g->values[w->block[i]].name
-                                                        : "a gradient");
+                                                        : "a gradient or a bucket underway");
 }
 
 static void expect_value(const struct walk *w, int phase, int value) {
@@ -84,6 +84,10 @@ static int gradient_name(const struct walk *w, int tensor) {
     return w->g->value_count + tensor;
 }
 
+static int underway_name(const struct walk *w, int tensor) {
+    return w->g->value_count + w->flat->tensor_count + tensor;
+}
+
 static void put_gradient(const struct walk *w, const struct zt_command *c) {
     const struct zt_flat_tensor *t = &w->flat->tensors[c->tensor];
     if (c->kind == ZT_ADD_GRAD)
@@ -106,16 +110,33 @@ static void reduce(const struct walk *w, const struct zt_command *c) {
         bool direct = value >= 0 && w->p->place[ZT_BACKWARD][value].in == ZT_ACTIVATIONS &&
                       w->p->place[ZT_BACKWARD][value].offset == at;
         expect_name(w, at, tensor->count * 4, direct ? value : gradient_name(w, t), tensor->name);
+        write_name(w, at, tensor->count * 4, underway_name(w, t));
     }
 }
 
-/* A bucket's parameters come into place, or go. */
-static void gather(const struct walk *w, const struct zt_command *c, bool comes) {
-    for (int t = 0; t < w->flat->tensor_count; t++) {
+/* Nobody has written where the bucket was summed. */
+static void reduced(const struct walk *w, const struct zt_command *c) {
+    for (int t = 0; c->at.in == ZT_ACTIVATIONS && t < w->flat->tensor_count; t++) {
         const struct zt_flat_tensor *tensor = &w->flat->tensors[t];
         if (tensor->bucket == c->bucket)
-            write_name(w, c->at.offset + (tensor->offset - w->flat->bucket[c->bucket]) * 4, tensor->count * 4,
-                       comes ? w->p->joint.params[t] : -1);
+            expect_name(w, c->at.offset + (tensor->offset - w->flat->bucket[c->bucket]) * 4, tensor->count * 4,
+                        underway_name(w, t), tensor->name);
+    }
+}
+
+/* A bucket's parameters begin to come into place, are there, or go. */
+static void gather(const struct walk *w, const struct zt_command *c) {
+    for (int t = 0; t < w->flat->tensor_count; t++) {
+        const struct zt_flat_tensor *tensor = &w->flat->tensors[t];
+        int64_t at = c->at.offset + (tensor->offset - w->flat->bucket[c->bucket]) * 4, bytes = tensor->count * 4;
+        if (tensor->bucket != c->bucket)
+            continue;
+        if (c->kind == ZT_GATHERED)
+            expect_name(w, at, bytes, underway_name(w, t), tensor->name);
+        write_name(w, at, bytes,
+                   c->kind == ZT_GATHER     ? underway_name(w, t)
+                   : c->kind == ZT_GATHERED ? w->p->joint.params[t]
+                                            : -1);
     }
 }
 
@@ -129,8 +150,10 @@ static void walk_phase(struct walk *w, const struct zt_command *at, int count) {
             put_gradient(w, c);
         else if (c->kind == ZT_REDUCE)
             reduce(w, c);
+        else if (c->kind == ZT_REDUCED)
+            reduced(w, c);
         else
-            gather(w, c, c->kind == ZT_GATHER);
+            gather(w, c);
     }
 }
 

@@ -120,6 +120,26 @@ START_TEST(ddp_and_the_zero_stages_leave_the_same_bits) {
 }
 END_TEST
 
+START_TEST(overlap_and_bucket_sizes_leave_the_same_bits) {
+    static const char *const traffic[] = {
+        ", 'overlap_comm': true",
+        ", 'overlap_comm': false, 'reduce_bucket_size': 5000",
+        ", 'overlap_comm': true, 'reduce_bucket_size': 5000, 'allgather_bucket_size': 4096",
+        ", 'overlap_comm': true, 'reduce_bucket_size': 500000000",
+        ", 'overlap_comm': true, 'reduce_bucket_size': 1",
+    };
+    struct layout l = { .ranks = 4, .stages = 1, .micro = 2 };
+    struct tiny_run plain = train(tiny_wide, l);
+    for (l.zero = 0; l.zero < 4; l.zero++) {
+        for (size_t i = 0; i < sizeof traffic / sizeof *traffic; i++) {
+            l.more = traffic[i];
+            struct tiny_run run = train(tiny_wide, l);
+            ck_assert_msg(run.hash == plain.hash, "zero %d%s", l.zero, l.more);
+        }
+    }
+}
+END_TEST
+
 START_TEST(schedules_leave_the_same_bits) {
     struct tiny_run first = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2 });
     struct tiny_run other =
@@ -308,6 +328,7 @@ int main(void) {
     tcase_add_test(cases, weights_tied_over_stages_learn_as_one);
     tcase_add_test(cases, copies_of_a_weight_have_its_bits_under_every_zero_stage);
     tcase_add_test(cases, ddp_and_the_zero_stages_leave_the_same_bits);
+    tcase_add_test(cases, overlap_and_bucket_sizes_leave_the_same_bits);
     tcase_add_test(cases, schedules_leave_the_same_bits);
     tcase_add_test(cases, a_model_that_one_rank_owns_alone_is_collected);
     tcase_add_test(cases, many_small_buckets_change_no_bit);
