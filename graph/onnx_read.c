@@ -164,6 +164,10 @@ bool zt_onnx_stores(const struct zt_onnx *model, const char *name) {
     return zt_map_get(&model->file->stored_by_name, name, -1) >= 0;
 }
 
+uint64_t zt_onnx_hash(const struct zt_onnx *model) {
+    return zt_hash(ZT_HASH_START, model->file->map.data, model->file->map.size);
+}
+
 void zt_onnx_destroy(struct zt_onnx *model) {
     if (!model)
         return;

@@ -180,6 +180,7 @@ static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err
 
 static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct family *f = down(base)->family;
+    const char *before = zt_where_enter(base->where, t->row.kind->name);
     bool ok = true;
     while (ok && !t->done) {
         struct wait w = { 0 };
@@ -197,7 +198,9 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
         }
         wait_over(f, &w);
     }
-    if (!ok)
+    if (ok) /* else it says where it failed */
+        zt_where_leave(base->where, before);
+    else
         f->first = NULL;
     return ok;
 }
@@ -238,10 +241,13 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     if (!zt_comm_check_peer(base, "send", to, err) || is_aborted(c->family, err))
         return false;
     struct wait w = { .for_message = true };
+    const char *before = zt_where_enter(base->where, "send");
     bool sent = false, ok = zt_message_send(c->far, data, bytes, to, &sent, err);
     while (ok && !sent)
         ok = wait_on(c->family, &w, err) && zt_message_send(c->far, data, bytes, to, &sent, err);
     wait_over(c->family, &w);
+    if (ok)
+        zt_where_leave(base->where, before);
     return ok;
 }
 
@@ -250,6 +256,7 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(c->family, err))
         return false;
     struct wait w = { .for_message = true };
+    const char *before = zt_where_enter(base->where, "recv");
     size_t come = 0;
     bool ok = true;
     while (ok && !zt_message_waiting(c->far, from, &come))
@@ -262,6 +269,8 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     while (ok && !zt_message_received(c->far))
         ok = wait_on(c->family, &w, err);
     wait_over(c->family, &w);
+    if (ok)
+        zt_where_leave(base->where, before);
     return ok;
 }
 

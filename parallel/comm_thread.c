@@ -186,8 +186,10 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
         return false;
     g->posts[c->base.rank] = post;
     g->data[c->base.rank] = data;
+    const char *before = zt_where_enter(c->base.where, post.function);
     if (!meet(g, err))
         return false;
+    zt_where_leave(c->base.where, before);
     if (posts_agree(g, c->base.rank, err))
         return true;
     close_round(g);
@@ -309,6 +311,7 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
     struct group *g = c->group;
     if (!thread_poll(base, err))
         return false;
+    const char *before = zt_where_enter(base->where, transfers[t->kind].name);
     while (!t->done) {
         if (!c->first)
             return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
@@ -320,6 +323,7 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
         if (!thread_poll(base, err))
             return false;
     }
+    zt_where_leave(base->where, before);
     return true;
 }
 
@@ -420,8 +424,10 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
         return false;
     struct ring *ring = ring_of(g, from, base->rank);
     unsigned received = atomic_load(&ring->received);
+    const char *before = zt_where_enter(base->where, "recv");
     if (!wait_for_change(g, &ring->sent, received, from, err))
         return false;
+    zt_where_leave(base->where, before);
     const struct message *m = &ring->slots[received % BUFFERED];
     if (m->bytes != bytes)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", g->world_rank[from],

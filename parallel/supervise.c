@@ -71,10 +71,12 @@ static void end_all(struct zt_parent *p) {
     zt_parent_tell(p, ZT_TALK_QUIT, NULL, 0);
     if (!p->stop_at_once)
         take_until(p, QUIT_MS, nobody_left);
-    kill_here(p);
-    zt_mpirun_kill(&p->mpirun, SIGTERM);
-    take_until(p, TERMINATE_MS, nobody_left);
-    zt_mpirun_kill(&p->mpirun, SIGKILL);
+    if (!nobody_left(p)) {
+        kill_here(p);
+        zt_mpirun_kill(&p->mpirun, SIGTERM);
+        take_until(p, TERMINATE_MS, nobody_left);
+        zt_mpirun_kill(&p->mpirun, SIGKILL);
+    }
     take_until(p, KILL_MS, is_over);
 }
 

@@ -201,8 +201,8 @@ static void take_control(struct zt_parent *p, int rank) {
         return;
     close(r->fd);
     r->fd = -1;
-    if (r->state == ZT_RANK_RUNNING && !p->ending)
-        r->state = ZT_RANK_LOST;
+    if (r->state == ZT_RANK_RUNNING)
+        r->state = p->ending ? ZT_RANK_ENDED : ZT_RANK_LOST;
     if (r->state == ZT_RANK_LOST)
         blame(p, rank);
 }

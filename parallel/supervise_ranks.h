@@ -15,6 +15,7 @@ enum zt_rank_state {
     ZT_RANK_DONE,    /* goodbye; its code in `code` */
     ZT_RANK_LOST,    /* end of file without goodbye */
     ZT_RANK_STOPPED, /* silent for too long */
+    ZT_RANK_ENDED,   /* gone when it was told to */
 };
 
 struct zt_rank_seen {

@@ -71,21 +71,21 @@ static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
 static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err) {
     static const char mark[] = "ztrain: error: ";
     const struct zt_rank_seen *r = &p->ranks[rank];
-    char place[160], where[256], line[200], how[64] = "";
+    char where[256], line[200], how[64] = "";
     int number, status;
-    say_place(p, rank, place, sizeof place);
+    say_place(p, rank, err->place, sizeof err->place);
     say_where(p, rank, where, sizeof where);
     last_line(r, line, sizeof line);
     zt_mpirun_cause(&p->mpirun, &number, &status);
     if (r->state == ZT_RANK_STOPPED)
-        return zt_fail(err, ZT_EXIT_RANK, "%s stopped%s: no sign of life for five seconds", place, where);
+        return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no sign of life for five seconds", where);
     if (strncmp(line, mark, strlen(mark)) == 0 && number == 0)
-        return zt_fail(err, ZT_EXIT_RUN, "%s: %s%s", place, line + strlen(mark), where);
+        return zt_fail(err, ZT_EXIT_RUN, "%s%s", line + strlen(mark), where);
     if (number)
         snprintf(how, sizeof how, ": killed by signal %d (%s)", number, strsignal(number));
     else if (status >= 0)
         snprintf(how, sizeof how, ": it ended with status %d", status);
-    zt_fail(err, ZT_EXIT_RANK, "%s was lost%s%s", place, where, how);
+    zt_fail(err, ZT_EXIT_RANK, "lost%s%s", where, how);
     if (number == SIGKILL)
         return zt_hint(err, "the system kills processes when its memory runs out: dmesg would say so");
     return rank > 0 && line[0] ? zt_hint(err, "its last words: %s", line) : false;
@@ -113,10 +113,8 @@ bool zt_parent_verdict(const struct zt_parent *p, struct zt_err *err) {
         return false;
     }
     if (with_error >= 0 && (p->ranks[with_error].error->code != ZT_EXIT_RANK || gone < 0)) {
-        char place[160];
-        say_place(p, with_error, place, sizeof place);
         *err = *p->ranks[with_error].error;
-        snprintf(err->place, sizeof err->place, "%.*s", (int)sizeof err->place - 1, place);
+        say_place(p, with_error, err->place, sizeof err->place);
         return false;
     }
     if (gone >= 0)

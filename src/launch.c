@@ -1,22 +1,56 @@
-/* --ranks N: this process becomes the parent of N others. */
+/* --ranks N, --hostfile F: this process becomes the parent of others. */
 #include "train.h"
 
+#include "parallel/hostfile.h"
 #include "parallel/supervise.h"
+
+/* The hosts to run on, none where all ranks are here. */
+static bool find_hosts(const struct zt_options *o, struct zt_arena *arena, struct zt_hosts *hosts, struct zt_err *err) {
+    *hosts = (struct zt_hosts){ .ranks = o->over.ranks };
+    return !o->hostfile || zt_hostfile_read(arena, o->hostfile, o->include, o->exclude, hosts, err);
+}
+
+static bool is_wanted(const struct zt_options *o, const struct zt_hosts *hosts, bool *wanted, struct zt_err *err) {
+    struct zt_config_overrides over = o->over;
+    over.ranks = hosts->ranks;
+    struct zt_config *config = zt_config_read(o->config, &over, err);
+    if (!config)
+        return false;
+    bool threaded = zt_session_threaded(config);
+    *wanted = !threaded;
+    zt_config_destroy(config);
+    return !threaded || !o->hostfile ||
+           zt_fail(err, ZT_EXIT_CONFIG,
+                   "--hostfile: ranks that are threads of one process cannot run on several hosts");
+}
 
 bool zt_launch_wanted(const struct zt_options *options, bool *wanted, struct zt_err *err) {
     struct zt_launched launched;
+    struct zt_hosts hosts;
     *wanted = false;
-    if (!zt_launched_find(&launched, err))
-        return false;
-    if (launched.size > 1 || options->over.ranks <= 1)
+    if (options->line) /* this is one of them */
         return true;
-    struct zt_config *config = zt_config_read(options->config, &options->over, err);
-    *wanted = config && !zt_session_threaded(config);
-    zt_config_destroy(config);
-    return config != NULL;
+    if (!zt_launched_find(&launched, err) || launched.size > 1)
+        return !err->count;
+    struct zt_arena *arena = zt_arena_create();
+    bool ok = find_hosts(options, arena, &hosts, err);
+    if (ok && (hosts.ranks > 1 || hosts.count))
+        ok = is_wanted(options, &hosts, wanted, err);
+    zt_arena_destroy(arena);
+    return ok;
 }
 
 bool zt_launch(const struct zt_options *options, const char *folder, struct zt_err *err) {
-    struct zt_supervise job = { .ranks = options->over.ranks, .argv = options->argv, .clean = folder };
-    return zt_supervise(&job, err);
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_hosts hosts;
+    bool ok = find_hosts(options, arena, &hosts, err);
+    if (ok) {
+        struct zt_supervise job = { .ranks = hosts.ranks,
+                                    .hosts = hosts.count ? zt_hosts_list(arena, &hosts) : NULL,
+                                    .argv = options->argv,
+                                    .clean = folder };
+        ok = zt_supervise(&job, err);
+    }
+    zt_arena_destroy(arena);
+    return ok;
 }

@@ -32,6 +32,10 @@ static const struct row rows[] = {
     { "device", "auto|cpu|cuda", "where to compute", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
     { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
       .max = 65536 },
+    { "hostfile", "FILE", "hosts to run on, a line each: worker-1 slots=4", ZT_TAKES_HOSTS, TEXT, AT(hostfile) },
+    { "include", "HOST[:SLOT,...]@...", "only these hosts and slots of the hostfile", ZT_TAKES_HOSTS, TEXT,
+      AT(include) },
+    { "exclude", "HOST[:SLOT,...]@...", "all but these", ZT_TAKES_HOSTS, TEXT, AT(exclude) },
     { "cluster", "NAME", "plan for ranks of this kind, which need not be here: h200, h100, a100", ZT_TAKES_PLAN, TEXT,
       AT(over.cluster) },
     { "trace", "FILE", "write the simulated step as a Chrome trace", ZT_TAKES_PLAN, TEXT, AT(trace) },
@@ -58,9 +62,6 @@ static const struct row rows[] = {
     { "help", NULL, "this text", UINT_MAX, FLAG, AT(help) },
     { "version", NULL, "version of ztrain", 0, FLAG, AT(version) },
     { "resume", .kind = LATER },
-    { "hostfile", .kind = LATER },
-    { "include", .kind = LATER },
-    { "exclude", .kind = LATER },
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -261,6 +262,11 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
         ok = check_needs(&p);
     if (ok && o->quiet && o->verbose)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--quiet and --verbose exclude each other");
+    if (ok && o->hostfile && o->over.ranks)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--ranks starts ranks on this host, --hostfile on others: give one of them");
+    if (ok && !o->hostfile && (o->include || o->exclude))
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s chooses among the hosts of a --hostfile, and there is none",
+                     o->include ? "include" : "exclude");
     o->over.set = p.set.at;
     o->over.set_count = p.set.count;
     o->log.level = o->quiet ? ZT_LOG_ERROR : o->verbose ? ZT_LOG_DEBUG : ZT_LOG_INFO;

@@ -21,6 +21,7 @@ struct zt_options {
     const char *modes, *rank_list, *batch_sizes; /* bench: lists with commas between; batch_sizes NULL: the config's */
     const char *trace;                           /* plan: a file for the simulated step */
     int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
+    const char *hostfile, *include, *exclude;    /* train: NULL where not given */
     bool overwrite, quiet, verbose, json;
     char *const *argv;               /* as main got it, for ranks that are started with the same words */
     struct zt_lifeline *line;        /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
@@ -47,6 +48,7 @@ enum zt_option_bit {
     ZT_TAKES_PLAN = 1 << 14,         /* --cluster, --trace */
     ZT_TAKES_COMBINATIONS = 1 << 15, /* --modes, --ranks as a list */
     ZT_TAKES_REPEATS = 1 << 16,      /* --batch-sizes, --steps, --warmup, --repeats */
+    ZT_TAKES_HOSTS = 1 << 20,        /* --hostfile, --include, --exclude */
     ZT_TAKES_HELP = 1 << 30,         /* --help alone; every command takes it */
 };
 

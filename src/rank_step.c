@@ -12,6 +12,7 @@ static bool run_node(struct zt_rank *r, const struct zt_run_program *rp, const s
         if (ready->place[i])
             ready->views[i].data = zt_rank_at(r, slot, ready->place[i], ready->constant[i]);
     ready->call.accumulate = accumulate;
+    zt_where_node(r->world->where, ready->name);
     int before = err->count;
     if (ready->on_host ? zt_rank_device_run(r, slot, ready, err) : ready->run(&ready->call, err))
         return true;

@@ -55,6 +55,8 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
                             : "threads of one process",
              c->bf16 ? ", bf16" : ", fp32", c->parallel.stages);
     row(s, "parallel", text);
+    if (s->cores[0])
+        row(s, "cores", s->cores);
 }
 
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {

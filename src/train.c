@@ -2,7 +2,7 @@
  *
  * Ranks are threads of this process, or this process is one of them; each makes its own plan (pure, so all are the same
  * but for its place) and meets the others only in the communicator. Rank 0 talks and writes. */
-#include "train.h"
+#include "agree.h"
 
 #include "base/file.h"
 #include "base/text.h"
@@ -10,6 +10,7 @@
 #include "monitor.h"
 #include "parallel/lifeline.h"
 #include "plan.h"
+#include "watchdog.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -125,7 +126,7 @@ static struct zt_loader *open_loader(struct worker *w, const struct zt_source *s
 }
 
 static bool start_rank(struct worker *w) {
-    if (!make_plan(w))
+    if (!make_plan(w) || (w->session->processes && !zt_agree_plan(w->plan, w->world, &w->err)))
         return false;
     zt_where_phase(&w->where, "allocating and opening data");
     return (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, &w->err)) != NULL &&
@@ -216,6 +217,8 @@ static void *run_worker(void *arg) {
     w->world->where = &w->where;
     if (w->session->processes)
         zt_lifeline_where(w->session->options->line, &w->where);
+    if (w->session->processes) /* cores are shared out before the device starts threads on them */
+        w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err);
     w->ok = w->ok && (w->device = zt_session_device(w->session, &w->err)) != NULL &&
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
@@ -226,7 +229,6 @@ static void *run_worker(void *arg) {
         if (w->session->config->ranks > 1)
             zt_grid_place(&grid, w->err.place, sizeof w->err.place);
     }
-    zt_where_node(&w->where, NULL); /* the names of nodes go with the plan */
     zt_lifeline_where(w->session->options->line, NULL);
     return NULL;
 }
@@ -273,11 +275,26 @@ static bool open_world(const struct zt_session *s, int held, struct zt_comm **co
     return false;
 }
 
+/* Each rank says where it is, not rank 0 alone: to the parent, where there is one. */
+static void say_overdue(void *arg, const char *line) {
+    const struct zt_options *options = arg;
+    char text[600];
+    snprintf(text, sizeof text, "ztrain: warning: %s", line);
+    if (options->line)
+        zt_lifeline_note(options->line, text);
+    else
+        zt_say(&options->log, ZT_LOG_WARNING, "%s", line);
+}
+
 static bool run_ranks(struct zt_session *s, struct worker *workers, int held, struct zt_err *err) {
     struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
     bool ok = open_world(s, held, comms, err);
     for (int i = 0; ok && i < held; i++)
         workers[i].world = comms[i];
+    struct zt_where **where = zt_calloc((size_t)held, sizeof *where);
+    for (int i = 0; i < held; i++)
+        where[i] = &workers[i].where;
+    struct zt_watchdog *watchdog = zt_watchdog_create(where, held, say_overdue, (void *)s->options);
     for (int i = 1; ok && i < held; i++) {
         if (pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]) != 0) {
             zt_fail(err, ZT_EXIT_RUN, "rank %d: the system gives no thread for it", i);
@@ -289,6 +306,8 @@ static bool run_ranks(struct zt_session *s, struct worker *workers, int held, st
         run_worker(&workers[0]); /* the first rank is this thread */
     for (int i = 1; ok && i < held; i++)
         pthread_join(workers[i].thread, NULL);
+    zt_watchdog_destroy(watchdog);
+    free(where);
     for (int i = 0; i < held; i++)
         ok &= workers[i].ok;
     if (!ok && !err->count)

@@ -16,9 +16,10 @@ struct zt_session {
     struct zt_job *job;
     struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
     struct zt_launched launched;            /* who started this process */
-    bool processes; /* each rank is a process, this one launched.rank; else this process holds all ranks */
-    int sharers;    /* ranks that share the cores this process may use */
-    double opened;  /* monotonic seconds when opening began */
+    bool processes;  /* each rank is a process, this one launched.rank; else this process holds all ranks */
+    int sharers;     /* ranks that share the cores this process may use */
+    char cores[256]; /* processes: which rank has which, for the start table; "" before they agreed */
+    double opened;   /* monotonic seconds when opening began */
 };
 
 enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };

@@ -86,7 +86,7 @@ class Options(Case):
     def test_what_comes_later_is_refused_by_name(self):
         for command in ["verify", "diff"]:
             self.refused(command, says=[command, "not supported yet"])
-        for option in ["--resume", "--hostfile", "--include", "--exclude"]:
+        for option in ["--resume"]:
             self.refused(option, "x", says=[option, "not supported yet"])
             self.refused("grad", f"{option}=x", says=[option, "not supported yet"])
 
