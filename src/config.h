@@ -116,6 +116,12 @@ struct zt_recompute_config {
     int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
 };
 
+struct zt_checkpoint_config {
+    int64_t every_steps, every_epochs; /* 0: not at these */
+    int64_t keep;                      /* newest ones that stay; 0: all */
+    const char *best;                  /* "loss", "accuracy": the evaluation whose best one stays as well; "": none */
+};
+
 /* Values from the command line that lay over the file; zero or NULL where not given. */
 struct zt_config_overrides {
     const char *const *set; /* "key.path=value" */
@@ -153,6 +159,7 @@ struct zt_config {
 
     struct zt_data_config data;
     struct zt_loss_config loss;
+    struct zt_checkpoint_config checkpoint;
     bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
     int64_t epochs, steps, seed;
     /* Globs of names. Those of tied parameters are known by the first name of their group: what the globs, and those of

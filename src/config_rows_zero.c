@@ -160,7 +160,7 @@ static const struct zt_key_row rows[] = {
     { .key = "aio.overlap_events", BOOL, DEF("true"), ACCEPTED },
     { .key = "aio.use_gds", BOOL, DEF("false"), REJECT("GPUDirect Storage is not built in") },
 
-    { .key = "checkpoint", OBJECT, ACCEPT("no checkpoints in this version") },
+    { .key = "checkpoint", OBJECT, ACCEPT("ranks save one checkpoint of one name together") },
     { .key = "checkpoint.tag_validation", CHOICE(tag_checks), .any_case = true, DEF("Warn"), ACCEPTED },
     { .key = "checkpoint.load_universal", BOOL, DEF("false"), ACCEPT("every checkpoint is free of layout") },
     { .key = "checkpoint.use_node_local_storage", BOOL, DEF("false"), LATER("node-local storage") },

@@ -45,6 +45,7 @@ static const struct zt_key_choice communicators[] = {
     { .name = "nccl", .status = ZT_KEY_LATER },
     { 0 },
 };
+static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accuracy" }, { .name = "" }, { 0 } };
 static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto", .status = ZT_KEY_LATER }, { 0 } };
 static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
 
@@ -111,13 +112,11 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.tf32", BOOL, DEF("false"), ACCEPT("fp32 is computed in fp32") },
     { .key = "ztrain.deterministic", BOOL, DEF("true"), ACCEPT("every run is deterministic") },
     { .key = "ztrain.on_non_finite", INDEX(non_finites), DEF("abort"), AT(skip_non_finite) },
-    /* This version writes no checkpoints. Asking for them by step, or for the best one, is refused; `every_epochs` and
-     * `keep` stand in every full config with their defaults and are let pass; another period asks for checkpoints. */
-    { .key = "ztrain.checkpoint", OBJECT, ACCEPT("no checkpoints in this version") },
-    { .key = "ztrain.checkpoint.every_steps", INT(0), DEF("0"), LATER("checkpointing") },
-    { .key = "ztrain.checkpoint.every_epochs", INT(0), DEF("1"), .off = "0", LATER("checkpointing") },
-    { .key = "ztrain.checkpoint.keep", INT(0), DEF("3"), ACCEPTED },
-    { .key = "ztrain.checkpoint.best", TEXT, DEF(""), LATER("keeping the best checkpoint") },
+    { .key = "ztrain.checkpoint", OBJECT },
+    { .key = "ztrain.checkpoint.every_steps", INT(0), DEF("0"), AT(checkpoint.every_steps) },
+    { .key = "ztrain.checkpoint.every_epochs", INT(0), DEF("1"), AT(checkpoint.every_epochs) },
+    { .key = "ztrain.checkpoint.keep", INT(0), DEF("3"), AT(checkpoint.keep) },
+    { .key = "ztrain.checkpoint.best", CHOICE(best), DEF("loss"), AT(checkpoint.best) },
     { .key = "ztrain.device", CHOICE(devices), DEF("auto"), AT(device) },
 };
 

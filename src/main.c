@@ -12,7 +12,7 @@
 #define RUNS_CONFIG                                                                                                    \
     (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_SEED |              \
      ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
-#define TRAINS     (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE)
+#define TRAINS     (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_RESUME)
 #define ON_ARRAYS  (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
 #define AND_CONFIG (ZT_TAKES_MODEL | ZT_TAKES_CONFIG)
 #define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK)
@@ -33,6 +33,13 @@ static const struct zt_command_row commands[] = {
       ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_SEED | ZT_TAKES_THREADS |
           ZT_TAKES_TALK | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_COMBINATIONS | ZT_TAKES_REPEATS,
       AND_CONFIG | ZT_TAKES_OUTPUT | ZT_TAKES_COMBINATIONS, zt_cli_bench, zt_help_bench },
+    { "verify",
+      "check every checksum of a checkpoint",
+      ZT_TAKES_HELP,
+      0,
+      zt_cli_verify,
+      zt_help_verify,
+      { "CHECKPOINT" } },
     { "ops", "the operators: opsets, types, gradient, back ends", ZT_TAKES_JSON, 0, zt_cli_ops, zt_help_ops },
     { "doctor", "devices, libraries and programs found, and how to get what is missing", ZT_TAKES_HELP, 0,
       zt_cli_doctor, zt_help_doctor },

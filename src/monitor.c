@@ -233,10 +233,13 @@ struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, s
     if (!options->folder)
         return m;
     m->path = zt_path_join(options->folder, "metrics.jsonl");
-    m->file = open(m->path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (m->file >= 0)
-        return m;
-    zt_fail(err, ZT_EXIT_DATA, "%s: %s", m->path, strerror(errno));
+    m->skipped = options->skipped;
+    if (options->resumed < 0 || zt_monitor_cut(m->path, options->resumed, err)) {
+        m->file = open(m->path, O_WRONLY | O_CREAT | (options->resumed < 0 ? O_TRUNC : 0) | O_APPEND | O_CLOEXEC, 0666);
+        if (m->file >= 0)
+            return m;
+        zt_fail(err, ZT_EXIT_DATA, "%s: %s", m->path, strerror(errno));
+    }
     zt_text_finish(&m->text);
     free(m->path);
     free(m);
@@ -269,6 +272,24 @@ bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double l
         zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f | accuracy %.4f", (long long)step, loss,
                accuracy);
     return ok;
+}
+
+void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes) {
+    char size[32];
+    zt_monitor_clear(m);
+    if (!may_talk(m))
+        return;
+    if (m->o.log->json)
+        fprintf(stderr, "{\"event\": \"checkpoint\", \"step\": %lld, \"bytes\": %lld}\n", (long long)step,
+                (long long)bytes);
+    else
+        zt_say(m->o.log, ZT_LOG_INFO, "Checkpoint: step %lld | %s/step-%lld | %s", (long long)step, folder,
+               (long long)step, zt_format_bytes(size, (double)bytes));
+}
+
+bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {
+    return !m || m->file < 0 || fdatasync(m->file) == 0 || errno == EINVAL || errno == EROFS ||
+           zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", m->path, strerror(errno));
 }
 
 bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {

@@ -24,6 +24,7 @@ struct zt_monitor_options {
     int64_t batches_per_epoch;
     int columns; /* of the terminal behind standard error; 0: find out */
     bool quiet;
+    int64_t resumed, skipped; /* steps done and skipped before; resumed -1: the run begins, and so does metrics.jsonl */
 };
 
 struct zt_monitor;
@@ -35,6 +36,12 @@ bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int
 /* {"step": .., "epoch": .., "eval": true, "loss": .., "accuracy": ..} and one console line; accuracy NAN: left out. */
 bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
                      struct zt_err *err);
+/* One console line about a checkpoint of `bytes` bytes saved in `folder`. */
+void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes);
+/* Brings metrics.jsonl to the disk. NULL is harmless. */
+bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err);
+/* Drops the rows of metrics.jsonl behind step `step`; harmless where there is no such file. */
+bool zt_monitor_cut(const char *path, int64_t step, struct zt_err *err);
 /* Takes the bar off the terminal so that somebody else can say a line; it comes back with the next step. NULL is
  * harmless. */
 void zt_monitor_clear(struct zt_monitor *m);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FLAG, TEXT, TEXTS, NUMBER, SMALL_NUMBER, LATER };
+enum kind { FLAG, TEXT, TEXTS, MAYBE_TEXT, NUMBER, SMALL_NUMBER };
 
 /* One option. `at` is where its value goes in struct zt_options. */
 struct row {
@@ -27,6 +27,8 @@ static const struct row rows[] = {
     { "output", "DIR", "folder for what comes out", ZT_TAKES_OUTPUT, TEXT, AT(output) },
     { "emit", "FILE", "write the joint forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
     { "overwrite", NULL, "take a folder that holds a run", ZT_TAKES_OVERWRITE, FLAG, AT(overwrite) },
+    { "resume", "[CHECKPOINT]", "go on from a checkpoint, the latest where none is named", ZT_TAKES_RESUME, MAYBE_TEXT,
+      AT(resume_from) },
     { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
     { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over.set) },
     { "device", "auto|cpu|cuda", "where to compute", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
@@ -61,16 +63,15 @@ static const struct row rows[] = {
     { "json", NULL, "lines as JSON objects", ZT_TAKES_JSON, FLAG, AT(json) },
     { "help", NULL, "this text", UINT_MAX, FLAG, AT(help) },
     { "version", NULL, "version of ztrain", 0, FLAG, AT(version) },
-    { "resume", .kind = LATER },
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const later_commands[] = { "verify", "diff" };
+static const char *const later_commands[] = { "diff" };
 
 struct parser {
     struct zt_options *o;
     const struct zt_command_row *commands;
-    int argc, next;
+    int argc, next, operand_count;
     char *const *argv;
     bool given[ROWS];
     ZT_VEC(const char *) set;
@@ -150,7 +151,7 @@ static bool set_value(struct parser *p, const struct row *row, const char *text)
     void *to = (char *)p->o + row->at;
     if (!text[0])
         return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: the value is empty, wants %s", row->name, row->argument);
-    if (row->kind == TEXT)
+    if (row->kind == TEXT || row->kind == MAYBE_TEXT)
         *(const char **)to = text;
     else if (row->kind == TEXTS)
         zt_vec_push(&p->set, text);
@@ -172,11 +173,9 @@ static const struct row *find_row(unsigned takes, const char *argument, const ch
     return found;
 }
 
-/* Checks that the option may stand here: known, not of a later version, of this command, once. */
+/* Checks that the option may stand here: of this command, once. */
 static bool admit(struct parser *p, const struct row *row) {
     const struct zt_command_row *command = p->o->command;
-    if (row->kind == LATER)
-        return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is not supported yet", row->name);
     if (!(row->bit & command->takes) && row->at != offsetof(struct zt_options, version))
         return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is not one of `ztrain %s`", row->name, command->name) ||
                zt_hint(p->err, "`ztrain %s --help` lists its options", command->name);
@@ -202,8 +201,12 @@ static bool parse_option(struct parser *p, const char *argument) {
         *(bool *)((char *)p->o + row->at) = true;
         return true;
     }
+    p->o->resume |= row->kind == MAYBE_TEXT;
     if (!value) {
-        if (p->next >= p->argc || strncmp(p->argv[p->next], "--", 2) == 0)
+        bool none = p->next >= p->argc || strncmp(p->argv[p->next], "--", 2) == 0;
+        if (none && row->kind == MAYBE_TEXT)
+            return true;
+        if (none)
             return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s wants a value: --%s %s", row->name, row->name,
                            row->argument);
         value = p->argv[p->next++];
@@ -225,6 +228,10 @@ static bool parse_command(struct parser *p) {
     return fail_unknown_command(p, p->argv[1]);
 }
 
+static int most_operands(const struct zt_command_row *command) {
+    return (command->operands[0] != NULL) + (command->operands[1] != NULL);
+}
+
 static bool parse_arguments(struct parser *p) {
     while (p->next < p->argc && !p->o->help && !p->o->version) {
         const char *argument = p->argv[p->next++];
@@ -234,6 +241,8 @@ static bool parse_arguments(struct parser *p) {
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
             return zt_hint(p->err, "there are long options only, as `--model FILE`");
+        } else if (p->operand_count < most_operands(p->o->command)) {
+            p->o->operands[p->operand_count++] = argument;
         } else {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unexpected argument \"%s\"", argument);
             return zt_hint(p->err, "every value belongs to an option; `ztrain %s --help` lists them",
@@ -250,6 +259,9 @@ static bool check_needs(const struct parser *p) {
         if (rows[i].kind == TEXT && rows[i].bit & p->o->command->needs && !p->given[i])
             ok = zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s %s is missing", rows[i].name, rows[i].argument) ||
                  zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
+    for (int i = p->operand_count; i < most_operands(p->o->command); i++)
+        ok = zt_fail(p->err, ZT_EXIT_CONFIG, "%s is missing", p->o->command->operands[i]) ||
+             zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
     return ok;
 }
 
@@ -267,6 +279,8 @@ bool zt_options_parse(struct zt_options *o, const struct zt_command_row *command
     if (ok && !o->hostfile && (o->include || o->exclude))
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s chooses among the hosts of a --hostfile, and there is none",
                      o->include ? "include" : "exclude");
+    if (ok && o->resume && o->overwrite)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--resume and --overwrite exclude each other");
     o->over.set = p.set.at;
     o->over.set_count = p.set.count;
     o->log.level = o->quiet ? ZT_LOG_ERROR : o->verbose ? ZT_LOG_DEBUG : ZT_LOG_INFO;

@@ -22,7 +22,9 @@ struct zt_options {
     const char *trace;                           /* plan: a file for the simulated step */
     int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
     const char *hostfile, *include, *exclude;    /* train: NULL where not given */
-    bool overwrite, quiet, verbose, json;
+    bool overwrite, resume, quiet, verbose, json;
+    const char *resume_from;         /* checkpoint; NULL: the latest of the output folder */
+    const char *operands[2];         /* arguments without a name, as many as the command has */
     char *const *argv;               /* as main got it, for ranks that are started with the same words */
     struct zt_lifeline *line;        /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
@@ -48,8 +50,9 @@ enum zt_option_bit {
     ZT_TAKES_PLAN = 1 << 14,         /* --cluster, --trace */
     ZT_TAKES_COMBINATIONS = 1 << 15, /* --modes, --ranks as a list */
     ZT_TAKES_REPEATS = 1 << 16,      /* --batch-sizes, --steps, --warmup, --repeats */
-    ZT_TAKES_HOSTS = 1 << 20,        /* --hostfile, --include, --exclude */
-    ZT_TAKES_HELP = 1 << 30,         /* --help alone; every command takes it */
+    ZT_TAKES_HOSTS = 1 << 17,        /* --hostfile, --include, --exclude */
+    ZT_TAKES_RESUME = 1 << 18,
+    ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 
 /* A subcommand: one file in src/cli and one row in main.c. `run` returns false with an error; results go to stdout,
@@ -60,6 +63,7 @@ struct zt_command_row {
     bool (*run)(const struct zt_options *options, struct zt_err *err);
     const char
         *help; /* printed by SUBCOMMAND --help: usage and what it does; the options come from the table in options.c */
+    const char *operands[2]; /* names of the arguments that it must get without an option's name; NULL: none */
 };
 
 /* Parses argv. `commands` ends with a NULL name; its first row is the command where argv names none. Texts are borrowed
@@ -79,6 +83,7 @@ bool zt_cli_predict(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_grad(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
+bool zt_cli_verify(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);
 
 #endif

@@ -295,13 +295,21 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     make_pieces(r);
     make_moving(r);
     make_groups(r);
-    r->scalars = ZT_NEW_N(arena, double, world->size + 2);
+    r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
     if (zt_rank_device_create(r, err) && place_weights(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;
+}
+
+void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
+    r->stop = stop;
+}
+
+int64_t zt_rank_updates(const struct zt_rank *r) {
+    return r->updates;
 }
 
 void zt_rank_destroy(struct zt_rank *r) {

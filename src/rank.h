@@ -35,6 +35,13 @@ struct zt_rank_bytes {
 };
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *bytes);
 
+/* A tensor that training changes, of whichever stage. */
+struct zt_model_tensor {
+    const char *name;
+    struct zt_shape shape;
+    int stage; /* the first that holds it */
+};
+
 struct zt_rank_plan {
     struct zt_arena *arena;
     const struct zt_job *job;
@@ -52,6 +59,10 @@ struct zt_rank_plan {
     const char **statistic_name;
     const void **statistic_initial, **param_initial; /* contents in the model file; parameters by tensor of `flat` */
     int statistic_total;
+    /* Trained tensors of the whole model in its order, then its statistics: the same in every layout. */
+    struct zt_model_tensor *model;
+    int model_count, model_params;      /* all; the trained ones in front */
+    int *param_model, *statistic_model; /* by this stage's tensors, and statistics: where they stand in `model` */
     struct zt_program_set train, evaluation;
     struct zt_step_shape full, tail;
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 without */
@@ -81,6 +92,7 @@ int zt_rank_plan_largest(const struct zt_rank_plan *plan);
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to);
 
 struct zt_rank; /* a running rank */
+struct zt_stop;
 
 /* `world` and `data` (the data-parallel group of the stage) are borrowed. Places the initial weights. */
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
@@ -89,8 +101,16 @@ void zt_rank_destroy(struct zt_rank *rank);
 /* Warns of nodes whose tensors travel between device and host, because the device has no kernel for them. */
 void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);
 
+/* From now on the rank passes on the requests of this process in the reduction of its steps (stop.h); borrowed. Of the
+ * ranks of one process one does. */
+void zt_rank_watch(struct zt_rank *rank, struct zt_stop *stop);
+
+int64_t zt_rank_updates(const struct zt_rank *rank); /* optimizer steps applied since the model file */
+
 struct zt_step_result {
     double loss, grad_norm, lr;
+    int stop;                      /* signal that all ranks are to save and stop for; 0: none */
+    bool save;                     /* they are to save */
     int64_t samples, epoch, batch; /* batch: index in the epoch */
     bool finite;
 };

@@ -123,6 +123,41 @@ static void tie_stages(struct planner *q, const struct zt_joint *joint, const st
     p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
 }
 
+/* Appends the parameters, or the statistics, of all stages to the plan's `model`; own[i] becomes the place there of the
+ * i-th one of this stage; of a copy, that of what it is a copy of. */
+static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, bool params, int *own) {
+    int total = params ? joint->param_count : joint->statistic_count;
+    int *indices = zt_malloc(((size_t)total + 1) * sizeof *indices),
+        *stage = zt_malloc(((size_t)total + 1) * sizeof *stage), *at = zt_malloc(((size_t)total + 1) * sizeof *at);
+    for (int i = 0; i < total; i++)
+        stage[i] = -1;
+    for (int s = p->grid.stages - 1; s >= 0; s--) {
+        int count = params ? zt_program_params(joint, s, indices) : zt_program_statistics(joint, s, indices);
+        for (int i = 0; i < count; i++)
+            stage[indices[i]] = s;
+    }
+    struct zt_model_tensor *all = ZT_NEW_N(p->arena, struct zt_model_tensor, p->model_count + total + 1);
+    if (p->model_count)
+        memcpy(all, p->model, (size_t)p->model_count * sizeof *all);
+    for (int i = 0; i < total; i++) {
+        const struct zt_value *v = &joint->graph->values[params ? joint->params[i] : joint->statistics[i]];
+        at[i] = p->model_count;
+        if (params && joint->home[i] >= 0)
+            at[i] = at[joint->home[i]];
+        else if (stage[i] >= 0)
+            all[p->model_count++] = (struct zt_model_tensor){ zt_arena_strdup(p->arena, v->name), v->shape, stage[i] };
+    }
+    int count = params ? zt_program_params(joint, p->grid.stage, indices)
+                       : zt_program_statistics(joint, p->grid.stage, indices);
+    for (int i = 0; i < count; i++)
+        own[i] = at[indices[i]];
+    p->model = all;
+    p->model_params = params ? p->model_count : p->model_params;
+    free(at);
+    free(stage);
+    free(indices);
+}
+
 /* The layout of the stage's parameters, from the first joint graph built. */
 static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) {
     struct zt_rank_plan *p = q->plan;
@@ -139,8 +174,10 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
             p->param_initial[seats[i].tensor] = g->values[joint->params[i]].data;
     tie_stages(q, joint, seats, flats);
     free(seats);
+    list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
     p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
     p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
+    list_model(p, joint, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
     p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
     p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
     p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);

@@ -5,6 +5,7 @@
 
 #include "optim/optim.h"
 #include "rank.h"
+#include "stop.h"
 
 /* A node ready to run: its call with everything filled in but the data pointers. */
 struct zt_ready {
@@ -72,7 +73,8 @@ struct zt_rank {
     int64_t *bound;           /* [bucket][data ranks + 1], relative to the bucket: what the communicator takes */
     struct zt_moving *moving; /* by bucket */
     int underway;             /* buckets with transfers begun */
-    double *scalars;          /* of the step's reduction */
+    struct zt_stop *stop;     /* whose requests this rank passes on; NULL: none */
+    double *scalars;          /* of the step's reduction: loss, squares by rank, requests */
     double *tensor_norms;     /* Lamb: [tensor][data rank][2] */
     double *ratios;           /* by tensor */
     double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */

@@ -280,7 +280,19 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
+    const double *requests = r->scalars + 1 + r->world->size;
+    result->stop = zt_stop_signal(requests);
+    result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
     return true;
+}
+
+/* Running statistics are those of data rank 0, which a model file and a checkpoint hold too; on the other ranks they
+ * are of other samples. */
+static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
+    struct zt_place place = { ZT_STATISTICS, 0 };
+    int64_t bytes = r->plan->statistic_bytes;
+    return bytes == 0 || r->data->size == 1 ||
+           r->data->api->broadcast(r->data, zt_rank_at(r, NULL, &place, NULL), (size_t)bytes, 0, err);
 }
 
 bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err) {
@@ -289,6 +301,8 @@ bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eva
     bool first = p->grid.stage == 0, last = p->grid.stage == p->grid.stages - 1;
     double sums[3] = { 0 }; /* loss times samples, correct, counted */
     struct zt_slot *slot = &r->slots[0];
+    if (!share_statistics(r, err))
+        return false;
     for (int64_t done = 0; done < samples; done += together) {
         int64_t now = samples - done < together ? samples - done : together;
         struct zt_step_shape shape = zt_step_shape(now, p->eval_rows, p->grid.data);

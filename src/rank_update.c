@@ -46,11 +46,11 @@ static void piece_squares(void *arg, int64_t i) {
 }
 
 /* Each data rank sums the squares of its own slices; the partial sums are added in rank order, so that every mode adds
- * the same numbers in the same order. The loss travels in the same reduction. */
+ * the same numbers in the same order. The loss travels in the same reduction, and what signals ask for. */
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     int world = r->world->size;
     double *own = &r->scalars[1 + r->plan->grid.rank];
-    memset(r->scalars, 0, (size_t)(world + 1) * sizeof *r->scalars);
+    memset(r->scalars, 0, (size_t)(world + 1 + ZT_REQUESTS) * sizeof *r->scalars);
     if (r->away) {
         if (!zt_rank_device_squares(r, own, err))
             return false;
@@ -60,7 +60,8 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
             *own += r->pieces[i].norms[0];
     }
     r->scalars[0] = r->loss;
-    if (!r->world->api->sum(r->world, r->scalars, world + 1, err))
+    zt_stop_take(r->stop, r->scalars + 1 + world);
+    if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;
     r->loss = r->scalars[0];
     double squares = 0;

@@ -6,10 +6,11 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint.h"
 #include "device/threads.h"
-#include "monitor.h"
 #include "parallel/lifeline.h"
 #include "plan.h"
+#include "stop.h"
 #include "watchdog.h"
 
 #include <math.h>
@@ -20,14 +21,16 @@
 /* One rank of this process. */
 struct worker {
     struct zt_session *session;
-    const char *folder;
-    int rank;
-    int64_t steps, per_epoch;
+    const char *folder, *from;
+    int rank, stopped; /* stopped: by this signal; 0: not */
+    bool first_here;   /* of the ranks of this process; signals reach one of them */
+    int64_t first, steps, per_epoch;
     struct zt_comm *world, *data;
     struct zt_device *device;
     struct zt_rank_plan *plan;
     struct zt_rank *run;
     struct zt_loader *loader;
+    struct zt_checkpoints *checkpoints;
     struct zt_monitor *monitor; /* rank 0 */
     struct zt_plan *world_plan; /* rank 0 */
     struct zt_where where;
@@ -95,6 +98,8 @@ static bool open_monitor(struct worker *w) {
                                           .folder = w->folder,
                                           .steps_total = w->steps,
                                           .batches_per_epoch = w->per_epoch,
+                                          .resumed = w->from ? w->first : -1,
+                                          .skipped = w->first - zt_rank_updates(w->run),
                                           .columns = zt_lifeline_columns(s->options->line),
                                           .quiet = s->options->quiet };
     /* nobody steps, or writes below the folder, before all could open what they need */
@@ -103,6 +108,7 @@ static bool open_monitor(struct worker *w) {
     if (w->rank != 0)
         return true;
     zt_report_start(s, w->plan, w->device, w->steps);
+    zt_checkpoints_report(w->checkpoints, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
     return plan_world(w) && write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }
@@ -120,27 +126,43 @@ static struct zt_loader *open_loader(struct worker *w, const struct zt_source *s
                                          .shuffle = training && c->data.shuffle,
                                          .drop_last = training && c->data.drop_last,
                                          .seed = (uint64_t)c->seed,
-                                         .steps = training ? w->steps : (source->samples + batch - 1) / batch,
+                                         .first_step = training ? w->first : 0,
+                                         .steps =
+                                             training ? w->steps - w->first : (source->samples + batch - 1) / batch,
                                          .depth = 2 };
     return zt_loader_create(&options, &w->err);
+}
+
+static bool open_checkpoints(struct worker *w) {
+    struct zt_checkpoints_options options = { .session = w->session,
+                                              .plan = w->plan,
+                                              .rank = w->run,
+                                              .world = w->world,
+                                              .folder = w->folder,
+                                              .from = w->from,
+                                              .steps = w->steps,
+                                              .per_epoch = w->per_epoch };
+    return (w->checkpoints = zt_checkpoints_open(&options, &w->first, &w->err)) != NULL;
 }
 
 static bool start_rank(struct worker *w) {
     if (!make_plan(w) || (w->session->processes && !zt_agree_plan(w->plan, w->world, &w->err)))
         return false;
     zt_where_phase(&w->where, "allocating and opening data");
-    return (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, &w->err)) != NULL &&
-           (w->loader = open_loader(w, w->session->source, true)) != NULL;
+    if (!(w->run = zt_rank_create(w->plan, w->device, w->world, w->data, &w->err)))
+        return false;
+    if (w->first_here)
+        zt_rank_watch(w->run, w->session->stop);
+    return open_checkpoints(w) && (w->loader = open_loader(w, w->session->source, true)) != NULL;
 }
 
-static bool evaluate(struct worker *w, int64_t step, int64_t epoch) {
-    struct zt_eval_result result;
+static bool evaluate(struct worker *w, int64_t step, int64_t epoch, struct zt_eval_result *result) {
     zt_where_phase(&w->where, "evaluating");
     struct zt_loader *loader = open_loader(w, w->session->eval_source, false);
-    bool ok = loader && zt_rank_evaluate(w->run, loader, &result, &w->err);
+    bool ok = loader && zt_rank_evaluate(w->run, loader, result, &w->err);
     zt_loader_destroy(loader);
     if (ok && w->monitor)
-        ok = zt_monitor_eval(w->monitor, step, epoch, result.loss, result.accuracy, &w->err);
+        ok = zt_monitor_eval(w->monitor, step, epoch, result->loss, result->accuracy, &w->err);
     return ok;
 }
 
@@ -159,9 +181,22 @@ static bool report_step(struct worker *w, int64_t step, const struct zt_step_res
     return zt_monitor_step(w->monitor, &row, r->batch, &w->err);
 }
 
+/* What follows a step: evaluation at the end of an epoch, a checkpoint where one is due. */
+static bool end_step(struct worker *w, int64_t step, const struct zt_step_result *r) {
+    struct zt_eval_result result;
+    struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = w->monitor };
+    if (r && w->session->eval_source && r->batch == w->per_epoch - 1) {
+        if (!evaluate(w, step, r->epoch, &result))
+            return false;
+        end.eval = &result;
+    }
+    zt_where_phase(&w->where, "saving a checkpoint");
+    return zt_checkpoints_step(w->checkpoints, &end, &w->err);
+}
+
 static bool run_steps(struct worker *w) {
     double before = zt_now();
-    for (int64_t step = 0; step < w->steps; step++) {
+    for (int64_t step = w->first; step < w->steps && !w->stopped; step++) {
         struct zt_step_result r;
         zt_where_phase(&w->where, "stepping");
         zt_where_begin(&w->where, step + 1, now_ns());
@@ -178,11 +213,12 @@ static bool run_steps(struct worker *w) {
         zt_where_end(&w->where, now_ns());
         if (!report_step(w, step, &r, now - before))
             return false;
-        if (w->session->eval_source && r.batch == w->per_epoch - 1 && !evaluate(w, step + 1, r.epoch))
+        if (!end_step(w, step + 1, &r))
             return false;
-        before = r.batch == w->per_epoch - 1 ? zt_now() : now;
+        w->stopped = r.stop;
+        before = r.batch == w->per_epoch - 1 || r.save ? zt_now() : now;
     }
-    return true;
+    return w->stopped || end_step(w, w->steps, NULL);
 }
 
 static bool finish_run(struct worker *w) {
@@ -223,7 +259,13 @@ static void *run_worker(void *arg) {
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
         w->data->where = &w->where;
-    w->ok = w->ok && start_rank(w) && open_monitor(w) && run_steps(w) && finish_run(w);
+    w->ok = w->ok && start_rank(w) && open_monitor(w);
+    if (w->ok && w->first_here)
+        zt_stop_arm(w->session->stop, true);
+    w->ok = w->ok && run_steps(w);
+    if (w->first_here)
+        zt_stop_arm(w->session->stop, false);
+    w->ok = w->ok && (w->stopped || finish_run(w));
     if (!w->ok) {
         w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
         if (w->session->config->ranks > 1)
@@ -237,6 +279,7 @@ static void finish_worker(struct worker *w) {
     struct zt_err ignored = { 0 };
     zt_monitor_finish(w->monitor, &ignored);
     zt_loader_destroy(w->loader);
+    zt_checkpoints_close(w->checkpoints);
     zt_rank_destroy(w->run);
     zt_plan_destroy(w->world_plan);
     zt_rank_plan_destroy(w->plan);
@@ -318,7 +361,7 @@ static bool run_ranks(struct zt_session *s, struct worker *workers, int held, st
     return ok;
 }
 
-bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err) {
+bool zt_train(struct zt_session *s, const char *folder, const char *from, struct zt_err *err) {
     struct zt_config *c = s->config;
     struct zt_sampler sampler;
     if (!zt_sampler_init(&sampler, s->source->samples, c->train_batch, c->data.shuffle, c->data.drop_last,
@@ -333,11 +376,17 @@ bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err) {
     for (int i = 0; i < held; i++) {
         workers[i].session = s;
         workers[i].folder = folder;
+        workers[i].from = from;
+        workers[i].first_here = i == 0;
         workers[i].rank = s->processes ? s->launched.rank : i;
         workers[i].steps = steps;
         workers[i].per_epoch = per_epoch;
     }
     bool ok = run_ranks(s, workers, held, err);
+    if (ok && workers[0].stopped) {
+        err->code = (enum zt_exit)(128 + workers[0].stopped);
+        ok = false;
+    }
     free(workers);
     return ok;
 }

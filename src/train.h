@@ -9,8 +9,11 @@
 #include "rank.h"
 
 /* What every subcommand that runs a config opens, in order; all borrowed by ranks. */
+struct zt_stop;
+
 struct zt_session {
     const struct zt_options *options;
+    struct zt_stop *stop; /* the requests of signals */
     struct zt_config *config;
     struct zt_onnx *model;
     struct zt_job *job;
@@ -45,8 +48,9 @@ bool zt_launch_wanted(const struct zt_options *options, bool *wanted, struct zt_
 /* Starts them with the same words and waits for their end; `folder` is the run's. */
 bool zt_launch(const struct zt_options *options, const char *folder, struct zt_err *err);
 
-/* Trains and leaves the run's files in `folder`. */
-bool zt_train(struct zt_session *s, const char *folder, struct zt_err *err);
+/* Trains, from the checkpoint `from` on (NULL: from the beginning), and leaves the run's files in `folder`. A run that
+ * a signal stopped returns false with that exit code and no message. */
+bool zt_train(struct zt_session *s, const char *folder, const char *from, struct zt_err *err);
 /* Loss and metrics on the evaluation data with the weights of the file, one row on stdout. */
 bool zt_evaluate(struct zt_session *s, struct zt_err *err);
 

@@ -4,7 +4,14 @@ const char zt_help_train[] =
     "usage: ztrain [train] --model M.onnx --config C.json [OPTIONS]\n"
     "\n"
     "Trains the model and leaves model.onnx, metrics.jsonl, plan.txt and config.resolved.json in the output folder\n"
-    "(runs/<model name> unless --output names one). A folder that holds a run is refused unless --overwrite is given.\n"
+    "(runs/<model name> unless --output names one), and checkpoints as ztrain.checkpoint says. A folder that holds a "
+    "run "
+    "is\n"
+    "refused unless --resume or --overwrite is given. --resume goes on from a checkpoint, whatever the number of ranks "
+    "and\n"
+    "the ZeRO stage it was written with. SIGINT and SIGTERM save a checkpoint and stop (a second one stops at once), "
+    "SIGUSR1\n"
+    "saves one and goes on.\n"
     "The command line wins over the configuration.\n";
 
 const char zt_help_plan[] =
@@ -47,6 +54,13 @@ const char zt_help_grad[] =
     "are "
     "the\n"
     "model's and grad_output_N, outputs the model's, grad_input_N and grad:NAME for each parameter NAME.\n";
+
+const char zt_help_verify[] =
+    "usage: ztrain verify CHECKPOINT\n"
+    "\n"
+    "Checks the files of a checkpoint and every checksum in it, and names what is damaged. CHECKPOINT is a folder "
+    "step-N, or\n"
+    "a run's folder, whose latest one is meant.\n";
 
 const char zt_help_ops[] =
     "usage: ztrain ops [--json]\n"

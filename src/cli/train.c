@@ -2,6 +2,8 @@
 #include "train.h"
 
 #include "base/file.h"
+#include "checkpoint_folder.h"
+#include "stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,27 +23,42 @@ static char *output_folder(const struct zt_options *o) {
 
 /* A folder that holds a run is not written over by accident. */
 static bool check_folder(const struct zt_options *o, const char *folder, struct zt_err *err) {
-    static const char *const marks[] = { "metrics.jsonl", "model.onnx" };
-    for (size_t i = 0; !o->overwrite && i < sizeof marks / sizeof *marks; i++) {
+    static const char *const marks[] = { "metrics.jsonl", "model.onnx", "checkpoints" };
+    for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
         char *path = zt_path_join(folder, marks[i]);
         bool there = zt_file_exists(path);
         free(path);
         if (there) {
             zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds a run already (%s)", folder, marks[i]);
-            return zt_hint(err, "choose another --output, or --overwrite");
+            return zt_hint(err, "choose another --output, or --resume to go on, or --overwrite to begin anew");
         }
     }
     return true;
 }
 
+/* The checkpoint that --resume means. Free with free(). */
+static char *resume_from(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
+}
+
 /* Of several processes one alone looks at the folder and makes it: the others would find what it writes. */
-static bool train(const struct zt_options *options, const char *folder, struct zt_err *err) {
+static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
-    bool ok = zt_session_open(&s, options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
+    char *from = NULL;
+    bool ok = zt_session_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
+    s.stop = stop;
     if (ok && s.launched.rank == 0)
-        ok = check_folder(options, folder, err) && zt_file_make_folder(folder, err);
-    ok = ok && zt_train(&s, folder, err);
+        ok = check_folder(o, folder, err) && zt_file_make_folder(folder, err);
+    ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL) && zt_train(&s, folder, from, err);
+    free(from);
     zt_session_finish(&s);
+    return ok;
+}
+
+static bool train(const struct zt_options *o, const char *folder, struct zt_err *err) {
+    struct zt_stop *stop = zt_stop_create(o->line != NULL, err); /* before OpenMP makes threads */
+    bool ok = stop && open_and_train(o, stop, folder, err);
+    zt_stop_destroy(stop);
     return ok;
 }
 

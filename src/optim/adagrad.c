@@ -36,4 +36,6 @@ static void adagrad_update(const struct zt_update *u, float *p, const float *g, 
     adagrad_run(adagrad_prepare(u), p, g, state[0], count);
 }
 
-const struct zt_optimizer zt_optimizer_adagrad = { .name = "Adagrad", .states = 1, .update = adagrad_update };
+const struct zt_optimizer zt_optimizer_adagrad = {
+    .name = "Adagrad", .states = 1, .state_names = { "sum" }, .update = adagrad_update
+};

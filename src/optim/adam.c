@@ -40,5 +40,7 @@ static void adamw_update(const struct zt_update *u, float *p, const float *g, fl
     adam_run(zt_adam_prepare(u, true), p, g, state[0], state[1], count);
 }
 
-const struct zt_optimizer zt_optimizer_adam = { .name = "Adam", .states = 2, .update = adam_update };
-const struct zt_optimizer zt_optimizer_adamw = { .name = "AdamW", .states = 2, .update = adamw_update };
+#define MOMENTS .states = 2, .state_names = { "exp_avg", "exp_avg_sq" }
+
+const struct zt_optimizer zt_optimizer_adam = { .name = "Adam", MOMENTS, .update = adam_update };
+const struct zt_optimizer zt_optimizer_adamw = { .name = "AdamW", MOMENTS, .update = adamw_update };

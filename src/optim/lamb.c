@@ -83,6 +83,7 @@ static void lamb_update(const struct zt_update *u, float *p, const float *g, flo
 const struct zt_optimizer zt_optimizer_lamb = {
     .name = "Lamb",
     .states = 2,
+    .state_names = { "exp_avg", "exp_avg_sq" },
     .update = lamb_update,
     .norms = lamb_norms,
     .ratio = lamb_ratio,

@@ -35,4 +35,6 @@ static void lion_update(const struct zt_update *u, float *p, const float *g, flo
     lion_run(lion_prepare(u), p, g, state[0], count);
 }
 
-const struct zt_optimizer zt_optimizer_lion = { .name = "Lion", .states = 1, .update = lion_update };
+const struct zt_optimizer zt_optimizer_lion = {
+    .name = "Lion", .states = 1, .state_names = { "exp_avg" }, .update = lion_update
+};

@@ -27,6 +27,7 @@ enum { ZT_OPTIM_STATES = 3 };
 struct zt_optimizer {
     const char *name;
     int states; /* fp32 state arrays an element: Adam 2, SGD 1 with momentum (0 without: see states_used) ... */
+    const char *state_names[ZT_OPTIM_STATES]; /* as PyTorch calls them; a checkpoint does too */
     /* State arrays this configuration really needs (<= states). NULL: always `states`. */
     int (*states_used)(const struct zt_optimizer_config *config);
     /* Updates `count` elements of one tensor piece: p, g and state[i] are parallel arrays. Single-threaded; callers cut

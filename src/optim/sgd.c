@@ -42,6 +42,7 @@ static void sgd_update(const struct zt_update *u, float *p, const float *g, floa
 const struct zt_optimizer zt_optimizer_sgd = {
     .name = "SGD",
     .states = 1,
+    .state_names = { "momentum_buffer" },
     .states_used = sgd_states,
     .update = sgd_update,
 };

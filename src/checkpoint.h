@@ -1,0 +1,47 @@
+/* Checkpoints of a run: when one is saved, and how a run goes on from one (contract.md, "What a run leaves").
+ *
+ * What a checkpoint holds is in checkpoint_format.h, what becomes of its folder in checkpoint_folder.h. Every rank has
+ * one of these objects, and all functions but close are collective: each rank writes the slices that it owns where they
+ * belong in the whole files, and reads what it holds, so that the ranks of a later run may be others. */
+#ifndef ZT_CHECKPOINT_H
+#define ZT_CHECKPOINT_H
+
+#include "monitor.h"
+#include "train.h"
+
+struct zt_checkpoints;
+
+struct zt_checkpoints_options {
+    const struct zt_session *session; /* borrowed, as all that follows */
+    const struct zt_rank_plan *plan;
+    struct zt_rank *rank;
+    struct zt_comm *world;
+    const char *folder;       /* of the run */
+    const char *from;         /* the checkpoint to go on from; NULL: none */
+    int64_t steps, per_epoch; /* of the run, in an epoch */
+};
+
+/* Lays out the files and, where there is a `from`, checks and loads it: *first_step is how many steps are done. Refuses
+ * a checkpoint that does not fit model, data or configuration. */
+struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *options, int64_t *first_step,
+                                           struct zt_err *err);
+/* Rank 0: what the run goes on from, and where its configuration is another than then. */
+void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *log);
+void zt_checkpoints_close(struct zt_checkpoints *c); /* NULL is harmless */
+
+/* The end of a step. */
+struct zt_step_end {
+    int64_t step;                      /* steps done */
+    const struct zt_eval_result *eval; /* of an evaluation that followed it; NULL: there was none */
+    bool asked;                        /* a signal asks for a checkpoint; the same on every rank */
+    struct zt_monitor *monitor;        /* rank 0: told of what was saved; NULL elsewhere */
+};
+/* Saves where that is due: a multiple of ztrain.checkpoint.every_steps, the end of a multiple of every_epochs, the last
+ * step, an evaluation better than all before, or when asked. The first three only where one of these keys is not 0. */
+bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end, struct zt_err *err);
+
+/* `ztrain verify`: checks structure and every checksum of the checkpoint in the folder `path`, and says what it holds
+ * on `to`. Each damaged place is a problem of its own. */
+bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err);
+
+#endif

@@ -1,0 +1,218 @@
+/* Loading: every rank reads the manifest, checks its share of the blocks, and takes what it holds from the mapped
+ * files. */
+#include "checkpoint_parts.h"
+
+#include "base/crc.h"
+#include "checkpoint_folder.h"
+#include "rank_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct loading {
+    struct zt_checkpoints *c;
+    struct zt_file_map map[ZT_STORED_FILES];
+    struct zt_manifest manifest;
+    struct zt_err *err;
+};
+
+/* The tensors of a block, for its error. */
+static void name_block(const struct zt_stored_file *file, int64_t first, int64_t last, char *to, size_t room) {
+    int shown = 0, count = 0;
+    size_t n = 0;
+    to[0] = 0;
+    for (int i = 0; i < file->count; i++) {
+        const struct zt_stored_tensor *t = &file->tensors[i];
+        if (t->bytes == 0 || t->at >= last || t->at + t->bytes <= first)
+            continue;
+        if (count++ < 3 && n < room) {
+            n += (size_t)snprintf(to + n, room - n, "%s\"%.60s\"", shown ? ", " : "", t->name);
+            shown++;
+        }
+    }
+    if (count > shown && n < room)
+        snprintf(to + n, room - n, " and %d more", count - shown);
+    if (count == 0)
+        snprintf(to, room, "the header");
+}
+
+bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
+                     int64_t first, int64_t last, struct zt_err *err) {
+    bool ok = true;
+    for (int64_t b = first; b < last; b++) {
+        int64_t at = b * ZT_BLOCK_BYTES, rest = file->bytes - at, bytes = rest < ZT_BLOCK_BYTES ? rest : ZT_BLOCK_BYTES;
+        uint32_t found = zt_crc32c(0, map->data + at, (size_t)bytes);
+        char names[256];
+        if (found == crc[b])
+            continue;
+        name_block(file, at, at + bytes, names, sizeof names);
+        ok = zt_fail(err, ZT_EXIT_DATA, "bytes %lld..%lld (%s): checksum %08x, wants %08x", (long long)at,
+                     (long long)(at + bytes - 1), names, found, crc[b]);
+    }
+    return ok;
+}
+
+static bool read_manifest(struct loading *l) {
+    struct zt_checkpoints *c = l->c;
+    struct zt_file_map map;
+    char *path = zt_path_join(c->o.from, ZT_MANIFEST);
+    int before = l->err->count;
+    bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, l->err);
+    if (ok) {
+        ok = zt_manifest_read(&l->manifest, map.data, map.size, c->arena, l->err) ||
+             zt_err_within(l->err, before, "%s", path);
+        zt_file_unmap(&map);
+    }
+    free(path);
+    return ok && (zt_record_fits(c->o.session, &l->manifest, &c->manifest, l->err) ||
+                  zt_err_within(l->err, before, "%s", c->o.from));
+}
+
+/* Says which tensor is another than the run's; there is one, or the file is not from this program. */
+static bool compare_tensors(struct loading *l, int f) {
+    const struct zt_stored_file *wanted = &l->c->files[f];
+    struct zt_stored_file found;
+    char a[ZT_SHAPE_TEXT], b[ZT_SHAPE_TEXT];
+    if (!zt_stored_read(&found, &l->map[f], l->c->arena, l->err))
+        return false;
+    for (int i = 0; i < wanted->count || i < found.count; i++) {
+        const struct zt_stored_tensor *have = i < found.count ? &found.tensors[i] : NULL,
+                                      *want = i < wanted->count ? &wanted->tensors[i] : NULL;
+        if (!want || (have && !want))
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" is none of this run", have->name);
+        if (!have || strcmp(have->name, want->name) != 0)
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is missing%s%.150s", want->name,
+                           have ? "; in its place stands " : "", have ? have->name : "");
+        if (!zt_shape_equal(&have->shape, &want->shape))
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is %s, in this run %s", want->name,
+                           zt_shape_text(&have->shape, a), zt_shape_text(&want->shape, b));
+    }
+    return zt_fail(l->err, ZT_EXIT_DATA, "the header is not as this program writes it");
+}
+
+static bool check_file(struct loading *l, int f) {
+    const struct zt_checkpoints *c = l->c;
+    const struct zt_stored_file *file = &c->files[f];
+    const struct zt_comm *world = c->o.world;
+    size_t head = c->head[f].length;
+    if (l->map[f].size != (size_t)l->manifest.file_bytes[f])
+        return zt_fail(l->err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", l->map[f].size,
+                       (long long)l->manifest.file_bytes[f]);
+    if (l->map[f].size != (size_t)file->bytes || memcmp(l->map[f].data, c->head[f].at, head) != 0)
+        return compare_tensors(l, f);
+    int64_t blocks = zt_block_count(file->bytes);
+    return zt_stored_check(file, &l->map[f], l->manifest.crc[f], blocks * world->rank / world->size,
+                           blocks * (world->rank + 1) / world->size, l->err);
+}
+
+static bool open_file(struct loading *l, int f) {
+    char *path = zt_path_join(l->c->o.from, zt_stored_names[f]);
+    int before = l->err->count;
+    bool ok = zt_file_map(&l->map[f], path, ZT_EXIT_DATA, l->err) &&
+              (check_file(l, f) || zt_err_within(l->err, before, "%s", path));
+    free(path);
+    return ok;
+}
+
+/* All ranks have checked their shares, and of the same checkpoint. */
+static bool agree(struct loading *l) {
+    struct zt_comm *world = l->c->o.world;
+    double sum = l->manifest.own_crc;
+    if (!world->api->sum(world, &sum, 1, l->err))
+        return false;
+    return sum == (double)l->manifest.own_crc * world->size ||
+           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks do not see the same checkpoint", l->c->o.from);
+}
+
+static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) {
+    const struct zt_device *device = l->c->o.rank->device;
+    return bytes == 0 ||
+           device->api->to_device((struct zt_device *)device, to, l->map[f].data + at, (size_t)bytes, l->err);
+}
+
+/* The parameters of one range that this rank holds. */
+static bool take_range(struct loading *l, const struct zt_range *range) {
+    const struct zt_rank_plan *p = l->c->o.plan;
+    const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
+    for (int t = 0; t < p->flat->tensor_count; t++) {
+        const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
+        int64_t first = tensor->offset > range->first ? tensor->offset : range->first,
+                end = tensor->offset + tensor->count, last = end < range->last ? end : range->last;
+        float *to = (float *)l->c->o.rank->parameters + range->param_at + (first - range->first);
+        if (first < last &&
+            !take(l, to, ZT_WEIGHTS_FILE,
+                  file->tensors[p->param_model[t]].at + (first - tensor->offset) * (int64_t)sizeof(float),
+                  (last - first) * (int64_t)sizeof(float)))
+            return false;
+    }
+    return true;
+}
+
+static bool take_over(struct loading *l) {
+    struct zt_checkpoints *c = l->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    struct zt_rank *r = c->o.rank;
+    for (int i = 0; i < r->held_count; i++)
+        if (!take_range(l, &r->held[i]))
+            return false;
+    for (int i = 0; i < p->statistic_total; i++) {
+        const struct zt_stored_tensor *from = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
+        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
+        if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
+            return false;
+    }
+    for (int i = 0; i < r->piece_count; i++) {
+        const struct zt_piece *piece = &r->pieces[i];
+        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
+        for (int s = 0; s < p->optimizer_states; s++) {
+            int tensor = s * p->model_params + p->param_model[piece->tensor];
+            if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip,
+                      piece->count * (int64_t)sizeof(float)))
+                return false;
+        }
+    }
+    r->updates = l->manifest.updates;
+    r->derived_for = NULL;
+    return r->device->api->synchronize(r->device, l->err);
+}
+
+/* Whether `from` is what this run's folder has of that step. */
+static bool is_own(const struct zt_checkpoints *c, int64_t step) {
+    struct stat from, own;
+    char name[32];
+    snprintf(name, sizeof name, "step-%lld", (long long)step);
+    char *path = zt_path_join(c->folder, name);
+    bool same =
+        stat(c->o.from, &from) == 0 && stat(path, &own) == 0 && from.st_dev == own.st_dev && from.st_ino == own.st_ino;
+    free(path);
+    return same;
+}
+
+/* A run that goes back to an earlier checkpoint of its own makes that the latest. */
+static bool take_counters(struct loading *l) {
+    struct zt_checkpoints *c = l->c;
+    bool own = is_own(c, l->manifest.step);
+    c->loaded = l->manifest;
+    c->manifest.step = l->manifest.step;
+    c->manifest.best_metric = l->manifest.best_metric;
+    c->manifest.best_value = l->manifest.best_value;
+    c->manifest.best_step = l->manifest.best_step;
+    c->saved = own ? l->manifest.step : -1;
+    return !own || c->o.world->rank != 0 || zt_checkpoint_point(c->folder, "latest", l->manifest.step, l->err);
+}
+
+bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
+    struct loading l = { .c = c, .err = err };
+    bool ok = read_manifest(&l);
+    for (int f = 0; ok && f < ZT_STORED_FILES; f++)
+        ok = open_file(&l, f);
+    if (ok && l.manifest.step > c->o.steps)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
+                     (long long)l.manifest.step, (long long)c->o.steps) ||
+             zt_hint(err, "raise --steps or --epochs");
+    ok = ok && agree(&l) && take_over(&l) && take_counters(&l);
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        zt_file_unmap(&l.map[f]);
+    return ok;
+}

@@ -1,0 +1,12 @@
+/* ztrain verify: is a checkpoint whole? */
+#include "checkpoint.h"
+#include "checkpoint_folder.h"
+
+#include <stdlib.h>
+
+bool zt_cli_verify(const struct zt_options *options, struct zt_err *err) {
+    char *path = zt_checkpoint_find(options->operands[0], err);
+    bool ok = path && zt_checkpoint_verify(path, stdout, err);
+    free(path);
+    return ok;
+}

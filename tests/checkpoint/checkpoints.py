@@ -1,0 +1,382 @@
+#!/usr/bin/env python3
+"""Checkpoints from outside: the run goes on as if it had not stopped, whatever stopped it and whatever layout takes over.
+
+    checkpoints.py ZTRAIN SOURCE_ROOT [--only WORD ...] [--resumes N] [--kills N] [--seed N]
+
+Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from onnx_bytes import INT64, model, node, npz, tensor, value_info  # noqa: E402
+
+THREAD = ["--set", "ztrain.parallel.communicator=thread"]
+# Layouts of 32 samples a step; the micro-batch follows from the rest.
+LAYOUTS = {
+    "ddp x 1": ["--ranks", "1"],
+    "ddp x 2": ["--ranks", "2", *THREAD],
+    "zero1 x 2": ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=1"],
+    "zero2 x 4": ["--ranks", "4", *THREAD, "--set", "zero_optimization.stage=2", "--set", "train_micro_batch_size_per_gpu=8"],
+    "zero3 x 2": ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"],
+    "2 stages x 2": ["--ranks", "4", *THREAD, "--set", "pipeline.stages=2"],
+}
+failures, checks = [], 0
+
+
+def check(holds, what):
+    global checks
+    checks += 1
+    if not holds:
+        failures.append(what)
+    print(("ok   " if holds else "FAIL ") + what, flush=True)
+    return holds
+
+
+class Bench:
+    """A model, its config, and a folder for runs."""
+
+    def __init__(self, args, folder, model, config, *options):
+        self.program, self.folder = args.program, pathlib.Path(folder)
+        self.folder.mkdir()
+        if not isinstance(model, pathlib.Path):
+            model, config = args.source / f"models/{model}.onnx", args.source / f"configs/{config}.json"
+        self.start = ["--model", model, "--config", config, "--threads", "1", *options]
+
+    def command(self, out, *options):
+        return [str(x) for x in [self.program, *self.start, "--output", self.folder / out, *options]]
+
+    def run(self, out, *options, status=0):
+        done = subprocess.run(self.command(out, *options), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+        if done.returncode != status:
+            print(f"exit {done.returncode}, not {status}: {' '.join(map(str, options))}\n{done.stderr[-800:]}", file=sys.stderr)
+        self.says = done.stderr
+        return done.returncode == status
+
+    def rows(self, out):
+        """metrics.jsonl without the one field that is about the clock"""
+        rows = [json.loads(line) for line in open(self.folder / out / "metrics.jsonl")]
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+    def model(self, out):
+        return (self.folder / out / "model.onnx").read_bytes()
+
+    def checkpoint(self, out, step):
+        return self.folder / out / "checkpoints" / f"step-{step}"
+
+    def same(self, one, other):
+        return self.rows(one) == self.rows(other) and self.model(one) == self.model(other)
+
+    def verify(self, path):
+        return subprocess.run([self.program, "verify", path], capture_output=True, text=True, timeout=60)
+
+
+def files(folder):
+    return {p.name: p.read_bytes() for p in pathlib.Path(folder).iterdir()}
+
+
+# ---- a run goes on ----
+
+
+def resumes(args, tmp, rng):
+    """every step of a run with accumulation, a schedule and clipping, from the middle of an epoch"""
+    b = Bench(args, tmp / "resume", "gpt", "gpt", "--steps", "20", "--set", "ztrain.checkpoint.keep=0",
+              "--set", "ztrain.checkpoint.every_steps=1")
+    if not check(b.run("whole"), "resume: a run that saves at each step"):
+        return
+    held = 0
+    for i in range(args.resumes):
+        step = rng.randrange(1, 20)
+        out = b.folder / "again"
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(b.folder / "whole", out)
+        (out / "model.onnx").unlink()
+        held += b.run("again", "--resume", b.checkpoint("again", step)) and b.same("again", "whole")
+    check(held == args.resumes, f"resume: {held} of {args.resumes} runs that went on in the middle left the same rows and model")
+    plain = b.run("plain", "--set", "ztrain.checkpoint.every_steps=0", "--set", "ztrain.checkpoint.every_epochs=0")
+    check(plain and b.same("plain", "whole") and not (b.folder / "plain/checkpoints").exists(),
+          "resume: a run without checkpoints leaves the same rows and model")
+
+
+def normed(folder):
+    """A BatchNormalization between two layers, 60 samples of 4 numbers in 3 classes: model and config."""
+    folder.mkdir()
+    rng = random.Random(1)
+    numbers = lambda n: [rng.uniform(-1, 1) for _ in range(n)]
+    hidden = 1500  # so that slices are cut
+    made = model([node("MatMul", ["x", "w1"], ["h"], "in"), node("BatchNormalization", ["h", "scale", "shift", "mean", "var"], ["n"], "norm"),
+                  node("Relu", ["n"], ["r"], "relu"), node("MatMul", ["r", "w2"], ["y"], "out")],
+                 [value_info("x", ["n", 4])], [value_info("y", ["n", 3])],
+                 [tensor([4, hidden], numbers(4 * hidden), name="w1"), tensor([hidden], [1.0] * hidden, name="scale"),
+                  tensor([hidden], [0.0] * hidden, name="shift"), tensor([hidden], [0.0] * hidden, name="mean"),
+                  tensor([hidden], [1.0] * hidden, name="var"), tensor([hidden, 3], [v / 30 for v in numbers(3 * hidden)], name="w2")])
+    (folder / "m.onnx").write_bytes(made)
+    (folder / "d.npz").write_bytes(npz({"x": ([60, 4], numbers(240)), "target": ([60], [rng.randrange(3) for _ in range(60)], INT64)}))
+    (folder / "c.json").write_text(json.dumps({
+        "train_batch_size": 16, "optimizer": {"type": "Adam", "params": {"lr": 0.003}},
+        "ztrain": {"data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz"}, "loss": {"type": "cross_entropy"},
+                   "checkpoint": {"every_steps": 1, "keep": 0}}}))
+    return folder / "m.onnx", folder / "c.json"
+
+
+def evaluations(args, tmp, rng):
+    """running statistics, evaluation rows and the end of an epoch, on two ranks that see other samples"""
+    b = Bench(args, tmp / "evaluation", *normed(tmp / "normed"), "--ranks", "2", *THREAD, "--set", "train_micro_batch_size_per_gpu=4",
+              "--steps", "10")
+    if not check(b.run("whole"), "evaluation: a run"):
+        return
+    check(sum("eval" in row for row in b.rows("whole")) == 2, "evaluation: there are two")
+    held = 0
+    for step in range(1, 11):
+        shutil.rmtree(b.folder / "again", ignore_errors=True)
+        ok = b.run("again", "--resume", b.checkpoint("whole", step))
+        rows = [row for row in b.rows("whole") if row["step"] > step]
+        held += ok and b.rows("again") == rows and b.model("again") == b.model("whole")
+    check(held == 10, f"evaluation: {held} of 10 runs go on in another folder with the same rows and model")
+
+
+# ---- other layouts ----
+
+
+def layouts(args, tmp, rng):
+    b = Bench(args, tmp / "layouts", "convnet", "ds_config", "--set", "train_batch_size=32", "--set", "optimizer.params.lr=1e-4",
+              "--set", "ztrain.checkpoint.every_epochs=0", "--set", "ztrain.checkpoint.every_steps=3")
+    b.run("one", "--steps", "6", *LAYOUTS["ddp x 1"])
+    one = b.rows("one")
+    held = 0
+    for i, (saves, options) in enumerate(LAYOUTS.items()):
+        check(b.run(f"save{i}", "--steps", "3", *options), f"layouts: {saves} saves")
+        for loads, other in LAYOUTS.items():
+            shutil.rmtree(b.folder / "load", ignore_errors=True)
+            ok = b.run("load", "--steps", "6", "--resume", b.folder / f"save{i}", *other)
+            rows = b.rows("load") if ok else []
+            worst = max((abs(r["loss"] - o["loss"]) / o["loss"] for r, o in zip(rows, one[3:])), default=9)
+            good = ok and len(rows) == 3 and worst < 1e-5
+            held += good
+            if not good:
+                print(f"{saves} -> {loads}: {len(rows)} rows, off by {worst:.1e}", file=sys.stderr)
+    check(held == len(LAYOUTS) ** 2, f"layouts: {held} of {len(LAYOUTS) ** 2} pairs go on with the losses of one rank")
+
+
+def identical(args, tmp, rng):
+    """one state, loaded and saved in every layout: the same bytes in every file"""
+    b = Bench(args, tmp / "identical", *normed(tmp / "normed2"), "--set", "train_batch_size=32", "--steps", "4")
+    if not check(b.run("first", *LAYOUTS["zero3 x 2"]), "identical: a model with running statistics saves"):
+        return
+    first = files(b.checkpoint("first", 4))
+    check(set(first) == {"manifest.json", "optimizer.safetensors", "weights.safetensors"}, "identical: three files")
+    check(b'"mean"' in first["weights.safetensors"] and b'"w2.exp_avg_sq"' in first["optimizer.safetensors"], "identical: all is in them")
+    for i, (name, options) in enumerate(LAYOUTS.items()):
+        ok = b.run(f"again{i}", "--resume", b.checkpoint("first", 4), *options)
+        check(ok and files(b.checkpoint(f"again{i}", 4)) == first, f"identical: {name} leaves the same bytes")
+
+
+# ---- damage ----
+
+
+def damage(args, tmp, rng):
+    b = Bench(args, tmp / "damage", "mlp", "mlp", "--steps", "3")
+    if not check(b.run("run"), "damage: a run"):
+        return
+    whole = b.checkpoint("run", 3)
+    done = b.verify(whole)
+    check(done.returncode == 0 and "whole" in done.stdout, "damage: a whole checkpoint is verified")
+    found, named = 0, 0
+    cases = []
+    for name, data in files(whole).items():
+        cases += [(name, i) for i in {0, 1, len(data) - 1, *(rng.randrange(len(data)) for _ in range(20))}]
+    for name, at in cases:
+        bad = b.folder / "bad"
+        shutil.rmtree(bad, ignore_errors=True)
+        shutil.copytree(whole, bad)
+        data = bytearray((bad / name).read_bytes())
+        data[at] ^= 1 << rng.randrange(8)
+        (bad / name).write_bytes(data)
+        done = b.verify(bad)
+        found += done.returncode == 4
+        named += name in done.stderr
+    check(found == named == len(cases), f"damage: {found} of {len(cases)} flipped bits found, the file named {named} times")
+    check(b.run("other", "--resume", bad, status=4) and not (b.folder / "other/model.onnx").exists(), "damage: no run goes on from it")
+    cut = 0
+    for name, data in files(whole).items():
+        for size in (0, 7, len(data) // 2, len(data) - 1):
+            shutil.rmtree(bad)
+            shutil.copytree(whole, bad)
+            os.truncate(bad / name, size)
+            cut += b.verify(bad).returncode == 4
+        (bad / name).unlink()
+        done = b.verify(bad)
+        cut += done.returncode == 4 and name in done.stderr
+    check(cut == 15, f"damage: {cut} of 15 cut or missing files found")
+
+
+def hostile(args, tmp, rng):
+    """headers that lie, under a manifest whose checksums are right"""
+    b = Bench(args, tmp / "hostile", "mlp", "mlp", "--steps", "1")
+    b.run("run")
+    whole, bad = b.checkpoint("run", 1), b.folder / "bad"
+    headers = [b"", b"[]", b"{", b'{"a": 1}', b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}',
+               b'{"a": {"dtype": "F32", "shape": [9223372036854775807, 9], "data_offsets": [0, 4]}}',
+               b'{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, -4]}}', b"[" * 5000,
+               b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}',
+               b'{"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}',
+               b'{"a": {"dtype": "F32", "shape": [1,1,1,1,1,1,1,1,1], "data_offsets": [0, 4]}}',
+               b'{"a": {"dtype": "F32", "shape": [1e300], "data_offsets": [0, 4]}}']
+    bodies = [struct.pack("<Q", len(h)) + h + bytes(8) for h in headers]
+    bodies += [struct.pack("<Q", n) + b"{}" for n in (3, 2**63, 2**64 - 1, 2**24 + 1)]
+    found = 0
+    for body in bodies:
+        shutil.rmtree(bad, ignore_errors=True)
+        shutil.copytree(whole, bad)
+        (bad / "weights.safetensors").write_bytes(body)
+        text = (bad / "manifest.json").read_text()
+        manifest = json.loads(text)
+        old = json.dumps(manifest["files"][0])
+        entry = {"name": "weights.safetensors", "bytes": len(body), "block_bytes": 1 << 20, "crc32c": [f"{crc32c(body):08x}"]}
+        text = text.replace(old, json.dumps(entry))
+        text = text[:text.rindex('  "crc32c"')]
+        (bad / "manifest.json").write_text(text + f'  "crc32c": "{crc32c(text.encode()):08x}"\n}}\n')
+        done = b.verify(bad)
+        found += done.returncode == 4 and "weights.safetensors" in done.stderr and "checksum" not in done.stderr
+    check(found == len(bodies), f"hostile: {found} of {len(bodies)} lying headers refused")
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+# ---- what does not fit ----
+
+
+def refusals(args, tmp, rng):
+    b = Bench(args, tmp / "refusals", "mlp", "mlp")
+    b.run("run", "--steps", "4")
+    resume = ["--resume", b.folder / "run"]
+    cases = [(2, ["--steps", "3"], "step 4, but the run ends at step 3"), (2, ["--steps", "8", "--seed", "1"], "ztrain.seed is 1"),
+             (2, ["--steps", "8", "--set", "train_batch_size=25", "--set", "train_micro_batch_size_per_gpu=25"], "train_batch_size is 25"),
+             (2, ["--steps", "8", "--set", "ztrain.data.shuffle=false"], "ztrain.data.shuffle is false"),
+             (2, ["--steps", "8", "--set", 'optimizer={"type": "Adam", "params": {"lr": 0.1}}'], "optimizer.type is Adam"),
+             (2, ["--steps", "8", "--overwrite"], "exclude each other")]
+    for status, options, says in cases:
+        check(b.run("other", *resume, *options, status=status) and says in b.says and b.says.count("error") == 1,
+              f"refusals: {says}")
+    check(b.run("none", "--steps", "8", "--resume", status=4) and "latest" in b.says, "refusals: a run that left no checkpoint")
+    check(b.run("none", "--steps", "8", "--resume", b.folder / "nowhere", status=4) and "nowhere" in b.says, "refusals: no such folder")
+    check(b.run("run", "--steps", "4", status=4) and "--resume" in b.says, "refusals: a folder that holds a run")
+    other = Bench(args, tmp / "refusals2", "unet", "unet", "--steps", "8")
+    check(other.run("other", *resume, status=4) and "another model" in other.says, "refusals: another model")
+    check(b.run("run", "--steps", "8", "--resume", "--set", "optimizer.params.lr=0.05") and "optimizer.params.lr = 0.05" in b.says,
+          "refusals: another rate is taken and told")
+    check(b.run("run", "--steps", "2", "--overwrite") and [p.name for p in (b.folder / "run/checkpoints").iterdir() if "step" in p.name] == ["step-2"],
+          "refusals: --overwrite leaves no checkpoint of the run before")
+
+
+# ---- signals, and being killed ----
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def signals(args, tmp, rng):
+    b = Bench(args, tmp / "signals", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000")
+    for number, options in ((signal.SIGTERM, []), (signal.SIGINT, LAYOUTS["ddp x 2"] + ["--set", "train_micro_batch_size_per_gpu=25"])):
+        out = b.folder / number.name
+        process = subprocess.Popen(b.command(number.name, "--quiet", *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        wait_for(lambda: lines(out / "metrics.jsonl") > 3)
+        process.send_signal(signal.SIGUSR1)
+        saved = wait_for(lambda: (out / "checkpoints/latest").exists())
+        check(saved and process.poll() is None, f"signals: {number.name}: SIGUSR1 saves and goes on")
+        process.send_signal(number)
+        says = process.communicate(timeout=60)[1]
+        step = int((out / "checkpoints/latest").read_text().strip()[5:])
+        check(process.returncode == 128 + number and not says, f"signals: {number.name}: exit {process.returncode}, nothing said: {says!r}")
+        check(step == sum("eval" not in row for row in b.rows(number.name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
+              f"signals: {number.name}: the last step is saved, and there is no model")
+
+
+def kills(args, tmp, rng):
+    """kill -9 at random moments of a run that does little else than save"""
+    saving = ["--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.checkpoint.keep=2"]
+    b = Bench(args, tmp / "kills", "mlp", "mlp", "--ranks", "2", *THREAD, "--set", "train_micro_batch_size_per_gpu=25",
+              "--set", "zero_optimization.stage=2", "--quiet")
+    if not check(b.run("run", "--steps", "1", *saving), "kills: a first checkpoint"):
+        return
+    out, held, during = b.folder / "run", 0, 0
+    for i in range(args.kills):
+        before = lines(out / "metrics.jsonl")
+        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000", *saving), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
+        time.sleep(rng.random() * 0.02)
+        process.kill()
+        says = process.communicate()[1]
+        during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
+        held += process.returncode == -9 and not says and b.verify(out).returncode == 0
+    check(held == args.kills, f"kills: {held} of {args.kills} runs went on, and left a whole checkpoint when they were killed ({during} in the middle of saving)")
+    step = int((out / "checkpoints/latest").read_text().strip()[5:]) + 3
+    ok = b.run("run", "--resume", "--steps", step, *saving) and b.run("plain", "--steps", step, "--set", "ztrain.checkpoint.every_epochs=0")
+    check(ok and b.same("run", "plain"), f"kills: the rows and the model of {step} steps are those of a run that nobody killed")
+    check(sorted(p.name for p in (out / "checkpoints").iterdir() if "tmp" in p.name or "old" in p.name) == [], "kills: nothing half is left")
+
+
+def keeping(args, tmp, rng):
+    b = Bench(args, tmp / "keeping", "mlp", "mlp")
+    names = lambda out: sorted(p.name for p in (b.folder / out / "checkpoints").iterdir())
+    b.run("steps", "--steps", "10", "--set", "ztrain.checkpoint.every_steps=2", "--set", "ztrain.checkpoint.best=")
+    check(names("steps") == ["latest", "step-10", "step-6", "step-8"], f"keeping: three stay ({names('steps')})")
+    b.run("all", "--steps", "5", "--set", "ztrain.checkpoint.every_steps=2", "--set", "ztrain.checkpoint.keep=0", "--set", "ztrain.checkpoint.best=")
+    check(names("all") == ["latest", "step-2", "step-4", "step-5"], "keeping: 0 keeps all, and the last step has one")
+    b.run("best", "--epochs", "6", "--set", "ztrain.checkpoint.keep=1", "--set", "optimizer.params.lr=12")
+    rows = [row for row in b.rows("best") if row.get("eval")]
+    if check(len(rows) == 6, "keeping: six evaluations"):
+        best, last = min(rows, key=lambda row: row["loss"])["step"], rows[-1]["step"]
+        check(names("best") == sorted({"best", "latest", f"step-{best}", f"step-{last}"}), f"keeping: the last and the best stay ({names('best')})")
+        check((b.folder / "best/checkpoints/best").read_text() == f"step-{best}\n", "keeping: best names the best")
+
+
+TESTS = [damage, hostile, refusals, keeping, signals, resumes, evaluations, identical, layouts, kills]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("--only", nargs="*", choices=[t.__name__ for t in TESTS], help="some of them")
+    parser.add_argument("--resumes", type=int, default=4, help="random steps to resume at (%(default)s)")
+    parser.add_argument("--kills", type=int, default=12, help="times to kill a run (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of what is random here")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as tmp:
+        for test in TESTS:
+            if not args.only or test.__name__ in args.only:
+                test(args, pathlib.Path(tmp), random.Random(args.seed))
+    print(f"{checks - len(failures)} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
