@@ -1,6 +1,7 @@
 /* Where collectives and releases stand among the nodes: the only file with a condition on how ZeRO spreads things.
  *
  *     ddp    backward  ... dw2 dw1 REDUCE(b0, all)                 last micro-batch only; every rank holds the sum
+ *     dp     backward  ... dw2 dw1 REDUCE(b0)                      as zero1, where rank 0 owns everything
  *     zero1  backward  ... dw2 dw1 REDUCE(b0)                      last micro-batch only; the owner holds the sum
  *     zero2  backward  ... dw2 dw1 REDUCE(b0, to shard)            every micro-batch; the bucket's memory is free again
  *     zero3  forward   GATHER(b0) n1 n2 RELEASE(b0) GATHER(b1) n3 ...
@@ -25,8 +26,14 @@ static const struct zt_sharding rows[] = {
     { .name = "zero3", .optimizer = true, .gradients = true, .parameters = true },
 };
 
+static const struct zt_sharding replicas = { .name = "dp", .optimizer = true, .first_owns = true };
+
 const struct zt_sharding *zt_sharding_of(int zero_stage) {
     return &rows[zero_stage];
+}
+
+const struct zt_sharding *zt_sharding_replicas(void) {
+    return &replicas;
 }
 
 static void widen(int *first, int *last, int position) {

@@ -99,10 +99,12 @@ struct zt_program {
 
 /* How parameters, gradients and optimizer state are spread over the data-parallel ranks: a row of hooks.c. */
 struct zt_sharding {
-    const char *name; /* "ddp", "zero1", "zero2", "zero3" */
+    const char *name; /* "ddp", "zero1", "zero2", "zero3", "dp" */
     bool optimizer, gradients, parameters;
+    bool first_owns; /* all of it is rank 0's (zt_flat_give_to_first) */
 };
 const struct zt_sharding *zt_sharding_of(int zero_stage);
+const struct zt_sharding *zt_sharding_replicas(void); /* mode dp */
 
 /* How collectives are spread over time; numbers of elements. The keys of zero_optimization and their meaning are those
  * of DeepSpeed, planned at load time because a graph's order is fixed. */

@@ -6,7 +6,7 @@
 enum {
     MOST_MICRO_BATCHES = 1 << 20, /* a list stays below 128 MiB */
     MOST_STAGES = 1 << 16,
-    PER_MICRO_BATCH = 7, /* instructions a micro-batch has at most */
+    PER_MICRO_BATCH = 8, /* instructions a micro-batch has at most */
     AT_STEP_END = 4,
     SHOWN_WHOLE = 96, /* instructions of a printed list; a longer one shows its head and tail */
     SHOWN_HEAD = 48,
@@ -28,6 +28,26 @@ struct row {
 static void emit(struct builder *b, enum zt_instruction_op op, int micro_batch) {
     b->at[b->count++] =
         (struct zt_instruction){ .op = op, .micro_batch = micro_batch, .chunk = 0, .slot = micro_batch % b->slots };
+}
+
+static void emit_part(struct builder *b, enum zt_instruction_op op, int micro_batch, int chunk) {
+    b->at[b->count++] = (struct zt_instruction){ .op = op, .micro_batch = micro_batch, .chunk = chunk, .slot = chunk };
+}
+
+static void emit_replica(struct builder *b, int micro_batch, bool first, bool training) {
+    if (first)
+        emit_part(b, ZT_DO_LOAD, micro_batch, 1);
+    emit_part(b, ZT_DO_SCATTER, micro_batch, 0);
+    emit_part(b, ZT_DO_FORWARD, micro_batch, 0);
+    emit_part(b, ZT_DO_GATHER_ACT, micro_batch, 0);
+    if (first)
+        emit_part(b, ZT_DO_FORWARD, micro_batch, 1);
+    if (!training)
+        return;
+    if (first)
+        emit_part(b, ZT_DO_BACKWARD, micro_batch, 1);
+    emit_part(b, ZT_DO_SCATTER_GRAD, micro_batch, 0);
+    emit_part(b, ZT_DO_BACKWARD, micro_batch, 0);
 }
 
 static void emit_forward(struct builder *b, int micro_batch) {
@@ -131,6 +151,21 @@ bool zt_schedule_make(struct zt_arena *arena, const char *name, const struct zt_
     return true;
 }
 
+bool zt_schedule_make_replicas(struct zt_arena *arena, int micro_batches, bool first, bool training,
+                               struct zt_schedule *schedule, struct zt_err *err) {
+    struct builder b;
+    struct zt_schedule_shape shape = { micro_batches, 1, 1, 0 };
+    if (!start(&b, arena, &shape, err))
+        return false;
+    b.slots = first ? 2 : 1;
+    for (int i = 0; i < micro_batches; i++)
+        emit_replica(&b, i, first, training);
+    if (training)
+        emit_step_end(&b);
+    finish(&b, schedule);
+    return true;
+}
+
 bool zt_schedule_make_forward(struct zt_arena *arena, const struct zt_schedule_shape *shape,
                               struct zt_schedule *schedule, struct zt_err *err) {
     struct builder b;
@@ -153,6 +188,9 @@ static const struct {
     [ZT_DO_RECV_GRAD] = { .name = "RECV_GRAD", .before = "<g", .after = "" },
     [ZT_DO_BACKWARD] = { .name = "BACKWARD", .before = "B", .after = "" },
     [ZT_DO_SEND_GRAD] = { .name = "SEND_GRAD", .before = "g", .after = ">" },
+    [ZT_DO_SCATTER] = { .name = "SCATTER", .before = "S", .after = "" },
+    [ZT_DO_GATHER_ACT] = { .name = "GATHER_ACT", .before = "G", .after = "" },
+    [ZT_DO_SCATTER_GRAD] = { .name = "SCATTER_GRAD", .before = "D", .after = "" },
     [ZT_DO_REDUCE] = { .name = "REDUCE" },
     [ZT_DO_CLIP] = { .name = "CLIP" },
     [ZT_DO_STEP] = { .name = "STEP" },
@@ -167,7 +205,7 @@ static void print_range(struct zt_text *to, const struct zt_schedule *schedule, 
     for (int i = first; i < end; i++) {
         const struct zt_instruction *at = &schedule->at[i];
         if (ops[at->op].before)
-            zt_text_add(to, " %s%d%s", ops[at->op].before, at->micro_batch, ops[at->op].after);
+            zt_text_add(to, " %s%d%s%s", ops[at->op].before, at->micro_batch, at->chunk ? ".1" : "", ops[at->op].after);
         else
             zt_text_add(to, " %s", ops[at->op].name);
     }

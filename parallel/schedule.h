@@ -42,17 +42,20 @@ enum zt_instruction_op {
     ZT_DO_RECV_GRAD, /* from the stage after */
     ZT_DO_BACKWARD,  /* accumulates parameter gradients; the slot is free once SEND_GRAD, or on stage 0 this, is done */
     ZT_DO_SEND_GRAD, /* to the stage before */
-    ZT_DO_REDUCE,    /* gradients over the data-parallel ranks of the stage */
-    ZT_DO_CLIP,      /* norm over all ranks, overflow check, clipping factor */
-    ZT_DO_STEP,      /* optimizer on the owned slices */
-    ZT_DO_GATHER,    /* parameters over the data-parallel ranks of the stage */
+    ZT_DO_SCATTER,   /* mode dp: inputs from rank 0 to all replicas, their rows each, into the slot */
+    ZT_DO_GATHER_ACT,   /* mode dp: what the loss reads, from all replicas to rank 0's slot of the loss */
+    ZT_DO_SCATTER_GRAD, /* mode dp: its gradients back */
+    ZT_DO_REDUCE,       /* gradients over the data-parallel ranks of the stage */
+    ZT_DO_CLIP,         /* norm over all ranks, overflow check, clipping factor */
+    ZT_DO_STEP,         /* optimizer on the owned slices */
+    ZT_DO_GATHER,       /* parameters over the data-parallel ranks of the stage */
     ZT_INSTRUCTION_OPS
 };
 
 struct zt_instruction {
     enum zt_instruction_op op;
     int micro_batch; /* -1 from REDUCE on */
-    int chunk;       /* which of the stage's model parts; 0 where there is one */
+    int chunk;       /* which of the stage's model parts; 0 where there is one; mode dp: 1 is the loss */
     int slot;        /* activation memory, 0..slots-1; -1 from REDUCE on */
 };
 
@@ -73,6 +76,15 @@ struct zt_schedule_shape {
 bool zt_schedule_make(struct zt_arena *arena, const char *name, const struct zt_schedule_shape *shape,
                       struct zt_schedule *schedule, struct zt_err *err);
 
+/* Mode dp: replicas run chunk 0 on their rows of a micro-batch; rank 0 runs chunk 1, the loss, on all rows, in slot 1.
+ *
+ *     rank 0    LOAD.1 SCATTER FORWARD GATHER_ACT FORWARD.1 BACKWARD.1 SCATTER_GRAD BACKWARD
+ *     others           SCATTER FORWARD GATHER_ACT                      SCATTER_GRAD BACKWARD
+ *
+ * `training` false: forwards only, nothing at the end. */
+bool zt_schedule_make_replicas(struct zt_arena *arena, int micro_batches, bool first, bool training,
+                               struct zt_schedule *schedule, struct zt_err *err);
+
 /* Evaluation: forwards only, one slot, nothing at the end. */
 bool zt_schedule_make_forward(struct zt_arena *arena, const struct zt_schedule_shape *shape,
                               struct zt_schedule *schedule, struct zt_err *err);
@@ -81,8 +93,8 @@ bool zt_schedule_make_forward(struct zt_arena *arena, const struct zt_schedule_s
 const char *zt_instruction_name(enum zt_instruction_op op);
 
 /* Appends one line without its end, as `ztrain plan` shows it: "3 slots: <a0 F0 a0> ... REDUCE CLIP STEP GATHER". L
- * load, F forward, B backward, <a and a> activations received and sent, <g and g> gradients; the middle of a long list
- * is counted. */
+ * load, F forward, B backward, <a and a> activations received and sent, <g and g> gradients, S G D what mode dp
+ * scatters and gathers (.1: the loss); the middle of a long list is counted. */
 void zt_schedule_print(struct zt_text *to, const struct zt_schedule *schedule);
 
 #endif

@@ -64,3 +64,15 @@ struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor
     cut_slices(f);
     return f;
 }
+
+void zt_flat_give_to_first(struct zt_flat *f) {
+    f->owned[0] = f->count;
+    for (int r = 1; r < f->ranks; r++)
+        f->owned[r] = 0;
+    for (int b = 0; b < f->bucket_count; b++) {
+        for (int r = 1; r <= f->ranks; r++)
+            f->bound[b * (f->ranks + 1) + r] = f->bucket[b + 1];
+        for (int r = 0; r < f->ranks; r++)
+            f->shard[b * f->ranks + r] = r == 0 ? f->bucket[b] : 0;
+    }
+}

@@ -45,6 +45,9 @@ struct zt_flat {
 struct zt_flat *zt_flat_make(struct zt_arena *arena, const struct zt_flat_tensor *tensors, int tensor_count, int ranks,
                              int64_t bucket_elems);
 
+/* Rank 0 owns everything (mode dp). */
+void zt_flat_give_to_first(struct zt_flat *f);
+
 /* Slice of bucket b that rank r owns, as flat offsets. */
 static inline int64_t zt_slice_first(const struct zt_flat *f, int b, int r) {
     return f->bound[b * (f->ranks + 1) + r];

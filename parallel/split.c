@@ -269,3 +269,35 @@ bool zt_split_apply(struct zt_graph *g, int stages, const int *first, struct zt_
     sink(g);
     return hold_copies(g, stages, err);
 }
+
+bool zt_split_loss(struct zt_graph *g, int64_t rows, const int *inputs, int input_count, struct zt_err *err) {
+    bool *of_loss = zt_calloc((size_t)g->value_count + 1, sizeof *of_loss), ok = true;
+    for (int i = 0; i < input_count; i++)
+        if (inputs[i] >= 0)
+            of_loss[inputs[i]] = true;
+    for (int n = 0; n < g->node_count; n++) {
+        struct zt_node *node = &g->nodes[n];
+        for (int i = 0; i < node->in_count; i++)
+            if (node->in[i] >= 0 && of_loss[node->in[i]])
+                node->stage = 1;
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                of_loss[node->out[i]] = node->stage == 1;
+    }
+    for (int n = 0; ok && n < g->node_count; n++) {
+        for (int i = 0; ok && g->nodes[n].stage == 1 && i < g->nodes[n].in_count; i++) {
+            const struct zt_value *v = zt_in(g, n, i);
+            bool crosses = v && v->producer >= 0 && g->nodes[v->producer].stage == 0;
+            if (v && v->trainable)
+                ok = zt_fail(err, ZT_EXIT_MODEL, "mode \"dp\": the loss reads parameter \"%s\"", v->name);
+            else if (crosses && (v->shape.rank < 1 || v->shape.dim[0] != rows))
+                ok =
+                    zt_fail(err, ZT_EXIT_MODEL,
+                            "mode \"dp\": the loss reads \"%s\", whose first axis is not the batch of %lld, so that it "
+                            "cannot be gathered from replicas",
+                            v->name, (long long)rows);
+        }
+    }
+    free(of_loss);
+    return ok;
+}

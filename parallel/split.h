@@ -24,4 +24,9 @@ bool zt_split_choose(const struct zt_graph *g, const char *method, int stages, i
  * different stages. */
 bool zt_split_apply(struct zt_graph *g, int stages, const int *first, struct zt_err *err);
 
+/* Mode dp: stage 1 is what depends on `inputs` (target and weights), the loss; stage 0 the model. Stage 1 may read no
+ * parameter, and what it reads of stage 0 must have the batch, `rows`, as its first axis, so that replicas make their
+ * rows of it. */
+bool zt_split_loss(struct zt_graph *g, int64_t rows, const int *inputs, int input_count, struct zt_err *err);
+
 #endif

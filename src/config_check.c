@@ -221,6 +221,8 @@ static void parallel(struct zt_reading *r) {
              zt_keys_text(r, P "schedule"));
     if (is_onebit(r) && stages > 1)
         FAIL("optimizer.type", "%s excludes pipeline.stages %d", r->optimizer, stages);
+    if (says(r, P "mode", "dp") && on(r, P "sync_batch_norm"))
+        FAIL(P "sync_batch_norm", "true: mode \"dp\" takes the statistics of replica 0, as torch.nn.DataParallel");
 #undef P
 }
 

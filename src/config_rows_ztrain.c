@@ -28,7 +28,7 @@ static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name
 static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
 static const struct zt_key_choice modes[] = {
     { .name = "ddp" },
-    { .name = "dp", .status = ZT_KEY_LATER },
+    { .name = "dp" },
     { 0 },
 };
 static const struct zt_key_choice schedules[] = {

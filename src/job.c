@@ -215,6 +215,20 @@ static bool check_statistics(const struct zt_job *job, const struct zt_graph *g,
     return true;
 }
 
+static bool cut_loss(const struct zt_job *job, const struct zt_joint_request *request, struct zt_joint *joint,
+                     struct zt_err *err) {
+    if (!job->loss) {
+        zt_fail(err, ZT_EXIT_CONFIG,
+                "ztrain.parallel.mode: \"dp\" gathers the output that the loss reads, but the loss is output \"%s\" of "
+                "the graph itself",
+                job->logits);
+        return zt_hint(err, "mode \"ddp\" gives the same mean over the ranks");
+    }
+    const int inputs[] = { joint->columns[job->target_want],
+                           job->weight_want >= 0 ? joint->columns[job->weight_want] : -1 };
+    return zt_graph_index(joint->graph, err) && zt_split_loss(joint->graph, request->rows, inputs, 2, err);
+}
+
 static bool build(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                   struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
@@ -238,6 +252,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
         memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
     if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
         !zt_split_apply(g, request->stages, joint->cuts, err))
+        return false;
+    if (request->cut_loss && !cut_loss(job, request, joint, err))
         return false;
     list_params(job, joint);
     if (!check_params(joint, err))

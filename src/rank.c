@@ -32,10 +32,14 @@ void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const stru
     return NULL;
 }
 
-const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int64_t rows, bool padded) {
+const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
+                                             const struct zt_step_shape *shape, bool last) {
+    int64_t rows = chunk ? zt_rank_loss_rows(r->plan, shape, last) : last ? shape->last_rows : shape->rows;
+    bool padded = last && shape->padded && !r->plan->replicas;
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_joint *j = &r->programs[i].program->joint;
-        if (j->training == training && j->rows == rows && (!padded || j->row_weight >= 0 || j->loss < 0))
+        if (r->programs[i].chunk == chunk && j->training == training && j->rows == rows &&
+            (!padded || j->row_weight >= 0 || j->loss < 0))
             return &r->programs[i];
     }
     return NULL;
@@ -77,12 +81,15 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
 }
 
 static void make_programs(struct zt_rank *r) {
-    const struct zt_program_set *sets[2] = { &r->plan->train, &r->plan->evaluation };
-    r->programs = ZT_NEW_N(r->arena, struct zt_run_program, sets[0]->count + sets[1]->count + 1);
-    for (int s = 0; s < 2; s++) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    int count = sets[0]->count + sets[1]->count + sets[2]->count + sets[3]->count;
+    r->programs = ZT_NEW_N(r->arena, struct zt_run_program, count + 1);
+    for (int s = 0; s < 4; s++) {
         for (int i = 0; i < sets[s]->count; i++) {
             struct zt_run_program *rp = &r->programs[r->program_count++];
             rp->program = sets[s]->at[i];
+            rp->chunk = s / 2;
             rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->joint.graph->node_count + 1);
             for (int n = 0; n < rp->program->joint.graph->node_count; n++)
                 make_ready(r, rp, n);
@@ -107,23 +114,24 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
 }
 
 static int64_t largest_rows(const struct zt_rank_plan *p) {
+    const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     int64_t rows = 0;
-    for (int i = 0; i < p->train.count; i++)
-        if (p->train.at[i]->joint.rows > rows)
-            rows = p->train.at[i]->joint.rows;
-    for (int i = 0; i < p->evaluation.count; i++)
-        if (p->evaluation.at[i]->joint.rows > rows)
-            rows = p->evaluation.at[i]->joint.rows;
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < sets[s]->count; i++)
+            if (sets[s]->at[i]->joint.rows > rows)
+                rows = sets[s]->at[i]->joint.rows;
     return rows;
 }
 
 static void make_slots(struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
-    int64_t each = p->slots ? p->activation_bytes / p->slots / 64 * 64 : 0, rows = largest_rows(p);
+    int64_t model = p->activation_bytes - p->loss_activation_bytes, rows = largest_rows(p);
+    int in_flight = p->slots - (p->loss_train.count + p->loss_evaluation.count > 0);
+    int64_t each = model / in_flight / 64 * 64;
     r->slots = ZT_NEW_N(r->arena, struct zt_slot, p->slots);
     for (int i = 0; i < p->slots; i++) {
         struct zt_slot *s = &r->slots[i];
-        s->activations = r->activations + each * i;
+        s->activations = r->activations + (i < in_flight ? each * i : model);
         s->feed = r->feed_bytes ? r->activations + p->activation_bytes + r->feed_bytes * i : NULL;
         s->row_weight = ZT_NEW_N(r->arena, float, rows + 1);
         s->fed[p->job->want_count] = &s->seed;
@@ -140,7 +148,7 @@ static int64_t sample_bytes(const struct zt_source *source, int column) {
 /* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a
  * copy. So it does where the device has memory of its own. */
 static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *device) {
-    bool copies = p->slots > 1 || device->module;
+    bool copies = p->keeps_input || device->module;
     int64_t bytes = 0;
     for (int i = 0; copies && i < ZT_COLUMNS; i++) {
         int64_t train = sample_bytes(p->source, i), evaluation = sample_bytes(p->eval_source, i);

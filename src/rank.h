@@ -64,15 +64,24 @@ struct zt_rank_plan {
     int model_count, model_params;      /* all; the trained ones in front */
     int *param_model, *statistic_model; /* by this stage's tensors, and statistics: where they stand in `model` */
     struct zt_program_set train, evaluation;
+    /* Mode dp: the loss over the rows of all replicas, on rank 0 (chunk 1 of the schedule); else empty. */
+    struct zt_program_set loss_train, loss_evaluation;
+    bool replicas; /* mode dp: rank 0 loads whole micro-batches and scatters them */
     struct zt_step_shape full, tail;
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 without */
+    struct zt_schedule eval_schedule;                /* of one micro-batch */
     int slots;
-    int optimizer_states; /* arrays an element */
+    bool keeps_input; /* slots have memory for the fed columns: the loader's is gone before backward reads it */
+    int64_t loss_activation_bytes; /* of activation_bytes, those of the last slot, which is the loss's */
+    int optimizer_states;          /* arrays an element */
     int64_t parameter_bytes, derived_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes;
     double flops;  /* of one full micro-batch, forward and backward, this stage */
     uint64_t hash; /* of all that ranks must agree on, the same on every rank: grid, graphs, cuts, buckets, steps,
                       schedule, recomputation asked for */
 };
+
+/* Rows of the loss in mode dp: those of all replicas together in the last micro-batch of a step or another. */
+int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, bool last);
 
 struct zt_rank_options {
     const struct zt_source *source, *eval_source; /* shapes of the columns; eval may be NULL */
@@ -84,6 +93,10 @@ struct zt_rank_options {
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);
+/* What this rank reads of the training data from step `first` to the end of step `steps` - 1, or of all evaluation
+ * data; *to is NULL where rank 0 reads for it. */
+bool zt_rank_plan_loader(const struct zt_rank_plan *plan, bool training, int64_t first, int64_t steps,
+                         struct zt_loader **to, struct zt_err *err);
 /* What the data-parallel rank `data_rank` of the plan's stage holds. */
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *plan, int data_rank);
 /* The data-parallel rank of the stage that owns most. */
@@ -114,8 +127,8 @@ struct zt_step_result {
     int64_t samples, epoch, batch; /* batch: index in the epoch */
     bool finite;
 };
-/* One optimizer step: micro-batches from `loader`. A loss or norm that is not finite leaves weights as they are and
- * sets finite false. */
+/* One optimizer step: micro-batches from `loader` (NULL where rank 0 reads for this rank). A loss or norm that is not
+ * finite leaves weights as they are and sets finite false. */
 bool zt_rank_step(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
                   struct zt_err *err);
 

@@ -79,6 +79,12 @@ static void stir_config(uint64_t *hash, const struct zt_rank_plan *p, const stru
     stir_int(hash, c->recompute.layers);
 }
 
+/* Rows of the loss in mode dp: those of all replicas together. */
+int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, bool last) {
+    int64_t together = shape->rows * p->grid.data;
+    return last ? shape->samples - (shape->micro_batches - 1) * together : together;
+}
+
 static const struct zt_program *find(const struct zt_program_set *set, int64_t rows, bool padded) {
     for (int i = 0; i < set->count; i++)
         if (set->at[i]->joint.rows == rows &&
@@ -105,7 +111,11 @@ static struct zt_flat *lay_out_stage(struct planner *q, const struct zt_joint *j
                                               .count = zt_shape_count(&v->shape),
                                               .copy = v->copy_of != NULL };
     }
-    return zt_flat_make(arena, tensors, count, q->plan->grid.data, q->job->config->zero.reduce_bucket_size);
+    struct zt_flat *flat =
+        zt_flat_make(arena, tensors, count, q->plan->grid.data, q->job->config->zero.reduce_bucket_size);
+    if (q->plan->sharding->first_owns)
+        zt_flat_give_to_first(flat);
+    return flat;
 }
 
 /* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
@@ -207,12 +217,20 @@ static struct zt_recompute recompute_of(const struct planner *q) {
     return how;
 }
 
-static bool add_program(struct planner *q, int64_t rows, bool training, bool padded) {
+/* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
+static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
-    struct zt_program_set *set = training ? &p->train : &p->evaluation;
-    struct zt_joint_request request = { rows, training, padded, p->grid.stages, p->cuts };
+    struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
+                                 : training ? &p->train
+                                            : &p->evaluation;
+    struct zt_joint_request request = { .rows = rows,
+                                        .training = training,
+                                        .weighted = padded && !p->replicas,
+                                        .cut_loss = p->replicas,
+                                        .stages = p->grid.stages,
+                                        .cuts = p->cuts };
     struct zt_joint joint;
-    if (rows <= 0 || find(set, rows, padded))
+    if (rows <= 0 || find(set, rows, padded && !p->replicas))
         return true;
     if (padded && !q->job->loss)
         return zt_fail(
@@ -228,8 +246,10 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
         return false;
     if (!p->flat)
         lay_out_parameters(q, &joint);
-    stir_int(&p->hash, rows);
-    stir_graph(&p->hash, joint.graph);
+    if (!loss) { /* which not all ranks have */
+        stir_int(&p->hash, rows);
+        stir_graph(&p->hash, joint.graph);
+    }
     const struct zt_recompute again = recompute_of(q);
     struct zt_traffic traffic = traffic_of(q->job->config);
     struct zt_program_options options = { .table = &zt_ops,
@@ -240,12 +260,12 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                                                   : ZT_CPU,
                                           .threads = q->o->threads,
                                           .device = q->o->device,
-                                          .flat = p->flat,
-                                          .sharding = p->sharding,
+                                          .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->flat,
+                                          .sharding = loss ? zt_sharding_of(0) : p->sharding,
                                           .traffic = &traffic,
                                           .data_rank = p->grid.data_rank,
-                                          .stage = p->grid.stage,
-                                          .stages = p->grid.stages,
+                                          .stage = p->replicas ? loss : p->grid.stage,
+                                          .stages = p->replicas ? 2 : p->grid.stages,
                                           .accumulates = p->full.micro_batches > 1,
                                           .statistic_offset = p->statistic_offset };
     struct zt_program *program = zt_program_create(&joint, &options, q->err);
@@ -255,24 +275,59 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     return true;
 }
 
+/* Both list what crosses in the order of value ids, which must be of the same values. */
+static bool rows_fit(const struct zt_crossings *loss, int64_t loss_rows, const struct zt_crossings *model,
+                     int64_t model_rows) {
+    bool fit = loss->count == model->count;
+    for (int i = 0; fit && i < loss->count; i++)
+        fit = loss->at[i].bytes / (size_t)loss_rows == model->at[i].bytes / (size_t)model_rows;
+    return fit;
+}
+
+static bool add_loss_program(struct planner *q, const struct zt_step_shape *shape, bool training, bool last) {
+    const struct zt_rank_plan *p = q->plan;
+    int64_t rows = last ? shape->last_rows : shape->rows, loss_rows = zt_rank_loss_rows(p, shape, last);
+    if (!add_program(q, loss_rows, training, false, true))
+        return false;
+    const struct zt_program *loss = find(training ? &p->loss_train : &p->loss_evaluation, loss_rows, false),
+                            *model = find(training ? &p->train : &p->evaluation, rows, false);
+    if (loss->derived_bytes || !rows_fit(&loss->recv_act, loss_rows, &model->send_act, rows) ||
+        !rows_fit(&loss->send_grad, loss_rows, &model->recv_grad, rows))
+        return zt_fail(q->err, ZT_EXIT_MODEL,
+                       "mode \"dp\": what the loss reads for %lld rows is not what replicas make for %lld",
+                       (long long)loss_rows, (long long)rows);
+    return true;
+}
+
 static bool add_programs(struct planner *q, const struct zt_step_shape *shape, bool training) {
-    return add_program(q, shape->micro_batches > 1 ? shape->rows : 0, training, false) &&
-           add_program(q, shape->last_rows, training, shape->padded);
+    const struct zt_rank_plan *p = q->plan;
+    bool many = shape->micro_batches > 1, loss = p->replicas && p->grid.rank == 0 && shape->samples > 0;
+    return add_program(q, many ? shape->rows : 0, training, false, false) &&
+           add_program(q, shape->last_rows, training, shape->padded, false) &&
+           (!loss ||
+            ((!many || add_loss_program(q, shape, training, false)) && add_loss_program(q, shape, training, true)));
+}
+
+static bool make_schedule(struct planner *q, int micro_batches, bool training, struct zt_schedule *to) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_schedule_shape shape = { micro_batches, p->grid.stages, 1, p->grid.stage };
+    if (!micro_batches)
+        return true;
+    bool ok = p->replicas ? zt_schedule_make_replicas(p->arena, micro_batches, p->grid.rank == 0, training, to, q->err)
+              : training  ? zt_schedule_make(p->arena, q->job->config->parallel.schedule, &shape, to, q->err)
+                          : zt_schedule_make_forward(p->arena, &shape, to, q->err);
+    if (to->slots > p->slots)
+        p->slots = to->slots;
+    return ok;
 }
 
 static bool make_schedules(struct planner *q) {
     struct zt_rank_plan *p = q->plan;
-    struct zt_schedule_shape shape = { p->full.micro_batches, p->grid.stages, 1, p->grid.stage };
-    const char *name = q->job->config->parallel.schedule;
-    if (shape.micro_batches && !zt_schedule_make(p->arena, name, &shape, &p->full_schedule, q->err))
-        return false;
-    shape.micro_batches = p->tail.micro_batches;
-    if (shape.micro_batches && !zt_schedule_make(p->arena, name, &shape, &p->tail_schedule, q->err))
-        return false;
-    p->slots = p->full_schedule.slots > p->tail_schedule.slots ? p->full_schedule.slots : p->tail_schedule.slots;
-    if (p->slots < 1)
-        p->slots = 1;
-    return true;
+    bool ok = make_schedule(q, p->full.micro_batches, true, &p->full_schedule) &&
+              make_schedule(q, p->tail.micro_batches, true, &p->tail_schedule) &&
+              make_schedule(q, q->o->eval_source != NULL, false, &p->eval_schedule);
+    p->keeps_input = p->replicas ? p->grid.rank != 0 : p->slots > 1;
+    return ok;
 }
 
 static void widen(int64_t *to, int64_t value) {
@@ -299,7 +354,7 @@ struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_r
         .parameters = held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes,
         .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
         .optimizer = training ? stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
-        .activations = p->activation_bytes,
+        .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
     };
 }
@@ -325,13 +380,22 @@ static void count_bytes(struct zt_rank_plan *p, const struct zt_config *c, bool 
             widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
+    int in_flight = p->replicas ? 1 : p->slots;
     for (int s = 0; s < 2; s++) {
         for (int i = 0; i < sets[s]->count; i++) {
             widen(&p->derived_bytes, sets[s]->at[i]->derived_bytes);
-            widen(&p->activation_bytes, sets[s]->at[i]->activation_bytes * (s == 0 ? p->slots : 1));
+            widen(&p->activation_bytes, sets[s]->at[i]->activation_bytes * (s == 0 ? in_flight : 1));
             widen(&p->workspace_bytes, sets[s]->at[i]->workspace_bytes);
         }
     }
+    const struct zt_program_set *loss[2] = { &p->loss_train, &p->loss_evaluation };
+    for (int s = 0; s < 2; s++) {
+        for (int i = 0; i < loss[s]->count; i++) {
+            widen(&p->loss_activation_bytes, loss[s]->at[i]->activation_bytes);
+            widen(&p->workspace_bytes, loss[s]->at[i]->workspace_bytes);
+        }
+    }
+    p->activation_bytes = (p->activation_bytes + 63) / 64 * 64 + p->loss_activation_bytes;
     const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
     for (int n = 0; g && n < g->node_count; n++)
         p->flops += zt_op_flops(g, n);
@@ -349,7 +413,7 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
         p->tail = (struct zt_step_shape){ 0 };
         p->whole_steps = 1;
     }
-    return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true) && make_schedules(q);
+    return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
 }
 
 static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
@@ -383,15 +447,18 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
     p->slots = 1;
-    p->train.at = ZT_NEW_N(arena, struct zt_program *, 8);
-    p->evaluation.at = ZT_NEW_N(arena, struct zt_program *, 8);
+    struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    for (int i = 0; i < 4; i++)
+        sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
     bool training = o->source != NULL || !o->eval_source;
     if (!zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    p->sharding = zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns all: nothing to shard */
-    if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c)) {
+    p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
+    p->sharding = p->replicas ? zt_sharding_replicas()
+                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns all */
+    if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
         zt_rank_plan_destroy(p);
         return NULL;
     }
@@ -490,9 +557,30 @@ struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct 
 void zt_rank_plan_destroy(struct zt_rank_plan *p) {
     if (!p)
         return;
-    for (int i = 0; i < p->train.count; i++)
-        zt_program_destroy(p->train.at[i]);
-    for (int i = 0; i < p->evaluation.count; i++)
-        zt_program_destroy(p->evaluation.at[i]);
+    const struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < sets[s]->count; i++)
+            zt_program_destroy(sets[s]->at[i]);
     zt_arena_destroy(p->arena);
+}
+
+bool zt_rank_plan_loader(const struct zt_rank_plan *p, bool training, int64_t first, int64_t steps,
+                         struct zt_loader **to, struct zt_err *err) {
+    const struct zt_config *c = p->job->config;
+    int64_t rows = training ? c->micro_batch : p->eval_rows, together = rows * p->grid.data;
+    struct zt_loader_options options = { .source = training ? p->source : p->eval_source,
+                                         .train_batch = training ? c->train_batch : together,
+                                         .micro_batch = p->replicas ? together : rows,
+                                         .accumulation = training ? (int)c->accumulation : 1,
+                                         .rank = p->replicas ? 0 : p->grid.data_rank,
+                                         .ranks = p->replicas ? 1 : p->grid.data,
+                                         .shuffle = training && c->data.shuffle,
+                                         .drop_last = training && c->data.drop_last,
+                                         .seed = (uint64_t)c->seed,
+                                         .first_step = training ? first : 0,
+                                         .steps =
+                                             training ? steps - first : (p->eval_samples + together - 1) / together,
+                                         .depth = 2 };
+    *to = NULL;
+    return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
 }

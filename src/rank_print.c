@@ -54,6 +54,20 @@ static void print_recomputed(FILE *to, const struct zt_segments *again) {
                 again->at[i].flops);
 }
 
+/* Mode dp: what device 0 has that the other replicas have not. */
+static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
+    const struct zt_program *p = plan->loss_train.count ? plan->loss_train.at[0] : NULL;
+    char text[2][32];
+    double gathered = 0;
+    for (int i = 0; p && i < p->recv_act.count; i++)
+        gathered += (double)p->recv_act.at[i].bytes;
+    if (p)
+        fprintf(to,
+                "device 0 alone: optimizer state; the loss, %s of its activations for the outputs of all replicas "
+                "(%s a micro-batch), the loss and its gradient\n",
+                zt_format_bytes(text[0], (double)plan->loss_activation_bytes), zt_format_bytes(text[1], gathered));
+}
+
 static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
     char text[32];
     fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n",
@@ -102,13 +116,16 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     struct zt_text schedule = { 0 };
     zt_schedule_print(&schedule, &plan->full_schedule);
-    fprintf(to, "schedule %s, %s\n", c->parallel.schedule, schedule.at ? schedule.at : "");
+    fprintf(to, "schedule %s, %s\n", plan->replicas ? "of replicas" : c->parallel.schedule,
+            schedule.at ? schedule.at : "");
     zt_text_finish(&schedule);
+    print_loss(to, plan);
     fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);
-    for (int i = 0; i < plan->train.count; i++)
-        print_program(to, plan, plan->train.at[i]);
-    for (int i = 0; i < plan->evaluation.count; i++)
-        print_program(to, plan, plan->evaluation.at[i]);
+    const struct zt_program_set *sets[] = { &plan->train, &plan->loss_train, &plan->evaluation,
+                                            &plan->loss_evaluation };
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < sets[s]->count; i++)
+            print_program(to, plan, sets[s]->at[i]);
 }

@@ -21,6 +21,7 @@ struct zt_ready {
 
 struct zt_run_program {
     const struct zt_program *program;
+    int chunk;              /* of the schedule */
     struct zt_ready *ready; /* by node index; run NULL: not run here */
 };
 
@@ -87,7 +88,9 @@ struct zt_rank {
     bool finite;
 };
 
-const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int64_t rows, bool padded);
+/* What chunk `chunk` runs for a micro-batch: the last of a step of `shape`, or another. */
+const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
+                                             const struct zt_step_shape *shape, bool last);
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
 bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);
@@ -96,6 +99,16 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
 /* Weights held on several stages: adds the copies' gradients at home; brings the new weights to the copies. */
 bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err);
+/* Mode dp, one function an instruction (rank_replicas.c); `model` and `loss` are the programs of the micro-batch's two
+ * chunks, the latter NULL but on rank 0, `piece` the samples of all replicas. */
+struct zt_share {
+    const struct zt_program *model, *loss;
+    int64_t piece;
+    bool training;
+};
+bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
+bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
+bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err);
 

@@ -122,6 +122,8 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
 
 static bool derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
     const struct zt_program *p = rp->program;
+    if (!p->derive_count) /* what another program derived may still be read */
+        return true;
     for (int i = 0; i < p->derive_count && r->derived_for != p; i++)
         if (!run_node(r, rp, NULL, p->derive[i].node, false, err))
             return false;
@@ -213,23 +215,45 @@ static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct
     return true;
 }
 
-static bool instruct(struct zt_rank *r, struct zt_loader *loader, const struct zt_step_shape *shape,
-                     const struct zt_instruction *at, struct zt_err *err) {
+/* What instructions run on: the micro-batches of a step, or one of an evaluation. */
+struct turn {
+    struct zt_loader *loader;
+    const struct zt_source *source;
+    const struct zt_step_shape *shape;
+    bool training;
+};
+
+static const struct zt_program *program_of(struct zt_rank *r, const struct turn *t, int chunk, bool last) {
+    const struct zt_run_program *rp = zt_rank_program(r, t->training, chunk, t->shape, last);
+    return rp ? rp->program : NULL;
+}
+
+static void point_random(struct zt_rank *r, const struct turn *t, int micro_batch, bool last) {
+    int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data,
+            rows = last ? t->shape->last_rows : t->shape->rows;
+    r->random.micro_batch = (uint64_t)micro_batch;
+    r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
+}
+
+static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_instruction *at, struct zt_err *err) {
     struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
-    bool last = at->micro_batch == shape->micro_batches - 1, first = at->micro_batch == 0;
-    const struct zt_run_program *rp =
-        slot ? zt_rank_program(r, true, last ? shape->last_rows : shape->rows, last && shape->padded) : NULL;
+    bool last = at->micro_batch == t->shape->micro_batches - 1, first = at->micro_batch == 0;
+    const struct zt_run_program *rp = slot ? zt_rank_program(r, t->training, at->chunk, t->shape, last) : NULL;
     const struct zt_program *p = rp ? rp->program : NULL;
-    if (slot) {
-        int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data,
-                rows = last ? shape->last_rows : shape->rows;
-        r->random.micro_batch = (uint64_t)at->micro_batch;
-        r->random.first_sample =
-            (uint64_t)(r->first_sample + at->micro_batch * together + r->plan->grid.data_rank * rows);
-    }
+    struct zt_share share = { p, NULL, 0, t->training };
+    if (slot)
+        point_random(r, t, at->micro_batch, last);
     switch (at->op) {
     case ZT_DO_LOAD:
-        return load(r, loader, slot, r->plan->source, err);
+        return load(r, t->loader, slot, t->source, err);
+    case ZT_DO_SCATTER:
+    case ZT_DO_GATHER_ACT:
+    case ZT_DO_SCATTER_GRAD:
+        share.piece = zt_rank_loss_rows(r->plan, t->shape, last);
+        share.loss = program_of(r, t, 1, last);
+        return at->op == ZT_DO_SCATTER      ? zt_rank_scatter(r, &share, err)
+               : at->op == ZT_DO_GATHER_ACT ? zt_rank_gather_act(r, &share, err)
+                                            : zt_rank_scatter_grad(r, &share, err);
     case ZT_DO_RECV_ACT:
         return cross(r, p, slot, &p->recv_act, zt_grid_previous(&r->plan->grid), false, err);
     case ZT_DO_FORWARD:
@@ -274,8 +298,9 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     *result =
         (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    struct turn turn = { loader, p->source, shape, true };
     for (int i = 0; i < schedule->count; i++)
-        if (!instruct(r, loader, shape, &schedule->at[i], err))
+        if (!instruct(r, &turn, &schedule->at[i], err))
             return false;
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
@@ -295,38 +320,43 @@ static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
            r->data->api->broadcast(r->data, zt_rank_at(r, NULL, &place, NULL), (size_t)bytes, 0, err);
 }
 
+/* Correct and counted targets of the micro-batch just run. */
+static bool add_counts(struct zt_rank *r, const struct turn *t, double *sums, struct zt_err *err) {
+    int chunk = r->plan->loss_evaluation.count > 0;
+    const struct zt_program *p = program_of(r, t, chunk, true);
+    const struct zt_slot *slot = &r->slots[chunk];
+    double correct, counted;
+    if (!read_scalar(r, p, slot, p->joint.correct, &correct, err) ||
+        !read_scalar(r, p, slot, p->joint.correct >= 0 ? p->joint.counted : -1, &counted, err))
+        return false;
+    if (slot->samples > 0) {
+        sums[0] += correct;
+        sums[1] += counted;
+    }
+    return true;
+}
+
 bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     int64_t together = p->eval_rows * p->grid.data, samples = p->eval_samples;
-    bool first = p->grid.stage == 0, last = p->grid.stage == p->grid.stages - 1;
-    double sums[3] = { 0 }; /* loss times samples, correct, counted */
-    struct zt_slot *slot = &r->slots[0];
+    double sums[3] = { 0 }; /* correct, counted, loss times samples */
+    r->loss = 0;
     if (!share_statistics(r, err))
         return false;
     for (int64_t done = 0; done < samples; done += together) {
         int64_t now = samples - done < together ? samples - done : together;
         struct zt_step_shape shape = zt_step_shape(now, p->eval_rows, p->grid.data);
-        const struct zt_run_program *rp = zt_rank_program(r, false, shape.last_rows, shape.padded);
-        const struct zt_joint *j = &rp->program->joint;
-        if (((first || last) && !load(r, loader, slot, p->eval_source, err)) ||
-            !cross(r, rp->program, slot, &rp->program->recv_act, zt_grid_previous(&p->grid), false, err) ||
-            !zt_rank_forward(r, rp, slot, err) ||
-            !cross(r, rp->program, slot, &rp->program->send_act, zt_grid_next(&p->grid), true, err))
+        struct turn turn = { loader, p->eval_source, &shape, false };
+        for (int i = 0; i < p->eval_schedule.count; i++)
+            if (!instruct(r, &turn, &p->eval_schedule.at[i], err))
+                return false;
+        if (!add_counts(r, &turn, sums, err))
             return false;
-        double loss, correct, counted;
-        if (!read_scalar(r, rp->program, slot, j->loss, &loss, err) ||
-            !read_scalar(r, rp->program, slot, j->correct, &correct, err) ||
-            !read_scalar(r, rp->program, slot, j->correct >= 0 ? j->counted : -1, &counted, err))
-            return false;
-        if (slot->samples > 0) {
-            sums[0] += loss * (double)slot->samples;
-            sums[1] += correct;
-            sums[2] += counted;
-        }
     }
+    sums[2] = r->loss;
     if (!r->world->api->sum(r->world, sums, 3, err))
         return false;
-    result->loss = sums[0] / (double)samples;
-    result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : NAN;
+    result->loss = sums[2] / (double)samples;
+    result->accuracy = sums[1] > 0 ? sums[0] / sums[1] : NAN;
     return true;
 }

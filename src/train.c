@@ -113,26 +113,6 @@ static bool open_monitor(struct worker *w) {
     return plan_world(w) && write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }
 
-static struct zt_loader *open_loader(struct worker *w, const struct zt_source *source, bool training) {
-    const struct zt_config *c = w->session->config;
-    int64_t rows = training ? c->micro_batch : w->plan->eval_rows;
-    int64_t batch = training ? c->train_batch : rows * c->data_parallel;
-    struct zt_loader_options options = { .source = source,
-                                         .train_batch = batch,
-                                         .micro_batch = rows,
-                                         .accumulation = training ? (int)c->accumulation : 1,
-                                         .rank = w->plan->grid.data_rank,
-                                         .ranks = w->plan->grid.data,
-                                         .shuffle = training && c->data.shuffle,
-                                         .drop_last = training && c->data.drop_last,
-                                         .seed = (uint64_t)c->seed,
-                                         .first_step = training ? w->first : 0,
-                                         .steps =
-                                             training ? w->steps - w->first : (source->samples + batch - 1) / batch,
-                                         .depth = 2 };
-    return zt_loader_create(&options, &w->err);
-}
-
 static bool open_checkpoints(struct worker *w) {
     struct zt_checkpoints_options options = { .session = w->session,
                                               .plan = w->plan,
@@ -153,13 +133,14 @@ static bool start_rank(struct worker *w) {
         return false;
     if (w->first_here)
         zt_rank_watch(w->run, w->session->stop);
-    return open_checkpoints(w) && (w->loader = open_loader(w, w->session->source, true)) != NULL;
+    return open_checkpoints(w) && zt_rank_plan_loader(w->plan, true, w->first, w->steps, &w->loader, &w->err);
 }
 
 static bool evaluate(struct worker *w, int64_t step, int64_t epoch, struct zt_eval_result *result) {
     zt_where_phase(&w->where, "evaluating");
-    struct zt_loader *loader = open_loader(w, w->session->eval_source, false);
-    bool ok = loader && zt_rank_evaluate(w->run, loader, result, &w->err);
+    struct zt_loader *loader = NULL;
+    bool ok = zt_rank_plan_loader(w->plan, false, 0, 0, &loader, &w->err) &&
+              zt_rank_evaluate(w->run, loader, result, &w->err);
     zt_loader_destroy(loader);
     if (ok && w->monitor)
         ok = zt_monitor_eval(w->monitor, step, epoch, result->loss, result->accuracy, &w->err);

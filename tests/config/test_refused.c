@@ -178,6 +178,8 @@ START_TEST(conflicts_and_missing_companions_are_named) {
         { ZTRAIN("\"loss\": {\"type\": \"output\", \"weight\": \"w\"}"), "ztrain.loss.weight: |its own loss", 1 },
         { ZTRAIN("\"parallel\": {\"mode\": \"dp\"}") ", " ZERO("\"stage\": 1"),
           "\"dp\" excludes zero_optimization.stage 1", 1 },
+        { ZTRAIN("\"parallel\": {\"mode\": \"dp\", \"communicator\": \"mpi\"}"),
+          "communicator: \"mpi\": mode \"dp\" is always threads", 1 },
         { ZTRAIN("\"parallel\": {\"chunks\": 2}"), "interleaved", 1 },
     };
     REFUSE_ALL(cases);
@@ -200,8 +202,6 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
         { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
         { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
         { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },
-        { ZTRAIN("\"parallel\": {\"mode\": \"dp\", \"communicator\": \"mpi\"}"), "dp|mpi", 0 },
-        { ZTRAIN("\"parallel\": {\"mode\": \"dp\"}"), "\"dp\" is not supported yet", 1 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"interleaved\", \"chunks\": 2}"), "interleaved|chunk", 2 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"zb-h1\", \"communicator\": \"nccl\", \"sync_batch_norm\": true}"),
           "zb-h1|nccl|sync_batch_norm", 3 },

@@ -1,5 +1,6 @@
 /* Schedules are run here by a machine that knows only what comm.h promises: sends that block at a full buffer, receives
- * that block, rendezvous of all ranks of a stage (REDUCE, GATHER) and of the world (CLIP). */
+ * that block, rendezvous of all ranks of a stage (REDUCE, GATHER, and what ZeRO puts inside forwards and backwards) and
+ * of the world (CLIP). */
 #include "parallel/schedule.h"
 
 #include <check.h>
@@ -29,6 +30,7 @@ struct rank {
 struct machine {
     int stages, micro_batches, buffered;
     bool training;
+    bool inside; /* zero2, zero3: the ranks of a stage meet in every forward and backward too */
     struct zt_schedule schedule[MOST_STAGES];
     struct rank rank[MOST_STAGES][DATA];
     struct channel act[MOST_STAGES][DATA], grad[MOST_STAGES][DATA]; /* act[s]: s to s + 1; grad[s]: s to s - 1 */
@@ -93,6 +95,8 @@ static bool step(struct machine *m, int s, int d) {
         done = pull(&m->act[s - 1][d], i->micro_batch);
         break;
     case ZT_DO_FORWARD:
+        if (m->inside && !(done = meet(m, r, s, s + 1)))
+            break;
         ck_assert_int_eq(i->micro_batch, r->forwarded);
         ck_assert_int_eq(r->holder[i->slot], i->micro_batch);
         r->forwarded++;
@@ -109,6 +113,8 @@ static bool step(struct machine *m, int s, int d) {
         done = pull(&m->grad[s + 1][d], i->micro_batch);
         break;
     case ZT_DO_BACKWARD:
+        if (m->inside && !(done = meet(m, r, s, s + 1)))
+            break;
         ck_assert_int_lt(i->micro_batch, r->forwarded);
         ck_assert_int_eq(i->micro_batch, r->backwarded);
         ck_assert_int_eq(r->holder[i->slot], i->micro_batch);
@@ -132,8 +138,11 @@ static bool step(struct machine *m, int s, int d) {
         break;
     case ZT_DO_STEP:
         break;
+    case ZT_DO_SCATTER:
+    case ZT_DO_GATHER_ACT:
+    case ZT_DO_SCATTER_GRAD:
     case ZT_INSTRUCTION_OPS:
-        ck_abort_msg("not an instruction");
+        ck_abort_msg("not an instruction of a pipeline");
     }
     ck_assert_int_le(r->in_flight, r->schedule->slots);
     r->at += done;
@@ -177,12 +186,14 @@ static void run(struct machine *m, const char *name) {
 }
 
 /* `name` NULL: the forward-only schedule. */
-static void simulate(const char *name, int micro_batches, int stages, int buffered) {
+static void simulate(const char *name, int micro_batches, int stages, int buffered, bool inside) {
     struct machine *m = zt_calloc(1, sizeof *m);
     struct zt_arena *arena = zt_arena_create();
-    *m = (struct machine){
-        .stages = stages, .micro_batches = micro_batches, .buffered = buffered, .training = name != NULL
-    };
+    *m = (struct machine){ .stages = stages,
+                           .micro_batches = micro_batches,
+                           .buffered = buffered,
+                           .training = name != NULL,
+                           .inside = inside };
     for (int s = 0; s < stages; s++) {
         struct zt_schedule_shape shape = { .micro_batches = micro_batches, .stages = stages, .chunks = 1, .stage = s };
         struct zt_err err = { 0 };
@@ -199,7 +210,8 @@ START_TEST(every_schedule_ends_with_eight_buffered_messages) {
     for (int n = 0; n < NAMES; n++)
         for (int stages = 1; stages <= 6; stages++)
             for (int micro = 1; micro <= 12; micro++)
-                simulate(names[n], micro, stages, BUFFERED);
+                for (int inside = 0; inside < 2; inside++)
+                    simulate(names[n], micro, stages, BUFFERED, inside);
 }
 END_TEST
 
@@ -207,20 +219,21 @@ START_TEST(every_schedule_ends_with_one_buffered_message) {
     for (int n = 0; n < NAMES; n++)
         for (int stages = 1; stages <= 6; stages++)
             for (int micro = 1; micro <= 12; micro++)
-                simulate(names[n], micro, stages, 1);
+                for (int inside = 0; inside < 2; inside++)
+                    simulate(names[n], micro, stages, 1, inside);
 }
 END_TEST
 
 START_TEST(more_stages_and_micro_batches_than_buffers_end_too) {
     for (int n = 0; n < NAMES; n++)
-        simulate(names[n], MOST_MICRO, MOST_STAGES, BUFFERED);
+        simulate(names[n], MOST_MICRO, MOST_STAGES, BUFFERED, true);
 }
 END_TEST
 
 START_TEST(evaluation_runs_every_forward_in_one_slot) {
     for (int stages = 1; stages <= 6; stages++)
         for (int micro = 1; micro <= 12; micro++)
-            simulate(NULL, micro, stages, BUFFERED);
+            simulate(NULL, micro, stages, BUFFERED, false);
 }
 END_TEST
 
@@ -319,6 +332,30 @@ START_TEST(four_stages_and_eight_micro_batches_print_the_worked_example) {
 }
 END_TEST
 
+START_TEST(replicas_meet_around_the_loss_of_rank_0) {
+    static const char *const wanted[2][2] = {
+        { "1 slot: S0 F0 G0 S1 F1 G1", "2 slots: L0.1 S0 F0 G0 F0.1 L1.1 S1 F1 G1 F1.1" },
+        { "1 slot: S0 F0 G0 D0 B0 S1 F1 G1 D1 B1 REDUCE CLIP STEP GATHER",
+          "2 slots: L0.1 S0 F0 G0 F0.1 B0.1 D0 B0 L1.1 S1 F1 G1 F1.1 B1.1 D1 B1 REDUCE CLIP STEP GATHER" },
+    };
+    for (int training = 0; training < 2; training++) {
+        for (int first = 0; first < 2; first++) {
+            struct zt_arena *arena = zt_arena_create();
+            struct zt_schedule schedule;
+            struct zt_text text = { 0 };
+            struct zt_err err = { 0 };
+            ck_assert(zt_schedule_make_replicas(arena, 2, first, training, &schedule, &err));
+            zt_schedule_print(&text, &schedule);
+            ck_assert_str_eq(text.at, wanted[training][first]);
+            for (int i = 0; i < schedule.count; i++) /* the loss has a slot of its own */
+                ck_assert(schedule.at[i].slot < 0 || schedule.at[i].slot == schedule.at[i].chunk);
+            zt_text_finish(&text);
+            zt_arena_destroy(arena);
+        }
+    }
+}
+END_TEST
+
 START_TEST(a_long_list_prints_its_head_and_tail) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_schedule schedule = make(arena, "1f1b", 100000, 1, 0);
@@ -370,6 +407,7 @@ int main(void) {
     tcase_add_test(tc, stages_hold_no_more_micro_batches_than_the_schedule_needs);
     tcase_add_test(tc, one_f_one_b_follows_the_half_steps_of_deepspeed);
     tcase_add_test(tc, four_stages_and_eight_micro_batches_print_the_worked_example);
+    tcase_add_test(tc, replicas_meet_around_the_loss_of_rank_0);
     tcase_add_test(tc, a_long_list_prints_its_head_and_tail);
     tcase_add_test(tc, impossible_shapes_and_unknown_names_are_refused_by_name);
     tcase_add_test(tc, every_instruction_has_a_name);

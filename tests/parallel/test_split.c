@@ -232,6 +232,34 @@ START_TEST(patterns_that_are_none_or_fit_nothing_are_refused_by_name) {
 }
 END_TEST
 
+/* ---- mode dp ---- */
+
+START_TEST(the_loss_is_what_depends_on_the_target) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), t = net_input(g, "t", ZT_FLOAT, SHAPE(4));
+    int h = add("model", x, net_param(g, "w", SHAPE(1)), 1), y = add("scores", h, -1, 1);
+    int d = NET(g, "Work", "difference", y, t), scaled = add("scaled", d, -1, 1);
+    net_infer(g, &table);
+    ck_assert(scaled >= 0 && zt_split_loss(g, 4, &t, 1, &err));
+    for (int n = 0; n < 4; n++)
+        ck_assert_int_eq(g->nodes[n].stage, n >= 2);
+}
+END_TEST
+
+START_TEST(a_loss_that_replicas_cannot_feed_is_refused) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), t = net_input(g, "t", ZT_FLOAT, SHAPE(4));
+    int y = add("scores", x, -1, 1);
+    int d = NET(g, "Work", "difference", y, t);
+    net_infer(g, &table);
+    ck_assert(!zt_split_loss(g, 8, &t, 1, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "\"scores\", whose first axis is not the batch of 8"));
+    err = (struct zt_err){ 0 };
+    add("learned", d, net_param(g, "w", SHAPE(1)), 1);
+    net_infer(g, &table);
+    ck_assert(!zt_split_loss(g, 4, &t, 1, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "the loss reads parameter \"w\""));
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("split");
     tcase_add_checked_fixture(cases, make, destroy);
@@ -241,6 +269,8 @@ int main(void) {
     tcase_add_test(cases, a_graph_without_parameters_is_one_stage);
     tcase_add_test(cases, a_parameter_read_on_two_stages_is_held_on_both);
     tcase_add_test(cases, a_running_statistic_read_on_two_stages_is_refused);
+    tcase_add_test(cases, the_loss_is_what_depends_on_the_target);
+    tcase_add_test(cases, a_loss_that_replicas_cannot_feed_is_refused);
     tcase_add_test(cases, methods_weigh_layers_by_what_they_are_called);
     tcase_add_test(cases, patterns_that_are_none_or_fit_nothing_are_refused_by_name);
     return run_suite("split", cases, CK_FORK);

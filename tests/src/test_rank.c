@@ -16,20 +16,22 @@ struct layout {
     const char *schedule, *more; /* NULL: 1f1b; NULL: nothing */
     int samples;                 /* 0: 22 */
     const char *optimizer;       /* NULL: AdamW */
+    const char *mode, *loss;     /* NULL: ddp; NULL: plain cross entropy */
 };
 
 static struct tiny_run train(struct zt_graph *(*make)(void), struct layout l) {
     struct tiny t;
     struct tiny_run run = { 0 };
     struct zt_err err = { 0 };
-    char config[600];
+    char config[800];
     snprintf(config, sizeof config,
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
-             "'pipeline': {'stages': %d}, 'ztrain': {'parallel': {'communicator': 'thread', 'schedule': '%s'}, "
+             "'pipeline': {'stages': %d}, 'ztrain': {'parallel': {'communicator': 'thread', 'schedule': '%s', 'mode': "
+             "'%s'}, 'loss': {'label_smoothing': 0.1%s}, "
              "'data': {'samples': %d}}, 'gradient_clipping': 0.7, "
              "'optimizer': {'type': '%s', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
-             l.micro, l.zero, l.more ? l.more : "", l.stages, l.schedule ? l.schedule : "1f1b",
-             l.samples ? l.samples : 22, l.optimizer ? l.optimizer : "AdamW");
+             l.micro, l.zero, l.more ? l.more : "", l.stages, l.schedule ? l.schedule : "1f1b", l.mode ? l.mode : "ddp",
+             l.loss ? l.loss : "", l.samples ? l.samples : 22, l.optimizer ? l.optimizer : "AdamW");
     bool ok = tiny_open(&t, make(), config, l.ranks, &err);
     ck_assert_msg(ok, "%s", err.text[0]);
     tiny_train(&t, STEPS, &run);
@@ -145,6 +147,103 @@ START_TEST(schedules_leave_the_same_bits) {
     struct tiny_run other =
         train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2, .schedule = "gpipe" });
     ck_assert(first.hash == other.hash);
+}
+END_TEST
+
+/* ---- mode dp ---- */
+
+/* One loss over the whole micro-batch: of weighted classes or ignored targets every rank of ddp has another share, and
+ * takes another mean. 22 samples on 3 and 4 replicas leave some with padding in the last step, one with nothing else.
+ */
+START_TEST(replicas_have_the_loss_of_one_rank) {
+    static const char *const losses[] = { "", ", 'class_weights': [0.1, 3, 1, 0.5, 7]", ", 'ignore_index': 2" };
+    for (int k = 0; k < 3; k++) {
+        struct tiny_run one =
+            train(tiny_mlp, (struct layout){ .ranks = 1, .stages = 1, .micro = 4, .loss = losses[k] });
+        for (int ranks = 2; ranks <= 4; ranks += 2) {
+            struct layout l = { .ranks = ranks, .stages = 1, .micro = 4 / ranks, .mode = "dp", .loss = losses[k] };
+            struct tiny_run dp = train(tiny_mlp, l);
+            check_close(&dp, &one, 1e-5, l);
+            l.mode = "ddp";
+            struct tiny_run ddp = train(tiny_mlp, l);
+            ck_assert(k == 0 || fabs(ddp.loss[0] - one.loss[0]) > 1e-4 * one.loss[0]);
+        }
+    }
+}
+END_TEST
+
+START_TEST(replicas_without_samples_weigh_nothing) {
+    static struct zt_graph *(*const models[])(void) = { tiny_mlp, tiny_wide, tiny_drop };
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct tiny_run one = train(models[m], (struct layout){ .ranks = 1, .stages = 1, .micro = 8, .samples = 9 });
+        struct layout l = { .ranks = 4, .stages = 1, .micro = 2, .samples = 9, .mode = "dp" };
+        struct tiny_run run = train(models[m], l);
+        check_close(&run, &one, 1e-5, l);
+    }
+}
+END_TEST
+
+/* DataParallel keeps what replica 0 counted, and so does ddp's rank 0, which sees the same rows. */
+START_TEST(running_statistics_are_those_of_replica_0) {
+    struct layout l = { .ranks = 2, .stages = 1, .micro = 4, .samples = 24 };
+    struct tiny_run ddp = train(tiny_norm, l);
+    l.mode = "dp";
+    struct tiny_run dp = train(tiny_norm, l);
+    check_close(&dp, &ddp, 1e-5, l);
+}
+END_TEST
+
+START_TEST(only_device_0_has_optimizer_state_and_the_loss) {
+    struct tiny t;
+    struct zt_err err = { 0 };
+    ck_assert_msg(tiny_open(&t, tiny_wide(),
+                            "'train_batch_size': 8, 'ztrain': {'parallel': {'mode': 'dp'}}, "
+                            "'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
+                            4, &err),
+                  "%s", err.text[0]);
+    struct zt_device *device = zt_device_host_create(1);
+    for (int rank = 0; rank < 4; rank++) {
+        struct zt_rank_options options = { .source = t.source, .rank = rank, .device = device, .threads = 1 };
+        struct zt_rank_plan *plan = zt_rank_plan_create(t.job, &options, &err);
+        ck_assert_msg(plan != NULL, "%s", err.text[0]);
+        ck_assert_int_eq(plan->optimizer_bytes, rank == 0 ? 2 * 4 * plan->flat->count : 0);
+        ck_assert_int_eq(plan->gradient_bytes, 4 * plan->flat->count);
+        ck_assert_int_eq(plan->loss_activation_bytes > 0, rank == 0);
+        zt_rank_plan_destroy(plan);
+    }
+    device->api->destroy(device);
+    tiny_finish(&t);
+}
+END_TEST
+
+static void refuse(struct zt_graph *graph, const char *parallel, const char *why) {
+    struct tiny t;
+    struct zt_err err = { 0 };
+    char config[400];
+    snprintf(config, sizeof config,
+             "'train_batch_size': 8, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}, "
+             "'ztrain': {'parallel': {'mode': 'dp'%s}}",
+             parallel);
+    bool ok = tiny_open(&t, graph, config, 2, &err);
+    if (ok) {
+        struct zt_device *device = zt_device_host_create(1);
+        struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
+        struct zt_rank_plan *plan = zt_rank_plan_create(t.job, &options, &err);
+        ok = plan != NULL;
+        zt_rank_plan_destroy(plan);
+        device->api->destroy(device);
+    }
+    ck_assert_msg(!ok && strstr(err.text[0], why), "%s", err.text[0]);
+    tiny_finish(&t);
+}
+
+START_TEST(what_replicas_cannot_do_is_refused_by_name) {
+    struct zt_graph *g = tiny_mlp();
+    tiny_output(g, NET(g, "ReduceMean", "own", g->outputs[0]));
+    g->values[g->outputs[1]].dtype = ZT_FLOAT;
+    refuse(g, "}, 'loss': {'type': 'output', 'output': 'own'", "the loss is output \"own\" of the graph itself");
+    refuse(tiny_mlp(), ", 'communicator': 'mpi'", "mode \"dp\" is always threads");
+    refuse(tiny_mlp(), ", 'sync_batch_norm': true", "statistics of replica 0");
 }
 END_TEST
 
@@ -330,6 +429,11 @@ int main(void) {
     tcase_add_test(cases, ddp_and_the_zero_stages_leave_the_same_bits);
     tcase_add_test(cases, overlap_and_bucket_sizes_leave_the_same_bits);
     tcase_add_test(cases, schedules_leave_the_same_bits);
+    tcase_add_test(cases, replicas_have_the_loss_of_one_rank);
+    tcase_add_test(cases, replicas_without_samples_weigh_nothing);
+    tcase_add_test(cases, running_statistics_are_those_of_replica_0);
+    tcase_add_test(cases, only_device_0_has_optimizer_state_and_the_loss);
+    tcase_add_test(cases, what_replicas_cannot_do_is_refused_by_name);
     tcase_add_test(cases, a_model_that_one_rank_owns_alone_is_collected);
     tcase_add_test(cases, many_small_buckets_change_no_bit);
     tcase_add_test(cases, ranks_drop_what_one_rank_would);

@@ -174,22 +174,6 @@ struct worker {
     struct tiny_run result;
 };
 
-static struct zt_loader *open_loader(struct worker *w, bool training) {
-    const struct zt_config *c = w->t->config;
-    int64_t rows = training ? c->micro_batch : w->plan->eval_rows;
-    int64_t batch = training ? c->train_batch : rows * c->data_parallel;
-    struct zt_loader_options o = { .source = w->t->source,
-                                   .train_batch = batch,
-                                   .micro_batch = rows,
-                                   .accumulation = training ? (int)c->accumulation : 1,
-                                   .rank = w->plan->grid.data_rank,
-                                   .ranks = w->plan->grid.data,
-                                   .drop_last = training && c->data.drop_last,
-                                   .steps = training ? w->steps : (w->t->source->samples + batch - 1) / batch,
-                                   .depth = 2 };
-    return zt_loader_create(&o, &w->result.err);
-}
-
 static bool start(struct worker *w) {
     struct zt_err *err = &w->result.err;
     struct zt_rank_options options = {
@@ -198,7 +182,7 @@ static bool start(struct worker *w) {
     return (w->plan = zt_rank_plan_create(w->t->job, &options, err)) != NULL &&
            (w->data = w->world->api->split(w->world, w->plan->grid.stage, err)) != NULL &&
            (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, err)) != NULL &&
-           (w->loader = open_loader(w, true)) != NULL;
+           zt_rank_plan_loader(w->plan, true, 0, w->steps, &w->loader, err);
 }
 
 /* A hash that does not depend on the order of the stages. */
@@ -238,8 +222,9 @@ static bool finish(struct worker *w) {
     struct zt_eval_result eval;
     int64_t *elements = NULL;
     int count = 0;
-    struct zt_loader *loader = open_loader(w, false);
-    bool ok = loader && ties_agree(w) && zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
+    struct zt_loader *loader = NULL;
+    bool ok = zt_rank_plan_loader(w->plan, false, 0, 0, &loader, &r->err) && ties_agree(w) &&
+              zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
               zt_rank_collect(w->run, arena, &payloads, &elements, &count, &r->err) &&
               w->world->api->barrier(w->world, &r->err);
     if (ok) {
