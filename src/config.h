@@ -154,6 +154,8 @@ struct zt_config {
     struct zt_zero_config zero;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
+    bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
+                       data_parallel and zero.stage are what was chosen */
     int64_t memory_limit; /* bytes a rank; 0: none */
     const char *cluster;  /* a row of parallel/machine.c; "": this host */
 

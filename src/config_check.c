@@ -212,6 +212,8 @@ static void parallel(struct zt_reading *r) {
     int stages = (int)number(r, "pipeline.stages");
     if (says(r, P "mode", "dp") && number(r, Z "stage") > 0)
         FAIL(P "mode", "\"dp\" excludes zero_optimization.stage %g", number(r, Z "stage"));
+    if (says(r, P "mode", "dp") && says(r, "ztrain.plan", "auto"))
+        FAIL("ztrain.plan", "\"auto\" excludes %smode \"dp\"", P);
     if (says(r, P "mode", "dp") && stages > 1)
         FAIL(P "mode", "\"dp\" excludes pipeline.stages %d", stages);
     if (says(r, P "mode", "dp") && (says(r, P "communicator", "mpi") || says(r, P "communicator", "nccl")))

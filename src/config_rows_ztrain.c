@@ -46,7 +46,7 @@ static const struct zt_key_choice communicators[] = {
     { 0 },
 };
 static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accuracy" }, { .name = "" }, { 0 } };
-static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto", .status = ZT_KEY_LATER }, { 0 } };
+static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto" }, { 0 } };
 static const struct zt_key_choice devices[] = { { .name = "auto" }, { .name = "cpu" }, { .name = "cuda" }, { 0 } };
 
 #define NUMBERS .type = ZT_KEY_NUMBERS
@@ -105,7 +105,7 @@ static const struct zt_key_row rows[] = {
       AT(parallel.sync_batch_norm),
       LATER("BatchNormalization over all ranks") },
     { .key = "ztrain.parallel.communicator", CHOICE(communicators), DEF("auto"), AT(parallel.communicator) },
-    { .key = "ztrain.plan", CHOICE(plans), DEF("fixed"), ACCEPT("the plan is what the config says") },
+    { .key = "ztrain.plan", INDEX(plans), DEF("fixed"), AT(plan_auto) },
     { .key = "ztrain.memory_limit", .type = ZT_KEY_BYTES, AT(memory_limit) },
     { .key = "ztrain.recompute", TEXTS, AT(recompute.names) },
     { .key = "ztrain.cluster", TEXT, DEF(""), AT(cluster) },

@@ -18,6 +18,7 @@ struct zt_plan {
     struct zt_stage_cost *cost;        /* by stage; none where nothing is trained */
     struct zt_timeline timeline;       /* of a full step */
     uint64_t hash;                     /* zt_rank_plan.hash */
+    const char *chosen;                /* why it is this one, in lines; NULL: the config says so. Borrowed */
 };
 
 struct zt_plan_options {
@@ -26,6 +27,7 @@ struct zt_plan_options {
     int threads;
     const struct zt_machine *machine;
     bool elsewhere;                   /* as zt_rank_options */
+    const char *chosen;               /* as zt_plan */
     const struct zt_rank_plan *known; /* a rank's plan that is made already, borrowed; NULL: none */
 };
 

@@ -8,7 +8,7 @@
 static void print_head(const struct zt_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     const struct zt_rank_plan *p = plan->stage[0];
-    fprintf(to, "plan %016llx\n", (unsigned long long)plan->hash);
+    fprintf(to, "plan %016llx\n%s", (unsigned long long)plan->hash, plan->chosen ? plan->chosen : "");
     fprintf(to, "%s, %d ranks = %d stages x %d data-parallel ranks, on %s\n", p->sharding->name, plan->grid.world,
             plan->grid.stages, plan->grid.data, plan->machine.name);
     fprintf(to, "step: %lld samples = %lld a micro-batch x %lld micro-batches x %d ranks\n", (long long)c->train_batch,

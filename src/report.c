@@ -93,6 +93,8 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
     row(s, "device", text);
     report_step(s, plan, steps);
+    if (s->chosen)
+        zt_say(&s->options->log, ZT_LOG_INFO, "%s", s->chosen);
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)

@@ -68,7 +68,7 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
     s->job = zt_job_create(s->config, s->model, err);
     if (!s->job) /* what the config asks for is the config's fault, all else the model's */
         return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
-    return open_data(s, data, err);
+    return open_data(s, data, err) && (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
 }
 
 void zt_session_finish(struct zt_session *s) {

@@ -86,6 +86,7 @@ static bool plan_world(struct worker *w) {
                                        .device = w->device,
                                        .threads = w->device->threads,
                                        .machine = &machine,
+                                       .chosen = s->chosen,
                                        .known = w->plan };
     return zt_session_machine(s, &machine, &w->err) &&
            (w->world_plan = zt_plan_create(s->job, &options, &w->err)) != NULL;

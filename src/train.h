@@ -19,10 +19,11 @@ struct zt_session {
     struct zt_job *job;
     struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
     struct zt_launched launched;            /* who started this process */
-    bool processes;  /* each rank is a process, this one launched.rank; else this process holds all ranks */
-    int sharers;     /* ranks that share the cores this process may use */
-    char cores[256]; /* processes: which rank has which, for the start table; "" before they agreed */
-    double opened;   /* monotonic seconds when opening began */
+    bool processes;     /* each rank is a process, this one launched.rank; else this process holds all ranks */
+    int sharers;        /* ranks that share the cores this process may use */
+    char cores[256];    /* processes: which rank has which, for the start table; "" before they agreed */
+    const char *chosen; /* plan "auto": what was chosen among what, in lines; NULL: nothing was */
+    double opened;      /* monotonic seconds when opening began */
 };
 
 enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };
@@ -39,6 +40,8 @@ bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
 int zt_session_threads(const struct zt_session *s);
 /* What the plan reckons with: the cluster that the config names, else this host without measuring it. */
 bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err);
+/* ztrain.plan "auto": makes the best plan the config's, and the job that config's. */
+bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
 /* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for
  * several ranks and for optimizers without a kernel on the GPU. */
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);

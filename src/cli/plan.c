@@ -20,6 +20,7 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
                                  .device = device,
                                  .threads = device->threads,
                                  .machine = &machine,
+                                 .chosen = s.chosen,
                                  .elsewhere = s.config->cluster[0] != 0 };
     struct zt_plan *plan = zt_plan_create(s.job, &o, err);
     bool ok =

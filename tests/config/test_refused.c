@@ -205,7 +205,7 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
         { ZTRAIN("\"parallel\": {\"schedule\": \"interleaved\", \"chunks\": 2}"), "interleaved|chunk", 2 },
         { ZTRAIN("\"parallel\": {\"schedule\": \"zb-h1\", \"communicator\": \"nccl\", \"sync_batch_norm\": true}"),
           "zb-h1|nccl|sync_batch_norm", 3 },
-        { ZTRAIN("\"plan\": \"auto\", \"ema\": 0.9"), "ztrain.plan|ema", 2 },
+        { ZTRAIN("\"ema\": 0.9"), "ema", 1 },
         { ZTRAIN("\"data\": {\"augment\": {\"flip\": true}}"), "augment", 1 },
         { ZTRAIN("\"checkpoint\": {\"every_steps\": -5, \"best\": \"lost\"}"), "every_steps|best", 2 },
         { "\"tensor_parallel\": {\"tp\": {\"tp_size\": 1}}, " ZTRAIN("\"ema\": 0.5"), "ema", 1 },

@@ -30,7 +30,7 @@ class Model:
         done = self.run(*options, command=["plan"])
         if done.returncode:
             return None, done.stderr, []
-        total = int(re.search(r"^rank 0 .* (\d+)$", done.stdout, re.M)[1])
+        total = int(re.search(r"^ranks? 0\S* .* (\d+)(?:  at most)?$", done.stdout, re.M)[1])
         flops = float(re.search(r"^(\S+) FLOPs a micro-batch", done.stdout, re.M)[1])
         return total, flops, re.findall(r"made again in backward: .*", done.stdout)
 
@@ -57,6 +57,19 @@ def main():
         check(bool(again), f"{name}: {len(again)} lines name what is made again")
         check(more <= 1.35 * flops, f"{name}: {100 * (more / flops - 1):.0f} % more FLOPs")
         check(model.weights() == model.weights("--set", f"ztrain.memory_limit={limit}"), f"{name}: the same weights")
+    convnet = Model(ztrain, root, "convnet", "ds_config", [])  # its peak is one layer's own: only smaller micro-batches help
+    total, flops, _ = convnet.plan()
+    limited = ["--set", f"ztrain.memory_limit={total * 7 // 10}"]
+    refused, words, _ = convnet.plan(*limited)
+    check(refused is None and '"auto"' in words, "convnet: refused, and auto is named")
+    less, more, _ = convnet.plan(*limited, "--set", "ztrain.plan=auto")
+    check(less is not None and less <= total * 7 // 10, f"convnet: auto finds a plan of {less} bytes below {total * 7 // 10}")
+    said = convnet.run(*limited, "--set", "ztrain.plan=auto", command=["plan"]).stdout
+    check("plan auto: " in said and "not possible: " in said and "micro-batch 32 x 2: " in said, "convnet: auto says what it weighed")
+    check("weights: " in convnet.weights(*limited, "--set", "ztrain.plan=auto"), "convnet: what auto chose trains")
+    two = Model(ztrain, root, "convnet", "ds_config", ["--ranks", "2", "--set", "ztrain.parallel.communicator=thread"])
+    said = two.run("--set", "ztrain.plan=auto", "--set", "ztrain.memory_limit=9MB", command=["plan"]).stdout
+    check(bool(re.search(r"^zero[123], 2 ranks|2 stages x 1 data", said, re.M)), "convnet on two ranks: a limit asks for ZeRO or stages")
     total, words, _ = Model(ztrain, root, "mlp", "mlp", []).plan("--set", "ztrain.memory_limit=1KiB")
     check(total is None and "ztrain.memory_limit: 1.0 KB a rank, but stage 0 needs" in words and "what would help" in words,
           f"a limit that nothing fits is refused by name: {words}")
