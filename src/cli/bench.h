@@ -29,9 +29,10 @@ struct zt_bench_row {
 
     /* planned */
     int64_t micro_batch, accumulation;
-    int64_t predicted_bytes; /* parameters, gradients, optimizer, activations, workspace */
-    double sent_bytes;       /* in collectives and messages of one step */
-    double bubble;           /* share of a pipeline's step in which a stage has nothing to do */
+    int64_t predicted_bytes;  /* parameters, gradients, optimizer, activations, workspace */
+    double predicted_seconds; /* of a step */
+    double sent_bytes;        /* in collectives and messages of one step */
+    double bubble; /* share of the stages' time in which neither kernel nor collective runs; 0 without a pipeline */
 
     /* measured, over all repeats */
     double *seconds; /* of the full steps behind the warm-up */

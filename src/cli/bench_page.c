@@ -104,13 +104,14 @@ static void write_row(const struct zt_bench_row *r, FILE *to) {
     else
         fputs("<td></td>", to);
     if (r->reason[0]) {
-        fputs("<td class=\"reason\" colspan=\"10\">", to);
+        fputs("<td class=\"reason\" colspan=\"11\">", to);
         add(to, r->reason);
         fputs("</td></tr>\n", to);
         return;
     }
     cell(to, r->median * 1e3, "%.3f");
     fprintf(to, "<td>%.3f to %.3f</td>", r->low * 1e3, r->high * 1e3);
+    cell(to, r->predicted_seconds * 1e3, "%.3f");
     cell(to, r->rate, "%.0f");
     cell(to, r->efficiency, "%.2f");
     bytes_cell(to, (double)r->predicted_bytes);
@@ -126,7 +127,9 @@ static void write_row(const struct zt_bench_row *r, FILE *to) {
 static void write_table(const struct zt_bench *b, FILE *to) {
     fputs(
         "<h2>Results</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>mode</th><th>ranks</th><th>batch</th>"
-        "<th>step, median<br/>ms</th><th>quartiles<br/>ms</th><th>samples/s</th><th>scaling<br/>efficiency</th>"
+        "<th>step, "
+        "median<br/>ms</th><th>quartiles<br/>ms</th><th>planned<br/>ms</th><th>samples/s</th><th>scaling<br/"
+        ">efficiency</th>"
         "<th>peak a rank,<br/>predicted</th><th>peak a rank,<br/>measured</th><th>sent by a rank<br/>a step</th>"
         "<th>bubble</th><th>loss at<br/>the end</th><th>weights</th></tr></thead>\n<tbody>\n",
         to);
@@ -136,8 +139,8 @@ static void write_table(const struct zt_bench *b, FILE *to) {
         "</tbody></table></div>\n"
         "<p class=\"quiet\">Efficiency is samples/s over ranks times the samples/s of one rank at the same batch. "
         "Predicted are the five blocks of the plan (parameters, gradients, optimizer, activations, workspace) of the "
-        "rank with most; measured is resident memory, the program and its libraries included, over the ranks. Bytes "
-        "sent and bubble are the plan's. The same numbers stand in <code>results.tsv</code>.</p>\n",
+        "rank with most; measured is resident memory, the program and its libraries included, over the ranks. Planned "
+        "time, bytes sent and bubble are the plan's. The same numbers stand in <code>results.tsv</code>.</p>\n",
         to);
 }
 

@@ -80,8 +80,9 @@ static void add_bytes(FILE *to, double bytes) {
 }
 
 void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to) {
-    fprintf(to, "%-16s %5s %6s  %10s  %10s  %10s  %10s  %10s  %10s  %6s  %9s  %s\n", "mode", "ranks", "batch",
-            "step ms", "samples/s", "efficiency", "predicted", "measured", "sent/step", "bubble", "loss", "weights");
+    fprintf(to, "%-16s %5s %6s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %6s  %9s  %s\n", "mode", "ranks", "batch",
+            "step ms", "planned ms", "samples/s", "efficiency", "predicted", "measured", "sent/step", "bubble", "loss",
+            "weights");
     for (int i = 0; i < count; i++) {
         const struct zt_bench_row *r = &rows[i];
         char batch[24] = "-";
@@ -93,6 +94,7 @@ void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to) {
             continue;
         }
         add_number(to, r->median * 1e3, "%.3f", 10);
+        add_number(to, r->predicted_seconds * 1e3, "%.3f", 10);
         add_number(to, r->rate, "%.0f", 10);
         add_number(to, r->efficiency, "%.2f", 10);
         add_bytes(to, (double)r->predicted_bytes);
@@ -112,7 +114,8 @@ static void add_field(FILE *to, double value, const char *format) {
 
 void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to) {
     fputs(
-        "mode\tranks\tbatch\tmicro_batch\taccumulation\trepeats\tsteps\tmedian_ms\tquartile1_ms\tquartile3_ms\t"
+        "mode\tranks\tbatch\tmicro_batch\taccumulation\trepeats\tsteps\tmedian_ms\tquartile1_ms\tquartile3_"
+        "ms\tpredicted_ms\t"
         "samples_per_second\tefficiency\tpredicted_bytes\tmeasured_bytes\tsent_bytes\tbubble\tloss\tweights\treason\n",
         to);
     for (int i = 0; i < count; i++) {
@@ -122,6 +125,7 @@ void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to) {
         add_field(to, r->median * 1e3, "%.6g");
         add_field(to, r->low * 1e3, "%.6g");
         add_field(to, r->high * 1e3, "%.6g");
+        add_field(to, r->predicted_seconds > 0 ? r->predicted_seconds * 1e3 : NAN, "%.6g");
         add_field(to, r->rate, "%.6g");
         add_field(to, r->efficiency, "%.4f");
         fprintf(to, "\t%lld\t%lld", (long long)r->predicted_bytes, (long long)r->measured_bytes);

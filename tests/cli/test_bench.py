@@ -15,7 +15,7 @@ import test_cli
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL, CONFIG = ROOT / "models" / "mlp.onnx", ROOT / "configs" / "mlp.json"
 COLUMNS = ["mode", "ranks", "batch", "micro_batch", "accumulation", "repeats", "steps", "median_ms", "quartile1_ms",
-           "quartile3_ms", "samples_per_second", "efficiency", "predicted_bytes", "measured_bytes", "sent_bytes", "bubble",
+           "quartile3_ms", "predicted_ms", "samples_per_second", "efficiency", "predicted_bytes", "measured_bytes", "sent_bytes", "bubble",
            "loss", "weights", "reason"]
 SAME_BITS = ["ddp", "zero1", "zero2", "zero3"]
 THREADS = ["--set", "ztrain.parallel.communicator=thread"]
