@@ -164,6 +164,7 @@ struct zt_config {
     struct zt_checkpoint_config checkpoint;
     bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
     int64_t epochs, steps, seed;
+    int64_t hashes; /* steps at the begin of the run whose nodes are hashed (hashes.h) */
     /* Globs of names. Those of tied parameters are known by the first name of their group: what the globs, and those of
      * param_groups, say of the others has no effect. */
     struct zt_texts trainable, freeze;

@@ -79,6 +79,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.metrics", .type = ZT_KEY_HAS, .choices = metrics, AT(accuracy) },
     { .key = "ztrain.epochs", INT(0), DEF("10"), AT(epochs) },
     { .key = "ztrain.steps", INT(0), DEF("0"), AT(steps) },
+    { .key = "ztrain.hashes", INT(0), DEF("0"), AT(hashes) },
     { .key = "ztrain.seed", COUNT(0, 9e18), DEF("0"), AT(seed) },
     { .key = "ztrain.trainable", TEXTS, DEF("*"), AT(trainable) },
     { .key = "ztrain.freeze", TEXTS, AT(freeze) },

@@ -66,8 +66,6 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const later_commands[] = { "diff" };
-
 struct parser {
     struct zt_options *o;
     const struct zt_command_row *commands;
@@ -103,9 +101,6 @@ static bool fail_unknown_option(const struct parser *p, const char *name) {
 static bool fail_unknown_command(const struct parser *p, const char *name) {
     const char *best = NULL;
     int distance = INT_MAX;
-    for (size_t i = 0; i < sizeof later_commands / sizeof later_commands[0]; i++)
-        if (strcmp(later_commands[i], name) == 0)
-            return zt_fail(p->err, ZT_EXIT_CONFIG, "command %s is not supported yet", name);
     zt_fail(p->err, ZT_EXIT_CONFIG, "unknown command %s", name);
     for (const struct zt_command_row *c = p->commands; c->name; c++)
         consider(c->name, name, &best, &distance);

@@ -1,7 +1,7 @@
 /* The command line as values (contract.md, "Commands"). Parsed once by main; subcommands borrow it.
  *
  * Long options only, one spelling each, as `--name value` or `--name=value`, in any order after the command. Commands
- * and options are rows; those that later versions bring are rows too, so that they are refused by name. */
+ * and options are rows. */
 #ifndef ZT_OPTIONS_H
 #define ZT_OPTIONS_H
 
@@ -82,6 +82,7 @@ bool zt_cli_evaluate(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_predict(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_grad(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err);
+bool zt_cli_diff(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_verify(const struct zt_options *options, struct zt_err *err);
 bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);

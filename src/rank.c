@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "device/threads.h"
 #include "rank_device.h"
+#include "rank_hashes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -326,6 +327,7 @@ void zt_rank_destroy(struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
     int64_t start = (p->parameter_bytes + 63) / 64 * 64;
+    zt_rank_hashes_destroy(r);
     zt_rank_device_destroy(r);
     api->free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
     api->free(r->device, r->gradients, (size_t)p->gradient_bytes);

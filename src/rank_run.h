@@ -86,6 +86,8 @@ struct zt_rank {
     double grad_scale;    /* clipping factor of the step at hand */
     double norm, loss;
     bool finite;
+    struct zt_rank_hashes *hashes; /* rank_hashes.h; NULL: none are asked for */
+    bool hashing;                  /* in this step */
 };
 
 /* What chunk `chunk` runs for a micro-batch: the last of a step of `shape`, or another. */

@@ -1,5 +1,6 @@
 /* The step: a list of instructions, each a few lines here. Nothing is allocated. */
 #include "rank_device.h"
+#include "rank_hashes.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static bool run_node(struct zt_rank *r, const struct zt_run_program *rp, const s
     zt_where_node(r->world->where, ready->name);
     int before = err->count;
     if (ready->on_host ? zt_rank_device_run(r, slot, ready, err) : ready->run(&ready->call, err))
-        return true;
+        return !r->hashing || zt_rank_hashes_node(r, rp, n, err);
     if (err->count == before)
         zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
     return false;
@@ -295,6 +296,8 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     r->random.step = (uint64_t)step;
     r->first_sample = step % per_epoch * p->job->config->train_batch;
     r->loss = 0;
+    if (!zt_rank_hashes_step(r, step, true, err))
+        return false;
     *result =
         (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
@@ -308,7 +311,7 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     const double *requests = r->scalars + 1 + r->world->size;
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
-    return true;
+    return zt_rank_hashes_step(r, step, false, err);
 }
 
 /* Running statistics are those of data rank 0, which a model file and a checkpoint hold too; on the other ranks they

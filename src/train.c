@@ -8,8 +8,10 @@
 #include "base/text.h"
 #include "checkpoint.h"
 #include "device/threads.h"
+#include "hashes.h"
 #include "parallel/lifeline.h"
 #include "plan.h"
+#include "rank_hashes.h"
 #include "stop.h"
 #include "watchdog.h"
 
@@ -134,6 +136,9 @@ static bool start_rank(struct worker *w) {
         return false;
     if (w->first_here)
         zt_rank_watch(w->run, w->session->stop);
+    zt_hash_remove(w->folder, w->rank, w->session->config->ranks);
+    if (w->session->config->hashes && !zt_rank_hashes_create(w->run, w->folder, &w->err))
+        return false;
     return open_checkpoints(w) && zt_rank_plan_loader(w->plan, true, w->first, w->steps, &w->loader, &w->err);
 }
 

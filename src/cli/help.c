@@ -82,6 +82,17 @@ const char zt_help_bench[] =
     "installed.\n"
     "What the program refuses becomes a row with the reason. Efficiency compares with one rank: have 1 in --ranks.\n";
 
+const char zt_help_diff[] =
+    "usage: ztrain diff RUN_A RUN_B\n"
+    "\n"
+    "Names the first step, rank, node and tensor in which two runs part, from the hashes that training leaves in its "
+    "output\n"
+    "folder under ztrain.hashes (--set ztrain.hashes=N: of every node in the first N steps). The runs may differ in "
+    "ZeRO stage\n"
+    "and pipeline stages; tensors of different shape are counted and not compared. Exit status 0: equal, 1: they "
+    "differ, or\n"
+    "nothing could be compared.\n";
+
 const char zt_help_doctor[] =
     "usage: ztrain doctor\n"
     "\n"
