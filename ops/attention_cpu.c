@@ -49,12 +49,6 @@ int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile) {
     return zt_ceil_div(rows, tile) * tile * depth;
 }
 
-void zt_attention_pack_rows(const struct zt_attention_plan *plan, const float *from, int64_t row, int64_t col,
-                            int64_t rows, int64_t depth, float *to) {
-    for (int64_t r = 0; r < rows; r += plan->rows)
-        plan->gemm->pack_rows(from + r * row, row, col, (int)zt_min_int(plan->rows, rows - r), depth, to + r * depth);
-}
-
 void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
                              int64_t row, int64_t size, float *to) {
     plan->gemm->pack_cols(from + panel->first * row, row, 1, panel->count, size, to);
@@ -271,8 +265,8 @@ static void forward_chunk(void *arg, int64_t chunk) {
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
     const float *k = (const float *)call->in[ZT_K].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
     const float *v = (const float *)call->in[ZT_V].data + zt_attention_place(&a->v, f.job.batch, f.job.kv_head, 0);
-    zt_attention_pack_rows(plan, k, a->k.row, 1, a->keys, a->size, f.k);
-    zt_attention_pack_rows(plan, v, 1, a->v.row, a->v_size, a->keys, f.v);
+    plan->gemm->pack_rows(k, a->k.row, 1, a->keys, a->size, f.k);
+    plan->gemm->pack_rows(v, 1, a->v.row, a->v_size, a->keys, f.v);
     int64_t blocks = zt_ceil_div(a->queries, step), all = group * blocks;
     for (int64_t i = all * part / plan->parts; i < all * (part + 1) / plan->parts; i++) {
         f.job.head = f.job.kv_head * group + i / blocks;

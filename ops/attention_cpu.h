@@ -60,9 +60,6 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 float *zt_attention_take(float *base, int64_t *used, int64_t count);
 /* Floats of packed rows of [rows, depth]. */
 int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile);
-/* All tiles of rows of a matrix, element (r, d) at from[r * row + d * col]: [tile][depth][row of tile]. */
-void zt_attention_pack_rows(const struct zt_attention_plan *plan, const float *from, int64_t row, int64_t col,
-                            int64_t rows, int64_t depth, float *to);
 /* A panel of queries as the right side of a product: [size][query]. */
 void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
                              int64_t row, int64_t size, float *to);

@@ -162,7 +162,7 @@ static void add_rows(struct backward *b, bool weights, int from, int end, int64_
     for (int i = from; i < end; i++)
         for (int64_t r = 0; r < keys; r += plan->rows) {
             const float *p = weights ? b->side[i].weight : b->side[i].score_grad;
-            plan->gemm->pack_rows(p + r * plan->cols, plan->cols, 1, (int)zt_min_int(plan->rows, keys - r), plan->cols,
+            plan->gemm->pack_rows(p + r * plan->cols, plan->cols, 1, zt_min_int(plan->rows, keys - r), plan->cols,
                                   b->left + r * depth + (int64_t)(i - from) * plan->cols * plan->rows);
         }
     struct zt_lane_gemm_tile t = { .b_row = plan->cols, .depth = depth, .y_row = row, .alpha = alpha, .add = 1 };
@@ -247,9 +247,9 @@ static void backward_chunk(void *arg, int64_t chunk) {
     b.job.kv_head = kv_head;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &b);
     const float *k = input(&b, ZT_K, &a->k, kv_head), *v = input(&b, ZT_V, &a->v, kv_head);
-    zt_attention_pack_rows(plan, k, a->k.row, 1, a->keys, a->size, b.k);
-    zt_attention_pack_rows(plan, v, a->v.row, 1, a->keys, a->v_size, b.v);
-    zt_attention_pack_rows(plan, k, 1, a->k.row, a->size, a->keys, b.k_columns);
+    plan->gemm->pack_rows(k, a->k.row, 1, a->keys, a->size, b.k);
+    plan->gemm->pack_rows(v, a->v.row, 1, a->keys, a->v_size, b.v);
+    plan->gemm->pack_rows(k, 1, a->k.row, a->size, a->keys, b.k_columns);
     clear_rows(output(&b, ZT_DK, &a->k, kv_head), a->keys, a->k.row, a->size);
     clear_rows(output(&b, ZT_DV, &a->v, kv_head), a->keys, a->v.row, a->v_size);
     for (b.job.head = kv_head * group; b.job.head < (kv_head + 1) * group; b.job.head++) {

@@ -143,9 +143,7 @@ static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64
     const struct zt_lane_gemm *g = job->g;
     const struct zt_lane_gemm_kernel *kernel = job->kernel;
     struct zt_lane_gemm_tile common = tile_at(job, k);
-    for (int64_t r = 0; r < rows; r += kernel->rows)
-        kernel->pack_rows(job->a + (i + r) * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col,
-                          (int)least(rows - r, kernel->rows), common.depth, packed + r * common.depth);
+    kernel->pack_rows(job->a + i * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, rows, common.depth, packed);
     for (int64_t j = from; j < end; j += kernel->cols) {
         struct zt_lane_gemm_tile t = common;
         t.b = panel_at(job, j / kernel->cols, k, &t.b_row);

@@ -41,8 +41,8 @@ struct zt_lane_gemm_tile {
 
 struct zt_lane_gemm_kernel {
     int rows, cols;
-    /* to[k][l] = from[l * lane + k * next] for l < lanes, 0 up to `rows` (`cols`) */
-    void (*pack_rows)(const float *from, int64_t lane, int64_t next, int lanes, int64_t depth, float *to);
+    /* to[k][l] = from[l * lane + k * next] for l < lanes, 0 up to `rows` (`cols`); rows: any number, panel by panel */
+    void (*pack_rows)(const float *from, int64_t lane, int64_t next, int64_t lanes, int64_t depth, float *to);
     void (*pack_cols)(const float *from, int64_t lane, int64_t next, int lanes, int64_t depth, float *to);
     void (*tile)(const struct zt_lane_gemm_tile *t);
 };
