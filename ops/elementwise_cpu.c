@@ -3,6 +3,7 @@
 #include "device/threads.h"
 #include "ops/elementwise_lanes.h"
 #include "ops/shape.h"
+#include "ops/typed_lanes.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,11 +97,31 @@ static bool folds(enum zt_lane_op op) {
     return op == ZT_LANE_max || op == ZT_LANE_min || op == ZT_LANE_sum || op == ZT_LANE_mean;
 }
 
+/* The loop in the elements' own type, NULL where there is none: integers, double, casts. */
+static zt_typed_function *typed_of(const struct zt_graph *g, int node, int *inputs) {
+    const struct zt_node *n = &g->nodes[node];
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    if (n->op->flags & ZT_OP_CAST) {
+        *inputs = 1;
+        return zt_typed_cast(dtype, zt_out(g, node, 0)->dtype);
+    }
+    zt_typed_function *loop = zt_typed_loop(n, dtype, inputs);
+    for (int i = 1; loop && i < n->in_count; i++)
+        if (!zt_in(g, node, i) || zt_in(g, node, i)->dtype != dtype)
+            return NULL;
+    return n->in_count < *inputs ? NULL : loop;
+}
+
 bool zt_elementwise_supports(const struct zt_graph *g, int node) {
     float number[2];
+    int inputs = 0;
+    if (zt_shape_count(&zt_out(g, node, 0)->shape) == 0)
+        return false;
+    if (typed_of(g, node, &inputs))
+        return true;
     const enum zt_lane_op op = lane_of(g, node, number);
     const enum zt_dtype to = zt_out(g, node, 0)->dtype;
-    if (op == ZT_LANE_OPS || zt_shape_count(&zt_out(g, node, 0)->shape) == 0)
+    if (op == ZT_LANE_OPS)
         return false;
     if (op == ZT_LANE_cast)
         return zt_dtype_in(zt_in(g, node, 0)->dtype, held) && zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
@@ -126,8 +147,11 @@ struct walk {
 };
 
 struct plan {
+    zt_typed_function *typed; /* else `op` with its numbers */
     enum zt_lane_op op;
     float number[2];
+    int inputs;        /* that a loop reads */
+    bool folding;      /* all inputs, two at a time */
     int64_t elements;  /* of the output, padding of blocked layouts included */
     int folds;         /* how often the loop runs: 1, or for folding ops the inputs after the first */
     struct walk *walk; /* by fold */
@@ -183,13 +207,18 @@ static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
+    const int given = p->graph->nodes[p->node].in_count;
     plan->op = lane_of(p->graph, p->node, plan->number);
-    plan->folds = folds(plan->op) ? p->graph->nodes[p->node].in_count - 1 : 1;
+    plan->typed = typed_of(p->graph, p->node, &plan->inputs);
+    if (!plan->typed)
+        plan->inputs = lanes[plan->op].inputs;
+    plan->folding = folds(plan->op);
+    plan->folds = plan->folding ? given - 1 : 1;
     plan->walk = ZT_NEW_N(p->graph->arena, struct walk, plan->folds);
-    const int inputs = folds(plan->op) ? plan->folds + 1 : lanes[plan->op].inputs;
-    const struct zt_layout *layout = common_layout(p, plan->op, inputs);
+    const int inputs = plan->folding ? given : plan->inputs;
+    const struct zt_layout *layout = plan->typed ? NULL : common_layout(p, plan->op, inputs);
     const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < given; i++)
         p->in_layout[i] = i < inputs ? layout : NULL;
     p->out_layout[0] = layout;
     plan->elements = layout ? (int64_t)(layout->bytes / sizeof(float)) : zt_shape_count(y);
@@ -198,7 +227,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
             plan_flat(&plan->walk[i], plan->elements);
         else
             plan_broadcast(&plan->walk[i], y, i ? y : &zt_in(p->graph, p->node, 0)->shape,
-                           &zt_in(p->graph, p->node, folds(plan->op) ? i + 1 : inputs - 1)->shape);
+                           &zt_in(p->graph, p->node, plan->folding ? i + 1 : inputs - 1)->shape);
     p->state = plan;
     return true;
 }
@@ -221,49 +250,26 @@ static const float *as_floats(const struct zt_view *v, int64_t offset, int step,
     return to;
 }
 
-#define LOOP(A, B, VALUE)                                                                                              \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        const uint8_t x = (A) != 0, z = (B) != 0;                                                                      \
-        (void)z;                                                                                                       \
-        y[i] = VALUE;                                                                                                  \
-    }
-/* Steps that the compiler knows become vector loops. */
-#define BYTES(VALUE)                                                                                                   \
-    do {                                                                                                               \
-        if (a_step && b_step)                                                                                          \
-            LOOP(a[i], b[i], VALUE)                                                                                    \
-        else                                                                                                           \
-            LOOP(a[i * a_step], b[i * b_step], VALUE)                                                                  \
-        return true;                                                                                                   \
-    } while (0)
-
-/* Logic on bytes as they are; false where the op is another one or a type is not bool. */
-static bool run_logic(const struct job *job, const int64_t *offset, int a_step, int b_step, int64_t at, int64_t n) {
-    if (job->out->dtype != ZT_BOOL || job->in[0]->dtype != ZT_BOOL || job->in[1]->dtype != ZT_BOOL)
-        return false;
-    const uint8_t *a = (const uint8_t *)job->in[0]->data + offset[0],
-                  *b = (const uint8_t *)job->in[1]->data + offset[1];
-    uint8_t *y = (uint8_t *)job->out->data + at;
-    switch (job->plan->op) {
-    case ZT_LANE_and:
-        BYTES(x & z);
-    case ZT_LANE_or:
-        BYTES(x | z);
-    case ZT_LANE_xor:
-        BYTES(x ^ z);
-    case ZT_LANE_not:
-        BYTES(x ^ 1);
-    default:
-        return false;
-    }
+static void run_typed(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
+    const struct walk *walk = job->walk;
+    const struct zt_view *a = job->in[0], *b = job->in[1];
+    const struct zt_typed_span span = { .a = zt_element(a->data, zt_dtype_bytes(a->dtype), offset[0]),
+                                        .b = zt_element(b->data, zt_dtype_bytes(b->dtype), offset[1]),
+                                        .y = zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at),
+                                        .n = n,
+                                        .a_step = walk->step[0][walk->axes - 1] != 0,
+                                        .b_step = walk->step[1][walk->axes - 1] != 0 };
+    job->plan->typed(&span);
 }
 
 static void run_span(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
     const struct plan *plan = job->plan;
     const struct walk *walk = job->walk;
     const int last = walk->axes - 1;
-    if (run_logic(job, offset, walk->step[0][last] != 0, walk->step[1][last] != 0, at, n))
+    if (plan->typed) {
+        run_typed(job, offset, at, n);
         return;
+    }
     const bool direct = job->out->dtype == ZT_FLOAT;
     float block[3][BLOCK];
     struct zt_lane_span span = { .a_step = walk->step[0][last] != 0,
@@ -286,7 +292,8 @@ static void run_chunk(void *arg, int64_t chunk) {
     const struct job *job = arg;
     const struct walk *walk = job->walk;
     const int last = walk->axes - 1;
-    const bool direct = job->out->dtype == ZT_FLOAT && job->in[0]->dtype == ZT_FLOAT && job->in[1]->dtype == ZT_FLOAT;
+    const bool direct = job->plan->typed ||
+                        (job->out->dtype == ZT_FLOAT && job->in[0]->dtype == ZT_FLOAT && job->in[1]->dtype == ZT_FLOAT);
     int64_t at = chunk * CHUNK, end = at + CHUNK < job->plan->elements ? at + CHUNK : job->plan->elements;
     while (at < end) {
         int64_t rest = at, offset[2] = { 0, 0 }, inside = at % walk->dim[last];
@@ -303,12 +310,11 @@ static void run_chunk(void *arg, int64_t chunk) {
 bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct plan *plan = call->state;
-    const bool folding = folds(plan->op);
     for (int i = 0; i < plan->folds; i++) {
         struct job job = { .plan = plan,
                            .walk = &plan->walk[i],
                            .in = { i ? &call->out[0] : &call->in[0],
-                                   &call->in[folding ? i + 1 : lanes[plan->op].inputs - 1] },
+                                   &call->in[plan->folding ? i + 1 : plan->inputs - 1] },
                            .out = &call->out[0],
                            .scale = 1 };
         if (plan->op == ZT_LANE_mean && i == plan->folds - 1)

@@ -1,5 +1,5 @@
 /* Elementwise kernels over float vectors: what an elementwise row writes into its [ZT_CPU] column. Which ops have one
- * is the list in elementwise_lanes.h; the others run the reference.
+ * is the list in elementwise_lanes.h, of integers and double that in typed_lanes.c; the others run the reference.
  *
  * Blocked layouts pass through where all tensors have one shape and padding stays zero. Results are the same bits at
  * any position and thread count, and on every machine with AVX2 or AVX-512: an element is computed by the same

@@ -129,10 +129,6 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
     LANE(less_or_equal, "LessOrEqual", 2, NULL, 0, NULL, 0, false, F(one)(a <= b))                                     \
     LANE(greater, "Greater", 2, NULL, 0, NULL, 0, false, F(one)(a > b))                                                \
     LANE(greater_or_equal, "GreaterOrEqual", 2, NULL, 0, NULL, 0, false, F(one)(a >= b))                               \
-    LANE(and, "And", 2, NULL, 0, NULL, 0, true, a *b)                                                                  \
-    LANE(or, "Or", 2, NULL, 0, NULL, 0, true, F(choose)(a > b, a, b))                                                  \
-    LANE(xor, "Xor", 2, NULL, 0, NULL, 0, true, F(one)(a != b))                                                        \
-    LANE(not, "Not", 1, NULL, 0, NULL, 0, false, 1 - a)                                                                \
     LANE(cast, "Cast", 1, NULL, 0, NULL, 0, true, a)                                                                   \
     LANE(cast_like, "CastLike", 1, NULL, 0, NULL, 0, true, a)
 

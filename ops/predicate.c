@@ -85,5 +85,5 @@ const struct zt_op zt_op_bitwise_not = {
     .flags = ZT_OP_IN_PLACE,
     .in_types = { ZT_ANY_INT },
     .infer = zt_infer_first,
-    .kernel = { [ZT_REF] = { .run = bitwise_not_run } },
+    .kernel = { [ZT_REF] = { .run = bitwise_not_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
 };

@@ -248,7 +248,9 @@ bool zt_case_same(const struct zt_case *c, int out, const struct zt_tensor *got,
     }
     for (int64_t i = 0; i < count; i++) {
         double x = zt_load_double(got->dtype, got->data, i), w = zt_load_double(want->dtype, want->data, i);
-        bool fits = (isnan(x) && isnan(w)) || x == w || fabs(x - w) <= limit * (fabs(w) + scale) + 1e-30;
+        bool exact = limit > 0 || zt_load_int(got->dtype, got->data, i) == zt_load_int(want->dtype, want->data, i);
+        bool fits = (isnan(x) && isnan(w)) || (x == w && exact) ||
+                    (limit > 0 && fabs(x - w) <= limit * (fabs(w) + scale) + 1e-30);
         if (!fits)
             return zt_fail(err, ZT_EXIT_RUN, "output %d, element %lld: %.9g, expected %.9g", out, (long long)i, x, w);
     }

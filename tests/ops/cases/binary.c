@@ -22,6 +22,31 @@
         op, "uint64[3,4] uint64[4]:1..5"                                                                               \
     }
 
+/* Whole vectors and a rest, all a type holds, each side stretched. */
+#define WIDE_INTEGER(op)                                                                                               \
+    { op, "int8[3,77]:-128..127 int8[77]:-128..127" }, { op, "int16[3,77]:-32768..32767 int16[3,1]:-300..300" },       \
+        { op, "int32[3,1]:-2147483648..2147483647 int32[3,77]:-90000..90000" },                                        \
+        { op, "int64[3,77]:-4e18..4e18 int64[77]:-9e9..9e9" }, { op, "int64[5,77]:-40..40 int64[5,77]:-3..3" },        \
+        { op, "uint8[3,77]:0..255 uint8[77]:0..255" }, { op, "uint16[3,77]:0..65535 uint16[3,1]:0..300" },             \
+        { op, "uint32[3,1]:0..4294967295 uint32[3,77]:0..90000" }, {                                                   \
+        op, "uint64[3,77]:0..8e18 uint64[77]:0..9e9"                                                                   \
+    }
+#define SHIFTS(direction)                                                                                              \
+    { "BitShift", "int8[3,77]:-128..127 int8[77]:-2..10", .attrs = direction },                                        \
+        { "BitShift", "int16[3,77]:-32768..32767 int16[77]:-2..18", .attrs = direction },                              \
+        { "BitShift", "int32[3,77]:-90000..90000 int32[77]:-2..40", .attrs = direction },                              \
+        { "BitShift", "int64[3,77]:-4e18..4e18 int64[77]:-2..70", .attrs = direction },                                \
+        { "BitShift", "uint8[3,77]:0..255 uint8[77]:0..10", .attrs = direction },                                      \
+        { "BitShift", "uint16[3,77]:0..65535 uint16[77]:0..18", .attrs = direction },                                  \
+        { "BitShift", "uint32[3,77]:0..4294967295 uint32[77]:0..40", .attrs = direction }, {                           \
+        "BitShift", "uint64[3,77]:0..8e18 uint64[77]:0..70", .attrs = direction                                        \
+    }
+/* Double is computed in double by every back end. */
+#define WIDE_DOUBLE(op)                                                                                                \
+    { op, "double[3,77]:-2..2 double[77]:1..2" }, {                                                                    \
+        op, "double[3,1]:-2..2 double[3,77]:1..2"                                                                      \
+    }
+
 #define EVERY_FOLD(op)                                                                                                 \
     { op, "float[2,3]", .grad = 1 }, { op, "float[2,3] float[3] float[2,1]", .grad = 7 },                              \
         { op, "float[2,3] float[] float[5,1,1] float[3]", .grad = 0xf }, { op, "float[0,3] float[3]" }, {              \
@@ -47,6 +72,36 @@ const struct zt_case zt_cases_binary[] = {
     EVERY_INTEGER("BitwiseAnd"),
     EVERY_INTEGER("BitwiseOr"),
     EVERY_INTEGER("BitwiseXor"),
+    WIDE_INTEGER("Add"),
+    WIDE_INTEGER("Sub"),
+    WIDE_INTEGER("Mul"),
+    WIDE_INTEGER("Div"),
+    WIDE_INTEGER("Mod"),
+    WIDE_INTEGER("Max"),
+    WIDE_INTEGER("Min"),
+    WIDE_INTEGER("Equal"),
+    WIDE_INTEGER("Less"),
+    WIDE_INTEGER("LessOrEqual"),
+    WIDE_INTEGER("Greater"),
+    WIDE_INTEGER("GreaterOrEqual"),
+    WIDE_INTEGER("BitwiseAnd"),
+    WIDE_INTEGER("BitwiseOr"),
+    WIDE_INTEGER("BitwiseXor"),
+    SHIFTS("direction=LEFT"),
+    SHIFTS("direction=RIGHT"),
+    WIDE_DOUBLE("Add"),
+    WIDE_DOUBLE("Sub"),
+    WIDE_DOUBLE("Mul"),
+    WIDE_DOUBLE("Div"),
+    WIDE_DOUBLE("Equal"),
+    WIDE_DOUBLE("Less"),
+    WIDE_DOUBLE("GreaterOrEqual"),
+    { "Mod", "int64[3,77]:-4e18..4e18 int64[77]:-9e9..9e9", .attrs = "fmod=1" },
+    { "Mod", "int8[3,77]:-128..127 int8[77]:-3..3", .attrs = "fmod=1" },
+    { "Mod", "uint16[3,77]:0..65535 uint16[77]:0..300", .attrs = "fmod=1" },
+    { "Equal", "bool[3,77] bool[77]" },
+    { "Max", "int64[3,77]:-4e18..4e18 int64[77]:-4e18..4e18 int64[]:-9..9 int64[3,1]:-9..9" },
+    { "Add", "int32[3,40000]:-9..9 int32[40000]:-9..9" },
     EVERY_FOLD("Max"),
     EVERY_FOLD("Min"),
     EVERY_FOLD("Sum"),

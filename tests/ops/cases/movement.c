@@ -3,6 +3,15 @@
 #include <stddef.h>
 
 /* Ops that move elements: what they do to one type they do to all, so types vary from line to line. */
+/* To every type but the halves, from a type with numbers that most of them do not hold. */
+#define CASTS(from)                                                                                                    \
+    { "Cast", from, .attrs = "to=1" }, { "Cast", from, .attrs = "to=2" }, { "Cast", from, .attrs = "to=3" },           \
+        { "Cast", from, .attrs = "to=4" }, { "Cast", from, .attrs = "to=5" }, { "Cast", from, .attrs = "to=6" },       \
+        { "Cast", from, .attrs = "to=7" }, { "Cast", from, .attrs = "to=9" }, { "Cast", from, .attrs = "to=11" },      \
+        { "Cast", from, .attrs = "to=12" }, {                                                                          \
+        "Cast", from, .attrs = "to=13"                                                                                 \
+    }
+
 const struct zt_case zt_cases_movement[] = {
     { "Reshape", "float[2,3,4] int64{4,-1}", .grad = 1 },
     { "Reshape", "float[2,3,4] int64{0,0,2,2}", .grad = 1 },
@@ -94,6 +103,20 @@ const struct zt_case zt_cases_movement[] = {
     { "Cast", "float[3,4]", .attrs = "to=11", .grad = 1 },
     { "Cast", "float[3,300]", .attrs = "to=7", .tolerance = 1e-6 },
     { "Cast", "int64[3,4]", .attrs = "to=9" },
+    CASTS("uint8[3,77]:0..255"),
+    CASTS("int8[3,77]:-128..127"),
+    CASTS("uint16[3,77]:0..65535"),
+    CASTS("int16[3,77]:-32768..32767"),
+    CASTS("uint32[3,77]:0..4294967295"),
+    CASTS("int32[3,77]:-2147483648..2147483647"),
+    CASTS("uint64[3,77]:0..1e19"),
+    CASTS("int64[3,77]:-4e18..4e18"),
+    CASTS("bool[3,77]"),
+    CASTS("float[3,77]:-3e19..3e19"),
+    CASTS("float[3,77]:-300..300"),
+    CASTS("double[3,77]:-3e19..3e19"),
+    CASTS("double[3,77]:-5..5"),
+    CASTS("float{nan,inf,-inf,0.5,-0.5,-1,9223372036854775807,-9223372036854775808}"),
     { "Cast", "float[3,1111]:-70000..70000", .attrs = "to=9" },
     { "Cast", "float[3,1111]:-70000..70000", .attrs = "to=10" },
     { "Cast", "float[3,1111]:-70000..70000", .attrs = "to=16" },

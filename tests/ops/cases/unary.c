@@ -10,6 +10,14 @@
         op, "bfloat16[4,5]" range, .tolerance = 5e-2                                                                   \
     }
 
+/* Whole vectors and a rest, all a type holds. */
+#define WIDE_INTEGER(op)                                                                                               \
+    { op, "int8[3,77]:-128..127" }, { op, "int16[3,77]:-32768..32767" }, { op, "int32[3,77]:-90000..90000" },          \
+        { op, "int64[3,77]:-4e18..4e18" }, { op, "uint8[3,77]:0..255" }, { op, "uint16[3,77]:0..65535" },              \
+        { op, "uint32[3,77]:0..4294967295" }, {                                                                        \
+        op, "uint64[3,77]:0..8e18"                                                                                     \
+    }
+
 const struct zt_case zt_cases_unary[] = {
     EVERY_TYPE("Abs", ""),
     EVERY_TYPE("Acos", ":-0.9..0.9"),
@@ -68,6 +76,12 @@ const struct zt_case zt_cases_unary[] = {
     { "Sign", "uint8[4,5]" },
     { "Shrink", "int32[4,5]:-9..9" },
     { "BitwiseNot", "uint16[4,5]" },
+    WIDE_INTEGER("Abs"),
+    WIDE_INTEGER("Sign"),
+    WIDE_INTEGER("BitwiseNot"),
+    { "Neg", "int8[3,77]:-128..127" },
+    { "Neg", "int16[3,77]:-32768..32767" },
+    { "Neg", "int64[3,77]:-4e18..4e18" },
     /* no derivative */
     { "Ceil", "float[3,5]" },
     { "Floor", "float16[3,5]" },
