@@ -63,6 +63,11 @@ struct zt_recorded_key {
     const char *key, *value;
 };
 
+/* The blocks of a file, from `first` on, whose checksum is not the manifest's, each a problem that names the tensors in
+ * it. False where there is one. */
+bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
+                     int64_t first, int64_t last, struct zt_err *err);
+
 struct zt_manifest {
     int64_t step;         /* steps done, skipped ones too */
     int64_t epoch, batch; /* of the step that comes next; batch: its index in the epoch */

@@ -2,7 +2,6 @@
  * files. */
 #include "checkpoint_parts.h"
 
-#include "base/crc.h"
 #include "checkpoint_folder.h"
 #include "rank_device.h"
 
@@ -16,42 +15,6 @@ struct loading {
     struct zt_manifest manifest;
     struct zt_err *err;
 };
-
-/* The tensors of a block, for its error. */
-static void name_block(const struct zt_stored_file *file, int64_t first, int64_t last, char *to, size_t room) {
-    int shown = 0, count = 0;
-    size_t n = 0;
-    to[0] = 0;
-    for (int i = 0; i < file->count; i++) {
-        const struct zt_stored_tensor *t = &file->tensors[i];
-        if (t->bytes == 0 || t->at >= last || t->at + t->bytes <= first)
-            continue;
-        if (count++ < 3 && n < room) {
-            n += (size_t)snprintf(to + n, room - n, "%s\"%.60s\"", shown ? ", " : "", t->name);
-            shown++;
-        }
-    }
-    if (count > shown && n < room)
-        snprintf(to + n, room - n, " and %d more", count - shown);
-    if (count == 0)
-        snprintf(to, room, "the header");
-}
-
-bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
-                     int64_t first, int64_t last, struct zt_err *err) {
-    bool ok = true;
-    for (int64_t b = first; b < last; b++) {
-        int64_t at = b * ZT_BLOCK_BYTES, rest = file->bytes - at, bytes = rest < ZT_BLOCK_BYTES ? rest : ZT_BLOCK_BYTES;
-        uint32_t found = zt_crc32c(0, map->data + at, (size_t)bytes);
-        char names[256];
-        if (found == crc[b])
-            continue;
-        name_block(file, at, at + bytes, names, sizeof names);
-        ok = zt_fail(err, ZT_EXIT_DATA, "bytes %lld..%lld (%s): checksum %08x, wants %08x", (long long)at,
-                     (long long)(at + bytes - 1), names, found, crc[b]);
-    }
-    return ok;
-}
 
 static bool read_manifest(struct loading *l) {
     struct zt_checkpoints *c = l->c;

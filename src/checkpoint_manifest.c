@@ -101,7 +101,7 @@ static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena 
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(best, "value");
     if (!best)
         return true;
-    if (!metric || !cJSON_IsNumber(value))
+    if (!metric || !cJSON_IsNumber(value) || !isfinite(value->valuedouble))
         return zt_fail(err, ZT_EXIT_DATA, "\"best\" has no metric and value");
     m->best_metric = zt_arena_strdup(arena, metric);
     m->best_value = value->valuedouble;

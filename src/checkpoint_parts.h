@@ -36,9 +36,4 @@ bool zt_record_fits(const struct zt_session *session, const struct zt_manifest *
 /* A row for every key whose value is another, of those that may be. */
 void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_log *log);
 
-/* The blocks of a file, from `first` on, whose checksum is not the manifest's, each a problem that names the tensors in
- * it. False where there is one. */
-bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
-                     int64_t first, int64_t last, struct zt_err *err);
-
 #endif

@@ -1,5 +1,6 @@
 /* ztrain verify: all that can be said of a checkpoint without its model. */
-#include "checkpoint_parts.h"
+#include "checkpoint.h"
+#include "checkpoint_format.h"
 
 #include "base/text.h"
 
