@@ -31,6 +31,11 @@ LAYOUTS = {
     "zero3 x 2": ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"],
     "2 stages x 2": ["--ranks", "4", *THREAD, "--set", "pipeline.stages=2"],
 }
+# More, each of which meets two others: mode dp, and ranks as processes where there is an mpirun.
+MORE = {"dp x 2": ["--ranks", "2", *THREAD, "--set", "ztrain.parallel.mode=dp"]}
+if shutil.which("mpirun"):
+    MORE["processes, zero2 x 2"] = ["--ranks", "2", "--set", "zero_optimization.stage=2"]
+    MORE["processes, 2 stages x 2, zero1"] = ["--ranks", "4", "--set", "pipeline.stages=2", "--set", "zero_optimization.stage=1"]
 failures, checks = [], 0
 
 
@@ -165,6 +170,13 @@ def layouts(args, tmp, rng):
             held += good
             if not good:
                 print(f"{saves} -> {loads}: {len(rows)} rows, off by {worst:.1e}", file=sys.stderr)
+    for name, options in MORE.items():
+        out = name.replace(" ", "")
+        ok = b.run(out, "--steps", "3", *options) and b.run(out, "--steps", "6", "--resume", *LAYOUTS["zero3 x 2"]) and b.run(
+            out + "2", "--steps", "6", "--resume", b.folder / "save2", *options)
+        rows = b.rows(out) + b.rows(out + "2") if ok else []
+        worst = max((abs(r["loss"] - o["loss"]) / o["loss"] for r, o in zip(rows, one + one[3:])), default=9)
+        check(ok and len(rows) == 9 and worst < 1e-5, f"layouts: {name} saves for zero3 x 2, and goes on from zero1 x 2 (worst {worst:.1e})")
     check(held == len(LAYOUTS) ** 2, f"layouts: {held} of {len(LAYOUTS) ** 2} pairs go on with the losses of one rank")
 
 
@@ -176,9 +188,14 @@ def identical(args, tmp, rng):
     first = files(b.checkpoint("first", 4))
     check(set(first) == {"manifest.json", "optimizer.safetensors", "weights.safetensors"}, "identical: three files")
     check(b'"mean"' in first["weights.safetensors"] and b'"w2.exp_avg_sq"' in first["optimizer.safetensors"], "identical: all is in them")
-    for i, (name, options) in enumerate(LAYOUTS.items()):
+    for i, (name, options) in enumerate({**LAYOUTS, **MORE}.items()):
         ok = b.run(f"again{i}", "--resume", b.checkpoint("first", 4), *options)
         check(ok and files(b.checkpoint(f"again{i}", 4)) == first, f"identical: {name} leaves the same bytes")
+    b = Bench(args, tmp / "tied", "gpt", "gpt", "--steps", "1", *THREAD)
+    stages = ["--ranks", "4", "--set", "pipeline.stages=2", "--set", "train_micro_batch_size_per_gpu=8", "--set", "zero_optimization.stage=2"]
+    ok = b.run("stages", *stages) and b.run("one", "--resume", b.folder / "stages") and b.run("again", "--resume", b.folder / "one", *stages)
+    check(ok and files(b.checkpoint("one", 1)) == files(b.checkpoint("stages", 1)) == files(b.checkpoint("again", 1)),
+          "identical: a weight that two stages hold is stored once, from two stages to one rank and back")
 
 
 # ---- damage ----
@@ -304,19 +321,35 @@ def lines(path):
 
 def signals(args, tmp, rng):
     b = Bench(args, tmp / "signals", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000")
-    for number, options in ((signal.SIGTERM, []), (signal.SIGINT, LAYOUTS["ddp x 2"] + ["--set", "train_micro_batch_size_per_gpu=25"])):
-        out = b.folder / number.name
-        process = subprocess.Popen(b.command(number.name, "--quiet", *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    two = ["--set", "train_micro_batch_size_per_gpu=25"]
+    cases = [("one", signal.SIGTERM, []), ("threads", signal.SIGINT, LAYOUTS["ddp x 2"] + two)]
+    cases += [("processes", signal.SIGTERM, ["--ranks", "2", *two])] if shutil.which("mpirun") else []
+    for name, number, options in cases:
+        out = b.folder / name
+        process = subprocess.Popen(b.command(name, "--quiet", *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         wait_for(lambda: lines(out / "metrics.jsonl") > 3)
         process.send_signal(signal.SIGUSR1)
         saved = wait_for(lambda: (out / "checkpoints/latest").exists())
-        check(saved and process.poll() is None, f"signals: {number.name}: SIGUSR1 saves and goes on")
+        check(saved and process.poll() is None, f"signals: {name}, {number.name}: SIGUSR1 saves and goes on")
         process.send_signal(number)
         says = process.communicate(timeout=60)[1]
         step = int((out / "checkpoints/latest").read_text().strip()[5:])
-        check(process.returncode == 128 + number and not says, f"signals: {number.name}: exit {process.returncode}, nothing said: {says!r}")
-        check(step == sum("eval" not in row for row in b.rows(number.name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
-              f"signals: {number.name}: the last step is saved, and there is no model")
+        check(process.returncode == 128 + number and not says, f"signals: {name}, {number.name}: exit {process.returncode}, nothing said: {says!r}")
+        check(step == sum("eval" not in row for row in b.rows(name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
+              f"signals: {name}, {number.name}: the last step is saved, and there is no model")
+
+
+def twice(args, tmp, rng):
+    """a second signal ends the process in the middle of a step: its code is the second's, where the first would have been agreed"""
+    b = Bench(args, tmp / "twice", "convnet", "ds_config", "--set", "train_batch_size=1500", "--epochs", "1000", "--quiet",
+              "--set", "ztrain.checkpoint.every_epochs=0")
+    process = subprocess.Popen(b.command("run"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    wait_for(lambda: lines(b.folder / "run/metrics.jsonl") > 1)
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        process.send_signal(number)
+    says = process.communicate(timeout=60)[1]
+    check(process.returncode == 128 + signal.SIGTERM and not says, f"signals: twice: exit {process.returncode}, nothing said: {says!r}")
+    check(not (b.folder / "run/checkpoints/latest").exists(), "signals: twice: nothing was saved")
 
 
 def kills(args, tmp, rng):
@@ -358,7 +391,7 @@ def keeping(args, tmp, rng):
         check((b.folder / "best/checkpoints/best").read_text() == f"step-{best}\n", "keeping: best names the best")
 
 
-TESTS = [damage, hostile, refusals, keeping, signals, resumes, evaluations, identical, layouts, kills]
+TESTS = [damage, hostile, refusals, keeping, signals, twice, resumes, evaluations, identical, layouts, kills]
 
 
 def main():
