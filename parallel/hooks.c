@@ -56,7 +56,7 @@ void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const
         /* a view of a parameter is the parameter: its readers use it too */
         for (int i = 0; !derived[n] && i < g->nodes[n].in_count; i++) {
             int t = g->nodes[n].in[i] < 0 ? -1 : tensor_of[g->nodes[n].in[i]];
-            if (t < 0)
+            if (t < 0 || flat->tensors[t].kept >= 0)
                 continue;
             struct zt_bucket_use *u = &use[flat->tensors[t].bucket];
             int phase = g->nodes[n].phase;
@@ -129,9 +129,9 @@ static void prefetch(const struct zt_flat *flat, const struct zt_traffic *traffi
              n = next_read(flat, use, phase, use[n].first[phase], n)) {
             int64_t elems = bucket_elems(flat, n);
             bool begun = use[n].gather[phase] < use[n].first[phase];
-            ahead += elems;
-            if (ahead > traffic->prefetch || (!begun && live_at(flat, use, now) + elems > traffic->max_live))
+            if (ahead >= traffic->prefetch || (!begun && live_at(flat, use, now) + elems > traffic->max_live))
                 break;
+            ahead += elems;
             if (!begun)
                 use[n].gather[phase] = now;
         }

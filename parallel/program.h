@@ -44,7 +44,7 @@ enum zt_storage {
     ZT_STATISTICS, /* in the parameter block, behind the parameters; copied back by the forward phase */
     ZT_GRADIENTS,
     ZT_ACTIVATIONS, /* of the slot */
-    ZT_DERIVED,     /* in the parameter block: made anew after every update (packed and cast weights) */
+    ZT_DERIVED,     /* in the parameter block: made anew after every update (packed and cast weights, kept tensors) */
     ZT_STORAGES
 };
 struct zt_place {
@@ -61,6 +61,7 @@ enum zt_command_kind {
     ZT_RELEASE,   /* bucket: its place may be reused (printed; the memory plan has taken account of it) */
     ZT_REDUCE,    /* bucket: sum over ranks; begins it */
     ZT_REDUCED,   /* bucket: the sum is there from here on */
+    ZT_KEEP,      /* the kept tensors come whole from the shards (shard.h) */
 };
 struct zt_command {
     enum zt_command_kind kind;

@@ -100,12 +100,14 @@ struct zt_parallel_config {
 };
 
 struct zt_zero_config {
-    int stage; /* 0..3 */
+    int stage;         /* 0..3 */
     bool overlap_comm; /* where the file leaves it open: at stage 3; never with pipeline stages */
     int64_t reduce_bucket_size,
         allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
     int64_t prefetch_bucket_size,
-        param_persistence_threshold; /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
+        param_persistence_threshold;                 /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
+    int64_t model_persistence_threshold;             /* elements of all persistent tensors together */
+    int64_t max_live_parameters, max_reuse_distance; /* elements */
 };
 
 /* What the backward phase makes again instead of keeping it (graph/recompute.h). Names go first. */

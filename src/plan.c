@@ -38,7 +38,7 @@ static bool predict(struct zt_plan *plan, struct zt_err *err) {
         const struct zt_rank_plan *p = plan->stage[s];
         if (!training(p))
             return true;
-        struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, p->flat->bucket_count + 1);
+        struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, 2 * p->flat->bucket_count + 1);
         int after_count = zt_hooks_after_step(p->flat, p->sharding, after);
         zt_cost_stage(plan->arena, &plan->machine, &plan->grid, training(p), p->flat, after, after_count,
                       update_bytes(p), p->full.micro_batches, &plan->cost[s]);

@@ -50,6 +50,7 @@ struct zt_rank_plan {
     int64_t eval_rows; /* of an evaluation's micro-batch: the config's, fewer where the memory limit asks for it */
     struct zt_grid grid;
     const struct zt_sharding *sharding;
+    struct zt_traffic traffic;
     int *cuts; /* of all programs: where the first one was split into stages */
     struct zt_flat *flat;
     struct zt_tie_run *ties; /* weights held on several stages */

@@ -203,8 +203,58 @@ static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) 
     free(indices);
 }
 
-static struct zt_traffic traffic_of(const struct zt_config *c) {
-    return (struct zt_traffic){ .overlap = c->zero.overlap_comm };
+/* The h of "auto" (reference/deepspeed.md, section 1.3): the most frequent trailing dimension of the weight matrices,
+ * the larger one of two; 0 without matrices. */
+static int64_t hidden_size(const struct zt_joint *joint) {
+    int64_t best = 0;
+    int best_count = 0;
+    for (int i = 0; i < joint->param_count; i++) {
+        const struct zt_shape *shape = &joint->graph->values[joint->params[i]].shape;
+        int count = 0;
+        for (int k = 0; shape->rank == 2 && k < joint->param_count; k++) {
+            const struct zt_shape *other = &joint->graph->values[joint->params[k]].shape;
+            count += other->rank == 2 && other->dim[1] == shape->dim[1];
+        }
+        if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {
+            best_count = count;
+            best = shape->dim[1];
+        }
+    }
+    return best;
+}
+
+static int64_t lesser(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t largest_bucket(const struct zt_flat *flat) {
+    int64_t largest = 0;
+    for (int b = 0; b < flat->bucket_count; b++)
+        if (flat->bucket[b + 1] - flat->bucket[b] > largest)
+            largest = flat->bucket[b + 1] - flat->bucket[b];
+    return largest;
+}
+
+/* What is "auto" must not undo what stage 3 is for: ahead is at most the largest bucket, and what is kept whole takes
+ * at most a hundredth of what the rank owns, or nothing where that is less than a block. */
+static void plan_traffic(struct planner *q, const struct zt_joint *joint) {
+    struct zt_rank_plan *p = q->plan;
+    const struct zt_zero_config *c = &q->job->config->zero;
+    double h = (double)hidden_size(joint);
+    p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
+                                      .prefetch = c->prefetch_bucket_size,
+                                      .max_live = c->max_live_parameters,
+                                      .reuse_distance = c->max_reuse_distance };
+    if (c->prefetch_bucket_size < 0)
+        p->traffic.prefetch = lesser((int64_t)(0.9 * h * h), largest_bucket(p->flat));
+    int64_t each = c->param_persistence_threshold, together = c->model_persistence_threshold;
+    if (each < 0) {
+        int64_t hundredth = p->flat->count / p->flat->ranks / 100;
+        each = (int64_t)(10 * h);
+        together = lesser(together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
+    }
+    if (p->sharding->parameters)
+        zt_flat_keep(p->arena, p->flat, each, together);
 }
 
 /* What the config says of recomputation, for one stage. */
@@ -244,14 +294,15 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           : q->o->source,
                       &request, &joint, q->err))
         return false;
-    if (!p->flat)
+    if (!p->flat) {
         lay_out_parameters(q, &joint);
+        plan_traffic(q, &joint);
+    }
     if (!loss) { /* which not all ranks have */
         stir_int(&p->hash, rows);
         stir_graph(&p->hash, joint.graph);
     }
     const struct zt_recompute again = recompute_of(q);
-    struct zt_traffic traffic = traffic_of(q->job->config);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
                                           .fusion = &q->job->fusion,
@@ -262,7 +313,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                           .device = q->o->device,
                                           .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->flat,
                                           .sharding = loss ? zt_sharding_of(0) : p->sharding,
-                                          .traffic = &traffic,
+                                          .traffic = &p->traffic,
                                           .data_rank = p->grid.data_rank,
                                           .stage = p->replicas ? loss : p->grid.stage,
                                           .stages = p->replicas ? 2 : p->grid.stages,

@@ -28,6 +28,9 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
         case ZT_GATHER:
             fprintf(to, "  GATHER bucket %d\n", c->bucket);
             break;
+        case ZT_KEEP:
+            fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->flat->kept);
+            break;
         case ZT_GATHERED:
             fprintf(to, "  GATHERED bucket %d\n", c->bucket);
             break;
@@ -120,6 +123,12 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
             schedule.at ? schedule.at : "");
     zt_text_finish(&schedule);
     print_loss(to, plan);
+    if (plan->sharding->parameters)
+        fprintf(to,
+                "gathered ahead %lld elements, at most %lld in place, kept for reuse within %lld; whole on each rank "
+                "%lld\n",
+                (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
+                (long long)plan->traffic.reuse_distance, (long long)plan->flat->kept);
     fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
     print_buckets(to, plan);
     print_ties(to, plan);

@@ -98,6 +98,25 @@ static bool reduced(struct zt_rank *r, const struct zt_slot *slot, const struct 
     return true;
 }
 
+/* One all_gather for all of them: they are many and small. */
+static bool keep(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    float *kept = (float *)r->derived, *packed = kept + flat->kept;
+    for (int i = 0; i < flat->kept_piece_count; i++) {
+        const struct zt_kept_piece *piece = &flat->kept_pieces[i];
+        if (piece->rank == r->plan->grid.data_rank)
+            memcpy(packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
+                   (size_t)piece->count * sizeof *packed);
+    }
+    if (!r->data->api->all_gather(r->data, packed, flat->kept_bound, sizeof *packed, err))
+        return false;
+    for (int i = 0; i < flat->kept_piece_count; i++) {
+        const struct zt_kept_piece *piece = &flat->kept_pieces[i];
+        memcpy(kept + piece->at, packed + piece->packed_at, (size_t)piece->count * sizeof *packed);
+    }
+    return true;
+}
+
 bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
                      const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
     switch (c->kind) {
@@ -115,6 +134,8 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
         return (c->last_only && !last) || reduce(r, slot, c, err);
     case ZT_REDUCED:
         return (c->last_only && !last) || reduced(r, slot, c, accumulate, err);
+    case ZT_KEEP:
+        return keep(r, err);
     case ZT_RELEASE:
         break;
     }
@@ -126,7 +147,7 @@ static bool derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt
     if (!p->derive_count) /* what another program derived may still be read */
         return true;
     for (int i = 0; i < p->derive_count && r->derived_for != p; i++)
-        if (!run_node(r, rp, NULL, p->derive[i].node, false, err))
+        if (!zt_rank_command(r, rp, NULL, &p->derive[i], false, true, err))
             return false;
     r->derived_for = p;
     return true;

@@ -30,7 +30,7 @@ START_TEST(an_almost_empty_config_has_every_default) {
     ck_assert_int_eq(c->fuse.count, 1);
     ck_assert_str_eq(c->fuse.at[0], "*");
     ck_assert_str_eq(c->device, "auto");
-    ck_assert(c->zero.prefetch_bucket_size == 50000000 && c->zero.param_persistence_threshold == 100000);
+    ck_assert(c->zero.prefetch_bucket_size == -1 && c->zero.param_persistence_threshold == -1);
     ck_assert_int_eq(c->without_effect.count + c->resolved_auto.count + c->notes.count, 0);
     zt_config_destroy(c);
 }

@@ -97,6 +97,9 @@ static void add_commands(struct zt_text *to, const struct made *m, const struct 
         case ZT_GATHER:
             zt_text_add(to, "GATHER %d%s\n", c->bucket, c->shard ? " from shards" : "");
             break;
+        case ZT_KEEP:
+            zt_text_add(to, "KEEP\n");
+            break;
         case ZT_GATHERED: /* a wait right behind its beginning goes without saying */
             if (!begun_here)
                 zt_text_add(to, "GATHERED %d\n", c->bucket);

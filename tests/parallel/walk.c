@@ -181,7 +181,7 @@ static void find_contents(struct walk *w) {
     for (int i = 0; i < w->p->backward_count; i++)
         runs[w->p->backward[i].node] |= w->p->backward[i].kind == ZT_RUN_NODE;
     for (int i = 0; i < w->p->derive_count; i++)
-        runs[w->p->derive[i].node] = true;
+        runs[w->p->derive[i].node] |= w->p->derive[i].kind == ZT_RUN_NODE;
     for (int v = 0; v < w->g->value_count; v++)
         w->contents[v] = v;
     for (int n = 0; n < w->g->node_count; n++) {
@@ -197,6 +197,8 @@ static void find_contents(struct walk *w) {
 static void check_derived(struct walk *w) {
     int *block = ZT_NEW_N(w->arena, int, w->p->derived_bytes / 4 + 1);
     for (int i = 0; i < w->p->derive_count; i++) {
+        if (w->p->derive[i].kind != ZT_RUN_NODE)
+            continue;
         const struct zt_node *node = &w->g->nodes[w->p->derive[i].node];
         for (int o = 0; o < node->out_count; o++) {
             const struct zt_place *place = &w->p->place[0][node->out[o]];

@@ -142,6 +142,69 @@ START_TEST(overlap_and_bucket_sizes_leave_the_same_bits) {
 }
 END_TEST
 
+START_TEST(what_zero3_keeps_and_fetches_ahead_leaves_the_same_bits) {
+    static const char *const traffic[] = {
+        ", 'stage3_param_persistence_threshold': 0, 'stage3_prefetch_bucket_size': 0",
+        ", 'stage3_param_persistence_threshold': 100, 'stage3_prefetch_bucket_size': 20000, 'reduce_bucket_size': 100",
+        ", 'stage3_param_persistence_threshold': 1000000, 'stage3_model_persistence_threshold': 13000",
+        ", 'stage3_param_persistence_threshold': 1000000",
+        ", 'stage3_max_reuse_distance': 13000, 'stage3_max_live_parameters': 13000, 'reduce_bucket_size': 100",
+        ", 'stage3_max_reuse_distance': 1000000000, 'stage3_prefetch_bucket_size': 1000000",
+    };
+    static struct zt_graph *(*const models[])(void) = { tiny_wide, tiny_shared, tiny_norm };
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct layout l = { .ranks = 2, .stages = 1, .micro = 4 };
+        struct tiny_run ddp = train(models[m], l);
+        l.zero = 3;
+        for (size_t i = 0; i < sizeof traffic / sizeof *traffic; i++) {
+            l.more = traffic[i];
+            struct tiny_run run = train(models[m], l);
+            ck_assert_msg(run.hash == ddp.hash && run.eval_loss == ddp.eval_loss, "model %d%s", (int)m, l.more);
+        }
+    }
+}
+END_TEST
+
+/* fp32 with Adam: 4 bytes of weights, 4 of gradients, 8 of state an element, and what a stage shards divided by the
+ * ranks (reference/deepspeed.md, section 4.2, without its separate master slice). */
+START_TEST(planned_bytes_are_those_of_the_formulas) {
+    int64_t activations[4] = { 0 };
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        for (int zero = 0; zero < 4; zero++) {
+            struct tiny t;
+            struct zt_err err = { 0 };
+            char config[300];
+            snprintf(
+                config, sizeof config,
+                "'train_batch_size': 8, 'zero_optimization': {'stage': %d, 'stage3_param_persistence_threshold': 512},"
+                "'optimizer': {'type': 'Adam', 'params': {'lr': 0.01}}",
+                zero);
+            ck_assert_msg(tiny_open(&t, tiny_deep(), config, ranks, &err), "%s", err.text[0]);
+            for (int rank = 0; rank < ranks; rank++) {
+                struct zt_rank_options options = { .source = t.source, .rank = rank, .threads = 1 };
+                struct zt_rank_plan *p = zt_rank_plan_create(t.job, &options, &err);
+                ck_assert_msg(p, "%s", err.text[0]);
+                double n = ranks, formula[4] = { 16, 8 + 8 / n, 4 + 12 / n, 16 / n };
+                int64_t bytes = p->parameter_bytes - p->statistic_bytes + p->gradient_bytes + p->optimizer_bytes;
+                double each = (double)bytes / (double)p->flat->count;
+                ck_assert_msg(fabs(each - formula[zero]) <= 0.03 * formula[zero],
+                              "zero %d, rank %d of %d: %g, wants %g", zero, rank, ranks, each, formula[zero]);
+                /* what comes and goes: two buckets of sums, and of parameters the one in use and the next */
+                int64_t bucket = (int64_t)sizeof(float) * (p->flat->bucket[1] - p->flat->bucket[0]);
+                activations[zero] = p->activation_bytes;
+                ck_assert_int_le(p->activation_bytes, activations[0] + (zero == 3   ? 4
+                                                                        : zero == 2 ? 2
+                                                                                    : 0) *
+                                                                           bucket * 103 / 100);
+                ck_assert_int_eq(p->derived_bytes, zero == 3 ? 2 * 4 * (8 * 512 + 5) + 24 : 0);
+                zt_rank_plan_destroy(p);
+            }
+            tiny_finish(&t);
+        }
+    }
+}
+END_TEST
+
 START_TEST(schedules_leave_the_same_bits) {
     struct tiny_run first = train(tiny_wide, (struct layout){ .ranks = 2, .stages = 2, .micro = 2 });
     struct tiny_run other =
@@ -428,6 +491,8 @@ int main(void) {
     tcase_add_test(cases, copies_of_a_weight_have_its_bits_under_every_zero_stage);
     tcase_add_test(cases, ddp_and_the_zero_stages_leave_the_same_bits);
     tcase_add_test(cases, overlap_and_bucket_sizes_leave_the_same_bits);
+    tcase_add_test(cases, what_zero3_keeps_and_fetches_ahead_leaves_the_same_bits);
+    tcase_add_test(cases, planned_bytes_are_those_of_the_formulas);
     tcase_add_test(cases, schedules_leave_the_same_bits);
     tcase_add_test(cases, replicas_have_the_loss_of_one_rank);
     tcase_add_test(cases, replicas_without_samples_weigh_nothing);

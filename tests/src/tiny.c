@@ -99,6 +99,15 @@ struct zt_graph *tiny_wide(void) {
     return ends_with(g, layer(g, "y", h, 24, 5));
 }
 
+struct zt_graph *tiny_deep(void) {
+    struct zt_graph *g = zt_graph_create("deep");
+    static const char *const names[] = { "fc1", "fc2", "fc3", "fc4", "fc5", "fc6", "fc7", "fc8" };
+    int h = batch_input(g, 512);
+    for (int i = 0; i < 8; i++)
+        h = NET(g, "Tanh", zt_arena_printf(g->arena, "tanh%d", i + 1), layer(g, names[i], h, 512, 512));
+    return ends_with(g, layer(g, "y", h, 512, 5));
+}
+
 struct zt_graph *tiny_uneven(void) {
     struct zt_graph *g = zt_graph_create("uneven");
     int turned = NET(g, "Transpose", "turned", net_param(g, "fc1.weight", SHAPE(512, 12)));

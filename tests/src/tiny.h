@@ -29,6 +29,8 @@ struct zt_graph *tiny_norm(void); /* BatchNormalization between two layers */
 struct zt_graph *tiny_drop(void); /* Dropout between two layers */
 struct zt_graph *tiny_wide(void); /* the MLP with layers of 512 and 24: 19,000 parameters, so that slices are cut */
 struct zt_graph *
+tiny_deep(void); /* x [N, 512] -> (Gemm 512, Tanh) x 8 -> Gemm 5: 2.1 million parameters, bytes to count */
+struct zt_graph *
 tiny_uneven(void); /* the costs of its layers stand otherwise to each other for few rows than for many */
 struct zt_graph *tiny_chain(int layers); /* x [N, 8] -> (Gemm 8, Relu) x layers -> Gemm 5 */
 /* The graph with `value` as one more output. */
