@@ -38,6 +38,13 @@ struct zt_random {
     uint64_t seed, step, micro_batch, first_sample;
 };
 
+/* The data-parallel ranks that a kernel may sum over: all of them run the node. sum adds in rank order; on return
+ * `values` holds the sums on every rank. */
+struct zt_peers {
+    void *with;
+    bool (*sum)(void *with, double *values, int count, struct zt_err *err);
+};
+
 /* One execution of one node. in[i]/out[i] exist for i < in_count/out_count; nothing here is owned by the kernel. */
 struct zt_call {
     const struct zt_graph *graph;
@@ -49,7 +56,8 @@ struct zt_call {
     int threads;     /* compute threads to use at most; the result must not depend on it */
     bool accumulate; /* out[0] += result; only asked of kernels whose prepare said can_accumulate */
     const struct zt_random *random;
-    struct zt_device *device; /* CUDA: the stream to launch on; NULL on the host */
+    const struct zt_peers *peers; /* NULL: alone */
+    struct zt_device *device;     /* CUDA: the stream to launch on; NULL on the host */
 };
 
 /* Asked once per shape, before the memory plan. Arrays have the node's in_count/out_count entries. */
@@ -100,6 +108,8 @@ struct zt_train_options {
     bool batch_norm_frozen;
     bool evaluation; /* the forms for evaluation: running statistics, nothing dropped, whatever the node was exported as
                       */
+    bool sync;       /* BatchNormalization takes the statistics of all data-parallel ranks */
+    int row_weight;  /* of sync: value [samples], 0 for rows that fill up a short batch; -1: none do */
 };
 
 struct zt_op {

@@ -19,6 +19,7 @@
 #include "ops/train.h"
 
 #include <math.h>
+#include <string.h>
 
 #define NORM_ATTRS                                                                                                     \
     { "epsilon", ZT_ATTR_FLOAT }, {                                                                                    \
@@ -324,7 +325,18 @@ static bool batch_norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- training form ---- */
 
-extern const struct zt_op zt_op_batch_norm_train;
+extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_sync;
+
+/* The row weights become a sixth input. */
+static bool make_sync(struct zt_graph *g, int node, int row_weight, struct zt_err *err) {
+    struct zt_node *n = &g->nodes[node];
+    int *in = ZT_NEW_N(g->arena, int, 6);
+    memcpy(in, n->in, 5 * sizeof *in);
+    in[5] = row_weight;
+    n->in = in;
+    n->in_count = row_weight >= 0 ? 6 : 5;
+    return zt_train_rewrite(g, node, &zt_op_batch_norm_sync, 5, err) && zt_graph_index(g, err);
+}
 
 static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     struct zt_node *n = &g->nodes[node];
@@ -336,7 +348,8 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
     }
     if (n->out_count > 3)
         n->out_count = 3; /* opset 7 to 13: what follows means other things there */
-    if (!zt_train_rewrite(g, node, &zt_op_batch_norm_train, 5, err))
+    if (options->sync ? !make_sync(g, node, options->row_weight, err)
+                      : !zt_train_rewrite(g, node, &zt_op_batch_norm_train, 5, err))
         return false;
     for (int i = 0; i < 2; i++) {
         int statistic = g->nodes[node].in[3 + i];

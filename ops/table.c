@@ -36,6 +36,8 @@
     ROW(batch_matmul)                                                                                                  \
     ROW(batch_norm_fixed_grad)                                                                                         \
     ROW(batch_norm_grad)                                                                                               \
+    ROW(batch_norm_sync)                                                                                               \
+    ROW(batch_norm_sync_grad)                                                                                          \
     ROW(batch_norm_train)                                                                                              \
     ROW(batch_normalization)                                                                                           \
     ROW(batch_normalization_7)                                                                                         \

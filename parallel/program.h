@@ -23,6 +23,7 @@ struct zt_joint {
     int loss;             /* float scalar */
     int seed;             /* fed scalar float: cotangent of the loss */
     int row_weight;       /* fed float [rows]: 1 for samples, 0 for padding; -1 where no padding can occur */
+    bool weighted;        /* padding can occur: some stage reads row_weight */
     int correct, counted; /* evaluation with accuracy: float scalars */
     int *params, *grads;  /* by tensor in model order; a grad of -1 is zero (no path) */
     int *home; /* by tensor: the one it is a copy of on another stage (split.h), -1: none. Copies stand last */

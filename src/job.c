@@ -232,9 +232,17 @@ static bool cut_loss(const struct zt_job *job, const struct zt_joint_request *re
 static bool build(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                   struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
-    const struct zt_train_options options = { job->config->batch_norm_frozen, !request->training };
+    struct zt_train_options options = { .batch_norm_frozen = job->config->batch_norm_frozen,
+                                        .evaluation = !request->training,
+                                        .sync =
+                                            job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
     if (!settle_parameters(job, g, err) || !zt_job_infer(job, g, source, request->rows, err) ||
-        !zt_job_to_float(job, joint, &root, err) || !zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
+        !zt_job_to_float(job, joint, &root, err))
+        return false;
+    if (request->weighted && job->loss)
+        joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
+    options.row_weight = joint->row_weight;
+    if (!zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
         return false;
     zt_job_note_ties(job, joint);
     joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
@@ -242,8 +250,6 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     joint->fused = zt_fusion_counts(g->arena);
     for (int i = 0; i < job->want_count; i++)
         joint->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
-    if (request->weighted && job->loss)
-        joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
     if (!zt_job_add_loss(job, source, request, joint, root, err) ||
         !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
@@ -266,6 +272,7 @@ bool zt_job_joint(const struct zt_job *job, const struct zt_source *source, cons
     int root;
     *joint = (struct zt_joint){ .rows = request->rows,
                                 .training = request->training,
+                                .weighted = request->weighted && job->loss,
                                 .loss = -1,
                                 .seed = -1,
                                 .row_weight = -1,

@@ -39,8 +39,7 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
     bool padded = last && shape->padded && !r->plan->replicas;
     for (int i = 0; i < r->program_count; i++) {
         const struct zt_joint *j = &r->programs[i].program->joint;
-        if (r->programs[i].chunk == chunk && j->training == training && j->rows == rows &&
-            (!padded || j->row_weight >= 0 || j->loss < 0))
+        if (r->programs[i].chunk == chunk && j->training == training && zt_rank_fits(r->plan, j, rows, padded))
             return &r->programs[i];
     }
     return NULL;
@@ -78,6 +77,7 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
                                     .workspace = r->workspace,
                                     .threads = r->device->threads,
                                     .random = &r->random,
+                                    .peers = &r->peers,
                                     .device = r->device };
 }
 
@@ -284,6 +284,11 @@ static void make_groups(struct zt_rank *r) {
     }
 }
 
+static bool sum_over_ranks(void *with, double *values, int count, struct zt_err *err) {
+    struct zt_comm *data = with;
+    return data->api->sum(data, values, count, err);
+}
+
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
                                struct zt_comm *data, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
@@ -291,6 +296,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     *r = (struct zt_rank){
         .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1
     };
+    r->peers = (struct zt_peers){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
     r->random.seed = (uint64_t)plan->job->config->seed;
     if (plan->job->config->optimizer.type)

@@ -84,6 +84,9 @@ struct zt_rank_plan {
 /* Rows of the loss in mode dp: those of all replicas together in the last micro-batch of a step or another. */
 int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, bool last);
 
+/* Whether a program of graph `joint` runs micro-batches of `rows` samples, of which some may be padding. */
+bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_joint *joint, int64_t rows, bool padded);
+
 struct zt_rank_options {
     const struct zt_source *source, *eval_source; /* shapes of the columns; eval may be NULL */
     int rank;

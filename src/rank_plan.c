@@ -85,10 +85,16 @@ int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_sha
     return last ? shape->samples - (shape->micro_batches - 1) * together : together;
 }
 
-static const struct zt_program *find(const struct zt_program_set *set, int64_t rows, bool padded) {
+/* Where padding can occur the loss and synchronised statistics read row weights; stages with neither need no program of
+ * their own for it. */
+bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_joint *j, int64_t rows, bool padded) {
+    return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->config->parallel.sync_batch_norm));
+}
+
+static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
+                                     bool padded) {
     for (int i = 0; i < set->count; i++)
-        if (set->at[i]->joint.rows == rows &&
-            (!padded || set->at[i]->joint.row_weight >= 0 || set->at[i]->joint.loss < 0))
+        if (zt_rank_fits(p, &set->at[i]->joint, rows, padded))
             return set->at[i];
     return NULL;
 }
@@ -280,7 +286,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                                         .stages = p->grid.stages,
                                         .cuts = p->cuts };
     struct zt_joint joint;
-    if (rows <= 0 || find(set, rows, padded && !p->replicas))
+    if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
         return true;
     if (padded && !q->job->loss)
         return zt_fail(
@@ -340,8 +346,8 @@ static bool add_loss_program(struct planner *q, const struct zt_step_shape *shap
     int64_t rows = last ? shape->last_rows : shape->rows, loss_rows = zt_rank_loss_rows(p, shape, last);
     if (!add_program(q, loss_rows, training, false, true))
         return false;
-    const struct zt_program *loss = find(training ? &p->loss_train : &p->loss_evaluation, loss_rows, false),
-                            *model = find(training ? &p->train : &p->evaluation, rows, false);
+    const struct zt_program *loss = find(p, training ? &p->loss_train : &p->loss_evaluation, loss_rows, false),
+                            *model = find(p, training ? &p->train : &p->evaluation, rows, false);
     if (loss->derived_bytes || !rows_fit(&loss->recv_act, loss_rows, &model->send_act, rows) ||
         !rows_fit(&loss->send_grad, loss_rows, &model->recv_grad, rows))
         return zt_fail(q->err, ZT_EXIT_MODEL,

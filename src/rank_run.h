@@ -81,9 +81,10 @@ struct zt_rank {
     double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
     const struct zt_optimizer *row;
     struct zt_random random;
-    int64_t first_sample; /* of the step: its index in the epoch */
-    int64_t updates;      /* applied so far */
-    double grad_scale;    /* clipping factor of the step at hand */
+    struct zt_peers peers; /* the data ranks, for kernels that sum over them */
+    int64_t first_sample;  /* of the step: its index in the epoch */
+    int64_t updates;       /* applied so far */
+    double grad_scale;     /* clipping factor of the step at hand */
     double norm, loss;
     bool finite;
     struct zt_rank_hashes *hashes; /* rank_hashes.h; NULL: none are asked for */
