@@ -204,6 +204,8 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
         return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_TALK_VARIABLE);
     hello.rank = launched.rank;
     hello.size = launched.size;
+    const char *job = getenv("OMPI_MCA_ess_base_jobid");
+    hello.job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
     unsetenv(ZT_TALK_VARIABLE);
     memcpy(hello.token, token, sizeof hello.token);
     copy_text(hello.version, sizeof hello.version, ZT_VERSION);

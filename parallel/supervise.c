@@ -81,8 +81,13 @@ static void end_all(struct zt_parent *p) {
 }
 
 static bool run(struct zt_parent *p) {
-    while (!is_over(p)) {
+    for (bool released = false; !is_over(p);) {
         zt_parent_take(p, ROUND_MS);
+        if (!released && zt_parent_count(p, ZT_RANK_DONE) == p->job->ranks) {
+            zt_parent_tell(p, ZT_TALK_QUIT, NULL,
+                           0); /* one that left sooner with a code would have mpirun kill others */
+            released = true;
+        }
         if (p->first_bad >= 0 || p->stop_at_once) {
             end_all(p);
             return true;
@@ -94,6 +99,18 @@ static bool run(struct zt_parent *p) {
             return true;
     }
     return true;
+}
+
+/* Shared memory of ranks that were killed while mpirun itself was told to end, which leaves some of it behind. */
+static void clean_shared_memory(const struct zt_parent *p) {
+    char mark[16];
+    DIR *folder = p->job_number ? opendir("/dev/shm") : NULL;
+    snprintf(mark, sizeof mark, ".%x.", p->job_number);
+    for (const struct dirent *at; folder && (at = readdir(folder));)
+        if (strncmp(at->d_name, "vader_segment.", 14) == 0 && strstr(at->d_name, mark))
+            unlinkat(dirfd(folder), at->d_name, 0);
+    if (folder)
+        closedir(folder);
 }
 
 /* Unfinished files of a rank that was killed (file.h): NAME.tmp-PID. */
@@ -133,6 +150,7 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
               run(&p);
     if (ok) {
         clean_folder(&p);
+        clean_shared_memory(&p);
         ok = zt_parent_verdict(&p, err);
     }
     zt_parent_finish(&p);

@@ -119,6 +119,7 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
     r->fd = guest->fd;
     r->state = ZT_RANK_RUNNING;
     r->pid = hello.pid;
+    p->job_number = hello.job;
     r->here = strcmp(hello.host, p->host) == 0;
     r->in = zt_malloc(sizeof *r->in);
     memcpy(r->in, &guest->in, sizeof *r->in);

@@ -53,6 +53,7 @@ struct zt_parent {
     int listener, signals; /* signals: a signalfd */
     char token[ZT_TALK_TOKEN + 1];
     char host[64];
+    uint32_t job_number; /* Open MPI's, 0: not known */
     struct zt_rank_seen *ranks;
     struct zt_guest *guests[ZT_GUESTS];
     struct zt_mpirun mpirun;

@@ -68,6 +68,18 @@ static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
     zt_talk_clean(to, room);
 }
 
+/* The first line of words that mpirun said itself; "" where there is none. */
+static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
+    to[0] = 0;
+    for (const char *at = p->mpirun.said; *at && !to[0];) {
+        size_t n = strcspn(at, "\n");
+        if (strspn(at, "- ") < n)
+            snprintf(to, room, "%.*s", (int)n, at);
+        at += at[n] ? n + 1 : n;
+    }
+    zt_talk_clean(to, room);
+}
+
 static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err) {
     static const char mark[] = "ztrain: error: ";
     const struct zt_rank_seen *r = &p->ranks[rank];
@@ -88,19 +100,17 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     zt_fail(err, ZT_EXIT_RANK, "lost%s%s", where, how);
     if (number == SIGKILL)
         return zt_hint(err, "the system kills processes when its memory runs out: dmesg would say so");
-    return rank > 0 && line[0] ? zt_hint(err, "its last words: %s", line) : false;
+    if (rank > 0 && line[0])
+        return zt_hint(err, "its last words: %s", line);
+    if (number == 0 && status < 0)
+        mpirun_line(p, line, sizeof line);
+    return number == 0 && status < 0 && line[0] ? zt_hint(err, "MPI said: %s", line) : false;
 }
 
 /* mpirun ended before all ranks were there. */
 static bool report_start(const struct zt_parent *p, struct zt_err *err) {
-    char line[200] = "";
-    for (const char *at = p->mpirun.said; *at && !line[0];) {
-        size_t n = strcspn(at, "\n");
-        if (n && strspn(at, "- ") < n)
-            snprintf(line, sizeof line, "%.*s", (int)n, at);
-        at += at[n] ? n + 1 : n;
-    }
-    zt_talk_clean(line, sizeof line);
+    char line[200];
+    mpirun_line(p, line, sizeof line);
     return zt_fail(err, ZT_EXIT_RUN, "mpirun ended with status %d when %d of %d ranks had started%s%s",
                    WIFEXITED(p->mpirun.status) ? WEXITSTATUS(p->mpirun.status) : 128 + WTERMSIG(p->mpirun.status),
                    p->job->ranks - zt_parent_count(p, ZT_RANK_ABSENT), p->job->ranks, line[0] ? ": " : "", line);

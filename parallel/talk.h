@@ -32,6 +32,7 @@ enum zt_talk_channel { ZT_TALK_CONTROL, ZT_TALK_STDOUT, ZT_TALK_STDERR };
 
 struct zt_talk_hello {
     char token[ZT_TALK_TOKEN + 1], version[31], host[64];
+    uint32_t job; /* Open MPI's number of the job, in the names of its files; 0: not known */
     int32_t rank, size, pid, channel;
 };
 

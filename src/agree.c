@@ -77,17 +77,17 @@ static bool check_cards(const struct zt_comm *world, const struct card *cards, s
     return true;
 }
 
-static uint64_t hash_config(const struct zt_config *config) {
+static bool hash_config(const struct zt_config *config, uint64_t *hash, struct zt_err *err) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
-        return 0;
+        return zt_fail(err, ZT_EXIT_RUN, "out of memory");
     zt_config_write(config, to);
     fclose(to);
-    uint64_t hash = zt_hash(ZT_HASH_START, text, bytes);
+    *hash = zt_hash(ZT_HASH_START, text, bytes);
     free(text);
-    return hash;
+    return true;
 }
 
 static bool share_cores_with(const struct card *a, const struct card *b) {
@@ -131,10 +131,10 @@ bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *
     snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
     gethostname(own->host, sizeof own->host - 1);
     own->model = zt_onnx_hash(s->model);
-    own->config = hash_config(s->config);
     own->threads = s->config->threads;
     sched_getaffinity(0, sizeof own->cores, &own->cores);
-    bool ok = exchange(world, cards, sizeof *cards, err) && check_cards(world, cards, err);
+    bool ok = hash_config(s->config, &own->config, err) && exchange(world, cards, sizeof *cards, err) &&
+              check_cards(world, cards, err);
     if (ok)
         bind_rank(s, cards, world->size, world->rank);
     free(cards);

@@ -294,6 +294,13 @@ static bool open_world(const struct zt_session *s, int held, struct zt_comm **co
         return zt_comm_thread_create(held, comms, err);
     if (!s->processes)
         return (comms[0] = zt_comm_self_create()) != NULL;
+    if (strcmp(s->launched.launcher, "srun") == 0 && !getenv("PMIX_RANK")) {
+        err->code = ZT_EXIT_CONFIG; /* rank 0 says it for all */
+        return s->launched.rank == 0 &&
+               (zt_fail(err, ZT_EXIT_CONFIG, "srun started %d ranks without what MPI needs to find them",
+                        s->launched.size) ||
+                zt_hint(err, "srun --mpi=pmix; `srun --mpi=list` says whether Slurm has it, mpirun works without"));
+    }
     comms[0] = zt_comm_mpi_create(ZT_MPI_WINDOW_AND_MESSAGES, err);
     if (!comms[0] || (comms[0]->rank == s->launched.rank && comms[0]->size == s->launched.size))
         return comms[0] != NULL;
