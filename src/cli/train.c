@@ -41,6 +41,12 @@ static char *resume_from(const struct zt_options *o, const char *folder, struct 
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
 }
 
+/* Under a foreign launcher each rank prints for itself. What only repeats what another rank says stays unsaid. */
+static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
+    if (err->code == ZT_EXIT_RANK && (s->launched.rank != 0 || strncmp(err->text[0], "rank ", 5) == 0))
+        err->count = 0;
+}
+
 /* Of several processes one alone looks at the folder and makes it: the others would find what it writes. */
 static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
@@ -51,6 +57,8 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
         ok = check_folder(o, folder, err) && zt_file_make_folder(folder, err);
     ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL) && zt_train(&s, folder, from, err);
     free(from);
+    if (!ok && s.processes && !o->line)
+        leave_to_others(&s, err);
     zt_session_finish(&s);
     return ok;
 }

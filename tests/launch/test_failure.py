@@ -96,12 +96,15 @@ def left_behind(scratch, mark, shared_before):
     return left
 
 
-def signal_rank(mark, rank, number, log):
-    for pid, name, _ in processes(mark):
-        if name == "ztrain" and rank_of(pid) == rank:
-            log.write_text(f"{time.monotonic():.9f}\n")
-            os.kill(pid, number)
-            return
+def signal_rank(mark, rank, number, log, process):
+    """As soon as there is such a rank; on a busy machine that takes a while."""
+    while process.poll() is None:
+        for pid, name, _ in processes(mark):
+            if name == "ztrain" and rank_of(pid) == rank:
+                log.write_text(f"{time.monotonic():.9f}\n")
+                os.kill(pid, number)
+                return
+        time.sleep(0.05)
 
 
 def trial(args, scratch, number, phase, action, rank):
@@ -119,7 +122,7 @@ def trial(args, scratch, number, phase, action, rank):
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if not function:
         time.sleep(random.uniform(0.05, 3))
-        signal_rank(mark, rank, signal.SIGKILL if action == "kill" else signal.SIGSTOP, log)
+        signal_rank(mark, rank, signal.SIGKILL if action == "kill" else signal.SIGSTOP, log, process)
     try:
         talk = process.communicate(timeout=60)[1]
     except subprocess.TimeoutExpired:

@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""Ranks as processes: started by ztrain, by mpirun, by srun, on one host and on two.
+
+    test_launch.py ZTRAIN SOURCE_ROOT [TEST ...]
+
+The two hosts are network namespaces joined by a veth pair: needs root and `ip netns`. srun needs Slurm's daemons and munged
+installed, which it starts for itself, and root. What cannot be had is skipped by name; exit status 77 where all is.
+"""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ZTRAIN = SOURCE = None
+ROOTLY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+          "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_base_warn_component_unused": "0"}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.runs = 0
+
+    def words(self, *more, model=None, config=None):
+        self.runs += 1
+        return [ZTRAIN, "--model", model or SOURCE / "models/convnet.onnx", "--config", config or SOURCE / "configs/ds_config.json",
+                "--steps", "6", "--output", self.folder / f"run{self.runs}", *more]
+
+    def run_it(self, *words, code=0, env=None, **more):
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
+                              env={**os.environ, **(env or {})}, **more)
+        if code is not None:
+            self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def hash_of(self, said):
+        found = re.findall(r"^weights: ([0-9a-f]{16})$", said, re.M)
+        self.assertEqual(len(found), 1, said)
+        return found[0]
+
+    def as_threads(self, ranks=2, *more):
+        return self.hash_of(self.run_it(*self.words("--ranks", ranks, "--set", "ztrain.parallel.communicator=thread", *more)))
+
+    def one_error(self, said):
+        lines = [line for line in said.splitlines() if line.startswith("ztrain: error: ")]
+        self.assertEqual(len(lines), 1, said)
+        return lines[0]
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+class Ranks(Case):
+    def test_processes_leave_the_weights_of_threads(self):
+        for ranks, more in [(2, []), (4, []), (2, ["--set", "zero_optimization.stage=3"]), (2, ["--set", "pipeline.stages=2"])]:
+            said = self.run_it(*self.words("--ranks", ranks, *more))
+            run = self.folder / f"run{self.runs}"
+            self.assertIn("processes over MPI", said)
+            self.assertEqual(len((run / "metrics.jsonl").read_text().splitlines()), 6)
+            self.assertTrue((run / "model.onnx").exists() and (run / "plan.txt").exists())
+            self.assertEqual(self.hash_of(said), self.as_threads(ranks, *more), f"{ranks} ranks {more}")
+
+    def test_mpirun_gives_the_same_run(self):
+        said = self.run_it("mpirun", "-n", "2", *self.words(), env=ROOTLY)
+        self.assertEqual(self.hash_of(said), self.as_threads())
+
+    def test_mpirun_around_one_process_does_not_disturb_its_ranks(self):
+        said = self.run_it("mpirun", "-n", "1", *self.words("--ranks", "2"), env=ROOTLY)
+        self.assertEqual(self.hash_of(said), self.as_threads())
+
+    def test_what_a_rank_cannot_do_is_said_once_with_its_code(self):
+        for words, code in [(self.words("--ranks", "2", model=self.folder / "none.onnx"), 3),
+                            (self.words("--ranks", "2", "--data", "cifar10:none"), 4),
+                            (self.words("--ranks", "2", "--set", "ztrain.loss.logits=none"), 2)]:
+            self.assertIn("rank ", self.one_error(self.run_it(*words, code=code)))
+
+    def test_a_folder_that_holds_a_run_is_refused(self):
+        words = self.words("--ranks", "2")
+        self.run_it(*words)
+        self.assertIn("holds a run already", self.one_error(self.run_it(*words, code=4)))
+        self.run_it(*words, "--overwrite")
+
+    def test_a_world_of_another_size_is_refused(self):
+        said = self.run_it("mpirun", "-n", "2", *self.words("--ranks", "3"), code=None, env=ROOTLY)
+        self.assertIn("--ranks 3, but mpirun started 2 ranks", said)
+
+    def test_processes_that_are_to_be_threads_are_refused(self):
+        said = self.run_it("mpirun", "-n", "2", *self.words("--set", "ztrain.parallel.communicator=thread"), code=None, env=ROOTLY)
+        self.assertIn('"thread" keeps all ranks in one', said)
+
+    def disagreement(self, other):
+        return self.run_it("mpirun", "-n", "1", *self.words(), ":", "-n", "1", *other, code=None, env=ROOTLY)
+
+    def test_ranks_with_another_model_are_named(self):
+        model = bytearray((SOURCE / "models/convnet.onnx").read_bytes())
+        model[-40] ^= 1
+        at = bytes(model).rfind(b"\x3d", 0, len(model) // 2)
+        model = bytearray((SOURCE / "models/convnet.onnx").read_bytes())
+        model[at + 1] ^= 1
+        (self.folder / "other.onnx").write_bytes(model)
+        said = self.disagreement(self.words(model=self.folder / "other.onnx"))
+        self.assertIn("the model file of rank 1 differs from that of rank 0", self.one_error(said))
+
+    def test_ranks_with_another_config_are_named(self):
+        said = self.disagreement(self.words("--seed", "5"))
+        self.assertIn("the configuration of rank 1 differs from that of rank 0", self.one_error(said))
+
+    def test_signals_save_and_stop(self):
+        for number in [signal.SIGINT, signal.SIGTERM]:
+            words = list(map(str, self.words("--ranks", "2", "--steps=100000")))
+            words.remove("--steps")
+            words.remove("6")
+            run = self.folder / f"run{self.runs}"
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            while process.poll() is None and not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text()):
+                time.sleep(0.05)
+            process.send_signal(number)
+            said = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 128 + number, said)
+            self.assertNotIn("error", said)
+            self.assertTrue(list((run / "checkpoints").glob("step-*")), said)
+
+
+class Refusals(Case):
+    def test_without_mpirun_the_message_says_what_to_install(self):
+        said = self.run_it(*self.words("--ranks", "2"), code=1, env={"PATH": str(self.folder)})
+        self.assertIn("mpirun cannot be run", self.one_error(said))
+        self.assertIn("hint: ranks are processes over MPI: install Open MPI", said)
+
+    def test_torchruns_variables_are_refused_on_the_cpu(self):
+        said = self.run_it(*self.words(), code=2, env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"})
+        self.assertIn("torchrun", self.one_error(said))
+        self.assertIn("hint: --ranks 2", said)
+
+    def test_hostfiles_are_checked_before_anything_starts(self):
+        hosts = self.folder / "hosts"
+        hosts.write_text("a slots=2\na slots=2\n")
+        said = self.run_it(*self.words("--hostfile", hosts), code=2)
+        self.assertIn("hosts:2: host a stands here twice", self.one_error(said))
+        hosts.write_text("a slots=2\nb slots=1\n")
+        for more, says in [(["--include", "c"], "does not stand in"), (["--exclude", "a@b"], "no slot is left"),
+                           (["--include", "a", "--exclude", "b"], "exclude each other"), (["--ranks", "2"], "give one of them"),
+                           (["--set", "train_batch_size=96", "--set", "ztrain.parallel.communicator=thread"], "cannot run on several hosts")]:
+            self.assertIn(says, self.one_error(self.run_it(*self.words("--hostfile", hosts, *more), code=2)))
+        self.assertIn("--include", self.one_error(self.run_it(*self.words("--include", "a"), code=2)))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_a_host_that_cannot_be_reached_is_an_error(self):
+        agent = self.folder / "agent"
+        agent.write_text("#!/bin/sh\nexit 255\n")
+        agent.chmod(0o755)
+        (self.folder / "hosts").write_text("nowhere.invalid slots=2\n")
+        said = self.run_it(*self.words("--hostfile", self.folder / "hosts"), code=1, env={"OMPI_MCA_plm_rsh_agent": str(agent)})
+        self.assertIn("0 of 2 ranks had started", self.one_error(said))
+
+
+def can_make_networks():
+    name = f"zt-probe-{os.getpid()}"
+    made = os.geteuid() == 0 and shutil.which("ip") and subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
+    if made:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+    return bool(made)
+
+
+@unittest.skipUnless(shutil.which("mpirun") and can_make_networks(), "needs mpirun, root and ip netns")
+class TwoHosts(Case):
+    def setUp(self):
+        super().setUp()
+        self.near, self.far = f"zt-near-{os.getpid()}", f"zt-far-{os.getpid()}"
+        a, b = f"zta{os.getpid()}", f"ztb{os.getpid()}"
+        for space in [self.near, self.far]:
+            self.addCleanup(subprocess.run, ["ip", "netns", "delete", space], capture_output=True)
+        for line in [f"netns add {self.near}", f"netns add {self.far}", f"link add {a} netns {self.near} type veth peer name {b} netns {self.far}",
+                     f"-n {self.near} addr add 10.231.7.1/24 dev {a}", f"-n {self.far} addr add 10.231.7.2/24 dev {b}",
+                     f"-n {self.near} link set {a} up", f"-n {self.far} link set {b} up", f"-n {self.near} link set lo up",
+                     f"-n {self.far} link set lo up"]:
+            subprocess.run(["ip", *line.split()], check=True)
+        agent = self.folder / "agent"
+        agent.write_text(f"""#!/bin/sh
+# AGENT HOST COMMAND...: what ssh does between hosts
+shift
+exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"' - "$*"
+""")
+        agent.chmod(0o755)
+        self.env = {"OMPI_MCA_plm_rsh_agent": str(agent)}
+        (self.folder / "hosts").write_text("10.231.7.1 slots=1  # here\n10.231.7.2 slots=2\n")
+
+    def over_both(self, *more, **how):
+        return self.run_it("ip", "netns", "exec", self.near, *self.words("--hostfile", self.folder / "hosts", *more), env=self.env, **how)
+
+    def test_two_hosts_leave_the_weights_of_one(self):
+        self.assertEqual(self.hash_of(self.over_both("--exclude", "10.231.7.2:1")), self.as_threads())
+        self.assertEqual(self.hash_of(self.over_both("--set", "train_batch_size=96")), self.as_threads(3, "--set", "train_batch_size=96"))
+
+    def test_a_rank_that_is_killed_on_the_other_host_is_named(self):
+        words = self.words("--hostfile", self.folder / "hosts", "--include", "10.231.7.1@10.231.7.2:0", "--steps=100000")
+        words = [w for w in map(str, words)]
+        del words[words.index("--steps"):words.index("--steps") + 2]
+        run = self.folder / f"run{self.runs}"
+        process = subprocess.Popen(["ip", "netns", "exec", self.near, *words], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, **self.env})
+        while process.poll() is None and not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text()):
+            time.sleep(0.05)
+        pids = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
+        for pid in pids:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ztrain":
+                os.kill(int(pid), signal.SIGKILL)
+        killed = time.monotonic()
+        said = process.communicate(timeout=60)[1]
+        self.assertLess(time.monotonic() - killed, 10)
+        self.assertEqual(process.returncode, 5, said)
+        self.assertRegex(self.one_error(said), r"rank 1 on far: lost at step \d+ .*stepping")
+        left = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
+        self.assertEqual(left, [])
+
+
+SLURM = """
+ClusterName=one
+SlurmctldHost={host}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SlurmctldPort={port}
+SlurmdPort={next}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/ctld.pid
+SlurmdPidFile={folder}/d.pid
+SlurmctldLogFile={folder}/ctld.log
+SlurmdLogFile={folder}/d.log
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ["srun", "slurmd", "slurmctld", "munged"])),
+                     "needs root, Slurm and munge (Debian: slurm-wlm munge)")
+class Slurm(Case):
+    def setUp(self):
+        super().setUp()
+        for name in ["state", "spool", "munge"]:
+            (self.folder / name).mkdir()
+        self.folder.chmod(0o755)
+        munge = self.folder / "munge"
+        (munge / "key").write_bytes(os.urandom(1024))
+        (munge / "key").chmod(0o600)
+        port = 20000 + os.getpid() % 10000 * 2
+        (self.folder / "slurm.conf").write_text(SLURM.format(host=os.uname().nodename.split(".")[0], folder=self.folder, port=port,
+                                                             next=port + 1, cores=os.cpu_count()))
+        self.env = {"SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.daemons = []
+        self.addCleanup(self.stop)
+        self.start("munged", "--foreground", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket", f"--pid-file={munge}/pid",
+                   f"--log-file={munge}/log", f"--seed-file={munge}/seed")
+        while not (munge / "socket").exists():
+            time.sleep(0.05)
+        self.start("slurmctld", "-D", "-c")
+        self.start("slurmd", "-D")
+        for _ in range(100):
+            state = subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True, env={**os.environ, **self.env}).stdout
+            if state.strip() == "idle":
+                return
+            time.sleep(0.2)
+        self.skipTest(f"slurmd does not come up here: {(self.folder / 'd.log').read_text()[-300:]}")
+
+    def start(self, *words):
+        self.daemons.append(subprocess.Popen(words, env={**os.environ, **self.env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def stop(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            daemon.wait(30)
+
+    def test_srun_gives_the_same_run(self):
+        said = self.run_it("srun", "--mpi=pmix", "-n", "2", "--overcommit", *self.words(), env=self.env)
+        self.assertEqual(self.hash_of(said), self.as_threads())
+
+    def test_srun_without_pmix_is_refused_with_a_hint(self):
+        said = self.run_it("srun", "--mpi=none", "-n", "2", "--overcommit", *self.words(), code=None, env=self.env)
+        self.assertIn("srun started 2 ranks without what MPI needs", self.one_error(said))
+        self.assertIn("hint: srun --mpi=pmix", said)
+
+
+def main():
+    global ZTRAIN, SOURCE
+    ZTRAIN, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False, verbosity=2)
+    skipped = len(program.result.skipped)
+    for case, why in program.result.skipped:
+        print(f"SKIPPED {case}: {why}")
+    if not program.result.wasSuccessful():
+        return 1
+    return 77 if skipped and skipped == program.result.testsRun else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
