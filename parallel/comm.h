@@ -99,6 +99,11 @@ enum zt_comm_mpi_paths { ZT_MPI_WINDOW_AND_MESSAGES, ZT_MPI_MESSAGES_ONLY };
 struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *err);
 void zt_comm_mpi_finalize(int exit_code);
 
+/* The same ranks with reduce_scatter and all_gather around a ring (comm_ring.c), over the messages of `inner`, which it
+ * takes over; no message of the caller's may be underway on it then. Outside the promise of the same bits: sums are
+ * added in ring order. start does the whole exchange. */
+struct zt_comm *zt_comm_ring_create(struct zt_comm *inner);
+
 /* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
  * first..end-1; `to` may be one of the addends. */
 void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end);

@@ -38,6 +38,8 @@ static const struct zt_key_choice schedules[] = {
     { .name = "zb-h1", .status = ZT_KEY_LATER },
     { 0 },
 };
+/* A ring adds in another order: outside the promise that ddp and the ZeRO stages leave the same bits. */
+static const struct zt_key_choice all_reduces[] = { { .name = "pairwise" }, { .name = "ring" }, { 0 } };
 static const struct zt_key_choice communicators[] = {
     { .name = "auto" },
     { .name = "thread" },
@@ -102,6 +104,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.parallel.tensor", COUNT(1, 1e6), DEF("1"), AT(parallel.tensor), LATER("tensor parallelism") },
     { .key = "ztrain.parallel.sync_batch_norm", BOOL, DEF("false"), AT(parallel.sync_batch_norm) },
     { .key = "ztrain.parallel.communicator", CHOICE(communicators), DEF("auto"), AT(parallel.communicator) },
+    { .key = "ztrain.parallel.all_reduce", INDEX(all_reduces), DEF("pairwise"), AT(parallel.ring) },
     { .key = "ztrain.plan", INDEX(plans), DEF("fixed"), AT(plan_auto) },
     { .key = "ztrain.memory_limit", .type = ZT_KEY_BYTES, AT(memory_limit) },
     { .key = "ztrain.recompute", TEXTS, AT(recompute.names) },

@@ -246,6 +246,8 @@ static void *run_worker(void *arg) {
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
         w->data->where = &w->where;
+    if (w->data && w->session->config->parallel.ring)
+        w->data = zt_comm_ring_create(w->data);
     w->ok = w->ok && start_rank(w) && open_monitor(w);
     if (w->ok && w->first_here)
         zt_stop_arm(w->session->stop, true);

@@ -17,9 +17,18 @@ static bool make_self(int size, struct zt_comm *comms[], struct zt_err *err) {
     return true;
 }
 
+static bool make_ring(int size, struct zt_comm *comms[], struct zt_err *err) {
+    if (!zt_comm_thread_create(size, comms, err))
+        return false;
+    for (int r = 0; r < size; r++)
+        comms[r] = zt_comm_ring_create(comms[r]);
+    return true;
+}
+
 const struct comm_maker comm_makers[] = {
     { .name = "self", .most_ranks = 1, .make = make_self },
     { .name = "thread", .most_ranks = 5, .make = zt_comm_thread_create },
+    { .name = "ring", .most_ranks = 5, .make = make_ring },
 };
 const int comm_maker_count = sizeof comm_makers / sizeof *comm_makers;
 

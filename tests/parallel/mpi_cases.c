@@ -1,19 +1,21 @@
 /* comm_cases.c on the ranks that mpirun started, every case on a world of its own:
  *
- *     mpirun -n 3 mpi_cases window|messages [CASE] */
+ *     mpirun -n 3 mpi_cases window|messages|ring [CASE] */
 #include "comm_cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool passes(const struct comm_case *k, enum zt_comm_mpi_paths paths) {
+static bool passes(const struct comm_case *k, enum zt_comm_mpi_paths paths, bool ring) {
     struct zt_err err = { 0 };
     struct zt_comm *c = zt_comm_mpi_create(paths, &err);
     if (!c) {
         zt_err_print(&err, stderr);
         return false;
     }
+    if (ring)
+        c = zt_comm_ring_create(c);
     int rank = c->rank, size = c->size;
     struct rank_report report = { 0 };
     if (size >= k->fewest_ranks)
@@ -27,9 +29,9 @@ static bool passes(const struct comm_case *k, enum zt_comm_mpi_paths paths) {
 }
 
 int main(int argc, char **argv) {
-    bool window = argc > 1 && !strcmp(argv[1], "window");
+    bool ring = argc > 1 && !strcmp(argv[1], "ring"), window = ring || (argc > 1 && !strcmp(argv[1], "window"));
     if (argc < 2 || (!window && strcmp(argv[1], "messages"))) {
-        fprintf(stderr, "usage: mpirun -n N %s window|messages [CASE]\n", argv[0]);
+        fprintf(stderr, "usage: mpirun -n N %s window|messages|ring [CASE]\n", argv[0]);
         return EXIT_FAILURE;
     }
     int ran = 0, failed = 0;
@@ -37,7 +39,7 @@ int main(int argc, char **argv) {
         if (argc > 2 && strcmp(argv[2], comm_cases[i].name))
             continue;
         ran++;
-        failed += !passes(&comm_cases[i], window ? ZT_MPI_WINDOW_AND_MESSAGES : ZT_MPI_MESSAGES_ONLY);
+        failed += !passes(&comm_cases[i], window ? ZT_MPI_WINDOW_AND_MESSAGES : ZT_MPI_MESSAGES_ONLY, ring);
     }
     int code = failed || !ran ? EXIT_FAILURE : EXIT_SUCCESS;
     zt_comm_mpi_finalize(code);
