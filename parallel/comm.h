@@ -37,6 +37,7 @@ struct zt_transfer {
         int root, phase;
         unsigned generation;
         int64_t round, rounds;
+        double since_ms;
     } row;
 };
 

@@ -111,6 +111,11 @@ struct zt_zero_config {
     int64_t max_live_parameters, max_reuse_distance; /* elements */
 };
 
+struct zt_comms_config { /* comms_logger */
+    bool enabled, prof_all, verbose;
+    struct zt_texts prof_ops;
+};
+
 /* What the backward phase makes again instead of keeping it (graph/recompute.h). Names go first. */
 struct zt_recompute_config {
     struct zt_texts names; /* ztrain.recompute: globs over node names */
@@ -155,6 +160,7 @@ struct zt_config {
     double gradient_predivide_factor;
     bool bf16;
     struct zt_zero_config zero;
+    struct zt_comms_config comms;
     struct zt_parallel_config parallel;
     struct zt_recompute_config recompute;
     bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,

@@ -9,6 +9,7 @@
 #include "checkpoint.h"
 #include "device/threads.h"
 #include "hashes.h"
+#include "parallel/comm_count.h"
 #include "parallel/lifeline.h"
 #include "plan.h"
 #include "rank_hashes.h"
@@ -28,6 +29,7 @@ struct worker {
     bool first_here;   /* of the ranks of this process; signals reach one of them */
     int64_t first, steps, per_epoch;
     struct zt_comm *world, *data;
+    struct zt_counts *counts; /* comms_logger; NULL: off */
     struct zt_device *device;
     struct zt_rank_plan *plan;
     struct zt_rank *run;
@@ -238,6 +240,13 @@ static void *run_worker(void *arg) {
     w->ok = zt_grid_make(w->session->config->ranks, w->session->config->parallel.stages, w->rank, &grid, &w->err);
     zt_grid_place(&grid, w->where.place, sizeof w->where.place);
     w->world->where = &w->where;
+    const struct zt_comms_config *comms = &w->session->config->comms;
+    if (comms->enabled) {
+        struct zt_count_options options = { comms->prof_all, comms->prof_ops.at, comms->prof_ops.count,
+                                            comms->verbose && w->rank == 0 ? stderr : NULL };
+        w->counts = zt_counts_create(&options);
+        w->world = zt_comm_count_create(w->world, w->counts);
+    }
     if (w->session->processes)
         zt_lifeline_where(w->session->options->line, &w->where);
     if (w->session->processes) /* cores are shared out before the device starts threads on them */
@@ -254,6 +263,8 @@ static void *run_worker(void *arg) {
     w->ok = w->ok && run_steps(w);
     if (w->first_here)
         zt_stop_arm(w->session->stop, false);
+    if (w->ok && w->counts && w->rank == 0)
+        zt_counts_print(w->counts, stderr);
     w->ok = w->ok && (w->stopped || finish_run(w));
     if (!w->ok) {
         w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
@@ -276,6 +287,7 @@ static void finish_worker(struct worker *w) {
         w->data->api->destroy(w->data);
     if (w->world)
         w->world->api->destroy(w->world);
+    zt_counts_destroy(w->counts);
     if (w->device)
         w->device->api->destroy(w->device);
 }

@@ -196,9 +196,9 @@ START_TEST(what_is_not_there_yet_is_refused_by_name) {
           "activation_checkpointing.profile: a time for each checkpoint", 1 },
         { "\"activation_checkpointing\": {\"cpu_checkpointing\": true}, " ZTRAIN("\"device\": \"cuda\""),
           "cpu_checkpointing: keeping activations of the GPU in host memory is not supported yet", 1 },
-        { "\"flops_profiler\": {\"enabled\": true}, \"comms_logger\": {\"enabled\": true}, \"csv_monitor\": "
+        { "\"flops_profiler\": {\"enabled\": true}, \"csv_monitor\": "
           "{\"enabled\": true}",
-          "flops_profiler|comms_logger|csv_monitor", 3 },
+          "flops_profiler|csv_monitor", 2 },
         { PARAMS("OneBitAdam", "\"freeze_step\": 5"), "optimizer.type: \"OneBitAdam\" is not supported yet", 1 },
         { SCHED("StepLR", "\"step_size\": 3"), "scheduler.type: \"StepLR\" is not supported yet", 1 },
         { ZTRAIN("\"data\": {\"format\": \"mnist\", \"path\": \"m\"}"), "\"mnist\" is not supported yet", 1 },

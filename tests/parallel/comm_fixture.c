@@ -1,5 +1,7 @@
 #include "comm_fixture.h"
 
+#include "parallel/comm_count.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +12,8 @@ struct rank_thread {
     rank_body body;
     struct rank_report report;
 };
+
+static struct zt_counts *counts[FIXTURE_RANKS];
 
 static bool make_self(int size, struct zt_comm *comms[], struct zt_err *err) {
     (void)size, (void)err;
@@ -25,10 +29,22 @@ static bool make_ring(int size, struct zt_comm *comms[], struct zt_err *err) {
     return true;
 }
 
+/* Counts of no operation: what is counted is test_comm.c's. The counts themselves live as long as the process. */
+static bool make_counted(int size, struct zt_comm *comms[], struct zt_err *err) {
+    if (!zt_comm_thread_create(size, comms, err))
+        return false;
+    for (int r = 0; r < size; r++) {
+        counts[r] = counts[r] ? counts[r] : zt_counts_create(&(struct zt_count_options){ 0 });
+        comms[r] = zt_comm_count_create(comms[r], counts[r]);
+    }
+    return true;
+}
+
 const struct comm_maker comm_makers[] = {
     { .name = "self", .most_ranks = 1, .make = make_self },
     { .name = "thread", .most_ranks = 5, .make = zt_comm_thread_create },
     { .name = "ring", .most_ranks = 5, .make = make_ring },
+    { .name = "count", .most_ranks = 3, .make = make_counted },
 };
 const int comm_maker_count = sizeof comm_makers / sizeof *comm_makers;
 

@@ -2,6 +2,8 @@
  * sanitizer: meson setup build-tsan -Db_sanitize=thread -Db_lundef=false && meson test -C build-tsan parallel-comm */
 #include "comm_fixture.h"
 
+#include "parallel/comm_count.h"
+
 #include <check.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -96,6 +98,68 @@ START_TEST(a_barrier_holds_until_all_have_come) {
 }
 END_TEST
 
+static struct zt_counts *rank_counts[2];
+
+static bool make_counting(int size, struct zt_comm *comms[], struct zt_err *err) {
+    bool ok = zt_comm_thread_create(size, comms, err);
+    for (int r = 0; r < size && ok; r++)
+        comms[r] = zt_comm_count_create(comms[r], rank_counts[r]);
+    return ok;
+}
+
+static void move_some(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct zt_comm *part = c->api->split(c, 0, &err);
+    static float flat[2][3072];
+    const int64_t bound[3] = { 0, 1024, 3072 };
+    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat[c->rank], bound, sizeof(float) };
+    double value = 1;
+    bool ok =
+        part && part->api->start(part, &t, &err) && part->api->poll(part, &err) && part->api->wait(part, &t, &err);
+    for (int i = 0; i < 12 && ok; i++)
+        ok = c->api->reduce_scatter(c, flat[c->rank], bound, &err) &&
+             c->api->all_gather(c, flat[c->rank], bound, 2, &err) && c->api->sum(c, &value, 1, &err);
+    EXPECT(ok, "%s", err.text[0]);
+    part->api->destroy(part);
+}
+
+/* Times differ: only what stands before them is held. */
+static void expect_table(const struct zt_counts *counts, const char *wanted) {
+    char *text = NULL, found[600] = "";
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    zt_counts_print(counts, to);
+    fclose(to);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%.60s|", line);
+    ck_assert_str_eq(found, wanted);
+    free(text);
+}
+
+START_TEST(counted_operations_are_listed_by_size) {
+    const char *const gathers[] = { "all_gather" };
+    const struct comm_maker maker = { "count", 2, make_counting };
+    for (int some = 0; some < 2; some++) {
+        for (int r = 0; r < 2; r++)
+            rank_counts[r] =
+                zt_counts_create(&(struct zt_count_options){ .all = !some, .ops = gathers, .op_count = 1 });
+        expect_clean(&maker, 2, move_some, "counting");
+        expect_table(rank_counts[1], some ? "Comm. Op            Message Size        Count               |"
+                                            "all_gather|"
+                                            "                    6 KB                12                  |"
+                                          : "Comm. Op            Message Size        Count               |"
+                                            "all_gather|"
+                                            "                    6 KB                12                  |"
+                                            "all_reduce|"
+                                            "                    8 B                 12                  |"
+                                            "reduce_scatter|"
+                                            "                    12 KB               13                  |");
+        for (int r = 0; r < 2; r++)
+            zt_counts_destroy(rank_counts[r]);
+    }
+}
+END_TEST
+
 START_TEST(an_impossible_number_of_ranks_is_refused) {
     const int sizes[] = { 0, -1, 257 };
     for (int i = 0; i < 3; i++) {
@@ -118,6 +182,7 @@ int main(void) {
     tcase_add_test(tc, what_a_rank_sent_before_it_left_arrives);
     tcase_add_test(tc, ranks_that_call_different_functions_are_told_so);
     tcase_add_test(tc, a_barrier_holds_until_all_have_come);
+    tcase_add_test(tc, counted_operations_are_listed_by_size);
     tcase_add_test(tc, an_impossible_number_of_ranks_is_refused);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
