@@ -102,12 +102,16 @@ static bool record_config(const struct zt_session *s, struct zt_arena *arena, st
     return root || zt_fail(err, ZT_EXIT_RUN, "the configuration cannot be recorded");
 }
 
-bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to, struct zt_err *err) {
+bool zt_record_model(const struct zt_session *s, struct zt_manifest *to, struct zt_err *err) {
     struct zt_file_map map;
     if (!zt_file_map(&map, s->options->model, ZT_EXIT_MODEL, err))
         return false;
     to->model = zt_crc32c(0, map.data, map.size);
     zt_file_unmap(&map);
+    return true;
+}
+
+bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to, struct zt_err *err) {
     to->samples = s->source->samples;
     to->seed = (uint64_t)s->config->seed;
     to->optimizer = s->config->optimizer.type ? s->config->optimizer.type : "";

@@ -277,7 +277,7 @@ bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double l
 void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes) {
     char size[32];
     zt_monitor_clear(m);
-    if (!may_talk(m))
+    if (!m || !may_talk(m))
         return;
     if (m->o.log->json)
         fprintf(stderr, "{\"event\": \"checkpoint\", \"step\": %lld, \"bytes\": %lld}\n", (long long)step,

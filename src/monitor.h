@@ -36,7 +36,7 @@ bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int
 /* {"step": .., "epoch": .., "eval": true, "loss": .., "accuracy": ..} and one console line; accuracy NAN: left out. */
 bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
                      struct zt_err *err);
-/* One console line about a checkpoint of `bytes` bytes saved in `folder`. */
+/* One console line about a checkpoint of `bytes` bytes saved in `folder`. NULL is harmless. */
 void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes);
 /* Brings metrics.jsonl to the disk. NULL is harmless. */
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err);

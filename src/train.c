@@ -205,7 +205,7 @@ static bool run_steps(struct worker *w) {
         if (!end_step(w, step + 1, &r))
             return false;
         w->stopped = r.stop;
-        before = r.batch == w->per_epoch - 1 || r.save ? zt_now() : now;
+        before = zt_now(); /* evaluation and checkpoints are no part of a step */
     }
     return w->stopped || end_step(w, w->steps, NULL);
 }
