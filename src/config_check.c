@@ -363,4 +363,9 @@ void zt_config_derive(struct zt_reading *r) {
         !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0 || strcmp(config->loss.type, "nll") == 0;
     if (!given(r, "ztrain.metrics"))
         config->accuracy = classes && data_config->eval_path;
+    bool evaluated = data_config->eval_path && (config->accuracy || !says(r, "ztrain.checkpoint.best", "accuracy"));
+    if (given(r, "ztrain.checkpoint.best") && config->checkpoint.best[0] && !evaluated)
+        zt_texts_add(r->arena, &config->notes,
+                     "ztrain.checkpoint.best has no effect: no %s is computed on evaluation data",
+                     config->checkpoint.best);
 }

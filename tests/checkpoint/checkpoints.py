@@ -376,6 +376,45 @@ def kills(args, tmp, rng):
     check(sorted(p.name for p in (out / "checkpoints").iterdir() if "tmp" in p.name or "old" in p.name) == [], "kills: nothing half is left")
 
 
+def ranks_below(pid):
+    """the processes of ztrain that a parent has started, through mpirun, by what the system says of them"""
+    found, todo = [], [pid]
+    while todo:
+        at = todo.pop()
+        try:
+            below = [int(p) for task in os.listdir(f"/proc/{at}/task") for p in open(f"/proc/{at}/task/{task}/children").read().split()]
+            todo += below
+            found += [p for p in below if pathlib.Path(os.readlink(f"/proc/{p}/exe")).name == "ztrain"]
+        except OSError:  # it has ended
+            pass
+    return found
+
+
+def losses(args, tmp, rng):
+    """kill -9 to one rank of several processes that do little else than save"""
+    if not shutil.which("mpirun"):
+        return
+    b = Bench(args, tmp / "losses", "mlp", "mlp", "--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25", "--quiet",
+              "--set", "zero_optimization.stage=2", "--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.checkpoint.keep=2")
+    if not check(b.run("run", "--steps", "1"), "losses: a first checkpoint"):
+        return
+    out, held, during, runs = b.folder / "run", 0, 0, (args.kills + 3) // 4
+    for _ in range(runs):
+        before = lines(out / "metrics.jsonl")
+        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
+        time.sleep(rng.random() * 0.02)
+        ranks = ranks_below(process.pid)
+        if ranks:
+            os.kill(rng.choice(ranks), signal.SIGKILL)
+        else:
+            process.kill()
+        says = process.communicate(timeout=60)[1]
+        during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
+        held += process.returncode == 5 and says.count(b"error") == 1 and b.verify(out).returncode == 0
+    check(held == runs, f"losses: {held} of {runs} runs that lost a rank went on from a whole checkpoint ({during} in the middle of saving)")
+
+
 def keeping(args, tmp, rng):
     b = Bench(args, tmp / "keeping", "mlp", "mlp")
     names = lambda out: sorted(p.name for p in (b.folder / out / "checkpoints").iterdir())
@@ -391,7 +430,7 @@ def keeping(args, tmp, rng):
         check((b.folder / "best/checkpoints/best").read_text() == f"step-{best}\n", "keeping: best names the best")
 
 
-TESTS = [damage, hostile, refusals, keeping, signals, twice, resumes, evaluations, identical, layouts, kills]
+TESTS = [damage, hostile, refusals, keeping, signals, twice, resumes, evaluations, identical, layouts, kills, losses]
 
 
 def main():
