@@ -95,6 +95,18 @@ START_TEST(weights_tied_over_stages_learn_as_one) {
 }
 END_TEST
 
+/* Nothing overlaps then: model parallelism by layers. */
+START_TEST(one_micro_batch_is_a_naive_split_by_layers) {
+    static struct zt_graph *(*const models[])(void) = { tiny_mlp, tiny_shared, tiny_tied, tiny_drop };
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct tiny_run one = train(models[m], (struct layout){ .ranks = 1, .stages = 1, .micro = 8 });
+        struct layout l = { .ranks = 2, .stages = 2, .micro = 8 };
+        struct tiny_run run = train(models[m], l);
+        check_close(&run, &one, 1e-5, l);
+    }
+}
+END_TEST
+
 /* Lamb's trust ratios are sums over a tensor, which another cut would add up in another order: the copies must be the
  * home's bits, and the ZeRO stages one another's. */
 START_TEST(copies_of_a_weight_have_its_bits_under_every_zero_stage) {
@@ -525,6 +537,7 @@ int main(void) {
     tcase_add_test(cases, cut_slices_change_nothing);
     tcase_add_test(cases, shared_weights_and_relayed_residuals_learn_the_same_in_every_layout);
     tcase_add_test(cases, weights_tied_over_stages_learn_as_one);
+    tcase_add_test(cases, one_micro_batch_is_a_naive_split_by_layers);
     tcase_add_test(cases, copies_of_a_weight_have_its_bits_under_every_zero_stage);
     tcase_add_test(cases, ddp_and_the_zero_stages_leave_the_same_bits);
     tcase_add_test(cases, overlap_and_bucket_sizes_leave_the_same_bits);
