@@ -21,6 +21,8 @@ double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int no
     double rate = m->element_flops;
     if (g->nodes[node].op->flops) /* rows that say how many FLOPs a node has are products */
         rate = half ? m->half_flops : v && v->shape.rank > 3 ? m->conv_flops : m->product_flops;
+    if (g->nodes[node].backend == ZT_REF && m->plain_flops > 0)
+        rate = m->plain_flops;
     double compute = zt_op_flops(g, node) / (rate * m->efficiency), move = bytes_around(g, node) / m->memory_rate;
     return (compute > move ? compute : move) + m->node_seconds;
 }

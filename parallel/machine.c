@@ -72,6 +72,7 @@ struct zt_machine zt_machine_nominal(int threads) {
                                 .conv_flops = 50e9 * threads,
                                 .half_flops = 60e9 * threads,
                                 .element_flops = 4e9 * threads,
+                                .plain_flops = 0.3e9 * threads,
                                 .memory_rate = 10e9,
                                 .node_seconds = 2e-6,
                                 .link_rate = 5e9,

@@ -15,6 +15,7 @@ struct zt_machine {
     int64_t memory_bytes;                         /* of a rank; 0: not known */
     double product_flops, conv_flops, half_flops; /* matrix products and convolutions in fp32; products in bf16 */
     double element_flops;                         /* everything else */
+    double plain_flops;                           /* what runs on the reference kernels; 0: as fast as all else */
     double memory_rate;                           /* bytes read and written */
     double node_seconds;                          /* of a kernel beside its work */
     double link_rate, link_seconds; /* to a rank of the same host: bytes each way, and seconds of a message */

@@ -30,8 +30,9 @@ static bool make_stage(struct zt_plan *plan, const struct zt_plan_options *o, in
     return plan->made[stage] != NULL;
 }
 
-static bool predict(struct zt_plan *plan, struct zt_err *err) {
+bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, struct zt_err *err) {
     int stages = plan->grid.stages;
+    plan->machine = *machine;
     plan->cost = ZT_NEW_N(plan->arena, struct zt_stage_cost, stages);
     struct zt_schedule *schedules = ZT_NEW_N(plan->arena, struct zt_schedule, stages);
     for (int s = 0; s < stages; s++) {
@@ -51,13 +52,13 @@ static bool predict(struct zt_plan *plan, struct zt_err *err) {
 struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_options *o, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_plan *plan = ZT_NEW(arena, struct zt_plan);
-    *plan = (struct zt_plan){ .arena = arena, .job = job, .machine = *o->machine, .chosen = o->chosen };
+    *plan = (struct zt_plan){ .arena = arena, .job = job, .chosen = o->chosen };
     bool ok = zt_grid_make(job->config->ranks, job->config->parallel.stages, 0, &plan->grid, err);
     plan->stage = ZT_NEW_N(arena, const struct zt_rank_plan *, plan->grid.stages + 1);
     plan->made = ZT_NEW_N(arena, struct zt_rank_plan *, plan->grid.stages + 1);
     for (int s = 0; ok && s < plan->grid.stages; s++)
         ok = make_stage(plan, o, s, err);
-    if (ok && predict(plan, err)) {
+    if (ok && zt_plan_predict(plan, o->machine, err)) {
         plan->hash = plan->stage[0]->hash;
         return plan;
     }

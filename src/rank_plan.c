@@ -273,6 +273,20 @@ static struct zt_recompute recompute_of(const struct planner *q) {
     return how;
 }
 
+/* Globs of ztrain.recompute that no node of the model fits. */
+static void note_idle_names(const struct planner *q, struct zt_joint *joint) {
+    const struct zt_texts *names = &q->job->config->recompute.names;
+    struct zt_arena *arena = joint->graph->arena;
+    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
+    if (joint->note_count)
+        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
+    for (int i = 0; i < names->count; i++)
+        if (!zt_recompute_fits(joint->graph, names->at[i]))
+            notes[joint->note_count++] =
+                zt_arena_printf(arena, "ztrain.recompute: no node's name fits \"%s\"", names->at[i]);
+    joint->notes = notes;
+}
+
 /* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
 static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
@@ -304,6 +318,8 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
         lay_out_parameters(q, &joint);
         plan_traffic(q, &joint);
     }
+    if (training)
+        note_idle_names(q, &joint);
     if (!loss) { /* which not all ranks have */
         stir_int(&p->hash, rows);
         stir_graph(&p->hash, joint.graph);

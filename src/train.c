@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "checkpoint.h"
 #include "device/threads.h"
+#include "forecast.h"
 #include "hashes.h"
 #include "parallel/comm_count.h"
 #include "parallel/lifeline.h"
-#include "plan.h"
 #include "rank_hashes.h"
 #include "stop.h"
 #include "watchdog.h"
@@ -35,8 +35,8 @@ struct worker {
     struct zt_rank *run;
     struct zt_loader *loader;
     struct zt_checkpoints *checkpoints;
-    struct zt_monitor *monitor; /* rank 0 */
-    struct zt_plan *world_plan; /* rank 0 */
+    struct zt_monitor *monitor;  /* rank 0 */
+    struct zt_forecast forecast; /* rank 0 */
     struct zt_where where;
     pthread_t thread;
     bool ok;
@@ -61,39 +61,16 @@ static bool make_plan(struct worker *w) {
     return true;
 }
 
-/* plan.txt, of all ranks, and config.resolved.json. */
-static bool write_plans(struct worker *w) {
-    const struct zt_session *s = w->session;
+static bool write_config(struct worker *w) {
     struct zt_file_out out;
-    char *path = zt_path_join(w->folder, "plan.txt");
+    char *path = zt_path_join(w->folder, "config.resolved.json");
     bool ok = zt_file_out_open(&out, path, &w->err);
     if (ok) {
-        zt_plan_print(w->world_plan, out.stream);
-        ok = zt_file_out_commit(&out, &w->err);
-    }
-    free(path);
-    path = zt_path_join(w->folder, "config.resolved.json");
-    if (ok && (ok = zt_file_out_open(&out, path, &w->err))) {
-        zt_config_write(s->config, out.stream);
+        zt_config_write(w->session->config, out.stream);
         ok = zt_file_out_commit(&out, &w->err);
     }
     free(path);
     return ok;
-}
-
-/* Rank 0 plans the other stages too, for plan.txt and the prediction. */
-static bool plan_world(struct worker *w) {
-    const struct zt_session *s = w->session;
-    struct zt_machine machine;
-    struct zt_plan_options options = { .source = s->source,
-                                       .eval_source = s->eval_source,
-                                       .device = w->device,
-                                       .threads = w->device->threads,
-                                       .machine = &machine,
-                                       .chosen = s->chosen,
-                                       .known = w->plan };
-    return zt_session_machine(s, &machine, &w->err) &&
-           (w->world_plan = zt_plan_create(s->job, &options, &w->err)) != NULL;
 }
 
 static bool open_monitor(struct worker *w) {
@@ -115,7 +92,8 @@ static bool open_monitor(struct worker *w) {
     zt_report_start(s, w->plan, w->device, w->steps);
     zt_checkpoints_report(w->checkpoints, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
-    return plan_world(w) && write_plans(w) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
+    return zt_forecast_open(&w->forecast, s, w->plan, w->device, w->folder, &w->err) && write_config(w) &&
+           (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }
 
 static bool open_checkpoints(struct worker *w) {
@@ -200,12 +178,16 @@ static bool run_steps(struct worker *w) {
         }
         double now = zt_now();
         zt_where_end(&w->where, now_ns());
+        zt_forecast_step(&w->forecast, step, r.samples, now - before);
         if (!report_step(w, step, &r, now - before))
             return false;
         if (!end_step(w, step + 1, &r))
             return false;
         w->stopped = r.stop;
-        before = zt_now(); /* evaluation and checkpoints are no part of a step */
+        bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
+        if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
+            return false;
+        before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
     }
     return w->stopped || end_step(w, w->steps, NULL);
 }
@@ -222,6 +204,8 @@ static bool finish_run(struct worker *w) {
         ok = zt_monitor_finish(w->monitor, &w->err) &&
              zt_export_model(w->session, w->folder, payloads, elements, count, &hash, &w->err);
         w->monitor = NULL;
+        if (ok)
+            zt_forecast_report(&w->forecast, w->session);
         if (ok) /* the last line, --quiet or not */
             fprintf(stderr, w->session->options->json ? "{\"weights\": \"%016llx\"}\n" : "weights: %016llx\n",
                     (unsigned long long)hash);
@@ -281,7 +265,7 @@ static void finish_worker(struct worker *w) {
     zt_loader_destroy(w->loader);
     zt_checkpoints_close(w->checkpoints);
     zt_rank_destroy(w->run);
-    zt_plan_destroy(w->world_plan);
+    zt_forecast_finish(&w->forecast);
     zt_rank_plan_destroy(w->plan);
     if (w->data)
         w->data->api->destroy(w->data);
