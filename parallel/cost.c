@@ -82,6 +82,11 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
     for (int i = 0; i < count; i++) {
         if (at[i].kind == ZT_GATHER || at[i].kind == ZT_REDUCE) {
             add_collective(w, &at[i]);
+        } else if (at[i].kind == ZT_GATHERED || at[i].kind == ZT_REDUCED) {
+            w->to->at[w->to->count++] =
+                (struct zt_span){ .kind = at[i].kind == ZT_GATHERED ? ZT_SPAN_GATHERED : ZT_SPAN_REDUCED,
+                                  .bucket = at[i].bucket,
+                                  .last_only = at[i].last_only };
         } else if (at[i].kind == ZT_RUN_NODE) {
             double seconds = zt_cost_node(w->m, g, at[i].node);
             add_compute(w->to, seconds);
@@ -106,7 +111,10 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
                    const struct zt_program *p, const struct zt_flat *flat, const struct zt_command *after,
                    int after_count, int64_t update_bytes, int micro_batches, struct zt_stage_cost *to) {
     const struct zt_graph *g = p->joint.graph;
-    *to = (struct zt_stage_cost){ .update_seconds = (double)update_bytes / m->memory_rate };
+    *to = (struct zt_stage_cost){ .update_seconds = (double)update_bytes / m->memory_rate,
+                                  .own_channel = m->own_channel,
+                                  .buckets = flat->bucket_count,
+                                  .chunks = 1 };
     to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
     to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
     to->after_step.at = ZT_NEW_N(arena, struct zt_span, after_count + 1);

@@ -24,12 +24,12 @@ double zt_cost_half_reduce(const struct zt_machine *m, struct zt_group group, in
 /* Seconds of a message between neighbouring stages of the grid. */
 double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes);
 
-/* A stretch of a phase: kernels, or one collective. */
-enum zt_span_kind { ZT_SPAN_COMPUTE, ZT_SPAN_GATHER, ZT_SPAN_REDUCE };
+/* A stretch of a phase: kernels, the begin of a collective, or the wait for its end. */
+enum zt_span_kind { ZT_SPAN_COMPUTE, ZT_SPAN_GATHER, ZT_SPAN_REDUCE, ZT_SPAN_GATHERED, ZT_SPAN_REDUCED };
 struct zt_span {
     enum zt_span_kind kind;
     double seconds;
-    int bucket;     /* of a collective */
+    int bucket;     /* of a collective or wait */
     bool last_only; /* only in the last micro-batch of a step */
 };
 struct zt_spans {
@@ -43,6 +43,8 @@ struct zt_stage_cost {
     double forward_seconds, backward_seconds; /* kernels alone */
     double update_seconds;                    /* norm and optimizer */
     double send_act_seconds, send_grad_seconds;
+    bool own_channel;    /* zt_machine.own_channel */
+    int buckets, chunks; /* chunks: model parts that the figures are of; instructions of others take no time */
     int64_t gather_bytes, reduce_bytes, send_bytes; /* that a rank sends a step */
 };
 

@@ -20,6 +20,7 @@ static const struct zt_machine rows[] = {
       .link_seconds = 8e-6,
       .net_rate = 50e9,
       .net_seconds = 20e-6,
+      .own_channel = true,
       .efficiency = 0.6 },
     { .name = "h100",
       .per_host = 8,
@@ -34,6 +35,7 @@ static const struct zt_machine rows[] = {
       .link_seconds = 8e-6,
       .net_rate = 50e9,
       .net_seconds = 20e-6,
+      .own_channel = true,
       .efficiency = 0.6 },
     { .name = "a100",
       .per_host = 8,
@@ -48,6 +50,7 @@ static const struct zt_machine rows[] = {
       .link_seconds = 8e-6,
       .net_rate = 25e9,
       .net_seconds = 20e-6,
+      .own_channel = true,
       .efficiency = 0.6 },
 };
 

@@ -12,6 +12,8 @@ struct stage {
     double busy, work;    /* seconds of kernels; of kernels and collectives, until the last backward */
     double *acts, *grads; /* by micro-batch: when the message for this stage has arrived; < 0: not sent */
     double last_backward;
+    double channel; /* when the stage's collectives have had their turn */
+    double *ends;   /* by kind (gather, reduce) and bucket: when the one that was begun last ends */
 };
 
 struct play {
@@ -22,25 +24,48 @@ struct play {
 
 static void add(struct play *p, enum zt_event_kind kind, int stage, int micro_batch, double start, double end) {
     if (end > start)
-        zt_vec_push(&p->events, (struct zt_event){ kind, stage, micro_batch, start, end });
+        zt_vec_push(&p->events, (struct zt_event){ kind, stage, micro_batch, start, end, kind == ZT_EVENT_SEND });
+}
+
+/* Collectives of a stage move one after the other, beside the kernels. */
+static void begin(struct play *p, int s, const struct zt_span *span, int micro_batch) {
+    struct stage *stage = &p->stage[s];
+    bool gather = span->kind == ZT_SPAN_GATHER;
+    double start = stage->channel > stage->now ? stage->channel : stage->now;
+    stage->channel = start + span->seconds;
+    stage->ends[(gather ? 0 : stage->cost->buckets) + span->bucket] = stage->channel;
+    zt_vec_push(&p->events, (struct zt_event){ gather ? ZT_EVENT_GATHER : ZT_EVENT_REDUCE, s, micro_batch, start,
+                                               stage->channel, true });
+}
+
+/* Seconds that the wait for a collective takes. */
+static double wait_for(const struct stage *stage, const struct zt_span *span) {
+    double end = stage->ends[(span->kind == ZT_SPAN_GATHERED ? 0 : stage->cost->buckets) + span->bucket];
+    return end > stage->now ? end - stage->now : 0;
 }
 
 static void run(struct play *p, int s, const struct zt_spans *spans, enum zt_event_kind kind, int micro_batch) {
     struct stage *stage = &p->stage[s];
     for (int i = 0; i < spans->count; i++) {
         const struct zt_span *span = &spans->at[i];
+        bool starts = span->kind == ZT_SPAN_GATHER || span->kind == ZT_SPAN_REDUCE;
+        bool waits = span->kind == ZT_SPAN_GATHERED || span->kind == ZT_SPAN_REDUCED;
         if (span->last_only && micro_batch >= 0 && micro_batch < p->micro_batches - 1)
             continue;
-        double end = stage->now + span->seconds;
+        if (starts && stage->cost->own_channel && micro_batch >= 0) {
+            begin(p, s, span, micro_batch);
+            continue;
+        }
+        double seconds = waits ? wait_for(stage, span) : span->seconds, end = stage->now + seconds;
         add(p,
-            span->kind == ZT_SPAN_COMPUTE  ? kind
-            : span->kind == ZT_SPAN_GATHER ? ZT_EVENT_GATHER
-                                           : ZT_EVENT_REDUCE,
+            span->kind == ZT_SPAN_COMPUTE                                    ? kind
+            : span->kind == ZT_SPAN_GATHER || span->kind == ZT_SPAN_GATHERED ? ZT_EVENT_GATHER
+                                                                             : ZT_EVENT_REDUCE,
             s, micro_batch, stage->now, end);
         if (span->kind == ZT_SPAN_COMPUTE)
-            stage->busy += span->seconds;
+            stage->busy += seconds;
         if (micro_batch >= 0)
-            stage->work += span->seconds;
+            stage->work += seconds;
         stage->now = end;
     }
 }
@@ -157,14 +182,21 @@ bool zt_simulate(struct zt_arena *arena, int stages, const struct zt_schedule *s
     double *arrivals = zt_malloc((size_t)stages * (size_t)micro_batches * 2 * sizeof *arrivals);
     for (size_t i = 0; i < (size_t)stages * (size_t)micro_batches * 2; i++)
         arrivals[i] = -1;
+    int buckets = 0;
+    for (int s = 0; s < stages; s++)
+        buckets += 2 * costs[s].buckets;
+    double *ends = zt_calloc((size_t)buckets + 1, sizeof *ends), *ends_at = ends;
     for (int s = 0; s < stages; s++) {
         double *own = arrivals + (size_t)s * (size_t)micro_batches * 2;
-        p.stage[s] =
-            (struct stage){ .schedule = &schedules[s], .cost = &costs[s], .acts = own, .grads = own + micro_batches };
+        p.stage[s] = (struct stage){
+            .schedule = &schedules[s], .cost = &costs[s], .acts = own, .grads = own + micro_batches, .ends = ends_at
+        };
+        ends_at += 2 * costs[s].buckets;
     }
     bool ok = play(&p) || zt_fail(err, ZT_EXIT_RUN, "the instruction lists of the stages wait for each other");
     if (ok)
         finish(&p, arena, to);
+    free(ends);
     free(arrivals);
     free(p.stage);
     zt_vec_finish(&p.events);

@@ -21,6 +21,7 @@ struct zt_event {
     enum zt_event_kind kind;
     int stage, micro_batch; /* -1: of the whole step */
     double start, end;      /* seconds from the step's begin */
+    bool beside;            /* while the stage does other things: a send, a collective underway */
 };
 
 struct zt_timeline {

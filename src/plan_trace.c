@@ -14,7 +14,7 @@ static void write_rank(const struct zt_plan *plan, int rank, int stage, FILE *to
     fprintf(to,
             ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": 0, \"args\": {\"name\": \"work\"}}",
             rank);
-    if (plan->grid.stages > 1)
+    if (plan->grid.world > 1)
         fprintf(to,
                 ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": 1, \"args\": {\"name\": "
                 "\"messages\"}}",
@@ -23,7 +23,7 @@ static void write_rank(const struct zt_plan *plan, int rank, int stage, FILE *to
         const struct zt_event *e = &t->at[i];
         if (e->stage != stage)
             continue;
-        bool message = e->kind == ZT_EVENT_SEND;
+        bool message = e->beside;
         if (!message && e->start > free_at + 1e-12)
             fprintf(to, ",\n{\"ph\": \"X\", \"name\": \"idle\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f}",
                     rank, 1e6 * free_at, 1e6 * (e->start - free_at));

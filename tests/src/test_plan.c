@@ -134,6 +134,7 @@ START_TEST(the_bubble_of_equal_stages_is_that_of_the_formula) {
                     struct zt_schedule_shape shape = { m, stages, 1, s };
                     cost[s].forward = cost[s].backward = (struct zt_spans){ &one, 1 };
                     cost[s].update_seconds = 0.5;
+                    cost[s].chunks = 1;
                     ck_assert(zt_schedule_make(arena, names[n], &shape, &schedule[s], &err));
                 }
                 ck_assert(zt_simulate(arena, stages, schedule, cost, m, &line, &err));
@@ -142,6 +143,32 @@ START_TEST(the_bubble_of_equal_stages_is_that_of_the_formula) {
                 zt_arena_destroy(arena);
             }
         }
+    }
+}
+END_TEST
+
+/* GATHER (1 s), kernels (2 s), the wait, kernels (1 s): 3 s where collectives move by themselves, 4 where the thread
+ * moves them. */
+START_TEST(a_collective_hides_behind_kernels_where_it_moves_by_itself) {
+    struct zt_span spans[] = { { .kind = ZT_SPAN_GATHER, .seconds = 1 },
+                               { .kind = ZT_SPAN_COMPUTE, .seconds = 2 },
+                               { .kind = ZT_SPAN_GATHERED },
+                               { .kind = ZT_SPAN_COMPUTE, .seconds = 1 } };
+    for (int own = 0; own < 2; own++) {
+        struct zt_arena *arena = zt_arena_create();
+        struct zt_err err = { 0 };
+        struct zt_stage_cost cost = { .forward = { spans, 4 }, .own_channel = own, .buckets = 1, .chunks = 1 };
+        struct zt_schedule_shape shape = { 1, 1, 1, 0 };
+        struct zt_schedule schedule;
+        struct zt_timeline line;
+        ck_assert(zt_schedule_make(arena, "1f1b", &shape, &schedule, &err));
+        ck_assert(zt_simulate(arena, 1, &schedule, &cost, 1, &line, &err));
+        ck_assert_double_eq_tol(line.seconds, own ? 3 : 4, 1e-9);
+        spans[0].seconds = 5; /* more than the kernels hide */
+        ck_assert(zt_simulate(arena, 1, &schedule, &cost, 1, &line, &err));
+        ck_assert_double_eq_tol(line.seconds, own ? 6 : 8, 1e-9);
+        spans[0].seconds = 1;
+        zt_arena_destroy(arena);
     }
 }
 END_TEST
@@ -175,6 +202,7 @@ int main(void) {
     tcase_add_test(cases, a_rank_sends_what_the_formulas_say);
     tcase_add_test(cases, every_rank_has_the_same_hash_and_other_plans_have_others);
     tcase_add_test(cases, the_bubble_of_equal_stages_is_that_of_the_formula);
+    tcase_add_test(cases, a_collective_hides_behind_kernels_where_it_moves_by_itself);
     tcase_add_test(cases, a_node_costs_the_dearer_of_arithmetic_and_memory);
     tcase_add_test(cases, a_limit_that_nothing_fits_names_what_would_help);
     return run_suite("plan", cases, CK_NOFORK);
