@@ -27,20 +27,14 @@ double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int no
     return (compute > move ? compute : move) + m->node_seconds;
 }
 
-struct zt_group zt_group_of(const struct zt_grid *grid) {
-    return (struct zt_group){ grid->data, 1 };
-}
-
 int64_t zt_cost_sent(int ranks, int64_t bytes) {
     return ranks > 1 ? bytes / ranks * (ranks - 1) : 0;
 }
 
-double zt_cost_half_reduce(const struct zt_machine *m, struct zt_group group, int64_t bytes) {
-    bool hosts = (int64_t)group.ranks * group.stride > m->per_host;
-    double rate = hosts ? m->net_rate : m->link_rate, message = hosts ? m->net_seconds : m->link_seconds;
-    if (group.ranks < 2)
-        return 0;
-    return (double)bytes * (group.ranks - 1) / group.ranks / rate + message * (group.ranks - 1);
+double zt_cost_half_reduce(const struct zt_machine *m, int ranks, int64_t bytes) {
+    int here = ranks < m->per_host ? ranks : m->per_host, hosts = (ranks + here - 1) / here;
+    double inside = (double)bytes * (here - 1) / here / m->link_rate + (here - 1) * m->link_seconds;
+    return inside + (double)bytes / here * (hosts - 1) / hosts / m->net_rate + (hosts - 1) * m->net_seconds;
 }
 
 double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes) {
@@ -67,7 +61,7 @@ static void add_compute(struct zt_spans *to, double seconds) {
 
 static void add_collective(const struct walk *w, const struct zt_command *c) {
     int64_t bytes = (w->flat->bucket[c->bucket + 1] - w->flat->bucket[c->bucket]) * (int64_t)sizeof(float);
-    double seconds = zt_cost_half_reduce(w->m, zt_group_of(w->grid), bytes);
+    double seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes);
     int64_t sent = zt_cost_sent(w->grid->data, bytes) * (c->last_only ? 1 : w->times);
     bool gather = c->kind == ZT_GATHER;
     *(gather ? w->gathered : w->reduced) += c->all ? 2 * sent : sent;

@@ -1,9 +1,10 @@
 /* The cost model: FLOPs, bytes and a machine's rates -> seconds. Pure.
  *
  *     node        max(FLOPs / rate, bytes in and out / memory rate) + seconds of a kernel        (the roofline)
- *     collective  ring over n ranks: (n - 1) / n of the bucket over the slowest link, n - 1 messages; an all-reduce is
- *                 a reduce-scatter and an all-gather, twice that
- *     step        the instruction lists of all stages played against each other with these times (simulate.h) */
+ *     collective  a ring inside each host and, each rank with its own adapter, rings over the hosts: (n - 1) / n of the
+ *                 bucket over the links, of what a rank has then over the network, and a message a hop; an all-reduce
+ * is a reduce-scatter and an all-gather, twice that step        the instruction lists of all stages played against each
+ * other with these times (simulate.h) */
 #ifndef ZT_PARALLEL_COST_H
 #define ZT_PARALLEL_COST_H
 
@@ -14,13 +15,9 @@
 /* Seconds of one node. */
 double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node);
 
-/* The ranks that a collective joins: `ranks` of them, `stride` apart in the world. */
-struct zt_group {
-    int ranks, stride;
-};
-struct zt_group zt_group_of(const struct zt_grid *grid); /* the data-parallel ranks of a stage */
-/* Seconds of a reduce-scatter or an all-gather of `bytes` in all. */
-double zt_cost_half_reduce(const struct zt_machine *m, struct zt_group group, int64_t bytes);
+/* Seconds of a reduce-scatter or an all-gather of `bytes` in all over `ranks` ranks of one stage, which are neighbours.
+ */
+double zt_cost_half_reduce(const struct zt_machine *m, int ranks, int64_t bytes);
 /* Seconds of a message between neighbouring stages of the grid. */
 double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes);
 

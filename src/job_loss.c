@@ -149,6 +149,20 @@ static bool column_shape(const struct zt_job *job, const struct zt_source *sourc
     return true;
 }
 
+/* A plan without data: targets of [N, T, C] are [N, T] as in language models, those of [N, C, H, W] are [N, H, W]. */
+static bool assume_target(const struct zt_job *job, struct zt_joint *joint, const struct zt_value *logits, int64_t rows,
+                          struct zt_shape *to) {
+    int rank = logits->shape.rank, axis = rank == 3 ? 2 : 1;
+    if (!job->loss->integer_target || rank < 3 || job->wants[job->target_want].shape.rank >= 0)
+        return false;
+    *to = (struct zt_shape){ .rank = rank - 1, .dim = { rows } };
+    for (int i = 1, k = 1; i < rank; i++)
+        if (i != axis)
+            to->dim[k++] = logits->shape.dim[i];
+    zt_job_note(joint, "without data axis %d of \"%s\" is taken for that of the classes", axis, job->logits);
+    return true;
+}
+
 static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct zt_shape *target,
                          int axis, struct zt_err *err) {
     struct zt_shape wanted = logits->shape;
@@ -293,7 +307,8 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source, c
                      struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_shape shape;
-    if (!column_shape(job, source, request->rows, job->target_want, &shape, err))
+    bool assumed = !source && assume_target(job, joint, &joint->graph->values[root], request->rows, &shape);
+    if (!assumed && !column_shape(job, source, request->rows, job->target_want, &shape, err))
         return false;
     bool classes = job->loss->integer_target;
     int axis = class_axis(&g->values[root].shape, &shape), in[4], out[2];

@@ -13,13 +13,26 @@ double zt_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
+static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) {
     const struct zt_job *job = s->job;
     if (data & ZT_DATA_TRAIN && !(s->source = zt_source_open(s->config, false, job->wants, job->want_count, err)))
         return false;
     if (data & ZT_DATA_EVAL)
         s->eval_source = zt_source_open(s->config, true, job->wants, job->want_count, err);
     return !err->count;
+}
+
+static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
+    struct zt_err missing = { 0 };
+    if (!(data & ZT_DATA_IF_THERE))
+        return open_there(s, data, err);
+    if (open_there(s, data, &missing))
+        return true;
+    zt_source_close(s->source);
+    zt_source_close(s->eval_source);
+    s->source = s->eval_source = NULL;
+    zt_say(&s->options->log, ZT_LOG_INFO, "without data, from the model's shapes alone: %s", missing.text[0]);
+    return true;
 }
 
 /* The world is what the launcher started, else what --ranks says. */

@@ -26,9 +26,10 @@ struct zt_session {
     double opened;      /* monotonic seconds when opening began */
 };
 
-enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2 };
+enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2, ZT_DATA_IF_THERE = 4 };
 
-/* Opens config, model, job and the data asked for. Finish it also after a failure. */
+/* Opens config, model, job and the data asked for; with ZT_DATA_IF_THERE what of them cannot be opened is told of and
+ * done without. Finish it also after a failure. */
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      unsigned data, struct zt_err *err);
 void zt_session_finish(struct zt_session *s);

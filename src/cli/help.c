@@ -18,7 +18,8 @@ const char zt_help_plan[] =
     "usage: ztrain plan --model M.onnx --config C.json [OPTIONS]\n"
     "\n"
     "Prints what training would run: programs, slices, bytes per rank and lifetime, collectives and\n"
-    "their volume per step, the predicted time of a step. Runs nothing, reads no weights, needs no devices.\n";
+    "their volume per step, the predicted time of a step. Runs nothing, reads no weights,\n"
+    "and needs neither devices nor data.\n";
 
 const char zt_help_inspect[] =
     "usage: ztrain inspect --model M.onnx\n"

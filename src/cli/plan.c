@@ -9,7 +9,7 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
     struct zt_session s;
     struct zt_machine machine;
     zt_parallel_enter();
-    if (!zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, err) ||
+    if (!zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) ||
         !zt_session_alone(&s, err) || !zt_session_machine(&s, &machine, err)) {
         zt_session_finish(&s);
         return false;

@@ -21,6 +21,8 @@ PLANS = [
     ("convnet-ddp-1", "convnet", "ds_config", []),
     ("convnet-ddp-8", "convnet", "ds_config", ["--ranks", "8", *THREADS]),
     ("convnet-zero3-16", "convnet", "ds_config", ["--ranks", "16", *THREADS, *sets("zero_optimization.stage=3")]),
+    ("convnet-without-data-4", "convnet", "ds_config", ["--ranks", "4", *THREADS, *sets("ztrain.data.path=/nowhere",
+                                                        "ztrain.data.eval_path=null")]),
     ("gpt-1024", "gpt", "gpt", ["--ranks", "1024", *THREADS, *sets("pipeline.stages=4", "zero_optimization.stage=2",
                                 "train_batch_size=2048", "gradient_accumulation_steps=8")]),
     ("gpt-gpipe-zero1-8", "gpt", "gpt", ["--ranks", "8", *THREADS, *sets("pipeline.stages=4", "zero_optimization.stage=1",

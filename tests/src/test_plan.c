@@ -176,10 +176,11 @@ END_TEST
 START_TEST(a_node_costs_the_dearer_of_arithmetic_and_memory) {
     struct zt_err err = { 0 };
     const struct zt_machine *h200 = zt_machine_find("h200", &err);
-    struct zt_group two = { 2, 1 }, sixteen = { 16, 1 };
     ck_assert(h200 && h200->memory_bytes == 141000000000 && h200->per_host == 8);
-    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, two, 900000000), 0.001 + h200->link_seconds, 1e-9);
-    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, sixteen, 1600000000), 0.03 + 15 * h200->net_seconds, 1e-9);
+    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, 1, 900000000), 0, 1e-12);
+    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, 2, 900000000), 0.001 + h200->link_seconds, 1e-9);
+    ck_assert_double_eq_tol(zt_cost_half_reduce(h200, 16, 3600000000),
+                            0.007 + 7 * h200->link_seconds + 0.0045 + h200->net_seconds, 1e-9);
     ck_assert_ptr_null(zt_machine_find("h300", &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "h200"));
 }
