@@ -2,22 +2,26 @@
  * one:
  *
  *     reduced last   [kept.., n]   a result is folded along rows, 16 partial results side by side
- *     kept last      [.., n, k]    blocks of COLUMNS results, rows folded one under the other (bias gradients)
+ *     kept last      [.., n, k]    blocks of results side by side, rows folded one under the other (bias gradients)
  *
  * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits; products are
- * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one chunk alone, so
- * threads change nothing. */
+ * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one chunk alone; where
+ * there are too few for that, rows are cut into pieces by the shape, which are joined in order. So threads change
+ * nothing. */
 #include "ops/reduce_cpu.h"
 
 #include "device/threads.h"
 #include "ops/elementwise_lanes.h"
 #include "ops/reduce.h"
+#include "ops/reduce_lanes.h"
+#include "ops/tile.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, SPAN = 64, COLUMNS = 64, RESULTS = 16 };
-enum { FEW = 1 << 15 }; /* elements not worth waking threads for */
+enum { LANES = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16 };
+enum { CHUNKS = 16, PIECE = 256 }; /* chunks wanted, rows of a piece at least */
+enum { FEW = 1 << 15 };            /* elements not worth waking threads for */
 
 /* How terms become one: part = JOIN(part, term). */
 #define ADD(a, x)        ((a) + (x))
@@ -27,8 +31,8 @@ enum { FEW = 1 << 15 }; /* elements not worth waking threads for */
 #define LARGER(a, x)     ((((a) > (x)) | ((a) != (a))) ? (a) : (x))
 #define SMALLER(a, x)    ((((a) < (x)) | ((a) != (a))) ? (a) : (x))
 
-/* NAME_row folds a row; NAME_rows adds a row to partial results of columns; NAME_flush joins those to the whole,
- * NAME_merge two wholes. TYPE is that of a row's partial results, MERGE joins two of them. */
+/* NAME_row folds a row; NAME_merge joins two wholes. TYPE is that of a row's partial results, MERGE joins two of them.
+ */
 #define FOLD(name, TYPE, START, JOIN, MERGE)                                                                           \
     static double name##_row(const float *x, int64_t n) {                                                              \
         double total = START;                                                                                          \
@@ -47,24 +51,8 @@ enum { FEW = 1 << 15 }; /* elements not worth waking threads for */
         }                                                                                                              \
         return total;                                                                                                  \
     }                                                                                                                  \
-    static void name##_rows(float *restrict part, const float *restrict x, int64_t columns) {                          \
-        if (columns == COLUMNS) {                                                                                      \
-            for (int k = 0; k < COLUMNS; k++)                                                                          \
-                part[k] = JOIN(part[k], x[k]);                                                                         \
-        } else {                                                                                                       \
-            for (int64_t k = 0; k < columns; k++)                                                                      \
-                part[k] = JOIN(part[k], x[k]);                                                                         \
-        }                                                                                                              \
-    }                                                                                                                  \
     static double name##_merge(double a, double b) {                                                                   \
         return MERGE(a, b);                                                                                            \
-    }                                                                                                                  \
-                                                                                                                       \
-    static void name##_flush(float *restrict part, double *restrict total) {                                           \
-        for (int k = 0; k < COLUMNS; k++) {                                                                            \
-            total[k] = MERGE(total[k], (double)part[k]);                                                               \
-            part[k] = (float)(START);                                                                                  \
-        }                                                                                                              \
     }
 
 FOLD(sum, float, 0, ADD, ADD)
@@ -76,18 +64,16 @@ FOLD(min, float, INFINITY, SMALLER, SMALLER)
 
 struct fold {
     double start;
-    int span; /* rows after which partial results are flushed */
+    enum zt_row_fold rows;
     double (*row)(const float *x, int64_t n);
-    void (*rows)(float *part, const float *x, int64_t columns);
-    void (*flush)(float *part, double *total);
     double (*merge)(double a, double b);
 };
-static const struct fold sums = { 0, SPAN, sum_row, sum_rows, sum_flush, sum_merge };
-static const struct fold absolutes = { 0, SPAN, abs_row, abs_rows, abs_flush, abs_merge };
-static const struct fold squares = { 0, SPAN, square_row, square_rows, square_flush, square_merge };
-static const struct fold products = { 1, 1, product_row, product_rows, product_flush, product_merge };
-static const struct fold maxima = { -INFINITY, SPAN, max_row, max_rows, max_flush, max_merge };
-static const struct fold minima = { INFINITY, SPAN, min_row, min_rows, min_flush, min_merge };
+static const struct fold sums = { 0, ZT_FOLD_sum, sum_row, sum_merge };
+static const struct fold absolutes = { 0, ZT_FOLD_abs, abs_row, abs_merge };
+static const struct fold squares = { 0, ZT_FOLD_square, square_row, square_merge };
+static const struct fold products = { 1, ZT_FOLD_product, product_row, product_merge };
+static const struct fold maxima = { -INFINITY, ZT_FOLD_max, max_row, max_merge };
+static const struct fold minima = { INFINITY, ZT_FOLD_min, min_row, min_merge };
 
 enum finish { AS_IT_IS, MEAN, ROOT, LOG };
 
@@ -118,11 +104,25 @@ struct plan {
     bool reduced[ZT_MAX_RANK];
     int64_t results;
     double count; /* of elements a result */
+    /* kept last: results of a block, blocks of a line of results, rows folded for a result, pieces they are cut into */
+    int64_t columns, blocks, rows, pieces;
 };
 
 bool zt_reduce_cpu_supports(const struct zt_graph *g, int node) {
     const struct zt_value *x = zt_in(g, node, 0);
     return x->dtype == ZT_FLOAT && zt_shape_count(&x->shape) > 0;
+}
+
+/* Cuts what is kept last; returns the bytes for what pieces leave. */
+static size_t cut_rows(struct plan *plan) {
+    const int64_t width = plan->dim[plan->axes - 1], lines = plan->results / width;
+    plan->columns = plan->kind->shifted ? SHIFTED_COLUMNS : COLUMNS;
+    plan->blocks = zt_ceil_div(width, plan->columns);
+    plan->rows = (int64_t)plan->count;
+    plan->pieces = zt_min_int(CHUNKS / (lines * plan->blocks), plan->rows / PIECE);
+    if (plan->kind->shifted || plan->pieces < 2)
+        plan->pieces = 1;
+    return plan->pieces > 1 ? sizeof(double) * (size_t)(lines * plan->blocks * plan->pieces * COLUMNS) : 0;
 }
 
 bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -151,6 +151,8 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         plan->kind++;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
         p->in_layout[i] = NULL;
+    if (!plan->reduced[plan->axes - 1])
+        p->workspace_bytes = cut_rows(plan);
     p->state = plan;
     return true;
 }
@@ -170,11 +172,11 @@ static bool next(const struct plan *plan, bool reduced, int last, int64_t *index
     return false;
 }
 
-/* Offset of result `i` counted over the kept axes before `last`. */
-static int64_t kept_offset(const struct plan *plan, int last, int64_t i) {
+/* Offset of place `i` counted over the reduced (or kept) axes before `last`. */
+static int64_t offset_of(const struct plan *plan, bool reduced, int last, int64_t i) {
     int64_t offset = 0;
     for (int k = last - 1; k >= 0; k--)
-        if (!plan->reduced[k]) {
+        if (plan->reduced[k] == reduced) {
             offset += i % plan->dim[k] * plan->stride[k];
             i /= plan->dim[k];
         }
@@ -224,14 +226,14 @@ struct job {
     const struct plan *plan;
     const float *x;
     float *y;
-    int64_t blocks; /* kept last: of columns, a result row */
+    double *left; /* by result and piece, where there are several */
 };
 
 /* Result `i` folded over all its rows; shift NULL: the terms themselves. */
 static double fold_rows(const struct job *job, const struct fold *fold, int64_t i, const float *shift) {
     const struct plan *plan = job->plan;
     const int last = plan->axes - 1;
-    int64_t index[ZT_MAX_RANK] = { 0 }, offset = kept_offset(plan, last, i);
+    int64_t index[ZT_MAX_RANK] = { 0 }, offset = offset_of(plan, false, last, i);
     double total = fold->start;
     do
         total = fold->merge(total, fold_row(fold, shift, job->x + offset, plan->dim[last]));
@@ -250,56 +252,109 @@ static void reduced_last(void *arg, int64_t chunk) {
     }
 }
 
-/* A block of columns folded over all its rows. */
-static void fold_columns(const struct job *job, const struct fold *fold, int64_t chunk, const float *shift,
+/* What a chunk folds: columns first..first+columns-1 of a line of results, rows from..end-1. */
+struct block {
+    int64_t line, first, columns, from, end;
+};
+
+static struct block block_of(const struct plan *plan, int64_t chunk) {
+    const int64_t piece = chunk % plan->pieces, at = chunk / plan->pieces, width = plan->dim[plan->axes - 1];
+    struct block b = { .line = at / plan->blocks, .first = at % plan->blocks * plan->columns };
+    b.columns = zt_min_int(plan->columns, width - b.first);
+    b.from = plan->rows * piece / plan->pieces;
+    b.end = plan->rows * (piece + 1) / plan->pieces;
+    return b;
+}
+
+/* total[k] = that joined with part[k], which starts anew. */
+static void flush(const struct fold *fold, int64_t columns, float *part, double *total) {
+    for (int64_t k = 0; k < columns && fold->rows != ZT_FOLD_product; k++) {
+        total[k] = fold->merge(total[k], (double)part[k]);
+        part[k] = (float)fold->start;
+    }
+}
+
+/* Rows that lie one step apart, at most SPAN, are folded in one call; shifted ones one by one. */
+static void fold_columns(const struct job *job, const struct fold *fold, const struct block *b, const float *shift,
                          double *total) {
     const struct plan *plan = job->plan;
     const int last = plan->axes - 1;
-    const int64_t row = chunk / job->blocks, first = chunk % job->blocks * COLUMNS, width = plan->dim[last];
-    const int64_t columns = width - first < COLUMNS ? width - first : COLUMNS;
-    int64_t index[ZT_MAX_RANK] = { 0 }, offset = kept_offset(plan, last, row), rows = 0;
-    float part[COLUMNS], v[COLUMNS];
-    for (int k = 0; k < COLUMNS; k++) {
+    const int64_t dense = last ? plan->dim[last - 1] : 1; /* of the reduced axis before, whose rows lie `step` apart */
+    const int64_t step = last ? plan->stride[last - 1] : 0;
+    const int64_t start = offset_of(plan, false, last, b->line) + b->first;
+    float part[COLUMNS], v[SHIFTED_COLUMNS];
+    for (int64_t k = 0; k < b->columns; k++) {
         part[k] = (float)fold->start;
         total[k] = fold->start;
     }
-    do {
-        if (shift)
-            exponentials(job->x + offset + first, shift, 1, columns, v);
-        fold->rows(part, shift ? v : job->x + offset + first, columns);
-        if (++rows % fold->span == 0)
-            fold->flush(part, total);
-    } while (next(plan, true, last, index, &offset));
-    fold->flush(part, total);
+    for (int64_t row = b->from; row < b->end;) {
+        int64_t rows = zt_min_int(zt_min_int(dense - row % dense, SPAN), b->end - row);
+        const float *x = job->x + start + offset_of(plan, true, last, row);
+        struct zt_row_block block = { x, step, shift ? 1 : rows, b->columns, part, total };
+        for (int64_t r = 0; r < rows; r += block.rows) {
+            if (shift)
+                exponentials(x + r * step, shift, 1, b->columns, v);
+            block.x = shift ? v : x;
+            zt_rows_functions()[fold->rows](&block);
+        }
+        flush(fold, b->columns, part, total);
+        row += rows;
+    }
+}
+
+static void give(const struct job *job, const struct block *b, const double *total, const float *shift) {
+    const struct plan *plan = job->plan;
+    for (int64_t k = 0; k < b->columns; k++)
+        job->y[b->line * plan->dim[plan->axes - 1] + b->first + k] = (float)finish(plan, total[k], (double)shift[k]);
 }
 
 static void kept_last(void *arg, int64_t chunk) {
+    static const float none[COLUMNS];
     const struct job *job = arg;
     const struct plan *plan = job->plan;
-    const int64_t width = plan->dim[plan->axes - 1];
-    const int64_t row = chunk / job->blocks, first = chunk % job->blocks * COLUMNS;
-    const int64_t columns = width - first < COLUMNS ? width - first : COLUMNS;
+    const struct block b = block_of(plan, chunk);
     double total[COLUMNS];
-    float shift[COLUMNS] = { 0 };
-    if (plan->kind->shifted) {
-        fold_columns(job, &maxima, chunk, NULL, total);
-        for (int64_t k = 0; k < columns; k++)
-            shift[k] = shift_of(total[k]);
+    float shift[SHIFTED_COLUMNS];
+    if (!plan->kind->shifted) {
+        fold_columns(job, plan->kind->fold, &b, NULL, total);
+        if (plan->pieces > 1)
+            memcpy(job->left + chunk * COLUMNS, total, (size_t)b.columns * sizeof *total);
+        else
+            give(job, &b, total, none);
+        return;
     }
-    fold_columns(job, plan->kind->fold, chunk, plan->kind->shifted ? shift : NULL, total);
-    for (int64_t k = 0; k < columns; k++)
-        job->y[row * width + first + k] = (float)finish(plan, total[k], (double)shift[k]);
+    fold_columns(job, &maxima, &b, NULL, total);
+    for (int64_t k = 0; k < b.columns; k++)
+        shift[k] = shift_of(total[k]);
+    fold_columns(job, &sums, &b, shift, total);
+    give(job, &b, total, shift);
+}
+
+/* Joins the pieces of a block. */
+static void join_pieces(void *arg, int64_t block) {
+    static const float none[COLUMNS];
+    const struct job *job = arg;
+    const struct plan *plan = job->plan;
+    const struct block b = block_of(plan, block * plan->pieces);
+    double *total = job->left + block * plan->pieces * COLUMNS;
+    for (int64_t piece = 1; piece < plan->pieces; piece++)
+        for (int64_t k = 0; k < b.columns; k++)
+            total[k] = plan->kind->fold->merge(total[k], total[piece * COLUMNS + k]);
+    give(job, &b, total, none);
 }
 
 bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct plan *plan = call->state;
-    const int64_t width = plan->dim[plan->axes - 1];
-    struct job job = { plan, call->in[0].data, call->out[0].data, (width + COLUMNS - 1) / COLUMNS };
+    struct job job = { plan, call->in[0].data, call->out[0].data, call->workspace };
     int threads = zt_shape_count(&call->in[0].shape) < FEW ? 1 : call->threads;
-    if (plan->reduced[plan->axes - 1])
+    if (plan->reduced[plan->axes - 1]) {
         zt_parallel_for(threads, (plan->results + RESULTS - 1) / RESULTS, reduced_last, &job);
-    else
-        zt_parallel_for(threads, plan->results / width * job.blocks, kept_last, &job);
+        return true;
+    }
+    const int64_t blocks = plan->results / plan->dim[plan->axes - 1] * plan->blocks;
+    zt_parallel_for(threads, blocks * plan->pieces, kept_last, &job);
+    if (plan->pieces > 1)
+        zt_parallel_for(1, blocks, join_pieces, &job);
     return true;
 }

@@ -19,6 +19,12 @@
         op, "float[2,600]" range " int64{0}", .grad = 1                                                                \
     }
 
+/* Rows enough to be cut into pieces: of one axis, of two around a kept one, of more columns than a block has. */
+#define LONG_COLUMNS(op, range)                                                                                        \
+    { op, "float[2100,71]" range " int64{0}" }, { op, "float[50,3,40,37]" range " int64{0,2}" }, {                     \
+        op, "float[700,300]" range " int64{0}"                                                                         \
+    }
+
 const struct zt_case zt_cases_reduce[] = {
     EVERY_FORM("ReduceSum", ""),
     LONG_LINES("ReduceSum", ":0.5..2"),
@@ -40,6 +46,14 @@ const struct zt_case zt_cases_reduce[] = {
     LONG_LINES("ReduceLogSumExp", ":0.5..2"),
     EVERY_FORM("ReduceSumSquare", ""),
     LONG_LINES("ReduceSumSquare", ":0.5..2"),
+    LONG_COLUMNS("ReduceSum", ""),
+    LONG_COLUMNS("ReduceMean", ""),
+    LONG_COLUMNS("ReduceMax", ""),
+    LONG_COLUMNS("ReduceMin", ""),
+    LONG_COLUMNS("ReduceProd", ":0.999..1.001"),
+    LONG_COLUMNS("ReduceL1", ""),
+    LONG_COLUMNS("ReduceL2", ""),
+    LONG_COLUMNS("ReduceLogSumExp", ""),
     { "ReduceSum", "float[3,4,5]", .attrs = "axes=[1]", .opset = 11, .grad = 1 },
     { "ReduceMean", "float[3,4,5]", .attrs = "axes=[1,2] keepdims=0", .opset = 13, .grad = 1 },
     { "ReduceLogSumExp", "float{1000,1001,-1000}" },
