@@ -68,34 +68,77 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* b[place] */
-static void base(const struct grid *g, int64_t place, double to[AXES + 1]) {
-    for (int c = 0; c < g->axes; c++) {
-        int64_t size = g->dim[g->axes - 1 - c], i = place % size;
-        place /= size;
-        to[c] = g->align_corners ? (size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1 : 0)
-                                 : (2.0 * (double)i + 1) / (double)size - 1;
+/* Coordinate `i` along an axis of `size` places. */
+static double coordinate(const struct grid *g, int64_t i, int64_t size) {
+    if (g->align_corners)
+        return size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1 : 0;
+    return (2.0 * (double)i + 1) / (double)size - 1;
+}
+
+/* A line of places along the last axis: all of b[place] but x. */
+static void base_of_line(const struct grid *g, int64_t line, double to[AXES + 1]) {
+    for (int c = 1; c < g->axes; c++) {
+        const int64_t size = g->dim[g->axes - 1 - c];
+        to[c] = coordinate(g, line % size, size);
+        line /= size;
     }
     to[g->axes] = 1;
 }
 
+enum { PART = ZT_RUN / AXES }; /* places of a line at a time */
+
+static void grid_line(const struct grid *g, int64_t line, const struct zt_view *theta, const struct zt_view *y) {
+    const int width = g->axes + 1;
+    const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
+    double b[AXES + 1], m[AXES * (AXES + 1)], rest[AXES] = { 0 }, run[ZT_RUN];
+    base_of_line(g, line % lines, b);
+    zt_load_run(theta->dtype, theta->data, line / lines * g->axes * width, 1, g->axes * width, m);
+    for (int r = 0; r < g->axes; r++)
+        for (int c = 1; c < width; c++)
+            rest[r] += m[r * width + c] * b[c];
+    for (int64_t at = 0; at < size; at += PART) {
+        const int64_t count = size - at < PART ? size - at : PART;
+        for (int64_t i = 0; i < count; i++) {
+            const double x = coordinate(g, at + i, size);
+            for (int r = 0; r < g->axes; r++)
+                run[i * g->axes + r] = m[r * width] * x + rest[r];
+        }
+        zt_store_run(y->dtype, y->data, (line * size + at) * g->axes, 1, count * g->axes, run);
+    }
+}
+
 static bool grid_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *theta = &call->in[0], *y = &call->out[0];
     struct grid g;
     if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 0), 1, &g, err))
         return false;
-    int width = g.axes + 1;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(g.batch * g.places)))             \
+    const int64_t lines = g.places ? g.batch * g.places / g.dim[g.axes - 1] : 0;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(g.batch * g.places)))              \
     schedule(static)
-    for (int64_t n = 0; n < g.batch * g.places; n++) {
-        double b[AXES + 1], m[AXES * (AXES + 1)], row[AXES] = { 0 };
-        base(&g, n % g.places, b);
-        zt_load_run(theta->dtype, theta->data, n / g.places * g.axes * width, 1, g.axes * width, m);
-        for (int i = 0; i < g.axes * width; i++)
-            row[i / width] += m[i] * b[i % width];
-        zt_store_run(y->dtype, y->data, n * g.axes, 1, g.axes, row);
-    }
+    for (int64_t line = 0; line < lines; line++)
+        grid_line(&g, line, &call->in[0], &call->out[0]);
     return true;
+}
+
+/* sum[r][c] += over a line of dy: with x each place by itself, with the rest their sum */
+static void grad_line(const struct grid *g, const struct zt_view *dy, int64_t line, double *sum) {
+    const int width = g->axes + 1;
+    const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
+    double b[AXES + 1], all[AXES] = { 0 }, run[ZT_RUN];
+    base_of_line(g, line % lines, b);
+    for (int64_t at = 0; at < size; at += PART) {
+        const int64_t count = size - at < PART ? size - at : PART;
+        zt_load_run(dy->dtype, dy->data, (line * size + at) * g->axes, 1, count * g->axes, run);
+        for (int64_t i = 0; i < count; i++) {
+            const double x = coordinate(g, at + i, size);
+            for (int r = 0; r < g->axes; r++) {
+                sum[r * width] += run[i * g->axes + r] * x;
+                all[r] += run[i * g->axes + r];
+            }
+        }
+    }
+    for (int r = 0; r < g->axes; r++)
+        for (int c = 1; c < width; c++)
+            sum[r * width + c] += all[r] * b[c];
 }
 
 static bool grad_run(const struct zt_call *call, struct zt_err *err) {
@@ -103,16 +146,15 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
     struct grid g;
     if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 2), 1, &g, err))
         return false;
-    int width = g.axes + 1;
+    const int numbers = g.axes * (g.axes + 1);
+    const int64_t lines = g.places ? g.places / g.dim[g.axes - 1] : 0;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 4.0 * (double)(g.batch * g.places)))              \
+    schedule(static)
     for (int64_t n = 0; n < g.batch; n++) {
-        double b[AXES + 1], row[AXES], sum[AXES * (AXES + 1)] = { 0 };
-        for (int64_t p = 0; p < g.places; p++) {
-            base(&g, p, b);
-            zt_load_run(dy->dtype, dy->data, (n * g.places + p) * g.axes, 1, g.axes, row);
-            for (int i = 0; i < g.axes * width; i++)
-                sum[i] += row[i / width] * b[i % width];
-        }
-        zt_store_run(dtheta->dtype, dtheta->data, n * g.axes * width, 1, g.axes * width, sum);
+        double sum[AXES * (AXES + 1)] = { 0 };
+        for (int64_t line = 0; line < lines; line++)
+            grad_line(&g, dy, n * lines + line, sum);
+        zt_store_run(dtheta->dtype, dtheta->data, n * numbers, 1, numbers, sum);
     }
     return true;
 }

@@ -106,6 +106,7 @@ struct lines {
     const struct mode *mode;
     struct zt_shape small, big; /* of rank 1 at least */
     const int64_t *front;
+    int outer;              /* those axes */
     int64_t chunks, lines;  /* lines of the big tensor a chunk */
     int64_t from, to, flat; /* where the inside of a line is in the big one, the element it begins with in the small */
     const struct zt_view *x, *y;
@@ -127,35 +128,60 @@ static void find_lines(struct lines *l, const struct zt_view *small, const struc
     l->chunks = 1;
     for (; k < last && l->front[k] == 0 && l->small.dim[k] == l->big.dim[k]; k++)
         l->chunks *= l->small.dim[k];
+    l->outer = k;
     l->lines = zt_dims(&l->big, k, last);
     l->from = shift < 0 ? 0 : shift > wide ? wide : shift;
     l->to = n + shift < l->from ? l->from : n + shift > wide ? wide : n + shift;
     l->flat = l->from - shift;
 }
 
-/* Offset of the line of the small tensor that line `line` of the big one copies, -1: none. */
-static int64_t source_line(const struct lines *l, int64_t line) {
+/* Offset of the line of the small tensor that line `line` of a chunk of the big one copies, -1: none. */
+static int64_t source_line(const struct lines *l, int64_t chunk, int64_t line) {
     const int last = l->big.rank - 1;
     int64_t offset = 0, step = l->small.dim[last];
-    for (int k = last - 1; k >= 0; k--) {
-        int64_t i = l->mode->source(line % l->big.dim[k] - l->front[k], l->small.dim[k]);
+    for (int k = last - 1; k >= l->outer; k--) {
+        const int64_t at = k > l->outer ? line % l->big.dim[k] : line;
+        const int64_t i = l->mode->source(at - l->front[k], l->small.dim[k]);
         if (i < 0)
             return -1;
         offset += i * step;
         step *= l->small.dim[k];
-        line /= l->big.dim[k];
+        line = k > l->outer ? line / l->big.dim[k] : 0;
     }
-    return offset;
+    return chunk * step + offset;
+}
+
+#define FILL(TYPE)                                                                                                     \
+    do {                                                                                                               \
+        TYPE fill;                                                                                                     \
+        memcpy(&fill, &l->fill, sizeof fill);                                                                          \
+        for (int64_t i = from; i < to; i++)                                                                            \
+            ((TYPE *)l->y->data)[i] = fill;                                                                            \
+    } while (0)
+
+/* Elements [from, to) of y become the constant. */
+static void fill_run(const struct lines *l, size_t bytes, int64_t from, int64_t to) {
+    if (bytes == 4)
+        FILL(uint32_t);
+    else if (bytes == 8)
+        FILL(uint64_t);
+    else if (bytes == 2)
+        FILL(uint16_t);
+    else
+        FILL(uint8_t);
 }
 
 /* Columns [from, to) of a line of y, which lie outside. */
 static void pad_outside(const struct lines *l, int64_t row, int64_t source, int64_t from, int64_t to) {
     const size_t bytes = zt_dtype_bytes(l->y->dtype);
     const int last = l->big.rank - 1;
+    if (source < 0 || l->mode->source == constant_source) {
+        fill_run(l, bytes, row + from, row + to);
+        return;
+    }
     for (int64_t c = from; c < to; c++) {
-        int64_t i = source < 0 ? -1 : l->mode->source(c - l->front[last], l->small.dim[last]);
-        memcpy(zt_element(l->y->data, bytes, row + c),
-               i < 0 ? (const void *)&l->fill : zt_element(l->x->data, bytes, source + i), bytes);
+        const int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
+        memcpy(zt_element(l->y->data, bytes, row + c), zt_element(l->x->data, bytes, source + i), bytes);
     }
 }
 
@@ -163,8 +189,8 @@ static void pad_chunk(void *arg, int64_t chunk) {
     const struct lines *l = arg;
     const size_t bytes = zt_dtype_bytes(l->y->dtype);
     const int64_t wide = l->big.dim[l->big.rank - 1];
-    for (int64_t line = chunk * l->lines; line < (chunk + 1) * l->lines; line++) {
-        int64_t source = source_line(l, line), row = line * wide;
+    for (int64_t line = 0; line < l->lines; line++) {
+        const int64_t source = source_line(l, chunk, line), row = (chunk * l->lines + line) * wide;
         if (source < 0) {
             pad_outside(l, row, source, 0, wide);
             continue;
@@ -238,17 +264,18 @@ static void pad_grad_chunk(void *arg, int64_t chunk) {
     const struct lines *l = arg;
     const int last = l->big.rank - 1;
     const int64_t wide = l->big.dim[last];
-    for (int64_t line = chunk * l->lines; line < (chunk + 1) * l->lines; line++) {
-        int64_t to = source_line(l, line), row = line * wide;
-        for (int64_t c = 0; to >= 0 && c < l->from; c++) {
+    const bool once = l->mode->source == constant_source; /* no element has two gradients */
+    for (int64_t line = 0; line < l->lines; line++) {
+        const int64_t to = source_line(l, chunk, line), row = (chunk * l->lines + line) * wide;
+        for (int64_t c = 0; !once && to >= 0 && c < l->from; c++) {
             int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
             if (i >= 0)
                 add_element(l->x, to + i, l->y, row + c);
         }
         if (to >= 0)
-            zt_combine_run(ZT_COMBINE_ADD, l->x->dtype, l->x->data, to + l->flat, l->y->data, row + l->from,
-                           l->to - l->from);
-        for (int64_t c = l->to; to >= 0 && c < wide; c++) {
+            zt_combine_run(once ? ZT_COMBINE_REPLACE : ZT_COMBINE_ADD, l->x->dtype, l->x->data, to + l->flat,
+                           l->y->data, row + l->from, l->to - l->from);
+        for (int64_t c = l->to; !once && to >= 0 && c < wide; c++) {
             int64_t i = l->mode->source(c - l->front[last], l->small.dim[last]);
             if (i >= 0)
                 add_element(l->x, to + i, l->y, row + c);

@@ -148,6 +148,15 @@ def reduce_prod(x, axes):
     return x.prod(axes[0], keepdim=True)
 
 
+def crop_pad(a, x, shape):
+    """Each axis cut or padded with zeros around its middle."""
+    around = []
+    for axis, size in zip(reversed(a["axes"]), reversed(ints(shape))):
+        missing = size - x.shape[axis]
+        around += [missing // 2, missing - missing // 2]
+    return F.pad(x, around)
+
+
 class Recurrent:
     """nn.LSTM, GRU or RNN with the case's weights' shapes; what is differentiated are its own parameters."""
 
@@ -221,6 +230,11 @@ OPS = {
     "Xor": binary(torch.logical_xor), "Not": unary(torch.logical_not), "BitwiseAnd": binary(torch.bitwise_and),
     "BitwiseOr": binary(torch.bitwise_or), "BitwiseXor": binary(torch.bitwise_xor), "BitwiseNot": unary(torch.bitwise_not),
     "BitShift": binary(torch.bitwise_left_shift), "Cast": lambda a, x: x.to(ONNX_TYPES[a["to"]]),
+    "SwiGLU": lambda a, x, y: F.silu(x) * y, "RandomNormal": lambda a: torch.randn(a["shape"]),
+    "RandomUniform": lambda a: torch.rand(a["shape"]), "Bernoulli": unary(torch.bernoulli),
+    "Multinomial": lambda a, x: torch.multinomial(torch.softmax(x, 1), a["sample_size"], replacement=True),
+    "CenterCropPad": crop_pad, "Col2Im": lambda a, x, size, block: F.fold(x, ints(size), ints(block), padding=pads(a, 2)),
+    "MaxUnpool": lambda a, x, i: F.max_unpool2d(x, i, a["kernel_shape"], a["strides"]),
     "Dropout": lambda a, x, ratio, training: F.dropout(x, ratio.item()),
     "Transpose": lambda a, x: x.permute(a.get("perm", list(range(x.dim()))[::-1])).contiguous(),
     "Concat": lambda a, *x: torch.cat(x, a["axis"]),

@@ -118,6 +118,12 @@ const struct zt_case zt_cases_speed[] = {
     { "Cast", "bool[64,128,256]", .attrs = "to=1" },
     { "Cast", "uint8[64,128,256]", .attrs = "to=1" },
     { "Dropout", TOKENS " float(0.1) bool(1)", .grad = 1 },
+    { "SwiGLU", TOKENS " " TOKENS, .opset = 28, .grad = 3 },
+    /* draws */
+    { "RandomNormal", "", .attrs = "shape=[64,128,256]" },
+    { "RandomUniform", "", .attrs = "shape=[64,128,256]" },
+    { "Bernoulli", TOKENS ":0..1" },
+    { "Multinomial", "float[64,1000]", .attrs = "sample_size=100" },
     /* movement */
     { "Transpose", "float[64,128,4,64]", .attrs = "perm=[0,2,1,3]", .grad = 1, .checked = true },
     { "Transpose", "float[64,4,128,64]", .attrs = "perm=[0,1,3,2]", .grad = 1, .checked = true },
@@ -134,6 +140,7 @@ const struct zt_case zt_cases_speed[] = {
     { "Pad", "float[64,64,28,28] int64{0,0,2,2,0,0,2,2}", .attrs = "mode=reflect", .grad = 1 },
     { "Pad", "float[64,64,28,28] int64{0,0,2,2,0,0,2,2}", .attrs = "mode=edge", .grad = 1 },
     { "Pad", "float[64,64,28,28] int64{0,0,2,2,0,0,2,2}", .attrs = "mode=wrap", .grad = 1 },
+    { "CenterCropPad", "float[32,64,56,56] int64{48,64}", .attrs = "axes=[2,3]", .grad = 1 },
     { "Tile", "float[64,128,64] int64{1,1,4}", .grad = 1 },
     { "Tile", "float[128,256] int64{64,1}", .grad = 1 },
     { "Expand", "float[64,128,1] int64{64,128,256}", .grad = 1, .checked = true },
@@ -223,6 +230,9 @@ const struct zt_case zt_cases_speed[] = {
       .image = true },
     { "Resize", "float[16,64,56,56] - float{1,1,0.5,0.5}", .attrs = "mode=linear", .grad = 1, .image = true },
     { "GridSample", "float[8,64,28,28] float[8,28,28,2]:-1..1", .grad = 3, .image = true },
+    { "Col2Im", "float[16,576,784] int64{28,28} int64{3,3}", .attrs = "pads=[1,1,1,1]", .grad = 1 },
+    { "MaxUnpool", "float[1,1,448,448] int64[1,1,448,448]:0..802815", .attrs = "kernel_shape=[2,2] strides=[2,2]",
+      .grad = 1 },
     { "AffineGrid", "float[32,2,3] int64{32,3,56,56}", .grad = 1 },
     /* norms, softmax */
     { "BatchNormalization", "float[64,64,28,28]" STATISTICS("64"), .grad = 7, .image = true },
