@@ -80,80 +80,87 @@ static bool im2col_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* The block that holds image element i at place k, -1: none. */
-static int64_t block_at(const struct zt_window *w, const int64_t *i, int64_t k) {
-    int64_t place[ZT_WINDOW_AXES], flat = 0;
-    zt_window_split(k, w->kernel, w->axes, place);
-    for (int a = 0; a < w->axes; a++) {
-        int64_t t = i[a] + w->pad[a] - place[a] * w->dilation[a];
-        if (t < 0 || t % w->stride[a] || t / w->stride[a] >= w->out[a])
-            return -1;
-        flat = flat * w->out[a] + t / w->stride[a];
-    }
-    return flat;
+/* Row-major index `row` of the axes before the last. */
+static void outer_of(const struct zt_window *w, const int64_t *dim, int64_t row, int64_t *outer) {
+    zt_window_split(row, dim, w->axes - 1, outer);
+    outer[w->axes - 1] = 0;
 }
 
-/* One image element: the sum of what the blocks hold for it. Integers wrap as their type does. */
-static void gather_element(const struct zt_call *call, const struct zt_window *w, int64_t plane, int64_t element) {
+/* Part of a row of an image: sums of what the blocks hold for it, in double, or for integers in their own type's
+ * wrapping. */
+static void gather_run(const struct zt_call *call, const struct zt_window *w, int64_t plane, int64_t row, int64_t from,
+                       int64_t count) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    bool integers = zt_dtype_in(x->dtype, ZT_ANY_INT);
-    int64_t i[ZT_WINDOW_AXES];
-    uint64_t wrapped = 0;
-    double sum = 0;
-    zt_window_split(element, w->in, w->axes, i);
+    const bool integers = zt_dtype_in(x->dtype, ZT_ANY_INT);
+    int64_t outer[ZT_WINDOW_AXES], place[ZT_WINDOW_AXES], whole[ZT_RUN] = { 0 }, word[ZT_RUN];
+    double sum[ZT_RUN] = { 0 }, v[ZT_RUN];
+    outer_of(w, w->in, row, outer);
     for (int64_t k = 0; k < w->kernel_elems; k++) {
-        int64_t block = block_at(w, i, k), at = (plane * w->kernel_elems + k) * w->out_elems + block;
-        if (block < 0)
+        struct zt_stretch s;
+        zt_window_split(k, w->kernel, w->axes, place);
+        zt_window_stretch_back(w, outer, place, from, count, &s);
+        const int64_t at = (plane * w->kernel_elems + k) * w->out_elems + s.partner, first = s.first - from;
+        if (s.count == 0)
             continue;
         if (integers)
-            wrapped += (uint64_t)zt_load_int(x->dtype, x->data, at);
+            zt_load_run_int(x->dtype, x->data, at, s.stride, s.count, word);
         else
-            sum += zt_load_double(x->dtype, x->data, at);
+            zt_load_run(x->dtype, x->data, at, s.stride, s.count, v);
+        for (int64_t i = 0; i < s.count && integers; i++)
+            whole[first + i * s.step] = (int64_t)((uint64_t)whole[first + i * s.step] + (uint64_t)word[i]);
+        for (int64_t i = 0; i < s.count && !integers; i++)
+            sum[first + i * s.step] += v[i];
     }
+    const int64_t to = plane * w->in_elems + row * w->in[w->axes - 1] + from;
     if (integers)
-        zt_store_int(y->dtype, y->data, plane * w->in_elems + element, (int64_t)wrapped);
+        zt_store_run_int(y->dtype, y->data, to, 1, count, whole);
     else
-        zt_store_double(y->dtype, y->data, plane * w->in_elems + element, sum);
+        zt_store_run(y->dtype, y->data, to, 1, count, sum);
 }
 
 static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_window w;
     if (!read_window(call->graph, zt_call_node(call), &w, err))
         return false;
-    int64_t count = zt_shape_count(&call->out[0].shape);
+    const int64_t count = zt_shape_count(&call->out[0].shape), width = w.in[w.axes - 1], rows = w.in_elems / width;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count *(double)w.kernel_elems))           \
     schedule(static)
-    for (int64_t n = 0; n < count; n++)
-        gather_element(call, &w, n / w.in_elems, n % w.in_elems);
+    for (int64_t n = 0; n < count / width; n++)
+        for (int64_t at = 0; at < width; at += ZT_RUN)
+            gather_run(call, &w, n / rows, n % rows, at, width - at < ZT_RUN ? width - at : ZT_RUN);
     return true;
 }
 
-static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
+/* Row r of y: what place r modulo the block's size of all blocks reads of a plane, 0 outside. */
+static void spread_row(const struct zt_call *call, const struct zt_window *w, int64_t r) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
+    const size_t bytes = zt_dtype_bytes(x->dtype);
+    const int64_t plane = r / w->kernel_elems * w->in_elems, width = w->out[w->axes - 1];
+    int64_t k[ZT_WINDOW_AXES], outer[ZT_WINDOW_AXES];
+    char *to = zt_element(y->data, bytes, r * w->out_elems);
+    memset(to, 0, bytes * (size_t)w->out_elems);
+    zt_window_split(r % w->kernel_elems, w->kernel, w->axes, k);
+    for (int64_t line = 0; line < w->out_elems / width; line++, to += bytes * (size_t)width) {
+        struct zt_stretch s;
+        outer_of(w, w->out, line, outer);
+        zt_window_stretch(w, outer, k, 0, width, &s);
+        const char *from = zt_element(x->data, bytes, plane + s.partner);
+        if (s.stride == 1)
+            memcpy(to + (size_t)s.first * bytes, from, bytes * (size_t)s.count);
+        else
+            for (int64_t i = 0; i < s.count; i++)
+                memcpy(to + (size_t)(s.first + i) * bytes, from + (size_t)(i * s.stride) * bytes, bytes);
+    }
+}
+
+static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_window w;
-    size_t bytes = zt_dtype_bytes(x->dtype);
     if (!read_window(call->graph, zt_call_node(call), &w, err))
         return false;
-    int64_t rows = zt_shape_count(&y->shape) / w.out_elems;
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t k[ZT_WINDOW_AXES], l[ZT_WINDOW_AXES];
-        zt_window_split(r % w.kernel_elems, w.kernel, w.axes, k);
-        for (int64_t block = 0; block < w.out_elems; block++) {
-            int64_t at = 0;
-            bool inside = true;
-            zt_window_split(block, w.out, w.axes, l);
-            for (int a = 0; a < w.axes; a++) {
-                int64_t i = l[a] * w.stride[a] - w.pad[a] + k[a] * w.dilation[a];
-                inside &= i >= 0 && i < w.in[a];
-                at = at * w.in[a] + i;
-            }
-            void *to = zt_element(y->data, bytes, r * w.out_elems + block);
-            if (inside)
-                memcpy(to, zt_element(x->data, bytes, r / w.kernel_elems * w.in_elems + at), bytes);
-            else
-                memset(to, 0, bytes);
-        }
-    }
+    const int64_t count = zt_shape_count(&call->out[0].shape), rows = count / w.out_elems;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count)) schedule(static)
+    for (int64_t r = 0; r < rows; r++)
+        spread_row(call, &w, r);
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool
  * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
+#include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
 
@@ -65,28 +66,51 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* Copies element e of `pooled` from or to its place in `whole`. */
+/* Whether all of `elems` indices are below `count`. */
+static bool check_indices(const struct zt_call *call, int64_t elems, int64_t count, struct zt_err *err) {
+    const int64_t *index = call->in[1].data;
+    bool outside = false;
+    for (int64_t e = 0; e < elems; e++)
+        outside |= index[e] < 0 || index[e] >= count;
+    for (int64_t e = 0; e < elems && outside; e++)
+        if (index[e] < 0 || index[e] >= count)
+            return zt_call_fail(call, err, "index %lld at place %lld is outside %lld elements", (long long)index[e],
+                                (long long)e, (long long)count);
+    return true;
+}
+
+/* Where element `flat` of a tensor of shape `inner` lies in a larger one. */
+static int64_t place_of(int64_t flat, const struct zt_shape *inner, const int64_t *stride) {
+    int64_t at = 0;
+    for (int k = inner->rank - 1; k >= 0; k--) {
+        at += flat % inner->dim[k] * stride[k];
+        flat /= inner->dim[k];
+    }
+    return at;
+}
+
+/* Copies the elements of `pooled` from or to their places in `whole`: to them in order, since places may repeat. */
 static bool move_elements(const struct zt_call *call, const struct zt_view *pooled, const struct zt_view *whole,
                           bool forward, struct zt_err *err) {
-    const struct zt_view *index = &call->in[1];
+    const int64_t *index = call->in[1].data, elems = zt_shape_count(&pooled->shape);
+    const size_t bytes = zt_dtype_bytes(pooled->dtype);
     struct zt_shape inner;
-    int64_t stride[ZT_MAX_RANK], count;
-    size_t bytes = zt_dtype_bytes(pooled->dtype);
-    if (!pooled_shape(call->graph, zt_call_node(call), &pooled->shape, &inner, err))
+    int64_t stride[ZT_MAX_RANK];
+    if (!pooled_shape(call->graph, zt_call_node(call), &pooled->shape, &inner, err) ||
+        !check_indices(call, elems, zt_shape_count(&inner), err))
         return false;
-    count = zt_shape_count(&inner);
     zt_shape_strides(&whole->shape, stride);
-    for (int64_t e = 0; e < zt_shape_count(&pooled->shape); e++) {
-        int64_t flat = zt_load_int(index->dtype, index->data, e), at = 0;
-        if (flat < 0 || flat >= count)
-            return zt_call_fail(call, err, "index %lld at place %lld is outside %lld elements", (long long)flat,
-                                (long long)e, (long long)count);
-        for (int k = inner.rank - 1; k >= 0; k--) {
-            at += flat % inner.dim[k] * stride[k];
-            flat /= inner.dim[k];
-        }
-        void *in_pooled = zt_element(pooled->data, bytes, e), *in_whole = zt_element(whole->data, bytes, at);
-        memcpy(forward ? in_whole : in_pooled, forward ? in_pooled : in_whole, bytes);
+    const bool same = zt_shape_equal(&inner, &whole->shape);
+#pragma omp parallel for num_threads(forward ? 1 : zt_threads_worth(call->threads, (double)elems)) schedule(static)
+    for (int64_t e = 0; e < elems; e++) {
+        const int64_t at = same ? index[e] : place_of(index[e], &inner, stride);
+        if (bytes == 4 && forward)
+            ((uint32_t *)whole->data)[at] = ((const uint32_t *)pooled->data)[e];
+        else if (bytes == 4)
+            ((uint32_t *)pooled->data)[e] = ((const uint32_t *)whole->data)[at];
+        else
+            memcpy(zt_element(forward ? whole->data : pooled->data, bytes, forward ? at : e),
+                   zt_element(forward ? pooled->data : whole->data, bytes, forward ? e : at), bytes);
     }
     return true;
 }

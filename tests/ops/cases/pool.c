@@ -26,6 +26,7 @@ const struct zt_case zt_cases_pool[] = {
       .outs = 2, .grad = 1 },
     { "MaxPoolTrain", "float[1,1,20,20]", .attrs = "kernel_shape=[17,17]", .domain = "ztrain", .outs = 2, .grad = 1,
       .tolerance = 1e-4 },
+    { "AveragePool", "float[2,9,7,5]", .attrs = "kernel_shape=[2,2] strides=[2,2]", .grad = 1 },
     { "AveragePool", "float[2,3,8]", .attrs = "kernel_shape=[3]", .grad = 1 },
     { "AveragePool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[2,2] pads=[1,0,1,1]", .grad = 1 },
     { "AveragePool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] pads=[1,1,1,1] count_include_pad=1", .grad = 1 },
