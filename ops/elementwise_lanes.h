@@ -19,7 +19,7 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
 
 /* Every op with a vector loop: LANE(id, ONNX name or name of our own, inputs read, names and defaults of up to two
  * attributes, whether f(0, 0) = 0, value). The value is an expression of the vectors a and b and the numbers u and v.
- * Gradient ops read a = dy and b = x or y as the reference row does. */
+ * Gradient ops read a = dy and b = x or y as the reference row does. Loops without a name are no op's (random.c). */
 #define ZT_ELEMENTWISE(LANE)                                                                                           \
     LANE(add, "Add", 2, NULL, 0, NULL, 0, true, a + b)                                                                 \
     LANE(sub, "Sub", 2, NULL, 0, NULL, 0, true, a - b)                                                                 \
@@ -129,6 +129,8 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
     LANE(less_or_equal, "LessOrEqual", 2, NULL, 0, NULL, 0, false, F(one)(a <= b))                                     \
     LANE(greater, "Greater", 2, NULL, 0, NULL, 0, false, F(one)(a > b))                                                \
     LANE(greater_or_equal, "GreaterOrEqual", 2, NULL, 0, NULL, 0, false, F(one)(a >= b))                               \
+    LANE(normal_cos, "", 2, NULL, 0, NULL, 0, false, F(normal_radius)(a) * F(cosine)(b * 6.28318531F))                 \
+    LANE(normal_sin, "", 2, NULL, 0, NULL, 0, false, F(normal_radius)(a) * F(sine)(b * 6.28318531F))                   \
     LANE(cast, "Cast", 1, NULL, 0, NULL, 0, true, a)                                                                   \
     LANE(cast_like, "CastLike", 1, NULL, 0, NULL, 0, true, a)
 

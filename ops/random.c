@@ -9,11 +9,13 @@
 
 #include "base/map.h"
 #include "base/rng.h"
+#include "ops/elementwise_lanes.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- draws ---- */
@@ -133,6 +135,25 @@ static void finish_normal(const struct zt_call *call, int64_t from, int64_t coun
         u[i] = mean + scale * u[i];
 }
 
+/* The same in vectors of float. */
+static void finish_normal_fast(const struct zt_call *call, int64_t from, int64_t count, double *u) {
+    (void)from;
+    const double mean = (double)zt_attr_float(call->node, "mean", 0),
+                 scale = (double)zt_attr_float(call->node, "scale", 1);
+    enum { PAIRS = ZT_RUN / 2 };
+    float radius[PAIRS], turn[PAIRS], x[PAIRS], y[PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        radius[i] = (float)(u[2 * i] < 0.5 ? u[2 * i] : u[2 * i] - 1);
+        turn[i] = (float)u[2 * i + 1];
+    }
+    struct zt_lane_span span = { .a = radius, .b = turn, .y = x, .n = PAIRS, .a_step = 1, .b_step = 1 };
+    zt_lane_functions()[ZT_LANE_normal_cos](&span);
+    span.y = y;
+    zt_lane_functions()[ZT_LANE_normal_sin](&span);
+    for (int64_t i = 0; i < count; i++)
+        u[i] = mean + scale * (double)(i % 2 ? y[i / 2] : x[i / 2]);
+}
+
 static void finish_bernoulli(const struct zt_call *call, int64_t from, int64_t count, double *u) {
     double p[ZT_RUN];
     zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, count, p);
@@ -163,42 +184,121 @@ static bool draw(const struct zt_call *call, finisher *finish) {
     }
 DRAW(uniform)
 DRAW(normal)
+DRAW(normal_fast)
 DRAW(bernoulli)
 
-/* Class of u among the exp(x - max) of a row, whose sum is `sum`; the last one where rounding leaves u above all. */
-static int64_t pick(const struct zt_view *x, int64_t row, double max, double sum, double u) {
-    int64_t classes = x->shape.dim[1];
-    double below = 0;
-    for (int64_t c = 0; c < classes; c++) {
-        below += exp(zt_load_double(x->dtype, x->data, row * classes + c) - max);
-        if (u * sum < below)
-            return c;
-    }
-    return classes - 1;
+/* A number drawn, and which of its run it is. */
+struct drawn {
+    double u;
+    int64_t place;
+};
+
+static int by_number(const void *a, const void *b) {
+    const struct drawn *x = a, *y = b;
+    return (x->u > y->u) - (x->u < y->u);
 }
 
-static void multinomial_row(const struct zt_call *call, const struct zt_draws *draws, int64_t row) {
+/* The largest of a row. */
+static double row_max(const struct zt_view *x, int64_t row) {
+    const int64_t classes = x->shape.dim[1];
+    double max = -INFINITY, v[ZT_RUN];
+    for (int64_t at = 0; at < classes; at += ZT_RUN) {
+        const int64_t count = zt_min_int(ZT_RUN, classes - at);
+        zt_load_run(x->dtype, x->data, row * classes + at, 1, count, v);
+        for (int64_t i = 0; i < count; i++)
+            max = fmax(max, v[i]);
+    }
+    return max;
+}
+
+/* v[i] = exp(v[i] - max); fast: in vectors of float */
+static void exponentials(bool fast, double max, int64_t count, double *v) {
+    float t[ZT_RUN];
+    struct zt_lane_span span = { .a = t, .b = t, .y = t, .n = count, .a_step = 1, .b_step = 1 };
+    for (int64_t i = 0; i < count; i++) {
+        t[i] = (float)(v[i] - max);
+        v[i] = fast ? v[i] : exp(v[i] - max);
+    }
+    if (fast)
+        zt_lane_functions()[ZT_LANE_exp](&span);
+    for (int64_t i = 0; i < count && fast; i++)
+        v[i] = (double)t[i];
+}
+
+/* A row of logits: its largest, the sum of exp(x - max). */
+struct logits {
+    const struct zt_view *x;
+    int64_t row;
+    bool fast;
+    double max, sum;
+};
+
+/* exp(x - max) of a row added up in the order of the classes. Numbers are in ascending order: each gets the first class
+ * whose sum is above u times that of the row, the last one where rounding leaves it above all. Returns the sum over
+ * all. */
+static double pass_row(const struct logits *l, const struct drawn *number, int64_t numbers, int64_t *class) {
+    const int64_t classes = l->x->shape.dim[1];
+    int64_t done = 0;
+    double below = 0, v[ZT_RUN];
+    for (int64_t at = 0; at < classes && (done < numbers || !number); at += ZT_RUN) {
+        const int64_t count = zt_min_int(ZT_RUN, classes - at);
+        zt_load_run(l->x->dtype, l->x->data, l->row * classes + at, 1, count, v);
+        exponentials(l->fast, l->max, count, v);
+        for (int64_t i = 0; i < count; i++) {
+            below += v[i];
+            for (; done < numbers && number[done].u * l->sum < below; done++)
+                class[number[done].place] = at + i;
+        }
+    }
+    for (; done < numbers; done++)
+        class[number[done].place] = classes - 1;
+    return below;
+}
+
+static void multinomial_row(const struct zt_call *call, const struct zt_draws *draws, int64_t row, bool fast) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    int64_t classes = x->shape.dim[1], samples = y->shape.dim[1];
-    double max = -INFINITY, sum = 0, u[ZT_RUN];
-    for (int64_t c = 0; c < classes; c++)
-        max = fmax(max, zt_load_double(x->dtype, x->data, row * classes + c));
-    for (int64_t c = 0; c < classes; c++)
-        sum += exp(zt_load_double(x->dtype, x->data, row * classes + c) - max);
+    const int64_t samples = y->shape.dim[1];
+    struct logits l = { x, row, fast, row_max(x, row), 0 };
+    l.sum = pass_row(&l, NULL, 0, NULL);
+    struct drawn number[ZT_RUN];
+    int64_t class[ZT_RUN];
+    double u[ZT_RUN];
     for (int64_t at = 0; at < samples; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, samples - at);
+        const int64_t count = zt_min_int(ZT_RUN, samples - at);
         zt_draws_uniform(draws, row, at, count, u);
         for (int64_t i = 0; i < count; i++)
-            zt_store_int(y->dtype, y->data, row * samples + at + i, pick(x, row, max, sum, u[i]));
+            number[i] = (struct drawn){ u[i], i };
+        qsort(number, (size_t)count, sizeof *number, by_number);
+        pass_row(&l, number, count, class);
+        zt_store_run_int(y->dtype, y->data, row * samples + at, 1, count, class);
     }
+}
+
+static bool draw_classes(const struct zt_call *call, bool fast) {
+    const struct zt_draws draws = own_draws(call);
+    const struct zt_shape *x = &call->in[0].shape;
+    const double work = 16.0 * (double)x->dim[0] * (double)(x->dim[1] + call->out[0].shape.dim[1]);
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work)) schedule(static)
+    for (int64_t row = 0; row < x->dim[0]; row++)
+        multinomial_row(call, &draws, row, fast);
+    return true;
 }
 
 static bool multinomial_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    const struct zt_draws draws = own_draws(call);
-    for (int64_t row = 0; row < call->in[0].shape.dim[0]; row++)
-        multinomial_row(call, &draws, row);
-    return true;
+    return draw_classes(call, false);
+}
+static bool multinomial_fast_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    return draw_classes(call, true);
+}
+
+/* Fast kernels draw floats, or classes of floats. */
+static bool gives_float(const struct zt_graph *g, int node) {
+    return zt_out(g, node, 0)->dtype == ZT_FLOAT;
+}
+static bool takes_float(const struct zt_graph *g, int node) {
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT;
 }
 
 /* ---- rows ---- */
@@ -224,7 +324,7 @@ static const struct zt_attr_spec random_uniform_like_attrs[] = { UNIFORM, { 0 } 
 static const struct zt_attr_spec random_normal_attrs[] = { NORMAL, SHAPED, { 0 } };
 static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
 
-#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN)                                                          \
+#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN, ...)                                                     \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -234,12 +334,14 @@ static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
         .in_types = { TYPES },                                                                                         \
         .attrs = id##_attrs,                                                                                           \
         .infer = INFER##_infer,                                                                                        \
-        .kernel = { [ZT_REF] = { .run = RUN##_run } },                                                                 \
+        .kernel = { [ZT_REF] = { .run = RUN##_run }, [ZT_CPU] = { __VA_ARGS__ } },                                     \
     };
 
-RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli)
-RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial)
-RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal)
-RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal)
-RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform)
-RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform)
+RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli, 0)
+RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial, .supports = takes_float,
+           .run = multinomial_fast_run)
+RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal, .supports = gives_float, .run = normal_fast_run)
+RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal, .supports = gives_float,
+           .run = normal_fast_run)
+RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform, 0)
+RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform, 0)
