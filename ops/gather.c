@@ -1,6 +1,7 @@
 /* Gather, GatherElements, GatherND: y = x at indices. Each gradient adds dy up at the same places of zeros. */
 #include "ops/gather.h"
 
+#include "device/threads.h"
 #include "ops/bodies.h"
 #include "ops/combine.h"
 #include "ops/gather_cpu.h"
@@ -18,16 +19,7 @@ static bool one_index(const struct zt_call *call, const struct zt_view *indices,
                                     (long long)at, (long long)size);
 }
 
-void zt_elements_start(struct zt_elements *e, const struct zt_shape *data, const struct zt_view *indices, int axis) {
-    memset(e, 0, sizeof *e);
-    e->indices = indices;
-    e->axis = axis;
-    e->size = data->dim[axis];
-    e->left = zt_shape_count(&indices->shape);
-    zt_shape_strides(data, e->stride);
-}
-
-bool zt_elements_next(struct zt_elements *e, const struct zt_call *call, struct zt_err *err) {
+static bool elements_next(struct zt_elements *e, const struct zt_call *call, struct zt_err *err) {
     const struct zt_shape *shape = &e->indices->shape;
     const int last = shape->rank - 1;
     e->first += e->count;
@@ -38,7 +30,7 @@ bool zt_elements_next(struct zt_elements *e, const struct zt_call *call, struct 
     for (int k = last; k >= 0; rest /= shape->dim[k--])
         if (k != e->axis)
             base += rest % shape->dim[k] * e->stride[k];
-    e->count = zt_min_int(ZT_RUN, shape->dim[last] - inside);
+    e->count = zt_min_int(zt_min_int(ZT_RUN, shape->dim[last] - inside), e->left);
     zt_load_run_int(e->indices->dtype, e->indices->data, e->first, 1, e->count, e->offset);
     for (int64_t i = 0; i < e->count; i++) {
         int64_t place = zt_wrap_index(e->offset[i], e->size);
@@ -48,6 +40,46 @@ bool zt_elements_next(struct zt_elements *e, const struct zt_call *call, struct 
         e->offset[i] = base + place * e->stride[e->axis] + (last == e->axis ? 0 : i);
     }
     return true;
+}
+
+enum { PART = 1 << 14 }; /* indices that a thread takes at a time, at least */
+
+struct walk {
+    const struct zt_call *call;
+    const struct zt_shape *data;
+    zt_elements_function *one;
+    int axis, failed; /* failed: set by any thread */
+    int64_t count, part;
+};
+
+static bool walk_part(const struct walk *w, int64_t first, int64_t count, struct zt_err *err) {
+    struct zt_elements e = {
+        .indices = &w->call->in[1], .axis = w->axis, .size = w->data->dim[w->axis], .first = first, .left = count
+    };
+    zt_shape_strides(w->data, e.stride);
+    while (elements_next(&e, w->call, err))
+        w->one(w->call, &e);
+    return !err->count;
+}
+
+static void walk_chunk(void *arg, int64_t chunk) {
+    struct walk *w = arg;
+    struct zt_err err = { 0 };
+    if (!walk_part(w, chunk * w->part, zt_min_int(w->part, w->count - chunk * w->part), &err))
+        __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
+}
+
+bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, bool apart, zt_elements_function *one,
+                      struct zt_err *err) {
+    const struct zt_shape *shape = &call->in[1].shape;
+    struct walk w = { .call = call, .data = data, .one = one, .axis = zt_gather_axis(call->node, data->rank) };
+    w.count = zt_shape_count(shape);
+    if (w.count == 0)
+        return true;
+    const int64_t block = apart ? 1 : zt_dims(shape, w.axis, shape->rank); /* of one place before the axis */
+    w.part = zt_ceil_div(PART, block) * block;
+    zt_parallel_for(zt_threads_worth(call->threads, (double)w.count), zt_ceil_div(w.count, w.part), walk_chunk, &w);
+    return !w.failed || walk_part(&w, 0, w.count, err); /* once more, to say which */
 }
 
 bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
@@ -203,13 +235,13 @@ static void copy_from(size_t bytes, void *to, int64_t at, const void *from, cons
         memcpy(zt_element(to, bytes, at + i), zt_element(from, bytes, offset[i]), bytes);
 }
 
-static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) {
+static void read_run(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_view *x = &call->in[0];
-    struct zt_elements e;
-    zt_elements_start(&e, &x->shape, &call->in[1], zt_gather_axis(call->node, x->shape.rank));
-    while (zt_elements_next(&e, call, err))
-        copy_from(zt_dtype_bytes(x->dtype), call->out[0].data, e.first, x->data, e.offset, e.count);
-    return !err->count;
+    copy_from(zt_dtype_bytes(x->dtype), call->out[0].data, e->first, x->data, e->offset, e->count);
+}
+
+static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_elements_each(call, &call->in[0].shape, true, read_run, err);
 }
 
 static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -217,14 +249,14 @@ static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err
     return give_scattered(b, node, "GatherElementsGrad");
 }
 
-static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
+static void add_run(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
-    struct zt_elements e;
-    clear(dx);
-    zt_elements_start(&e, &dx->shape, &call->in[1], zt_gather_axis(call->node, dx->shape.rank));
-    while (zt_elements_next(&e, call, err))
-        zt_combine_at(ZT_COMBINE_ADD, dx->dtype, dx->data, e.offset, dy->data, e.first, e.count);
-    return !err->count;
+    zt_combine_at(ZT_COMBINE_ADD, dx->dtype, dx->data, e->offset, dy->data, e->first, e->count);
+}
+
+static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
+    clear(&call->out[0]);
+    return zt_elements_each(call, &call->out[0].shape, false, add_run, err);
 }
 
 /* ---- GatherND ---- */

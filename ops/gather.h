@@ -11,18 +11,18 @@ static inline int zt_gather_axis(const struct zt_node *node, int rank) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* Walks the indices of Gather/ScatterElements in runs: elements `first` to first + count - 1 point at `offset` in data.
- *
- *     zt_elements_start(&e, &data->shape, indices, axis);
- *     while (zt_elements_next(&e, call, err)) ...         // false also for an index that is outside: err has it
- */
+/* A run of indices of Gather/ScatterElements: elements `first` to first + count - 1 point at `offset` in data. */
 struct zt_elements {
     const struct zt_view *indices;
     int axis;
     int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_RUN];
 };
-void zt_elements_start(struct zt_elements *e, const struct zt_shape *data, const struct zt_view *indices, int axis);
-bool zt_elements_next(struct zt_elements *e, const struct zt_call *call, struct zt_err *err);
+typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *run);
+/* one(call, run) for all indices (input 1) into a tensor of shape `data`, by all threads. apart: runs may come in any
+ * order; else those of one place of the axes before the node's `axis`, which alone can point at the same elements, come
+ * in theirs. Fails for an index that is outside; runs before it may have been handled. */
+bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, bool apart, zt_elements_function *one,
+                      struct zt_err *err);
 
 /* Tuples of Gather/ScatterND: row `at` of `indices` names a slice of `data` behind `batch_dims` shared leading axes. */
 bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,

@@ -45,15 +45,14 @@ static bool scatter_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
            check_updates(g, node, &shape, err) && zt_infer_first(g, node, err);
 }
 
-static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
+static void put_run(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_view *updates = &call->in[2], *y = &call->out[0];
-    const enum zt_combine how = reduction_of(call->node);
-    struct zt_elements e;
+    zt_combine_at(reduction_of(call->node), y->dtype, y->data, e->offset, updates->data, e->first, e->count);
+}
+
+static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
     zt_run_copy(call, err);
-    zt_elements_start(&e, &y->shape, &call->in[1], zt_gather_axis(call->node, y->shape.rank));
-    while (zt_elements_next(&e, call, err))
-        zt_combine_at(how, y->dtype, y->data, e.offset, updates->data, e.first, e.count);
-    return !err->count;
+    return zt_elements_each(call, &call->out[0].shape, false, put_run, err);
 }
 
 static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
