@@ -85,13 +85,14 @@ bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, b
 bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, const struct zt_view *indices, int64_t at,
                      int batch_dims, int64_t *offset, struct zt_err *err) {
     int last = indices->shape.rank - 1;
-    int64_t length = indices->shape.dim[last];
-    int64_t per_batch = zt_dims(&indices->shape, batch_dims, last), i;
-    *offset = batch_dims ? at / per_batch : 0;
+    int64_t length = indices->shape.dim[last], value[ZT_MAX_RANK];
+    *offset = batch_dims ? at / zt_dims(&indices->shape, batch_dims, last) : 0;
+    zt_load_run_int(indices->dtype, indices->data, at * length, 1, length, value);
     for (int64_t k = 0; k < length; k++) {
-        int64_t size = data->dim[batch_dims + k];
-        if (!one_index(call, indices, at * length + k, size, &i, err))
-            return false;
+        const int64_t size = data->dim[batch_dims + k], i = zt_wrap_index(value[k], size);
+        if (i < 0)
+            return zt_call_fail(call, err, "index %lld at place %lld is outside an axis of %lld", (long long)value[k],
+                                (long long)(at * length + k), (long long)size);
         *offset = *offset * size + i;
     }
     *offset *= zt_gather_slice(data, &indices->shape, batch_dims);
@@ -275,19 +276,48 @@ static bool gather_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool gather_nd_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *x = &call->in[0], *indices = &call->in[1];
-    int batch_dims = batch_dims_of(call->node);
-    int64_t slice = zt_gather_slice(&x->shape, &indices->shape, batch_dims), from;
-    int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
-    size_t bytes = zt_dtype_bytes(x->dtype);
-    for (int64_t i = 0; i < rows && slice; i++) {
-        if (!zt_gather_tuple(call, &x->shape, indices, i, batch_dims, &from, err))
+struct tuples {
+    const struct zt_call *call;
+    int64_t slice, rows;
+    int failed; /* set by any thread */
+};
+
+static bool read_tuples(const struct tuples *t, int64_t first, int64_t end, struct zt_err *err) {
+    const struct zt_view *x = &t->call->in[0];
+    const size_t bytes = zt_dtype_bytes(x->dtype);
+    const int batch_dims = batch_dims_of(t->call->node);
+    int64_t from;
+    for (int64_t i = first; i < end; i++) {
+        if (!zt_gather_tuple(t->call, &x->shape, &t->call->in[1], i, batch_dims, &from, err))
             return false;
-        memcpy(zt_element(call->out[0].data, bytes, i * slice), zt_element(x->data, bytes, from),
-               bytes * (size_t)slice);
+        if (bytes == 4 && t->slice == 1)
+            ((uint32_t *)t->call->out[0].data)[i] = ((const uint32_t *)x->data)[from];
+        else
+            memcpy(zt_element(t->call->out[0].data, bytes, i * t->slice), zt_element(x->data, bytes, from),
+                   bytes * (size_t)t->slice);
     }
     return true;
+}
+
+enum { TUPLES = 1 << 10 }; /* that a thread reads at a time */
+
+static void read_chunk(void *arg, int64_t chunk) {
+    struct tuples *t = arg;
+    struct zt_err err = { 0 };
+    if (!read_tuples(t, chunk * TUPLES, zt_min_int((chunk + 1) * TUPLES, t->rows), &err))
+        __atomic_store_n(&t->failed, 1, __ATOMIC_RELAXED);
+}
+
+static bool gather_nd_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_shape *x = &call->in[0].shape, *indices = &call->in[1].shape;
+    struct tuples t = { .call = call,
+                        .slice = zt_gather_slice(x, indices, batch_dims_of(call->node)),
+                        .rows = zt_dims(indices, 0, indices->rank - 1) };
+    if (t.slice == 0)
+        return true;
+    zt_parallel_for(zt_threads_worth(call->threads, (double)(t.rows * (t.slice + 4))), zt_ceil_div(t.rows, TUPLES),
+                    read_chunk, &t);
+    return !t.failed || read_tuples(&t, 0, t.rows, err); /* once more, to say which */
 }
 
 static bool gather_nd_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -88,6 +88,8 @@ const struct zt_case zt_cases_movement[] = {
     { "ScatterElements", "float[30,1000] int64[70,1000]:0..29 float[70,1000]", .attrs = "axis=0 reduction=mul" },
     { "GatherND", "float[3,4,5] int64[6,2]:0..2", .grad = 1 },
     { "GatherND", "float[3,4,5] int64[3,2,1]:-4..3", .attrs = "batch_dims=1", .grad = 1 },
+    { "GatherND", "float[90,50] int64[20000,2]:-50..49" },
+    { "GatherND", "double[90,50,3] int32[5000,1]:-90..89" },
     { "GatherND", "float16[3,4] int64[2,2,2]:0..2" },
     { "ScatterElements", "float[4,5] int64[2,5]:0..3 float[2,5]", .attrs = "reduction=add", .grad = 5 },
     { "ScatterElements", "float[4,5]:1..2 int64[2,5]:0..3 float[2,5]:1..2", .attrs = "reduction=mul", .grad = 5 },
