@@ -34,6 +34,7 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
                                        .known = known };
     if (!zt_session_machine(s, &machine, err))
         return false;
+    f->seconds = zt_malloc(MOST_STEPS * sizeof *f->seconds);
     f->plan = zt_plan_create(s->job, &options, err);
     return f->plan && write_plan(f->plan, folder, err);
 }
@@ -50,10 +51,6 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds) {
     if (!f->plan || step < COLD_STEPS || samples != f->plan->stage[0]->full.samples || f->count == MOST_STEPS)
         return;
-    if (f->count == f->room) {
-        f->room = 2 * f->room + 64;
-        f->seconds = zt_realloc(f->seconds, (size_t)f->room * sizeof *f->seconds);
-    }
     f->seconds[f->count++] = seconds;
 }
 

@@ -8,8 +8,8 @@
 /* Zero-initialise. Only rank 0 fills and reports it. */
 struct zt_forecast {
     struct zt_plan *plan; /* owned */
-    double *seconds;      /* of full steps, the first ones left out */
-    int count, room;
+    double *seconds; /* of full steps, the first ones left out; room for all that are kept is there from the begin */
+    int count;
 };
 
 /* Rank 0, whose plan is `known`, plans the other stages too and writes plan.txt into `folder`: for the named cluster,
