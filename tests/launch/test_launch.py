@@ -11,6 +11,8 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -111,15 +113,40 @@ class Ranks(Case):
         said = self.disagreement(self.words("--seed", "5"))
         self.assertIn("the configuration of rank 1 differs from that of rank 0", self.one_error(said))
 
+    def start(self, *more):
+        """A run that goes on and on, once it has made its first step."""
+        words = [str(w) for w in self.words("--steps=100000", *more)]
+        del words[words.index("--steps"):words.index("--steps") + 2]
+        run = self.folder / f"run{self.runs}"
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text()):
+            time.sleep(0.05)
+        return process, run
+
+    def test_strangers_at_the_parents_port_change_nothing(self):
+        process, _ = self.start("--ranks", "2")
+        below = subprocess.run(["ps", "-e", "-o", "pid=,comm=,args="], capture_output=True, text=True).stdout
+        pid = next(line.split()[0] for line in below.splitlines() if line.split()[1] == "ztrain" and str(self.folder) in line
+                   and line.split()[0] != str(process.pid))
+        line = next(e for e in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if e.startswith(b"ZTRAIN_PARENT="))
+        port = int(line.split()[1])
+        hello = struct.pack("<II", 1, 200) + bytes(200)
+        for data in [b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 40000, hello, struct.pack("<II", 4, 16000), hello[:5]]:
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(data)
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(80)]
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assertNotIn("error", said)
+        for stranger in idle:
+            stranger.close()
+
     def test_signals_save_and_stop(self):
         for number in [signal.SIGINT, signal.SIGTERM]:
-            words = list(map(str, self.words("--ranks", "2", "--steps=100000")))
-            words.remove("--steps")
-            words.remove("6")
-            run = self.folder / f"run{self.runs}"
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            while process.poll() is None and not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text()):
-                time.sleep(0.05)
+            process, run = self.start("--ranks", "2")
             process.send_signal(number)
             said = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 128 + number, said)
@@ -198,7 +225,12 @@ exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"
         self.assertEqual(self.hash_of(self.over_both("--exclude", "10.231.7.2:1")), self.as_threads())
         self.assertEqual(self.hash_of(self.over_both("--set", "train_batch_size=96")), self.as_threads(3, "--set", "train_batch_size=96"))
 
-    def test_a_rank_that_is_killed_on_the_other_host_is_named(self):
+    def test_a_rank_that_is_killed_or_stopped_on_the_other_host_is_named(self):
+        for number, limit, says in [(signal.SIGKILL, 10, "lost"), (signal.SIGSTOP, 30, "stopped")]:
+            with self.subTest(says):
+                self.hit_other_host(number, limit, says)
+
+    def hit_other_host(self, number, limit, says):
         words = self.words("--hostfile", self.folder / "hosts", "--include", "10.231.7.1@10.231.7.2:0", "--steps=100000")
         words = [w for w in map(str, words)]
         del words[words.index("--steps"):words.index("--steps") + 2]
@@ -210,12 +242,12 @@ exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"
         pids = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
         for pid in pids:
             if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ztrain":
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(int(pid), number)
         killed = time.monotonic()
         said = process.communicate(timeout=60)[1]
-        self.assertLess(time.monotonic() - killed, 10)
+        self.assertLess(time.monotonic() - killed, limit)
         self.assertEqual(process.returncode, 5, said)
-        self.assertRegex(self.one_error(said), r"rank 1 on far: lost at step \d+ .*stepping")
+        self.assertRegex(self.one_error(said), rf"rank 1 on far: {says} at step \d+ ")
         left = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
         self.assertEqual(left, [])
 
