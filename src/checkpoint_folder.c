@@ -156,6 +156,27 @@ bool zt_checkpoint_point(const char *folder, const char *name, int64_t step, str
     return ok;
 }
 
+static bool has(const char *folder, const char *name) {
+    char *path = zt_path_join(folder, name);
+    bool there = zt_file_exists(path);
+    free(path);
+    return there;
+}
+
+static bool remove_pointer(const char *folder, const char *name, struct zt_err *err) {
+    char *path = zt_path_join(folder, name);
+    bool ok = unlink(path) == 0 || errno == ENOENT || fail(folder, name, "cannot be removed", err);
+    free(path);
+    return ok;
+}
+
+bool zt_checkpoint_point_back(const char *folder, const char *name, int64_t step, struct zt_err *err) {
+    char to[NAME_ROOM];
+    step_name(to, "", step);
+    return step >= 0 && has(folder, to) ? zt_checkpoint_point(folder, name, step, err)
+                                        : remove_pointer(folder, name, err);
+}
+
 bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) {
     char from[NAME_ROOM], to[NAME_ROOM];
     char *temporary = zt_checkpoint_temporary(folder, step);
@@ -198,11 +219,14 @@ bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t
     struct steps list = { .up_to = step };
     int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0 || !each_name(folder, list_step, &list)) {
+        fail(folder, "", "cannot be read", err);
         if (at >= 0)
             close(at);
-        return fail(folder, "", "cannot be read", err);
+        free(list.at);
+        return false;
     }
-    qsort(list.at, (size_t)list.count, sizeof *list.at, newest_first);
+    if (list.count)
+        qsort(list.at, (size_t)list.count, sizeof *list.at, newest_first);
     for (int i = 0; keep > 0 && i < list.count; i++) {
         char name[NAME_ROOM];
         step_name(name, "", list.at[i]);
@@ -222,28 +246,16 @@ static void remove_ours(int at, const char *name, void *arg) {
 }
 
 bool zt_checkpoint_clear(const char *folder, struct zt_err *err) {
-    static const char *const pointers[] = { "latest", "best" };
     struct stat st;
     if (stat(folder, &st) != 0)
         return errno == ENOENT || fail(folder, "", "cannot be read", err);
-    for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++) { /* first, so that they never name what is gone */
-        char *path = zt_path_join(folder, pointers[i]);
-        bool ok = unlink(path) == 0 || errno == ENOENT || fail(folder, pointers[i], "cannot be removed", err);
-        free(path);
-        if (!ok)
-            return false;
-    }
+    /* pointers first, so that they never name what is gone */
+    if (!remove_pointer(folder, "latest", err) || !remove_pointer(folder, "best", err))
+        return false;
     return each_name(folder, remove_ours, NULL) || fail(folder, "", "cannot be read", err);
 }
 
 /* ---- finding ---- */
-
-static bool has(const char *folder, const char *name) {
-    char *path = zt_path_join(folder, name);
-    bool there = zt_file_exists(path);
-    free(path);
-    return there;
-}
 
 /* What `latest` of a folder of checkpoints names. */
 static char *follow(const char *folder, struct zt_err *err) {

@@ -25,6 +25,8 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err);
 void zt_checkpoint_abandon(const char *folder, int64_t step);
 /* FOLDER/NAME says "step-N". */
 bool zt_checkpoint_point(const char *folder, const char *name, int64_t step, struct zt_err *err);
+/* The same where there is a checkpoint of that step; else the pointer goes. */
+bool zt_checkpoint_point_back(const char *folder, const char *name, int64_t step, struct zt_err *err);
 /* Of the checkpoints up to `step` the newest `keep` stay, and that of step `best`; 0: all stay. Those of later steps,
  * from which somebody went back, are left alone. */
 bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t best, struct zt_err *err);

@@ -55,6 +55,11 @@ static bool compare_tensors(struct loading *l, int f) {
     return zt_fail(l->err, ZT_EXIT_DATA, "the header is not as this program writes it");
 }
 
+static bool hint_damage(struct loading *l) {
+    return zt_hint(l->err, "`ztrain verify %s` names all that is damaged; --resume takes an earlier checkpoint too",
+                   l->c->o.from);
+}
+
 static bool check_file(struct loading *l, int f) {
     const struct zt_checkpoints *c = l->c;
     const struct zt_stored_file *file = &c->files[f];
@@ -62,12 +67,14 @@ static bool check_file(struct loading *l, int f) {
     size_t head = c->head[f].length;
     if (l->map[f].size != (size_t)l->manifest.file_bytes[f])
         return zt_fail(l->err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", l->map[f].size,
-                       (long long)l->manifest.file_bytes[f]);
+                       (long long)l->manifest.file_bytes[f]) ||
+               hint_damage(l);
     if (l->map[f].size != (size_t)file->bytes || memcmp(l->map[f].data, c->head[f].at, head) != 0)
         return compare_tensors(l, f);
     int64_t blocks = zt_block_count(file->bytes);
     return zt_stored_check(file, &l->map[f], l->manifest.crc[f], blocks * world->rank / world->size,
-                           blocks * (world->rank + 1) / world->size, l->err);
+                           blocks * (world->rank + 1) / world->size, l->err) ||
+           hint_damage(l);
 }
 
 static bool open_file(struct loading *l, int f) {
@@ -153,7 +160,8 @@ static bool is_own(const struct zt_checkpoints *c, int64_t step) {
     return same;
 }
 
-/* A run that goes back to an earlier checkpoint of its own makes that the latest. */
+/* A run that goes back to an earlier checkpoint of its own makes that the latest, and what was the best then the best.
+ */
 static bool take_counters(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     bool own = is_own(c, l->manifest.step);
@@ -164,7 +172,10 @@ static bool take_counters(struct loading *l) {
     c->manifest.best_value = l->manifest.best_value;
     c->manifest.best_step = l->manifest.best_step;
     c->saved = own ? l->manifest.step : -1;
-    return !own || c->o.world->rank != 0 || zt_checkpoint_point(c->folder, "latest", l->manifest.step, l->err);
+    if (!own || c->o.world->rank != 0)
+        return true;
+    return zt_checkpoint_point(c->folder, "latest", l->manifest.step, l->err) &&
+           zt_checkpoint_point_back(c->folder, "best", l->manifest.best_metric ? l->manifest.best_step : -1, l->err);
 }
 
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {

@@ -223,7 +223,7 @@ def damage(args, tmp, rng):
         found += done.returncode == 4
         named += name in done.stderr
     check(found == named == len(cases), f"damage: {found} of {len(cases)} flipped bits found, the file named {named} times")
-    check(b.run("other", "--resume", bad, status=4) and not (b.folder / "other/model.onnx").exists(), "damage: no run goes on from it")
+    check(b.run("other", "--resume", bad, status=4) and "ztrain verify" in b.says and not (b.folder / "other/model.onnx").exists(), "damage: no run goes on from it")
     cut = 0
     for name, data in files(whole).items():
         for size in (0, 7, len(data) // 2, len(data) - 1):
@@ -428,6 +428,12 @@ def keeping(args, tmp, rng):
         best, last = min(rows, key=lambda row: row["loss"])["step"], rows[-1]["step"]
         check(names("best") == sorted({"best", "latest", f"step-{best}", f"step-{last}"}), f"keeping: the last and the best stay ({names('best')})")
         check((b.folder / "best/checkpoints/best").read_text() == f"step-{best}\n", "keeping: best names the best")
+    b.run("back", "--epochs", "4", "--set", "ztrain.checkpoint.keep=0", "--set", "optimizer.params.lr=0.01")
+    then = min((row for row in b.rows("back") if row.get("eval") and row["step"] <= 60), key=lambda row: row["loss"])["step"]
+    last = (b.folder / "back/checkpoints/best").read_text()
+    ok = b.run("back", "--steps", "61", "--resume", b.checkpoint("back", 60), "--set", "ztrain.checkpoint.keep=0", "--set", "optimizer.params.lr=0.01")
+    now = (b.folder / "back/checkpoints/best").read_text(), (b.folder / "back/checkpoints/latest").read_text()
+    check(ok and last != now[0] and now == (f"step-{then}\n", "step-61\n"), f"keeping: who goes back to a checkpoint has its best again ({last!r}, {now})")
 
 
 TESTS = [damage, hostile, refusals, keeping, signals, twice, resumes, evaluations, identical, layouts, kills, losses]
