@@ -1,93 +1,23 @@
 #!/usr/bin/env python3
-"""Checkpoints from outside: the run goes on as if it had not stopped, whatever stopped it and whatever layout takes over.
+"""Checkpoints from outside: the run goes on as if it had not stopped, whatever layout takes over; what is damaged or does not
+fit is refused.
 
-    checkpoints.py ZTRAIN SOURCE_ROOT [--only WORD ...] [--resumes N] [--kills N] [--seed N]
+    checkpoints.py ZTRAIN SOURCE_ROOT [--only WORD ...] [--resumes N] [--seed N]
 
 Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
 """
-import argparse
 import json
 import os
 import pathlib
 import random
 import shutil
-import signal
 import struct
-import subprocess
 import sys
-import tempfile
-import time
+
+from runs import LAYOUTS, MORE, THREAD, Bench, check, files, main
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 from onnx_bytes import INT64, model, node, npz, tensor, value_info  # noqa: E402
-
-THREAD = ["--set", "ztrain.parallel.communicator=thread"]
-# Layouts of 32 samples a step; the micro-batch follows from the rest.
-LAYOUTS = {
-    "ddp x 1": ["--ranks", "1"],
-    "ddp x 2": ["--ranks", "2", *THREAD],
-    "zero1 x 2": ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=1"],
-    "zero2 x 4": ["--ranks", "4", *THREAD, "--set", "zero_optimization.stage=2", "--set", "train_micro_batch_size_per_gpu=8"],
-    "zero3 x 2": ["--ranks", "2", *THREAD, "--set", "zero_optimization.stage=3"],
-    "2 stages x 2": ["--ranks", "4", *THREAD, "--set", "pipeline.stages=2"],
-}
-# More, each of which meets two others: mode dp, and ranks as processes where there is an mpirun.
-MORE = {"dp x 2": ["--ranks", "2", *THREAD, "--set", "ztrain.parallel.mode=dp"]}
-if shutil.which("mpirun"):
-    MORE["processes, zero2 x 2"] = ["--ranks", "2", "--set", "zero_optimization.stage=2"]
-    MORE["processes, 2 stages x 2, zero1"] = ["--ranks", "4", "--set", "pipeline.stages=2", "--set", "zero_optimization.stage=1"]
-failures, checks = [], 0
-
-
-def check(holds, what):
-    global checks
-    checks += 1
-    if not holds:
-        failures.append(what)
-    print(("ok   " if holds else "FAIL ") + what, flush=True)
-    return holds
-
-
-class Bench:
-    """A model, its config, and a folder for runs."""
-
-    def __init__(self, args, folder, model, config, *options):
-        self.program, self.folder = args.program, pathlib.Path(folder)
-        self.folder.mkdir()
-        if not isinstance(model, pathlib.Path):
-            model, config = args.source / f"models/{model}.onnx", args.source / f"configs/{config}.json"
-        self.start = ["--model", model, "--config", config, "--threads", "1", *options]
-
-    def command(self, out, *options):
-        return [str(x) for x in [self.program, *self.start, "--output", self.folder / out, *options]]
-
-    def run(self, out, *options, status=0):
-        done = subprocess.run(self.command(out, *options), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
-        if done.returncode != status:
-            print(f"exit {done.returncode}, not {status}: {' '.join(map(str, options))}\n{done.stderr[-800:]}", file=sys.stderr)
-        self.says = done.stderr
-        return done.returncode == status
-
-    def rows(self, out):
-        """metrics.jsonl without the one field that is about the clock"""
-        rows = [json.loads(line) for line in open(self.folder / out / "metrics.jsonl")]
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
-
-    def model(self, out):
-        return (self.folder / out / "model.onnx").read_bytes()
-
-    def checkpoint(self, out, step):
-        return self.folder / out / "checkpoints" / f"step-{step}"
-
-    def same(self, one, other):
-        return self.rows(one) == self.rows(other) and self.model(one) == self.model(other)
-
-    def verify(self, path):
-        return subprocess.run([self.program, "verify", path], capture_output=True, text=True, timeout=60)
-
-
-def files(folder):
-    return {p.name: p.read_bytes() for p in pathlib.Path(folder).iterdir()}
 
 
 # ---- a run goes on ----
@@ -303,118 +233,6 @@ def refusals(args, tmp, rng):
           "refusals: --overwrite leaves no checkpoint of the run before")
 
 
-# ---- signals, and being killed ----
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.002)
-    return False
-
-
-def lines(path):
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def signals(args, tmp, rng):
-    b = Bench(args, tmp / "signals", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000")
-    two = ["--set", "train_micro_batch_size_per_gpu=25"]
-    cases = [("one", signal.SIGTERM, []), ("threads", signal.SIGINT, LAYOUTS["ddp x 2"] + two)]
-    cases += [("processes", signal.SIGTERM, ["--ranks", "2", *two])] if shutil.which("mpirun") else []
-    for name, number, options in cases:
-        out = b.folder / name
-        process = subprocess.Popen(b.command(name, "--quiet", *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        wait_for(lambda: lines(out / "metrics.jsonl") > 3)
-        process.send_signal(signal.SIGUSR1)
-        saved = wait_for(lambda: (out / "checkpoints/latest").exists())
-        check(saved and process.poll() is None, f"signals: {name}, {number.name}: SIGUSR1 saves and goes on")
-        process.send_signal(number)
-        says = process.communicate(timeout=60)[1]
-        step = int((out / "checkpoints/latest").read_text().strip()[5:])
-        check(process.returncode == 128 + number and not says, f"signals: {name}, {number.name}: exit {process.returncode}, nothing said: {says!r}")
-        check(step == sum("eval" not in row for row in b.rows(name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
-              f"signals: {name}, {number.name}: the last step is saved, and there is no model")
-
-
-def twice(args, tmp, rng):
-    """a second signal ends the process in the middle of a step: its code is the second's, where the first would have been agreed"""
-    b = Bench(args, tmp / "twice", "convnet", "ds_config", "--set", "train_batch_size=1500", "--epochs", "1000", "--quiet",
-              "--set", "ztrain.checkpoint.every_epochs=0")
-    process = subprocess.Popen(b.command("run"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    wait_for(lambda: lines(b.folder / "run/metrics.jsonl") > 1)
-    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
-        process.send_signal(number)
-    says = process.communicate(timeout=60)[1]
-    check(process.returncode == 128 + signal.SIGTERM and not says, f"signals: twice: exit {process.returncode}, nothing said: {says!r}")
-    check(not (b.folder / "run/checkpoints/latest").exists(), "signals: twice: nothing was saved")
-
-
-def kills(args, tmp, rng):
-    """kill -9 at random moments of a run that does little else than save"""
-    saving = ["--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.checkpoint.keep=2"]
-    b = Bench(args, tmp / "kills", "mlp", "mlp", "--ranks", "2", *THREAD, "--set", "train_micro_batch_size_per_gpu=25",
-              "--set", "zero_optimization.stage=2", "--quiet")
-    if not check(b.run("run", "--steps", "1", *saving), "kills: a first checkpoint"):
-        return
-    out, held, during = b.folder / "run", 0, 0
-    for i in range(args.kills):
-        before = lines(out / "metrics.jsonl")
-        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000", *saving), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
-        time.sleep(rng.random() * 0.02)
-        process.kill()
-        says = process.communicate()[1]
-        during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
-        held += process.returncode == -9 and not says and b.verify(out).returncode == 0
-    check(held == args.kills, f"kills: {held} of {args.kills} runs went on, and left a whole checkpoint when they were killed ({during} in the middle of saving)")
-    step = int((out / "checkpoints/latest").read_text().strip()[5:]) + 3
-    ok = b.run("run", "--resume", "--steps", step, *saving) and b.run("plain", "--steps", step, "--set", "ztrain.checkpoint.every_epochs=0")
-    check(ok and b.same("run", "plain"), f"kills: the rows and the model of {step} steps are those of a run that nobody killed")
-    check(sorted(p.name for p in (out / "checkpoints").iterdir() if "tmp" in p.name or "old" in p.name) == [], "kills: nothing half is left")
-
-
-def ranks_below(pid):
-    """the processes of ztrain that a parent has started, through mpirun, by what the system says of them"""
-    found, todo = [], [pid]
-    while todo:
-        at = todo.pop()
-        try:
-            below = [int(p) for task in os.listdir(f"/proc/{at}/task") for p in open(f"/proc/{at}/task/{task}/children").read().split()]
-            todo += below
-            found += [p for p in below if pathlib.Path(os.readlink(f"/proc/{p}/exe")).name == "ztrain"]
-        except OSError:  # it has ended
-            pass
-    return found
-
-
-def losses(args, tmp, rng):
-    """kill -9 to one rank of several processes that do little else than save"""
-    if not shutil.which("mpirun"):
-        return
-    b = Bench(args, tmp / "losses", "mlp", "mlp", "--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25", "--quiet",
-              "--set", "zero_optimization.stage=2", "--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.checkpoint.keep=2")
-    if not check(b.run("run", "--steps", "1"), "losses: a first checkpoint"):
-        return
-    out, held, during, runs = b.folder / "run", 0, 0, (args.kills + 3) // 4
-    for _ in range(runs):
-        before = lines(out / "metrics.jsonl")
-        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
-        time.sleep(rng.random() * 0.02)
-        ranks = ranks_below(process.pid)
-        if ranks:
-            os.kill(rng.choice(ranks), signal.SIGKILL)
-        else:
-            process.kill()
-        says = process.communicate(timeout=60)[1]
-        during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
-        held += process.returncode == 5 and says.count(b"error") == 1 and b.verify(out).returncode == 0
-    check(held == runs, f"losses: {held} of {runs} runs that lost a rank went on from a whole checkpoint ({during} in the middle of saving)")
-
-
 def keeping(args, tmp, rng):
     b = Bench(args, tmp / "keeping", "mlp", "mlp")
     names = lambda out: sorted(p.name for p in (b.folder / out / "checkpoints").iterdir())
@@ -436,25 +254,6 @@ def keeping(args, tmp, rng):
     check(ok and last != now[0] and now == (f"step-{then}\n", "step-61\n"), f"keeping: who goes back to a checkpoint has its best again ({last!r}, {now})")
 
 
-TESTS = [damage, hostile, refusals, keeping, signals, twice, resumes, evaluations, identical, layouts, kills, losses]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("source", type=pathlib.Path)
-    parser.add_argument("--only", nargs="*", choices=[t.__name__ for t in TESTS], help="some of them")
-    parser.add_argument("--resumes", type=int, default=4, help="random steps to resume at (%(default)s)")
-    parser.add_argument("--kills", type=int, default=12, help="times to kill a run (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of what is random here")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as tmp:
-        for test in TESTS:
-            if not args.only or test.__name__ in args.only:
-                test(args, pathlib.Path(tmp), random.Random(args.seed))
-    print(f"{checks - len(failures)} passed, {len(failures)} failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    tests = [damage, hostile, refusals, keeping, resumes, evaluations, identical, layouts]
+    sys.exit(main(__doc__, tests, [("--resumes", 4, "random steps to resume at")]))

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Runs that are stopped: by signals, which save, and by kill -9, which does not.
+
+    stopping.py ZTRAIN SOURCE_ROOT [--only WORD ...] [--kills N] [--seed N]
+
+Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from runs import LAYOUTS, THREAD, Bench, check, main
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def signals(args, tmp, rng):
+    b = Bench(args, tmp / "signals", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000")
+    two = ["--set", "train_micro_batch_size_per_gpu=25"]
+    cases = [("one", signal.SIGTERM, []), ("threads", signal.SIGINT, LAYOUTS["ddp x 2"] + two)]
+    cases += [("processes", signal.SIGTERM, ["--ranks", "2", *two])] if shutil.which("mpirun") else []
+    for name, number, options in cases:
+        out = b.folder / name
+        process = subprocess.Popen(b.command(name, "--quiet", *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        wait_for(lambda: lines(out / "metrics.jsonl") > 3)
+        process.send_signal(signal.SIGUSR1)
+        saved = wait_for(lambda: (out / "checkpoints/latest").exists())
+        check(saved and process.poll() is None, f"signals: {name}, {number.name}: SIGUSR1 saves and goes on")
+        process.send_signal(number)
+        says = process.communicate(timeout=60)[1]
+        step = int((out / "checkpoints/latest").read_text().strip()[5:])
+        check(process.returncode == 128 + number and not says, f"signals: {name}, {number.name}: exit {process.returncode}, nothing said: {says!r}")
+        check(step == sum("eval" not in row for row in b.rows(name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
+              f"signals: {name}, {number.name}: the last step is saved, and there is no model")
+
+
+def twice(args, tmp, rng):
+    """a second signal ends the process in the middle of a step: its code is the second's, where the first would have been agreed"""
+    b = Bench(args, tmp / "twice", "convnet", "ds_config", "--set", "train_batch_size=1500", "--epochs", "1000", "--quiet",
+              "--set", "ztrain.checkpoint.every_epochs=0")
+    process = subprocess.Popen(b.command("run"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    wait_for(lambda: lines(b.folder / "run/metrics.jsonl") > 1)
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        process.send_signal(number)
+    says = process.communicate(timeout=60)[1]
+    check(process.returncode == 128 + signal.SIGTERM and not says, f"signals: twice: exit {process.returncode}, nothing said: {says!r}")
+    check(not (b.folder / "run/checkpoints/latest").exists(), "signals: twice: nothing was saved")
+
+
+def kills(args, tmp, rng):
+    """kill -9 at random moments of a run that does little else than save"""
+    saving = ["--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.checkpoint.keep=2"]
+    b = Bench(args, tmp / "kills", "mlp", "mlp", "--ranks", "2", *THREAD, "--set", "train_micro_batch_size_per_gpu=25",
+              "--set", "zero_optimization.stage=2", "--quiet")
+    if not check(b.run("run", "--steps", "1", *saving), "kills: a first checkpoint"):
+        return
+    out, held, during = b.folder / "run", 0, 0
+    for i in range(args.kills):
+        before = lines(out / "metrics.jsonl")
+        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000", *saving), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
+        time.sleep(rng.random() * 0.02)
+        process.kill()
+        says = process.communicate()[1]
+        during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
+        held += process.returncode == -9 and not says and b.verify(out).returncode == 0
+    check(held == args.kills, f"kills: {held} of {args.kills} runs went on, and left a whole checkpoint when they were killed ({during} in the middle of saving)")
+    step = int((out / "checkpoints/latest").read_text().strip()[5:]) + 3
+    ok = b.run("run", "--resume", "--steps", step, *saving) and b.run("plain", "--steps", step, "--set", "ztrain.checkpoint.every_epochs=0")
+    check(ok and b.same("run", "plain"), f"kills: the rows and the model of {step} steps are those of a run that nobody killed")
+    check(sorted(p.name for p in (out / "checkpoints").iterdir() if "tmp" in p.name or "old" in p.name) == [], "kills: nothing half is left")
+
+
+def ranks_below(pid):
+    """the processes of ztrain that a parent has started, through mpirun, by what the system says of them"""
+    found, todo = [], [pid]
+    while todo:
+        at = todo.pop()
+        try:
+            below = [int(p) for task in os.listdir(f"/proc/{at}/task") for p in open(f"/proc/{at}/task/{task}/children").read().split()]
+            todo += below
+            found += [p for p in below if pathlib.Path(os.readlink(f"/proc/{p}/exe")).name == "ztrain"]
+        except OSError:  # it has ended
+            pass
+    return found
+
+
+def losses(args, tmp, rng):
+    """kill -9 to one rank of several processes that do little else than save"""
+    if not shutil.which("mpirun"):
+        return
+    b = Bench(args, tmp / "losses", "mlp", "mlp", "--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25", "--quiet",
+              "--set", "zero_optimization.stage=2", "--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.checkpoint.keep=2")
+    if not check(b.run("run", "--steps", "1"), "losses: a first checkpoint"):
+        return
+    out, held, during, runs = b.folder / "run", 0, 0, (args.kills + 3) // 4
+    for _ in range(runs):
+        before = lines(out / "metrics.jsonl")
+        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
+        time.sleep(rng.random() * 0.02)
+        ranks = ranks_below(process.pid)
+        if ranks:
+            os.kill(rng.choice(ranks), signal.SIGKILL)
+        else:
+            process.kill()
+        says = process.communicate(timeout=60)[1]
+        during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
+        held += process.returncode == 5 and says.count(b"error") == 1 and b.verify(out).returncode == 0
+    check(held == runs, f"losses: {held} of {runs} runs that lost a rank went on from a whole checkpoint ({during} in the middle of saving)")
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, [signals, twice, kills, losses], [("--kills", 12, "times to kill a run")]))
