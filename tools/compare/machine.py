@@ -98,15 +98,18 @@ def torch_settings(folder):
     return settings
 
 
+def make_python(folder, packages):
+    """The interpreter of the virtual environment ROOT/folder, which is made with these packages, in order, when it is not there."""
+    python, ready = ROOT / folder / "bin" / "python", ROOT / folder / ".ready"
+    if not ready.exists():
+        print(f"making {ROOT / folder} with {' '.join(packages)} (about 5 GB)", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", ROOT / folder], check=True)
+        for package in packages:  # one by one: what builds from source may need what stands before it
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-build-isolation", package], check=True)
+        ready.write_text(" ".join(packages))
+    return str(python)
+
+
 def torch_python(given):
     """The interpreter that has PyTorch; makes .venv-torch when there is none."""
-    if given:
-        return given
-    python = ROOT / ".venv-torch" / "bin" / "python"
-    ready = ROOT / ".venv-torch" / ".ready"
-    if not ready.exists():
-        print(f"making {ROOT / '.venv-torch'} with {' '.join(PACKAGES)} (about 5 GB)", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", ROOT / ".venv-torch"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-        ready.write_text(" ".join(PACKAGES))
-    return str(python)
+    return given or make_python(".venv-torch", PACKAGES)
