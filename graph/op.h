@@ -109,7 +109,8 @@ struct zt_train_options {
     bool evaluation; /* the forms for evaluation: running statistics, nothing dropped, whatever the node was exported as
                       */
     bool sync;       /* BatchNormalization takes the statistics of all data-parallel ranks */
-    int row_weight;  /* of sync: value [samples], 0 for rows that fill up a short batch; -1: none do */
+    bool padded;     /* rows may fill up a short batch: they count in no statistic */
+    int row_weight;  /* of padded: value [samples], 0 for such rows */
 };
 
 struct zt_op {

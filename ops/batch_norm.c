@@ -328,13 +328,14 @@ static bool batch_norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
 extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_sync;
 
 /* The row weights become a sixth input. */
-static bool make_sync(struct zt_graph *g, int node, int row_weight, struct zt_err *err) {
+static bool make_sync(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     struct zt_node *n = &g->nodes[node];
     int *in = ZT_NEW_N(g->arena, int, 6);
     memcpy(in, n->in, 5 * sizeof *in);
-    in[5] = row_weight;
+    in[5] = options->row_weight;
     n->in = in;
-    n->in_count = row_weight >= 0 ? 6 : 5;
+    n->in_count = options->padded ? 6 : 5;
+    zt_node_set_int(g, node, "alone", !options->sync);
     return zt_train_rewrite(g, node, &zt_op_batch_norm_sync, 5, err) && zt_graph_index(g, err);
 }
 
@@ -348,8 +349,8 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
     }
     if (n->out_count > 3)
         n->out_count = 3; /* opset 7 to 13: what follows means other things there */
-    if (options->sync ? !make_sync(g, node, options->row_weight, err)
-                      : !zt_train_rewrite(g, node, &zt_op_batch_norm_train, 5, err))
+    if (options->sync || options->padded ? !make_sync(g, node, options, err)
+                                         : !zt_train_rewrite(g, node, &zt_op_batch_norm_train, 5, err))
         return false;
     for (int i = 0; i < 2; i++) {
         int statistic = g->nodes[node].in[3 + i];

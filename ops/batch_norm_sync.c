@@ -9,7 +9,8 @@
  * Sums travel as doubles and are added in rank order, so every rank and every communicator has the same bits.
  *
  * Rows that only fill up a short batch (weight 0) are normalised with the others' statistics, count in no sum and have
- * gradient 0. */
+ * gradient 0. Where statistics are each rank's own, short batches run this row with `alone` set; a rank that has
+ * nothing but such rows takes the running statistics, and leaves them. */
 #include "ops/norm.h"
 
 #include "graph/grad.h"
@@ -23,11 +24,9 @@
 
 enum { TOGETHER = 256 }; /* channels whose sums travel in one message */
 
-static const struct zt_attr_spec attrs[] = { { "epsilon", ZT_ATTR_FLOAT },
-                                             { "momentum", ZT_ATTR_FLOAT },
-                                             { "spatial", ZT_ATTR_INT },
-                                             { "training_mode", ZT_ATTR_INT },
-                                             { 0 } };
+static const struct zt_attr_spec attrs[] = { { "epsilon", ZT_ATTR_FLOAT }, { "momentum", ZT_ATTR_FLOAT },
+                                             { "spatial", ZT_ATTR_INT },   { "training_mode", ZT_ATTR_INT },
+                                             { "alone", ZT_ATTR_INT },     { 0 } };
 
 /* ---- shape rules ---- */
 
@@ -124,7 +123,7 @@ static void load(const struct zt_view *v, int64_t at, int64_t count, double *to)
 
 /* Adds up over the ranks: two sums a channel, and the elements that count in sums[2 channels]. */
 static bool add_ranks(const struct task *t, double *sums, int64_t channels, struct zt_err *err) {
-    const struct zt_peers *peers = t->call->peers;
+    const struct zt_peers *peers = zt_attr_int(t->call->node, "alone", 0) ? NULL : t->call->peers;
     sums[2 * channels] = (double)(t->rows * t->bn.spatial);
     return !peers || peers->sum(peers->with, sums, (int)(2 * channels + 1), err);
 }
@@ -146,7 +145,8 @@ static void sum_forward(const struct task *t, int64_t c, double *sums) {
 
 static void apply_forward(const struct task *t, int64_t c, const double *sums, double elements) {
     const struct zt_call *call = t->call;
-    double moved = sums[0] / elements, var = sums[1] / elements - moved * moved;
+    double moved = elements > 0 ? sums[0] / elements : 0,
+           var = elements > 0 ? sums[1] / elements - moved * moved : number(&call->in[4], c);
     double mean = number(&call->in[3], c) + moved, x[ZT_RUN];
     var = var < 0 ? 0 : var; /* NaN stays */
     double inv_std = 1 / sqrt(var + t->bn.epsilon), scale = number(&call->in[1], c) * inv_std,
@@ -184,7 +184,7 @@ static void sum_backward(const struct task *t, int64_t c, double *sums) {
 static void apply_backward(const struct task *t, int64_t c, const double *sums, double elements) {
     const struct zt_call *call = t->call;
     double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_RUN], x[ZT_RUN];
-    double a = number(&call->in[2], c) * inv_std, b = sums[0] / elements, d = sums[1] / elements;
+    double a = number(&call->in[2], c) * inv_std, m = elements > 0 ? elements : 1, b = sums[0] / m, d = sums[1] / m;
     EACH_RUN(t, c, n, at, count) {
         bool counts = row_counts(t, n);
         load(&call->in[0], at, count, dy);

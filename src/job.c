@@ -241,6 +241,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
         return false;
     if (request->weighted && job->loss)
         joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
+    options.padded = joint->row_weight >= 0;
     options.row_weight = joint->row_weight;
     if (!zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
         return false;

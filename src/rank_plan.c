@@ -85,10 +85,10 @@ int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_sha
     return last ? shape->samples - (shape->micro_batches - 1) * together : together;
 }
 
-/* Where padding can occur the loss and synchronised statistics read row weights; stages with neither need no program of
+/* Where padding can occur the loss and batch statistics read row weights; stages with neither need no program of
  * their own for it. */
 bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_joint *j, int64_t rows, bool padded) {
-    return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->config->parallel.sync_batch_norm));
+    return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->statistic_count));
 }
 
 static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,

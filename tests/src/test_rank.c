@@ -262,6 +262,25 @@ START_TEST(synchronised_batch_norm_is_that_of_one_rank) {
 }
 END_TEST
 
+/* Without synchronisation two ranks normalise as one rank does in micro-batches of a rank's size. Of 11 samples the
+ * last step's 3 leave the second rank one sample and one row of padding, which must not be in its statistics. */
+START_TEST(padding_is_in_no_rank_s_own_statistics) {
+    struct tiny_run one =
+        train(tiny_norm, (struct layout){ .ranks = 1, .stages = 1, .micro = 2, .samples = 11, .optimizer = "SGD" });
+    for (int stages = 1; stages <= 2; stages++) {
+        struct layout l = { .ranks = 2 * stages,
+                            .stages = stages,
+                            .micro = 2,
+                            .samples = 11,
+                            .optimizer = "SGD",
+                            .partition = "uniform" };
+        struct tiny_run run = train(tiny_norm, l);
+        run.eval_loss = one.eval_loss; /* rank 0's statistics have seen half of the samples */
+        check_close(&run, &one, 1e-5, l);
+    }
+}
+END_TEST
+
 /* ---- mode dp ---- */
 
 /* One loss over the whole micro-batch: of weighted classes or ignored targets every rank of ddp has another share, and
@@ -544,6 +563,7 @@ int main(void) {
     tcase_add_test(cases, what_zero3_keeps_and_fetches_ahead_leaves_the_same_bits);
     tcase_add_test(cases, planned_bytes_are_those_of_the_formulas);
     tcase_add_test(cases, schedules_leave_the_same_bits);
+    tcase_add_test(cases, padding_is_in_no_rank_s_own_statistics);
     tcase_add_test(cases, synchronised_batch_norm_is_that_of_one_rank);
     tcase_add_test(cases, replicas_have_the_loss_of_one_rank);
     tcase_add_test(cases, replicas_without_samples_weigh_nothing);
