@@ -257,11 +257,10 @@ bool zt_checkpoint_clear(const char *folder, struct zt_err *err) {
 
 /* ---- finding ---- */
 
-/* What `latest` of a folder of checkpoints names. */
-static char *follow(const char *folder, struct zt_err *err) {
+/* What `latest` or `best`, the file `path` in the folder of checkpoints, names. */
+static char *follow(const char *folder, const char *path, struct zt_err *err) {
     struct zt_file_map map;
-    char name[NAME_ROOM] = "";
-    char *path = zt_path_join(folder, "latest"), *to = NULL;
+    char name[NAME_ROOM] = "", *to = NULL;
     if (zt_file_map(&map, path, ZT_EXIT_DATA, err)) {
         if (map.size < sizeof name)
             memcpy(name, map.data, map.size);
@@ -272,12 +271,27 @@ static char *follow(const char *folder, struct zt_err *err) {
         else
             zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint", path);
     }
+    return to;
+}
+
+static char *follow_latest(const char *folder, struct zt_err *err) {
+    char *path = zt_path_join(folder, "latest"), *to = follow(folder, path, err);
     free(path);
     return to;
 }
 
+static char *follow_file(const char *path, struct zt_err *err) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? zt_strdup(path) : zt_strdup(".");
+    if (slash)
+        folder[slash == path ? 1 : slash - path] = 0;
+    char *to = follow(folder, path, err);
+    free(folder);
+    return to;
+}
+
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err) {
-    char *folder = zt_path_join(run_folder, "checkpoints"), *to = follow(folder, err);
+    char *folder = zt_path_join(run_folder, "checkpoints"), *to = follow_latest(folder, err);
     if (!to)
         zt_hint(err, "the run in %s has left no checkpoint; without --resume it starts from the beginning", run_folder);
     free(folder);
@@ -288,9 +302,12 @@ char *zt_checkpoint_find(const char *path, struct zt_err *err) {
     if (has(path, ZT_MANIFEST))
         return zt_strdup(path);
     if (has(path, "latest"))
-        return follow(path, err);
+        return follow_latest(path, err);
     if (has(path, "checkpoints/latest"))
         return zt_checkpoint_latest(path, err);
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return follow_file(path, err);
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", path,
             zt_file_exists(path) ? "no checkpoint: there is no " ZT_MANIFEST " in it" : "no such folder");
     return NULL;

@@ -33,8 +33,8 @@ bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t
 /* Removes all that this program writes there, for --overwrite; nothing else. */
 bool zt_checkpoint_clear(const char *folder, struct zt_err *err);
 
-/* The checkpoint that `path` means: one itself, or the latest of a folder of checkpoints or of a run. NULL with an
- * error of ZT_EXIT_DATA where there is none. */
+/* The checkpoint that `path` means: one itself, what a file `latest` or `best` names, or the latest of a folder of
+ * checkpoints or of a run. NULL with an error of ZT_EXIT_DATA where there is none. */
 char *zt_checkpoint_find(const char *path, struct zt_err *err);
 /* The latest of a run; where there is none the hint says so. */
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err);
