@@ -133,7 +133,11 @@ static void describe_machine(struct zt_bench *b) {
             break;
     if (file)
         fclose(file);
-    snprintf(b->machine, sizeof b->machine, "%s, %d cores for this process", model, zt_parallel_cores());
+    double load = 0; /* others that ran here: what was timed among them is no figure of a quiet machine */
+    if (getloadavg(&load, 1) != 1)
+        load = 0;
+    snprintf(b->machine, sizeof b->machine, "%s, %d cores for this process, load average %.1f before the first run",
+             model, zt_parallel_cores(), load);
     time_t now = time(NULL);
     struct tm utc;
     strftime(b->when, sizeof b->when, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));

@@ -49,9 +49,10 @@ static void write_script(const struct zt_bench *b, int plot, const char *picture
             "END\nset terminal svg size 900,360 dynamic font 'sans-serif,12' name '%s'\nset output '%s'\n"
             "set style data histogram\nset style histogram clustered gap 1\nset style fill solid 0.85\n"
             "set boxwidth 0.9\nset yrange [0:*]\nset grid ytics lc rgb '#808080' lw 0.4\nset border 3\n"
-            "set tics nomirror\nset title '%s' noenhanced\nset ylabel '%s'\nset key %s\nset xtics noenhanced\n"
+            "set tics nomirror\nset title '%s' noenhanced\nset ylabel '%s'\nset key %s\nset xtics noenhanced\nset "
+            "bmargin 4\n"
             "plot ",
-            p->name, picture, p->title, p->unit, columns > 1 ? "outside bottom center horizontal" : "off");
+            p->name, picture, p->title, p->unit, columns > 1 ? "top left horizontal" : "off");
     for (int c = 0; c < columns; c++)
         fprintf(to, "%s$rows using %d:xtic(1) title '%s' lc rgb '%s'", c ? ", " : "", c + 2, p->titles[c],
                 c ? "#d98032" : "#3a7ebf");
