@@ -1,8 +1,7 @@
-#include "rank.h"
+#include "rank_plan_parts.h"
 
 #include "base/map.h"
 #include "base/text.h"
-#include "optim/optim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,65 +17,6 @@ struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int dat
     s.last_rows = (rest + data_ranks - 1) / data_ranks;
     s.padded = rest % data_ranks != 0;
     return s;
-}
-
-struct planner {
-    struct zt_rank_plan *plan;
-    const struct zt_job *job;
-    const struct zt_rank_options *o;
-    int64_t room; /* > 0: bytes that the activations of a micro-batch should take at most */
-    struct zt_err *err;
-};
-
-/* ---- what all ranks agree on ---- */
-
-static void stir(uint64_t *hash, const void *data, size_t bytes) {
-    *hash = zt_hash(*hash, data, bytes);
-}
-
-static void stir_int(uint64_t *hash, int64_t number) {
-    stir(hash, &number, sizeof number);
-}
-
-static void stir_text(uint64_t *hash, const char *text) {
-    stir(hash, text, strlen(text) + 1);
-}
-
-static void stir_graph(uint64_t *hash, const struct zt_graph *g) {
-    for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
-        stir_text(hash, node->op_type);
-        stir_int(hash, node->phase);
-        stir_int(hash, node->stage);
-        stir(hash, node->in, (size_t)node->in_count * sizeof *node->in);
-        for (int i = 0; i < node->out_count; i++) {
-            const struct zt_value *v = zt_out(g, n, i);
-            stir_int(hash, node->out[i]);
-            stir_int(hash, v ? (int)v->dtype : -1);
-            stir(hash, v ? v->shape.dim : NULL,
-                 v && v->shape.rank > 0 ? (size_t)v->shape.rank * sizeof v->shape.dim[0] : 0);
-        }
-    }
-}
-
-static void stir_config(uint64_t *hash, const struct zt_rank_plan *p, const struct zt_config *c) {
-    const struct zt_step_shape *shapes[2] = { &p->full, &p->tail };
-    stir_int(hash, p->grid.world);
-    stir_int(hash, p->grid.stages);
-    stir_text(hash, p->sharding->name);
-    stir_text(hash, c->parallel.schedule);
-    stir_int(hash, c->zero.reduce_bucket_size);
-    stir_int(hash, c->memory_limit);
-    for (int i = 0; i < 2; i++) {
-        stir_int(hash, shapes[i]->samples);
-        stir_int(hash, shapes[i]->micro_batches);
-        stir_int(hash, shapes[i]->rows);
-        stir_int(hash, shapes[i]->last_rows);
-    }
-    for (int i = 0; i < c->recompute.names.count; i++)
-        stir_text(hash, c->recompute.names.at[i]);
-    stir_int(hash, c->recompute.enabled ? c->recompute.segments : -1);
-    stir_int(hash, c->recompute.layers);
 }
 
 /* Rows of the loss in mode dp: those of all replicas together. */
@@ -99,172 +39,8 @@ static const struct zt_program *find(const struct zt_rank_plan *p, const struct 
     return NULL;
 }
 
-/* Where a parameter of the joint graph is held. */
-struct seat {
-    int stage, tensor;
-};
-
-static struct zt_flat *lay_out_stage(struct planner *q, const struct zt_joint *joint, int stage, int *indices,
-                                     struct seat *seats) {
-    struct zt_arena *arena = q->plan->arena;
-    const struct zt_graph *g = joint->graph;
-    int count = zt_program_params(joint, stage, indices);
-    struct zt_flat_tensor *tensors = ZT_NEW_N(arena, struct zt_flat_tensor, count + 1);
-    for (int i = 0; i < count; i++) {
-        const struct zt_value *v = &g->values[joint->params[indices[i]]];
-        seats[indices[i]] = (struct seat){ stage, i };
-        tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(arena, v->copy_of ? v->copy_of : v->name),
-                                              .count = zt_shape_count(&v->shape),
-                                              .copy = v->copy_of != NULL };
-    }
-    struct zt_flat *flat =
-        zt_flat_make(arena, tensors, count, q->plan->grid.data, q->job->config->zero.reduce_bucket_size);
-    if (q->plan->sharding->first_owns)
-        zt_flat_give_to_first(flat);
-    return flat;
-}
-
-/* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
-static void tie_stages(struct planner *q, const struct zt_joint *joint, const struct seat *seats,
-                       struct zt_flat *const *flats) {
-    struct zt_rank_plan *p = q->plan;
-    struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, joint->param_count + 1);
-    int count = 0;
-    for (int i = 0; i < joint->param_count; i++) {
-        if (joint->home[i] < 0)
-            continue;
-        const struct seat *home = &seats[joint->home[i]];
-        pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
-    }
-    p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
-}
-
-/* Appends the parameters, or the statistics, of all stages to the plan's `model`; own[i] becomes the place there of the
- * i-th one of this stage; of a copy, that of what it is a copy of. */
-static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, bool params, int *own) {
-    int total = params ? joint->param_count : joint->statistic_count;
-    int *indices = zt_malloc(((size_t)total + 1) * sizeof *indices),
-        *stage = zt_malloc(((size_t)total + 1) * sizeof *stage), *at = zt_malloc(((size_t)total + 1) * sizeof *at);
-    for (int i = 0; i < total; i++)
-        stage[i] = -1;
-    for (int s = p->grid.stages - 1; s >= 0; s--) {
-        int count = params ? zt_program_params(joint, s, indices) : zt_program_statistics(joint, s, indices);
-        for (int i = 0; i < count; i++)
-            stage[indices[i]] = s;
-    }
-    struct zt_model_tensor *all = ZT_NEW_N(p->arena, struct zt_model_tensor, p->model_count + total + 1);
-    if (p->model_count)
-        memcpy(all, p->model, (size_t)p->model_count * sizeof *all);
-    for (int i = 0; i < total; i++) {
-        const struct zt_value *v = &joint->graph->values[params ? joint->params[i] : joint->statistics[i]];
-        at[i] = p->model_count;
-        if (params && joint->home[i] >= 0)
-            at[i] = at[joint->home[i]];
-        else if (stage[i] >= 0)
-            all[p->model_count++] = (struct zt_model_tensor){ zt_arena_strdup(p->arena, v->name), v->shape, stage[i] };
-    }
-    int count = params ? zt_program_params(joint, p->grid.stage, indices)
-                       : zt_program_statistics(joint, p->grid.stage, indices);
-    for (int i = 0; i < count; i++)
-        own[i] = at[indices[i]];
-    p->model = all;
-    p->model_params = params ? p->model_count : p->model_params;
-    free(at);
-    free(stage);
-    free(indices);
-}
-
-/* The layout of the stage's parameters, from the first joint graph built. */
-static void lay_out_parameters(struct planner *q, const struct zt_joint *joint) {
-    struct zt_rank_plan *p = q->plan;
-    const struct zt_graph *g = joint->graph;
-    int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
-    struct seat *seats = zt_calloc((size_t)joint->param_count + 1, sizeof *seats);
-    struct zt_flat **flats = ZT_NEW_N(p->arena, struct zt_flat *, p->grid.stages);
-    for (int s = 0; s < p->grid.stages; s++)
-        flats[s] = lay_out_stage(q, joint, s, indices, seats);
-    p->flat = flats[p->grid.stage];
-    p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
-    for (int i = 0; i < joint->param_count; i++)
-        if (seats[i].stage == p->grid.stage)
-            p->param_initial[seats[i].tensor] = g->values[joint->params[i]].data;
-    tie_stages(q, joint, seats, flats);
-    free(seats);
-    list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
-    p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
-    p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
-    list_model(p, joint, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
-    p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
-    p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
-    p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);
-    p->statistic_initial = ZT_NEW_N(p->arena, const void *, p->statistic_total + 1);
-    for (int i = 0; i < p->statistic_total; i++) {
-        const struct zt_value *v = &g->values[joint->statistics[indices[i]]];
-        p->statistic_offset[i] = p->statistic_bytes;
-        p->statistic_count[i] = zt_shape_count(&v->shape);
-        p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
-        p->statistic_initial[i] = v->data;
-        p->statistic_bytes += (p->statistic_count[i] * (int64_t)sizeof(float) + 63) / 64 * 64;
-    }
-    free(indices);
-}
-
-/* The h of "auto" (reference/deepspeed.md, section 1.3): the most frequent trailing dimension of the weight matrices,
- * the larger one of two; 0 without matrices. */
-static int64_t hidden_size(const struct zt_joint *joint) {
-    int64_t best = 0;
-    int best_count = 0;
-    for (int i = 0; i < joint->param_count; i++) {
-        const struct zt_shape *shape = &joint->graph->values[joint->params[i]].shape;
-        int count = 0;
-        for (int k = 0; shape->rank == 2 && k < joint->param_count; k++) {
-            const struct zt_shape *other = &joint->graph->values[joint->params[k]].shape;
-            count += other->rank == 2 && other->dim[1] == shape->dim[1];
-        }
-        if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {
-            best_count = count;
-            best = shape->dim[1];
-        }
-    }
-    return best;
-}
-
-static int64_t lesser(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t largest_bucket(const struct zt_flat *flat) {
-    int64_t largest = 0;
-    for (int b = 0; b < flat->bucket_count; b++)
-        if (flat->bucket[b + 1] - flat->bucket[b] > largest)
-            largest = flat->bucket[b + 1] - flat->bucket[b];
-    return largest;
-}
-
-/* What is "auto" must not undo what stage 3 is for: ahead is at most the largest bucket, and what is kept whole takes
- * at most a hundredth of what the rank owns, or nothing where that is less than a block. */
-static void plan_traffic(struct planner *q, const struct zt_joint *joint) {
-    struct zt_rank_plan *p = q->plan;
-    const struct zt_zero_config *c = &q->job->config->zero;
-    double h = (double)hidden_size(joint);
-    p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
-                                      .prefetch = c->prefetch_bucket_size,
-                                      .max_live = c->max_live_parameters,
-                                      .reuse_distance = c->max_reuse_distance };
-    if (c->prefetch_bucket_size < 0)
-        p->traffic.prefetch = lesser((int64_t)(0.9 * h * h), largest_bucket(p->flat));
-    int64_t each = c->param_persistence_threshold, together = c->model_persistence_threshold;
-    if (each < 0) {
-        int64_t hundredth = p->flat->count / p->flat->ranks / 100;
-        each = (int64_t)(10 * h);
-        together = lesser(together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
-    }
-    if (p->sharding->parameters)
-        zt_flat_keep(p->arena, p->flat, each, together);
-}
-
 /* What the config says of recomputation, for one stage. */
-static struct zt_recompute recompute_of(const struct planner *q) {
+static struct zt_recompute recompute_of(const struct zt_planner *q) {
     const struct zt_recompute_config *c = &q->job->config->recompute;
     struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
     if (c->enabled)
@@ -274,7 +50,7 @@ static struct zt_recompute recompute_of(const struct planner *q) {
 }
 
 /* Globs of ztrain.recompute that no node of the model fits. */
-static void note_idle_names(const struct planner *q, struct zt_joint *joint) {
+static void note_idle_names(const struct zt_planner *q, struct zt_joint *joint) {
     const struct zt_texts *names = &q->job->config->recompute.names;
     struct zt_arena *arena = joint->graph->arena;
     const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
@@ -288,7 +64,7 @@ static void note_idle_names(const struct planner *q, struct zt_joint *joint) {
 }
 
 /* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
-static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
+static bool add_program(struct zt_planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
     struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
                                  : training ? &p->train
@@ -315,15 +91,12 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
                       &request, &joint, q->err))
         return false;
     if (!p->flat) {
-        lay_out_parameters(q, &joint);
-        plan_traffic(q, &joint);
+        zt_rank_plan_lay_out(q, &joint);
     }
     if (training)
         note_idle_names(q, &joint);
-    if (!loss) { /* which not all ranks have */
-        stir_int(&p->hash, rows);
-        stir_graph(&p->hash, joint.graph);
-    }
+    if (!loss) /* which not all ranks have */
+        zt_rank_plan_stir_graph(p, rows, joint.graph);
     const struct zt_recompute again = recompute_of(q);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
@@ -357,7 +130,7 @@ static bool rows_fit(const struct zt_crossings *loss, int64_t loss_rows, const s
     return fit;
 }
 
-static bool add_loss_program(struct planner *q, const struct zt_step_shape *shape, bool training, bool last) {
+static bool add_loss_program(struct zt_planner *q, const struct zt_step_shape *shape, bool training, bool last) {
     const struct zt_rank_plan *p = q->plan;
     int64_t rows = last ? shape->last_rows : shape->rows, loss_rows = zt_rank_loss_rows(p, shape, last);
     if (!add_program(q, loss_rows, training, false, true))
@@ -372,7 +145,7 @@ static bool add_loss_program(struct planner *q, const struct zt_step_shape *shap
     return true;
 }
 
-static bool add_programs(struct planner *q, const struct zt_step_shape *shape, bool training) {
+static bool add_programs(struct zt_planner *q, const struct zt_step_shape *shape, bool training) {
     const struct zt_rank_plan *p = q->plan;
     bool many = shape->micro_batches > 1, loss = p->replicas && p->grid.rank == 0 && shape->samples > 0;
     return add_program(q, many ? shape->rows : 0, training, false, false) &&
@@ -381,7 +154,7 @@ static bool add_programs(struct planner *q, const struct zt_step_shape *shape, b
             ((!many || add_loss_program(q, shape, training, false)) && add_loss_program(q, shape, training, true)));
 }
 
-static bool make_schedule(struct planner *q, int micro_batches, bool training, struct zt_schedule *to) {
+static bool make_schedule(struct zt_planner *q, int micro_batches, bool training, struct zt_schedule *to) {
     struct zt_rank_plan *p = q->plan;
     struct zt_schedule_shape shape = { micro_batches, p->grid.stages, 1, p->grid.stage };
     if (!micro_batches)
@@ -394,7 +167,7 @@ static bool make_schedule(struct planner *q, int micro_batches, bool training, s
     return ok;
 }
 
-static bool make_schedules(struct planner *q) {
+static bool make_schedules(struct zt_planner *q) {
     struct zt_rank_plan *p = q->plan;
     bool ok = make_schedule(q, p->full.micro_batches, true, &p->full_schedule) &&
               make_schedule(q, p->tail.micro_batches, true, &p->tail_schedule) &&
@@ -403,78 +176,7 @@ static bool make_schedules(struct planner *q) {
     return ok;
 }
 
-static void widen(int64_t *to, int64_t value) {
-    if (value > *to)
-        *to = value;
-}
-
-int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
-    return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
-}
-
-static int64_t held(const struct zt_rank_plan *p, bool sharded, int data_rank) {
-    return (sharded ? p->flat->owned[data_rank] : p->flat->count) * (int64_t)sizeof(float);
-}
-
-/* Elements whose optimizer state a rank holds. */
-static int64_t stepped(const struct zt_rank_plan *p, int data_rank) {
-    return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
-}
-
-struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_rank) {
-    bool training = p->gradient_bytes > 0;
-    return (struct zt_rank_bytes){
-        .parameters = held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes,
-        .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
-        .optimizer = training ? stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
-        .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
-        .workspace = p->workspace_bytes,
-    };
-}
-
-int zt_rank_plan_largest(const struct zt_rank_plan *p) {
-    int largest = 0;
-    for (int r = 1; r < p->flat->ranks; r++)
-        if (p->flat->owned[r] > p->flat->owned[largest])
-            largest = r;
-    return largest;
-}
-
-static void count_bytes(struct zt_rank_plan *p, const struct zt_config *c, bool training) {
-    const struct zt_optimizer *optimizer = c->optimizer.type ? zt_optimizer_find(c->optimizer.type) : NULL;
-    int me = p->grid.data_rank;
-    if (optimizer)
-        p->optimizer_states = optimizer->states_used ? optimizer->states_used(&c->optimizer) : optimizer->states;
-    p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
-    if (training) {
-        p->gradient_bytes = held(p, p->sharding->gradients, me);
-        p->optimizer_bytes = stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
-        for (int i = 0; i < p->tie_count; i++)
-            widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
-    }
-    const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
-    int in_flight = p->replicas ? 1 : p->slots;
-    for (int s = 0; s < 2; s++) {
-        for (int i = 0; i < sets[s]->count; i++) {
-            widen(&p->derived_bytes, sets[s]->at[i]->derived_bytes);
-            widen(&p->activation_bytes, sets[s]->at[i]->activation_bytes * (s == 0 ? in_flight : 1));
-            widen(&p->workspace_bytes, sets[s]->at[i]->workspace_bytes);
-        }
-    }
-    const struct zt_program_set *loss[2] = { &p->loss_train, &p->loss_evaluation };
-    for (int s = 0; s < 2; s++) {
-        for (int i = 0; i < loss[s]->count; i++) {
-            widen(&p->loss_activation_bytes, loss[s]->at[i]->activation_bytes);
-            widen(&p->workspace_bytes, loss[s]->at[i]->workspace_bytes);
-        }
-    }
-    p->activation_bytes = (p->activation_bytes + 63) / 64 * 64 + p->loss_activation_bytes;
-    const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
-    for (int n = 0; g && n < g->node_count; n++)
-        p->flops += zt_op_flops(g, n);
-}
-
-static bool plan_training(struct planner *q, const struct zt_config *c) {
+static bool plan_training(struct zt_planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
     int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
@@ -489,7 +191,7 @@ static bool plan_training(struct planner *q, const struct zt_config *c) {
     return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
 }
 
-static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
+static bool plan_evaluation(struct zt_planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t rows = p->eval_rows < c->micro_batch ? p->eval_rows : c->micro_batch, together = rows * p->grid.data;
     if (!q->o->eval_source)
@@ -511,7 +213,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
     const struct zt_config *c = job->config;
-    struct planner q = { p, job, o, to->room, err };
+    struct zt_planner q = { p, job, o, to->room, err };
     p->arena = arena;
     p->hash = ZT_HASH_START;
     p->eval_rows = to->eval_rows;
@@ -541,8 +243,8 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
         zt_rank_plan_destroy(p);
         return NULL;
     }
-    count_bytes(p, c, training);
-    stir_config(&p->hash, p, c);
+    zt_rank_plan_count(p, c, training);
+    zt_rank_plan_stir_config(p, c);
     return p;
 }
 
@@ -583,7 +285,7 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
 static int64_t activations(const struct zt_program_set *set) {
     int64_t bytes = 0;
     for (int i = 0; i < set->count; i++)
-        widen(&bytes, set->at[i]->activation_bytes);
+        zt_widen(&bytes, set->at[i]->activation_bytes);
     return bytes;
 }
 
