@@ -78,7 +78,8 @@ def main():
     torch.manual_seed(0)  # the same permutations on every rank
     model = convnet()
     model.load_state_dict(torch.load(options.weights))
-    model = model.to(memory_format=torch.channels_last)
+    if options.engine == "ddp":  # DeepSpeed's ZeRO copies weights into flat buffers and takes contiguous ones alone
+        model = model.to(memory_format=torch.channels_last)
     images, labels = load_images(options.data)
     engine = (Ddp if options.engine == "ddp" else Zero)(model, options)
     seconds, losses, order = [], [], batches(len(images), options.batch)
