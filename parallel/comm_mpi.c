@@ -332,6 +332,7 @@ static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err 
 static void mpi_abort(struct zt_comm *base, const char *why) {
     struct family *f = down(base)->family;
     struct zt_err first = { 0 };
+    f->first = NULL; /* buffers are their owners' again */
     if (is_aborted(f, &first))
         return;
     if (f->window)

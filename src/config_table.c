@@ -27,8 +27,8 @@ const struct zt_key_row *zt_key_at(size_t index) {
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name) {
     for (const struct zt_key_choice *c = row->choices; c->name; c++) {
         size_t n = strlen(c->name);
-        if (c->name[n - 1] == '*' ? strncmp(c->name, name, n - 1) == 0
-                                  : (row->any_case ? strcasecmp(c->name, name) : strcmp(c->name, name)) == 0)
+        if (n && c->name[n - 1] == '*' ? strncmp(c->name, name, n - 1) == 0
+                                       : (row->any_case ? strcasecmp(c->name, name) : strcmp(c->name, name)) == 0)
             return c;
     }
     return NULL;

@@ -28,8 +28,10 @@ static bool take_digits(const char **at, char *to, size_t room) {
 /* "-zeroN" at the end is the ZeRO stage; what stands before it is the schedule, whatever its name. */
 static bool take_pipeline(struct zt_bench_mode *mode, const char *name) {
     char stages[8], zero[8] = "0", schedule[24] = "";
+    if (strncmp(name, "pp", 2) != 0 || strlen(name) >= sizeof mode->name)
+        return false;
     const char *at = name + 2, *end = name + strlen(name), *last = strstr(at, "-zero");
-    if (strncmp(name, "pp", 2) != 0 || !take_digits(&at, stages, sizeof stages) || strlen(name) >= sizeof mode->name)
+    if (!take_digits(&at, stages, sizeof stages))
         return false;
     if (last) {
         const char *digits = last + strlen("-zero");
