@@ -92,13 +92,20 @@ static int *hosts_of_ranks(MPI_Comm host, int world_rank, int world_size) {
     return host_rank;
 }
 
+enum { PAGE = _Alignof(struct window_segment) };
+
+/* MPI gives memory behind a header of its own. All ranks map whole pages, so this finds one place for all of them. */
+static struct segment *on_a_page(void *at) {
+    return (struct segment *)(void *)(((uintptr_t)at + PAGE - 1) / PAGE * PAGE);
+}
+
 static bool map_segments(struct zt_window *w) {
     MPI_Info info;
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* own pages for every rank */
     void *own = NULL;
     MPI_Comm_set_errhandler(w->host, MPI_ERRORS_RETURN);
-    int failed = MPI_Win_allocate_shared(sizeof(struct window_segment), 1, info, w->host, &own, &w->win);
+    int failed = MPI_Win_allocate_shared(sizeof(struct window_segment) + PAGE, 1, info, w->host, &own, &w->win);
     MPI_Info_free(&info);
     if (failed)
         return false;
@@ -106,7 +113,9 @@ static bool map_segments(struct zt_window *w) {
     for (int r = 0; r < w->size; r++) {
         MPI_Aint bytes;
         int unit;
-        MPI_Win_shared_query(w->win, r, &bytes, &unit, &w->segments[r]);
+        void *at = NULL;
+        MPI_Win_shared_query(w->win, r, &bytes, &unit, &at);
+        w->segments[r] = on_a_page(at);
     }
     w->notice = &((struct window_segment *)(void *)w->segments[0])->notice;
     MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win);
