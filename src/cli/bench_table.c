@@ -25,7 +25,8 @@ static bool ran(const struct zt_bench_row *row) {
 void zt_bench_finish(struct zt_bench_row *rows, int count) {
     for (int i = 0; i < count; i++) {
         struct zt_bench_row *r = &rows[i];
-        qsort(r->seconds, (size_t)r->count, sizeof *r->seconds, by_size);
+        if (r->count)
+            qsort(r->seconds, (size_t)r->count, sizeof *r->seconds, by_size);
         r->median = zt_bench_quantile(r->seconds, r->count, 0.5);
         r->low = zt_bench_quantile(r->seconds, r->count, 0.25);
         r->high = zt_bench_quantile(r->seconds, r->count, 0.75);
