@@ -122,7 +122,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     const struct zt_key_choice *choice = zt_key_choose(row, node->text);
     if (choice) {
         size_t n = strlen(choice->name);
-        if (choice->name[n - 1] != '*')
+        if (!n || choice->name[n - 1] != '*')
             node->text = choice->name;
         return true;
     }
