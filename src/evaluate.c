@@ -12,16 +12,9 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
     if (plan)
         zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
-    int64_t rows = plan ? plan->eval_rows : 1;
-    struct zt_loader_options load = { .source = s->eval_source,
-                                      .train_batch = rows,
-                                      .micro_batch = rows,
-                                      .accumulation = 1,
-                                      .ranks = 1,
-                                      .steps = (s->eval_source->samples + rows - 1) / rows,
-                                      .depth = 2 };
-    struct zt_loader *loader = rank ? zt_loader_create(&load, err) : NULL;
-    bool ok = loader && zt_rank_evaluate(rank, loader, result, err);
+    struct zt_loader *loader = NULL;
+    bool ok =
+        rank && zt_rank_plan_loader(plan, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
     zt_loader_destroy(loader);
     zt_rank_destroy(rank);
     zt_rank_plan_destroy(plan);

@@ -43,8 +43,8 @@ struct worker {
     struct zt_err err;
 };
 
-static int64_t now_ns(void) {
-    return (int64_t)(zt_now() * 1e9);
+static int64_t in_ns(double seconds) {
+    return (int64_t)(seconds * 1e9);
 }
 
 static bool make_plan(struct worker *w) {
@@ -166,7 +166,7 @@ static bool run_steps(struct worker *w) {
     for (int64_t step = w->first; step < w->steps && !w->stopped; step++) {
         struct zt_step_result r;
         zt_where_phase(&w->where, "stepping");
-        zt_where_begin(&w->where, step + 1, now_ns());
+        zt_where_begin(&w->where, step + 1, in_ns(before));
         if (!zt_rank_step(w->run, w->loader, step, &r, &w->err))
             return false;
         if (!r.finite && !w->session->config->skip_non_finite) {
@@ -177,7 +177,7 @@ static bool run_steps(struct worker *w) {
                            "ztrain.on_non_finite: \"skip\" leaves such steps out");
         }
         double now = zt_now();
-        zt_where_end(&w->where, now_ns());
+        zt_where_end(&w->where, in_ns(now));
         zt_forecast_step(&w->forecast, step, r.samples, now - before);
         if (!report_step(w, step, &r, now - before))
             return false;
@@ -231,10 +231,11 @@ static void *run_worker(void *arg) {
         w->counts = zt_counts_create(&options);
         w->world = zt_comm_count_create(w->world, w->counts);
     }
-    if (w->session->processes)
+    if (w->session->processes) {
         zt_lifeline_where(w->session->options->line, &w->where);
-    if (w->session->processes) /* cores are shared out before the device starts threads on them */
+        /* cores are shared out before the device starts threads on them */
         w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err);
+    }
     w->ok = w->ok && (w->device = zt_session_device(w->session, &w->err)) != NULL &&
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
@@ -304,7 +305,7 @@ static bool open_world(const struct zt_session *s, int held, struct zt_comm **co
         return comms[0] != NULL;
     zt_fail(err, ZT_EXIT_RUN, "%s started rank %d of %d, which MPI knows as rank %d of %d", s->launched.launcher,
             s->launched.rank, s->launched.size, comms[0]->rank, comms[0]->size);
-    zt_hint(err, "start with the launcher of the MPI that ztrain was built with; under Slurm, srun --mpi=pmix or pmi2");
+    zt_hint(err, "start with the launcher of the MPI that ztrain was built with; under Slurm, srun --mpi=pmix");
     comms[0]->api->abort(comms[0], "not the launcher's world");
     comms[0]->api->destroy(comms[0]);
     return false;

@@ -1,0 +1,97 @@
+#include "made.h"
+
+#include "tests/suite.h"
+
+static void lay_out(struct made *m, const struct zt_joint *joint, const struct wish *wish,
+                    struct zt_program_options *o) {
+    int *index = ZT_NEW_N(m->arena, int, joint->param_count + joint->statistic_count + 1);
+    int count = zt_program_params(joint, wish->stage, index);
+    struct zt_flat_tensor *tensors = ZT_NEW_N(m->arena, struct zt_flat_tensor, count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *v = &joint->graph->values[joint->params[index[i]]];
+        tensors[i] =
+            (struct zt_flat_tensor){ .name = zt_arena_strdup(m->arena, v->name), .count = zt_shape_count(&v->shape) };
+    }
+    o->flat = m->flat = zt_flat_make(m->arena, tensors, count, wish->ranks, wish->bucket);
+    count = zt_program_statistics(joint, wish->stage, index);
+    int64_t *offset = ZT_NEW_N(m->arena, int64_t, count + 1);
+    for (int i = 0; i < count; i++)
+        offset[i] = 64 * i;
+    o->statistic_offset = offset;
+}
+
+void made_build(struct made *m, const struct zt_joint *joint, const struct wish *wish) {
+    struct zt_program_options o = { .table = &zt_ops,
+                                    .fusion = wish->fast ? &m->t.job->fusion : NULL,
+                                    .fast = wish->fast ? ZT_CPU : ZT_REF,
+                                    .threads = 1,
+                                    .sharding = zt_sharding_of(wish->zero),
+                                    .traffic = &wish->traffic,
+                                    .stage = wish->stage,
+                                    .stages = wish->stages,
+                                    .accumulates = wish->accumulates };
+    struct zt_err err = { 0 };
+    lay_out(m, joint, wish, &o);
+    m->program = zt_program_create(joint, &o, &err);
+    ck_assert_msg(m->program != NULL, "%s", err.text[0]);
+}
+
+void made_program(struct made *m, struct zt_graph *graph, const struct wish *wish) {
+    struct zt_joint_request request = { 4, !wish->evaluation, wish->weighted, wish->stages, NULL };
+    struct zt_joint joint;
+    char config[200];
+    snprintf(config, sizeof config,
+             "'train_batch_size': 4, 'bf16': {'enabled': %s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
+             wish->bf16 ? "true" : "false");
+    struct zt_err err = { 0 };
+    *m = (struct made){ .arena = zt_arena_create() };
+    ck_assert_msg(tiny_open(&m->t, graph, config, 1, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_job_joint(m->t.job, m->t.source, &request, &joint, &err), "%s", err.text[0]);
+    made_build(m, &joint, wish);
+}
+
+void made_finish(struct made *m) {
+    zt_program_destroy(m->program);
+    tiny_finish(&m->t);
+    zt_arena_destroy(m->arena);
+}
+
+void made_commands(struct zt_text *to, const struct made *m, const struct zt_command *at, int count) {
+    const struct zt_graph *g = m->program->joint.graph;
+    for (int i = 0; i < count; i++) {
+        const struct zt_command *c = &at[i];
+        bool begun_here = i > 0 && at[i - 1].bucket == c->bucket && at[i - 1].kind == c->kind - 1;
+        switch (c->kind) {
+        case ZT_RUN_NODE:
+            zt_text_add(to, "%s %s%s\n", g->nodes[c->node].op_type, g->nodes[c->node].name, c->accumulate ? " +=" : "");
+            break;
+        case ZT_ADD_GRAD:
+            zt_text_add(to, "ADD %s%s\n", m->flat->tensors[c->tensor].name, c->accumulate ? " +=" : "");
+            break;
+        case ZT_ZERO_GRAD:
+            zt_text_add(to, "ZERO %s\n", m->flat->tensors[c->tensor].name);
+            break;
+        case ZT_GATHER:
+            zt_text_add(to, "GATHER %d%s\n", c->bucket, c->shard ? " from shards" : "");
+            break;
+        case ZT_KEEP:
+            zt_text_add(to, "KEEP\n");
+            break;
+        case ZT_GATHERED: /* a wait right behind its beginning goes without saying */
+            if (!begun_here)
+                zt_text_add(to, "GATHERED %d\n", c->bucket);
+            break;
+        case ZT_REDUCED:
+            if (!begun_here)
+                zt_text_add(to, "REDUCED %d\n", c->bucket);
+            break;
+        case ZT_RELEASE:
+            zt_text_add(to, "RELEASE %d\n", c->bucket);
+            break;
+        case ZT_REDUCE:
+            zt_text_add(to, "REDUCE %d%s%s%s\n", c->bucket, c->all ? " to all" : "", c->last_only ? " last" : "",
+                        c->shard ? " to shard" : "");
+            break;
+        }
+    }
+}
