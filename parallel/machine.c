@@ -5,53 +5,19 @@
 #include <string.h>
 
 /* NVIDIA's data sheets of the SXM parts, dense rates (without sparsity): fp32 outside tensor cores, bf16 inside.
- * NVLink's figure counts both ways, so a rank sends half of it. One 400 Gb/s adapter a GPU, as in DGX systems. */
+ * NVLink's figure counts both ways, so a rank sends half of it. One adapter a GPU, as in DGX systems: 400 Gb/s, with
+ * the A100 200. */
+#define SXM(NAME, MEMORY, FP32, BF16, MEMORY_RATE, NODE, NVLINK, NET)                                                  \
+    {                                                                                                                  \
+        .name = NAME, .per_host = 8, .memory_bytes = MEMORY, .product_flops = FP32, .conv_flops = FP32,                \
+        .half_flops = BF16, .element_flops = FP32, .memory_rate = MEMORY_RATE, .node_seconds = NODE,                   \
+        .link_rate = NVLINK, .link_seconds = 8e-6, .net_rate = NET, .net_seconds = 20e-6, .own_channel = true,         \
+        .efficiency = 0.6                                                                                              \
+    }
 static const struct zt_machine rows[] = {
-    { .name = "h200",
-      .per_host = 8,
-      .memory_bytes = 141000000000,
-      .product_flops = 67e12,
-      .conv_flops = 67e12,
-      .half_flops = 989e12,
-      .element_flops = 67e12,
-      .memory_rate = 4.8e12,
-      .node_seconds = 3e-6,
-      .link_rate = 450e9,
-      .link_seconds = 8e-6,
-      .net_rate = 50e9,
-      .net_seconds = 20e-6,
-      .own_channel = true,
-      .efficiency = 0.6 },
-    { .name = "h100",
-      .per_host = 8,
-      .memory_bytes = 80000000000,
-      .product_flops = 67e12,
-      .conv_flops = 67e12,
-      .half_flops = 989e12,
-      .element_flops = 67e12,
-      .memory_rate = 3.35e12,
-      .node_seconds = 3e-6,
-      .link_rate = 450e9,
-      .link_seconds = 8e-6,
-      .net_rate = 50e9,
-      .net_seconds = 20e-6,
-      .own_channel = true,
-      .efficiency = 0.6 },
-    { .name = "a100",
-      .per_host = 8,
-      .memory_bytes = 80000000000,
-      .product_flops = 19.5e12,
-      .conv_flops = 19.5e12,
-      .half_flops = 312e12,
-      .element_flops = 19.5e12,
-      .memory_rate = 2.04e12,
-      .node_seconds = 4e-6,
-      .link_rate = 300e9,
-      .link_seconds = 8e-6,
-      .net_rate = 25e9,
-      .net_seconds = 20e-6,
-      .own_channel = true,
-      .efficiency = 0.6 },
+    SXM("h200", 141000000000, 67e12, 989e12, 4.8e12, 3e-6, 450e9, 50e9),
+    SXM("h100", 80000000000, 67e12, 989e12, 3.35e12, 3e-6, 450e9, 50e9),
+    SXM("a100", 80000000000, 19.5e12, 312e12, 2.04e12, 4e-6, 300e9, 25e9),
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
