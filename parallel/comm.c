@@ -1,6 +1,7 @@
 #include "parallel/comm.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Floats that stay in the first-level cache while every rank's addend passes by. */
 enum { PIECE = 2048 };
@@ -17,6 +18,35 @@ void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, in
         }
         memcpy(to + at, piece, (size_t)n * sizeof *piece);
     }
+}
+
+bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
+    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
+    return c->api->start(c, &t, err) && c->api->wait(c, &t, err);
+}
+
+bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
+                        struct zt_err *err) {
+    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
+    return c->api->start(c, &t, err) && c->api->wait(c, &t, err);
+}
+
+int zt_comm_spins(int ranks) {
+    enum { SPINS = 400 };
+    return sysconf(_SC_NPROCESSORS_ONLN) >= ranks ? SPINS : 0;
+}
+
+void zt_comm_pause(void) {
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+bool zt_comm_check_root(const struct zt_comm *c, int root, struct zt_err *err) {
+    return (root >= 0 && root < c->size) ||
+           zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, c->size - 1);
 }
 
 bool zt_comm_check_peer(const struct zt_comm *c, const char *what, int peer, struct zt_err *err) {

@@ -86,7 +86,7 @@ struct zt_comm *zt_comm_self_create(void);
 bool zt_comm_thread_create(int size, struct zt_comm *comms[], struct zt_err *err);
 
 /* Ranks as processes that mpirun, srun or ztrain's own parent started: the world of MPI_COMM_WORLD. Collective over it;
- * starts MPI where it is not running yet, which takes a quarter of a second: not for one rank. All calls come from one
+ * starts MPI where it is not running yet, which takes long: not for one rank. All calls come from one
  * thread of the process. Between ranks of one host bytes go through a shared-memory window; abort reaches every rank
  * that waits in a call, on other hosts as a message. What it cannot reach is a rank that was killed: its peers wait
  * until the launcher ends them. ZT_MPI_MESSAGES_ONLY treats every rank as if it were on a host of its own, with the
@@ -108,6 +108,16 @@ struct zt_comm *zt_comm_ring_create(struct zt_comm *inner);
 /* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
  * first..end-1; `to` may be one of the addends. */
 void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end);
+/* The collectives as they are where a row does nothing better: start, and wait. */
+bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err);
+bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
+                        struct zt_err *err);
+/* Pauses that a wait of one of `ranks` ranks of a host may spend before it sleeps, 0 where they outnumber the cores;
+ * and such a pause, of 40 to 140 cycles. */
+int zt_comm_spins(int ranks);
+void zt_comm_pause(void);
+/* Whether `root` is a rank of the communicator. */
+bool zt_comm_check_root(const struct zt_comm *c, int root, struct zt_err *err);
 /* Whether `peer` is another rank of the communicator; the error names the function `what`. */
 bool zt_comm_check_peer(const struct zt_comm *c, const char *what, int peer, struct zt_err *err);
 

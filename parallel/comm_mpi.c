@@ -210,21 +210,9 @@ static bool run(struct zt_comm *c, struct zt_transfer t, const struct zt_rounds_
     return start(down(c), &t, kind, bytes, root, err) && mpi_wait(c, &t, err);
 }
 
-static bool mpi_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
-    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
-    return mpi_start(c, &t, err) && mpi_wait(c, &t, err);
-}
-
-static bool mpi_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
-                           struct zt_err *err) {
-    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
-    return mpi_start(c, &t, err) && mpi_wait(c, &t, err);
-}
-
 static bool mpi_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
-    if (root < 0 || root >= c->size)
-        return zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, c->size - 1);
-    return run(c, (struct zt_transfer){ .data = data }, &zt_rounds_broadcast, bytes, root, err);
+    return zt_comm_check_root(c, root, err) &&
+           run(c, (struct zt_transfer){ .data = data }, &zt_rounds_broadcast, bytes, root, err);
 }
 
 static bool mpi_sum(struct zt_comm *c, double *values, int count, struct zt_err *err) {
@@ -311,7 +299,7 @@ static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err 
     wishes[base->rank] = (struct wish){ .color = color, .next_context = c->family->next_context };
     int *world = zt_calloc((size_t)base->size, sizeof *world), rank = 0, size = 0, context = 0;
     struct zt_comm *part = NULL;
-    bool ok = mpi_all_gather(base, wishes, bound, sizeof *wishes, err);
+    bool ok = zt_comm_all_gather(base, wishes, bound, sizeof *wishes, err);
     for (int r = 0; r < base->size && ok; r++) {
         context = wishes[r].next_context > context ? wishes[r].next_context : context;
         if (wishes[r].color != color)
@@ -374,8 +362,8 @@ static void mpi_destroy(struct zt_comm *base) {
 
 static const struct zt_comm_api mpi_api = {
     .name = "mpi",
-    .reduce_scatter = mpi_reduce_scatter,
-    .all_gather = mpi_all_gather,
+    .reduce_scatter = zt_comm_reduce_scatter,
+    .all_gather = zt_comm_all_gather,
     .start = mpi_start,
     .poll = mpi_poll,
     .wait = mpi_wait,

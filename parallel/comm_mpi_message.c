@@ -200,16 +200,6 @@ static MPI_Datatype type_of_long_message(size_t bytes) {
     return type;
 }
 
-static bool make_room(void **data, size_t *room, size_t bytes, struct zt_err *err) {
-    if (bytes <= *room)
-        return true;
-    if (*data)
-        zt_block_destroy(*data, *room);
-    *data = zt_block_create(bytes, "message buffer", err);
-    *room = *data ? bytes : 0;
-    return *data != NULL;
-}
-
 /* A synchronous send is over when the receiver took it up, so a pair has at most BUFFERED messages underway. */
 bool zt_message_send(struct zt_message_group *g, const void *data, size_t bytes, int to, bool *sent,
                      struct zt_err *err) {
@@ -218,7 +208,7 @@ bool zt_message_send(struct zt_message_group *g, const void *data, size_t bytes,
     *sent = is_over(&box->slots[slot].request);
     if (!*sent)
         return true;
-    if (!make_room(&box->slots[slot].data, &box->slots[slot].room, bytes, err))
+    if (!zt_block_reserve(&box->slots[slot].data, &box->slots[slot].room, bytes, "message buffer", err))
         return false;
     if (bytes)
         memcpy(box->slots[slot].data, data, bytes);

@@ -1,6 +1,7 @@
 #include "parallel/comm_mpi_window.h"
 
 #include "base/arena.h"
+#include "parallel/comm.h"
 
 #include <linux/futex.h>
 #include <mpi.h>
@@ -15,7 +16,6 @@
 enum {
     HALF = 512 << 10, /* bytes a rank gives in one round: two of them stay in a second-level cache */
     MOST_CONTEXTS = 64,
-    SPINS = 400, /* pauses of 40 to 140 cycles each */
 };
 
 /* What a rank says on entering a round; all ranks must say the same function, bytes and root. */
@@ -131,7 +131,7 @@ struct zt_window *zt_window_create(int world_rank, int world_size, struct zt_err
     MPI_Comm_rank(w->host, &w->rank);
     MPI_Comm_size(w->host, &w->size);
     w->host_rank = hosts_of_ranks(w->host, world_rank, world_size);
-    w->spins = sysconf(_SC_NPROCESSORS_ONLN) >= w->size ? SPINS : 0;
+    w->spins = zt_comm_spins(w->size);
     int mapped = map_segments(w), all = 0;
     MPI_Allreduce(&mapped, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD); /* and all segments are zero from here on */
     if (all)
@@ -172,11 +172,6 @@ static void ring(struct segment *s) {
     syscall(SYS_futex, &s->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void zt_window_ring(struct zt_window *w, int r) {
-    if (zt_window_holds(w, r))
-        ring(w->segments[w->host_rank[r]]);
-}
-
 static void ring_peers(const struct zt_window_group *g) {
     for (int r = 0; r < g->size; r++)
         if (r != g->rank)
@@ -203,11 +198,7 @@ void zt_window_rest(struct zt_window *w, int *attempt, int most_ms) {
     struct segment *own = w->segments[w->rank];
     int spins_left = w->spins - (*attempt)++;
     if (spins_left > 0) {
-#if defined __x86_64__ || defined __i386__
-        __builtin_ia32_pause();
-#elif defined __aarch64__
-        __asm__ volatile("yield");
-#endif
+        zt_comm_pause();
     } else if (spins_left == 0) {
         w->seen = atomic_load(&own->bell);
         atomic_store(&own->sleeps, true);

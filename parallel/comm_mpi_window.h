@@ -1,8 +1,9 @@
 /* The ranks of one host through an MPI shared-memory window: the transport of comm_rounds.h that copies bytes instead
  * of sending them, the bell that wakes a sleeping rank, and the notice of an abort.
  *
- *     segment of a rank    bell | desks, one a communicator: what was posted, how much was consumed | staging, two
- * halves
+ *     segment of a rank    bell
+ *                          desks, one a communicator: what was posted, how much was consumed
+ *                          staging, two halves
  *
  * In round k a rank writes what it gives into half k % 2 of its own staging and posts; the peers read it there and say
  * that they consumed it. A half is written again in round k + 2, after every peer consumed round k: while the slowest
@@ -35,8 +36,6 @@ bool zt_window_aborted(const struct zt_window *w, struct zt_err *err);
  * have passed. `attempt` starts at 0 and is kept by the caller; zt_window_woke() ends the wait. */
 void zt_window_rest(struct zt_window *w, int *attempt, int most_ms);
 void zt_window_woke(struct zt_window *w, int attempt);
-/* Wakes world rank `r` where it sleeps. */
-void zt_window_ring(struct zt_window *w, int r);
 
 /* Ranks world[0..size) as communicator number `context`, the caller being world[rank]; all are on this host. `world`
  * is borrowed. NULL: no communicator of that number is left. */

@@ -97,17 +97,6 @@ static bool ring_wait(struct zt_comm *c, struct zt_transfer *t, struct zt_err *e
     return t->done || ring_poll(c, err);
 }
 
-static bool ring_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
-    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
-    return ring_start(c, &t, err);
-}
-
-static bool ring_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
-                            struct zt_err *err) {
-    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
-    return ring_start(c, &t, err);
-}
-
 static bool ring_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
     return down(c)->inner->api->broadcast(down(c)->inner, data, bytes, root, err);
 }
@@ -147,8 +136,8 @@ static void ring_destroy(struct zt_comm *c) {
 
 static const struct zt_comm_api ring_api = {
     .name = "ring",
-    .reduce_scatter = ring_reduce_scatter,
-    .all_gather = ring_all_gather,
+    .reduce_scatter = zt_comm_reduce_scatter,
+    .all_gather = zt_comm_all_gather,
     .start = ring_start,
     .poll = ring_poll,
     .wait = ring_wait,

@@ -18,17 +18,6 @@ static bool alive(const struct zt_comm *base, struct zt_err *err) {
     return !root->aborted || zt_fail(err, ZT_EXIT_RANK, "rank 0: %s", root->why);
 }
 
-static bool self_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
-    (void)flat, (void)bound;
-    return alive(c, err);
-}
-
-static bool self_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
-                            struct zt_err *err) {
-    (void)flat, (void)bound, (void)bytes_per_element;
-    return alive(c, err);
-}
-
 static bool self_start(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err) {
     return t->done = alive(c, err);
 }
@@ -44,9 +33,7 @@ static bool self_wait(struct zt_comm *c, struct zt_transfer *t, struct zt_err *e
 
 static bool self_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
     (void)data, (void)bytes;
-    if (root != 0)
-        return zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..0", root);
-    return alive(c, err);
+    return zt_comm_check_root(c, root, err) && alive(c, err);
 }
 
 static bool self_sum(struct zt_comm *c, double *values, int count, struct zt_err *err) {
@@ -90,8 +77,8 @@ static void self_destroy(struct zt_comm *c) {
 
 static const struct zt_comm_api self_api = {
     .name = "self",
-    .reduce_scatter = self_reduce_scatter,
-    .all_gather = self_all_gather,
+    .reduce_scatter = zt_comm_reduce_scatter,
+    .all_gather = zt_comm_all_gather,
     .start = self_start,
     .poll = self_poll,
     .wait = self_wait,

@@ -4,9 +4,9 @@
  * A group is one communicator as all its ranks see it; a family is a group with all its splits, which fail together. A
  * collective reads the peers' buffers where they lie:
  *
- *     open    post {function, bytes, pointer}, wait until all have        may fail: abort, a rank that left, unequal
- * posts work    each rank copies or adds what it needs from the peers close   wait until all are done reading cannot
- * fail
+ *     open     post {function, bytes, pointer}, wait for all; fails on abort, a rank that left, unequal posts
+ *     work     each rank copies or adds what it needs from the peers
+ *     close    wait until all are done reading; cannot fail
  *
  * All ranks pass `open` or none does: arrival and leaving are decided under the group's lock, and a complete round
  * counts even when an abort comes at the same moment. So every rank reaches `close`, and no rank gives its buffer back
@@ -22,11 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     BUFFERED = 8,     /* messages of a pair, comm.h */
-    SPINS = 400,      /* pauses of 40 to 140 cycles each */
     SUM_PIECE = 64,   /* scalars added between two barriers of sum() */
     MOST_RANKS = 256, /* rings grow with the square */
     ANY = -1,
@@ -95,14 +93,6 @@ static struct thread_comm *down(struct zt_comm *c) {
     return (struct thread_comm *)c;
 }
 
-static void relax(void) {
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#elif defined __aarch64__
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Whether what this rank waits for can no longer happen; `peer` is whom it waits for. Called under the group's lock. */
 static bool is_hopeless(const struct group *g, int peer, struct zt_err *err) {
     const struct family *f = g->family;
@@ -116,7 +106,7 @@ static bool is_hopeless(const struct group *g, int peer, struct zt_err *err) {
 /* Waits until *word is no longer `old`. err NULL: the change is certain. */
 static bool wait_for_change(struct group *g, atomic_uint *word, unsigned old, int peer, struct zt_err *err) {
     for (int i = 0; i < g->spins && atomic_load(word) == old; i++)
-        relax();
+        zt_comm_pause();
     if (atomic_load(word) != old)
         return true;
     pthread_mutex_lock(&g->lock);
@@ -332,21 +322,10 @@ static bool end_transfers(struct thread_comm *c, struct zt_err *err) {
     return !c->first || thread_wait(&c->base, c->last, err);
 }
 
-static bool thread_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
-    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
-    return thread_start(c, &t, err) && thread_wait(c, &t, err);
-}
-
-static bool thread_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
-                              struct zt_err *err) {
-    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
-    return thread_start(c, &t, err) && thread_wait(c, &t, err);
-}
-
 static bool thread_broadcast(struct zt_comm *base, void *data, size_t bytes, int root, struct zt_err *err) {
     struct thread_comm *c = down(base);
-    if (root < 0 || root >= base->size)
-        return zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, base->size - 1);
+    if (!zt_comm_check_root(base, root, err))
+        return false;
     struct post post = { .function = "broadcast", .bytes = bytes, .root = root };
     if (!open_round(c, post, data, err))
         return false;
@@ -389,26 +368,18 @@ static struct ring *ring_of(struct group *g, int from, int to) {
     return &g->rings[(size_t)from * (size_t)g->size + (size_t)to];
 }
 
-/* Slots keep their memory: a pipeline sends the same few sizes again and again. */
-static bool make_room(struct message *m, size_t bytes, struct zt_err *err) {
-    if (bytes <= m->room)
-        return true;
-    zt_block_destroy(m->data, m->room);
-    m->data = zt_block_create(bytes, "message buffer", err);
-    m->room = m->data ? bytes : 0;
-    return m->data != NULL;
-}
-
 static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
     struct group *g = down(base)->group;
     if (!zt_comm_check_peer(base, "send", to, err) || group_is_hopeless(g, to, err))
         return false;
     struct ring *ring = ring_of(g, base->rank, to);
     unsigned sent = atomic_load(&ring->sent);
+    const char *before = zt_where_enter(base->where, "send");
     if (!wait_for_change(g, &ring->received, sent - BUFFERED, to, err))
         return false;
+    zt_where_leave(base->where, before);
     struct message *m = &ring->slots[sent % BUFFERED];
-    if (!make_room(m, bytes, err))
+    if (!zt_block_reserve(&m->data, &m->room, bytes, "message buffer", err)) /* slots keep their memory */
         return false;
     if (bytes)
         memcpy(m->data, data, bytes);
@@ -462,7 +433,7 @@ static struct group *group_create(struct family *family, int size, struct zt_err
     *g = (struct group){
         .family = family, .size = size, .members = size, .rings = rings, .rings_bytes = rings_bytes, .first_left = -1
     };
-    g->spins = sysconf(_SC_NPROCESSORS_ONLN) >= size ? SPINS : 0;
+    g->spins = zt_comm_spins(size);
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
     g->left = zt_calloc((size_t)size, sizeof *g->left);
@@ -572,8 +543,8 @@ static void thread_destroy(struct zt_comm *base) {
 
 static const struct zt_comm_api thread_api = {
     .name = "thread",
-    .reduce_scatter = thread_reduce_scatter,
-    .all_gather = thread_all_gather,
+    .reduce_scatter = zt_comm_reduce_scatter,
+    .all_gather = zt_comm_all_gather,
     .start = thread_start,
     .poll = thread_poll,
     .wait = thread_wait,

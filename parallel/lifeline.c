@@ -27,6 +27,8 @@ struct zt_lifeline {
     pthread_t thread;
     pthread_mutex_t lock; /* guards `where` and what is sent */
     const struct zt_where *where;
+    struct zt_talk_in in; /* the thread's, after its end the closer's */
+    bool quit;            /* the parent said so */
 };
 
 /* ---- connecting ---- */
@@ -121,18 +123,19 @@ static void take_signal(struct zt_lifeline *line, int number) {
         kill(getpid(), number);
     } else if (number != SIGUSR1) {
         int32_t code = 128 + number;
+        pthread_mutex_lock(&line->lock); /* nobody else's frame is cut in two */
         zt_talk_send(line->fd, ZT_TALK_GOODBYE, &code, sizeof code);
         _exit(code);
     }
 }
 
 /* Whether the parent wants the rank to quit. */
-static bool take_frames(struct zt_lifeline *line, struct zt_talk_in *in) {
+static bool take_frames(struct zt_lifeline *line) {
     const void *data;
     size_t bytes;
     int kind;
     bool bad, quit = false;
-    while (zt_talk_next(in, &kind, &data, &bytes, &bad)) {
+    while (zt_talk_next(&line->in, &kind, &data, &bytes, &bad)) {
         int32_t number = 0;
         if (kind == ZT_TALK_ASK)
             send_status(line);
@@ -149,18 +152,17 @@ static bool take_frames(struct zt_lifeline *line, struct zt_talk_in *in) {
 /* Ends with the wake, else with the process: where the parent is gone nobody is left to be told. */
 static void *serve(void *arg) {
     struct zt_lifeline *line = arg;
-    struct zt_talk_in in = { 0 };
-    for (bool quit = false;;) {
+    for (;;) {
         struct pollfd wait[2] = { { .fd = line->wake, .events = POLLIN }, { .fd = line->fd, .events = POLLIN } };
         int ready = poll(wait, 2, BEAT_MS);
         if (wait[0].revents)
             return NULL;
-        if (ready == 0 && quit)
+        if (ready == 0 && line->quit)
             _exit(ZT_EXIT_RANK);
-        if (wait[1].revents && !zt_talk_read(line->fd, &in))
+        if (wait[1].revents && !zt_talk_read(line->fd, &line->in))
             _exit(ZT_EXIT_RANK);
         if (wait[1].revents)
-            quit |= take_frames(line, &in);
+            line->quit |= take_frames(line);
         else if (ready == 0)
             send_status(line);
     }
@@ -203,12 +205,10 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
     if (sscanf(text, "%511s %7s %32s %d", addresses, port, token, &columns) != 4)
         return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_TALK_VARIABLE);
     hello.rank = launched.rank;
-    hello.size = launched.size;
     const char *job = getenv("OMPI_MCA_ess_base_jobid");
     hello.job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
     unsetenv(ZT_TALK_VARIABLE);
     memcpy(hello.token, token, sizeof hello.token);
-    copy_text(hello.version, sizeof hello.version, ZT_VERSION);
     gethostname(hello.host, sizeof hello.host - 1);
     struct zt_lifeline *line = zt_calloc(1, sizeof *line);
     line->columns = columns;
@@ -243,17 +243,16 @@ int zt_lifeline_columns(const struct zt_lifeline *line) {
     return line ? line->columns : 0;
 }
 
-/* Until the parent says quit or closes the line. */
-static void wait_for_parent(int fd) {
-    struct zt_talk_in in = { 0 };
+/* Until the parent says quit, or said so to the thread that listened so far, or closes the line. */
+static void wait_for_parent(struct zt_lifeline *line) {
+    struct pollfd wait = { .fd = line->fd, .events = POLLIN };
     const void *data;
     size_t bytes;
-    int kind = 0;
+    int kind;
     bool bad = false;
-    struct pollfd wait = { .fd = fd, .events = POLLIN };
-    while (kind != ZT_TALK_QUIT && !bad && poll(&wait, 1, PATIENCE_MS) == 1 && zt_talk_read(fd, &in))
-        while (kind != ZT_TALK_QUIT && zt_talk_next(&in, &kind, &data, &bytes, &bad))
-            ;
+    while (!line->quit && !bad && poll(&wait, 1, PATIENCE_MS) == 1 && zt_talk_read(line->fd, &line->in))
+        while (zt_talk_next(&line->in, &kind, &data, &bytes, &bad))
+            line->quit |= kind == ZT_TALK_QUIT;
 }
 
 void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int code) {
@@ -263,16 +262,15 @@ void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int c
         return;
     fflush(stdout);
     fflush(stderr);
-    if (write(line->wake, &one, sizeof one) == sizeof one)
-        pthread_join(line->thread, NULL);
+    bool alone = write(line->wake, &one, sizeof one) == sizeof one && pthread_join(line->thread, NULL) == 0;
     for (int i = 0; i < 2; i++) /* closes the sockets: the parent reads them to their ends */
         if (line->saved[i] >= 0)
             dup2(line->saved[i], STDOUT_FILENO + i);
     if (err->count)
         zt_talk_send(line->fd, ZT_TALK_ERROR, err, sizeof *err);
     zt_talk_send(line->fd, ZT_TALK_GOODBYE, &number, sizeof number);
-    if (code != 0)
-        wait_for_parent(line->fd);
+    if (code != 0 && alone)
+        wait_for_parent(line);
     close(line->fd);
     close(line->wake);
     pthread_mutex_destroy(&line->lock);

@@ -80,25 +80,24 @@ static void end_all(struct zt_parent *p) {
     take_until(p, KILL_MS, is_over);
 }
 
-static bool run(struct zt_parent *p) {
+static void run(struct zt_parent *p) {
     for (bool released = false; !is_over(p);) {
         zt_parent_take(p, ROUND_MS);
         if (!released && zt_parent_count(p, ZT_RANK_DONE) == p->job->ranks) {
-            zt_parent_tell(p, ZT_TALK_QUIT, NULL,
-                           0); /* one that left sooner with a code would have mpirun kill others */
+            /* one that left sooner with a code would have mpirun kill others */
+            zt_parent_tell(p, ZT_TALK_QUIT, NULL, 0);
             released = true;
         }
         if (p->first_bad >= 0 || p->stop_at_once) {
             end_all(p);
-            return true;
+            return;
         }
         /* ranks that left with what they started have their output open for no one to hear */
-        if (p->mpirun.pid == 0 && zt_parent_count(p, ZT_RANK_RUNNING) == 0)
+        if (nobody_left(p))
             take_until(p, ROUND_MS, is_over);
-        if (p->mpirun.pid == 0 && zt_parent_count(p, ZT_RANK_RUNNING) == 0)
-            return true;
+        if (nobody_left(p))
+            return;
     }
-    return true;
 }
 
 /* Shared memory of ranks that were killed while mpirun itself was told to end, which leaves some of it behind. */
@@ -146,9 +145,9 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
         p.ranks[i].fd = p.ranks[i].stream[0] = p.ranks[i].stream[1] = -1;
     gethostname(p.host, sizeof p.host - 1);
     watch_signals(&p, &old);
-    bool ok = zt_parent_listen(&p, variable, sizeof variable, err) && zt_mpirun_start(&p.mpirun, job, variable, err) &&
-              run(&p);
+    bool ok = zt_parent_listen(&p, variable, sizeof variable, err) && zt_mpirun_start(&p.mpirun, job, variable, err);
     if (ok) {
+        run(&p);
         clean_folder(&p);
         clean_shared_memory(&p);
         ok = zt_parent_verdict(&p, err);

@@ -23,7 +23,7 @@ static const struct {
     { "OMPI_MCA_hwloc_base_binding_policy", "none", false }, /* ranks bind themselves (binding.h) */
     { "OMPI_MCA_mpi_yield_when_idle", "1", false },
     { "OMPI_MCA_btl_base_warn_component_unused", "0", false },
-    { "OMPI_MCA_pml", "ob1", true }, /* no search for networks: it takes longer than the first hundred steps */
+    { "OMPI_MCA_pml", "ob1", true }, /* no search for networks, which takes long */
     { "OMPI_MCA_btl", "vader,self", true },
 };
 
@@ -46,7 +46,7 @@ static void forget_launcher(void) {
 }
 
 /* Open MPI hands its own variables to all hosts, others only where told to. */
-static int list_arguments(const char **to, const struct zt_supervise *job, const char *count, const char *program) {
+static void list_arguments(const char **to, const struct zt_supervise *job, const char *count, const char *program) {
     static const char *const passed[] = { ZT_TALK_VARIABLE, "GOMP_SPINCOUNT", "TERM", "NO_COLOR" };
     int n = 0;
     to[n++] = "mpirun";
@@ -65,19 +65,16 @@ static int list_arguments(const char **to, const struct zt_supervise *job, const
     for (int i = 1; job->argv[i]; i++)
         to[n++] = job->argv[i];
     to[n] = NULL;
-    return n;
 }
 
 /* In the child. Comes back only where mpirun cannot be run. */
-static void become_mpirun(const struct zt_supervise *job, const char *variable, const char *const *arguments,
-                          int output) {
+static void become_mpirun(const struct zt_supervise *job, const char *const *arguments, int output) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0); /* the terminal's signals are the parent's to pass on */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     forget_launcher();
-    setenv(ZT_TALK_VARIABLE, variable, 1);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (!settings[i].one_host || !job->hosts)
             setenv(settings[i].name, settings[i].value, 0);
@@ -101,18 +98,18 @@ bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const 
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
         return zt_fail(err, ZT_EXIT_RUN, "pipe: %s", strerror(errno));
     const char **arguments = zt_calloc((size_t)words + 24, sizeof *arguments);
-    setenv(ZT_TALK_VARIABLE, variable, 1); /* so that it is listed */
+    setenv(ZT_TALK_VARIABLE, variable, 1); /* for the child, and so that it is listed */
     list_arguments(arguments, job, count, program);
-    unsetenv(ZT_TALK_VARIABLE);
     m->pid = fork();
     if (m->pid == 0) {
-        become_mpirun(job, variable, arguments, output[1]);
+        become_mpirun(job, arguments, output[1]);
         why = errno;
         if (write(failed[1], &why, sizeof why) < 0)
             _exit(126);
         _exit(127);
     }
     int forked = errno;
+    unsetenv(ZT_TALK_VARIABLE);
     free(arguments);
     close(output[1]);
     close(failed[1]);

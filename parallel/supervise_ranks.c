@@ -69,6 +69,42 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
     return true;
 }
 
+/* ---- what ranks write ---- */
+
+static void keep_words(struct zt_rank_seen *r, const char *text, size_t bytes) {
+    size_t room = sizeof r->words - 1;
+    if (bytes > room) {
+        text += bytes - room;
+        bytes = room;
+    }
+    size_t drop = r->word_bytes + bytes > room ? r->word_bytes + bytes - room : 0;
+    memmove(r->words, r->words + drop, r->word_bytes - drop);
+    memcpy(r->words + r->word_bytes - drop, text, bytes);
+    r->word_bytes += bytes - drop;
+    r->words[r->word_bytes] = 0;
+}
+
+/* Rank 0 talks for all. A line that a rank wrote as an error before it ended itself becomes the parent's one message.
+ */
+static void pass_on(int fd, const char *text, size_t bytes) {
+    static const char mark[] = "ztrain: error: ";
+    const char *error = memmem(text, bytes, mark, strlen(mark));
+    size_t n = error ? (size_t)(error - text) : bytes;
+    for (size_t done = 0; done < n;) {
+        ssize_t written = write(fd, text + done, n - done);
+        if (written < 0 && errno != EINTR)
+            return;
+        done += written > 0 ? (size_t)written : 0;
+    }
+}
+
+static void take_text(struct zt_parent *p, int rank, int which, const char *text, size_t bytes) {
+    if (which == 1)
+        keep_words(&p->ranks[rank], text, bytes);
+    if (rank == 0 && !p->ending)
+        pass_on(which ? STDERR_FILENO : STDOUT_FILENO, text, bytes);
+}
+
 /* ---- connections ---- */
 
 static void drop_guest(struct zt_parent *p, int i, bool keep_open) {
@@ -112,6 +148,8 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
         if (r->stream[stream] >= 0)
             return false;
         r->stream[stream] = guest->fd;
+        take_text(p, hello.rank, stream, (const char *)guest->in.buffer + guest->in.used,
+                  guest->in.have - guest->in.used);
         return true;
     }
     if (hello.channel != ZT_TALK_CONTROL || r->state != ZT_RANK_ABSENT)
@@ -208,33 +246,6 @@ static void take_control(struct zt_parent *p, int rank) {
         blame(p, rank);
 }
 
-static void keep_words(struct zt_rank_seen *r, const char *text, size_t bytes) {
-    size_t room = sizeof r->words - 1;
-    if (bytes > room) {
-        text += bytes - room;
-        bytes = room;
-    }
-    size_t drop = r->word_bytes + bytes > room ? r->word_bytes + bytes - room : 0;
-    memmove(r->words, r->words + drop, r->word_bytes - drop);
-    memcpy(r->words + r->word_bytes - drop, text, bytes);
-    r->word_bytes += bytes - drop;
-    r->words[r->word_bytes] = 0;
-}
-
-/* Rank 0 talks for all. A line that a rank wrote as an error before it ended itself becomes the parent's one message.
- */
-static void pass_on(int fd, const char *text, size_t bytes) {
-    static const char mark[] = "ztrain: error: ";
-    const char *error = memmem(text, bytes, mark, strlen(mark));
-    size_t n = error ? (size_t)(error - text) : bytes;
-    for (size_t done = 0; done < n;) {
-        ssize_t written = write(fd, text + done, n - done);
-        if (written < 0 && errno != EINTR)
-            return;
-        done += written > 0 ? (size_t)written : 0;
-    }
-}
-
 static void take_stream(struct zt_parent *p, int rank, int which) {
     struct zt_rank_seen *r = &p->ranks[rank];
     char text[8192];
@@ -246,10 +257,7 @@ static void take_stream(struct zt_parent *p, int rank, int which) {
         r->stream[which] = -1;
         return;
     }
-    if (which == 1)
-        keep_words(r, text, (size_t)n);
-    if (rank == 0 && !p->ending)
-        pass_on(which ? STDERR_FILENO : STDOUT_FILENO, text, (size_t)n);
+    take_text(p, rank, which, text, (size_t)n);
 }
 
 /* ---- signals ---- */

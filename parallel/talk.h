@@ -1,6 +1,7 @@
 /* What ranks and the parent that started them tell each other over a socket: frames of a kind, a length and contents.
  *
- * All processes are the same program, so contents are plain structs; the hello says its version and the sizes. The
+ * All processes are the same program, so contents are plain structs; ranks of another build are refused
+ * before they train (agree.h). The
  * listening socket can be reached by others, so that nothing is believed before the token of a hello was right, and
  * lengths are checked before they are used. */
 #ifndef ZT_PARALLEL_TALK_H
@@ -31,9 +32,9 @@ enum zt_talk_kind {
 enum zt_talk_channel { ZT_TALK_CONTROL, ZT_TALK_STDOUT, ZT_TALK_STDERR };
 
 struct zt_talk_hello {
-    char token[ZT_TALK_TOKEN + 1], version[31], host[64];
+    char token[ZT_TALK_TOKEN + 1], host[64];
     uint32_t job; /* Open MPI's number of the job, in the names of its files; 0: not known */
-    int32_t rank, size, pid, channel;
+    int32_t rank, pid, channel;
 };
 
 struct zt_talk_status {

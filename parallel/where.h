@@ -1,6 +1,6 @@
 /* What a rank is doing, for whoever watches it from another thread: the watchdog, and the parent that wants to say
- * where a rank was when it was lost. The rank writes, plain stores that cost nothing; readers see each field whole, but
- * not all fields of one moment. */
+ * where a rank was when it was lost. The rank alone writes, in stores that keep no order; readers see each field whole,
+ * but not all fields of one moment. */
 #ifndef ZT_PARALLEL_WHERE_H
 #define ZT_PARALLEL_WHERE_H
 
@@ -34,7 +34,11 @@ static inline void zt_where_node(struct zt_where *w, const char *node) {
 }
 /* Returns what it was in before: functions of communicators may use each other. */
 static inline const char *zt_where_enter(struct zt_where *w, const char *function) {
-    return w ? atomic_exchange_explicit(&w->inside, function, memory_order_relaxed) : (const char *)0;
+    if (!w)
+        return (const char *)0;
+    const char *before = atomic_load_explicit(&w->inside, memory_order_relaxed);
+    atomic_store_explicit(&w->inside, function, memory_order_relaxed);
+    return before;
 }
 static inline void zt_where_leave(struct zt_where *w, const char *before) {
     if (w)

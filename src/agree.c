@@ -175,10 +175,10 @@ static struct plan_card card_of(const struct zt_rank_plan *plan) {
 
 static bool other_plan(const void *cards, int rank) {
     const struct plan_card *c = cards;
-    for (int i = 0; i < rank; i++)
-        if (c[i].common != c[rank].common || (c[i].stage == c[rank].stage && c[i].stage_hash != c[rank].stage_hash))
-            return true;
-    return false;
+    int first = 0; /* of the same stage */
+    while (c[first].stage != c[rank].stage)
+        first++;
+    return c[rank].common != c[0].common || c[rank].stage_hash != c[first].stage_hash;
 }
 
 bool zt_agree_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err) {

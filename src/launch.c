@@ -24,27 +24,19 @@ static bool is_wanted(const struct zt_options *o, const struct zt_hosts *hosts, 
                    "--hostfile: ranks that are threads of one process cannot run on several hosts");
 }
 
-bool zt_launch_wanted(const struct zt_options *options, bool *wanted, struct zt_err *err) {
-    struct zt_launched launched;
+bool zt_launch(const struct zt_options *options, const char *folder, bool *launched, struct zt_err *err) {
+    struct zt_launched found;
     struct zt_hosts hosts;
-    *wanted = false;
+    *launched = false;
     if (options->line) /* this is one of them */
         return true;
-    if (!zt_launched_find(&launched, err) || launched.size > 1)
+    if (!zt_launched_find(&found, err) || found.size > 1)
         return !err->count;
     struct zt_arena *arena = zt_arena_create();
     bool ok = find_hosts(options, arena, &hosts, err);
     if (ok && (hosts.ranks > 1 || hosts.count))
-        ok = is_wanted(options, &hosts, wanted, err);
-    zt_arena_destroy(arena);
-    return ok;
-}
-
-bool zt_launch(const struct zt_options *options, const char *folder, struct zt_err *err) {
-    struct zt_arena *arena = zt_arena_create();
-    struct zt_hosts hosts;
-    bool ok = find_hosts(options, arena, &hosts, err);
-    if (ok) {
+        ok = is_wanted(options, &hosts, launched, err);
+    if (ok && *launched) {
         struct zt_supervise job = { .ranks = hosts.ranks,
                                     .hosts = hosts.count ? zt_hosts_list(arena, &hosts) : NULL,
                                     .argv = options->argv,

@@ -47,10 +47,9 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
  * several ranks and for optimizers without a kernel on the GPU. */
 struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);
 
-/* Whether the ranks are to be processes that this one starts: the config says so, and no launcher has started them. */
-bool zt_launch_wanted(const struct zt_options *options, bool *wanted, struct zt_err *err);
-/* Starts them with the same words and waits for their end; `folder` is the run's. */
-bool zt_launch(const struct zt_options *options, const char *folder, struct zt_err *err);
+/* Where the ranks are to be processes that this one starts (the config says so, and no launcher has started them):
+ * starts them with the same words and waits for their end; `folder` is the run's. *launched: it did. */
+bool zt_launch(const struct zt_options *options, const char *folder, bool *launched, struct zt_err *err);
 
 /* Trains, from the checkpoint `from` on (NULL: from the beginning), and leaves the run's files in `folder`. A run that
  * a signal stopped returns false with that exit code and no message. */

@@ -14,7 +14,7 @@ enum { AT_LEAST_STEPS = 5, TIMES = 10 };
 static const int64_t at_least_ns = INT64_C(10000000000);
 
 struct zt_watchdog {
-    struct zt_where **ranks;
+    struct zt_where *const *ranks;
     int64_t *said; /* by rank: the step it was last reported at */
     int count;
     void (*say)(void *arg, const char *line);
@@ -77,10 +77,8 @@ static void *watch(void *arg) {
 struct zt_watchdog *zt_watchdog_create(struct zt_where *const *ranks, int count,
                                        void (*say)(void *arg, const char *line), void *arg) {
     struct zt_watchdog *d = zt_calloc(1, sizeof *d);
-    *d = (struct zt_watchdog){ .count = count, .say = say, .arg = arg };
-    d->ranks = zt_calloc((size_t)count, sizeof(struct zt_where *));
+    *d = (struct zt_watchdog){ .ranks = ranks, .count = count, .say = say, .arg = arg };
     d->said = zt_calloc((size_t)count, sizeof *d->said);
-    memcpy(d->ranks, ranks, (size_t)count * sizeof(struct zt_where *));
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
     sigset_t all, old;
@@ -90,7 +88,6 @@ struct zt_watchdog *zt_watchdog_create(struct zt_where *const *ranks, int count,
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (runs)
         return d;
-    free(d->ranks);
     free(d->said);
     free(d);
     return NULL;
@@ -106,7 +103,6 @@ void zt_watchdog_destroy(struct zt_watchdog *d) {
     pthread_join(d->thread, NULL);
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
-    free(d->ranks);
     free(d->said);
     free(d);
 }

@@ -146,3 +146,12 @@ void zt_block_destroy(void *block, size_t bytes) {
     if (block)
         munmap(block, bytes ? bytes : 1);
 }
+
+bool zt_block_reserve(void **block, size_t *room, size_t bytes, const char *what, struct zt_err *err) {
+    if (bytes <= *room)
+        return true;
+    zt_block_destroy(*block, *room);
+    *block = zt_block_create(bytes, what, err);
+    *room = *block ? bytes : 0;
+    return *block != NULL;
+}

@@ -38,5 +38,7 @@ char *zt_strdup(const char *text);
  * naming `what` where the machine has no room. Free with zt_block_destroy(block, bytes). */
 void *zt_block_create(size_t bytes, const char *what, struct zt_err *err);
 void zt_block_destroy(void *block, size_t bytes);
+/* Makes a block of *room bytes (NULL and 0 at first) one of at least `bytes`; what was in it is lost where it grows. */
+bool zt_block_reserve(void **block, size_t *room, size_t bytes, const char *what, struct zt_err *err);
 
 #endif

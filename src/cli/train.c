@@ -72,9 +72,8 @@ static bool train(const struct zt_options *o, const char *folder, struct zt_err 
 
 bool zt_cli_train(const struct zt_options *options, struct zt_err *err) {
     char *folder = output_folder(options);
-    bool launch = false;
-    bool ok = zt_launch_wanted(options, &launch, err) &&
-              (launch ? zt_launch(options, folder, err) : train(options, folder, err));
+    bool launched;
+    bool ok = zt_launch(options, folder, &launched, err) && (launched || train(options, folder, err));
     free(folder);
     return ok;
 }
