@@ -19,6 +19,7 @@
 /* Slice bounds of a flat buffer: rank r owns elements [bound[r], bound[r + 1]). size + 1 ascending numbers. */
 struct zt_comm;
 struct zt_rounds_kind;
+struct zt_shared_block;
 
 /* A collective underway. The caller fills the first four, keeps the struct, `data` and `bound` where they are, and
  * leaves the contents of `data` alone until the transfer is done or a call of its communicator returned false. */
@@ -33,6 +34,7 @@ struct zt_transfer {
         struct zt_comm *comm;
         struct zt_transfer *next;
         const struct zt_rounds_kind *kind;
+        const struct zt_shared_block *block;
         size_t bytes;
         int root, phase;
         unsigned generation;
@@ -57,6 +59,11 @@ struct zt_comm_api {
     bool (*start)(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err);
     bool (*poll)(struct zt_comm *c, struct zt_err *err);
     bool (*wait)(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err);
+    /* Collectives on memory[0..bytes), whole pages of zt_block_create() that are new, may be done with fewer copies
+     * from here on, where the ranks can read it in each other; the same bits. Its first `bytes` are zero afterwards.
+     * Ends with unshare, which is not collective, before the memory is given back. */
+    bool (*share)(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err);
+    void (*unshare)(struct zt_comm *c, void *memory);
     /* data[0..count) of rank `root` to all. */
     bool (*broadcast)(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err);
     /* Sums fp64 scalars over ranks, added in rank order; the result is on every rank. */
@@ -112,6 +119,9 @@ void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, in
 bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err);
 bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
                         struct zt_err *err);
+/* share and unshare where a row gains nothing by it. */
+bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err);
+void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);
 /* Pauses that a wait of one of `ranks` ranks of a host may spend before it sleeps, 0 where they outnumber the cores;
  * and such a pause, of 40 to 140 cycles. */
 int zt_comm_spins(int ranks);

@@ -206,6 +206,16 @@ static bool count_wait(struct zt_comm *c, struct zt_transfer *t, struct zt_err *
                  (size_t)t->bound[c->size] * t->bytes_per_element, t->row.since_ms, inner->api->wait(inner, t, err));
 }
 
+static bool count_share(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err) {
+    struct zt_comm *inner = inner_of(c);
+    return inner->api->share(inner, memory, bytes, err);
+}
+
+static void count_unshare(struct zt_comm *c, void *memory) {
+    struct zt_comm *inner = inner_of(c);
+    inner->api->unshare(inner, memory);
+}
+
 static bool count_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
     double since = now_ms();
     struct zt_comm *inner = inner_of(c);
@@ -260,6 +270,8 @@ static const struct zt_comm_api count_api = {
     .start = count_start,
     .poll = count_poll,
     .wait = count_wait,
+    .share = count_share,
+    .unshare = count_unshare,
     .broadcast = count_broadcast,
     .sum = count_sum,
     .barrier = count_barrier,

@@ -4,6 +4,7 @@
  * ranks and a number that keeps its traffic apart: after the world has been set up no collective call of MPI is made
  * again until all is destroyed, so that every wait in between can end with an abort. Collectives run as rounds
  * (comm_rounds.h): through the window where all ranks of the communicator share a host, else as messages. */
+#include "parallel/comm_mpi_block.h"
 #include "parallel/comm_mpi_message.h"
 #include "parallel/comm_mpi_window.h"
 
@@ -43,6 +44,7 @@ struct mpi_comm {
     struct zt_window_group *near; /* NULL: ranks on several hosts */
     struct zt_message_group *far;
     const void **given; /* by rank, of the present round */
+    struct zt_shared_block *blocks;
 };
 
 static const struct zt_comm_api mpi_api;
@@ -95,19 +97,21 @@ static bool arrived(struct mpi_comm *c, const struct zt_rounds *op, bool *ok, st
 }
 
 static struct zt_rounds rounds_of(struct mpi_comm *c, const struct zt_transfer *t) {
-    return (struct zt_rounds){ .kind = t->row.kind,
-                               .rank = c->base.rank,
-                               .size = c->base.size,
-                               .data = t->data,
-                               .bound = t->bound,
-                               .width = t->bytes_per_element,
-                               .bytes = t->row.bytes,
-                               .root = t->row.root,
-                               .room = c->near ? zt_window_room(c->near, t->row.kind) : zt_message_room(c->far) };
+    struct zt_rounds op = { .kind = t->row.kind,
+                            .rank = c->base.rank,
+                            .size = c->base.size,
+                            .data = t->data,
+                            .bound = t->bound,
+                            .width = t->bytes_per_element,
+                            .bytes = t->row.bytes,
+                            .block = t->row.block,
+                            .root = t->row.root };
+    op.room = c->near ? zt_window_room(c->near, &op) : zt_message_room(c->far);
+    return op;
 }
 
 /* The phases of a round. */
-enum phase { TO_GIVE, TO_TAKE };
+enum phase { TO_GIVE, TO_TAKE, TO_LEAVE };
 
 /* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
 static bool advance(struct family *f, struct zt_err *err) {
@@ -123,15 +127,19 @@ static bool advance(struct family *f, struct zt_err *err) {
         t->row.phase = TO_TAKE;
         return true;
     }
-    if (!arrived(c, &op, &ok, err))
+    if (t->row.phase == TO_TAKE) {
+        if (!arrived(c, &op, &ok, err))
+            return false;
+        if (ok)
+            op.kind->take(&op, t->row.round, c->given);
+        if (c->near)
+            zt_window_finish(c->near);
+        t->row.phase = ok && op.block ? TO_LEAVE : TO_GIVE;
+        if (ok && (op.block || ++t->row.round < t->row.rounds))
+            return true;
+    } else if (!zt_window_group_idle(c->near)) { /* peers still read it */
         return false;
-    if (ok)
-        op.kind->take(&op, t->row.round, c->given);
-    if (c->near)
-        zt_window_finish(c->near);
-    t->row.phase = TO_GIVE;
-    if (ok && ++t->row.round < t->row.rounds)
-        return true;
+    }
     f->first = t->row.next;
     return t->done = ok;
 }
@@ -159,6 +167,7 @@ static bool start(struct mpi_comm *c, struct zt_transfer *t, const struct zt_rou
     t->row.comm = &c->base;
     t->row.next = NULL;
     t->row.kind = kind;
+    t->row.block = t->bound ? zt_shared_block_find(c->blocks, t->data, bytes) : NULL;
     t->row.bytes = bytes;
     t->row.root = root;
     t->row.phase = TO_GIVE;
@@ -317,6 +326,41 @@ static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err 
     return part;
 }
 
+static bool mpi_share(struct zt_comm *base, void *memory, size_t bytes, struct zt_err *err) {
+    struct mpi_comm *c = down(base);
+    if (!c->near || base->size == 1)
+        return true;
+    struct zt_block_card *cards = zt_calloc((size_t)base->size, sizeof *cards);
+    int64_t *bound = zt_calloc((size_t)base->size + 1, sizeof *bound);
+    for (int r = 0; r <= base->size; r++)
+        bound[r] = r;
+    struct zt_shared_block *b = zt_shared_block_create(memory, bytes, &cards[base->rank]);
+    bool ok = zt_comm_all_gather(base, cards, bound, sizeof *cards, err);
+    double opened = ok && zt_shared_block_open(b, cards, base->rank, base->size);
+    ok = ok && mpi_sum(base, &opened, 1, err);
+    zt_shared_block_begin(b);
+    if (ok && opened == base->size) {
+        b->next = c->blocks;
+        c->blocks = b;
+    } else {
+        zt_shared_block_destroy(b);
+    }
+    free(bound);
+    free(cards);
+    return ok;
+}
+
+static void mpi_unshare(struct zt_comm *base, void *memory) {
+    struct zt_shared_block **at = &down(base)->blocks;
+    while (*at && (*at)->own != memory)
+        at = &(*at)->next;
+    struct zt_shared_block *b = *at;
+    if (!b)
+        return;
+    *at = b->next;
+    zt_shared_block_destroy(b);
+}
+
 static void mpi_abort(struct zt_comm *base, const char *why) {
     struct family *f = down(base)->family;
     struct zt_err first = { 0 };
@@ -367,6 +411,8 @@ static const struct zt_comm_api mpi_api = {
     .start = mpi_start,
     .poll = mpi_poll,
     .wait = mpi_wait,
+    .share = mpi_share,
+    .unshare = mpi_unshare,
     .broadcast = mpi_broadcast,
     .sum = mpi_sum,
     .barrier = mpi_barrier,

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "parallel/comm.h"
+#include "parallel/comm_mpi_block.h"
 
 #include <linux/futex.h>
 #include <mpi.h>
@@ -18,11 +19,13 @@ enum {
     MOST_CONTEXTS = 64,
 };
 
-/* What a rank says on entering a round; all ranks must say the same function, bytes and root. */
+/* What a rank says on entering a round; all ranks must say the same function, bytes and root, and where in shared
+ * blocks their data lies. */
 struct entry {
     char function[24];
     size_t bytes;
     int root;
+    int64_t offset; /* from the start of the shared block; -1: in the staging */
 };
 
 /* A rank's place in one communicator. Only the rank itself writes here. Rounds count from the communicator's start. */
@@ -250,15 +253,16 @@ bool zt_window_group_idle(const struct zt_window_group *g) {
     return all_consumed(g, g->round);
 }
 
-size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds_kind *kind) {
-    return kind->same_for_all ? HALF : HALF / (size_t)g->size / 64 * 64;
+size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds *op) {
+    if (op->block)
+        return (SIZE_MAX / 4 + 1);
+    return op->kind->same_for_all ? HALF : HALF / (size_t)g->size / 64 * 64;
 }
 
-bool zt_window_begin(struct zt_window_group *g, const struct zt_rounds *op, int64_t round) {
+/* The part of begin that shared blocks have no need of. False: the half is still read. */
+static bool fill_staging(struct zt_window_group *g, const struct zt_rounds *op, int64_t round) {
     struct zt_window *w = g->window;
     int half = (int)(g->round % 2);
-    if (g->round >= 2 && !all_consumed(g, g->round - 1))
-        return false;
     if (w->used[half].group && !all_consumed(w->used[half].group, w->used[half].round + 1))
         return false;
     w->used[half].group = g;
@@ -273,8 +277,19 @@ bool zt_window_begin(struct zt_window_group *g, const struct zt_rounds *op, int6
         if (op->kind->same_for_all)
             break;
     }
+    return true;
+}
+
+bool zt_window_begin(struct zt_window_group *g, const struct zt_rounds *op, int64_t round) {
+    int half = (int)(g->round % 2);
+    if (g->round >= 2 && !all_consumed(g, g->round - 1))
+        return false;
+    if (!op->block && !fill_staging(g, op, round))
+        return false;
     struct desk *desk = desk_of(g, g->rank);
-    desk->entries[half] = (struct entry){ .bytes = op->bytes, .root = op->root };
+    desk->entries[half] = (struct entry){ .bytes = op->bytes,
+                                          .root = op->root,
+                                          .offset = op->block ? (char *)op->data - op->block->own : -1 };
     snprintf(desk->entries[half].function, sizeof desk->entries[half].function, "%s", op->kind->name);
     atomic_store(&desk->posted, ++g->round);
     ring_peers(g);
@@ -285,13 +300,22 @@ static bool entries_agree(const struct zt_window_group *g, int half, struct zt_e
     const struct entry *own = &desk_of(g, g->rank)->entries[half];
     for (int r = 0; r < g->size; r++) {
         const struct entry *e = &desk_of(g, r)->entries[half];
-        if (strncmp(e->function, own->function, sizeof e->function) || e->bytes != own->bytes || e->root != own->root)
+        if (strncmp(e->function, own->function, sizeof e->function) || e->bytes != own->bytes || e->root != own->root ||
+            e->offset != own->offset)
             return zt_fail(err, ZT_EXIT_RUN,
                            "rank %d calls %.23s (%zu bytes, root %d) where rank %d calls %.23s (%zu bytes, root %d)",
                            g->world[g->rank], own->function, own->bytes, own->root, g->world[r], e->function, e->bytes,
                            e->root);
     }
     return true;
+}
+
+/* Where rank r would take it from for this one, were the data its own. */
+static const void *given_in_place(const struct zt_window_group *g, const struct zt_rounds *op, int r) {
+    struct zt_rounds theirs = *op;
+    theirs.rank = r;
+    theirs.data = (void *)(uintptr_t)(op->block->at[r] + ((char *)op->data - op->block->own)); /* only read */
+    return op->kind->give(&theirs, 0, g->rank);
 }
 
 bool zt_window_arrived(struct zt_window_group *g, const struct zt_rounds *op, const void **given, bool *agree,
@@ -302,7 +326,9 @@ bool zt_window_arrived(struct zt_window_group *g, const struct zt_rounds *op, co
     int half = (int)((g->round - 1) % 2);
     *agree = entries_agree(g, half, err);
     for (int r = 0; r < g->size; r++)
-        given[r] = g->segments[r]->staging[half] + (op->kind->same_for_all ? 0 : (size_t)g->rank * op->room);
+        given[r] = op->block
+                       ? given_in_place(g, op, r)
+                       : g->segments[r]->staging[half] + (op->kind->same_for_all ? 0 : (size_t)g->rank * op->room);
     return true;
 }
 

@@ -7,8 +7,9 @@
  *
  * In round k a rank writes what it gives into half k % 2 of its own staging and posts; the peers read it there and say
  * that they consumed it. A half is written again in round k + 2, after every peer consumed round k: while the slowest
- * rank still reads a round the others already prepare the next one. Ranks never read each other's private memory, so a
- * rank that fails may give its buffers back at once. Functions return at once; waiting is the caller's. */
+ * rank still reads a round the others already prepare the next one. Data in a shared block (comm_mpi_block.h) is read
+ * where it lies, all in one round, and stays until every peer consumed it. Ranks never read each other's private
+ * memory, so a rank that fails may give its buffers back at once. Functions return at once; waiting is the caller's. */
 #ifndef ZT_PARALLEL_COMM_MPI_WINDOW_H
 #define ZT_PARALLEL_COMM_MPI_WINDOW_H
 
@@ -47,7 +48,7 @@ void zt_window_group_destroy(struct zt_window_group *g);
 bool zt_window_group_idle(const struct zt_window_group *g);
 
 /* Bytes for one peer in one round. */
-size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds_kind *kind);
+size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds *op);
 /* Gives `round`; false: not yet possible. */
 bool zt_window_begin(struct zt_window_group *g, const struct zt_rounds *op, int64_t round);
 /* Whether every peer gave its part of the round; given[r] then says where it lies, until zt_window_finish(). Sets

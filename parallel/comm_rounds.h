@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct zt_rounds;
+struct zt_shared_block;
 
 struct zt_rounds_kind {
     const char *name;
@@ -37,12 +38,13 @@ extern const struct zt_rounds_kind zt_rounds_reduce_scatter, zt_rounds_all_gathe
 struct zt_rounds {
     const struct zt_rounds_kind *kind;
     int rank, size;
-    void *data;           /* the caller's buffer */
-    const int64_t *bound; /* reduce_scatter, all_gather: size + 1 slice bounds in elements */
-    size_t width;         /* bytes an element */
-    size_t bytes;         /* the whole of `data` */
-    int root;             /* broadcast, else 0 */
-    size_t room;          /* most bytes for one peer in one round; a multiple of 64; set by the transport */
+    void *data;                          /* the caller's buffer */
+    const int64_t *bound;                /* reduce_scatter, all_gather: size + 1 slice bounds in elements */
+    size_t width;                        /* bytes an element */
+    size_t bytes;                        /* the whole of `data` */
+    int root;                            /* broadcast, else 0 */
+    const struct zt_shared_block *block; /* whose memory `data` is, where the peers read it there; NULL: they do not */
+    size_t room; /* most bytes for one peer in one round; a multiple of 64; set by the transport */
 };
 
 #endif

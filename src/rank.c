@@ -114,6 +114,13 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
+/* Collectives go over parameters and gradients. */
+static bool share(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_comm_api *api = r->data->api;
+    return r->device->module || (api->share(r->data, r->parameters, (size_t)r->plan->parameter_bytes, err) &&
+                                 api->share(r->data, r->gradients, (size_t)r->plan->gradient_bytes, err));
+}
+
 static int64_t largest_rows(const struct zt_rank_plan *p) {
     const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     int64_t rows = 0;
@@ -301,7 +308,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->random.seed = (uint64_t)plan->job->config->seed;
     if (plan->job->config->optimizer.type)
         r->row = zt_optimizer_find(plan->job->config->optimizer.type);
-    if (!allocate(r, err)) {
+    if (!allocate(r, err) || !share(r, err)) {
         zt_rank_destroy(r);
         return NULL;
     }
@@ -335,6 +342,8 @@ void zt_rank_destroy(struct zt_rank *r) {
     int64_t start = (p->parameter_bytes + 63) / 64 * 64;
     zt_rank_hashes_destroy(r);
     zt_rank_device_destroy(r);
+    r->data->api->unshare(r->data, r->parameters);
+    r->data->api->unshare(r->data, r->gradients);
     api->free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
     api->free(r->device, r->gradients, (size_t)p->gradient_bytes);
     api->free(r->device, r->optimizer, (size_t)p->optimizer_bytes);

@@ -64,8 +64,26 @@ static void program_of(int pid, char *to, size_t room) {
     to[n > 0 ? n : 0] = 0;
 }
 
-/* Largest resident memory so far of one process, in bytes. The kernel's own figure for a finished child would do but
- * for counting what its parent held when it was forked. */
+/* Resident bytes of other ranks' blocks that a process reads where they lie (parallel/comm_mpi_block.h). */
+static int64_t peers_pages_of(int pid) {
+    char path[64], line[512], access[8];
+    long long kilobytes, total = 0;
+    bool peers = false;
+    snprintf(path, sizeof path, "/proc/%d/smaps", pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%*x-%*x %7s", access) == 1)
+            peers = strcmp(access, "r--s") == 0 && strstr(line, "memfd:ztrain") != NULL;
+        else if (peers && sscanf(line, "Rss: %lld", &kilobytes) == 1)
+            total += kilobytes;
+    }
+    if (file)
+        fclose(file);
+    return total * 1024;
+}
+
+/* Largest resident memory so far of one process, in bytes, without what other ranks hold. The kernel's own figure for a
+ * finished child would do but for counting what its parent held when it was forked. */
 static int64_t peak_of(int pid) {
     char path[64], line[256];
     long long kilobytes = 0;
@@ -76,7 +94,7 @@ static int64_t peak_of(int pid) {
             break;
     if (file)
         fclose(file);
-    return kilobytes * 1024;
+    return kilobytes * 1024 - peers_pages_of(pid);
 }
 
 /* Peaks of the process and all below it that run this program; where there are some below, they are the ranks, and it

@@ -62,7 +62,8 @@ static bool compare(struct zt_comm *c, int64_t bytes, int pairs, struct zt_err *
     double *own = zt_calloc((size_t)pairs, sizeof *own), *other = zt_calloc((size_t)pairs, sizeof *own),
            *ratio = zt_calloc((size_t)pairs, sizeof *own);
     int calls = bytes < 4000000 ? (int)(8000000 / bytes) : 1; /* short enough to fall between other programs' turns */
-    bool ok = b.data && time_of(&b, ours, 1, err) >= 0 && time_of(&b, theirs, 1, err) >= 0; /* pages, connections */
+    bool ok = b.data && c->api->share(c, b.data, (size_t)b.count * sizeof(float), err) &&
+              time_of(&b, ours, 1, err) >= 0 && time_of(&b, theirs, 1, err) >= 0; /* pages, connections */
     for (int i = 0; i < pairs && ok; i++) {
         own[i] = time_of(&b, ours, calls, err);
         other[i] = time_of(&b, theirs, calls, err);
@@ -77,6 +78,8 @@ static bool compare(struct zt_comm *c, int64_t bytes, int pairs, struct zt_err *
     free(other);
     free(ratio);
     free(b.bound);
+    if (b.data)
+        c->api->unshare(c, b.data);
     if (b.data)
         zt_block_destroy(b.data, (size_t)b.count * sizeof(float));
     return ok;

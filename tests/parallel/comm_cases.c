@@ -274,6 +274,52 @@ static void transfers_end_by_polling_alone(struct zt_comm *c, struct rank_report
     EXPECT(wrong < 0, "element %lld is wrong", (long long)wrong);
 }
 
+/* One round over shared[start..): sums, then the whole; what is not the caller's is spoilt as soon as a call returns.
+ */
+static int64_t shared_round(struct zt_comm *c, int round, float *at, struct zt_err *err) {
+    int64_t bound[MOST + 1], n = uneven_bounds(c->size, round, bound), wrong = -1;
+    for (int64_t i = 0; i < n; i++)
+        at[i] = contribution(c->rank, round, i);
+    if (!c->api->reduce_scatter(c, at, bound, err))
+        return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (i < bound[c->rank] || i >= bound[c->rank + 1])
+            at[i] = NAN;
+    if (!c->api->all_gather(c, at, bound, sizeof *at, err))
+        return 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_sum(c, round, i, at[i]))
+            wrong = i;
+        at[i] = NAN;
+    }
+    return wrong;
+}
+
+static void shared_memory_gives_what_private_memory_gives(struct zt_comm *c, struct rank_report *report) {
+    enum { ROOM = 1 << 16, STEP = 977 };
+    struct zt_err err = { 0 };
+    size_t bytes = ROOM * sizeof(float) + 20; /* not whole pages */
+    float *shared = zt_block_create(bytes, "shared", &err), *private = zt_block_create(bytes, "private", &err);
+    bool ok = shared && private && c->api->share(c, shared, bytes, &err), zero = true;
+    for (int64_t i = 0; i < ROOM && ok; i++)
+        zero &= shared[i] == 0;
+    int64_t wrong = -1;
+    for (int round = 0; round < ROUNDS && ok && wrong < 0; round++) {
+        wrong = shared_round(c, round, round % 3 == 2 ? private : shared + round * STEP, &err);
+        ok = err.count == 0;
+    }
+    if (shared)
+        c->api->unshare(c, shared);
+    if (ok && wrong < 0)
+        wrong = shared_round(c, 0, shared, &err);
+    ok = ok && c->api->barrier(c, &err);
+    zt_block_destroy(shared, bytes);
+    zt_block_destroy(private, bytes);
+    EXPECT(ok, "%s", err.text[0]);
+    EXPECT(zero, "a new shared block is not zero");
+    EXPECT(wrong < 0, "element %lld is wrong", (long long)wrong);
+}
+
 static void a_collective_waits_for_the_transfers_started_before_it(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -529,6 +575,7 @@ const struct comm_case comm_cases[] = {
     CASE(splits_join_the_ranks_of_a_color, 1),
     CASE(transfers_underway_bring_what_blocking_calls_bring, 1),
     CASE(transfers_end_by_polling_alone, 1),
+    CASE(shared_memory_gives_what_private_memory_gives, 1),
     CASE(a_collective_waits_for_the_transfers_started_before_it, 1),
     CASE(transfers_of_a_split_go_on_beside_its_parent, 1),
     ABORTING(buffers_of_a_failed_transfer_are_the_callers_again, 1),
