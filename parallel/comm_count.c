@@ -1,11 +1,11 @@
 #include "parallel/comm_count.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Calls of one kind. */
 struct row {
@@ -43,9 +43,7 @@ static struct zt_comm *inner_of(struct zt_comm *c) {
 }
 
 static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    return zt_now() * 1e3;
 }
 
 struct zt_counts *zt_counts_create(const struct zt_count_options *options) {

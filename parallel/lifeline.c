@@ -1,6 +1,7 @@
 #include "parallel/lifeline.h"
 
 #include "base/arena.h"
+#include "base/thread.h"
 #include "parallel/launched.h"
 #include "parallel/talk.h"
 
@@ -168,16 +169,6 @@ static void *serve(void *arg) {
     }
 }
 
-/* All signals stay with the other threads. */
-static bool start_thread(struct zt_lifeline *line) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool ok = pthread_create(&line->thread, NULL, serve, line) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return ok;
-}
-
 /* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were. */
 static void outlive_launcher(void) {
     static const int signals[] = { SIGINT, SIGTERM };
@@ -219,7 +210,7 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
         return zt_fail(err, ZT_EXIT_RANK, "rank %d on %s cannot reach the parent at %s, port %s", launched.rank,
                        hello.host, addresses, port);
     outlive_launcher();
-    if (!redirect(line, addresses, port, &hello) || !start_thread(line))
+    if (!redirect(line, addresses, port, &hello) || (errno = zt_thread_start(&line->thread, serve, line)) != 0)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d: no line to the parent: %s", launched.rank, strerror(errno));
     *to = line;
     return true;

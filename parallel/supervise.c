@@ -1,6 +1,7 @@
 #include "parallel/supervise_ranks.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -19,12 +19,6 @@ enum {
     TERMINATE_MS = 3000, /* for mpirun to end the rest */
     KILL_MS = 1500,
 };
-
-static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static bool is_over(const struct zt_parent *p) {
     return p->mpirun.pid == 0 && p->mpirun.output < 0 && !zt_parent_streams_open(p);
@@ -36,9 +30,9 @@ static bool nobody_left(const struct zt_parent *p) {
 
 /* Takes what comes until `until` says so, `ms` at most. */
 static void take_until(struct zt_parent *p, int ms, bool (*until)(const struct zt_parent *p)) {
-    int64_t end = now_ms() + ms;
-    for (int64_t left = ms; left > 0 && !until(p); left = end - now_ms())
-        zt_parent_take(p, left < 50 ? (int)left : 50);
+    double end = zt_now() + 1e-3 * ms;
+    for (int left = ms; left > 0 && !until(p); left = (int)(1e3 * (end - zt_now())))
+        zt_parent_take(p, left < 50 ? left : 50);
 }
 
 static bool all_answered(const struct zt_parent *p) {

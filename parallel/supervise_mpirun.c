@@ -1,6 +1,7 @@
 #include "parallel/supervise_ranks.h"
 
 #include "base/arena.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,15 +133,8 @@ bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const 
 void zt_mpirun_take(struct zt_mpirun *m) {
     char text[1024];
     ssize_t n = 1;
-    while (m->output >= 0 && (n = read(m->output, text, sizeof text)) > 0) {
-        size_t have = m->said_bytes + (size_t)n, room = sizeof m->said - 1;
-        size_t drop = have > room ? have - room : 0;
-        drop = drop < m->said_bytes ? drop : m->said_bytes;
-        memmove(m->said, m->said + drop, m->said_bytes - drop);
-        memcpy(m->said + m->said_bytes - drop, text, (size_t)n);
-        m->said_bytes += (size_t)n - drop;
-        m->said[m->said_bytes] = 0;
-    }
+    while (m->output >= 0 && (n = read(m->output, text, sizeof text)) > 0)
+        zt_text_keep_end(m->said, sizeof m->said, text, (size_t)n);
     if (m->output >= 0 && n == 0) {
         close(m->output);
         m->output = -1;

@@ -1,6 +1,8 @@
 #include "parallel/supervise_ranks.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +17,6 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SILENT_MS = 5000 };
@@ -71,24 +72,10 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
 
 /* ---- what ranks write ---- */
 
-static void keep_words(struct zt_rank_seen *r, const char *text, size_t bytes) {
-    size_t room = sizeof r->words - 1;
-    if (bytes > room) {
-        text += bytes - room;
-        bytes = room;
-    }
-    size_t drop = r->word_bytes + bytes > room ? r->word_bytes + bytes - room : 0;
-    memmove(r->words, r->words + drop, r->word_bytes - drop);
-    memcpy(r->words + r->word_bytes - drop, text, bytes);
-    r->word_bytes += bytes - drop;
-    r->words[r->word_bytes] = 0;
-}
-
 /* Rank 0 talks for all. A line that a rank wrote as an error before it ended itself becomes the parent's one message.
  */
 static void pass_on(int fd, const char *text, size_t bytes) {
-    static const char mark[] = "ztrain: error: ";
-    const char *error = memmem(text, bytes, mark, strlen(mark));
+    const char *error = memmem(text, bytes, ZT_ERR_MARK, strlen(ZT_ERR_MARK));
     size_t n = error ? (size_t)(error - text) : bytes;
     for (size_t done = 0; done < n;) {
         ssize_t written = write(fd, text + done, n - done);
@@ -100,7 +87,7 @@ static void pass_on(int fd, const char *text, size_t bytes) {
 
 static void take_text(struct zt_parent *p, int rank, int which, const char *text, size_t bytes) {
     if (which == 1)
-        keep_words(&p->ranks[rank], text, bytes);
+        zt_text_keep_end(p->ranks[rank].words, sizeof p->ranks[rank].words, text, bytes);
     if (rank == 0 && !p->ending)
         pass_on(which ? STDERR_FILENO : STDOUT_FILENO, text, bytes);
 }
@@ -332,10 +319,9 @@ void zt_parent_take(struct zt_parent *p, int ms) {
     struct source *from = zt_calloc(most, sizeof *from);
     struct pollfd *polled = zt_calloc(most, sizeof *polled);
     int n = list_sources(p, polled, from);
-    struct timespec before, after;
-    clock_gettime(CLOCK_MONOTONIC, &before);
+    double before = zt_now();
     poll(polled, (nfds_t)n, ms);
-    clock_gettime(CLOCK_MONOTONIC, &after);
+    int waited_ms = (int)(1e3 * (zt_now() - before));
     for (int i = 0; i < n; i++) {
         if (!polled[i].revents)
             continue;
@@ -351,8 +337,7 @@ void zt_parent_take(struct zt_parent *p, int ms) {
             take_stream(p, from[i].index, from[i].stream);
     }
     zt_mpirun_take(&p->mpirun);
-    int64_t waited = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
-    count_silence(p, waited < ms ? (int)waited : ms);
+    count_silence(p, waited_ms < ms ? waited_ms : ms);
     free(polled);
     free(from);
 }

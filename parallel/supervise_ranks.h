@@ -30,7 +30,6 @@ struct zt_rank_seen {
     struct zt_err *error; /* its own words; NULL: none */
     struct zt_talk_in *in;
     char words[2048]; /* the end of what it wrote to standard error */
-    size_t word_bytes;
 };
 
 /* A connection that has not said who it is. */
@@ -41,11 +40,10 @@ struct zt_guest {
 enum { ZT_GUESTS = 64 };
 
 struct zt_mpirun {
-    pid_t pid;  /* 0: not running */
-    int output; /* what it says itself, -1: closed */
-    int status; /* of waitpid() */
-    char said[4096];
-    size_t said_bytes;
+    pid_t pid;       /* 0: not running */
+    int output;      /* what it says itself, -1: closed */
+    int status;      /* of waitpid() */
+    char said[4096]; /* the end of it */
 };
 
 struct zt_parent {

@@ -58,7 +58,7 @@ static void say_where(const struct zt_parent *p, int rank, char *to, size_t room
 
 /* The last line a rank wrote itself before it ended; "" where there is none. */
 static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
-    size_t end = r->word_bytes;
+    size_t end = strlen(r->words);
     while (end && (r->words[end - 1] == '\n' || r->words[end - 1] == '\r'))
         end--;
     size_t first = end;
@@ -81,7 +81,6 @@ static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
 }
 
 static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err) {
-    static const char mark[] = "ztrain: error: ";
     const struct zt_rank_seen *r = &p->ranks[rank];
     char where[256], line[200], how[64] = "";
     int number, status;
@@ -91,8 +90,8 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     zt_mpirun_cause(&p->mpirun, &number, &status);
     if (r->state == ZT_RANK_STOPPED)
         return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no sign of life for five seconds", where);
-    if (strncmp(line, mark, strlen(mark)) == 0 && number == 0)
-        return zt_fail(err, ZT_EXIT_RUN, "%s%s", line + strlen(mark), where);
+    if (strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0 && number == 0)
+        return zt_fail(err, ZT_EXIT_RUN, "%s%s", line + strlen(ZT_ERR_MARK), where);
     if (number)
         snprintf(how, sizeof how, ": killed by signal %d (%s)", number, strsignal(number));
     else if (status >= 0)

@@ -1,6 +1,7 @@
 #include "measure.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "device/device.h"
 #include "graph/passes.h"
 #include "ops/table.h"

@@ -1,6 +1,7 @@
 #include "monitor.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "monitor_bar.h"
 
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 struct zt_monitor {
@@ -19,18 +19,12 @@ struct zt_monitor {
     char *path;
     int file;                    /* -1: none */
     bool bar, colour, bar_shown; /* bar: a terminal that can redraw a line */
-    double drawn;                /* when, on the monotonic clock */
+    double drawn;                /* when, by zt_now() */
     double line_seconds;         /* since the last console line */
     double run_seconds;
     int64_t line_samples, run_steps, skipped;
     struct zt_text text; /* of the row or line being made; kept, so that a step allocates nothing */
 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool set_in_environment(const char *name) {
     const char *value = getenv(name);
@@ -107,7 +101,7 @@ void zt_monitor_clear(struct zt_monitor *m) {
 }
 
 static void draw_bar(struct zt_monitor *m, const struct zt_metrics_row *row) {
-    double time = now(), mean = m->run_seconds / (double)m->run_steps;
+    double time = zt_now(), mean = m->run_seconds / (double)m->run_steps;
     if (row->step < m->o.steps_total && m->bar_shown && time - m->drawn < 0.1)
         return;
     struct winsize size = { 0 };

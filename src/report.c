@@ -2,6 +2,7 @@
 #include "fusion.h"
 #include "train.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <stdio.h>

@@ -1,17 +1,11 @@
 #include "train.h"
 
+#include "base/clock.h"
 #include "device/module.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double zt_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) {
     const struct zt_job *job = s->job;

@@ -4,6 +4,7 @@
  * but for its place) and meets the others only in the communicator. Rank 0 talks and writes. */
 #include "agree.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint.h"

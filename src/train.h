@@ -23,7 +23,7 @@ struct zt_session {
     int sharers;        /* ranks that share the cores this process may use */
     char cores[256];    /* processes: which rank has which, for the start table; "" before they agreed */
     const char *chosen; /* plan "auto": what was chosen among what, in lines; NULL: nothing was */
-    double opened;      /* monotonic seconds when opening began */
+    double opened;      /* when opening began, by zt_now() */
 };
 
 enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2, ZT_DATA_IF_THERE = 4 };
@@ -65,6 +65,5 @@ void zt_report_notes(const struct zt_session *s, const struct zt_program_set *pr
 /* model.onnx from collected tensors; the hash goes to *hash. */
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
                      const int64_t *elements, int count, uint64_t *hash, struct zt_err *err);
-double zt_now(void); /* monotonic seconds */
 
 #endif

@@ -1,10 +1,11 @@
 #include "watchdog.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,12 +43,10 @@ static void look(struct zt_watchdog *d, int i) {
     struct zt_where *w = d->ranks[i];
     int64_t took[ZT_WHERE_STEPS], began = atomic_load(&w->began_ns), step = atomic_load(&w->step), median;
     int count = atomic_load(&w->steps);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     count = count < ZT_WHERE_STEPS ? count : ZT_WHERE_STEPS;
     for (int k = 0; k < count; k++)
         took[k] = atomic_load(&w->took_ns[k]);
-    int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - began;
+    int64_t ns = (int64_t)(zt_now() * 1e9) - began;
     if (!began || d->said[i] == step || !zt_watchdog_overdue(ns, took, count, &median))
         return;
     const char *node = atomic_load(&w->node), *inside = atomic_load(&w->inside);
@@ -81,12 +80,7 @@ struct zt_watchdog *zt_watchdog_create(struct zt_where *const *ranks, int count,
     d->said = zt_calloc((size_t)count, sizeof *d->said);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-    bool runs = pthread_create(&d->thread, NULL, watch, d) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (runs)
+    if (zt_thread_start(&d->thread, watch, d) == 0)
         return d;
     free(d->said);
     free(d);

@@ -21,7 +21,7 @@ struct zt_arena {
 
 static void out_of_memory(size_t bytes) {
     char text[96];
-    int n = snprintf(text, sizeof text, "ztrain: error: out of memory: %zu bytes of host memory refused\n", bytes);
+    int n = snprintf(text, sizeof text, ZT_ERR_MARK "out of memory: %zu bytes of host memory refused\n", bytes);
     if (write(STDERR_FILENO, text, (size_t)n) < 0) {
         /* nowhere left to say it */
     }

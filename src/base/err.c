@@ -64,10 +64,10 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
 void zt_err_print(const struct zt_err *err, FILE *to) {
     int shown = err->count < ZT_ERR_LINES ? err->count : ZT_ERR_LINES;
     for (int i = 0; i < shown; i++) {
-        fprintf(to, "ztrain: error: %s%s%s\n", err->place, err->place[0] ? ": " : "", err->text[i]);
+        fprintf(to, ZT_ERR_MARK "%s%s%s\n", err->place, err->place[0] ? ": " : "", err->text[i]);
         if (err->hint[i][0])
             fprintf(to, "hint: %s\n", err->hint[i]);
     }
     if (err->count > shown)
-        fprintf(to, "ztrain: error: and %d more\n", err->count - shown);
+        fprintf(to, ZT_ERR_MARK "and %d more\n", err->count - shown);
 }

@@ -39,7 +39,9 @@ bool zt_hint(struct zt_err *err, const char *fmt, ...) __attribute__((format(pri
 /* Puts "prefix: " in front of every problem from index `first` on (0: all). Returns false. */
 bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* "ztrain: error: TEXT" and "hint: TEXT" lines, at most ten problems, then a count. */
+/* What a line with an error begins with, whoever prints it. */
+#define ZT_ERR_MARK "ztrain: error: "
+/* ZT_ERR_MARK "TEXT" and "hint: TEXT" lines, at most ten problems, then a count. */
 void zt_err_print(const struct zt_err *err, FILE *to);
 
 #endif

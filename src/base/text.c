@@ -41,6 +41,18 @@ void zt_text_finish(struct zt_text *text) {
     *text = (struct zt_text){ 0 };
 }
 
+void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count) {
+    size_t most = room - 1, have = strlen(to);
+    if (count > most) {
+        bytes += count - most;
+        count = most;
+    }
+    size_t drop = have + count > most ? have + count - most : 0;
+    memmove(to, to + drop, have - drop);
+    memcpy(to + have - drop, bytes, count);
+    to[have - drop + count] = 0;
+}
+
 int zt_edit_distance(const char *a, const char *b) {
     enum { LONGEST = 64 };
     int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);

@@ -14,6 +14,9 @@ void zt_text_add(struct zt_text *text, const char *fmt, ...) __attribute__((form
 void zt_text_add_bytes(struct zt_text *text, const void *bytes, size_t count);
 void zt_text_finish(struct zt_text *text);
 
+/* Appends `count` bytes to the text in to[room]; where there is no room for all of it, its beginning goes. */
+void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count);
+
 /* Edit distance (insert, delete, replace, swap of neighbours: 1 each), case ignored. */
 int zt_edit_distance(const char *a, const char *b);
 

@@ -162,14 +162,13 @@ static void take_weights(struct zt_bench_row *row, const char *line) {
 
 /* The hash, or the first error as the reason. */
 static void read_log(struct zt_bench_row *row, const char *path, int status) {
-    static const char mark[] = "ztrain: error: ";
     char line[2048];
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = 0;
         take_weights(row, line);
-        if (status && !row->reason[0] && strncmp(line, mark, strlen(mark)) == 0)
-            snprintf(row->reason, sizeof row->reason, "%.*s", ZT_ERR_TEXT - 1, line + strlen(mark));
+        if (status && !row->reason[0] && strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0)
+            snprintf(row->reason, sizeof row->reason, "%.*s", ZT_ERR_TEXT - 1, line + strlen(ZT_ERR_MARK));
     }
     if (file)
         fclose(file);

@@ -4,13 +4,12 @@
 #include "data/data.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
+#include "base/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ALIGN = 64 };
 
@@ -159,13 +158,8 @@ static bool make_ring(struct zt_loader *l, struct zt_err *err) {
     return true;
 }
 
-/* Signals are for the thread that runs the step loop. */
 static bool start_reader(struct zt_loader *l, struct zt_err *err) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&l->thread, NULL, reader, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = zt_thread_start(&l->thread, reader, l);
     l->started = failed == 0;
     return l->started || zt_fail(err, ZT_EXIT_RUN, "data: the read-ahead thread cannot start: %s", strerror(failed));
 }
@@ -186,12 +180,6 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
     return NULL;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
     pthread_mutex_lock(&l->mutex);
     if (l->holds) {
@@ -200,10 +188,10 @@ bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct z
         pthread_cond_signal(&l->freed);
     }
     if (l->written == l->released && !l->ended) {
-        double start = now();
+        double start = zt_now();
         while (l->written == l->released && !l->ended)
             pthread_cond_wait(&l->filled, &l->mutex);
-        l->waited += now() - start;
+        l->waited += zt_now() - start;
     }
     l->holds = l->written > l->released;
     *batch = l->holds ? &l->ring[l->released % l->slots] : NULL;

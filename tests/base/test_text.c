@@ -79,6 +79,17 @@ START_TEST(a_growing_text_is_the_sum_of_its_parts) {
 }
 END_TEST
 
+START_TEST(of_a_long_text_the_end_is_kept) {
+    char all[400] = "", kept[8] = "";
+    for (int count = 0; count < 20; count++) {
+        size_t before = strlen(all), n = before + (size_t)count;
+        memset(all + before, 'a' + count, (size_t)count);
+        zt_text_keep_end(kept, sizeof kept, all + before, (size_t)count);
+        ck_assert_str_eq(kept, n < sizeof kept ? all : all + n - (sizeof kept - 1));
+    }
+}
+END_TEST
+
 START_TEST(bytes_are_told_in_the_unit_that_fits) {
     static const struct {
         double bytes;
@@ -98,6 +109,7 @@ int main(void) {
     tcase_add_test(cases, many_stars_do_not_take_for_ever);
     tcase_add_test(cases, the_edit_distance_counts_inserts_deletes_replacements_and_swaps);
     tcase_add_test(cases, a_growing_text_is_the_sum_of_its_parts);
+    tcase_add_test(cases, of_a_long_text_the_end_is_kept);
     tcase_add_test(cases, bytes_are_told_in_the_unit_that_fits);
     return run_suite("text", cases, CK_FORK);
 }

@@ -1,5 +1,6 @@
 #include "tests/ops/bench.h"
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "graph/grad.h"
@@ -7,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SAMPLES = 512, PLAIN_CHANNELS = 16 };
 
@@ -22,12 +22,6 @@ struct bench {
     bool *timed; /* by node */
     double sample[2][SAMPLES];
 };
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the graph ---- */
 
@@ -196,12 +190,12 @@ void bench_close(struct bench *b) {
 }
 
 static bool run_phase(const struct bench *b, enum zt_phase phase, double *took, struct zt_err *err) {
-    double start = seconds();
+    double start = zt_now();
     for (int n = 0; n < b->m.g->node_count; n++)
         if (b->timed[n] && b->m.g->nodes[n].phase == phase && !machine_run_node(&b->m, n, err))
             return false;
     bool good = b->m.device->api->synchronize(b->m.device, err);
-    *took = seconds() - start;
+    *took = zt_now() - start;
     return good;
 }
 
@@ -253,11 +247,11 @@ static void print(const struct bench *b, int number, const double median[2]) {
 }
 
 bool bench_print(struct bench *b, int number, double budget, struct zt_err *err) {
-    double end = seconds() + budget, median[2];
+    double end = zt_now() + budget, median[2];
     int count = 0;
     if (!machine_runs_here(&b->m))
         return true;
-    while (count == 0 || (count < SAMPLES && seconds() < end)) {
+    while (count == 0 || (count < SAMPLES && zt_now() < end)) {
         for (int phase = ZT_FORWARD; phase <= ZT_BACKWARD; phase++)
             if (!run_phase(b, (enum zt_phase)phase, &b->sample[phase][count], err))
                 return false;

@@ -8,6 +8,7 @@
  *
  * A tool: threads that sleep need no core each, but wake late on a busy machine, so no test depends on what it prints.
  * Exit status 0 where every row is within 2 points. */
+#include "base/clock.h"
 #include "parallel/comm.h"
 #include "parallel/schedule.h"
 
@@ -29,17 +30,11 @@ struct stage {
     pthread_t thread;
 };
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void kernel(struct stage *s, double seconds) {
-    double start = now(), end = start + seconds;
+    double start = zt_now(), end = start + seconds;
     struct timespec until = { (time_t)end, (long)((end - floor(end)) * 1e9) };
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-    s->last = now();
+    s->last = zt_now();
     s->busy += s->last - start;
     s->first = s->first > 0 ? s->first : start;
 }
