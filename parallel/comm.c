@@ -1,5 +1,8 @@
 #include "parallel/comm.h"
 
+#include "base/arena.h"
+
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,6 +54,15 @@ bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct
 
 void zt_comm_unshare_nothing(struct zt_comm *c, void *memory) {
     (void)c, (void)memory;
+}
+
+bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err) {
+    int64_t *bound = zt_calloc((size_t)c->size + 1, sizeof *bound);
+    for (int r = 0; r <= c->size; r++)
+        bound[r] = (int64_t)(bytes / 4) * r;
+    bool ok = c->api->all_gather(c, items, bound, 4, err);
+    free(bound);
+    return ok;
 }
 
 int zt_comm_spins(int ranks) {

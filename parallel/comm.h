@@ -122,6 +122,8 @@ bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, siz
 /* share and unshare where a row gains nothing by it. */
 bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err);
 void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);
+/* items[r] of every rank from the one of `bytes` bytes, a multiple of 4, that each has put at its own place. */
+bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err);
 /* Pauses that a wait of one of `ranks` ranks of a host may spend before it sleeps, 0 where they outnumber the cores;
  * and such a pause, of 40 to 140 cycles. */
 int zt_comm_spins(int ranks);

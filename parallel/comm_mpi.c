@@ -302,13 +302,10 @@ static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err 
     struct wish {
         int color, next_context;
     } *wishes = zt_calloc((size_t)base->size, sizeof *wishes);
-    int64_t *bound = zt_calloc((size_t)base->size + 1, sizeof *bound);
-    for (int r = 0; r <= base->size; r++)
-        bound[r] = r;
     wishes[base->rank] = (struct wish){ .color = color, .next_context = c->family->next_context };
     int *world = zt_calloc((size_t)base->size, sizeof *world), rank = 0, size = 0, context = 0;
     struct zt_comm *part = NULL;
-    bool ok = zt_comm_all_gather(base, wishes, bound, sizeof *wishes, err);
+    bool ok = zt_comm_exchange(base, wishes, sizeof *wishes, err);
     for (int r = 0; r < base->size && ok; r++) {
         context = wishes[r].next_context > context ? wishes[r].next_context : context;
         if (wishes[r].color != color)
@@ -321,7 +318,6 @@ static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err 
         part = comm_create(c->family, world, rank, size, context, err);
     } else
         free(world);
-    free(bound);
     free(wishes);
     return part;
 }
@@ -331,11 +327,8 @@ static bool mpi_share(struct zt_comm *base, void *memory, size_t bytes, struct z
     if (!c->near || base->size == 1)
         return true;
     struct zt_block_card *cards = zt_calloc((size_t)base->size, sizeof *cards);
-    int64_t *bound = zt_calloc((size_t)base->size + 1, sizeof *bound);
-    for (int r = 0; r <= base->size; r++)
-        bound[r] = r;
     struct zt_shared_block *b = zt_shared_block_create(memory, bytes, &cards[base->rank]);
-    bool ok = zt_comm_all_gather(base, cards, bound, sizeof *cards, err);
+    bool ok = zt_comm_exchange(base, cards, sizeof *cards, err);
     double opened = ok && zt_shared_block_open(b, cards, base->rank, base->size);
     ok = ok && mpi_sum(base, &opened, 1, err);
     zt_shared_block_begin(b);
@@ -345,7 +338,6 @@ static bool mpi_share(struct zt_comm *base, void *memory, size_t bytes, struct z
     } else {
         zt_shared_block_destroy(b);
     }
-    free(bound);
     free(cards);
     return ok;
 }

@@ -17,16 +17,6 @@ struct card {
     int32_t unused;
 };
 
-/* cards[rank] of every rank from the one that each has put there itself. */
-static bool exchange(struct zt_comm *world, void *cards, size_t bytes, struct zt_err *err) {
-    int64_t *bound = zt_calloc((size_t)world->size + 1, sizeof *bound);
-    for (int i = 0; i <= world->size; i++)
-        bound[i] = (int64_t)(bytes / 4) * i;
-    bool ok = world->api->all_gather(world, cards, bound, 4, err);
-    free(bound);
-    return ok;
-}
-
 /* "2, 3" for those of the ranks that `differs`; false where there is none. */
 static bool list_ranks(int count, bool (*differs)(const void *cards, int rank), const void *cards, char *to,
                        size_t room) {
@@ -133,7 +123,7 @@ bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *
     own->model = zt_onnx_hash(s->model);
     own->threads = s->config->threads;
     sched_getaffinity(0, sizeof own->cores, &own->cores);
-    bool ok = hash_config(s->config, &own->config, err) && exchange(world, cards, sizeof *cards, err) &&
+    bool ok = hash_config(s->config, &own->config, err) && zt_comm_exchange(world, cards, sizeof *cards, err) &&
               check_cards(world, cards, err);
     if (ok)
         bind_rank(s, cards, world->size, world->rank);
@@ -185,7 +175,7 @@ bool zt_agree_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struc
     struct plan_card *cards = zt_calloc((size_t)world->size, sizeof *cards);
     char ranks[128];
     cards[world->rank] = card_of(plan);
-    bool ok = exchange(world, cards, sizeof *cards, err);
+    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
     if (ok && list_ranks(world->size, other_plan, cards, ranks, sizeof ranks))
         ok = disagree(world, ZT_EXIT_CONFIG, "the plan", ranks,
                       "do all hosts run the same build, with the same libraries, on processors of one kind?", err);

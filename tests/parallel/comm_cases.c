@@ -91,6 +91,19 @@ static void gathers_bring_every_slice_to_every_rank(struct zt_comm *c, struct ra
     }
 }
 
+static void exchanged_items_are_those_of_every_rank(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    struct {
+        int32_t rank, words[4];
+    } items[MOST] = { 0 };
+    items[c->rank].rank = c->rank + 1;
+    items[c->rank].words[3] = -c->rank;
+    EXPECT(zt_comm_exchange(c, items, sizeof *items, &err), "exchange: %s", err.text[0]);
+    for (int r = 0; r < c->size; r++)
+        EXPECT(items[r].rank == r + 1 && items[r].words[0] == 0 && items[r].words[3] == -r,
+               "the item of rank %d is another", r);
+}
+
 static void broadcast_copies_the_root_to_all(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     for (int root = 0; root < c->size; root++)
@@ -229,6 +242,22 @@ static int64_t first_wrong(struct zt_comm *c, int round, const struct transfers 
     return -1;
 }
 
+static bool start_transfers(struct zt_comm *c, int round, struct transfers *to, struct zt_err *err) {
+    bool ok = true;
+    make_transfers(c, round, to);
+    for (int k = 0; k < UNDERWAY && ok; k++)
+        ok = c->api->start(c, &to->at[k], err);
+    return ok;
+}
+
+/* The first transfer that is not done or brought something else; -1: all are as they must be. */
+static int first_bad(struct zt_comm *c, int round, const struct transfers *t) {
+    for (int k = 0; k < UNDERWAY; k++)
+        if (!t->at[k].done || first_wrong(c, round, t, k) >= 0)
+            return k;
+    return -1;
+}
+
 static void transfers_underway_bring_what_blocking_calls_bring(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -245,33 +274,25 @@ static void transfers_underway_bring_what_blocking_calls_bring(struct zt_comm *c
         for (int k = round % 2; k < UNDERWAY && ok; k += 1 + round % 2) /* the last one, or each, or every other one */
             ok = c->api->wait(c, &t.at[k], &err) && t.at[k].done;
         ok = ok && c->api->wait(c, &t.at[UNDERWAY - 1], &err);
-        int wrong = -1, undone = -1;
-        for (int k = 0; k < UNDERWAY && ok; k++) {
-            undone = t.at[k].done ? undone : k;
-            wrong = first_wrong(c, round, &t, k) >= 0 ? k : wrong;
-        }
+        int bad = ok ? first_bad(c, round, &t) : -1;
         free_transfers(&t);
         EXPECT(ok, "round %d: %s", round, err.text[0]);
-        EXPECT(undone < 0, "round %d: transfer %d was overtaken", round, undone);
-        EXPECT(wrong < 0, "round %d: transfer %d brought something else", round, wrong);
+        EXPECT(bad < 0, "round %d: transfer %d was overtaken or brought something else", round, bad);
     }
 }
 
 static void transfers_end_by_polling_alone(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     struct transfers t;
-    make_transfers(c, 0, &t);
-    bool ok = true;
-    for (int k = 0; k < UNDERWAY && ok; k++)
-        ok = c->api->start(c, &t.at[k], &err);
+    bool ok = start_transfers(c, 0, &t, &err);
     /* this rank's part may be over before its peers' are: they too only poll, until all have said so */
     while (ok && !t.at[UNDERWAY - 1].done)
         ok = c->api->poll(c, &err);
-    int64_t wrong = ok ? first_wrong(c, 0, &t, 0) : 0;
+    int bad = ok ? first_bad(c, 0, &t) : -1;
     ok = ok && c->api->barrier(c, &err);
     free_transfers(&t);
     EXPECT(ok, "%s", err.text[0]);
-    EXPECT(wrong < 0, "element %lld is wrong", (long long)wrong);
+    EXPECT(bad < 0, "transfer %d is not done or brought something else", bad);
 }
 
 /* One round over shared[start..): sums, then the whole; what is not the caller's is spoilt as soon as a call returns.
@@ -324,16 +345,13 @@ static void a_collective_waits_for_the_transfers_started_before_it(struct zt_com
     struct zt_err err = { 0 };
     for (int round = 0; round < ROUNDS; round++) {
         struct transfers t;
-        make_transfers(c, round, &t);
-        bool ok = true;
-        for (int k = 0; k < UNDERWAY && ok; k++)
-            ok = c->api->start(c, &t.at[k], &err);
+        bool ok = start_transfers(c, round, &t, &err);
         double value = c->rank + 1;
         ok = ok && (round % 2 ? c->api->sum(c, &value, 1, &err) : c->api->barrier(c, &err));
-        bool done = t.at[UNDERWAY - 1].done && first_wrong(c, round, &t, UNDERWAY - 1) < 0;
+        int bad = ok ? first_bad(c, round, &t) : -1;
         free_transfers(&t);
         EXPECT(ok, "round %d: %s", round, err.text[0]);
-        EXPECT(done, "round %d: the collective came first", round);
+        EXPECT(bad < 0, "round %d: the collective came before transfer %d", round, bad);
         EXPECT(round % 2 == 0 || value == c->size * (c->size + 1) / 2, "round %d: the sum is %g", round, value);
     }
 }
@@ -351,12 +369,11 @@ static void transfers_of_a_split_go_on_beside_its_parent(struct zt_comm *c, stru
         for (int k = 0; k < UNDERWAY && ok; k++)
             ok = part->api->start(part, &t.at[k], &err) && (k != 1 || c->api->sum(c, &value, 1, &err));
         ok = ok && part->api->wait(part, &t.at[UNDERWAY - 1], &err);
-        bool right = ok;
-        for (int k = 0; k < UNDERWAY && right; k++)
-            right = first_wrong(part, round, &t, k) < 0;
+        int bad = ok ? first_bad(part, round, &t) : -1;
         free_transfers(&t);
         EXPECT(ok, "round %d: %s", round, err.text[0]);
-        EXPECT(right && value == c->size * (c->size - 1) / 2, "round %d: sum %g", round, value);
+        EXPECT(bad < 0, "round %d: transfer %d brought something else", round, bad);
+        EXPECT(value == c->size * (c->size - 1) / 2, "round %d: sum %g", round, value);
     }
     part->api->destroy(part);
 }
@@ -366,10 +383,7 @@ static void transfers_of_a_split_go_on_beside_its_parent(struct zt_comm *c, stru
 static void buffers_of_a_failed_transfer_are_the_callers_again(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     struct transfers t;
-    make_transfers(c, 0, &t);
-    bool ok = true;
-    for (int k = 0; k < UNDERWAY && ok; k++)
-        ok = c->api->start(c, &t.at[k], &err);
+    bool ok = start_transfers(c, 0, &t, &err);
     if (c->rank == c->size - 1)
         c->api->abort(c, "disk full");
     else
@@ -565,6 +579,7 @@ static void abort_at_any_moment_ends_every_rank(struct zt_comm *c, struct rank_r
 const struct comm_case comm_cases[] = {
     CASE(sums_are_added_in_rank_order_bit_for_bit, 1),
     CASE(gathers_bring_every_slice_to_every_rank, 1),
+    CASE(exchanged_items_are_those_of_every_rank, 1),
     CASE(broadcast_copies_the_root_to_all, 1),
     CASE(scalars_are_added_in_rank_order_on_every_rank, 1),
     CASE(messages_of_a_pair_arrive_in_order, 2),
