@@ -1,6 +1,7 @@
 /* Checkpoints of a rank on a device with memory of its own (far_device.h): what it writes is what a rank on the host
  * loads, and the other way round, and on the same device the run goes on bit for bit. */
 #include "tests/gpu/far_device.h"
+#include "tests/gpu/reference_case.h"
 #include "tests/suite.h"
 
 #include "base/file.h"
@@ -10,8 +11,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { STEPS = 6, HALF = 3 };
 
@@ -72,28 +71,24 @@ static bool same_file(const char *a, const char *b) {
 static const char *const cases[] = { "mlp-wine-sklearn", "convnet-dynamo", "gpt-tiny-dynamo", "resnet-bn-train" };
 
 START_TEST(a_checkpoint_is_the_same_wherever_the_memory_is) {
-    char model[4096], config[4096], folder[] = "/tmp/ztrain-checkpoint-XXXXXX", path[4][128];
+    char folder[] = "/tmp/ztrain-checkpoint-XXXXXX", path[4][128];
     const char *const set[] = { "ztrain.checkpoint.every_epochs=0", "optimizer={\"type\": \"AdamW\"}" };
-    snprintf(model, sizeof model, "%s/reference/cases/%s/model.onnx", getenv("ZT_SHARED"), cases[_i]);
-    snprintf(config, sizeof config, "%s/reference/cases/%s/config.json", getenv("ZT_SHARED"), cases[_i]);
-    struct zt_options options = { .model = model, .config = config };
-    options.over = (struct zt_config_overrides){ .set = set, .set_count = 2, .epochs = -1, .steps = STEPS, .seed = -1 };
-    options.log.level = ZT_LOG_ERROR;
-    struct zt_session s;
+    struct reference_case opened;
+    struct zt_session *s = &opened.session;
     struct zt_err err = { 0 };
-    ck_assert_msg(zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &err), "%s", err.text[0]);
+    open_reference_case(&opened, cases[_i], STEPS, set, 2);
     ck_assert_ptr_nonnull(mkdtemp(folder));
     static const char *const names[] = { "half", "far", "near", "half/checkpoints/step-3" };
     for (int i = 0; i < 4; i++)
         snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
     struct part whole = { far_device_create(), path[1], NULL, STEPS, { 0 } };
     struct part half = { far_device_create(), path[0], NULL, HALF, { 0 } };
-    train(&s, &whole);
-    train(&s, &half);
+    train(s, &whole);
+    train(s, &half);
     struct part far = { far_device_create(), path[0], path[3], STEPS, { 0 } };
     struct part near = { zt_device_host_create(1), path[2], path[3], STEPS, { 0 } };
-    train(&s, &far);
-    train(&s, &near);
+    train(s, &far);
+    train(s, &near);
     for (int i = HALF; i < STEPS; i++) {
         ck_assert_msg(far.loss[i] == whole.loss[i], "%s: loss %d: %.9g, wants %.9g", cases[_i], i, far.loss[i],
                       whole.loss[i]);
@@ -111,17 +106,13 @@ START_TEST(a_checkpoint_is_the_same_wherever_the_memory_is) {
     char command[160];
     snprintf(command, sizeof command, "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0);
-    zt_session_finish(&s);
+    zt_session_finish(s);
 }
 END_TEST
 
 int main(void) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED") ? getenv("ZT_SHARED") : "");
-    if (access(path, R_OK) != 0) {
-        printf("SKIP: %s is not there (ZT_SHARED)\n", path);
+    if (!reference_cases_there())
         return 77;
-    }
     zt_parallel_enter();
     TCase *test = tcase_create("checkpoints away");
     tcase_add_loop_test(test, a_checkpoint_is_the_same_wherever_the_memory_is, 0, (int)(sizeof cases / sizeof *cases));

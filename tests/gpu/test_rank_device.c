@@ -2,16 +2,12 @@
  * ../shared/reference: one whose nodes all have kernels there, and some with nodes that run on the host, with
  * statistics, with a loss inside the graph. */
 #include "tests/gpu/far_device.h"
-
-#include "train.h"
+#include "tests/gpu/reference_case.h"
+#include "tests/suite.h"
 
 #include "device/threads.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { STEPS = 6 };
 
@@ -78,18 +74,11 @@ static void train(struct zt_session *s, struct zt_device *device, struct outcome
 }
 
 static void compare(const char *name, const char *const *set, int set_count) {
-    char model[4096], config[4096];
-    snprintf(model, sizeof model, "%s/reference/cases/%s/model.onnx", getenv("ZT_SHARED"), name);
-    snprintf(config, sizeof config, "%s/reference/cases/%s/config.json", getenv("ZT_SHARED"), name);
-    struct zt_options options = { .model = model, .config = config };
-    options.over =
-        (struct zt_config_overrides){ .set = set, .set_count = set_count, .epochs = -1, .steps = STEPS, .seed = -1 };
-    struct zt_session s;
-    struct zt_err err = { 0 };
-    ck_assert_msg(zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &err), "%s: %s", name, err.text[0]);
+    struct reference_case opened;
     struct outcome near = { 0 }, far = { 0 };
-    train(&s, zt_device_host_create(1), &near);
-    train(&s, far_device_create(), &far);
+    open_reference_case(&opened, name, STEPS, set, set_count);
+    train(&opened.session, zt_device_host_create(1), &near);
+    train(&opened.session, far_device_create(), &far);
     for (int i = 0; i < STEPS; i++) {
         ck_assert_msg(fabs(near.loss[i] - far.loss[i]) <= 2e-5 * fabs(near.loss[i]),
                       "%s: loss %d: %.9g on the host, %.9g away", name, i, near.loss[i], far.loss[i]);
@@ -98,7 +87,7 @@ static void compare(const char *name, const char *const *set, int set_count) {
     }
     ck_assert_int_eq(near.tensors, far.tensors);
     ck_assert_msg(fabs(near.weights - far.weights) <= 1e-5 * near.weights, "%s: weights", name);
-    zt_session_finish(&s);
+    zt_session_finish(&opened.session);
 }
 
 START_TEST(a_rank_away_from_the_host_trains_as_on_it) {
@@ -114,23 +103,11 @@ START_TEST(gradients_accumulate_away_from_the_host_too) {
 END_TEST
 
 int main(void) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED") ? getenv("ZT_SHARED") : "");
-    if (access(path, R_OK) != 0) {
-        printf("SKIP: %s is not there (ZT_SHARED)\n", path);
+    if (!reference_cases_there())
         return 77;
-    }
     zt_parallel_enter();
-    Suite *suite = suite_create("rank_device");
     TCase *test = tcase_create("away");
-    tcase_set_timeout(test, 300);
     tcase_add_loop_test(test, a_rank_away_from_the_host_trains_as_on_it, 0, CASES);
     tcase_add_loop_test(test, gradients_accumulate_away_from_the_host_too, 0, 3);
-    suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* libgomp does not survive a fork */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite("rank_device", test, CK_NOFORK);
 }

@@ -1,0 +1,42 @@
+/* A case of ../shared/reference, opened to be trained. */
+#ifndef ZT_TESTS_REFERENCE_CASE_H
+#define ZT_TESTS_REFERENCE_CASE_H
+
+#include "train.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct reference_case {
+    char model[4096], config[4096];
+    struct zt_options options;
+    struct zt_session session; /* borrows all of it: zt_session_finish() when done */
+};
+
+/* False, and says so, where the cases are not there: the program then exits with 77. */
+static inline bool reference_cases_there(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED") ? getenv("ZT_SHARED") : "");
+    if (access(path, R_OK) == 0)
+        return true;
+    printf("SKIP: %s is not there (ZT_SHARED)\n", path);
+    return false;
+}
+
+/* `set`: key.path=value, borrowed as long as the session. */
+static inline void open_reference_case(struct reference_case *c, const char *name, int64_t steps,
+                                       const char *const *set, int set_count) {
+    struct zt_err err = { 0 };
+    snprintf(c->model, sizeof c->model, "%s/reference/cases/%s/model.onnx", getenv("ZT_SHARED"), name);
+    snprintf(c->config, sizeof c->config, "%s/reference/cases/%s/config.json", getenv("ZT_SHARED"), name);
+    c->options = (struct zt_options){ .model = c->model, .config = c->config };
+    c->options.over =
+        (struct zt_config_overrides){ .set = set, .set_count = set_count, .epochs = -1, .steps = steps, .seed = -1 };
+    c->options.log.level = ZT_LOG_ERROR;
+    ck_assert_msg(zt_session_open(&c->session, &c->options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &err), "%s: %s", name,
+                  err.text[0]);
+}
+
+#endif
