@@ -148,9 +148,10 @@ void zt_mpirun_kill(struct zt_mpirun *m, int number) {
         kill(number == SIGKILL ? -m->pid : m->pid, number);
 }
 
-void zt_mpirun_cause(const struct zt_mpirun *m, int *signal_number, int *status) {
-    static const char by_signal[] = "exited on signal ", by_status[] = "Exit code: ";
-    const char *at = strstr(m->said, by_signal), *code = strstr(m->said, by_status);
+int zt_mpirun_cause(const struct zt_mpirun *m, int *signal_number, int *status) {
+    static const char of_rank[] = "process rank ", by_signal[] = "exited on signal ", by_status[] = "Exit code: ";
+    const char *rank = strstr(m->said, of_rank), *at = strstr(m->said, by_signal), *code = strstr(m->said, by_status);
     *signal_number = at ? (int)strtol(at + strlen(by_signal), NULL, 10) : 0;
     *status = code ? (int)strtol(code + strlen(by_status), NULL, 10) : -1;
+    return rank && at && rank < at ? (int)strtol(rank + strlen(of_rank), NULL, 10) : -1;
 }

@@ -75,8 +75,9 @@ bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const 
 /* Collects its output, and its status once it has ended. */
 void zt_mpirun_take(struct zt_mpirun *m);
 void zt_mpirun_kill(struct zt_mpirun *m, int number);
-/* The signal, or else the status, with which it says that a process ended: 0 and -1 where it does not. */
-void zt_mpirun_cause(const struct zt_mpirun *m, int *signal_number, int *status);
+/* The signal, or else the status, with which it says that a process ended: 0 and -1 where it does not. Returns the rank
+ * that a signal ended, -1: it names none. */
+int zt_mpirun_cause(const struct zt_mpirun *m, int *signal_number, int *status);
 
 /* What happened, from all that was seen. */
 bool zt_parent_verdict(const struct zt_parent *p, struct zt_err *err);

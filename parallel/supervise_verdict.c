@@ -25,7 +25,12 @@ static int find_error(const struct zt_parent *p) {
     return -1;
 }
 
+/* The lowest rank that was lost or stopped; before them one of which only mpirun can tell, since it ended before it had
+ * connected, and the others for that. */
 static int find_gone(const struct zt_parent *p) {
+    int number, status, rank = zt_mpirun_cause(&p->mpirun, &number, &status);
+    if (rank >= 0 && rank < p->job->ranks && p->ranks[rank].state == ZT_RANK_ABSENT)
+        return rank;
     for (int i = 0; i < p->job->ranks; i++)
         if (p->ranks[i].state == ZT_RANK_LOST || p->ranks[i].state == ZT_RANK_STOPPED)
             return i;
