@@ -1,5 +1,6 @@
 """What the tests of checkpoints share: a model with a folder for its runs, layouts, and the count of what held."""
 import argparse
+import contextlib
 import json
 import pathlib
 import random
@@ -54,6 +55,17 @@ class Bench:
             print(f"exit {done.returncode}, not {status}: {' '.join(map(str, options))}\n{done.stderr[-800:]}", file=sys.stderr)
         self.says = done.stderr
         return done.returncode == status
+
+    @contextlib.contextmanager
+    def started(self, out, *options):
+        """A run underway. With the block it ends, whatever happened there."""
+        process = subprocess.Popen(self.command(out, *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
 
     def rows(self, out):
         """metrics.jsonl without the one field that is about the clock"""

@@ -9,7 +9,6 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -36,13 +35,13 @@ def signals(args, tmp, rng):
     cases += [("processes", signal.SIGTERM, ["--ranks", "2", *two])] if shutil.which("mpirun") else []
     for name, number, options in cases:
         out = b.folder / name
-        process = subprocess.Popen(b.command(name, "--quiet", *options), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        wait_for(lambda: lines(out / "metrics.jsonl") > 3)
-        process.send_signal(signal.SIGUSR1)
-        saved = wait_for(lambda: (out / "checkpoints/latest").exists())
-        check(saved and process.poll() is None, f"signals: {name}, {number.name}: SIGUSR1 saves and goes on")
-        process.send_signal(number)
-        says = process.communicate(timeout=60)[1]
+        with b.started(name, "--quiet", *options) as process:
+            wait_for(lambda: lines(out / "metrics.jsonl") > 3)
+            process.send_signal(signal.SIGUSR1)
+            saved = wait_for(lambda: (out / "checkpoints/latest").exists())
+            check(saved and process.poll() is None, f"signals: {name}, {number.name}: SIGUSR1 saves and goes on")
+            process.send_signal(number)
+            says = process.communicate(timeout=60)[1]
         step = int((out / "checkpoints/latest").read_text().strip()[5:])
         check(process.returncode == 128 + number and not says, f"signals: {name}, {number.name}: exit {process.returncode}, nothing said: {says!r}")
         check(step == sum("eval" not in row for row in b.rows(name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
@@ -53,11 +52,11 @@ def twice(args, tmp, rng):
     """a second signal ends the process in the middle of a step, where the first alone would have saved at its end"""
     b = Bench(args, tmp / "twice", "convnet", "ds_config", "--set", "train_batch_size=1500", "--epochs", "1000", "--quiet",
               "--set", "ztrain.checkpoint.every_epochs=0")
-    process = subprocess.Popen(b.command("run"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    wait_for(lambda: lines(b.folder / "run/metrics.jsonl") > 1)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        process.send_signal(number)
-    says = process.communicate(timeout=60)[1]
+    with b.started("run") as process:
+        wait_for(lambda: lines(b.folder / "run/metrics.jsonl") > 1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process.send_signal(number)
+        says = process.communicate(timeout=60)[1]
     check(process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT) and not says, f"signals: twice: exit {process.returncode}, nothing said: {says!r}")
     check(not (b.folder / "run/checkpoints/latest").exists(), "signals: twice: nothing was saved")
 
@@ -72,11 +71,11 @@ def kills(args, tmp, rng):
     out, held, during = b.folder / "run", 0, 0
     for i in range(args.kills):
         before = lines(out / "metrics.jsonl")
-        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000", *saving), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
-        time.sleep(rng.random() * 0.02)
-        process.kill()
-        says = process.communicate()[1]
+        with b.started("run", "--resume", "--steps", "1000000000", *saving) as process:
+            wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
+            time.sleep(rng.random() * 0.02)
+            process.kill()
+            says = process.communicate()[1]
         during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
         held += process.returncode == -9 and not says and b.verify(out).returncode == 0
     check(held == args.kills, f"kills: {held} of {args.kills} runs went on, and left a whole checkpoint when they were killed ({during} in the middle of saving)")
@@ -111,15 +110,15 @@ def losses(args, tmp, rng):
     out, held, during, runs = b.folder / "run", 0, 0, (args.kills + 3) // 4
     for _ in range(runs):
         before = lines(out / "metrics.jsonl")
-        process = subprocess.Popen(b.command("run", "--resume", "--steps", "1000000000"), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
-        time.sleep(rng.random() * 0.02)
-        ranks = ranks_below(process.pid)
-        if ranks:
-            os.kill(rng.choice(ranks), signal.SIGKILL)
-        else:
-            process.kill()
-        says = process.communicate(timeout=60)[1]
+        with b.started("run", "--resume", "--steps", "1000000000") as process:
+            wait_for(lambda: lines(out / "metrics.jsonl") > before or process.poll() is not None)
+            time.sleep(rng.random() * 0.02)
+            ranks = ranks_below(process.pid)
+            if ranks:
+                os.kill(rng.choice(ranks), signal.SIGKILL)
+            else:
+                process.kill()
+            says = process.communicate(timeout=60)[1]
         during += any(p.name.startswith(".") for p in (out / "checkpoints").iterdir())
         held += process.returncode == 5 and says.count(b"error") == 1 and b.verify(out).returncode == 0
     check(held == runs, f"losses: {held} of {runs} runs that lost a rank went on from a whole checkpoint ({during} in the middle of saving)")
