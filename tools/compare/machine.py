@@ -1,4 +1,4 @@
-"""What tools/compare_torch and tools/compare_ops share: the machine, whether it is ours, and PyTorch at its best on it."""
+"""What the tools/compare_* share: the machine, whether it is ours, and PyTorch at its best on it."""
 import os
 import pathlib
 import subprocess

@@ -1,0 +1,33 @@
+"""The job that tools/compare_torch and tools/compare_ranks time: the sample ConvNet, batch 256, fp32, Adam, random batches of the digits."""
+import json
+import pathlib
+import statistics
+
+from machine import ROOT, Problem
+
+MODEL, DATA = ROOT / "models" / "convnet.onnx", ROOT / "models" / "digits"
+BATCH, WARMUP, STEPS = 256, 5, 60
+CONFIG = {"train_batch_size": BATCH, "steps_per_print": 1000,
+          "optimizer": {"type": "Adam", "params": {"lr": 1e-3, "weight_decay": 0.0}},
+          "ztrain": {"data": {"format": "cifar10", "path": str(DATA), "drop_last": True,
+                              "normalize": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}},
+                     "loss": {"type": "cross_entropy"}, "metrics": [], "seed": 0, "checkpoint": {"every_epochs": 0}}}
+
+
+def step_ms(result):
+    return 1e3 * statistics.median(result["seconds"][WARMUP:])
+
+
+def read_rows(metrics, steps):
+    """The training rows of a metrics.jsonl: `steps` of whole batches, or a Problem."""
+    rows = [json.loads(line) for line in pathlib.Path(metrics).read_text().splitlines()]
+    rows = [row for row in rows if not row.get("eval")]
+    if len(rows) != steps or any(row["samples"] != BATCH for row in rows):
+        raise Problem(f"{metrics}: {len(rows)} steps of {sorted({r['samples'] for r in rows})} samples, expected {steps} of {BATCH}")
+    return rows
+
+
+def same_job(what, ours, theirs):
+    """Same weights and data: the first losses, of different random batches, agree to a few per cent."""
+    if abs(ours["losses"][0] - theirs["losses"][0]) > 0.05 * theirs["losses"][0]:
+        raise Problem(f"{what}: not the same job, the first loss is {ours['losses'][0]:.4f} in ztrain and {theirs['losses'][0]:.4f}")
