@@ -22,7 +22,7 @@ void *zt_arena_alloc(struct zt_arena *arena, size_t bytes);
 char *zt_arena_strdup(struct zt_arena *arena, const char *text);
 char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length);
 char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-char *zt_arena_vprintf(struct zt_arena *arena, const char *fmt, va_list ap);
+char *zt_arena_vprintf(struct zt_arena *arena, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes);
 
 #define ZT_NEW(arena, type)          ((type *)zt_arena_alloc((arena), sizeof(type)))
