@@ -125,11 +125,10 @@ static bool read_keys(struct zt_manifest *m, const cJSON *config, struct zt_aren
 }
 
 static bool read_seed(struct zt_manifest *m, const char *text, struct zt_err *err) {
-    m->seed = 0;
-    for (const char *p = text ? text : "x"; *p; p++)
-        if (*p < '0' || *p > '9' || __builtin_mul_overflow(m->seed, 10, &m->seed) ||
-            __builtin_add_overflow(m->seed, (uint64_t)(*p - '0'), &m->seed))
-            return zt_fail(err, ZT_EXIT_DATA, "\"seed\" is no whole number");
+    int64_t seed;
+    if (!text || !zt_text_number(text, &seed) || seed < 0)
+        return zt_fail(err, ZT_EXIT_DATA, "\"seed\" is no whole number");
+    m->seed = (uint64_t)seed;
     return true;
 }
 

@@ -110,24 +110,9 @@ static bool fail_unknown_command(const struct parser *p, const char *name) {
 
 /* ---- values ---- */
 
-/* Decimal digits alone: no sign but '-', no spaces, no locale. */
-static bool parse_number(const char *text, int64_t *number) {
-    bool negative = text[0] == '-';
-    const char *p = text + negative;
-    int64_t value = 0;
-    if (!*p)
-        return false;
-    for (; *p; p++)
-        if (*p < '0' || *p > '9' || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, *p - '0', &value))
-            return false;
-    *number = negative ? -value : value;
-    return true;
-}
-
 static bool set_number(const struct parser *p, const struct row *row, void *to, const char *text) {
     int64_t number;
-    if (!parse_number(text, &number))
+    if (!zt_text_number(text, &number))
         return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: \"%s\" is not a whole number", row->name, text);
     if (number < row->min || number > row->max) {
         if (row->max == INT64_MAX)

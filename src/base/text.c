@@ -53,6 +53,20 @@ void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count) {
     to[have - drop + count] = 0;
 }
 
+bool zt_text_number(const char *text, int64_t *number) {
+    bool negative = text[0] == '-';
+    const char *p = text + negative;
+    int64_t value = 0;
+    if (!*p)
+        return false;
+    for (; *p; p++)
+        if (*p < '0' || *p > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *p - '0', &value))
+            return false;
+    *number = negative ? -value : value;
+    return true;
+}
+
 int zt_edit_distance(const char *a, const char *b) {
     enum { LONGEST = 64 };
     int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);

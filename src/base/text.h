@@ -1,8 +1,10 @@
-/* Text: a growing string, and the nearest word to a misspelt one. */
+/* Text: a growing string, numbers in text, and the nearest word to a misspelt one. */
 #ifndef ZT_BASE_TEXT_H
 #define ZT_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Zero-initialise; `at` is NULL while empty, else 0-terminated. Free with zt_text_finish(). */
 struct zt_text {
@@ -16,6 +18,9 @@ void zt_text_finish(struct zt_text *text);
 
 /* Appends `count` bytes to the text in to[room]; where there is no room for all of it, its beginning goes. */
 void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count);
+/* A whole decimal number from -INT64_MAX to INT64_MAX: digits, a '-' before them, and nothing else; no locale. False:
+ * another text, and *number is as it was. */
+bool zt_text_number(const char *text, int64_t *number);
 
 /* Edit distance (insert, delete, replace, swap of neighbours: 1 each), case ignored. */
 int zt_edit_distance(const char *a, const char *b);

@@ -5,7 +5,6 @@
 #include "base/vec.h"
 #include "device/threads.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -42,13 +41,12 @@ static bool read_numbers(const char *option, const char *list, int64_t most, num
     names parts = split(list);
     bool ok = true;
     for (int i = 0; ok && i < parts.count; i++) {
-        char *end = parts.at[i];
-        long long number = isdigit((unsigned char)*end) ? strtoll(end, &end, 10) : 0;
-        if (*end || number < 1 || number > most)
+        int64_t number = 0;
+        if (!zt_text_number(parts.at[i], &number) || number < 1 || number > most)
             ok =
                 zt_fail(err, ZT_EXIT_CONFIG, "--%s: \"%s\", allowed: whole numbers from 1 to %lld, with commas between",
                         option, parts.at[i], (long long)most);
-        zt_vec_push(to, (int64_t)number);
+        zt_vec_push(to, number);
     }
     finish_names(&parts);
     return ok;

@@ -90,6 +90,31 @@ START_TEST(of_a_long_text_the_end_is_kept) {
 }
 END_TEST
 
+START_TEST(a_number_is_digits_alone_and_fits) {
+    static const struct {
+        const char *text;
+        int64_t number;
+    } known[] = { { "0", 0 },
+                  { "-0", 0 },
+                  { "007", 7 },
+                  { "-12", -12 },
+                  { "9223372036854775807", INT64_MAX },
+                  { "-9223372036854775807", -INT64_MAX } };
+    static const char *const wrong[] = { "",    "-",   "--1", "+1",  " 1",
+                                         "1 ",  "1.",  "1e3", "0x1", "9223372036854775808",
+                                         "1_0", "\t1", "1,2", "-a",  "18446744073709551617",
+                                         "x",   "1\n", "1-",  "/",   "99999999999999999999999" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        int64_t number = 99;
+        ck_assert_msg(zt_text_number(known[i].text, &number) && number == known[i].number, "\"%s\"", known[i].text);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int64_t number = 99;
+        ck_assert_msg(!zt_text_number(wrong[i], &number) && number == 99, "\"%s\"", wrong[i]);
+    }
+}
+END_TEST
+
 START_TEST(bytes_are_told_in_the_unit_that_fits) {
     static const struct {
         double bytes;
@@ -110,6 +135,7 @@ int main(void) {
     tcase_add_test(cases, the_edit_distance_counts_inserts_deletes_replacements_and_swaps);
     tcase_add_test(cases, a_growing_text_is_the_sum_of_its_parts);
     tcase_add_test(cases, of_a_long_text_the_end_is_kept);
+    tcase_add_test(cases, a_number_is_digits_alone_and_fits);
     tcase_add_test(cases, bytes_are_told_in_the_unit_that_fits);
     return run_suite("text", cases, CK_FORK);
 }

@@ -112,7 +112,8 @@ class Bench(test_cli.Case):
 
     def test_wrong_lists_are_refused(self):
         for option, value in [("--modes", "ddp,,zero1"), ("--modes", "zero9"), ("--modes", "ddp,ddp"), ("--ranks", "0"),
-                              ("--ranks", "1,x"), ("--ranks", "1,"), ("--batch-sizes", "-1"), ("--repeats", "0")]:
+                              ("--ranks", "1,x"), ("--ranks", "1,"), ("--batch-sizes", "-1"), ("--batch-sizes", "99999999999999999999"),
+                              ("--repeats", "0")]:
             words = {"--modes": "ddp", "--ranks": "1", option: value}
             self.refused("bench", "--model", MODEL, "--config", CONFIG, "--output", self.folder / "out",
                          *(word for pair in words.items() for word in pair), says=[option])
