@@ -36,6 +36,14 @@ static bool check_folder(const struct zt_options *o, const char *folder, struct 
     return true;
 }
 
+/* Plans and evaluations need none. */
+static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
+    if (s->config->optimizer.type)
+        return true;
+    zt_fail(err, ZT_EXIT_CONFIG, "%s: optimizer.type is missing: nothing would be trained", s->options->config);
+    return zt_hint(err, "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.001}}");
+}
+
 /* The checkpoint that --resume means. Free with free(). */
 static char *resume_from(const struct zt_options *o, const char *folder, struct zt_err *err) {
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
@@ -53,6 +61,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     char *from = NULL;
     bool ok = zt_session_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
     s.stop = stop;
+    ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
         ok = check_folder(o, folder, err) && zt_file_make_folder(folder, err);
     ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL) && zt_train(&s, folder, from, err);

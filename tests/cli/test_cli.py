@@ -452,6 +452,16 @@ class Train(Case):
         self.train("--steps=3", "--set", "optimizer.params.lr=0.25")
         self.assertEqual([r["lr"] for r in self.steps() if "eval" not in r], [0.25] * 3)
 
+    def test_training_without_an_optimizer_is_refused_and_a_plan_is_not(self):
+        self.config({})
+        config = json.loads((self.folder / "c.json").read_text())
+        del config["optimizer"]
+        self.write("c.json", json.dumps(config).encode())
+        self.train(code=2, says=["c.json: optimizer.type is missing", "hint: "])
+        self.assertFalse((self.folder / "run").exists())
+        for command in ["plan", "evaluate"]:
+            self.run_ztrain(command, "--model", self.folder / "m.onnx", "--config", self.folder / "c.json")
+
     def test_quiet_leaves_the_last_line_alone(self):
         self.assertRegex(self.train("--quiet").stderr, r"^weights: [0-9a-f]{16}\n$")
 
