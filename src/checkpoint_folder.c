@@ -2,6 +2,8 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/text.h"
+#include "base/vec.h"
 #include "checkpoint_format.h"
 
 #include <dirent.h>
@@ -22,21 +24,18 @@ static void step_name(char *to, const char *before, int64_t step) {
     snprintf(to, NAME_ROOM, "%s" STEP "%lld", before, (long long)step);
 }
 
-/* The step of a name "step-N"; -1: another name. */
-static int64_t step_of(const char *name) {
-    int64_t step = 0;
-    size_t n = sizeof STEP - 1;
-    if (strncmp(name, STEP, n) != 0 || !name[n] || (name[n] == '0' && name[n + 1]))
-        return -1;
-    for (const char *p = name + n; *p; p++)
-        if (*p < '0' || *p > '9' || __builtin_mul_overflow(step, 10, &step) ||
-            __builtin_add_overflow(step, *p - '0', &step))
-            return -1;
-    return step;
-}
-
 static bool starts(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* The step of a name as step_name() makes it; -1: another name. */
+static int64_t step_of(const char *name) {
+    char again[NAME_ROOM];
+    int64_t step;
+    if (!starts(name, STEP) || !zt_text_number(name + sizeof STEP - 1, &step) || step < 0)
+        return -1;
+    step_name(again, "", step);
+    return strcmp(name, again) == 0 ? step : -1;
 }
 
 char *zt_checkpoint_temporary(const char *folder, int64_t step) {
@@ -195,19 +194,16 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) 
 /* ---- what stays ---- */
 
 struct steps {
-    int64_t *at, up_to;
-    int count, room;
+    ZT_VEC(int64_t) list;
+    int64_t up_to;
 };
 
 static void list_step(int at, const char *name, void *arg) {
-    struct steps *list = arg;
+    struct steps *steps = arg;
     int64_t step = step_of(name);
     (void)at;
-    if (step < 0 || step > list->up_to)
-        return;
-    if (list->count == list->room)
-        list->at = zt_realloc(list->at, (size_t)(list->room = 2 * list->room + 8) * sizeof *list->at);
-    list->at[list->count++] = step;
+    if (step >= 0 && step <= steps->up_to)
+        zt_vec_push(&steps->list, step);
 }
 
 static int newest_first(const void *a, const void *b) {
@@ -216,26 +212,23 @@ static int newest_first(const void *a, const void *b) {
 }
 
 bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t best, struct zt_err *err) {
-    struct steps list = { .up_to = step };
+    struct steps steps = { .up_to = step };
+    if (keep <= 0)
+        return true;
     int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (at < 0 || !each_name(folder, list_step, &list)) {
-        fail(folder, "", "cannot be read", err);
-        if (at >= 0)
-            close(at);
-        free(list.at);
-        return false;
-    }
-    if (list.count)
-        qsort(list.at, (size_t)list.count, sizeof *list.at, newest_first);
-    for (int i = 0; keep > 0 && i < list.count; i++) {
+    bool ok = (at >= 0 && each_name(folder, list_step, &steps)) || fail(folder, "", "cannot be read", err);
+    if (steps.list.count)
+        qsort(steps.list.at, (size_t)steps.list.count, sizeof *steps.list.at, newest_first);
+    for (int64_t i = keep; ok && i < steps.list.count; i++) {
         char name[NAME_ROOM];
-        step_name(name, "", list.at[i]);
-        if (i >= keep && list.at[i] != best)
+        step_name(name, "", steps.list.at[i]);
+        if (steps.list.at[i] != best)
             remove_checkpoint(at, name);
     }
-    close(at);
-    free(list.at);
-    return true;
+    if (at >= 0)
+        close(at);
+    zt_vec_finish(&steps.list);
+    return ok;
 }
 
 static void remove_ours(int at, const char *name, void *arg) {
@@ -281,18 +274,14 @@ static char *follow_latest(const char *folder, struct zt_err *err) {
 }
 
 static char *follow_file(const char *path, struct zt_err *err) {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? zt_strdup(path) : zt_strdup(".");
-    if (slash)
-        folder[slash == path ? 1 : slash - path] = 0;
-    char *to = follow(folder, path, err);
+    char *folder = zt_path_folder(path), *to = follow(folder, path, err);
     free(folder);
     return to;
 }
 
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err) {
     char *folder = zt_path_join(run_folder, "checkpoints"), *to = follow_latest(folder, err);
-    if (!to)
+    if (!to && !has(folder, "latest"))
         zt_hint(err, "the run in %s has left no checkpoint; without --resume it starts from the beginning", run_folder);
     free(folder);
     return to;

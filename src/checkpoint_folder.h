@@ -36,7 +36,7 @@ bool zt_checkpoint_clear(const char *folder, struct zt_err *err);
 /* The checkpoint that `path` means: one itself, what a file `latest` or `best` names, or the latest of a folder of
  * checkpoints or of a run. NULL with an error of ZT_EXIT_DATA where there is none. */
 char *zt_checkpoint_find(const char *path, struct zt_err *err);
-/* The latest of a run; where there is none the hint says so. */
+/* The latest of a run; NULL with an error of ZT_EXIT_DATA, whose hint says so where the run has left none. */
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err);
 
 #endif
