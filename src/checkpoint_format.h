@@ -2,8 +2,7 @@
  *
  *     weights.safetensors      trained tensors, then running statistics, whole, in the order of the model
  *     optimizer.safetensors    NAME.STATE: the optimizer's arrays, state by state, each in the order of the model
- *     manifest.json            where the run stands, what it was made from, and a checksum for every block of the
- * others
+ *     manifest.json            where the run stands, what it was made from, a checksum for every block of the others
  *
  * All of it is a function of the state of the run alone, never of ranks, ZeRO stage, pipeline or threads. Numbers are
  * little-endian fp32. Files are hostile when read: sizes are checked against the file in 64 bits before anything is
@@ -11,11 +10,12 @@
 #ifndef ZT_CHECKPOINT_FORMAT_H
 #define ZT_CHECKPOINT_FORMAT_H
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "graph/dtype.h"
 
-#include "base/arena.h"
+struct cJSON;
 
 enum {
     ZT_BLOCK_BYTES = 1 << 20,      /* of a file that one checksum covers; the last block is what remains */
@@ -92,7 +92,12 @@ void zt_manifest_write(const struct zt_manifest *manifest, struct zt_text *to);
 bool zt_manifest_read(struct zt_manifest *manifest, const void *data, size_t bytes, struct zt_arena *arena,
                       struct zt_err *err);
 
+/* The same from the file in a checkpoint's folder, which errors name. */
+bool zt_manifest_load(struct zt_manifest *manifest, const char *folder, struct zt_arena *arena, struct zt_err *err);
+
 /* "text" as a JSON string, quotes included. */
 void zt_stored_quote(struct zt_text *to, const char *text);
+/* Whether `item` is a whole number from 0 to 2^53, which is what a JSON number holds exactly. NULL is none. */
+bool zt_stored_whole(const struct cJSON *item, int64_t *to);
 
 #endif

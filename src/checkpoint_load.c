@@ -18,19 +18,11 @@ struct loading {
 
 static bool read_manifest(struct loading *l) {
     struct zt_checkpoints *c = l->c;
-    struct zt_file_map map;
-    char *path = zt_path_join(c->o.from, ZT_MANIFEST);
     int before = l->err->count;
-    bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, l->err);
-    if (ok) {
-        ok = zt_manifest_read(&l->manifest, map.data, map.size, c->arena, l->err) ||
-             zt_err_within(l->err, before, "%s", path);
-        zt_file_unmap(&map);
-    }
-    free(path);
-    ok = ok && zt_record_model(c->o.session, &c->manifest, l->err);
-    return ok && (zt_record_fits(c->o.session, &l->manifest, &c->manifest, l->err) ||
-                  zt_err_within(l->err, before, "%s", c->o.from));
+    return zt_manifest_load(&l->manifest, c->o.from, c->arena, l->err) &&
+           zt_record_model(c->o.session, &c->manifest, l->err) &&
+           (zt_record_fits(c->o.session, &l->manifest, &c->manifest, l->err) ||
+            zt_err_within(l->err, before, "%s", c->o.from));
 }
 
 /* Says which tensor is another than the run's; there is one, or the file is not from this program. */
@@ -43,7 +35,7 @@ static bool compare_tensors(struct loading *l, int f) {
     for (int i = 0; i < wanted->count || i < found.count; i++) {
         const struct zt_stored_tensor *have = i < found.count ? &found.tensors[i] : NULL,
                                       *want = i < wanted->count ? &wanted->tensors[i] : NULL;
-        if (!want || (have && !want))
+        if (!want)
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" is none of this run", have->name);
         if (!have || strcmp(have->name, want->name) != 0)
             return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is missing%s%.150s", want->name,

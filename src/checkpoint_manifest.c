@@ -53,12 +53,8 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
 /* ---- reading ---- */
 
 static bool member(const cJSON *root, const char *name, int64_t *to, struct zt_err *err) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 9007199254740992.0 ||
-        item->valuedouble != floor(item->valuedouble))
-        return zt_fail(err, ZT_EXIT_DATA, "\"%s\" is no whole number", name);
-    *to = (int64_t)item->valuedouble;
-    return true;
+    return zt_stored_whole(cJSON_GetObjectItemCaseSensitive(root, name), to) ||
+           zt_fail(err, ZT_EXIT_DATA, "\"%s\" is no whole number", name);
 }
 
 static const char *text_of(const cJSON *root, const char *name) {
@@ -66,7 +62,7 @@ static const char *text_of(const cJSON *root, const char *name) {
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-/* `digits` hexadecimal digits and nothing else. */
+/* Eight hexadecimal digits and nothing else. */
 static bool hexadecimal(const char *text, uint32_t *to) {
     *to = 0;
     if (!text || strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
@@ -176,5 +172,18 @@ bool zt_manifest_read(struct zt_manifest *m, const void *data, size_t bytes, str
     cJSON *root = cJSON_ParseWithLength(text, bytes);
     bool ok = root ? read_root(m, root, arena, err) : zt_fail(err, ZT_EXIT_DATA, "no JSON");
     cJSON_Delete(root);
+    return ok;
+}
+
+bool zt_manifest_load(struct zt_manifest *m, const char *folder, struct zt_arena *arena, struct zt_err *err) {
+    struct zt_file_map map;
+    char *path = zt_path_join(folder, ZT_MANIFEST);
+    int before = err->count;
+    bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, err);
+    if (ok) {
+        ok = zt_manifest_read(m, map.data, map.size, arena, err) || zt_err_within(err, before, "%s", path);
+        zt_file_unmap(&map);
+    }
+    free(path);
     return ok;
 }

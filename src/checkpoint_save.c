@@ -1,8 +1,8 @@
 /* Saving. Rank 0 makes the files at their full size, every rank writes what it owns where it belongs, and sends rank 0
  * the checksums of that; rank 0 writes the manifest and commits.
  *
- *     rank 0    make folder, files, headers |          | write own slices, fsync | receive checksums | manifest, rename
- * | others                         (wait) | barrier  | write own slices, fsync | send checksums    |           (wait) |
+ *     rank 0    make the files | barrier | write own, sync | receive checksums | manifest, rename | barrier
+ *     others                   | barrier | write own, sync | send checksums    |                  | barrier
  */
 #include "checkpoint_parts.h"
 

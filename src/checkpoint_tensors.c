@@ -66,8 +66,7 @@ struct reader {
     struct zt_err *err;
 };
 
-/* A whole number from 0 to 2^53: what a JSON number holds exactly. */
-static bool whole(const cJSON *item, int64_t *to) {
+bool zt_stored_whole(const cJSON *item, int64_t *to) {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 9007199254740992.0 ||
         item->valuedouble != floor(item->valuedouble))
         return false;
@@ -88,7 +87,7 @@ static bool read_shape(struct reader *r, const cJSON *item, struct zt_stored_ten
         if (t->shape.rank == ZT_MAX_RANK)
             return fail(r, t->name, "more than 8 axes");
         int64_t *to = &t->shape.dim[t->shape.rank++];
-        if (!whole(dim, to))
+        if (!zt_stored_whole(dim, to))
             return fail(r, t->name, "a dim is no whole number");
         if (__builtin_mul_overflow(count, *to, &count))
             return fail(r, t->name, "its shape is larger than any file");
@@ -112,8 +111,8 @@ static bool read_tensor(struct reader *r, const cJSON *item) {
         return fail(r, name, "dtype is not F32");
     if (!read_shape(r, item, t))
         return false;
-    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !whole(offsets->child, &first) ||
-        !whole(offsets->child->next, &last))
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !zt_stored_whole(offsets->child, &first) ||
+        !zt_stored_whole(offsets->child->next, &last))
         return fail(r, name, "data_offsets are not two whole numbers");
     if (first != r->at || last < first || last - first != t->bytes)
         return fail(r, name, "data_offsets do not fit its shape and the tensor before");

@@ -5,7 +5,6 @@
 #include "base/text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct verifying {
     const char *path;
@@ -42,23 +41,10 @@ static bool verify_file(struct verifying *v, int f) {
     return ok;
 }
 
-static bool verify_manifest(struct verifying *v) {
-    struct zt_file_map map;
-    char *path = zt_path_join(v->path, ZT_MANIFEST);
-    bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, v->err);
-    if (ok) {
-        ok = zt_manifest_read(&v->manifest, map.data, map.size, v->arena, v->err) ||
-             zt_err_within(v->err, 0, "%s", path);
-        zt_file_unmap(&map);
-    }
-    free(path);
-    return ok;
-}
-
 bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err) {
     struct verifying v = { .path = path, .arena = zt_arena_create(), .err = err };
     char bytes[32];
-    bool ok = verify_manifest(&v);
+    bool ok = zt_manifest_load(&v.manifest, path, v.arena, err);
     if (ok)
         for (int f = 0; f < ZT_STORED_FILES; f++)
             ok &= verify_file(&v, f);
