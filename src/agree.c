@@ -68,13 +68,10 @@ static bool check_cards(const struct zt_comm *world, const struct card *cards, s
 }
 
 static bool hash_config(const struct zt_config *config, uint64_t *hash, struct zt_err *err) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to)
-        return zt_fail(err, ZT_EXIT_RUN, "out of memory");
-    zt_config_write(config, to);
-    fclose(to);
+    size_t bytes;
+    char *text = zt_config_text(config, &bytes, err);
+    if (!text)
+        return false;
     *hash = zt_hash(ZT_HASH_START, text, bytes);
     free(text);
     return true;

@@ -64,7 +64,7 @@ struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *
     c->folder = zt_path_join(options->folder, "checkpoints");
     c->saved = -1;
     bool overwrites = options->session->options->overwrite && options->world->rank == 0;
-    if (zt_record_make(options->session, c->arena, &c->manifest, err) && lay_out(c, err) &&
+    if (lay_out(c, err) &&
         (options->from ? zt_checkpoint_load(c, err) : !overwrites || zt_checkpoint_clear(c->folder, err))) {
         *first_step = c->manifest.step;
         return c;

@@ -20,7 +20,7 @@ static bool read_manifest(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     int before = l->err->count;
     return zt_manifest_load(&l->manifest, c->o.from, c->arena, l->err) &&
-           zt_record_model(c->o.session, &c->manifest, l->err) &&
+           zt_record_make(c->o.session, c->arena, &c->manifest, l->err) &&
            (zt_record_fits(c->o.session, &l->manifest, &c->manifest, l->err) ||
             zt_err_within(l->err, before, "%s", c->o.from));
 }
@@ -158,7 +158,7 @@ static bool take_counters(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     bool own = is_own(c, l->manifest.step);
     c->loaded = l->manifest;
-    c->knows_model = true;
+    c->recorded = true;
     c->manifest.step = l->manifest.step;
     c->manifest.best_metric = l->manifest.best_metric;
     c->manifest.best_value = l->manifest.best_value;

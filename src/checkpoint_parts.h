@@ -19,7 +19,7 @@ struct zt_checkpoints {
     void *bounce;                   /* a piece or a statistic on its way from a device with memory of its own */
     struct zt_manifest manifest;    /* of the next checkpoint; what changes with the step is set when it is written */
     struct zt_manifest loaded;      /* what the run went on from */
-    bool knows_model;               /* manifest.model is set */
+    bool recorded;                  /* the manifest has what zt_record_make() fills */
     int64_t saved;                  /* step of the newest one; -1: none yet */
 };
 
@@ -28,10 +28,8 @@ bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monito
 /* Checks the checkpoint in c->o.from and takes it over: weights, statistics, optimizer, counters, best evaluation. */
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err);
 
-/* The checksum of the model's file; what it keeps in other files is not in it. It takes the time to read the file, and
- * so is asked for when it is needed. */
-bool zt_record_model(const struct zt_session *session, struct zt_manifest *to, struct zt_err *err);
-/* Fills what a manifest says of data and configuration. */
+/* Fills what a manifest says of model, data and configuration. It takes the time to read the model's file, and so is
+ * done when it is needed: by all ranks that load, and by rank 0 when the first checkpoint is saved. */
 bool zt_record_make(const struct zt_session *session, struct zt_arena *arena, struct zt_manifest *to,
                     struct zt_err *err);
 /* Whether a run that `now` was recorded of may go on from `stored`. */

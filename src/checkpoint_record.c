@@ -87,13 +87,10 @@ static void record_members(struct recorder *r, const char *prefix, const cJSON *
 
 static bool record_config(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to,
                           struct zt_err *err) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&text, &bytes);
-    if (!stream)
-        return zt_fail(err, ZT_EXIT_RUN, "out of memory");
-    zt_config_write(s->config, stream);
-    fclose(stream);
+    size_t bytes;
+    char *text = zt_config_text(s->config, &bytes, err);
+    if (!text)
+        return false;
     cJSON *root = cJSON_ParseWithLength(text, bytes);
     struct recorder r = { .arena = arena, .to = to };
     record_members(&r, "", root);
@@ -102,7 +99,7 @@ static bool record_config(const struct zt_session *s, struct zt_arena *arena, st
     return root || zt_fail(err, ZT_EXIT_RUN, "the configuration cannot be recorded");
 }
 
-bool zt_record_model(const struct zt_session *s, struct zt_manifest *to, struct zt_err *err) {
+static bool record_model(const struct zt_session *s, struct zt_manifest *to, struct zt_err *err) {
     struct zt_file_map map;
     if (!zt_file_map(&map, s->options->model, ZT_EXIT_MODEL, err))
         return false;
@@ -115,7 +112,7 @@ bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct z
     to->samples = s->source->samples;
     to->seed = (uint64_t)s->config->seed;
     to->optimizer = s->config->optimizer.type ? s->config->optimizer.type : "";
-    return record_config(s, arena, to, err);
+    return record_model(s, to, err) && record_config(s, arena, to, err);
 }
 
 static const char *value_of(const struct zt_manifest *m, const char *key) {

@@ -155,9 +155,9 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     struct zt_text text = { 0 };
     if (c->o.world->rank != 0)
         return true;
-    if (!c->knows_model && !zt_record_model(c->o.session, &c->manifest, w->err))
+    if (!c->recorded && !zt_record_make(c->o.session, c->arena, &c->manifest, w->err))
         return false;
-    c->knows_model = true;
+    c->recorded = true;
     c->manifest.step = step;
     c->manifest.epoch = step / c->o.per_epoch;
     c->manifest.batch = step % c->o.per_epoch;

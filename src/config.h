@@ -205,5 +205,7 @@ void zt_config_destroy(struct zt_config *config);
 
 /* config.resolved.json: every key with its value, a config that gives the same run. */
 void zt_config_write(const struct zt_config *config, FILE *to);
+/* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
+char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
 
 #endif

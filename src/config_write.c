@@ -218,3 +218,15 @@ void zt_config_write(const struct zt_config *config, FILE *to) {
     }
     fputc('\n', to);
 }
+
+char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err) {
+    char *text = NULL;
+    FILE *to = open_memstream(&text, bytes);
+    if (!to) {
+        zt_fail(err, ZT_EXIT_RUN, "out of memory");
+        return NULL;
+    }
+    zt_config_write(config, to);
+    fclose(to);
+    return text;
+}
