@@ -63,14 +63,24 @@ struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *
     c->arena = zt_arena_create();
     c->folder = zt_path_join(options->folder, "checkpoints");
     c->saved = -1;
-    bool overwrites = options->session->options->overwrite && options->world->rank == 0;
-    if (lay_out(c, err) &&
-        (options->from ? zt_checkpoint_load(c, err) : !overwrites || zt_checkpoint_clear(c->folder, err))) {
+    if (lay_out(c, err) && (!options->from || zt_checkpoint_load(c, err))) {
         *first_step = c->manifest.step;
         return c;
     }
     zt_checkpoints_close(c);
     return NULL;
+}
+
+bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
+    if (c->o.world->rank != 0)
+        return true;
+    if (c->o.session->options->overwrite)
+        return zt_checkpoint_clear(c->folder, err);
+    /* a run that goes back to an earlier checkpoint of its own makes that the latest, and what was the best then the
+     * best */
+    return c->saved < 0 ||
+           (zt_checkpoint_point(c->folder, "latest", c->saved, err) &&
+            zt_checkpoint_point_back(c->folder, "best", c->manifest.best_metric ? c->manifest.best_step : -1, err));
 }
 
 void zt_checkpoints_close(struct zt_checkpoints *c) {

@@ -1,8 +1,8 @@
 /* Checkpoints of a run: when one is saved, and how a run goes on from one (contract.md, "What a run leaves").
  *
  * What a checkpoint holds is in checkpoint_format.h, what becomes of its folder in checkpoint_folder.h. Every rank has
- * one of these objects, and all functions but close are collective: each rank writes the slices that it owns where they
- * belong in the whole files, and reads what it holds, so that the ranks of a later run may be others. */
+ * one of these objects; open and step are collective: each rank writes the slices that it owns where they belong in the
+ * whole files, and reads what it holds, so that the ranks of a later run may be others. */
 #ifndef ZT_CHECKPOINT_H
 #define ZT_CHECKPOINT_H
 
@@ -25,6 +25,10 @@ struct zt_checkpoints_options {
  * a checkpoint that does not fit model, data or configuration. */
 struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *options, int64_t *first_step,
                                            struct zt_err *err);
+/* Rank 0 makes the folder this run's: with --overwrite the checkpoints of the run before go; the one that it goes on
+ * from, where it is of this folder, is the latest again. To be called before the first step and when all ranks have
+ * opened what they need, so that a run which cannot begin changes nothing. Harmless on other ranks. */
+bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err);
 /* Rank 0: what the run goes on from, and where its configuration is another than then. */
 void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *log);
 void zt_checkpoints_close(struct zt_checkpoints *c); /* NULL is harmless */

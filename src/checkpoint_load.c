@@ -2,7 +2,6 @@
  * files. */
 #include "checkpoint_parts.h"
 
-#include "checkpoint_folder.h"
 #include "rank_device.h"
 
 #include <stdlib.h>
@@ -152,22 +151,15 @@ static bool is_own(const struct zt_checkpoints *c, int64_t step) {
     return same;
 }
 
-/* A run that goes back to an earlier checkpoint of its own makes that the latest, and what was the best then the best.
- */
-static bool take_counters(struct loading *l) {
+static void take_counters(struct loading *l) {
     struct zt_checkpoints *c = l->c;
-    bool own = is_own(c, l->manifest.step);
     c->loaded = l->manifest;
     c->recorded = true;
     c->manifest.step = l->manifest.step;
     c->manifest.best_metric = l->manifest.best_metric;
     c->manifest.best_value = l->manifest.best_value;
     c->manifest.best_step = l->manifest.best_step;
-    c->saved = own ? l->manifest.step : -1;
-    if (!own || c->o.world->rank != 0)
-        return true;
-    return zt_checkpoint_point(c->folder, "latest", l->manifest.step, l->err) &&
-           zt_checkpoint_point_back(c->folder, "best", l->manifest.best_metric ? l->manifest.best_step : -1, l->err);
+    c->saved = is_own(c, l->manifest.step) ? l->manifest.step : -1;
 }
 
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
@@ -179,7 +171,9 @@ bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
         ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
                      (long long)l.manifest.step, (long long)c->o.steps) ||
              zt_hint(err, "raise --steps or --epochs");
-    ok = ok && agree(&l) && take_over(&l) && take_counters(&l);
+    ok = ok && agree(&l) && take_over(&l);
+    if (ok)
+        take_counters(&l);
     for (int f = 0; f < ZT_STORED_FILES; f++)
         zt_file_unmap(&l.map[f]);
     return ok;

@@ -94,7 +94,12 @@ static bool open_monitor(struct worker *w) {
     zt_checkpoints_report(w->checkpoints, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
     return zt_forecast_open(&w->forecast, s, w->plan, w->device, w->folder, &w->err) && write_config(w) &&
-           (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
+           zt_checkpoints_begin(w->checkpoints, &w->err) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
+}
+
+static bool open_hashes(struct worker *w) {
+    zt_hash_remove(w->folder, w->rank, w->session->config->ranks);
+    return !w->session->config->hashes || zt_rank_hashes_create(w->run, w->folder, &w->err);
 }
 
 static bool open_checkpoints(struct worker *w) {
@@ -117,9 +122,6 @@ static bool start_rank(struct worker *w) {
         return false;
     if (w->first_here)
         zt_rank_watch(w->run, w->session->stop);
-    zt_hash_remove(w->folder, w->rank, w->session->config->ranks);
-    if (w->session->config->hashes && !zt_rank_hashes_create(w->run, w->folder, &w->err))
-        return false;
     return open_checkpoints(w) && zt_rank_plan_loader(w->plan, true, w->first, w->steps, &w->loader, &w->err);
 }
 
@@ -243,7 +245,7 @@ static void *run_worker(void *arg) {
         w->data->where = &w->where;
     if (w->data && w->session->config->parallel.ring)
         w->data = zt_comm_ring_create(w->data);
-    w->ok = w->ok && start_rank(w) && open_monitor(w);
+    w->ok = w->ok && start_rank(w) && open_monitor(w) && open_hashes(w);
     if (w->ok && w->first_here)
         zt_stop_arm(w->session->stop, true);
     w->ok = w->ok && run_steps(w);

@@ -236,6 +236,16 @@ def refusals(args, tmp, rng):
           "refusals: another rate is taken and told")
     check(b.run("run", "--steps", "2", "--overwrite") and [p.name for p in (b.folder / "run/checkpoints").iterdir() if "step" in p.name] == ["step-2"],
           "refusals: --overwrite leaves no checkpoint of the run before")
+    # plan.txt, which is the first file written, cannot be: the run before must stay as it was
+    b.run("kept", "--steps", "3", "--set", "ztrain.checkpoint.every_steps=1", "--set", "ztrain.hashes=1")
+    plan, kept = b.folder / "kept/plan.txt", b.folder / "kept"
+    plan.unlink()
+    plan.mkdir()
+    before = {p: p.read_bytes() for p in kept.rglob("*") if p.is_file()}
+    for options in [["--overwrite"], ["--resume", b.checkpoint("kept", 2)]]:
+        ok = b.run("kept", "--steps", "4", *options, status=4) and "plan.txt" in b.says
+        check(ok and {p: p.read_bytes() for p in kept.rglob("*") if p.is_file()} == before,
+              f"refusals: a run that cannot begin changes nothing ({options[0]})")
 
 
 def keeping(args, tmp, rng):

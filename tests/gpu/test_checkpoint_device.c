@@ -39,7 +39,7 @@ static void train(struct zt_session *s, struct part *part) {
                                              .per_epoch = plan->whole_steps + (plan->tail.samples > 0) };
     int64_t first = 0;
     struct zt_checkpoints *checkpoints = zt_checkpoints_open(&saving, &first, &err);
-    ck_assert_msg(checkpoints != NULL, "%s", err.text[0]);
+    ck_assert_msg(checkpoints != NULL && zt_checkpoints_begin(checkpoints, &err), "%s", err.text[0]);
     struct zt_loader *loader;
     ck_assert_msg(zt_rank_plan_loader(plan, true, first, STEPS, &loader, &err), "%s", err.text[0]);
     ck_assert_int_eq(first, part->from ? HALF : 0);
