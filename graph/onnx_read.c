@@ -2,6 +2,8 @@
  * first. */
 #include "graph/onnx_graph.h"
 
+#include "base/crc.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -164,8 +166,12 @@ bool zt_onnx_stores(const struct zt_onnx *model, const char *name) {
     return zt_map_get(&model->file->stored_by_name, name, -1) >= 0;
 }
 
-uint64_t zt_onnx_hash(const struct zt_onnx *model) {
-    return zt_hash(ZT_HASH_START, model->file->map.data, model->file->map.size);
+uint32_t zt_onnx_checksum(const struct zt_onnx *model) {
+    const struct zt_onnx_file *f = model->file;
+    uint32_t crc = zt_crc32c(0, f->map.data, f->map.size);
+    for (int i = 0; i < f->externals.count; i++)
+        crc = zt_crc32c(crc, f->externals.at[i].map.data, f->externals.at[i].map.size);
+    return crc;
 }
 
 void zt_onnx_destroy(struct zt_onnx *model) {

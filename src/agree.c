@@ -11,10 +11,10 @@
 /* A rank's own. Every field counts in whole words of 4 bytes, which is how it travels. */
 struct card {
     char version[32], host[64];
-    uint64_t model, config;
+    uint64_t config;
     cpu_set_t cores;
+    uint32_t model;
     int32_t threads; /* asked for; 0: as many as its share of the cores */
-    int32_t unused;
 };
 
 /* "2, 3" for those of the ranks that `differs`; false where there is none. */
@@ -60,7 +60,8 @@ static bool check_cards(const struct zt_comm *world, const struct card *cards, s
         return disagree(world, ZT_EXIT_CONFIG, "the version of ztrain", ranks,
                         "all hosts need the same program at the same path", err);
     if (list_ranks(world->size, other_model, cards, ranks, sizeof ranks))
-        return disagree(world, ZT_EXIT_MODEL, "the model file", ranks, "all hosts must see the same files", err);
+        return disagree(world, ZT_EXIT_MODEL, "the model file", ranks,
+                        "all hosts must see the same file, and the same external data where it has them", err);
     if (list_ranks(world->size, other_config, cards, ranks, sizeof ranks))
         return disagree(world, ZT_EXIT_CONFIG, "the configuration", ranks,
                         "all ranks need the same config file, command line and data paths", err);
@@ -117,7 +118,7 @@ bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
     snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
     gethostname(own->host, sizeof own->host - 1);
-    own->model = zt_onnx_hash(s->model);
+    own->model = zt_onnx_checksum(s->model);
     own->threads = s->config->threads;
     sched_getaffinity(0, sizeof own->cores, &own->cores);
     bool ok = hash_config(s->config, &own->config, err) && zt_comm_exchange(world, cards, sizeof *cards, err) &&

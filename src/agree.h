@@ -6,8 +6,9 @@
 #include "rank.h"
 #include "train.h"
 
-/* Collective over `world`. An error where model file, resolved config or version differ, the same on every rank. Then
- * gives this rank its share of the host's cores, before anything starts a thread, and says so in session->cores. */
+/* Collective over `world`. An error where model file, its external data, resolved config or version differ, the same on
+ * every rank. Then gives this rank its share of the host's cores, before anything starts a thread, and says so in
+ * session->cores. */
 bool zt_agree_start(struct zt_session *session, struct zt_comm *world, struct zt_err *err);
 /* Collective. Whether all ranks made the same plan: the same cuts, and on one stage the same slices and commands. */
 bool zt_agree_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err);

@@ -74,7 +74,7 @@ struct zt_manifest {
     int64_t updates;      /* optimizer steps applied: the t of bias correction and of the learning rate */
     int64_t samples;      /* of the training data */
     uint64_t seed;
-    uint32_t model; /* CRC-32C of its file */
+    uint32_t model; /* zt_onnx_checksum() */
     const char *optimizer;
     /* The best evaluation so far. */
     const char *best_metric; /* NULL: none yet */

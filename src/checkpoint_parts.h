@@ -28,7 +28,7 @@ bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monito
 /* Checks the checkpoint in c->o.from and takes it over: weights, statistics, optimizer, counters, best evaluation. */
 bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err);
 
-/* Fills what a manifest says of model, data and configuration. It takes the time to read the model's file, and so is
+/* Fills what a manifest says of model, data and configuration. It takes the time to read the model's files, and so is
  * done when it is needed: by all ranks that load, and by rank 0 when the first checkpoint is saved. */
 bool zt_record_make(const struct zt_session *session, struct zt_arena *arena, struct zt_manifest *to,
                     struct zt_err *err);

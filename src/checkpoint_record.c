@@ -2,8 +2,6 @@
  * configuration that a step's numbers depend on. How the work is spread is none of them. */
 #include "checkpoint_parts.h"
 
-#include "base/crc.h"
-
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,20 +97,12 @@ static bool record_config(const struct zt_session *s, struct zt_arena *arena, st
     return root || zt_fail(err, ZT_EXIT_RUN, "the configuration cannot be recorded");
 }
 
-static bool record_model(const struct zt_session *s, struct zt_manifest *to, struct zt_err *err) {
-    struct zt_file_map map;
-    if (!zt_file_map(&map, s->options->model, ZT_EXIT_MODEL, err))
-        return false;
-    to->model = zt_crc32c(0, map.data, map.size);
-    zt_file_unmap(&map);
-    return true;
-}
-
 bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to, struct zt_err *err) {
     to->samples = s->source->samples;
     to->seed = (uint64_t)s->config->seed;
     to->optimizer = s->config->optimizer.type ? s->config->optimizer.type : "";
-    return record_model(s, to, err) && record_config(s, arena, to, err);
+    to->model = zt_onnx_checksum(s->model);
+    return record_config(s, arena, to, err);
 }
 
 static const char *value_of(const struct zt_manifest *m, const char *key) {

@@ -17,7 +17,7 @@ import sys
 from runs import LAYOUTS, MORE, THREAD, Bench, check, files, main
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-from onnx_bytes import INT64, model, node, npz, tensor, value_info  # noqa: E402
+from onnx_bytes import INT64, external_tensor, model, node, npz, tensor, value_info  # noqa: E402
 
 
 # ---- a run goes on ----
@@ -43,18 +43,22 @@ def resumes(args, tmp, rng):
           "resume: a run without checkpoints leaves the same rows and model")
 
 
-def normed(folder):
-    """A BatchNormalization between two layers, 60 samples of 4 numbers in 3 classes: model and config."""
+def normed(folder, external=False):
+    """A BatchNormalization between two layers, 60 samples of 4 numbers in 3 classes: model and config. `external`: the last
+    weight is in a file of its own."""
     folder.mkdir()
     rng = random.Random(1)
     numbers = lambda n: [rng.uniform(-1, 1) for _ in range(n)]
     hidden = 1500  # so that slices are cut
+    first, last = numbers(4 * hidden), [v / 30 for v in numbers(3 * hidden)]
+    (folder / "w2.bin").write_bytes(struct.pack(f"<{3 * hidden}f", *last))
     made = model([node("MatMul", ["x", "w1"], ["h"], "in"), node("BatchNormalization", ["h", "scale", "shift", "mean", "var"], ["n"], "norm"),
                   node("Relu", ["n"], ["r"], "relu"), node("MatMul", ["r", "w2"], ["y"], "out")],
                  [value_info("x", ["n", 4])], [value_info("y", ["n", 3])],
-                 [tensor([4, hidden], numbers(4 * hidden), name="w1"), tensor([hidden], [1.0] * hidden, name="scale"),
+                 [tensor([4, hidden], first, name="w1"), tensor([hidden], [1.0] * hidden, name="scale"),
                   tensor([hidden], [0.0] * hidden, name="shift"), tensor([hidden], [0.0] * hidden, name="mean"),
-                  tensor([hidden], [1.0] * hidden, name="var"), tensor([hidden, 3], [v / 30 for v in numbers(3 * hidden)], name="w2")])
+                  tensor([hidden], [1.0] * hidden, name="var"),
+                  external_tensor([hidden, 3], "w2.bin", "w2") if external else tensor([hidden, 3], last, name="w2")])
     (folder / "m.onnx").write_bytes(made)
     (folder / "d.npz").write_bytes(npz({"x": ([60, 4], numbers(240)), "target": ([60], [rng.randrange(3) for _ in range(60)], INT64)}))
     (folder / "c.json").write_text(json.dumps({
@@ -232,6 +236,14 @@ def refusals(args, tmp, rng):
     check(b.run("run", "--steps", "4", status=4) and "--resume" in b.says, "refusals: a folder that holds a run")
     other = Bench(args, tmp / "refusals2", "unet", "unet", "--steps", "8")
     check(other.run("other", *resume, status=4) and "another model" in other.says, "refusals: another model")
+    path, config = normed(tmp / "refusals3", external=True)
+    outside = Bench(args, tmp / "refusals4", path, config)
+    outside.run("run", "--steps", "2")
+    whole = (path.parent / "w2.bin").read_bytes()
+    (path.parent / "w2.bin").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    check(outside.run("run", "--steps", "4", "--resume", status=4) and "another model" in outside.says, "refusals: other external data")
+    (path.parent / "w2.bin").write_bytes(whole)
+    check(outside.run("run", "--steps", "4", "--resume"), "refusals: the same external data again")
     check(b.run("run", "--steps", "8", "--resume", "--set", "optimizer.params.lr=0.05") and "optimizer.params.lr = 0.05" in b.says,
           "refusals: another rate is taken and told")
     check(b.run("run", "--steps", "2", "--overwrite") and [p.name for p in (b.folder / "run/checkpoints").iterdir() if "step" in p.name] == ["step-2"],

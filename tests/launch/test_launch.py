@@ -19,6 +19,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from onnx_bytes import INT64, external_tensor, model, node, npz, value_info  # noqa: E402
+
 ZTRAIN = SOURCE = None
 ROOTLY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
           "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_btl_base_warn_component_unused": "0"}
@@ -133,6 +136,23 @@ class Ranks(Case):
         (self.folder / "other.onnx").write_bytes(model)
         said = self.disagreement(self.words(model=self.folder / "other.onnx"))
         self.assertIn("the model file of rank 1 differs from that of rank 0", self.one_error(said))
+
+    def test_ranks_with_other_external_data_are_named(self):
+        made = model([node("MatMul", ["x", "w"], ["y"], "product")], [value_info("x", ["n", 2])], [value_info("y", ["n", 3])],
+                     [external_tensor([2, 3], "w.bin", "w")])
+        config, data = self.folder / "c.json", self.folder / "d.npz"
+        config.write_text('{"train_batch_size": 4, "optimizer": {"type": "Adam"}, '
+                          '"ztrain": {"data": {"format": "npz", "path": "d.npz"}, "metrics": []}}')
+        data.write_bytes(npz({"x": ([8, 2], [0.25] * 16), "target": ([8], [0, 1, 2, 0] * 2, INT64)}))
+        for name, weight in [("here", 1.0), ("there", 1.5)]:
+            (self.folder / name).mkdir()
+            (self.folder / name / "m.onnx").write_bytes(made)
+            (self.folder / name / "w.bin").write_bytes(struct.pack("<6f", 1, 2, 3, 4, 5, weight))
+        here, there = (self.words(model=self.folder / name / "m.onnx", config=config) for name in ["here", "there"])
+        said = self.run_it("mpirun", "-n", "1", *here, ":", "-n", "1", *there, code=None, env=ROOTLY)
+        self.assertIn("the model file of rank 1 differs from that of rank 0", self.one_error(said))
+        self.assertIn("external data", said)
+        self.hash_of(self.run_it("mpirun", "-n", "2", *here, env=ROOTLY))
 
     def test_ranks_with_another_config_are_named(self):
         said = self.disagreement(self.words("--seed", "5"))
