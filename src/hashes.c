@@ -12,18 +12,18 @@
 enum { PLACES = sizeof(struct zt_hash_place) / sizeof(uint32_t), RECORD_BYTES = 20, TEXTS = 4 };
 static const char magic[8] = "ZTHASH1\n";
 
-static char *path_of(const char *folder, int rank) {
+char *zt_hash_path(const char *folder, int rank) {
     char name[40];
     snprintf(name, sizeof name, "hashes-%d.bin", rank);
     return zt_path_join(folder, name);
 }
 
 void zt_hash_remove(const char *folder, int rank, int ranks) {
-    char *path = path_of(folder, rank);
+    char *path = zt_hash_path(folder, rank);
     remove(path);
     free(path);
     for (int r = ranks; rank == 0; r++) {
-        path = path_of(folder, r);
+        path = zt_hash_path(folder, r);
         bool gone = remove(path) != 0;
         free(path);
         if (gone)
@@ -57,7 +57,7 @@ struct zt_hash_writer *zt_hash_writer_create(const char *folder, const struct zt
                                              const struct zt_hash_tensor *tensors, int count, struct zt_err *err) {
     struct zt_hash_writer *w = zt_calloc(1, sizeof *w);
     uint32_t numbers[PLACES];
-    w->path = path_of(folder, (int)place->rank);
+    w->path = zt_hash_path(folder, (int)place->rank);
     w->file = fopen(w->path, "wb");
     if (!w->file) {
         zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", w->path, strerror(errno));
@@ -133,12 +133,7 @@ static const char *take_text(struct input *in, struct zt_arena *arena) {
         in->bad = true;
         return "";
     }
-    char *text = zt_arena_strndup(arena, "", 0);
-    if (n) {
-        text = zt_arena_alloc(arena, n + 1);
-        memcpy(text, in->at, n);
-        text[n] = 0;
-    }
+    char *text = zt_arena_strndup(arena, (const char *)in->at, n);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
             text[i] = '?';

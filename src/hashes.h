@@ -61,6 +61,8 @@ struct zt_hash_file {
 bool zt_hash_file_read(struct zt_hash_file *f, const char *path, struct zt_err *err);
 void zt_hash_file_finish(struct zt_hash_file *f);
 
+/* FOLDER/hashes-RANK.bin. Free with free(). */
+char *zt_hash_path(const char *folder, int rank);
 /* Removes the hashes that an earlier run left in `folder`: those of rank `rank`, and of every rank behind the last of
  * `ranks` where `rank` is 0. */
 void zt_hash_remove(const char *folder, int rank, int ranks);

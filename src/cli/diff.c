@@ -36,9 +36,7 @@ static const struct zt_hash_tensor *tensor_of(const struct entry *e) {
 /* ---- reading ---- */
 
 static bool read_rank(struct run *run, int rank, struct zt_err *err) {
-    char name[40];
-    snprintf(name, sizeof name, "hashes-%d.bin", rank);
-    char *path = zt_path_join(run->folder, name);
+    char *path = zt_hash_path(run->folder, rank);
     struct zt_hash_file *f = &run->ranks[rank];
     bool ok = zt_hash_file_read(f, path, err);
     if (ok && (f->place.rank != (uint32_t)rank || (rank && f->place.ranks != run->ranks[0].place.ranks) ||
@@ -50,7 +48,7 @@ static bool read_rank(struct run *run, int rank, struct zt_err *err) {
 }
 
 static bool read_run(struct run *run, const char *folder, struct zt_err *err) {
-    char *first = zt_path_join(folder, "hashes-0.bin");
+    char *first = zt_hash_path(folder, 0);
     bool there = zt_file_exists(first);
     free(first);
     *run = (struct run){ .folder = folder, .steps = UINT32_MAX };
@@ -117,19 +115,28 @@ static int by_key(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static int by_key_and_order(const void *a, const void *b) {
+/* What comes before what in a run: micro-batches one after the other, forward up the stages, backward down, and in a
+ * stage as its ranks ran; of two ranks that part at the same place, the lower. The order of a rank alone would not do:
+ * a stage runs few nodes before it passes on what another made of many. */
+static int by_place(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
-    int key = by_key(a, b);
-    return key ? key : (x->order > y->order) - (x->order < y->order);
+    uint32_t backward = tensor_of(x)->backward;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    if (x->micro_batch != y->micro_batch)
+        return x->micro_batch < y->micro_batch ? -1 : 1;
+    if (backward != tensor_of(y)->backward)
+        return backward ? 1 : -1;
+    if (x->from->place.stage != y->from->place.stage)
+        return (x->from->place.stage < y->from->place.stage) != (backward != 0) ? -1 : 1;
+    if (x->order != y->order)
+        return x->order < y->order ? -1 : 1;
+    return (x->from->place.rank > y->from->place.rank) - (x->from->place.rank < y->from->place.rank);
 }
 
-/* What came before what in a run; of two ranks that part at the same place, the lower. */
-static bool earlier(const struct entry *a, const struct entry *b) {
-    if (a->step != b->step)
-        return a->step < b->step;
-    if (a->order != b->order)
-        return a->order < b->order;
-    return a->from->place.rank < b->from->place.rank;
+static int by_key_and_place(const void *a, const void *b) {
+    int key = by_key(a, b);
+    return key ? key : by_place(a, b);
 }
 
 struct result {
@@ -140,7 +147,7 @@ struct result {
 
 static void compare_pair(struct result *r, const struct entry *a, const struct entry *b, bool same_samples) {
     if (strcmp(tensor_of(a)->type, tensor_of(b)->type) != 0) {
-        if (r->other_type++ == 0 || earlier(a, &r->shapes[0])) {
+        if (r->other_type++ == 0 || by_place(a, &r->shapes[0]) < 0) {
             r->shapes[0] = *a;
             r->shapes[1] = *b;
         }
@@ -150,7 +157,7 @@ static void compare_pair(struct result *r, const struct entry *a, const struct e
         r->compared++;
         if (a->record->hash == b->record->hash)
             return;
-        if (r->differ++ == 0 || earlier(a, &r->parts[0])) {
+        if (r->differ++ == 0 || by_place(a, &r->parts[0]) < 0) {
             r->parts[0] = *a;
             r->parts[1] = *b;
         }
@@ -234,7 +241,8 @@ bool zt_cli_diff(const struct zt_options *options, struct zt_err *err) {
         struct zt_map ids = { 0 };
         for (int i = 0; i < 2; i++) {
             add_entries(&runs[i], steps, &ids, arena, &lists[i]);
-            qsort(lists[i].at, (size_t)lists[i].count, sizeof *lists[i].at, by_key_and_order);
+            if (lists[i].count)
+                qsort(lists[i].at, (size_t)lists[i].count, sizeof *lists[i].at, by_key_and_place);
         }
         struct result r = compare(&lists[0], &lists[1], same_samples);
         print_result(runs, &r, same_samples);

@@ -35,6 +35,25 @@ def perceptron(w1=W1, w2=W2):
                  [tensor([IN, HIDDEN], w1, FLOAT, "w1"), tensor([HIDDEN, OUT], w2, FLOAT, "w2")])
 
 
+def three_layers(wm):
+    """A perceptron with one more layer, of weights `wm`, between its two."""
+    return model([node("MatMul", ["x", "w1"], ["h"], "first"), node("Tanh", ["h"], ["t"], "squash"),
+                  node("MatMul", ["t", "wm"], ["m"], "middle"), node("Sigmoid", ["m"], ["s"], "bend"),
+                  node("MatMul", ["s", "w2"], ["scores"], "second")],
+                 [value_info("x", ["n", IN])], [value_info("scores", ["n", OUT])],
+                 [tensor([IN, HIDDEN], W1, FLOAT, "w1"), tensor([HIDDEN, HIDDEN], wm, FLOAT, "wm"),
+                  tensor([HIDDEN, OUT], W2, FLOAT, "w2")])
+
+
+def hash_file(rank, nodes, ran):
+    """hashes-RANK.bin of one of two stages: nodes are (name, backward), ran (micro-batch, node, hash) in the rank's order."""
+    text = lambda value: struct.pack("<H", len(value)) + value.encode()
+    out = b"ZTHASH1\n" + struct.pack("<7I", rank, 2, 0, 1, rank, 2, 4) + struct.pack("<I", len(nodes))
+    for name, backward in nodes:
+        out += text(name) + text("Relu") + text(name + ".y") + text("float[4]") + bytes([backward])
+    return out + b"".join(struct.pack("<IIIQ", 1, micro_batch, n, number) for micro_batch, n, number in ran)
+
+
 class Diff(test_cli.Case):
     def setUp(self):
         super().setUp()
@@ -90,6 +109,48 @@ class Diff(test_cli.Case):
         self.assertRegex(self.diff("one", "stages"), r"\nEqual: [1-9]")
         self.train("seed", "--ranks=2", *THREADS, "--set", "pipeline.stages=2", "--seed=1")
         self.assertRegex(self.diff("one", "seed", code=1), r"part at step 1, micro-batch 0, rank 0, forward node first ")
+
+    def test_a_parting_in_the_first_of_two_stages_is_named_before_what_follows_from_it(self):
+        rng = random.Random(6)
+        weights = [rng.uniform(-1, 1) for _ in range(HIDDEN * HIDDEN)]
+        self.write("a.onnx", three_layers(weights))
+        self.write("b.onnx", three_layers([weights[0] + 0.5, *weights[1:]]))
+        stages = ["--ranks=2", *THREADS, "--set", "pipeline.stages=2", "--set", "pipeline.partition=uniform",
+                  "--set", "ztrain.fuse=[]", "--set", "train_micro_batch_size_per_gpu=4"]
+        self.train("a", *stages, onnx="a.onnx")
+        self.train("b", *stages, onnx="b.onnx")
+        said = self.diff("a", "b", code=1)
+        self.assertIn("2 stages", said)
+        self.assertIn('part at step 1, micro-batch 0, rank 0, forward node middle (MatMul), tensor "wm"', said)
+
+    def parted(self, nodes, orders, changed):
+        """What diff says of two runs of two stages that differ in the hashes `changed`: (rank, micro-batch, node)."""
+        for run in "ab":
+            for rank in range(2):
+                ran = [(m, n, 7 if run == "b" and (rank, m, n) in changed else 1) for m, n in orders[rank]]
+                self.write(f"{run}/hashes-{rank}.bin", hash_file(rank, nodes[rank], ran))
+        return self.diff("a", "b", code=1)
+
+    def test_forward_goes_up_the_stages_and_backward_down(self):
+        few = [("f", 0), ("b", 1)]
+        many = [*((f"f{i}", 0) for i in range(4)), *((f"b{i}", 1) for i in range(4))]
+        f, b = range(4), range(4, 8)
+        first = lambda nodes: [(0, 0), (1, 0), (0, 1), (1, 1)] if nodes is few else [
+            *((m, n) for m in range(2) for n in f), *((m, n) for m in range(2) for n in b)]
+        last = lambda nodes: [(0, 0), (0, 1), (1, 0), (1, 1)] if nodes is few else [(m, n) for m in range(2) for n in (*f, *b)]
+        # the last stage makes many tensors before its gradient goes down to a stage that has made two
+        down = self.parted([[("g", 0), ("d", 1)], many], [first(few), last(many)], {(0, 0, 1), (1, 0, 5), (1, 0, 6)})
+        self.assertIn("part at step 1, micro-batch 0, rank 1, backward node b1 ", down)
+        # the first stage makes many before the last one makes its first
+        up = self.parted([many, few], [first(many), last(few)], {(0, 0, 3), (1, 0, 0), (1, 0, 1)})
+        self.assertIn("part at step 1, micro-batch 0, rank 0, forward node f3 ", up)
+        # the first stage has run the next micro-batch forward before this one comes back
+        next_one = self.parted([many, few], [first(many), last(few)], {(0, 1, 0), (1, 1, 0), (0, 0, 7), (0, 1, 7)})
+        self.assertIn("part at step 1, micro-batch 0, rank 0, backward node b3 ", next_one)
+
+    def test_runs_without_a_step_are_not_compared(self):
+        said = self.parted([[("f", 0)], [("g", 0)]], [[], []], set())
+        self.assertIn("Nothing could be compared", said)
 
     def test_other_samples_are_not_compared(self):
         self.train("one")
