@@ -84,7 +84,7 @@ bool zt_bench_plot(const struct zt_bench *bench, const char *folder, struct zt_t
 /* Options of one combination, laid over those of the command; `set` is the caller's room for the assignments. */
 void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *row, struct zt_options *options,
                       const char **set, char *batch);
-enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 2 }; /* assignments that an overlay adds */
+enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 3 }; /* assignments that an overlay adds */
 
 /* Plans the combination. Where the program refuses it, the row has the reason. */
 void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row);

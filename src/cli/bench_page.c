@@ -169,35 +169,56 @@ static void write_agreement(const struct zt_bench *b, FILE *to) {
     zt_text_finish(&warnings);
 }
 
-static void write_head(const struct zt_bench *b, FILE *to) {
+/* " --name value", the value as a shell takes it; nothing where it is NULL. */
+static void write_option(const char *name, const char *value, FILE *to) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+:,./@%";
+    struct zt_text word = { 0 };
+    if (!value)
+        return;
+    const char *quote = value[strspn(value, plain)] ? "'" : "";
+    zt_text_add(&word, " --%s %s", name, quote);
+    for (const char *c = value; *c; c++)
+        zt_text_add_bytes(&word, *c == '\'' ? "'\\''" : c, *c == '\'' ? 4 : 1);
+    zt_text_add(&word, "%s", quote);
+    add(to, word.at);
+    zt_text_finish(&word);
+}
+
+/* A number that is below `least` was not given. */
+static void write_number_option(const char *name, int64_t value, int64_t least, FILE *to) {
+    if (value >= least)
+        fprintf(to, " --%s %lld", name, (long long)value);
+}
+
+static void write_command(const struct zt_bench *b, FILE *to) {
     const struct zt_options *o = b->options;
+    fputs("<pre>ztrain bench", to);
+    write_option("model", o->model, to);
+    write_option("config", o->config, to);
+    write_option("modes", o->modes, to);
+    write_option("ranks", o->rank_list, to);
+    write_option("batch-sizes", o->batch_sizes, to);
+    write_option("data", o->over.data, to);
+    write_option("device", o->over.device, to);
+    for (int i = 0; i < o->over.set_count; i++)
+        write_option("set", o->over.set[i], to);
+    write_number_option("steps", b->steps, 1, to);
+    write_number_option("warmup", b->warmup, 0, to);
+    write_number_option("repeats", b->repeats, 1, to);
+    write_number_option("seed", o->over.seed, 0, to);
+    write_number_option("threads", o->over.threads, 1, to);
+    write_option("output", o->output, to);
+    fputs("</pre>\n", to);
+}
+
+static void write_head(const struct zt_bench *b, FILE *to) {
     fputs(head, to);
     fputs("<h1>ztrain bench</h1>\n<p class=\"quiet\">", to);
     add(to, b->machine);
     fputs("; ", to);
     add(to, b->when);
-    fprintf(to, "; ztrain %s</p>\n<pre>ztrain bench --model ", ZT_VERSION);
-    add(to, o->model);
-    fputs(" --config ", to);
-    add(to, o->config);
-    fputs(" --modes ", to);
-    add(to, o->modes);
-    fputs(" --ranks ", to);
-    add(to, o->rank_list);
-    if (o->batch_sizes) {
-        fputs(" --batch-sizes ", to);
-        add(to, o->batch_sizes);
-    }
-    for (int i = 0; i < o->over.set_count; i++) {
-        fputs(" --set ", to);
-        add(to, o->over.set[i]);
-    }
-    fprintf(to, " --steps %lld --warmup %d --repeats %d", (long long)b->steps, b->warmup, b->repeats);
-    if (o->over.threads)
-        fprintf(to, " --threads %d", o->over.threads);
-    fputs(" --output ", to);
-    add(to, o->output);
-    fputs("</pre>\n", to);
+    fprintf(to, "; ztrain %s</p>\n", ZT_VERSION);
+    write_command(b, to);
 }
 
 void zt_bench_write_page(const struct zt_bench *b, const struct zt_text *plots, FILE *to) {

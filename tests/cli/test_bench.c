@@ -91,6 +91,35 @@ START_TEST(a_mode_is_a_set_of_keys) {
 }
 END_TEST
 
+START_TEST(a_run_saves_nothing_and_the_mode_wins) {
+    const char *const given[] = { "ztrain.checkpoint.every_steps=1", "zero_optimization.stage=3" };
+    struct zt_options options = { .over = { .set = given, .set_count = 2 } }, laid;
+    struct zt_bench bench = { .options = &options, .steps = 8 };
+    struct zt_bench_mode most;
+    struct zt_err err = { 0 };
+    ck_assert(zt_bench_mode(&most, "pp2-1f1b-zero1", &err));
+    struct zt_bench_row r = { .mode = &most, .ranks = 2, .batch = 64 };
+    const char *set[2 + ZT_BENCH_EXTRA_SETS + 1] = { 0 }, *last = "past the end";
+    char batch[ZT_BENCH_WORD];
+    set[2 + ZT_BENCH_EXTRA_SETS] = last;
+    zt_bench_overlay(&bench, &r, &laid, set, batch);
+    static const char *const wanted[] = { "ztrain.checkpoint.every_steps=1",
+                                          "zero_optimization.stage=3",
+                                          "ztrain.parallel.mode=ddp",
+                                          "pipeline.stages=2",
+                                          "zero_optimization.stage=1",
+                                          "ztrain.parallel.schedule=1f1b",
+                                          "train_batch_size=64",
+                                          "ztrain.checkpoint.every_steps=0",
+                                          "ztrain.checkpoint.every_epochs=0" };
+    ck_assert_int_eq(laid.over.set_count, (int)(sizeof wanted / sizeof *wanted));
+    for (int i = 0; i < laid.over.set_count; i++)
+        ck_assert_str_eq(laid.over.set[i], wanted[i]);
+    ck_assert_ptr_eq(set[2 + ZT_BENCH_EXTRA_SETS], last);
+    ck_assert(laid.over.ranks == 2 && laid.over.steps == 8);
+}
+END_TEST
+
 START_TEST(what_is_no_mode_is_refused_by_name) {
     static const char *const wrong[] = { "",
                                          "zero4",
@@ -166,6 +195,7 @@ int main(void) {
     tcase_add_test(cases, a_row_that_did_not_run_is_no_baseline);
     tcase_add_test(cases, weights_that_should_agree_and_do_not_are_named);
     tcase_add_test(cases, a_mode_is_a_set_of_keys);
+    tcase_add_test(cases, a_run_saves_nothing_and_the_mode_wins);
     tcase_add_test(cases, what_is_no_mode_is_refused_by_name);
     tcase_add_test(cases, text_is_escaped);
     tcase_add_test(cases, every_row_has_every_column);

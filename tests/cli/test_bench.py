@@ -5,6 +5,7 @@
 """
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 import unittest
@@ -73,6 +74,17 @@ class Bench(test_cli.Case):
         self.assertIn("&lt;&amp;", text)
         figures = [e for e in root.iter() if e.tag.endswith("figure")]
         self.assertEqual(len(figures), 3 if shutil.which("gnuplot") else 0)
+
+    def test_the_command_on_the_page_runs_again(self):
+        options = ["--set", "ztrain.freeze=[\"it's <&\"]", "--seed=7", "--device=cpu", f"--data=npz:{ROOT}/models/digits/flat_test.npz"]
+        self.bench(*options, modes="ddp", ranks="1")
+        before, (_, root) = self.rows(), self.page()
+        words = shlex.split(root.find(".//pre").text)
+        self.assertEqual(words[:2], ["ztrain", "bench"])
+        self.run_ztrain(*words[1:], "--overwrite")
+        self.assertEqual([row["weights"] for row in self.rows()], [row["weights"] for row in before])
+        self.bench("--overwrite", *(o.replace("=7", "=8") for o in options), modes="ddp", ranks="1")
+        self.assertNotEqual([row["weights"] for row in self.rows()], [row["weights"] for row in before])
 
     def test_without_gnuplot_the_page_says_so(self):
         self.bench(modes="ddp", ranks="1", env={"PATH": str(self.folder)})
