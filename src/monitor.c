@@ -83,8 +83,7 @@ static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, s
     zt_text_add(text, ", ");
     add_number(text, "seconds", row->seconds);
     zt_text_add(text, "}\n");
-    bool ok = write_row(m, text, err);
-    return ok;
+    return write_row(m, text, err);
 }
 
 /* ---- console ---- */
