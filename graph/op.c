@@ -154,6 +154,28 @@ double zt_op_flops(const struct zt_graph *g, int node) {
     return flops;
 }
 
+bool *zt_graph_from_params(const struct zt_graph *g) {
+    bool *from = zt_calloc((size_t)g->value_count + 1, sizeof *from);
+    for (int v = 0; v < g->value_count; v++)
+        from[v] = g->values[v].trainable;
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = &g->nodes[n];
+        bool all = node->in_count > 0 && !(node->op->flags & ZT_OP_RANDOM);
+        for (int i = 0; all && i < node->in_count; i++)
+            all = node->in[i] < 0 || from[node->in[i]] || zt_value_is_constant(&g->values[node->in[i]]);
+        for (int i = 0; all && i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                from[node->out[i]] = true;
+    }
+    return from;
+}
+
+int64_t zt_value_bytes(const struct zt_value *v) {
+    if (v && v->layout)
+        return (int64_t)v->layout->bytes;
+    return v ? zt_shape_count(&v->shape) * (int64_t)zt_dtype_bytes(v->dtype) : 0;
+}
+
 void zt_set_out(struct zt_graph *g, int node, int i, enum zt_dtype dtype, const struct zt_shape *shape) {
     struct zt_value *v = zt_out(g, node, i);
     if (!v)

@@ -166,6 +166,9 @@ bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
 /* The same, then runs the row's infer. Every input must have dtype and shape. */
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err);
 double zt_op_flops(const struct zt_graph *g, int node);
+/* By value: whether it is a parameter or made of parameters and constants alone, so that it stays the same until the
+ * next update. Nodes must be resolved and sorted. Free with free(). */
+bool *zt_graph_from_params(const struct zt_graph *g);
 
 /* ---- helpers for infer and kernels ---- */
 
@@ -178,6 +181,8 @@ static inline struct zt_value *zt_out(const struct zt_graph *g, int node, int i)
     const struct zt_node *n = &g->nodes[node];
     return i < n->out_count && n->out[i] >= 0 ? &g->values[n->out[i]] : NULL;
 }
+/* What the value takes in memory, in its layout; 0 of an omitted one (NULL). Its shape must be known. */
+int64_t zt_value_bytes(const struct zt_value *v);
 /* Sets dtype and shape of output i; harmless where the output is omitted. */
 void zt_set_out(struct zt_graph *g, int node, int i, enum zt_dtype dtype, const struct zt_shape *shape);
 /* Numpy broadcasting of two shapes; fails naming both. */

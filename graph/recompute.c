@@ -10,31 +10,6 @@ enum {
     DEAR = 16,  /* FLOPs for each element in and out from which on a node is a product, not elementwise */
 };
 
-static int64_t bytes_of(const struct zt_value *v) {
-    return zt_shape_count(&v->shape) * (int64_t)zt_dtype_bytes(v->dtype);
-}
-
-/* There without a node of this graph running for it. */
-static bool given(const struct zt_graph *g, const bool *from_params, int value) {
-    const struct zt_value *v = &g->values[value];
-    return from_params[value] || v->trainable || (v->data && !v->statistic);
-}
-
-/* By value: made of parameters and constants alone. */
-static bool *find_from_params(const struct zt_graph *g) {
-    bool *from = zt_calloc((size_t)g->value_count + 1, sizeof *from);
-    for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
-        bool all = node->in_count > 0 && !(node->op->flags & ZT_OP_RANDOM);
-        for (int i = 0; all && i < node->in_count; i++)
-            all = node->in[i] < 0 || given(g, from, node->in[i]);
-        for (int i = 0; all && i < node->out_count; i++)
-            if (node->out[i] >= 0)
-                from[node->out[i]] = true;
-    }
-    return from;
-}
-
 /* Random rows that can be told by an attribute whose numbers to draw can run again; others cannot. */
 static bool takes_key(const struct zt_op *op) {
     for (const struct zt_attr_spec *s = op->attrs; s && s->name; s++)
@@ -53,7 +28,7 @@ static double elements_around(const struct zt_graph *g, int node) {
 }
 
 static void look(struct zt_forward *f, const struct zt_graph *g, const struct zt_recompute_ends *ends) {
-    *f = (struct zt_forward){ .g = g, .from_params = find_from_params(g) };
+    *f = (struct zt_forward){ .g = g, .from_params = zt_graph_from_params(g) };
     while (f->count < g->node_count && g->nodes[f->count].phase == ZT_FORWARD)
         f->count++;
     f->root = zt_calloc((size_t)g->value_count + 1, sizeof *f->root);
@@ -64,7 +39,7 @@ static void look(struct zt_forward *f, const struct zt_graph *g, const struct zt
         if (ends->keep[i] >= 0)
             f->root[ends->keep[i]] = true;
     for (int i = 0; i < g->value_count; i++)
-        f->bytes[i] = g->values[i].producer >= 0 ? bytes_of(&g->values[i]) : 0;
+        f->bytes[i] = g->values[i].producer >= 0 ? zt_value_bytes(&g->values[i]) : 0;
     for (int n = 0; n < f->count; n++) {
         const struct zt_node *node = &g->nodes[n];
         f->fixed[n] = node->op->flags & ZT_OP_RANDOM && !takes_key(node->op);
@@ -236,7 +211,7 @@ static void share_in_place(const struct zt_graph *g, const bool *outside, int *p
             continue;
         int from = root_of(parent, node->in[0]), to = node->out[0];
         if (last[from] != n || g->values[from].producer < 0 || outside[from] || root_of(parent, to) != to ||
-            bytes_of(&g->values[from]) != bytes_of(&g->values[to]))
+            zt_value_bytes(&g->values[from]) != zt_value_bytes(&g->values[to]))
             continue;
         parent[to] = from;
         last[from] = last[to];
@@ -245,7 +220,7 @@ static void share_in_place(const struct zt_graph *g, const bool *outside, int *p
 
 int64_t zt_recompute_peak(const struct zt_graph *g, const struct zt_recompute_ends *ends) {
     size_t values = (size_t)g->value_count + 1;
-    bool *outside = find_from_params(g);
+    bool *outside = zt_graph_from_params(g);
     int *parent = zt_malloc(values * sizeof *parent), *last = zt_malloc(values * sizeof *last);
     int64_t *change = zt_calloc((size_t)g->node_count + 2, sizeof *change), now = 0, peak = 0;
     for (int i = 0; i < ends->grad_count; i++)
@@ -257,8 +232,8 @@ int64_t zt_recompute_peak(const struct zt_graph *g, const struct zt_recompute_en
         int n = g->values[i].producer;
         if (n < 0 || outside[i] || root_of(parent, i) != i)
             continue;
-        change[n] += bytes_of(&g->values[i]);
-        change[last[i] + 1 <= g->node_count ? last[i] + 1 : g->node_count + 1] -= bytes_of(&g->values[i]);
+        change[n] += zt_value_bytes(&g->values[i]);
+        change[last[i] + 1 <= g->node_count ? last[i] + 1 : g->node_count + 1] -= zt_value_bytes(&g->values[i]);
     }
     for (int n = 0; n < g->node_count; n++) {
         now += change[n];

@@ -9,7 +9,7 @@ struct zt_forward {
     const struct zt_graph *g;
     int count;          /* nodes 0..count - 1 are the forward phase */
     bool *root;         /* by value: read by others than nodes */
-    bool *from_params;  /* by value: made of parameters and constants alone */
+    bool *from_params;  /* by value: zt_graph_from_params */
     bool *fixed, *dear; /* by node: cannot or need not be run again; is a product, not elementwise */
     int64_t *bytes;     /* by value; 0 where no node makes it */
 };

@@ -4,14 +4,10 @@
 
 static double bytes_around(const struct zt_graph *g, int node) {
     double bytes = 0;
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
-        const struct zt_value *v = zt_in(g, node, i);
-        bytes += v ? (double)zt_shape_count(&v->shape) * (double)zt_dtype_bytes(v->dtype) : 0;
-    }
-    for (int i = 0; i < g->nodes[node].out_count; i++) {
-        const struct zt_value *v = zt_out(g, node, i);
-        bytes += v ? (double)zt_shape_count(&v->shape) * (double)zt_dtype_bytes(v->dtype) : 0;
-    }
+    for (int i = 0; i < g->nodes[node].in_count; i++)
+        bytes += (double)zt_value_bytes(zt_in(g, node, i));
+    for (int i = 0; i < g->nodes[node].out_count; i++)
+        bytes += (double)zt_value_bytes(zt_out(g, node, i));
     return bytes;
 }
 

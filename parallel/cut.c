@@ -53,8 +53,7 @@ static void list(struct zt_program *p, struct zt_crossings *to, const struct rea
         bool crosses = r[v].home >= 0 && r[v].backward == backward &&
                        (backward ? r[v].home > low && r[v].up <= low : r[v].home <= low && r[v].down > low);
         if (crosses)
-            to->at[to->count++] = (struct zt_crossing){ v, (size_t)zt_shape_count(&g->values[v].shape) *
-                                                               zt_dtype_bytes(g->values[v].dtype) };
+            to->at[to->count++] = (struct zt_crossing){ v, (size_t)zt_value_bytes(&g->values[v]) };
     }
 }
 

@@ -211,10 +211,6 @@ static void mark_skipped(struct layout *l) {
     }
 }
 
-static size_t value_bytes(const struct zt_value *v) {
-    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
-}
-
 static void find_last_readers(struct layout *l) {
     for (int v = 0; v < l->g->value_count; v++)
         l->last[v] = -1;
@@ -252,7 +248,7 @@ static void mark_in_place(struct layout *l) {
             uses += node->in[i] >= 0 && root_of(l, node->in[i]) == from;
         const struct zt_value *v = &l->g->values[from];
         if (uses != 1 || l->last[from] != n || v->producer < 0 || l->from_params[from] || v->statistic ||
-            value_bytes(v) != value_bytes(&l->g->values[to]) || v->layout != l->g->values[to].layout)
+            zt_value_bytes(v) != zt_value_bytes(&l->g->values[to]) || v->layout != l->g->values[to].layout)
             continue;
         l->parent[to] = from;
         l->last[from] = l->last[to];
@@ -298,8 +294,8 @@ static void place_gradients(struct layout *l) {
 
 /* ---- memory ---- */
 
-static int add_interval(struct layout *l, size_t bytes, int first, int last, int owner) {
-    l->intervals[l->interval_count] = (struct zt_interval){ (int64_t)bytes, first, last, 0 };
+static int add_interval(struct layout *l, int64_t bytes, int first, int last, int owner) {
+    l->intervals[l->interval_count] = (struct zt_interval){ bytes, first, last, 0 };
     l->owner[l->interval_count] = owner;
     return l->interval_count++;
 }
@@ -307,7 +303,7 @@ static int add_interval(struct layout *l, size_t bytes, int first, int last, int
 static void add_bucket_intervals(struct layout *l) {
     const struct zt_flat *flat = l->o->flat;
     for (int b = 0; b < flat->bucket_count; b++) {
-        size_t bytes = (size_t)(flat->bucket[b + 1] - flat->bucket[b]) * sizeof(float);
+        int64_t bytes = (flat->bucket[b + 1] - flat->bucket[b]) * (int64_t)sizeof(float);
         const struct zt_bucket_use *u = &l->uses[b];
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
             bool stays = phase == 0 && u->first[1] >= 0 && u->gather[1] < 0;
@@ -321,7 +317,7 @@ static void add_bucket_intervals(struct layout *l) {
 
 static void add_received(struct layout *l, const struct zt_crossings *c, int first) {
     for (int i = 0; i < c->count; i++)
-        add_interval(l, c->at[i].bytes, first, l->last[root_of(l, c->at[i].value)], c->at[i].value);
+        add_interval(l, (int64_t)c->at[i].bytes, first, l->last[root_of(l, c->at[i].value)], c->at[i].value);
 }
 
 static void add_value_intervals(struct layout *l) {
@@ -334,7 +330,7 @@ static void add_value_intervals(struct layout *l) {
         for (int i = 0; !l->skipped[n] && i < l->g->nodes[n].out_count; i++) {
             int v = l->g->nodes[n].out[i];
             if (v >= 0 && root_of(l, v) == v && !l->direct[v])
-                add_interval(l, value_bytes(&l->g->values[v]), n, l->last[v], v);
+                add_interval(l, zt_value_bytes(&l->g->values[v]), n, l->last[v], v);
         }
     }
 }
@@ -394,7 +390,7 @@ static void place_derived(struct layout *l) {
             if (v < 0)
                 continue;
             set_place(l, v, ZT_DERIVED, p->derived_bytes);
-            p->derived_bytes += ((int64_t)value_bytes(&l->g->values[v]) + 63) / 64 * 64;
+            p->derived_bytes += (zt_value_bytes(&l->g->values[v]) + 63) / 64 * 64;
         }
     }
 }

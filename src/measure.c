@@ -24,10 +24,6 @@ struct probe {
     int node;
 };
 
-static size_t bytes_of(const struct zt_value *v) {
-    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
-}
-
 static bool open_probe(struct probe *p, enum zt_backend backend, const char *op, const struct zt_shape *shapes,
                        int count, int threads, struct zt_device *device, struct zt_err *err) {
     struct zt_graph *g = zt_graph_create("probe");
@@ -49,7 +45,7 @@ static bool open_probe(struct probe *p, enum zt_backend backend, const char *op,
     }
     p->data = ZT_NEW_N(g->arena, void *, g->value_count + 1);
     for (int i = 0; i < g->value_count; i++)
-        p->data[i] = zt_arena_alloc(g->arena, bytes_of(&g->values[i]) + 64);
+        p->data[i] = zt_arena_alloc(g->arena, (size_t)zt_value_bytes(&g->values[i]) + 64);
     return true;
 }
 
