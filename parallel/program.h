@@ -11,12 +11,13 @@
 #include "graph/passes.h"
 #include "graph/recompute.h"
 #include "parallel/shard.h"
+#include "parallel/split.h"
 
 /* The joint graph of one micro-batch size, before it is cut into stages. Ids are of `graph`; -1: not there. */
 struct zt_joint {
     struct zt_graph *graph;
     int64_t rows;  /* samples of the micro-batch */
-    int *cuts;     /* [stages + 1]: where it was split (split.h) */
+    struct zt_cut *cuts; /* [stages + 1]: where it was split (split.h) */
     bool training; /* has a backward phase; else evaluation */
     int *columns;  /* fed values in the order of the data wants */
     int column_count;

@@ -254,7 +254,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     if (!zt_job_add_loss(job, source, request, joint, root, err) ||
         !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
-    joint->cuts = ZT_NEW_N(g->arena, int, request->stages + 1);
+    joint->cuts = ZT_NEW_N(g->arena, struct zt_cut, request->stages + 1);
     if (request->cuts)
         memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
     if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||

@@ -53,7 +53,7 @@ struct zt_joint_request {
     bool training; /* else evaluation */
     bool weighted; /* padding rows may occur: the loss takes row weights */
     int stages;
-    const int
+    const struct zt_cut
         *cuts;     /* [stages + 1] where the model's other graphs were split; NULL: this one decides, see joint->cuts */
     bool cut_loss; /* mode dp: stage 1 is the loss, stage 0 the model */
 };

@@ -51,7 +51,7 @@ struct zt_rank_plan {
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;
-    int *cuts; /* of all programs: where the first one was split into stages */
+    struct zt_cut *cuts; /* of all programs: where the first one was split into stages */
     struct zt_flat *flat;
     struct zt_tie_run *ties; /* weights held on several stages */
     int tie_count;
