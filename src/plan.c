@@ -10,8 +10,7 @@ static const struct zt_program *training(const struct zt_rank_plan *p) {
 
 /* The norm reads the gradients; the optimizer reads weight, gradient and states, and writes weight and states. */
 static int64_t update_bytes(const struct zt_rank_plan *p) {
-    int64_t owned = p->sharding->optimizer ? p->flat->owned[zt_rank_plan_largest(p)] : p->flat->count;
-    return owned * (int64_t)sizeof(float) * (4 + 2 * p->optimizer_states);
+    return zt_rank_plan_stepped(p, zt_rank_plan_largest(p)) * (int64_t)sizeof(float) * (4 + 2 * p->optimizer_states);
 }
 
 static bool make_stage(struct zt_plan *plan, const struct zt_plan_options *o, int stage, struct zt_err *err) {

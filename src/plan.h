@@ -13,7 +13,7 @@ struct zt_plan {
     const struct zt_job *job;
     struct zt_machine machine;
     struct zt_grid grid;               /* of rank 0 */
-    const struct zt_rank_plan **stage; /* by stage: the plan of the data-parallel rank that owns most */
+    const struct zt_rank_plan **stage; /* by stage: the plan of one of its ranks */
     struct zt_rank_plan **made;        /* those of them that are the plan's own */
     struct zt_stage_cost *cost;        /* by stage; none where nothing is trained */
     struct zt_timeline timeline;       /* of a full step */

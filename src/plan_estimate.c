@@ -1,6 +1,6 @@
 /* DeepSpeed's memory estimators, in its own columns (reference/deepspeed.md section 4.6): fp16 or bf16 with Adam,
  * whatever the config says, so that a user can hold their figures against what they know. Under them what this program
- * needs for each ZeRO stage in its own arithmetic (section 4.2), with the activations of the plan. */
+ * needs for each ZeRO stage in its own arithmetic (section 4.2), beside the activations of the plan's largest stage. */
 #include "plan.h"
 
 static const double GB = 1 << 30, HOST = 1.5; /* DeepSpeed reckons host buffers at half more */
@@ -33,7 +33,7 @@ static struct setup find_setup(const struct zt_plan *plan) {
     int per_host = plan->grid.world < plan->machine.per_host ? plan->grid.world : plan->machine.per_host;
     struct setup s = { .gpus = per_host, .nodes = (plan->grid.world + per_host - 1) / per_host };
     for (int i = 0; i < plan->grid.stages; i++) {
-        s.params += (double)plan->stage[i]->flat->count;
+        s.params += (double)zt_flat_stepped(plan->stage[i]->flat);
         s.largest = larger(s.largest, largest_layer(plan->stage[i]));
     }
     s.total = s.gpus * s.nodes;
@@ -88,6 +88,7 @@ void zt_plan_print_estimate(const struct zt_plan *plan, FILE *to) {
     fprintf(to, "here, fp32 and this config's optimizer on %d data-parallel ranks, the whole model on one stage:\n",
             plan->grid.data);
     for (int stage = 0; stage < 4; stage++)
-        fprintf(to, "  ZeRO %d: %.0f bytes a rank for weights, gradients, states, and %lld for activations\n", stage,
-                bytes[stage], (long long)activations);
+        fprintf(to, "  ZeRO %d: %.0f bytes a rank for weights, gradients, states\n", stage, bytes[stage]);
+    fprintf(to, "and %lld bytes a rank for activations%s\n", (long long)activations,
+            plan->grid.stages > 1 ? ", those of the largest of the plan's stages" : "");
 }

@@ -4,6 +4,13 @@
 
 #include "base/file.h"
 
+/* Nothing is written where a rank is not idle between two times, in seconds. */
+static void write_idle(int rank, double from, double until, FILE *to) {
+    if (until > from + 1e-12)
+        fprintf(to, ",\n{\"ph\": \"X\", \"name\": \"idle\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f}",
+                rank, 1e6 * from, 1e6 * (until - from));
+}
+
 /* From first to last event of a stage, in their order: what lies between two is idle. */
 static void write_rank(const struct zt_plan *plan, int rank, int stage, FILE *to) {
     const struct zt_timeline *t = &plan->timeline;
@@ -24,9 +31,8 @@ static void write_rank(const struct zt_plan *plan, int rank, int stage, FILE *to
         if (e->stage != stage)
             continue;
         bool message = e->beside;
-        if (!message && e->start > free_at + 1e-12)
-            fprintf(to, ",\n{\"ph\": \"X\", \"name\": \"idle\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f}",
-                    rank, 1e6 * free_at, 1e6 * (e->start - free_at));
+        if (!message)
+            write_idle(rank, free_at, e->start, to);
         fprintf(to,
                 ",\n{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"args\": "
                 "{\"micro_batch\": %d}}",
@@ -34,9 +40,7 @@ static void write_rank(const struct zt_plan *plan, int rank, int stage, FILE *to
         if (!message)
             free_at = e->end;
     }
-    if (t->seconds > free_at + 1e-12)
-        fprintf(to, ",\n{\"ph\": \"X\", \"name\": \"idle\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f}",
-                rank, 1e6 * free_at, 1e6 * (t->seconds - free_at));
+    write_idle(rank, free_at, t->seconds, to);
 }
 
 bool zt_plan_trace(const struct zt_plan *plan, const char *path, struct zt_err *err) {

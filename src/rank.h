@@ -103,6 +103,8 @@ bool zt_rank_plan_loader(const struct zt_rank_plan *plan, bool training, int64_t
                          struct zt_loader **to, struct zt_err *err);
 /* What the data-parallel rank `data_rank` of the plan's stage holds. */
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *plan, int data_rank);
+/* Elements whose optimizer step it does and state it holds: copies of weights of other stages are not among them. */
+int64_t zt_rank_plan_stepped(const struct zt_rank_plan *plan, int data_rank);
 /* The data-parallel rank of the stage that owns most. */
 int zt_rank_plan_largest(const struct zt_rank_plan *plan);
 /* Schedule, buckets and programs of the plan's stage. */

@@ -11,8 +11,7 @@ static int64_t held(const struct zt_rank_plan *p, bool sharded, int data_rank) {
     return (sharded ? p->flat->owned[data_rank] : p->flat->count) * (int64_t)sizeof(float);
 }
 
-/* Elements whose optimizer state a rank holds. */
-static int64_t stepped(const struct zt_rank_plan *p, int data_rank) {
+int64_t zt_rank_plan_stepped(const struct zt_rank_plan *p, int data_rank) {
     return p->sharding->optimizer ? zt_flat_stepped_by(p->flat, data_rank) : zt_flat_stepped(p->flat);
 }
 
@@ -21,7 +20,7 @@ struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *p, int data_r
     return (struct zt_rank_bytes){
         .parameters = held(p, p->sharding->parameters, data_rank) + p->statistic_bytes + p->derived_bytes,
         .gradients = training ? held(p, p->sharding->gradients, data_rank) : 0,
-        .optimizer = training ? stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
+        .optimizer = training ? zt_rank_plan_stepped(p, data_rank) * (int64_t)sizeof(float) * p->optimizer_states : 0,
         .activations = p->activation_bytes - (data_rank == 0 ? 0 : p->loss_activation_bytes),
         .workspace = p->workspace_bytes,
     };
@@ -43,7 +42,7 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
     p->parameter_bytes = held(p, p->sharding->parameters, me) + p->statistic_bytes;
     if (training) {
         p->gradient_bytes = held(p, p->sharding->gradients, me);
-        p->optimizer_bytes = stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
+        p->optimizer_bytes = zt_rank_plan_stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
         for (int i = 0; i < p->tie_count; i++)
             zt_widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
     }
