@@ -67,11 +67,21 @@ static void add_collective(const struct walk *w, const struct zt_command *c) {
                                                   .last_only = c->last_only };
 }
 
+/* All kept tensors in one all-gather. */
+static void add_keep(const struct walk *w) {
+    int64_t bytes = w->flat->kept * (int64_t)sizeof(float);
+    *w->gathered += zt_cost_sent(w->grid->data, bytes);
+    w->to->at[w->to->count++] =
+        (struct zt_span){ .kind = ZT_SPAN_GATHER, .seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes) };
+}
+
 static double walk(const struct walk *w, const struct zt_graph *g, const struct zt_command *at, int count) {
     double compute = 0;
     for (int i = 0; i < count; i++) {
         if (at[i].kind == ZT_GATHER || at[i].kind == ZT_REDUCE) {
             add_collective(w, &at[i]);
+        } else if (at[i].kind == ZT_KEEP) {
+            add_keep(w);
         } else if (at[i].kind == ZT_GATHERED || at[i].kind == ZT_REDUCED) {
             w->to->at[w->to->count++] =
                 (struct zt_span){ .kind = at[i].kind == ZT_GATHERED ? ZT_SPAN_GATHERED : ZT_SPAN_REDUCED,
@@ -103,11 +113,10 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     const struct zt_graph *g = p->joint.graph;
     *to = (struct zt_stage_cost){ .update_seconds = (double)update_bytes / m->memory_rate,
                                   .own_channel = m->own_channel,
-                                  .buckets = flat->bucket_count,
-                                  .chunks = 1 };
+                                  .buckets = flat->bucket_count };
     to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
     to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
-    to->after_step.at = ZT_NEW_N(arena, struct zt_span, after_count + 1);
+    to->after_step.at = ZT_NEW_N(arena, struct zt_span, after_count + p->derive_count + 1);
     struct walk w = { m, grid, flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, micro_batches };
     to->forward_seconds = walk(&w, g, p->forward, p->forward_count);
     w.to = &to->backward;
@@ -115,6 +124,7 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     w.to = &to->after_step;
     w.times = 1;
     walk(&w, g, after, after_count);
+    to->derive_seconds = walk(&w, g, p->derive, p->derive_count);
     int64_t act = crossing_bytes(&p->send_act), grad = crossing_bytes(&p->send_grad);
     to->send_act_seconds = act ? zt_cost_send(m, grid, act) : 0;
     to->send_grad_seconds = grad ? zt_cost_send(m, grid, grad) : 0;

@@ -1,10 +1,10 @@
 /* The cost model: FLOPs, bytes and a machine's rates -> seconds. Pure.
  *
- *     node        max(FLOPs / rate, bytes in and out / memory rate) + seconds of a kernel        (the roofline)
+ *     node        max(FLOPs / rate, bytes in and out / memory rate) + seconds of a kernel: the roofline
  *     collective  a ring inside each host and, each rank with its own adapter, rings over the hosts: (n - 1) / n of the
  *                 bucket over the links, of what a rank has then over the network, and a message a hop; an all-reduce
- * is a reduce-scatter and an all-gather, twice that step        the instruction lists of all stages played against each
- * other with these times (simulate.h) */
+ *                 is a reduce-scatter and an all-gather, twice that
+ *     step        the instruction lists of all stages, played against each other with these times (simulate.h) */
 #ifndef ZT_PARALLEL_COST_H
 #define ZT_PARALLEL_COST_H
 
@@ -36,12 +36,13 @@ struct zt_spans {
 
 /* What a rank of a stage takes. */
 struct zt_stage_cost {
-    struct zt_spans forward, backward, after_step;
-    double forward_seconds, backward_seconds; /* kernels alone */
-    double update_seconds;                    /* norm and optimizer */
+    struct zt_spans forward, backward, after_step; /* after_step: gathers, then what is derived of the new weights */
+    double forward_seconds, backward_seconds;      /* kernels alone */
+    double update_seconds;                         /* norm and optimizer */
+    double derive_seconds; /* of after_step: what is made of the new weights (packed and cast ones) */
     double send_act_seconds, send_grad_seconds;
-    bool own_channel;    /* zt_machine.own_channel */
-    int buckets, chunks; /* chunks: model parts that the figures are of; instructions of others take no time */
+    bool own_channel; /* zt_machine.own_channel */
+    int buckets;
     int64_t gather_bytes, reduce_bytes, send_bytes; /* that a rank sends a step */
 };
 

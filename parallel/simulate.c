@@ -9,7 +9,7 @@ struct stage {
     const struct zt_stage_cost *cost;
     int at;               /* instruction that is next */
     double now;           /* when the stage is free for it */
-    double busy, work;    /* seconds of kernels; of kernels and collectives, until the last backward */
+    double work;          /* seconds of kernels and collectives until the last backward */
     double *acts, *grads; /* by micro-batch: when the message for this stage has arrived; < 0: not sent */
     double last_backward;
     double channel; /* when the stage's collectives have had their turn */
@@ -62,8 +62,6 @@ static void run(struct play *p, int s, const struct zt_spans *spans, enum zt_eve
             : span->kind == ZT_SPAN_GATHER || span->kind == ZT_SPAN_GATHERED ? ZT_EVENT_GATHER
                                                                              : ZT_EVENT_REDUCE,
             s, micro_batch, stage->now, end);
-        if (span->kind == ZT_SPAN_COMPUTE)
-            stage->busy += seconds;
         if (micro_batch >= 0)
             stage->work += seconds;
         stage->now = end;
@@ -116,7 +114,7 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
         stage->now += c->update_seconds;
         return true;
     case ZT_DO_GATHER:
-        run(p, s, &c->after_step, ZT_EVENT_GATHER, -1);
+        run(p, s, &c->after_step, ZT_EVENT_UPDATE, -1);
         return true;
     default: /* loading waits for nobody; the reduction stands behind backward, where the hooks put it */
         return true;
@@ -164,9 +162,8 @@ static bool play(struct play *p) {
 
 static void finish(struct play *p, struct zt_arena *arena, struct zt_timeline *to) {
     double work = 0, last = 0;
-    *to = (struct zt_timeline){ .busy = ZT_NEW_N(arena, double, p->stages), .seconds = meet(p) };
+    *to = (struct zt_timeline){ .seconds = meet(p) };
     for (int s = 0; s < p->stages; s++) {
-        to->busy[s] = p->stage[s].busy;
         work += p->stage[s].work;
         last = p->stage[s].last_backward > last ? p->stage[s].last_backward : last;
     }

@@ -28,7 +28,6 @@ struct zt_timeline {
     struct zt_event *at;
     int count;
     double seconds; /* of the step */
-    double *busy;   /* [stages] seconds in which kernels ran */
     double bubble; /* share of the stages' time until the last backward ends in which no kernel and no collective ran */
 };
 

@@ -37,10 +37,10 @@ static void print_bytes(const struct zt_plan *plan, FILE *to) {
     fprintf(to, "\nbytes a rank %14s %14s %14s %14s %14s %14s\n", "parameters", "gradients", "optimizer", "activations",
             "workspace", "all");
     for (int s = 0; s < plan->grid.stages; s++) {
+        bool many = count_kinds(plan, s) > SHOWN_KINDS;
         for (int first = 0, next; first < plan->grid.data; first = next) {
             struct zt_rank_bytes b = zt_plan_bytes(plan, s, first);
             char ranks[48];
-            bool many = count_kinds(plan, s) > SHOWN_KINDS;
             if (many)
                 b = zt_plan_bytes(plan, s, zt_rank_plan_largest(plan->stage[s]));
             for (next = first + 1; next < plan->grid.data; next++) {
@@ -86,7 +86,7 @@ static void print_prediction(const struct zt_plan *plan, FILE *to) {
         snprintf(stage, sizeof stage, "stage %d", s);
         fprintf(to, "%-13s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f   %s, %s, %s\n", stage, 1e3 * c->forward_seconds,
                 1e3 * c->backward_seconds, 1e3 * gather, 1e3 * total(&c->backward, ZT_SPAN_REDUCE),
-                1e3 * (c->send_act_seconds + c->send_grad_seconds), 1e3 * c->update_seconds,
+                1e3 * (c->send_act_seconds + c->send_grad_seconds), 1e3 * (c->update_seconds + c->derive_seconds),
                 zt_format_bytes(t[0], (double)c->gather_bytes), zt_format_bytes(t[1], (double)c->reduce_bytes),
                 zt_format_bytes(t[2], (double)c->send_bytes));
     }

@@ -11,7 +11,8 @@
 
 struct wants {
     int ranks, stages, zero;
-    const char *more; /* of the ztrain block, begins with a comma; NULL: nothing */
+    const char *more;     /* of the ztrain block, begins with a comma; NULL: nothing */
+    const char *sharding; /* of zero_optimization, likewise */
 };
 
 static struct zt_plan *make(struct tiny *t, struct zt_graph *graph, struct wants w, struct zt_err *err) {
@@ -27,10 +28,10 @@ static struct zt_plan *make(struct tiny *t, struct zt_graph *graph, struct wants
                                                .efficiency = 1 };
     char config[500];
     snprintf(config, sizeof config,
-             "'train_batch_size': 16, 'train_micro_batch_size_per_gpu': 2, 'zero_optimization': {'stage': %d}, "
+             "'train_batch_size': 16, 'train_micro_batch_size_per_gpu': 2, 'zero_optimization': {'stage': %d%s}, "
              "'pipeline': {'stages': %d}, 'optimizer': {'type': 'Adam'}, 'ztrain': {'parallel': {'communicator': "
              "'thread'}, 'data': {'samples': 32}%s}",
-             w.zero, w.stages, w.more ? w.more : "");
+             w.zero, w.sharding ? w.sharding : "", w.stages, w.more ? w.more : "");
     bool ok = tiny_open(t, graph, config, w.ranks, err);
     ck_assert_msg(ok, "%s", err->text[0]);
     struct zt_plan_options o = { .source = t->source, .threads = 1, .machine = &machine, .elsewhere = true };
@@ -59,7 +60,7 @@ START_TEST(weights_gradients_and_states_follow_the_formulas) {
     } rows[] = { { 0, 16, 0 }, { 1, 8, 8 }, { 2, 4, 12 }, { 3, 0, 16 } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tiny t;
-        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL });
+        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL, NULL });
         int64_t all = 0, count = plan->stage[0]->flat->count;
         for (int r = 0; r < N; r++) {
             struct zt_rank_bytes b = zt_plan_bytes(plan, 0, r);
@@ -76,10 +77,15 @@ START_TEST(a_rank_sends_what_the_formulas_say) {
     static const struct {
         int zero;
         int gathers, reduces; /* of all weights a step, 2 micro-batches */
-    } rows[] = { { 0, 0, 2 }, { 1, 1, 1 }, { 2, 1, 2 }, { 3, 4, 2 } };
+        const char *sharding;
+    } rows[] = { { 0, 0, 2, NULL },
+                 { 1, 1, 1, NULL },
+                 { 2, 1, 2, NULL },
+                 { 3, 4, 2, NULL },
+                 { 3, 1, 2, ", 'stage3_param_persistence_threshold': 1000000" } }; /* all kept, once an update */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tiny t;
-        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL });
+        struct zt_plan *plan = must_make(&t, tiny_wide(), (struct wants){ N, 1, rows[i].zero, NULL, rows[i].sharding });
         double once = 4.0 * (double)plan->stage[0]->flat->count * (N - 1) / N;
         double gathered = (double)plan->cost[0].gather_bytes; /* backward does without the first layer's weights */
         ck_assert_double_le(gathered, 1.01 * rows[i].gathers * once);
@@ -92,7 +98,7 @@ END_TEST
 
 START_TEST(every_rank_has_the_same_hash_and_other_plans_have_others) {
     struct tiny t;
-    struct zt_plan *plan = must_make(&t, tiny_shared(), (struct wants){ 4, 2, 1, NULL });
+    struct zt_plan *plan = must_make(&t, tiny_shared(), (struct wants){ 4, 2, 1, NULL, NULL });
     uint64_t hash = plan->hash;
     ck_assert(plan->stage[0]->hash == plan->stage[1]->hash);
     for (int rank = 0; rank < 4; rank++) {
@@ -103,15 +109,16 @@ START_TEST(every_rank_has_the_same_hash_and_other_plans_have_others) {
         zt_rank_plan_destroy(p);
     }
     finish(&t, plan);
-    static const struct wants others[] = {
-        { 4, 2, 2, NULL }, { 4, 1, 1, NULL }, { 2, 2, 1, NULL }, { 4, 2, 1, ", 'recompute': ['relu*']" }
-    };
+    static const struct wants others[] = { { 4, 2, 2, NULL, NULL },
+                                           { 4, 1, 1, NULL, NULL },
+                                           { 2, 2, 1, NULL, NULL },
+                                           { 4, 2, 1, ", 'recompute': ['relu*']", NULL } };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         plan = must_make(&t, tiny_shared(), others[i]);
         ck_assert_msg(plan->hash != hash, "layout %zu", i);
         finish(&t, plan);
     }
-    plan = must_make(&t, tiny_mlp(), (struct wants){ 4, 2, 1, NULL });
+    plan = must_make(&t, tiny_mlp(), (struct wants){ 4, 2, 1, NULL, NULL });
     ck_assert(plan->hash != hash);
     finish(&t, plan);
 }
@@ -134,7 +141,6 @@ START_TEST(the_bubble_of_equal_stages_is_that_of_the_formula) {
                     struct zt_schedule_shape shape = { m, stages, 1, s };
                     cost[s].forward = cost[s].backward = (struct zt_spans){ &one, 1 };
                     cost[s].update_seconds = 0.5;
-                    cost[s].chunks = 1;
                     ck_assert(zt_schedule_make(arena, names[n], &shape, &schedule[s], &err));
                 }
                 ck_assert(zt_simulate(arena, stages, schedule, cost, m, &line, &err));
@@ -157,7 +163,7 @@ START_TEST(a_collective_hides_behind_kernels_where_it_moves_by_itself) {
     for (int own = 0; own < 2; own++) {
         struct zt_arena *arena = zt_arena_create();
         struct zt_err err = { 0 };
-        struct zt_stage_cost cost = { .forward = { spans, 4 }, .own_channel = own, .buckets = 1, .chunks = 1 };
+        struct zt_stage_cost cost = { .forward = { spans, 4 }, .own_channel = own, .buckets = 1 };
         struct zt_schedule_shape shape = { 1, 1, 1, 0 };
         struct zt_schedule schedule;
         struct zt_timeline line;
@@ -189,7 +195,7 @@ END_TEST
 START_TEST(a_limit_that_nothing_fits_names_what_would_help) {
     struct tiny t;
     struct zt_err err = { 0 };
-    ck_assert_ptr_null(make(&t, tiny_wide(), (struct wants){ 2, 1, 1, ", 'memory_limit': 1000" }, &err));
+    ck_assert_ptr_null(make(&t, tiny_wide(), (struct wants){ 2, 1, 1, ", 'memory_limit': 1000", NULL }, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.text[0], "ztrain.memory_limit: 1.0 KB a rank, but stage 0 needs"));
     ck_assert_ptr_nonnull(strstr(err.hint[0], "zero_optimization.stage 2 to 3"));
