@@ -90,8 +90,7 @@ static int64_t used_between(const struct zt_flat *flat, const struct zt_bucket_u
     return elems;
 }
 
-/* The node behind which the memory of what was gathered for `phase` is free. */
-static int gathered_until(const struct zt_bucket_use *u, int phase) {
+int zt_hooks_gathered_until(const struct zt_bucket_use *u, int phase) {
     return phase == 0 && u->first[1] >= 0 && u->gather[1] < 0 ? u->last[1] : u->last[phase];
 }
 
@@ -99,7 +98,8 @@ static int64_t live_at(const struct zt_flat *flat, const struct zt_bucket_use *u
     int64_t elems = 0;
     for (int b = 0; b < flat->bucket_count; b++)
         for (int phase = 0; phase < 2; phase++)
-            if (use[b].gather[phase] >= 0 && use[b].gather[phase] <= node && gathered_until(&use[b], phase) >= node)
+            if (use[b].gather[phase] >= 0 && use[b].gather[phase] <= node &&
+                zt_hooks_gathered_until(&use[b], phase) >= node)
                 elems += bucket_elems(flat, b);
     return elems;
 }
@@ -250,7 +250,8 @@ static void make_chains(struct emitter *e, struct zt_arena *scratch) {
         for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {
             const struct zt_bucket_use *u = &e->in->use[b];
             chain_put(&e->gathered[phase], u->gather[phase] < 0 ? -1 : u->first[phase], b);
-            chain_put(&e->releases[phase], gathered_until(u, phase) == u->last[phase] ? u->last[phase] : -1, b);
+            chain_put(&e->releases[phase], zt_hooks_gathered_until(u, phase) == u->last[phase] ? u->last[phase] : -1,
+                      b);
         }
     } /* in the order of use: backward comes to the last bucket first */
     for (int b = flat->bucket_count - 1; e->in->sharding->parameters && b >= 0; b--) {

@@ -79,6 +79,7 @@ static void take_joint(struct zt_program *p, const struct zt_joint *joint) {
 /* The ids of what others than nodes read. */
 struct read {
     int **ids, count;
+    int grads; /* the first so many are gradients */
 };
 
 static void add_read(struct read *r, int *id) {
@@ -90,9 +91,10 @@ static struct read read_by_others(struct zt_program *p) {
     struct zt_joint *j = &p->joint;
     struct zt_graph *g = j->graph;
     size_t room = (size_t)(j->param_count + g->write_back_count + p->send_act.count + p->send_grad.count + 4);
-    struct read r = { zt_malloc(room * sizeof *r.ids), 0 };
+    struct read r = { zt_malloc(room * sizeof *r.ids), 0, 0 };
     for (int i = 0; i < j->param_count; i++)
         add_read(&r, &j->grads[i]);
+    r.grads = r.count;
     for (int i = 0; i < g->write_back_count; i++)
         add_read(&r, &g->write_backs[i].value);
     for (int i = 0; i < p->send_act.count; i++)
@@ -126,9 +128,8 @@ static bool recompute(struct zt_program *p, const struct zt_program_options *o, 
         return true;
     struct read r = read_by_others(p);
     int *keep = zt_malloc(((size_t)r.count + 1) * sizeof *keep), count = 0;
-    for (int i = 0; i < r.count; i++) /* gradients are read at once where they are whole */
-        if (r.ids[i] < p->joint.grads || r.ids[i] >= p->joint.grads + p->joint.param_count)
-            keep[count++] = *r.ids[i];
+    for (int i = r.grads; i < r.count; i++) /* gradients are read at once where they are whole */
+        keep[count++] = *r.ids[i];
     struct zt_recompute_ends ends = { keep, count, p->joint.grads, p->joint.param_count };
     bool ok = zt_pass_recompute(p->joint.graph, o->recompute, &ends, &p->recomputed, err);
     free(keep);
@@ -306,9 +307,8 @@ static void add_bucket_intervals(struct layout *l) {
         int64_t bytes = (flat->bucket[b + 1] - flat->bucket[b]) * (int64_t)sizeof(float);
         const struct zt_bucket_use *u = &l->uses[b];
         for (int phase = 0; l->o->sharding->parameters && phase < 2; phase++) {
-            bool stays = phase == 0 && u->first[1] >= 0 && u->gather[1] < 0;
             if (u->gather[phase] >= 0)
-                l->gathered[phase][b] = add_interval(l, bytes, u->gather[phase], u->last[stays ? 1 : phase], -1);
+                l->gathered[phase][b] = add_interval(l, bytes, u->gather[phase], zt_hooks_gathered_until(u, phase), -1);
         }
         if (l->o->sharding->gradients && l->p->joint.training && u->grad_first >= 0)
             l->reduced[b] = add_interval(l, bytes, u->grad_first, u->reduced, -1);

@@ -16,10 +16,10 @@
 /* The joint graph of one micro-batch size, before it is cut into stages. Ids are of `graph`; -1: not there. */
 struct zt_joint {
     struct zt_graph *graph;
-    int64_t rows;  /* samples of the micro-batch */
+    int64_t rows;        /* samples of the micro-batch */
     struct zt_cut *cuts; /* [stages + 1]: where it was split (split.h) */
-    bool training; /* has a backward phase; else evaluation */
-    int *columns;  /* fed values in the order of the data wants */
+    bool training;       /* has a backward phase; else evaluation */
+    int *columns;        /* fed values in the order of the data wants */
     int column_count;
     int loss;             /* float scalar */
     int seed;             /* fed scalar float: cotangent of the loss */
@@ -164,6 +164,9 @@ struct zt_bucket_use {
     int grad_first, grad_last;
     int reduced; /* behind which node the sum is waited for */
 };
+
+/* The node behind which the memory of what was gathered for `phase` is free: in the backward phase where it stays. */
+int zt_hooks_gathered_until(const struct zt_bucket_use *use, int phase);
 
 /* Emits the commands of both phases around the nodes of p->joint.graph that are not derived. Gathered parameters and
  * unreduced gradients of a bucket lie in the activation block at gathered[phase][b] and reduced[b] (bytes); unused

@@ -4,8 +4,7 @@
  *
  *     tensors   |---- w1 ----|- b1 -|------- w2 -------|b2|        flat index 0 .. count
  *     buckets   |-------- 0 --------|-------- 1 ----------|        a bucket ends where a tensor ends
- *     slices    | r0   |  r1        | r0       | r1       |        bounds at multiples of 4,096 (ZT_SLICE_BLOCK) of the
- * flat index
+ *     slices    | r0   |  r1        | r0       | r1       |        bounds at multiples of 4,096 (ZT_SLICE_BLOCK)
  *
  * Bounds at multiples of the block, over which squares are summed, are what makes ddp, zero1, zero2 and zero3 agree bit
  * for bit. */

@@ -1,34 +1,22 @@
 #include "parallel/tie.h"
 
+#include "base/vec.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 struct maker {
-    struct zt_arena *arena;
     const struct zt_grid *grid;
     const struct zt_sharding *sharding;
     struct zt_flat *const *flats;
-    struct zt_tie_run *at;
-    int count, room;
+    ZT_VEC(struct zt_tie_run) runs;
 };
 
-static void add(struct maker *m, struct zt_tie_run run) {
-    if (m->count == m->room) {
-        int room = m->room ? 2 * m->room : 16;
-        struct zt_tie_run *wider = ZT_NEW_N(m->arena, struct zt_tie_run, room);
-        if (m->count)
-            memcpy(wider, m->at, (size_t)m->count * sizeof *wider);
-        m->at = wider;
-        m->room = room;
-    }
-    m->at[m->count++] = run;
-}
-
-/* The ranges of data rank `rank` of a stage, ascending. Free with free(). */
-static struct zt_range *ranges_of(const struct maker *m, int stage, int rank, int *count) {
+/* The ranges of data rank `rank` of a stage in the tensor's bucket, ascending. Free with free(). */
+static struct zt_range *ranges_of(const struct maker *m, int stage, int tensor, int rank, int *count) {
     const struct zt_flat *flat = m->flats[stage];
-    struct zt_range *to = zt_malloc(((size_t)flat->bucket_count * (size_t)flat->ranks + 1) * sizeof *to);
-    *count = zt_hooks_slices(flat, m->sharding, rank, 0, flat->bucket_count, to);
+    struct zt_range *to = zt_malloc(((size_t)flat->ranks + 1) * sizeof *to);
+    int bucket = flat->tensors[tensor].bucket;
+    *count = zt_hooks_slices(flat, m->sharding, rank, bucket, bucket + 1, to);
     return to;
 }
 
@@ -45,8 +33,8 @@ static void pair_ranks(struct maker *m, const struct zt_tie_pair *p, int home_ra
     const struct zt_flat_tensor *own = &m->flats[p->home_stage]->tensors[p->home_tensor],
                                 *copy = &m->flats[p->copy_stage]->tensors[p->copy_tensor];
     int own_count, copy_count;
-    struct zt_range *own_ranges = ranges_of(m, p->home_stage, home_rank, &own_count),
-                    *copy_ranges = ranges_of(m, p->copy_stage, copy_rank, &copy_count);
+    struct zt_range *own_ranges = ranges_of(m, p->home_stage, p->home_tensor, home_rank, &own_count),
+                    *copy_ranges = ranges_of(m, p->copy_stage, p->copy_tensor, copy_rank, &copy_count);
     for (int i = 0; i < own_count; i++) {
         for (int k = 0; k < copy_count; k++) {
             int64_t first, last, from, to;
@@ -58,14 +46,14 @@ static void pair_ranks(struct maker *m, const struct zt_tie_pair *p, int home_ra
             const struct zt_range *here = home ? &own_ranges[i] : &copy_ranges[k];
             int64_t in_range = (home ? own->offset : copy->offset) + first - here->first;
             if (first < last)
-                add(m, (struct zt_tie_run){
-                           .peer = zt_grid_rank(m->grid, home ? p->copy_stage : p->home_stage,
-                                                home ? copy_rank : home_rank),
-                           .home = home,
-                           .param_at = here->param_at + in_range,
-                           .grad_at = here->grad_at + in_range,
-                           .count = last - first,
-                       });
+                zt_vec_push(&m->runs, (struct zt_tie_run){
+                                          .peer = zt_grid_rank(m->grid, home ? p->copy_stage : p->home_stage,
+                                                               home ? copy_rank : home_rank),
+                                          .home = home,
+                                          .param_at = here->param_at + in_range,
+                                          .grad_at = here->grad_at + in_range,
+                                          .count = last - first,
+                                      });
         }
     }
     free(copy_ranges);
@@ -74,7 +62,7 @@ static void pair_ranks(struct maker *m, const struct zt_tie_pair *p, int home_ra
 
 int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct zt_sharding *sharding,
                 struct zt_flat *const *flats, const struct zt_tie_pair *pairs, int pair_count, struct zt_tie_run **to) {
-    struct maker m = { .arena = arena, .grid = grid, .sharding = sharding, .flats = flats };
+    struct maker m = { .grid = grid, .sharding = sharding, .flats = flats };
     for (int i = 0; i < pair_count; i++) {
         const struct zt_tie_pair *p = &pairs[i];
         for (int h = 0; h < grid->data; h++)
@@ -83,6 +71,8 @@ int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct
                                                         (grid->stage == p->copy_stage && grid->data_rank == c)))
                     pair_ranks(&m, p, h, c);
     }
-    *to = m.at;
-    return m.count;
+    int count = m.runs.count;
+    *to = zt_arena_copy(arena, m.runs.at, (size_t)count * sizeof **to);
+    zt_vec_finish(&m.runs);
+    return count;
 }
