@@ -213,11 +213,12 @@ static bool give_back(struct search *s) {
 
 static bool choose_what_fits(struct search *s) {
     static const int counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64 };
-    struct line line = draw_line(s->f);
-    bool ok = true;
     s->best = no_choice(s->f);
-    ok = weigh(s, &s->best);
-    for (size_t i = 0; ok && s->best.peak > 0 && i < sizeof counts / sizeof *counts; i++) {
+    bool ok = weigh(s, &s->best);
+    if (!ok || s->best.peak <= s->room)
+        return ok;
+    struct line line = draw_line(s->f);
+    for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++) {
         for (int form = 0; ok && form < 3 && counts[i] <= s->f->count; form++) {
             struct zt_choice c = no_choice(s->f);
             choose_evenly(s->f, &line, counts[i], form > 0, form > 1, &c);
