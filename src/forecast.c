@@ -12,14 +12,10 @@ enum { COLD_STEPS = 2, MOST_STEPS = 4096 };
 
 static bool write_plan(const struct zt_plan *plan, const char *folder, struct zt_err *err) {
     struct zt_file_out out;
-    char *path = zt_path_join(folder, "plan.txt");
-    bool ok = zt_file_out_open(&out, path, err);
-    if (ok) {
-        zt_plan_print(plan, out.stream);
-        ok = zt_file_out_commit(&out, err);
-    }
-    free(path);
-    return ok;
+    if (!zt_file_out_open_in(&out, folder, "plan.txt", err))
+        return false;
+    zt_plan_print(plan, out.stream);
+    return zt_file_out_commit(&out, err);
 }
 
 bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const struct zt_rank_plan *known,

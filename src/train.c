@@ -64,14 +64,10 @@ static bool make_plan(struct worker *w) {
 
 static bool write_config(struct worker *w) {
     struct zt_file_out out;
-    char *path = zt_path_join(w->folder, "config.resolved.json");
-    bool ok = zt_file_out_open(&out, path, &w->err);
-    if (ok) {
-        zt_config_write(w->session->config, out.stream);
-        ok = zt_file_out_commit(&out, &w->err);
-    }
-    free(path);
-    return ok;
+    if (!zt_file_out_open_in(&out, w->folder, "config.resolved.json", &w->err))
+        return false;
+    zt_config_write(w->session->config, out.stream);
+    return zt_file_out_commit(&out, &w->err);
 }
 
 static bool open_monitor(struct worker *w) {

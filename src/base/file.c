@@ -101,6 +101,13 @@ bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *
     return false;
 }
 
+bool zt_file_out_open_in(struct zt_file_out *out, const char *folder, const char *name, struct zt_err *err) {
+    char *path = zt_path_join(folder, name);
+    bool ok = zt_file_out_open(out, path, err);
+    free(path);
+    return ok;
+}
+
 bool zt_file_out_commit(struct zt_file_out *out, struct zt_err *err) {
     errno = 0;
     bool ok = fflush(out->stream) == 0 && !ferror(out->stream) && fsync(fileno(out->stream)) == 0;

@@ -29,6 +29,8 @@ struct zt_file_out {
 };
 
 bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *err);
+/* The file `name` of `folder` (zt_path_join). */
+bool zt_file_out_open_in(struct zt_file_out *out, const char *folder, const char *name, struct zt_err *err);
 bool zt_file_out_commit(struct zt_file_out *out, struct zt_err *err); /* frees; false: nothing is left behind */
 void zt_file_out_abort(struct zt_file_out *out);                      /* frees; harmless on a zeroed struct */
 

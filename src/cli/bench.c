@@ -143,27 +143,21 @@ static void describe_machine(struct zt_bench *b) {
 
 static bool write_table(const struct zt_bench *b, const char *folder, struct zt_err *err) {
     struct zt_file_out out;
-    char *path = zt_path_join(folder, "results.tsv");
-    bool ok = zt_file_out_open(&out, path, err);
-    if (ok) {
-        zt_bench_write_tsv(b->rows, b->row_count, out.stream);
-        ok = zt_file_out_commit(&out, err);
-    }
-    free(path);
-    return ok;
+    if (!zt_file_out_open_in(&out, folder, "results.tsv", err))
+        return false;
+    zt_bench_write_tsv(b->rows, b->row_count, out.stream);
+    return zt_file_out_commit(&out, err);
 }
 
 static bool write_page(const struct zt_bench *b, const char *folder, const char *temporary, struct zt_err *err) {
     struct zt_file_out out;
     struct zt_text plots = { 0 };
-    char *path = zt_path_join(folder, "index.html");
-    bool ok = zt_bench_plot(b, temporary, &plots, err) && zt_file_out_open(&out, path, err);
+    bool ok = zt_bench_plot(b, temporary, &plots, err) && zt_file_out_open_in(&out, folder, "index.html", err);
     if (ok) {
         zt_bench_write_page(b, &plots, out.stream);
         ok = zt_file_out_commit(&out, err);
     }
     zt_text_finish(&plots);
-    free(path);
     return ok;
 }
 
