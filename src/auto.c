@@ -43,6 +43,7 @@ static void set(struct zt_config *c, const struct candidate *k, int64_t limit) {
     c->accumulation = k->accumulation;
     c->memory_limit = limit;
     c->plan_auto = false;
+    zt_config_derive_overlap(c);
 }
 
 static void measure_plan(struct candidate *k, const struct zt_plan *plan) {
@@ -57,8 +58,9 @@ static void measure_plan(struct candidate *k, const struct zt_plan *plan) {
 static void weigh(struct search *q, struct candidate *k) {
     struct zt_config config = *q->s->config;
     struct zt_err err = { 0 };
+    struct zt_job job = *q->s->job;
     set(&config, k, q->limit);
-    struct zt_job *job = zt_job_create(&config, q->s->model, &err);
+    job.config = &config;
     struct zt_plan_options o = { .source = q->s->source,
                                  .eval_source = q->s->eval_source,
                                  .threads = zt_session_threads(q->s),
@@ -66,14 +68,13 @@ static void weigh(struct search *q, struct candidate *k) {
                                  .elsewhere = q->s->config->cluster[0] != 0 };
     struct zt_device *device = zt_device_host_create(o.threads);
     o.device = device;
-    struct zt_plan *plan = job ? zt_plan_create(job, &o, &err) : NULL;
+    struct zt_plan *plan = zt_plan_create(&job, &o, &err);
     if (plan)
         measure_plan(k, plan);
     else
         snprintf(k->why, sizeof k->why, "%.159s", err.text[0]);
     zt_plan_destroy(plan);
     device->api->destroy(device);
-    zt_job_destroy(job);
     zt_vec_push(&q->tried, *k);
 }
 
@@ -145,15 +146,6 @@ static void explain(const struct search *q, struct zt_text *to) {
         zt_text_add(to, "  and %d more\n", q->tried.count - SHOWN);
 }
 
-/* Makes the best candidate the session's config and job. */
-static bool take(struct search *q, const struct candidate *k, struct zt_err *err) {
-    struct zt_config *c = q->s->config;
-    set(c, k, q->limit);
-    zt_job_destroy(q->s->job);
-    q->s->job = zt_job_create(c, q->s->model, err);
-    return q->s->job != NULL;
-}
-
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     struct search q = { .s = s, .limit = s->config->memory_limit };
     if (!zt_session_machine(s, &q.machine, err))
@@ -174,7 +166,7 @@ bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
         s->chosen = zt_arena_strdup(s->config->arena, why.at);
         zt_text_finish(&why);
         if (q.tried.at[0].fits)
-            ok = take(&q, &q.tried.at[0], err);
+            set(s->config, &q.tried.at[0], q.limit);
         else
             ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.plan \"auto\": none of %d plans is possible; the first: %s",
                          s->options->config, q.tried.count, q.tried.at[0].why);

@@ -101,8 +101,9 @@ struct zt_parallel_config {
 };
 
 struct zt_zero_config {
-    int stage;         /* 0..3 */
-    bool overlap_comm; /* where the file leaves it open: at stage 3; never with pipeline stages */
+    int stage;                        /* 0..3 */
+    bool overlap_comm;                /* as zt_config_derive_overlap has it */
+    bool overlap_asked, overlap_open; /* what the file says; that it leaves it open */
     int64_t reduce_bucket_size,
         allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
     int64_t prefetch_bucket_size,
@@ -202,6 +203,10 @@ struct zt_config {
  * size of "auto") is checked later by its user. */
 struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over, struct zt_err *err);
 void zt_config_destroy(struct zt_config *config);
+
+/* Sets zero.overlap_comm for the stages that the config has now: never with pipeline stages, else as the file says, and
+ * where that leaves it open at ZeRO stage 3. */
+void zt_config_derive_overlap(struct zt_config *config);
 
 /* config.resolved.json: every key with its value, a config that gives the same run. */
 void zt_config_write(const struct zt_config *config, FILE *to);

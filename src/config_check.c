@@ -332,14 +332,19 @@ static void derive_scheduler(struct zt_reading *r) {
                      (long long)s->total_num_steps, (long long)s->warmup_num_steps);
 }
 
+void zt_config_derive_overlap(struct zt_config *config) {
+    struct zt_zero_config *zero = &config->zero;
+    zero->overlap_comm = config->parallel.stages == 1 && (zero->overlap_open ? zero->stage == 3 : zero->overlap_asked);
+}
+
 static void derive_overlap(struct zt_reading *r) {
     struct zt_config *config = r->config;
     const struct zt_node *overlap = given(r, Z "overlap_comm");
-    if (!overlap || overlap->automatic)
-        config->zero.overlap_comm = config->zero.stage == 3;
-    else if (overlap->truth && config->parallel.stages > 1)
+    config->zero.overlap_open = !overlap || overlap->automatic;
+    config->zero.overlap_asked = config->zero.overlap_comm;
+    if (!config->zero.overlap_open && overlap->truth && config->parallel.stages > 1)
         zt_texts_add(r->arena, &config->notes, "zero_optimization.overlap_comm has no effect with pipeline stages");
-    config->zero.overlap_comm &= config->parallel.stages == 1;
+    zt_config_derive_overlap(config);
 }
 
 void zt_config_derive(struct zt_reading *r) {

@@ -41,7 +41,7 @@ bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
 int zt_session_threads(const struct zt_session *s);
 /* What the plan reckons with: the cluster that the config names, else this host without measuring it. */
 bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err);
-/* ztrain.plan "auto": makes the best plan the config's, and the job that config's. */
+/* ztrain.plan "auto": makes the best plan the config's. */
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
 /* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for
  * several ranks and for optimizers without a kernel on the GPU. */

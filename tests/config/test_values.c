@@ -167,6 +167,36 @@ START_TEST(keys_without_effect_are_listed_with_the_reason) {
 }
 END_TEST
 
+/* As "plan": "auto" does: other stages, other ZeRO stages. */
+START_TEST(overlap_follows_the_stages_that_are_chosen_later) {
+    static const struct {
+        const char *asked;
+        bool at_zero[2]; /* 1 and 3, without pipeline */
+    } rows[] = { { "\"auto\"", { false, true } }, { "true", { true, true } }, { "false", { false, false } } };
+    struct zt_config_overrides over = no_overrides();
+    over.ranks = 2;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int stages = 1; stages <= 2; stages++) {
+            char text[200];
+            snprintf(text, sizeof text,
+                     "{" BATCH ", " ADAM
+                     ", \"pipeline\": {\"stages\": %d}, \"zero_optimization\": {\"stage\": 1, "
+                     "\"overlap_comm\": %s}}",
+                     stages, rows[i].asked);
+            struct zt_config *c = with(text, &over);
+            ck_assert(c->zero.overlap_comm == (stages == 1 && rows[i].at_zero[0]));
+            for (int k = 0; k < 4; k++) {
+                c->parallel.stages = 1 + k % 2;
+                c->zero.stage = 1 + k / 2 * 2;
+                zt_config_derive_overlap(c);
+                ck_assert(c->zero.overlap_comm == (k % 2 == 0 && rows[i].at_zero[k / 2]));
+            }
+            zt_config_destroy(c);
+        }
+    }
+}
+END_TEST
+
 START_TEST(two_keys_of_one_meaning_may_agree) {
     struct zt_config *c = CONFIG("\"seed\": 5, \"dataloader_drop_last\": true, \"ztrain\": {\"seed\": 5}");
     ck_assert(c->seed == 5 && c->data.drop_last);
@@ -351,6 +381,7 @@ int main(void) {
                                    numbers_booleans_and_null_have_several_spellings,
                                    deprecated_names_are_converted_with_a_note,
                                    keys_without_effect_are_listed_with_the_reason,
+                                   overlap_follows_the_stages_that_are_chosen_later,
                                    two_keys_of_one_meaning_may_agree,
                                    the_command_line_wins,
                                    paths_in_the_file_are_relative_to_its_folder,
