@@ -1,11 +1,11 @@
 /* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
  * in the layout it wants, so that a reorder node makes them, once a step for parameters.
- * ReLU is done on each chunk while that is in cache. */
+ * Activations are done on each chunk while that is in cache. */
+#include "ops/activation_cpu.h"
 #include "ops/conv_cpu.h"
 #include "ops/conv_group_cpu.h"
 #include "ops/conv_weigh_cpu.h"
 #include "ops/cpu.h"
-#include "ops/relu_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,13 +59,13 @@ struct conv_state {
     const struct roles *roles;
     const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
     const struct zt_conv_weigh *weigh;
-    bool relu; /* of the group */
     struct zt_chunks chunks;
-    int64_t relu_elems[2];          /* of y in a whole chunk, in the last one; 0: no ReLU */
-    struct zt_conv_partial partial; /* weight gradient only */
-    struct zt_conv_direct direct;   /* to y only */
-    struct zt_planes planes;        /* x, where a bias is added to it */
-    int64_t samples;                /* of a whole chunk */
+    bool relu;                       /* done by our own kernels */
+    struct zt_activation activation; /* of y, otherwise; run NULL: none */
+    struct zt_conv_partial partial;  /* weight gradient only */
+    struct zt_conv_direct direct;    /* to y only */
+    struct zt_planes planes;         /* x, where a bias is added to it; y, where it has an activation */
+    int64_t samples;                 /* of a whole chunk */
 };
 
 static void release(void *state) {
@@ -135,6 +135,19 @@ static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct 
     return &(slot == OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
 }
 
+/* The activation behind a convolution, NULL where there is none. */
+static const char *activation_of(const struct zt_prepare *p) {
+    const struct zt_node *n = &p->graph->nodes[p->node];
+    return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
+}
+
+static void take_activation(const struct zt_prepare *p, struct conv_state *s, bool own) {
+    const char *name = activation_of(p);
+    s->relu = name && own && strcmp(name, "Relu") == 0;
+    if (name && !s->relu)
+        zt_activation_of(&p->graph->nodes[p->node], name, &s->activation);
+}
+
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */
 static bool take_group(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c, enum zt_conv_way way) {
     const struct zt_graph *g = p->graph;
@@ -143,7 +156,7 @@ static bool take_group(struct zt_prepare *p, const struct roles *roles, const st
         return false;
     struct conv_state *s = make_own(p, roles);
     s->group = group;
-    s->relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
+    take_activation(p, s, true);
     for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
         lay_plane(p, roles, role, zt_conv_group_layout(group, g->arena, plane_of(p, roles, role)));
     p->workspace_bytes = zt_conv_group_bytes(group, p->threads);
@@ -168,67 +181,93 @@ static bool take_weights(struct zt_prepare *p, const struct roles *roles, const 
     return true;
 }
 
-static bool run_group(const struct zt_call *call, int from, int to) {
+/* What the convolution makes: where it has an activation, that one's input, which is the second output where it is
+ * read. */
+static void *made_at(const struct zt_call *call) {
+    return call->out_count > 1 && call->out[1].data ? call->out[1].data : call->out[0].data;
+}
+
+static bool run_group(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->roles, data);
     const struct zt_conv_group_planes planes = { .from = data[from],
                                                  .weight = data[ZT_CONV_W],
                                                  .bias = call->in_count > 2 ? call->in[2].data : NULL,
-                                                 .to = data[to],
-                                                 .relu = s->relu };
+                                                 .to = made_at(call),
+                                                 .relu = s->relu,
+                                                 .activation = s->activation,
+                                                 .activated = call->out[0].data };
     zt_conv_group_run(s->group, &planes, call->workspace, call->threads);
     return true;
 }
 
 /* ---- to y: forwards ---- */
 
-static void relu_chunk(void *arg, int64_t chunk, void *const *data) {
-    const struct conv_state *s = arg;
-    zt_relu_cpu(zt_dnnl_slot(s->chunks.body, ZT_CONV_Y).dtype, s->relu_elems[chunk == s->chunks.count - 1],
-                data[ZT_CONV_Y]);
+/* Zeros behind the last channels of `samples` samples, where a block holds more. */
+static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y) {
+    const size_t bytes = zt_dtype_bytes(dtype);
+    const int64_t used = planes->channels - (planes->groups - 1) * planes->lanes, rest = planes->lanes - used;
+    for (int64_t n = 0; n < samples; n++)
+        for (int64_t p = 0; p < planes->pixels; p++)
+            memset(y + (size_t)(n * planes->sample + (planes->groups - 1) * planes->group + p * planes->pixel + used) *
+                           bytes,
+                   0, (size_t)rest * bytes);
+}
+
+static bool is_padded(const struct zt_planes *planes) {
+    return planes->pixel == planes->lanes && planes->channels % planes->lanes != 0;
+}
+
+/* data: the chunk of what the convolution made, which may be the result's own place. */
+static void activate_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct zt_call *call = arg;
+    const struct conv_state *s = call->state;
+    const struct zt_planes *planes = &s->planes;
+    const enum zt_dtype dtype = call->out[0].dtype;
+    const int64_t first = chunk * s->samples, rest = planes->samples - first,
+                  samples = rest < s->samples ? rest : s->samples;
+    char *y = (char *)call->out[0].data + (size_t)(first * planes->sample) * zt_dtype_bytes(dtype);
+    zt_activation_run(&s->activation, dtype, samples * planes->sample, data[ZT_CONV_Y], y);
+    if (!s->activation.keeps_zero && is_padded(planes))
+        clear_padding(planes, dtype, samples, y);
 }
 
 static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
-    zt_conv_direct_run(&((const struct conv_state *)arg)->direct, chunk, data);
-}
-
-static int64_t elems_of(const struct zt_dnnl *d, int slot) {
-    struct zt_desc desc = zt_dnnl_slot(d, slot);
-    return (int64_t)(zt_desc_bytes(&desc) / zt_dtype_bytes(desc.dtype));
+    const struct zt_call *call = arg;
+    zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, chunk, data);
 }
 
 static bool prepare_to_y(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    bool relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
-    if (take_group(p, roles, &c, ZT_CONV_TO_Y))
-        return true;
-    int64_t chunk = relu ? zt_chunk_for_cache(c.n, zt_conv_result_bytes(&c)) : zt_chunk_of(c.n, ZT_CHUNKS, 1);
-    struct conv_state *s = make(p, roles, &c, zt_in(g, p->node, 2) != NULL, chunk, err);
-    if (!s)
-        return false;
-    const struct zt_dnnl *last = s->chunks.tail ? s->chunks.tail : s->chunks.body;
-    if (zt_conv_direct_take(&s->direct, &s->chunks, &c, chunk)) {
-        s->direct.geometry.relu = relu;
-        relu = false;
+    if (!take_group(p, roles, &c, ZT_CONV_TO_Y)) {
+        int64_t chunk =
+            activation_of(p) ? zt_chunk_for_cache(c.n, zt_conv_result_bytes(&c)) : zt_chunk_of(c.n, ZT_CHUNKS, 1);
+        struct conv_state *s = make(p, roles, &c, zt_in(g, p->node, 2) != NULL, chunk, err);
+        if (!s)
+            return false;
+        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->chunks, &c, chunk));
+        s->direct.geometry.relu = s->relu;
+        zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
     }
-    s->relu_elems[0] = relu ? elems_of(s->chunks.body, ZT_CONV_Y) : 0;
-    s->relu_elems[1] = relu ? elems_of(last, ZT_CONV_Y) : 0;
+    if (g->nodes[p->node].out_count > 1)
+        p->out_layout[1] = p->out_layout[0];
     return true;
 }
 
 static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     if (s->group)
-        return run_group(call, ZT_CONV_X, ZT_CONV_Y);
+        return run_group(call, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
+    data[ZT_CONV_Y] = made_at(call);
     place_data(call, s->roles, data);
     const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
-                                        .after = s->relu_elems[0] ? relu_chunk : NULL,
-                                        .arg = call->state };
+                                        .after = s->activation.run ? activate_chunk : NULL,
+                                        .arg = (void *)call };
     return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
 }
 
@@ -288,7 +327,7 @@ static void bias_chunk(void *arg, int64_t chunk, void *const *data) {
 static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
     if (s->group)
-        return run_group(call, ZT_CONV_Y, ZT_CONV_X);
+        return run_group(call, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->roles, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };

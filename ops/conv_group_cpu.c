@@ -216,11 +216,14 @@ static void run_plane(void *arg, int64_t plane) {
     const float *from = with_margins(g, job->planes->from + plane * (to_x ? y : x),
                                      job->scratch + zt_parallel_thread() * plane_elems(g));
     const float *bias = job->planes->bias ? job->planes->bias + block * lanes : no_bias;
-    float *to = job->planes->to + plane * (to_x ? x : y);
+    const int64_t elems = to_x ? x : y;
+    float *to = job->planes->to + plane * elems;
     for (int i = 0; i < g->phases; i++)
         g->kernel->run(&g->phase[i].grid, from, job->packed + block * weight_elems(g), bias, job->planes->relu,
                        to + g->phase[i].first);
 }
+    if (job->planes->activation.run)
+        zt_activation_run(&job->planes->activation, ZT_FLOAT, elems, to, job->planes->activated + plane * elems);
 
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
                        int threads) {

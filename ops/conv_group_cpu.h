@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_CONV_GROUP_CPU_H
 #define ZT_OPS_CONV_GROUP_CPU_H
 
+#include "ops/activation_cpu.h"
 #include "ops/conv_cpu.h"
 
 /* Which of the three planes of a convolution is computed from the other two. */
@@ -19,11 +20,13 @@ const struct zt_layout *zt_conv_group_layout(const struct zt_conv_group *g, stru
 /* Workspace of a run, to be aligned to 64. */
 size_t zt_conv_group_bytes(const struct zt_conv_group *g, int threads);
 
-/* ZT_CONV_TO_Y, ZT_CONV_TO_X: `to` from the other plane. bias [channels] may be NULL; relu: max(to, 0). */
+/* ZT_CONV_TO_Y, ZT_CONV_TO_X: `to` from the other plane. bias [channels] may be NULL; relu: max(to, 0). `activated`,
+ * which may be `to`, is the activation of it. */
 struct zt_conv_group_planes {
     const float *from, *weight, *bias;
-    float *to;
+    float *to, *activated;
     bool relu;
+    struct zt_activation activation; /* run NULL: none */
 };
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
                        int threads);

@@ -5,12 +5,12 @@
  *     backward   dy = dp back at `position` where p > 0  ->  partial dw, db  and  dx
  *
  * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
+#include "ops/activation_cpu.h"
 #include "ops/conv_cpu.h"
 #include "ops/conv_pool.h"
 #include "ops/pool_cpu.h"
 #include "ops/cpu.h"
 #include "ops/lanes.h"
-#include "ops/relu_cpu.h"
 
 #include "device/threads.h"
 
@@ -21,6 +21,7 @@ struct state {
     struct zt_chunks input; /* backward by data; body NULL: not wanted */
     struct zt_conv_partial partial;
     struct zt_conv_direct direct; /* forward */
+    struct zt_activation relu;    /* forward */
     struct zt_lane_pool pool;
     const struct zt_lane_kernels *kernels;
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
@@ -108,6 +109,7 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     zt_conv_direct_take(&s->direct, &s->main, &c.conv, s->samples);
     set_pool(s, &c, blocked);
+    zt_activation_of(&g->nodes[p->node], "Relu", &s->relu);
     p->state = s;
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
     p->in_layout[1] = zt_conv_layout(g->arena, &s->main, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);
@@ -127,7 +129,8 @@ static void pool_chunk(void *arg, int64_t chunk, void *const *data) {
         place(s, chunk, i, &big, &small);
         s->kernels->max(&s->pool, (const float *)data[ZT_CONV_Y] + big, p + small, position + small);
     }
-    zt_relu_cpu(ZT_FLOAT, planes / s->small.groups * s->small.sample, p + chunk * s->samples * s->small.sample);
+    p += chunk * s->samples * s->small.sample;
+    zt_activation_run(&s->relu, ZT_FLOAT, planes / s->small.groups * s->small.sample, p, p);
 }
 
 static void direct_chunk(void *arg, int64_t chunk, void *const *data) {

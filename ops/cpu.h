@@ -26,7 +26,7 @@
 #endif
 
 /* conv_cpu.c */
-ZT_CPU_KERNEL(zt_conv_cpu)                       /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0) */
+ZT_CPU_KERNEL(zt_conv_cpu) /* Conv(x, w[, b]) -> y; ztrain.ConvRelu, the same with max(y, 0); ztrain.ConvActivation */
 ZT_CPU_KERNEL(zt_conv_grad_input_cpu)            /* ztrain.ConvGradInput(w, dy) -> dx */
 ZT_CPU_KERNEL(zt_conv_grad_weight_cpu)           /* ztrain.ConvGradWeight(x, dy) -> dw[, db] */
 ZT_CPU_KERNEL(zt_conv_transpose_cpu)             /* ConvTranspose(y, w[, b]) -> x */

@@ -1,7 +1,6 @@
 #include "ops/elementwise_cpu.h"
 
 #include "device/threads.h"
-#include "ops/elementwise_lanes.h"
 #include "ops/shape.h"
 #include "ops/typed_lanes.h"
 
@@ -24,16 +23,13 @@ static const struct lane {
 
 /* ---- which loop, with which numbers ---- */
 
-/* Bounds of Clip and ClipGrad, inputs from `first` on or attributes; false where they are not known yet. */
+/* Bounds of Clip and ClipGrad that are inputs, from `first` on; false where they are not known yet. */
 static bool bounds_known(const struct zt_graph *g, int node, int first, float bound[2]) {
-    static const char *const attr[2] = { "min", "max" };
-    bound[0] = -INFINITY;
-    bound[1] = INFINITY;
     for (int i = 0; i < 2; i++) {
         const struct zt_value *v = zt_in(g, node, first + i);
         if (v && !v->data)
             return false;
-        bound[i] = v ? *(const float *)v->data : zt_attr_float(&g->nodes[node], attr[i], bound[i]);
+        bound[i] = v ? *(const float *)v->data : bound[i];
     }
     return true;
 }
@@ -45,15 +41,18 @@ static bool is_square(const struct zt_graph *g, int node) {
            zt_shape_equal(&zt_in(g, node, 0)->shape, &zt_out(g, node, 0)->shape);
 }
 
+static bool of_tanh(const struct zt_node *n) {
+    return strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
+}
+
 /* The row of the table that says what is special about a node's op: which of two loops, or where its numbers are. */
 static int variant_of(const struct zt_graph *g, int node, int i, float number[2]) {
     const struct zt_node *n = &g->nodes[node];
-    bool of_tanh = strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
     switch (i) {
     case ZT_LANE_gelu:
-        return of_tanh ? ZT_LANE_gelu_tanh : i;
+        return of_tanh(n) ? ZT_LANE_gelu_tanh : i;
     case ZT_LANE_gelu_grad:
-        return of_tanh ? ZT_LANE_gelu_tanh_grad : i;
+        return of_tanh(n) ? ZT_LANE_gelu_tanh_grad : i;
     case ZT_LANE_clip:
     case ZT_LANE_clip_grad:
         return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_LANE_OPS;
@@ -74,17 +73,30 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
     }
 }
 
+/* The first row of an op, ZT_LANE_OPS where there is none, and the numbers that are attributes. */
+static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
+    int i = 0;
+    while (i < ZT_LANE_OPS && strcmp(lanes[i].op, op) != 0)
+        i++;
+    for (int k = 0; k < 2 && i < ZT_LANE_OPS; k++)
+        number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
+    return i;
+}
+
 /* The loop of a node, ZT_LANE_OPS where there is none, and its numbers. */
 static enum zt_lane_op lane_of(const struct zt_graph *g, int node, float number[2]) {
-    const struct zt_node *n = &g->nodes[node];
-    int i = 0;
-    while (i < ZT_LANE_OPS && strcmp(lanes[i].op, n->op->name) != 0)
-        i++;
-    if (i == ZT_LANE_OPS)
-        return ZT_LANE_OPS;
-    for (int k = 0; k < 2; k++)
-        number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
-    return (enum zt_lane_op)variant_of(g, node, i, number);
+    const int i = find_lane(&g->nodes[node], g->nodes[node].op->name, number);
+    return (enum zt_lane_op)(i < ZT_LANE_OPS ? variant_of(g, node, i, number) : i);
+}
+
+zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
+    int i = find_lane(node, op, number);
+    if (i == ZT_LANE_OPS || lanes[i].inputs != 1)
+        return NULL;
+    if (i == ZT_LANE_gelu && of_tanh(node))
+        i = ZT_LANE_gelu_tanh;
+    *keeps_zero = lanes[i].keeps_zero;
+    return zt_lane_functions()[i];
 }
 
 /* Types whose values floats hold exactly. They are computed with in float, and stored with one rounding. */

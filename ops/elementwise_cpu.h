@@ -8,6 +8,11 @@
 #define ZT_OPS_ELEMENTWISE_CPU_H
 
 #include "graph/op.h"
+#include "ops/elementwise_lanes.h"
+
+/* The loop of the function of one input that is called `op`, its numbers from the node's attributes and whether f(0) =
+ * 0; NULL: there is none. */
+zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero);
 
 bool zt_elementwise_supports(const struct zt_graph *g, int node);
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err);

@@ -60,8 +60,8 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
     LANE(gelu_tanh, "Gelu", 1, NULL, 0, NULL, 0, true,                                                                 \
          a * 0.5F * (1 + F(hyperbolic_tangent)(0.7978845608F * (a + 0.044715F * a * a * a))))                          \
     LANE(gelu_tanh_grad, "GeluGrad", 2, NULL, 0, NULL, 0, true, a *F(gelu_tanh_slope)(b))                              \
-    LANE(clip, "Clip", 1, NULL, 0, NULL, 0, false, F(clamp)(a, u, v))                                                  \
-    LANE(clip_grad, "ClipGrad", 2, NULL, 0, NULL, 0, true, F(drop)((b < u) | (b > v), a))                              \
+    LANE(clip, "Clip", 1, "min", -INFINITY, "max", INFINITY, false, F(clamp)(a, u, v))                                 \
+    LANE(clip_grad, "ClipGrad", 2, "min", -INFINITY, "max", INFINITY, true, F(drop)((b < u) | (b > v), a))             \
     LANE(square, "Pow", 1, NULL, 0, NULL, 0, true, a *a)                                                               \
     LANE(square_slope, "PowSlope", 1, NULL, 0, NULL, 0, true, a + a)                                                   \
     LANE(pow, "Pow", 2, NULL, 0, NULL, 0, false, F(power)(a, b))                                                       \

@@ -102,18 +102,12 @@ const struct zt_op zt_op_max_pool_relu_grad = {
 
 /* ---- patterns ---- */
 
-/* Whether the fast kernel takes `node` as it stands: what it would not take is better left apart. */
-static bool fast(const struct zt_graph *g, int node) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[ZT_CPU];
-    return k->run && (!k->supports || k->supports(g, node));
-}
-
 static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, int node, const char *product,
                          const char *fused, struct zt_err *err) {
     if (strcmp(g->nodes[node].op_type, "Relu") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, product, true);
-    if (from < 0 || !fast(g, from))
+    if (from < 0 || !zt_fuse_fast(g, from))
         return false;
     const struct zt_node p = g->nodes[from];
     g->nodes[from].dead = true;
@@ -132,7 +126,7 @@ static bool fuse_pool_relu_grad(struct zt_graph *g, const struct zt_op_table *ta
     if (strcmp(g->nodes[node].op_type, "ReluGrad") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "MaxPoolGrad", true);
-    if (from < 0 || !fast(g, from))
+    if (from < 0 || !zt_fuse_fast(g, from))
         return false;
     const struct zt_node grad = g->nodes[from];
     int pool = g->values[grad.in[1]].producer;

@@ -5,9 +5,9 @@
  *     many products    the batch
  *     m >= n           rows of a and y; b is shared by all chunks and asked for packed, so that it is packed once, not
  * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
+#include "ops/activation_cpu.h"
 #include "ops/chunks_cpu.h"
 #include "ops/matmul_cpu.h"
-#include "ops/relu_cpu.h"
 
 #include "device/threads.h"
 
@@ -87,6 +87,7 @@ static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct 
 struct matmul_state {
     struct zt_chunks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
     int64_t relu_elems;              /* of y; 0: no ReLU */
+    struct zt_activation relu;
 };
 
 void zt_matmul_dnnl_release(void *state) {
@@ -122,6 +123,7 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     }
     p->state = s;
     s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
+    zt_activation_of(n, "Relu", &s->relu);
     p->can_accumulate = product.weight_gradient;
     p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
     size_t adding = product.weight_gradient ? zt_chunks_scratch(&s->adding, p->threads) : 0;
@@ -138,10 +140,11 @@ enum { RELU_CHUNK = 1 << 14 };
 
 static void relu_chunk(void *arg, int64_t chunk) {
     const struct zt_call *call = arg;
+    const struct matmul_state *s = call->state;
     const struct zt_view *y = &call->out[0];
-    int64_t at = chunk * RELU_CHUNK, rest = ((const struct matmul_state *)call->state)->relu_elems - at;
-    zt_relu_cpu(y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK,
-                (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype));
+    const int64_t at = chunk * RELU_CHUNK, rest = s->relu_elems - at;
+    char *from = (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype);
+    zt_activation_run(&s->relu, y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK, from, from);
 }
 
 bool zt_matmul_dnnl_run(const struct zt_call *call, struct zt_err *err) {

@@ -25,6 +25,7 @@
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
+    ROW(conv_activation)                                                                                               \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)

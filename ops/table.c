@@ -67,6 +67,7 @@
     ROW(constant)                                                                                                      \
     ROW(constant_of_shape)                                                                                             \
     ROW(conv)                                                                                                          \
+    ROW(conv_activation)                                                                                               \
     ROW(conv_grad_input)                                                                                               \
     ROW(conv_grad_weight)                                                                                              \
     ROW(conv_relu)                                                                                                     \

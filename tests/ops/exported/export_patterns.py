@@ -125,6 +125,21 @@ class Images(nn.Module):
         return F.softplus(self.conv2(x)) + x[:, :3] * torch.sigmoid(1.702 * x[:, :3])
 
 
+class Activations(nn.Module):
+    """A convolution before each activation that becomes part of it, and one before none."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.ModuleList(nn.Conv2d(WIDTH if i else 3, WIDTH, 1, bias=i % 3 != 1) for i in range(14))
+
+    def forward(self, x):
+        functions = (torch.sigmoid, torch.tanh, F.leaky_relu, F.elu, F.hardswish, F.hardsigmoid, F.relu6, F.silu, F.gelu, F.mish, F.selu,
+                     F.softplus, lambda z: torch.clamp(z, -1.5, 2.5))
+        for conv, f in zip(self.conv, functions):
+            x = f(conv(x))
+        return self.conv[13](x) + x
+
+
 class Loss(nn.Module):
     """The loss in the model."""
 
@@ -144,6 +159,7 @@ MODELS = {
     'gpt2': (Gpt2, SEQUENCE, ['x']),
     'masks': (Masks, (SEQUENCE[0], torch.ones(BATCH, TIME)), ['x', 'seen']),
     'images': (Images, (torch.randn(BATCH, 3, 6, 6), ), ['x']),
+    'activations': (Activations, (torch.randn(BATCH, 3, 6, 6), ), ['x']),
     'loss': (Loss, (torch.randn(BATCH, WIDTH), torch.randint(5, (BATCH, ))), ['x', 'y']),
 }
 EXPORTERS = {'dynamo18': (True, 18), 'dynamo23': (True, 23), 'torchscript14': (False, 14), 'torchscript17': (False, 17)}
