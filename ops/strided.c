@@ -23,6 +23,27 @@ struct copy {
     int64_t units, each;
 };
 
+/* LOOP(type) for an unsigned type of the elements' size. */
+#define BY_SIZE(LOOP)                                                                                                  \
+    do {                                                                                                               \
+        if (c->bytes == 4)                                                                                             \
+            LOOP(uint32_t);                                                                                            \
+        else if (c->bytes == 8)                                                                                        \
+            LOOP(uint64_t);                                                                                            \
+        else if (c->bytes == 2)                                                                                        \
+            LOOP(uint16_t);                                                                                            \
+        else                                                                                                           \
+            LOOP(uint8_t);                                                                                             \
+    } while (0)
+
+#define FILL(type)                                                                                                     \
+    do {                                                                                                               \
+        type *t = to;                                                                                                  \
+        const type value = *(const type *)from;                                                                        \
+        for (int64_t i = 0; i < c->n; i++)                                                                             \
+            t[i] = value;                                                                                              \
+    } while (0)
+
 #define RUN(type)                                                                                                      \
     do {                                                                                                               \
         type *t = to;                                                                                                  \
@@ -34,14 +55,10 @@ struct copy {
 static void copy_run(const struct copy *c, void *to, const void *from) {
     if (c->to_run == 1 && c->from_run == 1)
         memcpy(to, from, c->bytes * (size_t)c->n);
-    else if (c->bytes == 4)
-        RUN(uint32_t);
-    else if (c->bytes == 8)
-        RUN(uint64_t);
-    else if (c->bytes == 2)
-        RUN(uint16_t);
+    else if (c->to_run == 1 && c->from_run == 0)
+        BY_SIZE(FILL);
     else
-        RUN(uint8_t);
+        BY_SIZE(RUN);
 }
 
 #define STRIP(type)                                                                                                    \
@@ -57,14 +74,7 @@ static void copy_run(const struct copy *c, void *to, const void *from) {
     } while (0)
 
 static void copy_strip(const struct copy *c, void *to, const void *from, int64_t lines) {
-    if (c->bytes == 4)
-        STRIP(uint32_t);
-    else if (c->bytes == 8)
-        STRIP(uint64_t);
-    else if (c->bytes == 2)
-        STRIP(uint16_t);
-    else
-        STRIP(uint8_t);
+    BY_SIZE(STRIP);
 }
 
 static void copy_unit(const struct copy *c, int64_t unit) {
