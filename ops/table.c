@@ -247,6 +247,7 @@
     ROW(scatter_nd_11)                                                                                                 \
     ROW(selu)                                                                                                          \
     ROW(selu_grad)                                                                                                     \
+    ROW(sequence_at)                                                                                                   \
     ROW(shape)                                                                                                         \
     ROW(shape_1)                                                                                                       \
     ROW(shrink)                                                                                                        \
@@ -275,6 +276,7 @@
     ROW(split)                                                                                                         \
     ROW(split_13)                                                                                                      \
     ROW(split_2)                                                                                                       \
+    ROW(split_to_sequence)                                                                                             \
     ROW(sqrt)                                                                                                          \
     ROW(sqrt_grad)                                                                                                     \
     ROW(squared_error)                                                                                                 \

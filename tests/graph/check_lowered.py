@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Functions, If, Loop and Scan: what ztrain makes of them against onnxruntime and finite differences.
+"""Functions, If, Loop, Scan and sequences: what ztrain makes of them against onnxruntime and finite differences.
 
     check_lowered.py ZTRAIN [--only NAME]
 
@@ -119,6 +119,18 @@ MODELS = {
                       scan_output_directions = [1], body = b (double[2] v, double[2] t) => (u, o)
             { p = Mul(v, w)  u = Add(p, t)  o = Sin(u) }>(h, x) }""",
         {"h": (2,), "x": (2, 4)}, {"w": (2,)}),
+    "parts of a sequence": ("""
+        m (double[3,7] x) => (double[3,3] y, double[3,1] z) { h = Mul(x, w)  three = Constant<value_int = 3>()
+          s = SplitToSequence<axis = 1>(h, three)  zero = Constant<value_int = 0>()  a = SequenceAt(s, zero)
+          one = Constant<value_int = 1>()  b = SequenceAt(s, one)  last = Constant<value_int = -1>()  c = SequenceAt(s, last)
+          y = Mul(a, b)  z = Mul(c, c) }""", {"x": (3, 7)}, {"w": (3, 7)}),
+    "parts of listed sizes, in a loop": ("""
+        m (double[3,4] x) => (double[1,4] y) { sizes = Constant<value = int64[2] {1, 2}>()  s = SplitToSequence(x, sizes)
+          one = Constant<value_int = 1>()  h = SequenceAt(s, one)  zero = Constant<value_int = 0>()  a = SequenceAt(s, zero)
+          two = Constant<value_int = 2>()
+          y = Loop(two, , a) <body = b (int64 i, bool c, double[1,4] v) => (c, u)
+            { t = SplitToSequence<axis = 0, keepdims = 0>(h)  k = SequenceAt(t, i)  p = Mul(k, w)  u = Add(v, p) }> }""",
+        {"x": (3, 4)}, {"w": (4,)}),
 }
 
 # What must be refused, with words of the message. `train`: only training refuses it.
@@ -144,6 +156,20 @@ REFUSED = {
     "an operator inside that is not there": ("""
         m (double[2] x) => (double[2] y) { y = my.f(x) }
         <domain: "my", %s> f (x) => (y) { y = Nothing(x) }""", ["operator ai.onnx.Nothing is not supported"]),
+    "a position beyond the sequence": ("""
+        m (double[2] x) => (double[1] y) { s = SplitToSequence(x)  i = Constant<value_int = 2>()  y = SequenceAt(s, i) }""",
+        ["SequenceAt", "its position is 2 of a sequence of 2"]),
+    "a sequence that another operator reads": ("""
+        m (double[2] x) => (double[1] y, int64 n) { s = SplitToSequence(x)  i = Constant<value_int = 0>()  y = SequenceAt(s, i)
+          z = Identity(s)  c = Constant<value = bool {1}>()
+          n = If(c) <then_branch = t () => (l) { j = Constant<value_int = 1>()  q = SequenceAt(z, j)  l = Size(q) },
+                     else_branch = e () => (k) { k = Constant<value_int = 1>() }> }""",
+        ["SplitToSequence", "is read by", "only SequenceAt is supported"]),
+    "a sequence that is handed out": ("""
+        m (double[2] x) => (seq(double[1]) s) { s = SplitToSequence(x) }""", ["SplitToSequence", "output of the graph"]),
+    "a sequence of another kind": ("""
+        m (double[2] x) => (double[2] y) { s = SequenceConstruct(x, x)  i = Constant<value_int = 0>()  y = SequenceAt(s, i) }""",
+        ["operator ai.onnx.SequenceConstruct is not supported"]),
     "a loop without end": ("""
         m (double[2] x) => (double[2] y) { yes = Constant<value = bool {1}>()
           y = Loop(, yes, x) <body = b (int64 i, bool c, double[2] v) => (c, u) { u = Neg(v) }> }""",
@@ -151,7 +177,7 @@ REFUSED = {
 }
 
 TRAINED = ["function called twice", "functions in functions with references", "If on a shape", "Loop of three turns",
-           "function in a Loop", "Scan backwards along another axis"]
+           "function in a Loop", "Scan backwards along another axis", "parts of a sequence"]
 
 passed = failures = 0
 
