@@ -79,23 +79,29 @@ struct zt_lane_gemm zt_turn_product(const struct zt_recurrent *r, enum zt_turn_p
     return g;
 }
 
+static bool of_a_step(int which) {
+    return which >= ZT_TURN_RECUR && which <= ZT_TURN_LAST_BACK;
+}
+
 void zt_turn_multiply(const struct zt_turn *t, enum zt_turn_product which, bool add, const float *a, const float *b,
                       const float *bias, float *y) {
     struct zt_lane_gemm g = zt_turn_product(t->r, which);
     g.add = add;
-    zt_lane_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->call->threads);
+    if (of_a_step(which))
+        g.m = t->rows;
+    zt_lane_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->threads);
 }
 
 void zt_turn_pack(struct zt_turn *t, bool transposed) {
     const int64_t h = t->r->hidden;
     const float *recurrent = zt_turn_in(t, ZT_IN_R, zt_turn_width(t->r) * h);
     struct zt_lane_gemm g = zt_turn_product(t->r, transposed ? ZT_TURN_RECUR : ZT_TURN_BACK);
-    zt_lane_gemm_pack(t->kernel, &g, recurrent, t->packed, t->call->threads);
+    zt_lane_gemm_pack(t->kernel, &g, recurrent, t->packed, t->threads);
     if (!t->r->cell->apart)
         return;
     g = zt_turn_product(t->r, transposed ? ZT_TURN_LAST : ZT_TURN_LAST_BACK);
     recurrent += (zt_turn_width(t->r) - h) * h;
-    zt_lane_gemm_pack(t->kernel, &g, recurrent, t->packed_last, t->call->threads);
+    zt_lane_gemm_pack(t->kernel, &g, recurrent, t->packed_last, t->threads);
 }
 
 /* ---- memory ---- */
@@ -106,14 +112,15 @@ static float *take(float *base, int64_t *at, int64_t count) {
     return base && count ? base + from : NULL;
 }
 
-static int64_t scratch_of(const struct zt_turn *t, int threads) {
+/* Floats that any product needs on so many threads; any of a step, which have little of it. */
+static int64_t scratch_of(const struct zt_turn *t, int threads, bool step) {
     int64_t most = 0;
     for (int i = 0; i < ZT_TURN_PRODUCTS; i++) {
         struct zt_lane_gemm g = zt_turn_product(t->r, (enum zt_turn_product)i);
-        int64_t bytes = g.m ? (int64_t)zt_lane_gemm_bytes(t->kernel, &g, threads) : 0;
-        most = bytes > most ? bytes : most;
+        if (g.m && (!step || of_a_step(i)))
+            most = zt_max_int(most, (int64_t)zt_lane_gemm_bytes(t->kernel, &g, threads));
     }
-    return most / (int64_t)sizeof(float);
+    return zt_ceil_div(most, 64) * 16;
 }
 
 /* GRU and LSTM have a second state or product, and all use the memory of both directions one after the other. */
@@ -128,7 +135,7 @@ int64_t zt_turn_lay_out(struct zt_turn *t, float *base, bool backward, int threa
     t->h = take(base, &at, nh);
     t->c = take(base, &at, r->cell->ins > ZT_IN_C ? nh : 0);
     t->product = take(base, &at, r->cell->apart ? nh : 0);
-    t->scratch = take(base, &at, scratch_of(t, threads));
+    t->scratch = take(base, &at, zt_max_int(scratch_of(t, threads, false), threads * scratch_of(t, 1, true)));
     if (backward) {
         t->da = take(base, &at, places * wide);
         t->u = take(base, &at, r->cell->apart && r->on ? places * h : 0);
@@ -156,6 +163,7 @@ static bool check_lengths(const struct zt_turn *t, struct zt_err *err) {
 
 bool zt_turn_begin(struct zt_turn *t, const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err) {
     *t = (struct zt_turn){ .r = r, .call = call, .kernel = zt_lane_gemm_best(), .rows = r->rows };
+    t->threads = call->threads;
     t->places = r->steps * r->rows;
     t->place_step = r->rows_first ? 1 : r->rows;
     t->place_row = r->rows_first ? r->steps : 1;
@@ -181,13 +189,44 @@ static void rows_chunk(void *arg, int64_t chunk) {
     const struct rows_job *job = arg;
     int64_t end = zt_min_int((chunk + 1) * job->chunk, job->t->rows);
     for (int64_t n = chunk * job->chunk; n < end; n++)
-        job->row(job->t, n);
+        job->row(job->t, job->t->first + n);
 }
 
 void zt_turn_rows(struct zt_turn *t, void (*row)(struct zt_turn *t, int64_t n)) {
     enum { CHUNK = 1 << 12 }; /* values of gates, some microseconds of work */
     struct rows_job job = { t, row, zt_max_int(1, CHUNK / zt_turn_width(t->r)) };
-    zt_parallel_for(t->call->threads, (t->rows + job.chunk - 1) / job.chunk, rows_chunk, &job);
+    zt_parallel_for(t->threads, (t->rows + job.chunk - 1) / job.chunk, rows_chunk, &job);
+}
+
+struct steps_job {
+    const struct zt_turn *t;
+    void (*step)(struct zt_turn *t);
+    bool last_first;
+    int64_t pieces, scratch; /* of the rows; floats of a piece */
+};
+
+static void steps_piece(void *arg, int64_t piece) {
+    const struct steps_job *job = arg;
+    struct zt_turn t = *job->t;
+    const int64_t steps = t.r->steps;
+    t.first = t.r->rows * piece / job->pieces;
+    t.rows = t.r->rows * (piece + 1) / job->pieces - t.first;
+    t.threads = job->pieces > 1 ? 1 : t.threads;
+    t.scratch += piece * job->scratch;
+    for (int64_t s = 0; s < steps; s++) {
+        t.time = zt_turn_time(&t, job->last_first ? steps - 1 - s : s);
+        job->step(&t);
+    }
+}
+
+void zt_turn_steps(struct zt_turn *t, bool last_first, void (*step)(struct zt_turn *t)) {
+    enum { CACHED = 1 << 18, LEAST = 4 }; /* floats of R; rows of a piece */
+    const struct zt_recurrent *r = t->r;
+    struct steps_job job = { .t = t, .step = step, .last_first = last_first, .pieces = 1 };
+    if (zt_turn_width(r) * r->hidden <= CACHED && r->rows >= LEAST * 2)
+        job.pieces = zt_max_int(1, zt_min_int(t->threads, r->rows / LEAST));
+    job.scratch = scratch_of(t, 1, true);
+    zt_parallel_for((int)job.pieces, job.pieces, steps_piece, &job);
 }
 
 /* ---- forwards ---- */
@@ -265,13 +304,13 @@ static void forward_rows(struct zt_turn *t, zt_lane_row_function *function) {
 static void step(struct zt_turn *t) {
     const struct zt_lane_cells *cells = zt_lane_cells();
     const struct zt_recurrent *r = t->r;
-    const int64_t first = zt_turn_place(t, t->time, 0), wide = zt_turn_width(r);
+    const int64_t first = zt_turn_place(t, t->time, t->first), wide = zt_turn_width(r), row = t->first * r->hidden;
     float *gate = t->gate + first * wide;
-    zt_turn_multiply(t, ZT_TURN_RECUR, true, t->h, t->packed, NULL, gate);
+    zt_turn_multiply(t, ZT_TURN_RECUR, true, t->h + row, t->packed, NULL, gate);
     if (!r->cell->apart) {
         forward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm : cells->rnn);
     } else if (r->on) {
-        zt_turn_multiply(t, ZT_TURN_LAST, false, t->h, t->packed_last, NULL, t->product);
+        zt_turn_multiply(t, ZT_TURN_LAST, false, t->h + row, t->packed_last, NULL, t->product + row);
         forward_rows(t, cells->gru_linear);
     } else {
         forward_rows(t, cells->gru_reset);
@@ -312,10 +351,7 @@ bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call
         zt_turn_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
         zt_turn_multiply(&t, ZT_TURN_GATES, false, call->in[0].data, zt_turn_in(&t, ZT_IN_W, wide * r.input),
                          sum_bias(&t), t.gate);
-        for (int64_t s = 0; s < r.steps; s++) {
-            t.time = zt_turn_time(&t, s);
-            step(&t);
-        }
+        zt_turn_steps(&t, false, step);
         store_last(&t, 1, t.h);
         if (cell->outs > 2)
             store_last(&t, 2, t.c);

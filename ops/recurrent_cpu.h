@@ -7,6 +7,9 @@
  * left alone, so X, Y and their gradients are used where they lie. `place` of (time, row) counts rows of X: vectors of
  * all steps lie in X's order in whatever layout. GRU's last gate has a product of its own (recurrent.h, `apart`).
  *
+ * Rows never meet between the steps: where R fits the second cache each thread takes all steps of some rows, so that
+ * threads wait for each other once and not at every step. Else they share each step's work, R's columns among it.
+ *
  * The gates' values are kept for the gradient by the training form; else they are in the workspace. */
 #ifndef ZT_OPS_RECURRENT_CPU_H
 #define ZT_OPS_RECURRENT_CPU_H
@@ -26,7 +29,8 @@ struct zt_turn {
     int64_t d;
     bool back_in_time;
     int64_t place_step, place_row; /* of X */
-    int64_t rows, places;          /* N; S N */
+    int64_t first, rows, places;   /* rows first..first+rows-1 of N are computed; S N */
+    int threads;                   /* for them */
     bool cut;                      /* sequence_lens is given */
     const int32_t *lengths;        /* NULL: all rows run at all steps */
     float *gate, *kept;            /* [places, G H], [places, H]; kept NULL: not wanted */
@@ -89,8 +93,10 @@ static inline bool zt_turn_runs(const struct zt_turn *t, int64_t time, int64_t r
 static inline int64_t zt_turn_time(const struct zt_turn *t, int64_t s) {
     return t->back_in_time ? t->r->steps - 1 - s : s;
 }
-/* Calls `row` for every row, `rows` of them at a time being a chunk of work. */
+/* Calls `row` for every row of t. */
 void zt_turn_rows(struct zt_turn *t, void (*row)(struct zt_turn *t, int64_t n));
+/* step(t) for all steps; last_first: in the opposite order. */
+void zt_turn_steps(struct zt_turn *t, bool last_first, void (*step)(struct zt_turn *t));
 
 /* Input i of a direction, `size` floats each; NULL where it is omitted. */
 static inline const float *zt_turn_in(const struct zt_turn *t, int i, int64_t size) {

@@ -95,19 +95,20 @@ static void backward_rows(struct zt_turn *t, zt_lane_row_function *function) {
 static void step_back(struct zt_turn *t) {
     const struct zt_lane_cells *cells = zt_lane_cells();
     const struct zt_recurrent *r = t->r;
-    const int64_t first = zt_turn_place(t, t->time, 0), wide = zt_turn_width(r), h = r->hidden;
+    const int64_t first = zt_turn_place(t, t->time, t->first), wide = zt_turn_width(r), h = r->hidden;
+    const int64_t row = t->first * h;
     const float *da = t->da + first * wide;
     if (!r->cell->apart) {
         backward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm_back : cells->rnn_back);
     } else if (r->on) {
         backward_rows(t, cells->gru_linear_back);
-        zt_turn_multiply(t, ZT_TURN_LAST_BACK, true, t->u + first * h, t->packed_last, NULL, t->h);
+        zt_turn_multiply(t, ZT_TURN_LAST_BACK, true, t->u + first * h, t->packed_last, NULL, t->h + row);
     } else {
         backward_rows(t, cells->gru_back);
-        zt_turn_multiply(t, ZT_TURN_LAST_BACK, false, da + wide - h, t->packed_last, NULL, t->product);
+        zt_turn_multiply(t, ZT_TURN_LAST_BACK, false, da + wide - h, t->packed_last, NULL, t->product + row);
         backward_rows(t, cells->gru_reset_back);
     }
-    zt_turn_multiply(t, ZT_TURN_BACK, true, da, t->packed, NULL, t->h);
+    zt_turn_multiply(t, ZT_TURN_BACK, true, da, t->packed, NULL, t->h + row);
 }
 
 /* ---- sums over all steps ---- */
@@ -130,7 +131,7 @@ static void sum_part(void *arg, int64_t part) {
 
 static void sum_rows(const struct zt_turn *t, const float *of, int64_t of_row, int64_t columns, float *to) {
     struct sums s = { .of = of, .part = t->part, .rows = t->places, .columns = columns, .of_row = of_row };
-    zt_parallel_for(t->call->threads, ZT_TURN_PARTS, sum_part, &s);
+    zt_parallel_for(t->threads, ZT_TURN_PARTS, sum_part, &s);
     for (int64_t i = 0; i < columns; i++) {
         float sum = 0;
         for (int part = 0; part < ZT_TURN_PARTS; part++)
@@ -215,10 +216,7 @@ bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call 
         load_last(&t, 1, t.h);
         if (cell->outs > 2)
             load_last(&t, 2, t.c);
-        for (int64_t s = r.steps - 1; s >= 0; s--) {
-            t.time = zt_turn_time(&t, s);
-            step_back(&t);
-        }
+        zt_turn_steps(&t, true, step_back);
         zt_turn_store(&t, gradient(&t, ZT_IN_H, r.h_turn), t.h);
         if (cell->ins > ZT_IN_C)
             zt_turn_store(&t, gradient(&t, ZT_IN_C, r.h_turn), t.c);

@@ -25,6 +25,13 @@ const struct zt_case zt_cases_recurrent[] = {
       .grad = 0xef },
     { "LSTM", X_ROWS ALL("2", "16", "32") LENGTHS "float[3,2,4] float[3,2,4] " PEEP("2"),
       .attrs = "direction=bidirectional layout=1", .outs = 3, .grad = 0xef },
+    /* rows enough for several threads */
+    { "LSTM", "float[9,4,2] " ALL("2", "16", "32") "int32{4,0,1,2,3,4,4,2,1} float[9,2,4] float[9,2,4] " PEEP("2"),
+      .attrs = "direction=bidirectional layout=1", .outs = 3, .grad = 0xef },
+    { "GRU", "float[4,9,2] " ALL("1", "12", "24") "int32{4,0,1,2,3,4,4,2,1} float[1,9,4]", .attrs = "direction=reverse",
+      .outs = 2, .grad = 0x2f },
+    { "GRU", "float[4,9,2] " ALL("1", "12", "24") "int32{4,0,1,2,3,4,4,2,1} float[1,9,4]",
+      .attrs = "linear_before_reset=1", .outs = 2, .grad = 0x2f },
     { "LSTM", X ALL("1", "16", "32") "- " STATE("1") STATE("1") PEEP("1"), .attrs = "input_forget=1", .outs = 3,
       .grad = 0xef },
     { "LSTM", X ALL("1", "16", "32") "- " STATE("1") STATE("1"), .attrs = "clip=0.7", .outs = 3, .grad = 0x6f },
