@@ -124,7 +124,7 @@ bool zt_batch_norm_blocked_run(const struct zt_call *call, struct zt_err *err) {
     struct job j = job_of(call);
     if (!j.s->fixed)
         each_plane(&j, plane_moments);
-    zt_channel_statistics(&j.sums);
+    zt_channel_statistics(&j.sums, 0, j.sums.wide);
     each_plane(&j, normalise_plane);
     return true;
 }
@@ -153,9 +153,9 @@ static void gradient_plane(void *arg, int64_t plane) {
 bool zt_batch_norm_grad_blocked_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct job j = job_of(call);
-    zt_channel_means(&j.sums);
+    zt_channel_means(&j.sums, 0, j.sums.wide);
     each_plane(&j, plane_sums);
-    zt_channel_gradients(&j.sums);
+    zt_channel_gradients(&j.sums, 0, j.sums.wide);
     if (call->out[0].data)
         each_plane(&j, gradient_plane);
     return true;

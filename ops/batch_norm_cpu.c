@@ -24,13 +24,16 @@ void zt_channel_sums_place(struct zt_channel_sums *s, void *workspace) {
 }
 
 static double number(const struct zt_channel_sums *s, int in, int64_t c) {
-    return zt_load_double(s->call->in[in].dtype, s->call->in[in].data, c);
+    const struct zt_view *v = &s->call->in[in];
+    return v->dtype == ZT_FLOAT ? (double)((const float *)v->data)[c] : zt_load_double(v->dtype, v->data, c);
 }
 
 static void put(const struct zt_channel_sums *s, int out, int64_t c, double value) {
-    const struct zt_call *call = s->call;
-    if (out < call->out_count && call->out[out].data)
-        zt_store_double(call->out[out].dtype, call->out[out].data, c, value);
+    const struct zt_view *v = out < s->call->out_count ? &s->call->out[out] : NULL;
+    if (v && v->data && v->dtype == ZT_FLOAT)
+        ((float *)v->data)[c] = (float)value;
+    else if (v && v->data)
+        zt_store_double(v->dtype, v->data, c, value);
 }
 
 /* Padding channels get coefficients of zero, which keeps them zero. */
@@ -61,8 +64,8 @@ static void channel_statistics(struct zt_channel_sums *s, int64_t c) {
     put(s, 4, c, inv_std);
 }
 
-void zt_channel_statistics(struct zt_channel_sums *s) {
-    for (int64_t c = 0; c < s->wide; c++) {
+void zt_channel_statistics(struct zt_channel_sums *s, int64_t from, int64_t end) {
+    for (int64_t c = from; c < end; c++) {
         if (c >= s->norm.channels)
             set(s, c, 0, 0, 0, 0);
         else if (s->fixed)
@@ -73,14 +76,14 @@ void zt_channel_statistics(struct zt_channel_sums *s) {
 }
 
 /* Inputs dy, x, scale, mean, and inv_std or the running variance. */
-void zt_channel_means(struct zt_channel_sums *s) {
-    for (int64_t c = 0; c < s->wide; c++)
+void zt_channel_means(struct zt_channel_sums *s, int64_t from, int64_t end) {
+    for (int64_t c = from; c < end; c++)
         set(s, c, c < s->norm.channels ? number(s, 3, c) : 0, 0, 0, 0);
 }
 
-void zt_channel_gradients(struct zt_channel_sums *s) {
+void zt_channel_gradients(struct zt_channel_sums *s, int64_t from, int64_t end) {
     double m = (double)s->parts * s->elements;
-    for (int64_t c = 0; c < s->norm.channels; c++) {
+    for (int64_t c = from; c < zt_min_int(end, s->norm.channels); c++) {
         double db = 0, dscale = 0, inv_std = number(s, 4, c);
         if (s->fixed)
             inv_std = 1 / sqrt(inv_std + s->norm.epsilon);
@@ -229,13 +232,26 @@ static void normalise(const void *with, const struct zt_bundle *b, int64_t start
     j->s->kernels->affine(b, element(j, &j->sums.call->in[0], start), &map, element(j, &j->sums.call->out[0], start));
 }
 
+/* Columns are whole channels: all of it at once, so that they are read while they are near. */
+static void forward_columns(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    struct job j = *(const struct job *)with;
+    if (!j.s->fixed)
+        moments(&j, b, start, line);
+    zt_channel_statistics(&j.sums, line, line + b->lanes);
+    normalise(&j, b, start, line);
+}
+
 bool zt_batch_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (((const struct state *)call->state)->blocked)
         return run_blocked(call, 0, err);
     struct job j = job_of(call);
+    if (!j.s->bundles.whole.across) {
+        each_bundle(&j, forward_columns);
+        return true;
+    }
     if (!j.s->fixed)
         each_bundle(&j, moments);
-    zt_channel_statistics(&j.sums);
+    zt_channel_statistics(&j.sums, 0, j.sums.wide);
     each_bundle(&j, normalise);
     return true;
 }
@@ -256,13 +272,26 @@ static void differentiate(const void *with, const struct zt_bundle *b, int64_t s
                                element(j, &j->sums.call->out[0], start));
 }
 
+static void backward_columns(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    struct job j = *(const struct job *)with;
+    zt_channel_means(&j.sums, line, line + b->lanes);
+    products(&j, b, start, line);
+    zt_channel_gradients(&j.sums, line, line + b->lanes);
+    if (j.sums.call->out[0].data)
+        differentiate(&j, b, start, line);
+}
+
 bool zt_batch_norm_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (((const struct state *)call->state)->blocked)
         return run_blocked(call, 1, err);
     struct job j = job_of(call);
-    zt_channel_means(&j.sums);
+    if (!j.s->bundles.whole.across) {
+        each_bundle(&j, backward_columns);
+        return true;
+    }
+    zt_channel_means(&j.sums, 0, j.sums.wide);
     each_bundle(&j, products);
-    zt_channel_gradients(&j.sums);
+    zt_channel_gradients(&j.sums, 0, j.sums.wide);
     if (call->out[0].data)
         each_bundle(&j, differentiate);
     return true;

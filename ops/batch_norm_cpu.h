@@ -30,12 +30,12 @@ struct zt_channel_sums {
 /* Floats of workspace, and their places in it. */
 int64_t zt_channel_sums_room(int64_t parts, int64_t wide);
 void zt_channel_sums_place(struct zt_channel_sums *s, void *workspace);
-/* Outputs but the first, and coefficients of all channels, from the parts' moments (which fixed statistics do without).
- */
-void zt_channel_statistics(struct zt_channel_sums *s);
+/* Of channels from..end-1, end at most `wide`. Outputs but the first, and coefficients, from the parts' moments (which
+ * fixed statistics do without). */
+void zt_channel_statistics(struct zt_channel_sums *s, int64_t from, int64_t end);
 /* The means, which the gradient sums are taken around; then dscale, db and the coefficients from the sums. */
-void zt_channel_means(struct zt_channel_sums *s);
-void zt_channel_gradients(struct zt_channel_sums *s);
+void zt_channel_means(struct zt_channel_sums *s, int64_t from, int64_t end);
+void zt_channel_gradients(struct zt_channel_sums *s, int64_t from, int64_t end);
 
 ZT_CPU_KERNEL(zt_batch_norm_blocked)
 ZT_CPU_KERNEL(zt_batch_norm_grad_blocked)
