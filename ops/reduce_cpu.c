@@ -1,7 +1,7 @@
 /* Reductions of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done along the last
  * one:
  *
- *     reduced last   [kept.., n]   a result is folded along rows, 16 partial results side by side
+ *     reduced last   [kept.., n]   a result is folded along rows, partial results side by side
  *     kept last      [.., n, k]    blocks of results side by side, rows folded one under the other (bias gradients)
  *
  * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits; products are
@@ -23,57 +23,54 @@ enum { LANES = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16 
 enum { CHUNKS = 16, PIECE = 256 }; /* chunks wanted, rows of a piece at least */
 enum { FEW = 1 << 15 };            /* elements not worth waking threads for */
 
-/* How terms become one: part = JOIN(part, term). */
-#define ADD(a, x)        ((a) + (x))
-#define ADD_ABS(a, x)    ((a) + fabsf(x))
-#define ADD_SQUARE(a, x) ((a) + (x) * (x))
-#define MULTIPLY(a, x)   ((a) * (x))
-#define LARGER(a, x)     ((((a) > (x)) | ((a) != (a))) ? (a) : (x))
-#define SMALLER(a, x)    ((((a) < (x)) | ((a) != (a))) ? (a) : (x))
+/* How two results become one. NaN wins. */
+#define ADD(a, x)      ((a) + (x))
+#define MULTIPLY(a, x) ((a) * (x))
+#define LARGER(a, x)   ((((a) > (x)) | ((a) != (a))) ? (a) : (x))
+#define SMALLER(a, x)  ((((a) < (x)) | ((a) != (a))) ? (a) : (x))
 
-/* NAME_row folds a row; NAME_merge joins two wholes. TYPE is that of a row's partial results, MERGE joins two of them.
- */
-#define FOLD(name, TYPE, START, JOIN, MERGE)                                                                           \
-    static double name##_row(const float *x, int64_t n) {                                                              \
-        double total = START;                                                                                          \
-        for (int64_t at = 0; at < n; at += LANES * SPAN) {                                                             \
-            int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN, whole = length / LANES * LANES;            \
-            TYPE part[LANES];                                                                                          \
-            for (int k = 0; k < LANES; k++)                                                                            \
-                part[k] = START;                                                                                       \
-            for (int64_t i = 0; i < whole; i += LANES)                                                                 \
-                for (int k = 0; k < LANES; k++)                                                                        \
-                    part[k] = (TYPE)JOIN(part[k], x[at + i + k]);                                                      \
-            for (int64_t i = whole; i < length; i++)                                                                   \
-                part[i - whole] = (TYPE)JOIN(part[i - whole], x[at + i]);                                              \
-            for (int k = 0; k < LANES; k++)                                                                            \
-                total = MERGE(total, (double)part[k]);                                                                 \
-        }                                                                                                              \
-        return total;                                                                                                  \
-    }                                                                                                                  \
+/* NAME_merge joins two results; NAME_flush does so with those of columns and their parts, which start anew. */
+#define FOLD(name, START, MERGE)                                                                                       \
     static double name##_merge(double a, double b) {                                                                   \
         return MERGE(a, b);                                                                                            \
+    }                                                                                                                  \
+    static void name##_flush(int64_t columns, float *part, double *total) {                                            \
+        for (int64_t k = 0; k < columns; k++) {                                                                        \
+            total[k] = MERGE(total[k], (double)part[k]);                                                               \
+            part[k] = START;                                                                                           \
+        }                                                                                                              \
     }
+FOLD(sum, 0, ADD)
+FOLD(product, 1, MULTIPLY)
+FOLD(max, -INFINITY, LARGER)
+FOLD(min, INFINITY, SMALLER)
 
-FOLD(sum, float, 0, ADD, ADD)
-FOLD(abs, float, 0, ADD_ABS, ADD)
-FOLD(square, float, 0, ADD_SQUARE, ADD)
-FOLD(product, double, 1, MULTIPLY, MULTIPLY)
-FOLD(max, float, -INFINITY, LARGER, LARGER)
-FOLD(min, float, INFINITY, SMALLER, SMALLER)
+/* Sixteen products side by side. */
+static double product_row(const float *x, int64_t n) {
+    double part[LANES], total = 1;
+    for (int k = 0; k < LANES; k++)
+        part[k] = 1;
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES && i + k < n; k++)
+            part[k] *= (double)x[i + k];
+    for (int k = 0; k < LANES; k++)
+        total *= part[k];
+    return total;
+}
 
 struct fold {
     double start;
-    enum zt_row_fold rows;
-    double (*row)(const float *x, int64_t n);
+    enum zt_row_fold id;
     double (*merge)(double a, double b);
+    void (*flush)(int64_t columns, float *part, double *total);
 };
-static const struct fold sums = { 0, ZT_FOLD_sum, sum_row, sum_merge };
-static const struct fold absolutes = { 0, ZT_FOLD_abs, abs_row, abs_merge };
-static const struct fold squares = { 0, ZT_FOLD_square, square_row, square_merge };
-static const struct fold products = { 1, ZT_FOLD_product, product_row, product_merge };
-static const struct fold maxima = { -INFINITY, ZT_FOLD_max, max_row, max_merge };
-static const struct fold minima = { INFINITY, ZT_FOLD_min, min_row, min_merge };
+static const struct fold sums = { 0, ZT_FOLD_sum, sum_merge, sum_flush };
+static const struct fold absolutes = { 0, ZT_FOLD_abs, sum_merge, sum_flush };
+static const struct fold squares = { 0, ZT_FOLD_square, sum_merge, sum_flush };
+/* Rows are folded into the whole, the parts stay 1. */
+static const struct fold products = { 1, ZT_FOLD_product, product_merge, product_flush };
+static const struct fold maxima = { -INFINITY, ZT_FOLD_max, max_merge, max_flush };
+static const struct fold minima = { INFINITY, ZT_FOLD_min, min_merge, min_flush };
 
 enum finish { AS_IT_IS, MEAN, ROOT, LOG };
 
@@ -212,12 +209,13 @@ static void exponentials(const float *x, const float *shift, int64_t step, int64
 static double fold_row(const struct fold *fold, const float *shift, const float *x, int64_t n) {
     double total = 0;
     float v[LANES * SPAN];
+    zt_row_function *row = fold->id == ZT_FOLD_product ? product_row : zt_row_functions()[fold->id];
     if (!shift)
-        return fold->row(x, n);
+        return row(x, n);
     for (int64_t at = 0; at < n; at += LANES * SPAN) {
         const int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN;
         exponentials(x + at, shift, 0, length, v);
-        total += fold->row(v, length);
+        total += row(v, length);
     }
     return total;
 }
@@ -266,14 +264,6 @@ static struct block block_of(const struct plan *plan, int64_t chunk) {
     return b;
 }
 
-/* total[k] = that joined with part[k], which starts anew. */
-static void flush(const struct fold *fold, int64_t columns, float *part, double *total) {
-    for (int64_t k = 0; k < columns && fold->rows != ZT_FOLD_product; k++) {
-        total[k] = fold->merge(total[k], (double)part[k]);
-        part[k] = (float)fold->start;
-    }
-}
-
 /* Rows that lie one step apart, at most SPAN, are folded in one call; shifted ones one by one. */
 static void fold_columns(const struct job *job, const struct fold *fold, const struct block *b, const float *shift,
                          double *total) {
@@ -295,21 +285,22 @@ static void fold_columns(const struct job *job, const struct fold *fold, const s
             if (shift)
                 exponentials(x + r * step, shift, 1, b->columns, v);
             block.x = shift ? v : x;
-            zt_rows_functions()[fold->rows](&block);
+            zt_rows_functions()[fold->id](&block);
         }
-        flush(fold, b->columns, part, total);
+        fold->flush(b->columns, part, total);
         row += rows;
     }
 }
 
+/* shift NULL: none. */
 static void give(const struct job *job, const struct block *b, const double *total, const float *shift) {
     const struct plan *plan = job->plan;
+    float *y = job->y + b->line * plan->dim[plan->axes - 1] + b->first;
     for (int64_t k = 0; k < b->columns; k++)
-        job->y[b->line * plan->dim[plan->axes - 1] + b->first + k] = (float)finish(plan, total[k], (double)shift[k]);
+        y[k] = (float)finish(plan, total[k], shift ? (double)shift[k] : 0);
 }
 
 static void kept_last(void *arg, int64_t chunk) {
-    static const float none[COLUMNS];
     const struct job *job = arg;
     const struct plan *plan = job->plan;
     const struct block b = block_of(plan, chunk);
@@ -320,7 +311,7 @@ static void kept_last(void *arg, int64_t chunk) {
         if (plan->pieces > 1)
             memcpy(job->left + chunk * COLUMNS, total, (size_t)b.columns * sizeof *total);
         else
-            give(job, &b, total, none);
+            give(job, &b, total, NULL);
         return;
     }
     fold_columns(job, &maxima, &b, NULL, total);
@@ -331,16 +322,14 @@ static void kept_last(void *arg, int64_t chunk) {
 }
 
 /* Joins the pieces of a block. */
-static void join_pieces(void *arg, int64_t block) {
-    static const float none[COLUMNS];
-    const struct job *job = arg;
+static void join_pieces(const struct job *job, int64_t block) {
     const struct plan *plan = job->plan;
     const struct block b = block_of(plan, block * plan->pieces);
     double *total = job->left + block * plan->pieces * COLUMNS;
     for (int64_t piece = 1; piece < plan->pieces; piece++)
         for (int64_t k = 0; k < b.columns; k++)
             total[k] = plan->kind->fold->merge(total[k], total[piece * COLUMNS + k]);
-    give(job, &b, total, none);
+    give(job, &b, total, NULL);
 }
 
 bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -354,7 +343,7 @@ bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
     }
     const int64_t blocks = plan->results / plan->dim[plan->axes - 1] * plan->blocks;
     zt_parallel_for(threads, blocks * plan->pieces, kept_last, &job);
-    if (plan->pieces > 1)
-        zt_parallel_for(1, blocks, join_pieces, &job);
+    for (int64_t block = 0; plan->pieces > 1 && block < blocks; block++)
+        join_pieces(&job, block);
     return true;
 }

@@ -5,13 +5,15 @@
 
 #include <stdint.h>
 
-/* FOLD(id, START, JOIN): what terms become, of vectors: a the result so far, x the term. NaN wins. */
+/* FOLD(id, START, JOIN, MERGE, WHOLE): what terms become, of vectors: a the result so far, x the term; how two results
+ * a and x that are doubles become one; what makes one of a row's partial results. START changes no result, also as a
+ * term. NaN wins. */
 #define ZT_FLOAT_FOLDS(FOLD)                                                                                           \
-    FOLD(sum, 0, a + x)                                                                                                \
-    FOLD(abs, 0, a + F(absolute)(x))                                                                                   \
-    FOLD(square, 0, a + x * x)                                                                                         \
-    FOLD(max, -INFINITY, F(choose)((a > x) | (a != a), a, x))                                                          \
-    FOLD(min, INFINITY, F(choose)((a < x) | (a != a), a, x))
+    FOLD(sum, 0, a + x, a + x, added)                                                                                  \
+    FOLD(abs, 0, a + F(absolute)(x), a + x, added)                                                                     \
+    FOLD(square, 0, a + x * x, a + x, added)                                                                           \
+    FOLD(max, -INFINITY, F(choose)((a > x) | (a != a), a, x), (a > x) | (a != a) ? a : x, largest)                     \
+    FOLD(min, INFINITY, F(choose)((a < x) | (a != a), a, x), (a < x) | (a != a) ? a : x, smallest)
 enum zt_row_fold {
 #define ZT_FOLD_NAME(id, ...) ZT_FOLD_##id,
     ZT_FLOAT_FOLDS(ZT_FOLD_NAME)
@@ -29,7 +31,12 @@ struct zt_row_block {
     double *total;
 };
 typedef void zt_rows_function(const struct zt_row_block *b);
-/* By fold. */
+/* One row of n neighbours folded, ZT_ROW_WIDE partial results side by side in float over at most ZT_ROW_SPAN terms
+ * each, in double beyond. The same bits on every machine. */
+enum { ZT_ROW_WIDE = 64, ZT_ROW_SPAN = 64 };
+typedef double zt_row_function(const float *x, int64_t n);
+/* By fold; the product has no function of a row. */
 zt_rows_function *const *zt_rows_functions(void);
+zt_row_function *const *zt_row_functions(void);
 
 #endif
