@@ -34,6 +34,11 @@ static const struct zt_attr_spec own_attrs[] = {
 /* ---- geometry ---- */
 
 bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err) {
+    return zt_batch_norm_read_to(g, node, x, g->nodes[node].in_count, to, err);
+}
+
+bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, struct zt_batch_norm *to,
+                           struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *value = zt_in(g, node, x);
     if (value->shape.rank < 2)
@@ -45,7 +50,7 @@ bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_bat
         (struct zt_batch_norm){ value->shape.dim[0], value->shape.dim[1], zt_dims(&value->shape, 2, value->shape.rank),
                                 (double)zt_attr_float(n, "epsilon", 1e-5f),
                                 (double)zt_attr_float(n, "momentum", 0.9f) };
-    for (int i = x + 1; i < n->in_count; i++) {
+    for (int i = x + 1; i < end; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         char text[ZT_SHAPE_TEXT];
         if (v && (v->shape.rank != 1 || v->shape.dim[0] != to->channels))
@@ -78,17 +83,28 @@ static enum zt_dtype kept_type(enum zt_dtype x) {
     return x == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
 }
 
-static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_batch_norm bn;
-    if (!zt_batch_norm_read(g, node, 0, &bn, err))
-        return false;
-    struct zt_shape channels = { 1, { bn.channels } };
-    enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    zt_set_out(g, node, 0, dtype, &zt_in(g, node, 0)->shape);
+void zt_batch_norm_train_outs(struct zt_graph *g, int node) {
+    const struct zt_shape x = zt_in(g, node, 0)->shape, channels = { 1, { x.dim[1] } };
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    zt_set_out(g, node, 0, dtype, &x);
     zt_set_out(g, node, 1, zt_in(g, node, 3)->dtype, &channels);
     zt_set_out(g, node, 2, zt_in(g, node, 4)->dtype, &channels);
     zt_set_out(g, node, 3, kept_type(dtype), &channels);
     zt_set_out(g, node, 4, kept_type(dtype), &channels);
+}
+
+void zt_batch_norm_grad_outs(struct zt_graph *g, int node) {
+    const struct zt_value *x = zt_in(g, node, 1), *scale = zt_in(g, node, 2);
+    zt_set_out(g, node, 0, x->dtype, &x->shape);
+    zt_set_out(g, node, 1, scale->dtype, &scale->shape);
+    zt_set_out(g, node, 2, scale->dtype, &scale->shape);
+}
+
+static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_batch_norm bn;
+    if (!zt_batch_norm_read(g, node, 0, &bn, err))
+        return false;
+    zt_batch_norm_train_outs(g, node);
     return true;
 }
 
@@ -96,12 +112,10 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_batch_norm bn;
     if (!zt_batch_norm_read(g, node, 1, &bn, err))
         return false;
-    const struct zt_value *dy = zt_in(g, node, 0), *x = zt_in(g, node, 1), *scale = zt_in(g, node, 2);
+    const struct zt_value *dy = zt_in(g, node, 0), *x = zt_in(g, node, 1);
     if (!zt_shape_equal(&dy->shape, &x->shape))
         return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in shape", dy->name, x->name);
-    zt_set_out(g, node, 0, x->dtype, &x->shape);
-    zt_set_out(g, node, 1, scale->dtype, &scale->shape);
-    zt_set_out(g, node, 2, scale->dtype, &scale->shape);
+    zt_batch_norm_grad_outs(g, node);
     return true;
 }
 
@@ -327,7 +341,7 @@ static bool batch_norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_sync;
 
-/* The row weights become a sixth input. */
+/* The row weights become a sixth input. Who reads what is noted anew when all nodes have their training form. */
 static bool make_sync(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     struct zt_node *n = &g->nodes[node];
     int *in = ZT_NEW_N(g->arena, int, 6);
@@ -336,7 +350,7 @@ static bool make_sync(struct zt_graph *g, int node, const struct zt_train_option
     n->in = in;
     n->in_count = options->padded ? 6 : 5;
     zt_node_set_int(g, node, "alone", !options->sync);
-    return zt_train_rewrite(g, node, &zt_op_batch_norm_sync, 5, err) && zt_graph_index(g, err);
+    return zt_train_rewrite(g, node, &zt_op_batch_norm_sync, 5, err);
 }
 
 static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {

@@ -23,6 +23,7 @@
 #include <string.h>
 
 enum { TOGETHER = 256 }; /* channels whose sums travel in one message */
+enum { WEIGHTS = 5 };    /* the input that holds them; those before it have a number a channel */
 
 static const struct zt_attr_spec attrs[] = { { "epsilon", ZT_ATTR_FLOAT }, { "momentum", ZT_ATTR_FLOAT },
                                              { "spatial", ZT_ATTR_INT },   { "training_mode", ZT_ATTR_INT },
@@ -43,26 +44,14 @@ static bool check_weights(const struct zt_graph *g, int node, int i, int64_t row
 
 static bool read_geometry(const struct zt_graph *g, int node, bool backward, struct zt_batch_norm *to,
                           struct zt_err *err) {
-    struct zt_node *n = &g->nodes[node];
-    int count = n->in_count; /* the weights are no number a channel */
-    n->in_count = 5;
-    bool ok = zt_batch_norm_read(g, node, backward, to, err);
-    n->in_count = count;
-    return ok && check_weights(g, node, 5, to->n, err);
+    return zt_batch_norm_read_to(g, node, backward, WEIGHTS, to, err) && check_weights(g, node, WEIGHTS, to->n, err);
 }
 
 static bool sync_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_batch_norm bn;
     if (!read_geometry(g, node, false, &bn, err))
         return false;
-    const struct zt_value x = *zt_in(g, node, 0);
-    struct zt_shape channels = { 1, { bn.channels } };
-    enum zt_dtype kept = x.dtype == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
-    zt_set_out(g, node, 0, x.dtype, &x.shape);
-    zt_set_out(g, node, 1, zt_in(g, node, 3)->dtype, &channels);
-    zt_set_out(g, node, 2, zt_in(g, node, 4)->dtype, &channels);
-    zt_set_out(g, node, 3, kept, &channels);
-    zt_set_out(g, node, 4, kept, &channels);
+    zt_batch_norm_train_outs(g, node);
     return true;
 }
 
@@ -70,10 +59,7 @@ static bool sync_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_batch_norm bn;
     if (!read_geometry(g, node, true, &bn, err))
         return false;
-    const struct zt_value *x = zt_in(g, node, 1), *scale = zt_in(g, node, 2);
-    zt_set_out(g, node, 0, x->dtype, &x->shape);
-    zt_set_out(g, node, 1, scale->dtype, &scale->shape);
-    zt_set_out(g, node, 2, scale->dtype, &scale->shape);
+    zt_batch_norm_grad_outs(g, node);
     return true;
 }
 
@@ -103,8 +89,8 @@ static bool start(struct task *t, const struct zt_call *call, bool backward, str
     *t = (struct task){ .call = call };
     if (!read_geometry(call->graph, zt_call_node(call), backward, &t->bn, err))
         return false;
-    if (call->in_count > 5 && call->in[5].data)
-        t->weights = &call->in[5];
+    if (call->in_count > WEIGHTS && call->in[WEIGHTS].data)
+        t->weights = &call->in[WEIGHTS];
     for (int64_t n = 0; n < t->bn.n; n++)
         t->rows += row_counts(t, n);
     return true;
@@ -243,21 +229,18 @@ static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- rows ---- */
 
-#define OF_FLOATS .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
+#define SYNC_ROW                                                                                                       \
+    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs,                                          \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
 /* (x, scale, b, mean, var[, row weights]) -> y, new mean, new var, mean, 1 / sqrt(var + epsilon) */
 const struct zt_op zt_op_batch_norm_sync = {
     .name = "BatchNormSync",
-    .domain = "ztrain",
-    .since = 1,
-    .min_in = 5,
-    .max_in = 6,
+    SYNC_ROW,
     .min_out = 5,
     .max_out = 5,
-    OF_FLOATS,
     .statistic_in = 1 << 3 | 1 << 4,
-    .no_grad_in = 1 << 3 | 1 << 4 | 1 << 5,
-    .attrs = attrs,
+    .no_grad_in = 1 << 3 | 1 << 4 | 1 << WEIGHTS,
     .infer = sync_infer,
     .grad = sync_grad,
     .kernel = { [ZT_REF] = { .run = sync_ref } },
@@ -265,14 +248,9 @@ const struct zt_op zt_op_batch_norm_sync = {
 /* (dy, x, scale, mean, inv_std[, row weights]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_sync_grad = {
     .name = "BatchNormSyncGrad",
-    .domain = "ztrain",
-    .since = 1,
-    .min_in = 5,
-    .max_in = 6,
+    SYNC_ROW,
     .min_out = 1,
     .max_out = 3,
-    OF_FLOATS,
-    .attrs = attrs,
     .infer = sync_grad_infer,
     .kernel = { [ZT_REF] = { .run = sync_grad_ref } },
 };

@@ -10,8 +10,14 @@ struct zt_batch_norm {
     double epsilon, momentum; /* new running = old * momentum + batch * (1 - momentum) */
 };
 /* BatchNormalization, ztrain.BatchNormTrain: x is input 0. ztrain.BatchNormGrad and BatchNormFixedGrad: input 1. Checks
- * the sizes of the inputs that hold one number a channel. */
+ * the sizes of the inputs that hold one number a channel: all behind x, or those before input `end`. */
 bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err);
+bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, struct zt_batch_norm *to,
+                           struct zt_err *err);
+/* Types and shapes of the outputs: of a training form (x, scale, b, mean, var, ...) -> y, new mean, new var, mean,
+ * inv_std; of its gradient (dy, x, scale, ...) -> dx, dscale, db. */
+void zt_batch_norm_train_outs(struct zt_graph *g, int node);
+void zt_batch_norm_grad_outs(struct zt_graph *g, int node);
 
 /* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics.
  * Element i of row r is scaled by scale[(r % period) * per_row + i / run]; length = per_row * run. */
