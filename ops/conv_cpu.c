@@ -168,7 +168,6 @@ static bool take_weights(struct zt_prepare *p, const struct roles *roles, const 
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    p->can_accumulate = true; /* dw; db is always written anew */
     if (take_group(p, roles, c, ZT_CONV_TO_W))
         return true;
     const struct zt_conv_weigh *weigh = zt_conv_weigh_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
@@ -263,8 +262,8 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     if (s->group)
         return run_group(call, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
-    data[ZT_CONV_Y] = made_at(call);
     place_data(call, s->roles, data);
+    data[ZT_CONV_Y] = made_at(call);
     const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
                                         .after = s->activation.run ? activate_chunk : NULL,
                                         .arg = (void *)call };
@@ -342,6 +341,7 @@ static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
+    p->can_accumulate = true; /* dw; db is always written anew */
     if (take_weights(p, roles, &c))
         return true;
     bool bias = zt_out(g, p->node, 1) != NULL;
@@ -355,7 +355,6 @@ static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct
     }
     size_t plain = zt_conv_partial_scratch(&s->partial);
     p->workspace_bytes = (plain > p->workspace_bytes ? plain : p->workspace_bytes) + zt_conv_partial_bytes(&s->partial);
-    p->can_accumulate = true; /* dw; db is always written anew */
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include "device/threads.h"
 #include "ops/lanes_group.h"
 #include "ops/layout_cpu.h"
+#include "ops/sum_cpu.h"
 #include "ops/tile.h"
 
 #include <string.h>
@@ -221,9 +222,9 @@ static void run_plane(void *arg, int64_t plane) {
     for (int i = 0; i < g->phases; i++)
         g->kernel->run(&g->phase[i].grid, from, job->packed + block * weight_elems(g), bias, job->planes->relu,
                        to + g->phase[i].first);
-}
     if (job->planes->activation.run)
         zt_activation_run(&job->planes->activation, ZT_FLOAT, elems, to, job->planes->activated + plane * elems);
+}
 
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
                        int threads) {
@@ -271,9 +272,7 @@ static void finish_block(void *arg, int64_t block) {
     const int lanes = g->kernel->lanes, width = g->kernel->width;
     const int64_t elems = weight_elems(g);
     float *sums = job->packed + block * g->pieces * elems;
-    for (int64_t piece = 1; piece < g->pieces; piece++)
-        for (int64_t i = 0; i < elems; i++)
-            sums[i] += sums[piece * elems + i];
+    zt_sum_chunks(sums, elems, g->pieces, 1);
     for (int i = 0; job->weights->dw && i < g->taps * width * lanes; i++) {
         const int tap = i / lanes / width, lane = i % lanes, other = (lane + i / lanes) % width;
         float *to = job->weights->dw + weight_at(g, block, lane, other, tap, false);

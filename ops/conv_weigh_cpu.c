@@ -10,6 +10,7 @@
 #include "device/threads.h"
 #include "ops/layout_cpu.h"
 #include "ops/lanes_weigh.h"
+#include "ops/sum_cpu.h"
 #include "ops/tile.h"
 
 #include <string.h>
@@ -124,9 +125,7 @@ static void finish_block(void *arg, int64_t block) {
     const struct zt_conv_weigh *w = job->w;
     const int64_t elems = sum_elems(w), taps = w->conv.window.kernel_elems;
     float *sums = job->sums + block * w->pieces * elems;
-    for (int64_t piece = 1; piece < w->pieces; piece++)
-        for (int64_t i = 0; i < elems; i++)
-            sums[i] += sums[piece * elems + i];
+    zt_sum_chunks(sums, elems, w->pieces, 1);
     for (int64_t m = 0; job->weights->dw && m < w->conv.m; m++)
         for (int64_t i = 0; i < LANES; i++) {
             float *to = job->weights->dw + (m * w->conv.c + block * LANES + i) * taps;

@@ -305,8 +305,7 @@ int zt_match_result(const struct zt_match *m) {
 }
 
 static int add_node(struct zt_match *m, const char *name, const char *op_type, const int *in, int in_count, int out) {
-    const struct zt_node root = m->g->nodes[m->root];
-    int node = zt_fuse_add(m->g, &root, name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
+    int node = zt_fuse_add(m->g, &m->g->nodes[m->root], name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
     m->g->values[out].producer = node;
     return node;
 }

@@ -51,9 +51,8 @@ static void read_chunk(void *arg, int64_t chunk) {
     bool outside = false;
     zt_load_run_int(indices->dtype, indices->data, first, 1, n, job->index + first);
     for (int64_t k = first; k < first + n; k++) {
-        const int64_t at = job->index[k] + (job->index[k] < 0 ? job->size : 0);
-        outside |= at < 0 || at >= job->size;
-        job->index[k] = at;
+        job->index[k] = zt_wrap_index(job->index[k], job->size);
+        outside |= job->index[k] < 0;
     }
     if (outside)
         __atomic_store_n(&job->outside, 1, __ATOMIC_RELAXED);
@@ -65,7 +64,7 @@ static bool read_indices(struct job *job, struct zt_err *err) {
     zt_parallel_for(zt_threads_worth(job->call->threads, (double)job->count), zt_ceil_div(job->count, INDICES),
                     read_chunk, job);
     for (int64_t k = 0; k < job->count && job->outside; k++)
-        if (job->index[k] < 0 || job->index[k] >= job->size)
+        if (job->index[k] < 0)
             return zt_call_fail(job->call, err, "index %lld at place %lld is outside an axis of %lld",
                                 (long long)zt_load_int(indices->dtype, indices->data, k), (long long)k,
                                 (long long)job->size);
