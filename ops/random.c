@@ -15,7 +15,6 @@
 #include "ops/tile.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- draws ---- */
@@ -127,10 +126,15 @@ static void finish_uniform(const struct zt_call *call, int64_t from, int64_t cou
         u[i] = low + (high - low) * u[i];
 }
 
+/* A run may end inside a pair, of which both numbers are drawn. */
+static int64_t whole_pairs(int64_t count) {
+    return count + count % 2;
+}
+
 static void finish_normal(const struct zt_call *call, int64_t from, int64_t count, double *u) {
     (void)from;
     double mean = (double)zt_attr_float(call->node, "mean", 0), scale = (double)zt_attr_float(call->node, "scale", 1);
-    make_normal(u, ZT_RUN); /* pairs, also where the run ends inside one */
+    make_normal(u, whole_pairs(count));
     for (int64_t i = 0; i < count; i++)
         u[i] = mean + scale * u[i];
 }
@@ -142,11 +146,12 @@ static void finish_normal_fast(const struct zt_call *call, int64_t from, int64_t
                  scale = (double)zt_attr_float(call->node, "scale", 1);
     enum { PAIRS = ZT_RUN / 2 };
     float radius[PAIRS], turn[PAIRS], x[PAIRS], y[PAIRS];
-    for (int i = 0; i < PAIRS; i++) {
+    const int64_t pairs = whole_pairs(count) / 2;
+    for (int64_t i = 0; i < pairs; i++) {
         radius[i] = (float)(u[2 * i] < 0.5 ? u[2 * i] : u[2 * i] - 1);
         turn[i] = (float)u[2 * i + 1];
     }
-    struct zt_lane_span span = { .a = radius, .b = turn, .y = x, .n = PAIRS, .a_step = 1, .b_step = 1 };
+    struct zt_lane_span span = { .a = radius, .b = turn, .y = x, .n = pairs, .a_step = 1, .b_step = 1 };
     zt_lane_functions()[ZT_LANE_normal_cos](&span);
     span.y = y;
     zt_lane_functions()[ZT_LANE_normal_sin](&span);
@@ -170,7 +175,7 @@ static bool draw(const struct zt_call *call, finisher *finish) {
         for (int64_t at = 0; at < width; at += ZT_RUN) {
             double run[ZT_RUN];
             int64_t count = zt_min_int(ZT_RUN, width - at);
-            zt_draws_uniform(&draws, row, at, ZT_RUN, run);
+            zt_draws_uniform(&draws, row, at, whole_pairs(count), run);
             finish(call, row * width + at, count, run);
             zt_store_run(y->dtype, y->data, row * width + at, 1, count, run);
         }
@@ -193,9 +198,17 @@ struct drawn {
     int64_t place;
 };
 
-static int by_number(const void *a, const void *b) {
-    const struct drawn *x = a, *y = b;
-    return (x->u > y->u) - (x->u < y->u);
+/* Into ascending order, in place (Shell's sort with Ciura's gaps). */
+static void sort_drawn(struct drawn *at, int64_t count) {
+    static const int64_t gaps[] = { 57, 23, 10, 4, 1 };
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
+        for (int64_t i = gaps[g]; i < count; i++) {
+            const struct drawn moved = at[i];
+            int64_t k = i;
+            for (; k >= gaps[g] && at[k - gaps[g]].u > moved.u; k -= gaps[g])
+                at[k] = at[k - gaps[g]];
+            at[k] = moved;
+        }
 }
 
 /* The largest of a row. */
@@ -268,7 +281,7 @@ static void multinomial_row(const struct zt_call *call, const struct zt_draws *d
         zt_draws_uniform(draws, row, at, count, u);
         for (int64_t i = 0; i < count; i++)
             number[i] = (struct drawn){ u[i], i };
-        qsort(number, (size_t)count, sizeof *number, by_number);
+        sort_drawn(number, count);
         pass_row(&l, number, count, class);
         zt_store_run_int(y->dtype, y->data, row * samples + at, 1, count, class);
     }
