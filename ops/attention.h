@@ -33,6 +33,9 @@ struct zt_attention {
 };
 
 bool zt_attention_read(const struct zt_graph *g, int node, struct zt_attention *to, struct zt_err *err);
+/* Fails naming the value's shape and what is wanted. */
+bool zt_attention_shape_fail(const struct zt_graph *g, int node, const struct zt_value *v, const char *wanted,
+                             struct zt_err *err);
 
 /* The keys [*from, *to) that row i of a batch may see, as far as causality, window, padding and the mask's length go.
  */

@@ -14,6 +14,7 @@
 #include "graph/grad.h"
 #include "ops/bodies.h"
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 #include "ops/shape.h"
 
 /* Gradient rows take those of both forward rows and the two shapes. */
@@ -30,129 +31,6 @@
 static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
 static const struct zt_attr_spec transpose_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { "input_shape", ZT_ATTR_INTS }, { 0 } };
-
-/* ---- geometry ---- */
-
-static bool fail_channels(const struct zt_graph *g, int node, int64_t channels, int64_t weight, int64_t groups,
-                          struct zt_err *err) {
-    return zt_node_fail(g, node, err, "%lld channels in %lld groups do not fit a weight for %lld channels a group",
-                        (long long)channels, (long long)groups, (long long)weight);
-}
-
-static bool check_ranks(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
-                        struct zt_err *err) {
-    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
-    if (x->rank >= 3 && w->rank == x->rank)
-        return true;
-    return zt_node_fail(g, node, err, "input %s and weight %s want the same rank, 3 or more", zt_shape_text(x, s),
-                        zt_shape_text(w, t));
-}
-
-static bool read_groups(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    to->groups = zt_attr_int(&g->nodes[node], "group", 1);
-    if (to->groups < 1 || to->groups > INT32_MAX)
-        return zt_node_fail(g, node, err, "group = %lld, allowed 1..%d", (long long)to->groups, INT32_MAX);
-    return true;
-}
-
-/* x and w -> y */
-static bool read_forward(const struct zt_graph *g, int node, const struct zt_shape *x, const struct zt_shape *w,
-                         struct zt_conv *to, struct zt_err *err) {
-    if (!check_ranks(g, node, x, w, err) || !read_groups(g, node, to, err))
-        return false;
-    to->n = x->dim[0];
-    to->c = x->dim[1];
-    to->m = w->dim[0];
-    if (to->c % to->groups || to->c / to->groups != w->dim[1] || to->m % to->groups)
-        return fail_channels(g, node, to->c, w->dim[1], to->groups, err);
-    return zt_window_read(g, node, x->dim + 2, w->dim + 2, x->rank - 2, &to->window, err);
-}
-
-/* y and w -> x */
-static bool read_transposed(const struct zt_graph *g, int node, const struct zt_shape *y, const struct zt_shape *w,
-                            struct zt_conv *to, struct zt_err *err) {
-    if (!check_ranks(g, node, y, w, err) || !read_groups(g, node, to, err))
-        return false;
-    to->n = y->dim[0];
-    to->m = y->dim[1];
-    if (w->dim[0] != to->m || to->m % to->groups || w->dim[1] > INT32_MAX)
-        return fail_channels(g, node, to->m, w->dim[0], to->groups, err);
-    to->c = w->dim[1] * to->groups;
-    return zt_window_read_transposed(g, node, y->dim + 2, w->dim + 2, y->rank - 2, &to->window, err);
-}
-
-/* A shape given as an attribute of a gradient node. */
-static bool attr_shape(const struct zt_graph *g, int node, const char *name, struct zt_shape *to, struct zt_err *err) {
-    const int64_t *dims = zt_attr_ints(&g->nodes[node], name, &to->rank);
-    if (!dims || to->rank > ZT_MAX_RANK)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, allowed 1..%d", name, to->rank,
-                            ZT_MAX_RANK);
-    for (int k = 0; k < to->rank; k++)
-        to->dim[k] = dims[k];
-    return true;
-}
-
-/* The weight of a weight gradient: [first, other / groups, kernel_shape]. */
-static bool weight_shape(const struct zt_graph *g, int node, int64_t first, int64_t other, struct zt_shape *to,
-                         struct zt_err *err) {
-    struct zt_shape kernel;
-    if (!attr_shape(g, node, "kernel_shape", &kernel, err))
-        return false;
-    int64_t groups = zt_attr_int(&g->nodes[node], "group", 1);
-    *to = (struct zt_shape){ kernel.rank + 2, { first, groups > 0 ? other / groups : other } };
-    for (int k = 0; k < kernel.rank && k + 2 < ZT_MAX_RANK; k++)
-        to->dim[k + 2] = kernel.dim[k];
-    return true;
-}
-
-static bool fail_gradient(const struct zt_graph *g, int node, const struct zt_shape *dy, struct zt_err *err) {
-    char text[ZT_SHAPE_TEXT];
-    return zt_node_fail(g, node, err, "gradient %s is not that of its convolution", zt_shape_text(dy, text));
-}
-
-/* Whether a tensor is [n, channels, plane]. */
-static bool is_plane(const struct zt_shape *s, int64_t n, int64_t channels, const int64_t *plane, int axes) {
-    bool same = s->rank == axes + 2 && s->dim[0] == n && s->dim[1] == channels;
-    for (int a = 0; same && a < axes; a++)
-        same = s->dim[a + 2] == plane[a];
-    return same;
-}
-
-bool zt_conv_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    return read_forward(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
-}
-
-bool zt_conv_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    const struct zt_shape *w = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
-    struct zt_shape x;
-    return attr_shape(g, node, "input_shape", &x, err) && read_forward(g, node, &x, w, to, err) &&
-           (is_plane(dy, to->n, to->m, to->window.out, to->window.axes) || fail_gradient(g, node, dy, err));
-}
-
-bool zt_conv_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
-    struct zt_shape w;
-    return weight_shape(g, node, dy->dim[1], x->dim[1], &w, err) && read_forward(g, node, x, &w, to, err) &&
-           (is_plane(dy, to->n, to->m, to->window.out, to->window.axes) || fail_gradient(g, node, dy, err));
-}
-
-bool zt_conv_transpose_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    return read_transposed(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, to, err);
-}
-
-bool zt_conv_transpose_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    const struct zt_shape *w = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
-    struct zt_shape x;
-    return attr_shape(g, node, "input_shape", &x, err) && read_transposed(g, node, &x, w, to, err) &&
-           (is_plane(dy, to->n, to->c, to->window.in, to->window.axes) || fail_gradient(g, node, dy, err));
-}
-
-bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *dy = &zt_in(g, node, 1)->shape;
-    struct zt_shape w;
-    return weight_shape(g, node, x->dim[1], dy->dim[1], &w, err) && read_transposed(g, node, x, &w, to, err) &&
-           (is_plane(dy, to->n, to->c, to->window.in, to->window.axes) || fail_gradient(g, node, dy, err));
-}
 
 /* ---- shape rules ---- */
 
@@ -387,7 +265,9 @@ const struct zt_op zt_op_conv = {
     .infer = conv_infer,
     .grad = conv_grad,
     .flops = conv_flops,
-    .kernel = { [ZT_REF] = { .run = conv_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
+    .kernel = { [ZT_REF] = { .run = conv_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_conv_grad_input = {
     .name = "ConvGradInput",
@@ -396,7 +276,9 @@ const struct zt_op zt_op_conv_grad_input = {
     .infer = grad_input_infer,
     .body = zt_conv_grad_input_body,
     .flops = grad_input_flops,
-    .kernel = { [ZT_REF] = { .run = grad_input_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_input_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_conv_grad_weight = {
     .name = "ConvGradWeight",
@@ -405,7 +287,9 @@ const struct zt_op zt_op_conv_grad_weight = {
     .infer = grad_weight_infer,
     .body = zt_conv_grad_weight_body,
     .flops = grad_weight_flops,
-    .kernel = { [ZT_REF] = { .run = grad_weight_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_weight_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_conv_transpose = {
     .name = "ConvTranspose",
@@ -414,7 +298,9 @@ const struct zt_op zt_op_conv_transpose = {
     .infer = transpose_infer,
     .grad = transpose_grad,
     .flops = transpose_flops,
-    .kernel = { [ZT_REF] = { .run = transpose_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_cpu) },
+    .kernel = { [ZT_REF] = { .run = transpose_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_conv_transpose_grad_input = {
     .name = "ConvTransposeGradInput",
@@ -424,7 +310,8 @@ const struct zt_op zt_op_conv_transpose_grad_input = {
     .body = zt_conv_transpose_grad_input_body,
     .flops = transpose_grad_input_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu) },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_conv_transpose_grad_weight = {
     .name = "ConvTransposeGradWeight",
@@ -434,5 +321,6 @@ const struct zt_op zt_op_conv_transpose_grad_weight = {
     .body = zt_conv_transpose_grad_weight_body,
     .flops = transpose_grad_weight_flops,
     .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu) },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };

@@ -25,6 +25,18 @@ bool zt_conv_transpose_read(const struct zt_graph *g, int node, struct zt_conv *
 bool zt_conv_transpose_grad_input_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
 
+/* Which of the three tensors of a convolution is computed from the other two, and which of the node's tensors they are:
+ * an index of an input, or output 0. */
+enum zt_conv_way { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
+enum { ZT_CONV_OUT = -1 };
+struct zt_conv_roles {
+    bool (*read)(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
+    enum zt_conv_way way;
+    int of[3]; /* x, w, y */
+};
+/* Of the rows above and ztrain.ConvRelu; NULL for any other. */
+const struct zt_conv_roles *zt_conv_roles(const struct zt_node *n);
+
 /* The reference kernels (ops/conv_ref.c): to y, to x, to w. bias and db may be NULL. */
 struct zt_conv_job {
     struct zt_conv conv;

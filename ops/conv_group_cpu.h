@@ -6,9 +6,6 @@
 #include "ops/activation_cpu.h"
 #include "ops/conv_cpu.h"
 
-/* Which of the three planes of a convolution is computed from the other two. */
-enum zt_conv_way { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
-
 struct zt_conv_group;
 /* Made in the arena; NULL where the convolution is another one: of 1 or 2 axes, float, as many channels in as out,
  * whole vectors of them, groups of 2 or more that divide a vector, not too many taps. */

@@ -1,8 +1,12 @@
 #include "ops/cuda.h"
 
 #include "device/module.h"
+#include "ops/attention.h"
+#include "ops/conv.h"
 #include "ops/matmul.h"
+#include "ops/pool.h"
 #include "ops/reduce.h"
+#include "ops/resize.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +85,82 @@ bool zt_cuda_cross_entropy(const struct zt_graph *g, int node) {
 
 bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node) {
     return zt_cuda_cross_entropy(g, node) && zt_in(g, node, 5) != NULL;
+}
+
+/* cuDNN counts in 32 bits here and there; the reference kernels do the rest. */
+static bool conv_fits(const struct zt_conv *c) {
+    const struct zt_window *w = &c->window;
+    const int64_t sizes[] = { c->n, c->c, c->m, w->in_elems, w->out_elems, w->kernel_elems };
+    bool fit = w->axes <= 3;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        fit &= fits(sizes[i]);
+    for (int a = 0; fit && a < w->axes; a++)
+        fit = w->pad[a] >= 0;
+    return fit;
+}
+
+bool zt_cuda_conv(const struct zt_graph *g, int node) {
+    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[node]);
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    return roles && zt_cuda_floats(g, node) && roles->read(g, node, &c, &err) && conv_fits(&c);
+}
+
+static bool is_float(const struct zt_value *v) {
+    return v && zt_dtype_in(v->dtype, floats);
+}
+
+/* Windows have kernel_shape, the global pools none. */
+bool zt_cuda_pool(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    struct zt_pool p;
+    struct zt_err err = { 0 };
+    const struct zt_value *position = zt_in(g, node, 1);
+    bool grad = zt_node_attr(n, "input_shape") != NULL, window = zt_node_attr(n, "kernel_shape") != NULL;
+    if (position && !zt_dtype_in(position->dtype, ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32)))
+        return false;
+    return is_listed(n) && is_float(zt_in(g, node, 0)) &&
+           (grad     ? zt_pool_read_grad(g, node, &p, &err)
+            : window ? zt_pool_read(g, node, &p, &err)
+                     : zt_pool_read_global(g, node, &p, &err)) &&
+           p.window.axes <= 3 && p.window.in_elems > 0 && p.planes > 0;
+}
+
+/* The maps of its axes count in 32 bits. */
+bool zt_cuda_resize(const struct zt_graph *g, int node) {
+    struct zt_resize r;
+    struct zt_err err = { 0 };
+    if (!is_listed(&g->nodes[node]) || !is_float(zt_in(g, node, 0)) || !zt_resize_read(g, node, &r, &err))
+        return false;
+    int64_t from = zt_shape_count(&r.x), to = zt_shape_count(&r.y);
+    return from > 0 && to > 0 && from <= INT32_MAX / 64 && to <= INT32_MAX / 64;
+}
+
+/* Whether nothing but y is asked of a forward node, and nothing but y's gradient given to AttentionGrad. */
+static bool is_y_alone(const struct zt_graph *g, int node, bool grad) {
+    bool alone = !grad || zt_in(g, node, ZT_ATTENTION_INS + ZT_Y);
+    for (int i = ZT_PRESENT_K; i < ZT_ATTENTION_OUTS; i++)
+        alone &= grad ? !zt_in(g, node, ZT_ATTENTION_INS + i)
+                      : !zt_out(g, node, i) || strcmp(g->nodes[node].op_type, "AttentionTrain") == 0;
+    return alone;
+}
+
+bool zt_cuda_attention(const struct zt_graph *g, int node) {
+    const struct zt_value *q = zt_in(g, node, ZT_Q), *mask = zt_in(g, node, ZT_MASK);
+    const bool grad = strcmp(g->nodes[node].op_type, "AttentionGrad") == 0;
+    struct zt_attention a;
+    struct zt_err err = { 0 };
+    for (int i = ZT_Q; i <= ZT_V; i++)
+        if (!is_float(zt_in(g, node, i)) || zt_in(g, node, i)->dtype != q->dtype)
+            return false;
+    if (!is_listed(&g->nodes[node]) || zt_in(g, node, ZT_PAST_K) || !is_y_alone(g, node, grad) ||
+        (mask && !zt_dtype_in(mask->dtype, floats | ZT_BIT(ZT_BOOL))) || !zt_attention_read(g, node, &a, &err))
+        return false;
+    const int64_t sizes[] = { a.batch, a.kv_heads, a.queries, a.keys, a.size, a.v_size };
+    bool fit = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        fit &= fits(sizes[i]);
+    return fit;
 }
 
 /* ---- calling ---- */

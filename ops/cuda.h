@@ -16,15 +16,39 @@
 /* clang-format off */
 #define ZT_CUDA_OPS(OP)                                 \
     OP("", "Add", add)                                  \
+    OP("", "Attention", attention)                      \
+    OP("", "AveragePool", average_pool)                 \
     OP("", "Cast", cast)                                \
+    OP("", "Conv", conv)                                \
+    OP("", "ConvTranspose", conv)                       \
     OP("", "Gemm", matmul)                              \
+    OP("", "GlobalAveragePool", global_average_pool)    \
+    OP("", "GlobalLpPool", global_lp_pool)              \
+    OP("", "GlobalMaxPool", global_max_pool)            \
+    OP("", "LpPool", lp_pool)                           \
     OP("", "MatMul", matmul)                            \
+    OP("", "MaxPool", max_pool)                         \
     OP("", "ReduceSum", reduce_sum)                     \
     OP("", "Relu", relu)                                \
+    OP("", "Resize", resize)                            \
+    OP("", "Upsample", resize)                          \
+    OP("ztrain", "AttentionGrad", attention_grad)       \
+    OP("ztrain", "AttentionTrain", attention)           \
+    OP("ztrain", "AveragePoolGrad", average_pool_grad)  \
     OP("ztrain", "BatchMatMul", matmul)                 \
+    OP("ztrain", "ConvGradInput", conv)                 \
+    OP("ztrain", "ConvGradWeight", conv)                \
+    OP("ztrain", "ConvRelu", conv)                      \
+    OP("ztrain", "ConvTransposeGradInput", conv)        \
+    OP("ztrain", "ConvTransposeGradWeight", conv)       \
     OP("ztrain", "CrossEntropy", cross_entropy)         \
-    OP("ztrain", "CrossEntropyGrad", cross_entropy_grad) \
-    OP("ztrain", "ReluGrad", relu_grad)
+    OP("ztrain", "CrossEntropyGrad", cross_entropy_grad)\
+    OP("ztrain", "MaxPoolGrad", max_pool_grad)          \
+    OP("ztrain", "MaxPoolReluGrad", max_pool_grad)      \
+    OP("ztrain", "MaxPoolTrain", max_pool_train)        \
+    OP("ztrain", "ReluGrad", relu_grad)                 \
+    OP("ztrain", "ResizeGrad", resize_grad)             \
+    OP("ztrain", "SumPoolGrad", sum_pool_grad)
 /* clang-format on */
 
 /* Whether a row's op is one of them: rows made by one macro have the column together, whether or not each has a kernel.
@@ -39,6 +63,12 @@ bool zt_cuda_cast(const struct zt_graph *g, int node);   /* between any types th
 bool zt_cuda_reduce(const struct zt_graph *g, int node); /* float or bfloat16 over neighbouring axes */
 bool zt_cuda_cross_entropy(const struct zt_graph *g, int node);      /* targets int32 or int64 */
 bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node); /* the same, with the log sum exp at hand */
+
+bool zt_cuda_conv(const struct zt_graph *g, int node);   /* float or bfloat16, up to three axes, no empty tensor */
+bool zt_cuda_pool(const struct zt_graph *g, int node);   /* the same */
+bool zt_cuda_resize(const struct zt_graph *g, int node); /* float or bfloat16 */
+/* float or bfloat16 without past keys and further outputs, the mask of these types or bool */
+bool zt_cuda_attention(const struct zt_graph *g, int node);
 
 /* These find the kernel of the node's op in the module of its device and call it. */
 bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err);

@@ -9,6 +9,7 @@
  * `position`, so both mask the same gradients, and r is not read in the backward phase any more. NaN passes as it does
  * in ReluGrad. */
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 #include "ops/fuse.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
@@ -76,7 +77,9 @@ const struct zt_op zt_op_conv_relu = {
     PRODUCT_ROW,
     .infer = conv_relu_infer,
     .flops = conv_relu_flops,
-    .kernel = { [ZT_REF] = { .run = conv_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
+    .kernel = { [ZT_REF] = { .run = conv_relu_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
@@ -97,7 +100,9 @@ const struct zt_op zt_op_max_pool_relu_grad = {
     .same_type = 1 << 2,
     .attrs = zt_fused_attrs,
     .infer = pool_relu_grad_infer,
-    .kernel = { [ZT_REF] = { .run = pool_relu_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = pool_relu_grad_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 
 /* ---- patterns ---- */

@@ -72,6 +72,99 @@ int zt_launch_cross_entropy(struct CUstream_st *stream, const struct zt_launch_l
 int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                  const float *lse, void *dx, void *workspace);
 
+/* ---- conv.cu: for convolutions that cuDNN has no engine for, and what goes with those it has ---- */
+
+/* Sliding windows (ops/window.h) of three axes. */
+enum { ZT_LAUNCH_AXES = 3 };
+struct zt_launch_window {
+    int64_t in[ZT_LAUNCH_AXES], out[ZT_LAUNCH_AXES], kernel[ZT_LAUNCH_AXES];
+    int64_t stride[ZT_LAUNCH_AXES], dilation[ZT_LAUNCH_AXES], pad[ZT_LAUNCH_AXES], pad_end[ZT_LAUNCH_AXES];
+};
+/* x [n, c, window.in], w [m, c / groups, window.kernel], y [n, m, window.out] */
+struct zt_launch_conv {
+    enum zt_dtype dtype;
+    int64_t n, c, m, groups;
+    struct zt_launch_window window;
+};
+/* y of x and w; x of w and y; w of x and y. */
+int zt_launch_conv_to_y(struct CUstream_st *stream, const struct zt_launch_conv *conv, const void *x, const void *w,
+                        void *y);
+int zt_launch_conv_to_x(struct CUstream_st *stream, const struct zt_launch_conv *conv, void *x, const void *w,
+                        const void *y);
+int zt_launch_conv_to_w(struct CUstream_st *stream, const struct zt_launch_conv *conv, const void *x, void *w,
+                        const void *y);
+
+/* [samples, channels, plane] */
+struct zt_launch_planes {
+    int64_t samples, channels, plane;
+};
+/* y += bias of its channel (NULL: none), then max(y, 0) where relu; NaN stays. */
+int zt_launch_planes_bias(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_planes *shape,
+                          const void *bias, bool relu, void *y);
+/* sum[channel] = sum over samples and plane of x. */
+int zt_launch_planes_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_planes *shape,
+                         const void *x, void *sum);
+
+/* ---- pool.cu ---- */
+
+/* planes of window.in to as many of window.out */
+struct zt_launch_pool {
+    enum zt_dtype dtype;
+    int64_t planes;
+    struct zt_launch_window window;
+    bool count_include_pad; /* mean: padding counts, but not what ceil_mode adds beyond it */
+    bool columns;           /* indices count planes along columns */
+    int position_bytes;     /* of a position: 1 or 4 */
+    float p;                /* norm */
+};
+/* position: of the first maximum in its window; indices: its place in the whole input; each may be NULL. */
+int zt_launch_pool_max(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y,
+                       void *position, int64_t *indices);
+int zt_launch_pool_mean(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y);
+int zt_launch_pool_norm(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y);
+/* y: where it is not above 0 nothing flows; NULL: everywhere. */
+int zt_launch_pool_max_grad(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *dy,
+                            const void *position, const void *y, void *dx);
+/* Of the mean, or of a sum over windows. */
+int zt_launch_pool_sum_grad(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *dy, bool mean,
+                            void *dx);
+
+/* ---- resize.cu ---- */
+
+/* y[o] = sum over t of weight[k][t_k] ... x[index[k][t_k] ...], begin[k][o_k] <= t_k < begin[k][o_k + 1]; fill where an
+ * axis has nothing to sum. The maps are in device memory. */
+struct zt_launch_resize {
+    int rank;
+    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK];
+    const int32_t *begin[ZT_MAX_RANK], *index[ZT_MAX_RANK];
+    const float *weight[ZT_MAX_RANK];
+    float fill;
+};
+int zt_launch_resize(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_resize *resize,
+                     const void *x, void *y);
+
+/* ---- attention.cu ---- */
+
+/* Scores s [heads, queries, keys] = q k^T of one batch: of `heads` heads of keys from `first` on the query head
+ * `member` of each group. Names as in ops/attention.h. */
+struct zt_launch_attention {
+    enum zt_dtype dtype, mask_dtype; /* of p, ds and dmask; of the mask: also ZT_BOOL */
+    int64_t batch, first, member, group, heads, all_heads, queries, keys;
+    int64_t mask_step[4], mask_length, left, right;
+    bool causal;
+    float scale, softcap;
+    const void *mask;      /* NULL: none */
+    const int64_t *nonpad; /* a number a batch; NULL: none */
+    float *kept;           /* [batches, all_heads, 2, queries]: maximum and 1 / sum; NULL: not wanted */
+};
+/* p = softmax of the scores; float p may lie where they do. */
+int zt_launch_attention(struct CUstream_st *stream, const struct zt_launch_attention *attention, const float *scores,
+                        void *p);
+/* p again, ds = scale times the gradient of the scores, and dmask [batches, all_heads, queries, mask_length] (NULL: not
+ * wanted); float p and ds may lie where scores and dp do. */
+int zt_launch_attention_grad(struct CUstream_st *stream, const struct zt_launch_attention *attention,
+                             const float *scores, const float *dp, void *p, void *ds, void *dmask);
+
 #ifdef __cplusplus
 }
 #endif

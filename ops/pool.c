@@ -13,6 +13,7 @@
 #include "graph/grad.h"
 #include "ops/bodies.h"
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -33,56 +34,6 @@ static const struct zt_attr_spec grad_attrs[] = {
     POOL_ATTRS,           { "storage_order", ZT_ATTR_INT },      { "count_include_pad", ZT_ATTR_INT },
     { "p", ZT_ATTR_INT }, { "input_shape", ZT_ATTR_INTS, true }, { 0 }
 };
-
-/* ---- geometry ---- */
-
-static bool read_window(const struct zt_graph *g, int node, const struct zt_shape *x, struct zt_pool *to,
-                        struct zt_err *err) {
-    to->planes = x->dim[0] * x->dim[1];
-    to->count_include_pad = zt_attr_int(&g->nodes[node], "count_include_pad", 0);
-    return zt_window_read(g, node, x->dim + 2, NULL, x->rank - 2, &to->window, err);
-}
-
-bool zt_pool_read(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err) {
-    const struct zt_value *x = zt_in(g, node, 0);
-    return zt_window_planes(g, node, x, err) && read_window(g, node, &x->shape, to, err);
-}
-
-bool zt_pool_read_global(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err) {
-    const struct zt_value *x = zt_in(g, node, 0);
-    if (!zt_window_planes(g, node, x, err))
-        return false;
-    *to = (struct zt_pool){ .planes = x->shape.dim[0] * x->shape.dim[1] };
-    zt_window_global(x->shape.dim + 2, x->shape.rank - 2, &to->window);
-    return true;
-}
-
-bool zt_pool_read_grad(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err) {
-    const struct zt_shape *dy = &zt_in(g, node, 0)->shape;
-    struct zt_shape x = { 0 };
-    const int64_t *dims = zt_attr_ints(&g->nodes[node], "input_shape", &x.rank);
-    if (!dims || x.rank < 3 || x.rank > ZT_MAX_RANK)
-        return zt_node_fail(g, node, err, "attribute \"input_shape\" has %d entries, allowed 3..%d", x.rank,
-                            ZT_MAX_RANK);
-    for (int k = 0; k < x.rank; k++)
-        x.dim[k] = dims[k];
-    if (!read_window(g, node, &x, to, err))
-        return false;
-    bool fits = dy->rank == x.rank && dy->dim[0] == x.dim[0] && dy->dim[1] == x.dim[1];
-    for (int a = 0; fits && a < to->window.axes; a++)
-        fits = dy->dim[a + 2] == to->window.out[a];
-    char text[ZT_SHAPE_TEXT];
-    return fits || zt_node_fail(g, node, err, "gradient %s is not that of its pool", zt_shape_text(dy, text));
-}
-
-int64_t zt_pool_count(const struct zt_pool *p, int a, int64_t o) {
-    const struct zt_window *w = &p->window;
-    int64_t start = o * w->stride[a] - w->pad[a];
-    int64_t low = p->count_include_pad ? -w->pad[a] : 0, high = w->in[a] + (p->count_include_pad ? w->pad_end[a] : 0);
-    int64_t first = zt_max_int(0, zt_ceil_div(low - start, w->dilation[a]));
-    int64_t end = zt_min_int(w->kernel[a], zt_ceil_div(high - start, w->dilation[a]));
-    return zt_max_int(end - first, 0);
-}
 
 /* ---- shape rules ---- */
 
@@ -465,7 +416,9 @@ const struct zt_op zt_op_max_pool = {
     .infer = pool_infer,
     .grad = max_grad,
     .train = max_train,
-    .kernel = { [ZT_REF] = { .run = max_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = max_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 /* y and the position of each maximum in its window, row-major (uint8; int32 for windows beyond 256) */
 const struct zt_op zt_op_max_pool_train = {
@@ -481,7 +434,9 @@ const struct zt_op zt_op_max_pool_train = {
     .infer = indexed_infer,
     .grad = indexed_grad,
     .body = zt_max_pool_train_body,
-    .kernel = { [ZT_REF] = { .run = indexed_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = indexed_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_average_pool = {
     .name = "AveragePool",
@@ -492,7 +447,9 @@ const struct zt_op zt_op_average_pool = {
     .attrs = average_attrs,
     .infer = pool_infer,
     .grad = average_grad,
-    .kernel = { [ZT_REF] = { .run = average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = average_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_lp_pool = {
     .name = "LpPool",
@@ -503,7 +460,9 @@ const struct zt_op zt_op_lp_pool = {
     .attrs = lp_attrs,
     .infer = pool_infer,
     .grad = lp_grad,
-    .kernel = { [ZT_REF] = { .run = lp_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = lp_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_global_max_pool = {
     .name = "GlobalMaxPool",
@@ -514,7 +473,9 @@ const struct zt_op zt_op_global_max_pool = {
     .infer = global_infer,
     .grad = max_grad,
     .train = global_max_train,
-    .kernel = { [ZT_REF] = { .run = global_max_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = global_max_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_global_average_pool = {
     .name = "GlobalAveragePool",
@@ -524,7 +485,9 @@ const struct zt_op zt_op_global_average_pool = {
     .in_types = { ZT_ANY_FLOAT },
     .infer = global_infer,
     .grad = average_grad,
-    .kernel = { [ZT_REF] = { .run = global_average_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = global_average_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_global_lp_pool = {
     .name = "GlobalLpPool",
@@ -535,7 +498,9 @@ const struct zt_op zt_op_global_lp_pool = {
     .attrs = global_lp_attrs,
     .infer = global_infer,
     .grad = lp_grad,
-    .kernel = { [ZT_REF] = { .run = global_lp_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu) },
+    .kernel = { [ZT_REF] = { .run = global_lp_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_max_pool_grad = {
     .name = "MaxPoolGrad",
@@ -544,7 +509,9 @@ const struct zt_op zt_op_max_pool_grad = {
     .max_in = 2,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT },
     .body = zt_max_pool_grad_body,
-    .kernel = { [ZT_REF] = { .run = max_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = max_grad_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 const struct zt_op zt_op_average_pool_grad = {
     .name = "AveragePoolGrad",
@@ -553,7 +520,9 @@ const struct zt_op zt_op_average_pool_grad = {
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
     .body = zt_average_pool_grad_body,
-    .kernel = { [ZT_REF] = { .run = average_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = average_grad_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };
 /* dy summed over the windows that cover an element: the gradient of a sum over windows */
 const struct zt_op zt_op_sum_pool_grad = {
@@ -563,5 +532,7 @@ const struct zt_op zt_op_sum_pool_grad = {
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
     .body = zt_sum_pool_grad_body,
-    .kernel = { [ZT_REF] = { .run = sum_grad_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = sum_grad_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
 };

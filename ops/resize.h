@@ -27,6 +27,9 @@ struct zt_resize {
 /* Resize, Upsample, ztrain.ResizeGrad (x: its attribute input_shape). Scales, sizes and region must be known. */
 bool zt_resize_read(const struct zt_graph *g, int node, struct zt_resize *to, struct zt_err *err);
 
+/* Forms without region and sizes: Upsample and Resize 10. */
+bool zt_resize_is_old(const struct zt_node *n);
+
 /* The linear map of one axis: destination d is the sum of weight[t] times source index[t], begin[d] <= t < begin[d +
  * 1]. Nothing to sum: d lies outside the input. */
 struct zt_resize_map {

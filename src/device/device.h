@@ -33,6 +33,8 @@ struct zt_device { /* base of every device; rows put it first in their own struc
     const struct zt_device_api *api;
     int threads;                    /* host: compute threads */
     const struct zt_module *module; /* where its kernels are (device/module.h); NULL: in the program */
+    bool tf32; /* fp32 matrix products and convolutions may round their inputs to TF32 (ztrain.tf32). Set before the
+                  first kernel is prepared; other kernels compute fp32 in fp32 whatever it says */
 };
 
 struct zt_device *zt_device_host_create(int threads);

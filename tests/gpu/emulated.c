@@ -103,7 +103,8 @@ struct matrix {
     int type, batch;
 };
 struct operation {
-    int left_transposed, right_transposed;
+    int left_transposed, right_transposed, epilogue;
+    const void *bias; /* a number a row of the result, of its type */
 };
 _Static_assert(sizeof(struct matrix) <= sizeof(cublasLtMatrixLayoutOpaque_t), "a layout holds a matrix");
 _Static_assert(sizeof(struct operation) <= sizeof(cublasLtMatmulDescOpaque_t), "a description holds an operation");
@@ -123,16 +124,22 @@ const char *cublasLtGetStatusString(cublasStatus_t status) {
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t size, cublasComputeType_t compute,
                                                cudaDataType_t scale) {
     memset(to, 0, size);
+    ((struct operation *)to)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     return compute == CUBLAS_COMPUTE_32F && scale == CUDA_R_32F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t what,
                                               const void *value, size_t bytes) {
     struct operation *o = (struct operation *)to;
-    if (bytes != sizeof(cublasOperation_t) ||
-        (what != CUBLASLT_MATMUL_DESC_TRANSA && what != CUBLASLT_MATMUL_DESC_TRANSB))
+    if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof o->bias)
+        memcpy(&o->bias, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE && bytes == sizeof o->epilogue)
+        memcpy(&o->epilogue, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_TRANSA && bytes == sizeof(cublasOperation_t))
+        o->left_transposed = *(const cublasOperation_t *)value == CUBLAS_OP_T;
+    else if (what == CUBLASLT_MATMUL_DESC_TRANSB && bytes == sizeof(cublasOperation_t))
+        o->right_transposed = *(const cublasOperation_t *)value == CUBLAS_OP_T;
+    else
         return CUBLAS_STATUS_INVALID_VALUE;
-    *(what == CUBLASLT_MATMUL_DESC_TRANSA ? &o->left_transposed : &o->right_transposed) =
-        *(const cublasOperation_t *)value == CUBLAS_OP_T;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -203,7 +210,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const struct matrix *left = (struct matrix *)a_layout, *right = (struct matrix *)b_layout;
     const struct matrix *old = (struct matrix *)c_layout, *result = (struct matrix *)d_layout;
     double scale = *(const float *)alpha, keep = *(const float *)beta;
+    const bool biased = o->epilogue == CUBLASLT_EPILOGUE_BIAS;
     (void)handle, (void)algorithm, (void)stream;
+    if (o->epilogue != (biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT) || biased != (o->bias != NULL))
+        return CUBLAS_STATUS_INVALID_VALUE;
     memset(workspace, 0xff, workspace_bytes);
     for (int batch = 0; batch < result->batch; batch++)
         for (int64_t i = 0; i < result->rows; i++)
@@ -213,6 +223,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                     sum += (o->left_transposed ? element(left, a, batch, n, i) : element(left, a, batch, i, n)) *
                            (o->right_transposed ? element(right, b, batch, k, n) : element(right, b, batch, n, k));
                 sum = scale * sum + (keep != 0 ? keep * element(old, c, batch, i, k) : 0);
+                if (biased)
+                    sum += zt_load_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, o->bias, i);
                 zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, d,
                                 batch * result->batch_step + i + k * result->leading, sum);
             }

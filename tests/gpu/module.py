@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 # Libraries the module may name: its own needs and the C run time.
-ALLOWED = re.compile(r"lib(cudart|cublasLt|c|m|gcc_s|dl|pthread)\.so|ld-linux|linux-vdso")
+ALLOWED = re.compile(r"lib(cudart|cublasLt|cudnn|c|m|gcc_s|dl|pthread)\.so|ld-linux|linux-vdso")
 EXPORTS = {"zt_cuda_module"}
 
 

@@ -1,0 +1,44 @@
+/* Products of strided matrices through cuBLASLt: y = alpha op(a) op(b) + beta y, batches of them at even distances,
+ * sums in fp32. Algorithms come from cuBLASLt's rule, once a product: one for addresses that are multiples of 16 and
+ * one for any (a weight lies where the tensors before it in the flat block end). */
+#ifndef ZT_OPS_BLAS_CUDA_H
+#define ZT_OPS_BLAS_CUDA_H
+
+#include "base/err.h"
+#include "graph/dtype.h"
+
+struct zt_device;
+
+/* As it lies in memory, row-major; steps in elements. */
+struct zt_blas_matrix {
+    enum zt_dtype dtype; /* ZT_FLOAT, ZT_BFLOAT16 */
+    int64_t rows, columns, row_step, batch_step;
+    bool transposed; /* op exchanges rows and columns; not for y */
+};
+
+/* y[m, n] of op(a) [m, k] and op(b) [k, n]. */
+struct zt_blas_spec {
+    struct zt_blas_matrix a, b, y;
+    int batch;
+    bool bias; /* a vector [n] of y's dtype is added to every row */
+    bool tf32; /* fp32 may be rounded to TF32 */
+};
+
+struct zt_blas;
+/* NULL with cuBLASLt's words. */
+struct zt_blas *zt_blas_create(struct zt_device *device, const struct zt_blas_spec *spec, struct zt_err *err);
+void zt_blas_destroy(struct zt_blas *blas);
+/* Of workspace for every run; at most ZT_BLAS_WORKSPACE. */
+#define ZT_BLAS_WORKSPACE ((size_t)32 << 20)
+size_t zt_blas_workspace_bytes(const struct zt_blas *blas);
+
+struct zt_blas_data {
+    const void *a, *b, *bias; /* bias: where the spec has one */
+    void *y;
+    float alpha, beta;
+};
+/* Queues it; `name`: of the node, for errors. */
+bool zt_blas_run(const struct zt_blas *blas, const struct zt_blas_data *data, void *workspace, const char *name,
+                 struct zt_err *err);
+
+#endif

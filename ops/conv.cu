@@ -1,0 +1,130 @@
+/* Convolutions by plain loops, a thread an element of the result (formulas: ops/conv.c), for what cuDNN has no engine
+ * for; bias, ReLU and the gradient of a bias beside those it has. */
+#include "ops/launch_cuda.h"
+#include "ops/types.cuh"
+#include "ops/window.cuh"
+
+template <class T>
+static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, const T *x, const T *w, T *y) {
+    const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
+    const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
+    EACH(i, count) {
+        int64_t m = i / out % v.m, n = i / out / v.m, c0 = m / filters * channels;
+        struct place o = split(i % out, v.window.out);
+        float sum = 0;
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t k = 0; k < taps; k++) {
+                int64_t at = covered(v.window, o, split(k, v.window.kernel));
+                if (at >= 0)
+                    sum += to_float(w[(m * channels + c) * taps + k]) * to_float(x[(n * v.c + c0 + c) * in + at]);
+            }
+        y[i] = from_float<T>(sum);
+    }
+}
+
+template <class T>
+static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, T *x, const T *w, const T *y) {
+    const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
+    const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
+    EACH(i, count) {
+        int64_t c = i / in % v.c, n = i / in / v.c, m0 = c / channels * filters;
+        struct place at = split(i % in, v.window.in);
+        float sum = 0;
+        for (int64_t m = m0; m < m0 + filters; m++)
+            for (int64_t k = 0; k < taps; k++) {
+                int64_t o = covering(v.window, at, split(k, v.window.kernel));
+                if (o >= 0)
+                    sum += to_float(w[(m * channels + c % channels) * taps + k]) * to_float(y[(n * v.m + m) * out + o]);
+            }
+        x[i] = from_float<T>(sum);
+    }
+}
+
+/* Long sums of one thread, so in fp64. */
+template <class T>
+static __global__ void conv_to_w_kernel(struct zt_launch_conv v, int64_t count, const T *x, T *w, const T *y) {
+    const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
+    const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
+    EACH(i, count) {
+        int64_t m = i / taps / channels, c = m / filters * channels + i / taps % channels;
+        struct place k = split(i % taps, v.window.kernel);
+        double sum = 0;
+        for (int64_t n = 0; n < v.n; n++)
+            for (int64_t o = 0; o < out; o++) {
+                int64_t at = covered(v.window, split(o, v.window.out), k);
+                if (at >= 0)
+                    sum += (double)to_float(y[(n * v.m + m) * out + o]) * to_float(x[(n * v.c + c) * in + at]);
+            }
+        w[i] = from_float<T>((float)sum);
+    }
+}
+
+static int64_t elems(const int64_t *dim) {
+    return dim[0] * dim[1] * dim[2];
+}
+
+int zt_launch_conv_to_y(cudaStream_t stream, const struct zt_launch_conv *v, const void *x, const void *w, void *y) {
+    int64_t count = v->n * v->m * elems(v->window.out);
+    WITH_TYPE(
+        v->dtype, count,
+        (conv_to_y_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (const T *)x, (const T *)w, (T *)y)));
+}
+
+int zt_launch_conv_to_x(cudaStream_t stream, const struct zt_launch_conv *v, void *x, const void *w, const void *y) {
+    int64_t count = v->n * v->c * elems(v->window.in);
+    WITH_TYPE(
+        v->dtype, count,
+        (conv_to_x_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (T *)x, (const T *)w, (const T *)y)));
+}
+
+int zt_launch_conv_to_w(cudaStream_t stream, const struct zt_launch_conv *v, const void *x, void *w, const void *y) {
+    int64_t count = v->m * (v->c / v->groups) * elems(v->window.kernel);
+    WITH_TYPE(
+        v->dtype, count,
+        (conv_to_w_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (const T *)x, (T *)w, (const T *)y)));
+}
+
+/* ---- bias ---- */
+
+template <class T>
+static __global__ void planes_bias_kernel(struct zt_launch_planes s, const T *bias, bool relu, T *y) {
+    EACH(i, s.samples * s.channels * s.plane) {
+        float v = to_float(y[i]);
+        if (bias)
+            v += to_float(bias[i / s.plane % s.channels]);
+        y[i] = from_float<T>(relu && v <= 0 ? 0 : v);
+    }
+}
+
+/* A block a channel; the partial sums of its threads are added in a fixed tree. */
+template <class T> static __global__ void planes_sum_kernel(struct zt_launch_planes s, const T *x, T *sum) {
+    __shared__ float part[BLOCK];
+    for (int64_t c = blockIdx.x; c < s.channels; c += gridDim.x) {
+        float own = 0;
+        for (int64_t i = threadIdx.x; i < s.samples * s.plane; i += BLOCK)
+            own += to_float(x[(i / s.plane * s.channels + c) * s.plane + i % s.plane]);
+        part[threadIdx.x] = own;
+        __syncthreads();
+        for (int half = BLOCK / 2; half > 0; half /= 2) {
+            if ((int)threadIdx.x < half)
+                part[threadIdx.x] += part[threadIdx.x + half];
+            __syncthreads();
+        }
+        if (threadIdx.x == 0)
+            sum[c] = from_float<T>(part[0]);
+        __syncthreads();
+    }
+}
+
+int zt_launch_planes_bias(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_planes *s, const void *bias,
+                          bool relu, void *y) {
+    int64_t count = s->samples * s->channels * s->plane;
+    WITH_TYPE(dtype, count,
+              (planes_bias_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*s, (const T *)bias, relu, (T *)y)));
+}
+
+int zt_launch_planes_sum(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_planes *s, const void *x,
+                         void *sum) {
+    unsigned blocks = (unsigned)(s->channels < 65535 ? s->channels : 65535);
+    WITH_TYPE(dtype, s->channels, (planes_sum_kernel<T><<<blocks, BLOCK, 0, stream>>>(*s, (const T *)x, (T *)sum)));
+}

@@ -1,0 +1,167 @@
+/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with bias and ReLU in the same graph where cuDNN has an engine for
+ * that, else behind it; our own kernels (conv.cu) where it has none for the convolution either.
+ *
+ * cuDNN wants addresses that are multiples of 16, and a parameter lies where the tensors before it in the flat block
+ * end: weights and biases have room in the workspace, to which they are copied where they lie otherwise. A weight's
+ * gradient is computed there too where it is added to what there is. */
+#include "ops/conv_dnn.h"
+#include "ops/kernels_cuda.h"
+#include "ops/walk_cuda.h"
+
+#include "device/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
+
+struct conv {
+    const struct zt_conv_roles *roles;
+    struct zt_dnn *dnn; /* NULL: our own kernels */
+    bool fused;         /* bias and ReLU are in the graph */
+    bool relu;
+    struct zt_launch_conv own;
+    struct zt_launch_planes y, x;                         /* as planes of channels */
+    size_t weight_bytes, bias_bytes, bias_at, scratch_at; /* workspace [ weight | bias | cuDNN's ] */
+};
+
+static void release(void *state) {
+    struct conv *c = state;
+    if (c)
+        zt_dnn_destroy(c->dnn);
+    free(c);
+}
+
+/* ---- preparing ---- */
+
+/* NULL where cuDNN has no engine. */
+static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, const struct conv *c,
+                           struct zt_conv_after after) {
+    struct zt_err why = { 0 };
+    struct zt_dnn_graph graph;
+    zt_conv_dnn(conv, c->roles->way, c->own.dtype, after, &graph);
+    graph.tensor_cores = p->device->tf32;
+    struct zt_dnn *dnn = zt_dnn_describe(&graph, &why);
+    if (dnn && zt_dnn_plan(dnn, p->device, &why))
+        return dnn;
+    zt_dnn_destroy(dnn);
+    return NULL;
+}
+
+static size_t room(size_t bytes) {
+    return (bytes + PLACE - 1) / PLACE * PLACE;
+}
+
+static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv, bool bias) {
+    const size_t bytes = zt_dtype_bytes(c->own.dtype);
+    c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
+    c->bias_bytes = bias ? (size_t)conv->m * bytes : 0;
+    c->bias_at = room(c->weight_bytes);
+    c->scratch_at = c->bias_at + room(c->bias_bytes);
+    p->workspace_bytes = c->scratch_at + (c->dnn ? zt_dnn_workspace_bytes(c->dnn) : 0);
+}
+
+static bool prepare(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_node *n = &g->nodes[p->node];
+    const struct zt_conv_roles *roles = zt_conv_roles(n);
+    struct zt_conv conv;
+    if (!zt_dnn_ready(p->device, err) || !roles->read(g, p->node, &conv, err))
+        return false;
+    struct conv *c = zt_calloc(1, sizeof *c);
+    c->roles = roles;
+    c->relu = strcmp(n->op_type, "ConvRelu") == 0;
+    c->own = zt_conv_launch(&conv, zt_in(g, p->node, 0)->dtype);
+    c->y = (struct zt_launch_planes){ conv.n, conv.m, conv.window.out_elems };
+    c->x = (struct zt_launch_planes){ conv.n, conv.c, conv.window.in_elems };
+    bool bias = roles->way == ZT_CONV_TO_Y && zt_in(g, p->node, 2);
+    c->fused = bias || c->relu;
+    if (c->fused)
+        c->dnn = plan(p, &conv, c, (struct zt_conv_after){ bias, c->relu });
+    c->fused &= c->dnn != NULL;
+    if (!c->dnn)
+        c->dnn = plan(p, &conv, c, (struct zt_conv_after){ 0 });
+    place(p, c, &conv, c->fused && bias);
+    p->state = c;
+    p->can_accumulate = roles->way == ZT_CONV_TO_W;
+    return true;
+}
+
+/* ---- running ---- */
+
+static bool is_aligned(const void *data) {
+    return (uintptr_t)data % ZT_DNN_ALIGNMENT == 0;
+}
+
+/* *data as it is, or its copy at `at`. */
+static bool bring(const struct zt_call *call, void **data, void *at, size_t bytes, struct zt_err *err) {
+    if (is_aligned(*data))
+        return true;
+    bool copied = call->device->api->copy(call->device, at, *data, bytes, err);
+    *data = at;
+    return copied;
+}
+
+static bool run_dnn(const struct zt_call *call, const struct conv *c, void **data, struct zt_err *err) {
+    char *room_at = call->workspace;
+    if (!is_aligned(data[ZT_DNN_X]) || !is_aligned(data[ZT_DNN_Y]))
+        return zt_fail(err, ZT_EXIT_RUN, "%s (%s): a tensor lies at an address that is no multiple of %d",
+                       call->node->name, call->node->op_type, ZT_DNN_ALIGNMENT);
+    if (c->roles->way != ZT_CONV_TO_W && !bring(call, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
+        return false;
+    if (c->bias_bytes && !bring(call, &data[ZT_DNN_BIAS], room_at + c->bias_at, c->bias_bytes, err))
+        return false;
+    return zt_dnn_run(c->dnn, data, room_at + c->scratch_at, call->node->name, err);
+}
+
+static bool run_own(const struct zt_call *call, const struct conv *c, void *const *data, struct zt_err *err) {
+    struct CUstream_st *stream = zt_cuda_stream(call->device);
+    void *x = data[ZT_DNN_X], *w = data[ZT_DNN_W], *y = data[ZT_DNN_Y];
+    int code = c->roles->way == ZT_CONV_TO_Y   ? zt_launch_conv_to_y(stream, &c->own, x, w, y)
+               : c->roles->way == ZT_CONV_TO_X ? zt_launch_conv_to_x(stream, &c->own, x, w, y)
+                                               : zt_launch_conv_to_w(stream, &c->own, x, w, y);
+    return zt_cuda_good(call->device, code, err, call->node->name);
+}
+
+/* Bias and ReLU behind the convolution, in place. */
+static bool finish_planes(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
+    const struct zt_launch_planes *planes = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
+    if (c->fused || (!bias && !c->relu))
+        return true;
+    int code =
+        zt_launch_planes_bias(zt_cuda_stream(call->device), c->own.dtype, planes, bias, c->relu, call->out[0].data);
+    return zt_cuda_good(call->device, code, err, call->node->name);
+}
+
+/* dw from the workspace to its place, and db, which is always written anew. */
+static bool finish_weight(const struct zt_call *call, const struct conv *c, const void *dw, const void *dy,
+                          struct zt_err *err) {
+    struct CUstream_st *stream = zt_cuda_stream(call->device);
+    void *to = call->out[0].data, *db = call->out_count > 1 ? call->out[1].data : NULL;
+    if (dw != to && call->accumulate) {
+        struct zt_launch_walk walk = zt_walk_cuda(&call->out[0].shape, &call->out[0].shape, &call->out[0].shape);
+        if (!zt_cuda_good(call->device, zt_launch_add(stream, c->own.dtype, &walk, to, dw, to), err, call->node->name))
+            return false;
+    } else if (dw != to && !call->device->api->copy(call->device, to, dw, c->weight_bytes, err)) {
+        return false;
+    }
+    return !db ||
+           zt_cuda_good(call->device, zt_launch_planes_sum(stream, c->own.dtype, &c->y, dy, db), err, call->node->name);
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    const struct conv *c = call->state;
+    void *data[ZT_DNN_TENSORS] = { 0 };
+    for (int i = ZT_DNN_X; i <= ZT_DNN_Y; i++)
+        data[i] = c->roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->roles->of[i]].data;
+    void *bias = data[ZT_DNN_BIAS] = call->in_count > 2 ? call->in[2].data : NULL;
+    const bool weight = c->roles->way == ZT_CONV_TO_W;
+    if (weight && (call->accumulate || !is_aligned(data[ZT_DNN_W])))
+        data[ZT_DNN_W] = call->workspace;
+    void *dw = data[ZT_DNN_W];
+    if (!(c->dnn ? run_dnn(call, c, data, err) : run_own(call, c, data, err)))
+        return false;
+    return weight ? finish_weight(call, c, dw, data[ZT_DNN_Y], err) : finish_planes(call, c, bias, err);
+}
+
+const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .run = run, .release = release };

@@ -1,0 +1,86 @@
+#include "ops/conv_dnn.h"
+
+#include "ops/tile.h"
+#include "ops/window_cuda.h"
+
+/* ---- tensors ---- */
+
+/* [first, second, plane], row-major. */
+static struct zt_dnn_tensor tensor(enum zt_dtype dtype, int64_t first, int64_t second, const int64_t *plane, int axes) {
+    const int all = axes == 1 ? 2 : axes;
+    struct zt_dnn_tensor t = { .dtype = dtype, .rank = all + 2, .dim = { first, second, 1 } };
+    int64_t step = 1;
+    for (int a = 0; a < axes; a++)
+        t.dim[2 + all - axes + a] = plane[a];
+    for (int k = t.rank - 1; k >= 0; k--) {
+        t.stride[k] = step;
+        step *= t.dim[k];
+    }
+    return t;
+}
+
+/* ---- the window ---- */
+
+/* Any padding behind that gives as many results is the same convolution. The one before it is taken where it does,
+ * since few engines know two, else what the last window covers. */
+static int64_t pad_behind(const struct zt_window *w, int a) {
+    int64_t span = (w->kernel[a] - 1) * w->dilation[a] + 1, room = w->in[a] + 2 * w->pad[a] - span;
+    if (room >= 0 && room / w->stride[a] + 1 == w->out[a])
+        return w->pad[a];
+    return zt_max_int(0, (w->out[a] - 1) * w->stride[a] + span - w->in[a] - w->pad[a]);
+}
+
+static struct zt_dnn_conv window(const struct zt_window *w) {
+    const int lead = w->axes == 1;
+    struct zt_dnn_conv c = { .axes = w->axes + lead, .stride = { 1 }, .dilation = { 1 } };
+    for (int a = 0; a < w->axes; a++) {
+        c.stride[lead + a] = w->stride[a];
+        c.dilation[lead + a] = w->dilation[a];
+        c.pad[lead + a] = w->pad[a];
+        c.pad_end[lead + a] = pad_behind(w, a);
+    }
+    return c;
+}
+
+/* ---- the graph ---- */
+
+/* The result so far goes on as an inner tensor, and `kind` makes y of it. */
+static void then(struct zt_dnn_graph *to, enum zt_dnn_kind kind, int other) {
+    const int inner = to->tensor_count++;
+    to->tensor[inner] = to->tensor[ZT_DNN_Y];
+    to->tensor[inner].dtype = ZT_FLOAT;
+    to->tensor[inner].inner = true;
+    to->operation[to->operation_count - 1].tensor[2] = inner;
+    to->operation[to->operation_count++] = (struct zt_dnn_operation){ kind, { inner, other, ZT_DNN_Y } };
+}
+
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, struct zt_conv_after after,
+                 struct zt_dnn_graph *to) {
+    static const enum zt_dnn_kind kinds[] = {
+        [ZT_CONV_TO_Y] = ZT_DNN_CONV, [ZT_CONV_TO_X] = ZT_DNN_CONV_DATA, [ZT_CONV_TO_W] = ZT_DNN_CONV_WEIGHT
+    };
+    const struct zt_window *w = &conv->window;
+    const int64_t point[] = { 1, 1, 1 };
+    *to = (struct zt_dnn_graph){ .tensor_count = 3, .operation_count = 1, .conv = window(w) };
+    to->tensor[ZT_DNN_X] = tensor(dtype, conv->n, conv->c, w->in, w->axes);
+    to->tensor[ZT_DNN_W] = tensor(dtype, conv->m, conv->c / conv->groups, w->kernel, w->axes);
+    to->tensor[ZT_DNN_Y] = tensor(dtype, conv->n, conv->m, w->out, w->axes);
+    to->operation[0] = (struct zt_dnn_operation){ kinds[way], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
+    if (after.bias) {
+        to->tensor[to->tensor_count++] = tensor(dtype, 1, conv->m, point, w->axes);
+        then(to, ZT_DNN_ADD, ZT_DNN_BIAS);
+    }
+    if (after.relu)
+        then(to, ZT_DNN_RELU, -1);
+}
+
+/* ---- our own kernels ---- */
+
+struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype) {
+    return (struct zt_launch_conv){ .dtype = dtype,
+                                    .n = conv->n,
+                                    .c = conv->c,
+                                    .m = conv->m,
+                                    .groups = conv->groups,
+                                    .window = zt_window_cuda(&conv->window) };
+}

@@ -1,0 +1,25 @@
+/* A convolution node as a graph for cuDNN, and as plain numbers for our own kernels. Knows no header of cuDNN: that no
+ * GPU is needed to test what is described. */
+#ifndef ZT_OPS_CONV_DNN_H
+#define ZT_OPS_CONV_DNN_H
+
+#include "ops/conv.h"
+#include "ops/dnn_cuda.h"
+#include "ops/launch_cuda.h"
+
+/* Tensors of the graph by number: the bias only where there is one, inner ones behind. */
+enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS, ZT_DNN_OUTER };
+
+/* What follows the convolution to y in the same graph. */
+struct zt_conv_after {
+    bool bias, relu;
+};
+
+/* Up to three spatial axes; one is taken for two, the first of length 1. */
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, struct zt_conv_after after,
+                 struct zt_dnn_graph *to);
+
+/* The same for our own kernels, which take any convolution of up to three axes. */
+struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype);
+
+#endif

@@ -1,0 +1,323 @@
+#include "ops/dnn_cuda.h"
+
+#include "base/arena.h"
+#include "device/cuda.h"
+
+#include <cudnn.h>
+
+#include <stdlib.h>
+
+enum { KEPT = 32, CONFIGS = 16, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+
+/* Everything that was made lives as long as the plan, which refers to it. */
+struct zt_dnn {
+    struct zt_dnn_graph graph;
+    struct zt_device *device;
+    cudnnHandle_t handle;
+    cudnnBackendDescriptor_t kept[KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
+    int kept_count;
+    int64_t workspace_bytes;
+};
+
+/* ---- errors ---- */
+
+static bool good(cudnnStatus_t status, const char *doing, struct zt_err *err) {
+    char text[256] = "";
+    if (status == CUDNN_STATUS_SUCCESS)
+        return true;
+    cudnnGetLastErrorString(text, sizeof text);
+    return zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: %s%s%s", doing, cudnnGetErrorString(status), text[0] ? ": " : "",
+                   text);
+}
+
+/* ---- the handle of the device ---- */
+
+static void *create_handle(void) {
+    cudnnHandle_t handle = NULL;
+    return cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS ? handle : NULL;
+}
+
+static void destroy_handle(void *handle) {
+    cudnnDestroy(handle);
+}
+
+bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
+    return zt_cuda_library(device, create_handle, destroy_handle) ||
+           zt_fail(err, ZT_EXIT_RUN, "cuDNN cannot be initialized");
+}
+
+/* ---- descriptors ---- */
+
+struct attribute {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    const void *values;
+};
+#define LIST(name, type, count, values)                                                                                \
+    { CUDNN_ATTR_##name, CUDNN_TYPE_##type, count, values }
+#define ONE(name, type, value) LIST(name, type, 1, value)
+
+static bool set_all(cudnnBackendDescriptor_t to, const struct attribute *list, int count, const char *doing,
+                    struct zt_err *err) {
+    for (int i = 0; i < count; i++)
+        if (!good(cudnnBackendSetAttribute(to, list[i].name, list[i].type, list[i].count, list[i].values), doing, err))
+            return false;
+    return good(cudnnBackendFinalize(to), doing, err);
+}
+
+/* A finalized descriptor that lives with `d`; NULL on failure. */
+static cudnnBackendDescriptor_t make(struct zt_dnn *d, cudnnBackendDescriptorType_t type, const struct attribute *list,
+                                     int count, const char *doing, struct zt_err *err) {
+    cudnnBackendDescriptor_t made = NULL;
+    if (d->kept_count == KEPT) {
+        zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: more than %d descriptors", doing, KEPT);
+        return NULL;
+    }
+    if (!good(cudnnBackendCreateDescriptor(type, &made), doing, err))
+        return NULL;
+    if (!set_all(made, list, count, doing, err)) {
+        cudnnBackendDestroyDescriptor(made);
+        return NULL;
+    }
+    return d->kept[d->kept_count++] = made;
+}
+#define MAKE(d, type, list, doing, err)                                                                                \
+    make(d, CUDNN_BACKEND_##type##_DESCRIPTOR, list, (int)(sizeof(list) / sizeof *(list)), doing, err)
+
+static bool make_tensor(struct zt_dnn *d, int i, struct zt_err *err) {
+    const struct zt_dnn_tensor *t = &d->graph.tensor[i];
+    cudnnDataType_t type = t->dtype == ZT_BFLOAT16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    int64_t id = i + 1, alignment = ZT_DNN_ALIGNMENT;
+    bool inner = t->inner;
+    const struct attribute list[] = {
+        ONE(TENSOR_DATA_TYPE, DATA_TYPE, &type),         LIST(TENSOR_DIMENSIONS, INT64, t->rank, t->dim),
+        LIST(TENSOR_STRIDES, INT64, t->rank, t->stride), ONE(TENSOR_UNIQUE_ID, INT64, &id),
+        ONE(TENSOR_BYTE_ALIGNMENT, INT64, &alignment),   ONE(TENSOR_IS_VIRTUAL, BOOLEAN, &inner),
+    };
+    return (d->tensor[i] = MAKE(d, TENSOR, list, "describing a tensor", err));
+}
+
+static cudnnBackendDescriptor_t make_window(struct zt_dnn *d, struct zt_err *err) {
+    const struct zt_dnn_conv *c = &d->graph.conv;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    int64_t axes = c->axes;
+    const struct attribute list[] = {
+        ONE(CONVOLUTION_COMP_TYPE, DATA_TYPE, &compute),
+        ONE(CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, &mode),
+        ONE(CONVOLUTION_SPATIAL_DIMS, INT64, &axes),
+        LIST(CONVOLUTION_DILATIONS, INT64, axes, c->dilation),
+        LIST(CONVOLUTION_FILTER_STRIDES, INT64, axes, c->stride),
+        LIST(CONVOLUTION_PRE_PADDINGS, INT64, axes, c->pad),
+        LIST(CONVOLUTION_POST_PADDINGS, INT64, axes, c->pad_end),
+    };
+    return MAKE(d, CONVOLUTION, list, "describing a convolution", err);
+}
+
+#define CONVOLUTION(id, way, x, w, y)                                                                                  \
+    {                                                                                                                  \
+        const struct attribute list[] = {                                                                              \
+            ONE(OPERATION_CONVOLUTION_##way##_ALPHA, FLOAT, &alpha),                                                   \
+            ONE(OPERATION_CONVOLUTION_##way##_BETA, FLOAT, &beta),                                                     \
+            ONE(OPERATION_CONVOLUTION_##way##_CONV_DESC, BACKEND_DESCRIPTOR, &window),                                 \
+            ONE(OPERATION_CONVOLUTION_##way##_##x, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),                      \
+            ONE(OPERATION_CONVOLUTION_##way##_##w, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),                      \
+            ONE(OPERATION_CONVOLUTION_##way##_##y, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),                      \
+        };                                                                                                             \
+        return MAKE(d, OPERATION_CONVOLUTION_##id, list, "describing a convolution of tensors", err);                  \
+    }
+
+static cudnnBackendDescriptor_t make_convolution(struct zt_dnn *d, const struct zt_dnn_operation *o,
+                                                 struct zt_err *err) {
+    const float alpha = 1, beta = 0;
+    cudnnBackendDescriptor_t window = make_window(d, err);
+    if (!window)
+        return NULL;
+    if (o->kind == ZT_DNN_CONV)
+        CONVOLUTION(FORWARD, FORWARD, X, W, Y)
+    if (o->kind == ZT_DNN_CONV_DATA)
+        CONVOLUTION(BACKWARD_DATA, BWD_DATA, DX, W, DY)
+    CONVOLUTION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY)
+}
+
+static cudnnBackendDescriptor_t make_pointwise(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    cudnnPointwiseMode_t mode = o->kind == ZT_DNN_ADD ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const struct attribute what[] = {
+        ONE(POINTWISE_MODE, POINTWISE_MODE, &mode),
+        ONE(POINTWISE_MATH_PREC, DATA_TYPE, &compute),
+    };
+    cudnnBackendDescriptor_t pointwise = MAKE(d, POINTWISE, what, "describing a pointwise operation", err);
+    if (!pointwise)
+        return NULL;
+    const struct attribute list[] = {
+        ONE(OPERATION_POINTWISE_PW_DESCRIPTOR, BACKEND_DESCRIPTOR, &pointwise),
+        ONE(OPERATION_POINTWISE_XDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),
+        ONE(OPERATION_POINTWISE_YDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),
+        ONE(OPERATION_POINTWISE_BDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1] < 0 ? 0 : o->tensor[1]]),
+    };
+    return make(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, list, o->tensor[1] < 0 ? 3 : 4,
+                "describing a pointwise operation of tensors", err);
+}
+
+struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err) {
+    struct zt_dnn *d = zt_calloc(1, sizeof *d);
+    bool made = true;
+    d->graph = *graph;
+    for (int i = 0; made && i < graph->tensor_count; i++)
+        made = make_tensor(d, i, err);
+    for (int i = 0; made && i < graph->operation_count; i++) {
+        const struct zt_dnn_operation *o = &graph->operation[i];
+        d->operation[i] =
+            o->kind == ZT_DNN_ADD || o->kind == ZT_DNN_RELU ? make_pointwise(d, o, err) : make_convolution(d, o, err);
+        made = d->operation[i] != NULL;
+    }
+    if (made)
+        return d;
+    zt_dnn_destroy(d);
+    return NULL;
+}
+
+void zt_dnn_destroy(struct zt_dnn *d) {
+    if (!d)
+        return;
+    while (d->kept_count > 0)
+        cudnnBackendDestroyDescriptor(d->kept[--d->kept_count]);
+    free(d);
+}
+
+/* ---- engines ---- */
+
+static bool has(const cudnnBackendNumericalNote_t *notes, int64_t count, cudnnBackendNumericalNote_t note) {
+    for (int64_t i = 0; i < count; i++)
+        if (notes[i] == note)
+            return true;
+    return false;
+}
+
+/* Whether an engine with these notes computes as is wanted here. */
+static bool is_wanted(const struct zt_dnn *d, const cudnnBackendNumericalNote_t *notes, int64_t count) {
+    const bool fp32 = d->graph.tensor[0].dtype == ZT_FLOAT;
+    bool relu = false;
+    for (int i = 0; i < d->graph.operation_count; i++)
+        relu |= d->graph.operation[i].kind == ZT_DNN_RELU;
+    return !has(notes, count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) &&
+           !has(notes, count, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
+           !(fp32 && has(notes, count, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) &&
+           !(fp32 && !d->graph.tensor_cores && has(notes, count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) &&
+           (!relu || has(notes, count, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP));
+}
+
+/* The same of a configuration; one whose notes cannot be read is not wanted. */
+static bool is_wanted_config(const struct zt_dnn *d, cudnnBackendDescriptor_t config) {
+    cudnnBackendDescriptor_t engine = NULL;
+    cudnnBackendNumericalNote_t notes[NOTES];
+    int64_t count = 0;
+    bool read = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == CUDNN_STATUS_SUCCESS &&
+                cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                                         &engine) == CUDNN_STATUS_SUCCESS &&
+                cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES,
+                                         &count, notes) == CUDNN_STATUS_SUCCESS;
+    if (engine)
+        cudnnBackendDestroyDescriptor(engine);
+    return read && is_wanted(d, notes, count < NOTES ? count : NOTES);
+}
+
+/* A plan of this configuration within the workspace allowed. */
+static bool take(struct zt_dnn *d, cudnnBackendDescriptor_t config, struct zt_err *err) {
+    const struct attribute list[] = {
+        ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config),
+        ONE(EXECUTION_PLAN_HANDLE, HANDLE, &d->handle),
+    };
+    cudnnBackendDescriptor_t plan = NULL;
+    int64_t bytes = 0, count = 0;
+    if (!good(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), "making a plan", err))
+        return false;
+    bool taken = set_all(plan, list, 2, "making a plan", err) &&
+                 good(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                               &count, &bytes),
+                      "asking for its workspace", err);
+    if (taken && bytes > (int64_t)ZT_DNN_WORKSPACE)
+        taken = zt_fail(err, ZT_EXIT_RUN, "cuDNN, making a plan: wants %lld bytes of workspace", (long long)bytes);
+    if (!taken) {
+        cudnnBackendDestroyDescriptor(plan);
+        return false;
+    }
+    d->plan = plan;
+    d->workspace_bytes = bytes;
+    return true;
+}
+
+/* The first configuration that does, of those which the heuristics rank by expected time. */
+static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, struct zt_err *err) {
+    const struct attribute list[] = {
+        ONE(ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, &graph),
+        ONE(ENGINEHEUR_MODE, HEUR_MODE, &mode),
+    };
+    cudnnBackendDescriptor_t rule = MAKE(d, ENGINEHEUR, list, "asking the heuristics", err), config[CONFIGS] = { 0 };
+    int64_t count = 0;
+    bool made = rule != NULL, found = false;
+    for (int i = 0; made && i < CONFIGS; i++)
+        made = good(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]),
+                    "asking the heuristics", err);
+    made = made && good(cudnnBackendGetAttribute(rule, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                 CONFIGS, &count, config),
+                        "asking the heuristics", err);
+    for (int i = 0; i < CONFIGS; i++) {
+        struct zt_err ignored = { 0 }; /* the next one may do */
+        bool kept = made && !found && i < count && is_wanted_config(d, config[i]) && take(d, config[i], &ignored);
+        found |= kept;
+        if (kept)
+            d->kept[d->kept_count++] = config[i];
+        else if (config[i])
+            cudnnBackendDestroyDescriptor(config[i]);
+    }
+    if (found)
+        d->kept[d->kept_count++] = d->plan;
+    return found || (made && zt_fail(err, ZT_EXIT_RUN,
+                                     "cuDNN has no engine that is deterministic and computes as wanted "
+                                     "among %lld",
+                                     (long long)count));
+}
+
+bool zt_dnn_plan(struct zt_dnn *d, struct zt_device *device, struct zt_err *err) {
+    d->device = device;
+    d->handle = zt_cuda_library(device, create_handle, destroy_handle);
+    if (!good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err))
+        return false;
+    const struct attribute list[] = {
+        ONE(OPERATIONGRAPH_HANDLE, HANDLE, &d->handle),
+        LIST(OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, d->graph.operation_count, d->operation),
+    };
+    cudnnBackendDescriptor_t graph = MAKE(d, OPERATIONGRAPH, list, "making the operation graph", err);
+    struct zt_err first = { 0 };
+    return graph && (choose(d, graph, CUDNN_HEUR_MODE_A, &first) || choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, err));
+}
+
+size_t zt_dnn_workspace_bytes(const struct zt_dnn *d) {
+    return (size_t)d->workspace_bytes;
+}
+
+/* ---- running ---- */
+
+bool zt_dnn_run(const struct zt_dnn *d, void *const *data, void *workspace, const char *name, struct zt_err *err) {
+    int64_t id[ZT_DNN_TENSORS], count = 0;
+    void *place[ZT_DNN_TENSORS];
+    for (int i = 0; i < d->graph.tensor_count; i++)
+        if (!d->graph.tensor[i].inner) {
+            id[count] = i + 1;
+            place[count++] = data[i];
+        }
+    const struct attribute list[] = {
+        LIST(VARIANT_PACK_UNIQUE_IDS, INT64, count, id),
+        LIST(VARIANT_PACK_DATA_POINTERS, VOID_PTR, count, place),
+        ONE(VARIANT_PACK_WORKSPACE, VOID_PTR, &workspace),
+    };
+    cudnnBackendDescriptor_t pack = NULL;
+    bool ran = good(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), name, err) &&
+               set_all(pack, list, 3, name, err) && good(cudnnBackendExecute(d->handle, d->plan, pack), name, err);
+    if (pack)
+        cudnnBackendDestroyDescriptor(pack);
+    return ran;
+}

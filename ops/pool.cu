@@ -1,0 +1,214 @@
+/* Pools and their gradients (formulas: ops/pool.c), a thread an element of the result. A gradient gathers from the
+ * windows that cover its element, in a fixed order. */
+#include "ops/launch_cuda.h"
+#include "ops/types.cuh"
+#include "ops/window.cuh"
+
+#include <math_constants.h>
+
+static __device__ int64_t ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b > 0);
+}
+static __device__ int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static __device__ int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* ---- windows ---- */
+
+/* Positions [first, end) of a window along an axis that lie inside the input. */
+struct reach {
+    int64_t start, first, end; /* position k covers element start + k dilation */
+};
+
+static __device__ struct reach reach_of(const struct zt_launch_window &w, int a, int64_t o, int64_t low, int64_t high) {
+    struct reach r;
+    r.start = o * w.stride[a] - w.pad[a];
+    r.first = most(0, ceil_div(low - r.start, w.dilation[a]));
+    r.end = least(w.kernel[a], ceil_div(high - r.start, w.dilation[a]));
+    return r;
+}
+
+/* What a mean divides by at result o. */
+static __device__ float count_at(const struct zt_launch_pool &p, const struct place &o) {
+    float count = 1;
+    for (int a = 0; a < ZT_LAUNCH_AXES; a++) {
+        const struct zt_launch_window &w = p.window;
+        struct reach r = reach_of(w, a, o.at[a], p.count_include_pad ? -w.pad[a] : 0,
+                                  w.in[a] + (p.count_include_pad ? w.pad_end[a] : 0));
+        count *= (float)most(r.end - r.first, 0);
+    }
+    return count;
+}
+
+/* Calls visit(element of the plane, position in the window) for what the window of result o covers, in order. */
+template <class Visit>
+static __device__ void each_covered(const struct zt_launch_window &w, const struct place &o, Visit visit) {
+    struct reach r[ZT_LAUNCH_AXES];
+    for (int a = 0; a < ZT_LAUNCH_AXES; a++)
+        r[a] = reach_of(w, a, o.at[a], 0, w.in[a]);
+    for (int64_t i = r[0].first; i < r[0].end; i++)
+        for (int64_t j = r[1].first; j < r[1].end; j++)
+            for (int64_t k = r[2].first; k < r[2].end; k++)
+                visit(((r[0].start + i * w.dilation[0]) * w.in[1] + r[1].start + j * w.dilation[1]) * w.in[2] +
+                          r[2].start + k * w.dilation[2],
+                      (i * w.kernel[1] + j) * w.kernel[2] + k);
+}
+
+/* Results [first, end) along an axis that may cover element i; those do whose `position` is not -1. */
+static __device__ struct reach covering_of(const struct zt_launch_window &w, int a, int64_t i) {
+    struct reach r;
+    r.start = i + w.pad[a];
+    r.first = most(0, ceil_div(r.start - (w.kernel[a] - 1) * w.dilation[a], w.stride[a]));
+    r.end = least(w.out[a], r.start / w.stride[a] + 1);
+    return r;
+}
+static __device__ int64_t position(const struct zt_launch_window &w, int a, const struct reach &r, int64_t o) {
+    int64_t shift = r.start - o * w.stride[a];
+    return shift % w.dilation[a] ? -1 : shift / w.dilation[a];
+}
+
+/* Calls visit(result, position in its window) for the windows that cover element i of the plane, in order. */
+template <class Visit>
+static __device__ void each_covering(const struct zt_launch_window &w, const struct place &i, Visit visit) {
+    struct reach r[ZT_LAUNCH_AXES];
+    for (int a = 0; a < ZT_LAUNCH_AXES; a++)
+        r[a] = covering_of(w, a, i.at[a]);
+    for (int64_t d = r[0].first; d < r[0].end; d++)
+        for (int64_t h = r[1].first; h < r[1].end; h++)
+            for (int64_t c = r[2].first; c < r[2].end; c++) {
+                int64_t k0 = position(w, 0, r[0], d), k1 = position(w, 1, r[1], h), k2 = position(w, 2, r[2], c);
+                struct place o = { { d, h, c } };
+                if (k0 >= 0 && k1 >= 0 && k2 >= 0)
+                    visit(o, (k0 * w.kernel[1] + k1) * w.kernel[2] + k2);
+            }
+}
+
+static __device__ int64_t flat(const struct place &p, const int64_t *dim) {
+    return (p.at[0] * dim[1] + p.at[1]) * dim[2] + p.at[2];
+}
+
+/* ---- forward ---- */
+
+/* ONNX's Indices: the place of an element in the whole input, its plane counted along rows or along columns. */
+static __device__ int64_t index_of(const struct zt_launch_pool &p, int64_t plane, int64_t element) {
+    const int64_t *in = p.window.in;
+    struct place at = split(element, in);
+    int64_t place = p.columns ? at.at[0] + in[0] * (at.at[1] + in[1] * at.at[2]) : element;
+    return plane * elems_of(in) + place;
+}
+
+template <class T>
+static __global__ void max_kernel(struct zt_launch_pool p, const T *x, T *y, void *position, int64_t *indices) {
+    const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
+    EACH(i, p.planes * out) {
+        const T *plane = x + i / out * in;
+        float best = -CUDART_INF_F;
+        int64_t at = -1, element = 0;
+        each_covered(p.window, split(i % out, p.window.out), [&](int64_t from, int64_t k) {
+            float v = to_float(plane[from]);
+            if (at >= 0 && !(v > best) && !(isnan(v) && !isnan(best)))
+                return;
+            best = v;
+            at = k;
+            element = from;
+        });
+        y[i] = from_float<T>(best);
+        at = at < 0 ? 0 : at;
+        if (position && p.position_bytes == 1)
+            ((uint8_t *)position)[i] = (uint8_t)at;
+        else if (position)
+            ((int32_t *)position)[i] = (int32_t)at;
+        if (indices)
+            indices[i] = index_of(p, i / out, element);
+    }
+}
+
+template <class T> static __global__ void mean_kernel(struct zt_launch_pool p, const T *x, T *y) {
+    const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
+    EACH(i, p.planes * out) {
+        const T *plane = x + i / out * in;
+        struct place o = split(i % out, p.window.out);
+        float sum = 0;
+        each_covered(p.window, o, [&](int64_t from, int64_t) { sum += to_float(plane[from]); });
+        y[i] = from_float<T>(sum / count_at(p, o));
+    }
+}
+
+template <class T> static __global__ void norm_kernel(struct zt_launch_pool p, const T *x, T *y) {
+    const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
+    EACH(i, p.planes * out) {
+        const T *plane = x + i / out * in;
+        float sum = 0;
+        each_covered(p.window, split(i % out, p.window.out), [&](int64_t from, int64_t) {
+            float v = to_float(plane[from]);
+            sum += p.p == 2 ? v * v : powf(fabsf(v), p.p);
+        });
+        y[i] = from_float<T>(powf(sum, 1 / p.p));
+    }
+}
+
+int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y, void *position,
+                       int64_t *indices) {
+    int64_t count = p->planes * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    WITH_TYPE(p->dtype, count,
+              (max_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y, position, indices)));
+}
+
+int zt_launch_pool_mean(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
+    int64_t count = p->planes * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    WITH_TYPE(p->dtype, count, (mean_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y)));
+}
+
+int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
+    int64_t count = p->planes * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    WITH_TYPE(p->dtype, count, (norm_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y)));
+}
+
+/* ---- backward ---- */
+
+template <class T>
+static __global__ void max_grad_kernel(struct zt_launch_pool p, const T *dy, const void *positions, const T *y, T *dx) {
+    const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
+    EACH(i, p.planes * in) {
+        const int64_t first = i / in * out;
+        float sum = 0;
+        each_covering(p.window, split(i % in, p.window.in), [&](const struct place &o, int64_t k) {
+            int64_t at = first + flat(o, p.window.out);
+            int64_t kept =
+                p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : (int64_t)((const int32_t *)positions)[at];
+            if (kept == k && !(y && to_float(y[at]) <= 0))
+                sum += to_float(dy[at]);
+        });
+        dx[i] = from_float<T>(sum);
+    }
+}
+
+template <class T> static __global__ void sum_grad_kernel(struct zt_launch_pool p, const T *dy, bool mean, T *dx) {
+    const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
+    EACH(i, p.planes * in) {
+        const int64_t first = i / in * out;
+        float sum = 0;
+        each_covering(p.window, split(i % in, p.window.in), [&](const struct place &o, int64_t) {
+            float d = to_float(dy[first + flat(o, p.window.out)]);
+            sum += mean ? d / count_at(p, o) : d;
+        });
+        dx[i] = from_float<T>(sum);
+    }
+}
+
+int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, const void *position,
+                            const void *y, void *dx) {
+    int64_t count = p->planes * p->window.in[0] * p->window.in[1] * p->window.in[2];
+    WITH_TYPE(p->dtype, count,
+              (max_grad_kernel<T>
+               <<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)dy, position, (const T *)y, (T *)dx)));
+}
+
+int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool mean, void *dx) {
+    int64_t count = p->planes * p->window.in[0] * p->window.in[1] * p->window.in[2];
+    WITH_TYPE(p->dtype, count,
+              (sum_grad_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)dy, mean, (T *)dx)));
+}
