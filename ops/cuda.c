@@ -5,6 +5,7 @@
 #include "ops/conv.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
+#include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/resize.h"
 
@@ -161,6 +162,18 @@ bool zt_cuda_attention(const struct zt_graph *g, int node) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         fit &= fits(sizes[i]);
     return fit;
+}
+
+bool zt_recurrent_cuda_supports(const struct zt_cell *cell, const struct zt_graph *g, int node) {
+    struct zt_recurrent r;
+    struct zt_err err = { 0 };
+    if (!is_listed(&g->nodes[node]) || zt_in(g, node, 0)->dtype != ZT_FLOAT ||
+        !zt_recurrent_read(cell, g, node, &r, &err))
+        return false;
+    bool plain = fits(r.steps * r.rows) && fits(r.input) && fits(r.hidden);
+    for (int i = 0; plain && i < cell->functions * (int)r.directions; i++)
+        plain = zt_gate_plain(&r.function[i / cell->functions][i % cell->functions]) >= 0;
+    return plain;
 }
 
 /* ---- calling ---- */

@@ -21,13 +21,16 @@
     OP("", "Cast", cast)                                \
     OP("", "Conv", conv)                                \
     OP("", "ConvTranspose", conv)                       \
+    OP("", "GRU", gru)                                  \
     OP("", "Gemm", matmul)                              \
     OP("", "GlobalAveragePool", global_average_pool)    \
     OP("", "GlobalLpPool", global_lp_pool)              \
     OP("", "GlobalMaxPool", global_max_pool)            \
+    OP("", "LSTM", lstm)                                \
     OP("", "LpPool", lp_pool)                           \
     OP("", "MatMul", matmul)                            \
     OP("", "MaxPool", max_pool)                         \
+    OP("", "RNN", rnn)                                  \
     OP("", "ReduceSum", reduce_sum)                     \
     OP("", "Relu", relu)                                \
     OP("", "Resize", resize)                            \
@@ -43,9 +46,15 @@
     OP("ztrain", "ConvTransposeGradWeight", conv)       \
     OP("ztrain", "CrossEntropy", cross_entropy)         \
     OP("ztrain", "CrossEntropyGrad", cross_entropy_grad)\
+    OP("ztrain", "GRUGrad", gru_grad)                   \
+    OP("ztrain", "GRUTrain", gru)                       \
+    OP("ztrain", "LSTMGrad", lstm_grad)                 \
+    OP("ztrain", "LSTMTrain", lstm)                     \
     OP("ztrain", "MaxPoolGrad", max_pool_grad)          \
     OP("ztrain", "MaxPoolReluGrad", max_pool_grad)      \
     OP("ztrain", "MaxPoolTrain", max_pool_train)        \
+    OP("ztrain", "RNNGrad", rnn_grad)                   \
+    OP("ztrain", "RNNTrain", rnn)                       \
     OP("ztrain", "ReluGrad", relu_grad)                 \
     OP("ztrain", "ResizeGrad", resize_grad)             \
     OP("ztrain", "SumPoolGrad", sum_pool_grad)

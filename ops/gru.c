@@ -134,17 +134,7 @@ static void recurrent_grad(struct zt_sweep *w) {
         zt_sweep_recurrent_grad(w, G, 1, (struct zt_factor){ w->slope + G * hidden, wide, 1 }, w->kept);
 }
 
-static const struct zt_cell gru_cell = { .gates = GATES,
-                                         .ins = 6,
-                                         .outs = 2,
-                                         .extra = 2,
-                                         .functions = 2,
-                                         .usual = { "Sigmoid", "Tanh" },
-                                         .switch_name = "linear_before_reset",
-                                         .kept = 1,
-                                         .apart = 1,
-                                         .forward = forward,
-                                         .backward = backward,
+static const struct zt_cell gru_cell = { ZT_GRU_CELL, .kept = 1, .forward = forward, .backward = backward,
                                          .recurrent_grad = recurrent_grad };
 
 static const struct zt_attr_spec gru_old_attrs[] = { ZT_RECURRENT_ATTRS,

@@ -28,6 +28,12 @@ extern const struct zt_kernel zt_kernel_average_pool_grad_cuda;
 extern const struct zt_kernel zt_kernel_sum_pool_grad_cuda;
 extern const struct zt_kernel zt_kernel_resize_cuda; /* resize_cuda.c: Resize, Upsample */
 extern const struct zt_kernel zt_kernel_resize_grad_cuda;
+extern const struct zt_kernel zt_kernel_rnn_cuda; /* recurrent_cuda.c: RNN, RNNTrain, and so on */
+extern const struct zt_kernel zt_kernel_rnn_grad_cuda;
+extern const struct zt_kernel zt_kernel_lstm_cuda;
+extern const struct zt_kernel zt_kernel_lstm_grad_cuda;
+extern const struct zt_kernel zt_kernel_gru_cuda;
+extern const struct zt_kernel zt_kernel_gru_grad_cuda;
 
 extern const struct zt_module_kernel zt_kernels_cuda[]; /* ends with a NULL name */
 

@@ -165,6 +165,47 @@ int zt_launch_attention(struct CUstream_st *stream, const struct zt_launch_atten
 int zt_launch_attention_grad(struct CUstream_st *stream, const struct zt_launch_attention *attention,
                              const float *scores, const float *dp, void *p, void *ds, void *dmask);
 
+/* ---- recurrent.cu: names and layouts as in ops/recurrent_cpu.h; float alone ---- */
+
+enum { ZT_LAUNCH_SIGMOID, ZT_LAUNCH_TANH, ZT_LAUNCH_RELU };
+/* What a step does to every unit of every row. A GRU whose reset comes before the product has two parts: up to r h, and
+ * from its product on; backwards up to da_g, and from its product on. */
+enum zt_launch_cell { ZT_LAUNCH_RNN, ZT_LAUNCH_LSTM, ZT_LAUNCH_GRU_LINEAR, ZT_LAUNCH_GRU_RESET, ZT_LAUNCH_GRU_UPDATE };
+
+/* One direction of a node at a time. */
+struct zt_launch_turn {
+    int64_t rows, steps, hidden;
+    int gates;
+    int64_t place_step, place_row, y_step, y_row, h_row; /* of X's places; of Y; of states outside, in elements */
+    bool back_in_time, on;                               /* on: input_forget, linear_before_reset */
+    int function[3];
+    float clip;             /* INFINITY: none */
+    const int32_t *lengths; /* 0..steps a row; NULL: all run at all steps */
+    int64_t time;
+    float *gate, *kept;   /* [places, gates hidden], [places, hidden] */
+    float *h, *c, *y;     /* [rows, hidden]: state, backwards its gradient; y NULL: not wanted */
+    const float *product; /* [rows, hidden] */
+    const float *bias, *peephole;
+    const float *dy, *start_c; /* backwards; NULL: zeros */
+    float *da, *u, *before_h;  /* [places, gates hidden], [places, hidden] twice; u: with linear_before_reset */
+};
+int zt_launch_turn_step(struct CUstream_st *stream, const struct zt_launch_turn *turn, enum zt_launch_cell cell);
+int zt_launch_turn_step_back(struct CUstream_st *stream, const struct zt_launch_turn *turn, enum zt_launch_cell cell);
+/* A state from outside (NULL: zeros) to [rows, hidden], and back. last: 0 for rows without steps. */
+int zt_launch_turn_load(struct CUstream_st *stream, const struct zt_launch_turn *turn, const float *from, bool last,
+                        float *to);
+int zt_launch_turn_store(struct CUstream_st *stream, const struct zt_launch_turn *turn, const float *from, bool last,
+                         float *to);
+/* to[i] = both[i], + both[count + i] for i < summed; zeros where both is NULL. */
+int zt_launch_turn_bias(struct CUstream_st *stream, const float *both, int64_t count, int64_t summed, float *to);
+/* before_h from Y and the first state (NULL: zeros); x [places, input] with zeros for rows that are over. */
+int zt_launch_turn_before(struct CUstream_st *stream, const struct zt_launch_turn *turn, const float *y,
+                          const float *start);
+int zt_launch_turn_masked(struct CUstream_st *stream, const struct zt_launch_turn *turn, int64_t input, const float *x,
+                          float *to);
+/* to[3 hidden] from da and kept. */
+int zt_launch_turn_peephole_grad(struct CUstream_st *stream, const struct zt_launch_turn *turn, float *to);
+
 #ifdef __cplusplus
 }
 #endif

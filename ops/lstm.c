@@ -103,16 +103,7 @@ static void backward(struct zt_sweep *w, int64_t s) {
     zt_sweep_rows(w, s, zt_sweep_add_next);
 }
 
-static const struct zt_cell lstm_cell = { .gates = GATES,
-                                          .ins = 8,
-                                          .outs = 3,
-                                          .extra = 2,
-                                          .functions = 3,
-                                          .usual = { "Sigmoid", "Tanh", "Tanh" },
-                                          .switch_name = "input_forget",
-                                          .kept = KEPT,
-                                          .forward = forward,
-                                          .backward = backward };
+static const struct zt_cell lstm_cell = { ZT_LSTM_CELL, .kept = KEPT, .forward = forward, .backward = backward };
 
 static const struct zt_attr_spec lstm_old_attrs[] = { ZT_RECURRENT_ATTRS, { "input_forget", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec lstm_attrs[] = {

@@ -18,6 +18,7 @@
 #define ZT_OPS_RECURRENT_H
 
 #include "ops/bodies.h"
+#include "ops/cuda.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 
@@ -32,6 +33,10 @@ struct zt_gate_function {
 /* A function by its ONNX name, upper or lower case, with its defaults; says whether it reads alpha and beta. False:
  * there is none. */
 bool zt_gate_find(const char *name, struct zt_gate_function *to, bool *alpha, bool *beta);
+
+/* The functions that float kernels have; their slopes follow from their values. -1: another one. */
+enum zt_gate_plain { ZT_GATE_SIGMOID, ZT_GATE_TANH, ZT_GATE_RELU };
+int zt_gate_plain(const struct zt_gate_function *f);
 
 /* ---- a node ---- */
 
@@ -56,6 +61,15 @@ struct zt_cell {
     void (*recurrent_grad)(struct zt_sweep *w);
 };
 
+/* What is said of the cells in ONNX; functions apart. */
+#define ZT_LSTM_CELL                                                                                                   \
+    .gates = 4, .ins = 8, .outs = 3, .extra = 2, .functions = 3, .usual = { "Sigmoid", "Tanh", "Tanh" },               \
+    .switch_name = "input_forget"
+#define ZT_GRU_CELL                                                                                                    \
+    .gates = 3, .ins = 6, .outs = 2, .extra = 2, .functions = 2, .usual = { "Sigmoid", "Tanh" },                       \
+    .switch_name = "linear_before_reset", .apart = 1
+#define ZT_RNN_CELL .gates = 1, .ins = 6, .outs = 2, .extra = 1, .functions = 1, .usual = { "Tanh" }
+
 struct zt_recurrent {
     const struct zt_cell *cell;
     int64_t steps, rows, input, hidden, directions;
@@ -71,6 +85,7 @@ struct zt_recurrent {
 
 bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int node, struct zt_recurrent *to,
                        struct zt_err *err);
+struct zt_shape zt_recurrent_state_shape(const struct zt_recurrent *r);
 
 /* ---- a sweep ---- */
 
@@ -126,6 +141,7 @@ bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_p
 bool zt_recurrent_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph *g, int node);
+bool zt_recurrent_cuda_supports(const struct zt_cell *cell, const struct zt_graph *g, int node); /* cuda.c */
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err);
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
@@ -172,6 +188,9 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     }                                                                                                                  \
     static bool id##_cpu_supports(const struct zt_graph *g, int node) {                                                \
         return zt_recurrent_cpu_supports(&id##_cell, g, node);                                                         \
+    }                                                                                                                  \
+    static bool id##_cuda_supports(const struct zt_graph *g, int node) {                                               \
+        return zt_recurrent_cuda_supports(&id##_cell, g, node);                                                        \
     }                                                                                                                  \
     static bool id##_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {                                           \
         return zt_recurrent_cpu_prepare(&id##_cell, false, p, err);                                                    \
@@ -234,12 +253,14 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
         .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref },                                 \
                     [ZT_CPU] = { .supports = id##_cpu_supports,                                                        \
                                  .prepare = id##_grad_cpu_prepare,                                                     \
-                                 .run = id##_grad_cpu } },                                                             \
+                                 .run = id##_grad_cpu },                                                               \
+                    [ZT_CUDA] = ZT_ON_CUDA(id##_cuda_supports) },                                                      \
     };
 #define ZT_RECURRENT_ROW(id, INS, OUTS)                                                                                \
     .min_in = 3, .max_in = (INS), .min_out = 0, .max_out = (OUTS), ZT_RECURRENT_TYPES, .infer = id##_infer,            \
     .grad = id##_grad, .no_grad_in = 1 << 4, .flops = id##_flops,                                                      \
     .kernel = { [ZT_REF] = { .prepare = id##_prepare, .run = id##_ref },                                               \
-                [ZT_CPU] = { .supports = id##_cpu_supports, .prepare = id##_cpu_prepare, .run = id##_cpu } }
+                [ZT_CPU] = { .supports = id##_cpu_supports, .prepare = id##_cpu_prepare, .run = id##_cpu },            \
+                [ZT_CUDA] = ZT_ON_CUDA(id##_cuda_supports) }
 
 #endif

@@ -9,18 +9,15 @@
 /* ---- which nodes ---- */
 
 static bool read_gate(const struct zt_gate_function *from, float clip, struct zt_lane_gate *to) {
-    static const char *const name[] = {
-        [ZT_LANE_SIGMOID] = "Sigmoid", [ZT_LANE_TANH] = "Tanh", [ZT_LANE_RELU] = "Relu"
+    static const enum zt_lane_gate_kind kind[] = {
+        [ZT_GATE_SIGMOID] = ZT_LANE_SIGMOID, [ZT_GATE_TANH] = ZT_LANE_TANH, [ZT_GATE_RELU] = ZT_LANE_RELU
     };
-    struct zt_gate_function known;
-    bool alpha, beta;
-    for (int kind = 0; kind < 3; kind++)
-        if (zt_gate_find(name[kind], &known, &alpha, &beta) && known.run == from->run) {
-            to->kind = (enum zt_lane_gate_kind)kind;
-            zt_lane_gate_clip(to, clip);
-            return true;
-        }
-    return false;
+    const int plain = zt_gate_plain(from);
+    if (plain < 0)
+        return false;
+    to->kind = kind[plain];
+    zt_lane_gate_clip(to, clip);
+    return true;
 }
 
 bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph *g, int node) {

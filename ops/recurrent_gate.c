@@ -61,3 +61,10 @@ bool zt_gate_find(const char *name, struct zt_gate_function *to, bool *alpha, bo
         }
     return false;
 }
+
+int zt_gate_plain(const struct zt_gate_function *f) {
+    return f->run == sigmoid_gate ? ZT_GATE_SIGMOID
+           : f->run == tanh_gate  ? ZT_GATE_TANH
+           : f->run == relu_gate  ? ZT_GATE_RELU
+                                  : -1;
+}

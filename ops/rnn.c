@@ -34,14 +34,7 @@ static void backward(struct zt_sweep *w, int64_t s) {
     zt_sweep_rows(w, s, zt_sweep_add_next);
 }
 
-static const struct zt_cell rnn_cell = { .gates = 1,
-                                         .ins = 6,
-                                         .outs = 2,
-                                         .extra = 1,
-                                         .functions = 1,
-                                         .usual = { "Tanh" },
-                                         .forward = forward,
-                                         .backward = backward };
+static const struct zt_cell rnn_cell = { ZT_RNN_CELL, .forward = forward, .backward = backward };
 
 static const struct zt_attr_spec rnn_old_attrs[] = { ZT_RECURRENT_ATTRS, { 0 } };
 static const struct zt_attr_spec rnn_attrs[] = { ZT_RECURRENT_ATTRS, { "layout", ZT_ATTR_INT }, { 0 } };
