@@ -1,5 +1,5 @@
 /* Convolutions by plain loops, a thread an element of the result (formulas: ops/conv.c), for what cuDNN has no engine
- * for; bias, ReLU and the gradient of a bias beside those it has. */
+ * for; bias and its gradient beside those it has. */
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 #include "ops/window.cuh"
@@ -86,14 +86,9 @@ int zt_launch_conv_to_w(cudaStream_t stream, const struct zt_launch_conv *v, con
 
 /* ---- bias ---- */
 
-template <class T>
-static __global__ void planes_bias_kernel(struct zt_launch_planes s, const T *bias, bool relu, T *y) {
-    EACH(i, s.samples * s.channels * s.plane) {
-        float v = to_float(y[i]);
-        if (bias)
-            v += to_float(bias[i / s.plane % s.channels]);
-        y[i] = from_float<T>(relu && v <= 0 ? 0 : v);
-    }
+template <class T> static __global__ void planes_bias_kernel(struct zt_launch_planes s, const T *bias, T *y) {
+    EACH(i, s.samples * s.channels * s.plane)
+    y[i] = from_float<T>(to_float(y[i]) + to_float(bias[i / s.plane % s.channels]));
 }
 
 /* A block a channel; the partial sums of its threads are added in a fixed tree. */
@@ -117,10 +112,10 @@ template <class T> static __global__ void planes_sum_kernel(struct zt_launch_pla
 }
 
 int zt_launch_planes_bias(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_planes *s, const void *bias,
-                          bool relu, void *y) {
+                          void *y) {
     int64_t count = s->samples * s->channels * s->plane;
     WITH_TYPE(dtype, count,
-              (planes_bias_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*s, (const T *)bias, relu, (T *)y)));
+              (planes_bias_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*s, (const T *)bias, (T *)y)));
 }
 
 int zt_launch_planes_sum(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_planes *s, const void *x,

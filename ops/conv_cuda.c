@@ -1,5 +1,6 @@
-/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with bias and ReLU in the same graph where cuDNN has an engine for
- * that, else behind it; our own kernels (conv.cu) where it has none for the convolution either.
+/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with the bias in the same graph where cuDNN has an engine for
+ * that, else behind it; our own kernels (conv.cu) where it has none for the convolution either. ReLU is left to others:
+ * the engines that take it in promise nothing about NaN.
  *
  * cuDNN wants addresses that are multiples of 16, and a parameter lies where the tensors before it in the flat block
  * end: weights and biases have room in the workspace, to which they are copied where they lie otherwise. A weight's
@@ -11,15 +12,13 @@
 #include "device/cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
 
 struct conv {
     const struct zt_conv_roles *roles;
     struct zt_dnn *dnn; /* NULL: our own kernels */
-    bool fused;         /* bias and ReLU are in the graph */
-    bool relu;
+    bool fused;         /* the bias is in the graph */
     struct zt_launch_conv own;
     struct zt_launch_planes y, x;                         /* as planes of channels */
     size_t weight_bytes, bias_bytes, bias_at, scratch_at; /* workspace [ weight | bias | cuDNN's ] */
@@ -35,11 +34,10 @@ static void release(void *state) {
 /* ---- preparing ---- */
 
 /* NULL where cuDNN has no engine. */
-static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, const struct conv *c,
-                           struct zt_conv_after after) {
+static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, const struct conv *c, bool bias) {
     struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
-    zt_conv_dnn(conv, c->roles->way, c->own.dtype, after, &graph);
+    zt_conv_dnn(conv, c->roles->way, c->own.dtype, bias, &graph);
     graph.tensor_cores = p->device->tf32;
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &why);
     if (dnn && zt_dnn_plan(dnn, p->device, &why))
@@ -52,10 +50,10 @@ static size_t room(size_t bytes) {
     return (bytes + PLACE - 1) / PLACE * PLACE;
 }
 
-static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv, bool bias) {
+static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv) {
     const size_t bytes = zt_dtype_bytes(c->own.dtype);
     c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
-    c->bias_bytes = bias ? (size_t)conv->m * bytes : 0;
+    c->bias_bytes = c->fused ? (size_t)conv->m * bytes : 0;
     c->bias_at = room(c->weight_bytes);
     c->scratch_at = c->bias_at + room(c->bias_bytes);
     p->workspace_bytes = c->scratch_at + (c->dnn ? zt_dnn_workspace_bytes(c->dnn) : 0);
@@ -63,25 +61,21 @@ static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *co
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
-    const struct zt_conv_roles *roles = zt_conv_roles(n);
+    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
     struct zt_conv conv;
     if (!zt_dnn_ready(p->device, err) || !roles->read(g, p->node, &conv, err))
         return false;
     struct conv *c = zt_calloc(1, sizeof *c);
     c->roles = roles;
-    c->relu = strcmp(n->op_type, "ConvRelu") == 0;
     c->own = zt_conv_launch(&conv, zt_in(g, p->node, 0)->dtype);
     c->y = (struct zt_launch_planes){ conv.n, conv.m, conv.window.out_elems };
     c->x = (struct zt_launch_planes){ conv.n, conv.c, conv.window.in_elems };
-    bool bias = roles->way == ZT_CONV_TO_Y && zt_in(g, p->node, 2);
-    c->fused = bias || c->relu;
-    if (c->fused)
-        c->dnn = plan(p, &conv, c, (struct zt_conv_after){ bias, c->relu });
-    c->fused &= c->dnn != NULL;
+    if (roles->way == ZT_CONV_TO_Y && zt_in(g, p->node, 2))
+        c->dnn = plan(p, &conv, c, true);
+    c->fused = c->dnn != NULL;
     if (!c->dnn)
-        c->dnn = plan(p, &conv, c, (struct zt_conv_after){ 0 });
-    place(p, c, &conv, c->fused && bias);
+        c->dnn = plan(p, &conv, c, false);
+    place(p, c, &conv);
     p->state = c;
     p->can_accumulate = roles->way == ZT_CONV_TO_W;
     return true;
@@ -123,13 +117,12 @@ static bool run_own(const struct zt_call *call, const struct conv *c, void *cons
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
-/* Bias and ReLU behind the convolution, in place. */
+/* The bias behind the convolution, in place. */
 static bool finish_planes(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
     const struct zt_launch_planes *planes = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
-    if (c->fused || (!bias && !c->relu))
+    if (c->fused || !bias)
         return true;
-    int code =
-        zt_launch_planes_bias(zt_cuda_stream(call->device), c->own.dtype, planes, bias, c->relu, call->out[0].data);
+    int code = zt_launch_planes_bias(zt_cuda_stream(call->device), c->own.dtype, planes, bias, call->out[0].data);
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 

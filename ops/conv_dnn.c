@@ -44,17 +44,7 @@ static struct zt_dnn_conv window(const struct zt_window *w) {
 
 /* ---- the graph ---- */
 
-/* The result so far goes on as an inner tensor, and `kind` makes y of it. */
-static void then(struct zt_dnn_graph *to, enum zt_dnn_kind kind, int other) {
-    const int inner = to->tensor_count++;
-    to->tensor[inner] = to->tensor[ZT_DNN_Y];
-    to->tensor[inner].dtype = ZT_FLOAT;
-    to->tensor[inner].inner = true;
-    to->operation[to->operation_count - 1].tensor[2] = inner;
-    to->operation[to->operation_count++] = (struct zt_dnn_operation){ kind, { inner, other, ZT_DNN_Y } };
-}
-
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, struct zt_conv_after after,
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, bool bias,
                  struct zt_dnn_graph *to) {
     static const enum zt_dnn_kind kinds[] = {
         [ZT_CONV_TO_Y] = ZT_DNN_CONV, [ZT_CONV_TO_X] = ZT_DNN_CONV_DATA, [ZT_CONV_TO_W] = ZT_DNN_CONV_WEIGHT
@@ -66,12 +56,16 @@ void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype
     to->tensor[ZT_DNN_W] = tensor(dtype, conv->m, conv->c / conv->groups, w->kernel, w->axes);
     to->tensor[ZT_DNN_Y] = tensor(dtype, conv->n, conv->m, w->out, w->axes);
     to->operation[0] = (struct zt_dnn_operation){ kinds[way], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
-    if (after.bias) {
-        to->tensor[to->tensor_count++] = tensor(dtype, 1, conv->m, point, w->axes);
-        then(to, ZT_DNN_ADD, ZT_DNN_BIAS);
-    }
-    if (after.relu)
-        then(to, ZT_DNN_RELU, -1);
+    if (!bias)
+        return;
+    to->tensor_count = ZT_DNN_CONVOLVED + 1;
+    to->tensor[ZT_DNN_BIAS] = tensor(dtype, 1, conv->m, point, w->axes);
+    to->tensor[ZT_DNN_CONVOLVED] = to->tensor[ZT_DNN_Y];
+    to->tensor[ZT_DNN_CONVOLVED].dtype = ZT_FLOAT;
+    to->tensor[ZT_DNN_CONVOLVED].inner = true;
+    to->operation[0].tensor[2] = ZT_DNN_CONVOLVED;
+    to->operation[to->operation_count++] =
+        (struct zt_dnn_operation){ ZT_DNN_ADD, { ZT_DNN_CONVOLVED, ZT_DNN_BIAS, ZT_DNN_Y } };
 }
 
 /* ---- our own kernels ---- */

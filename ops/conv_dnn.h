@@ -7,16 +7,12 @@
 #include "ops/dnn_cuda.h"
 #include "ops/launch_cuda.h"
 
-/* Tensors of the graph by number: the bias only where there is one, inner ones behind. */
-enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS, ZT_DNN_OUTER };
+/* Tensors of the graph by number; those behind ZT_DNN_Y only where there is a bias. */
+enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS, ZT_DNN_CONVOLVED };
 
-/* What follows the convolution to y in the same graph. */
-struct zt_conv_after {
-    bool bias, relu;
-};
-
-/* Up to three spatial axes; one is taken for two, the first of length 1. */
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, struct zt_conv_after after,
+/* Up to three spatial axes; one is taken for two, the first of length 1. bias: y = that of the convolution + a number a
+ * channel, in the same graph. */
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, bool bias,
                  struct zt_dnn_graph *to);
 
 /* The same for our own kernels, which take any convolution of up to three axes. */

@@ -41,7 +41,6 @@
     OP("ztrain", "BatchMatMul", matmul)                 \
     OP("ztrain", "ConvGradInput", conv)                 \
     OP("ztrain", "ConvGradWeight", conv)                \
-    OP("ztrain", "ConvRelu", conv)                      \
     OP("ztrain", "ConvTransposeGradInput", conv)        \
     OP("ztrain", "ConvTransposeGradWeight", conv)       \
     OP("ztrain", "CrossEntropy", cross_entropy)         \

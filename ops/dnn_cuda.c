@@ -6,14 +6,16 @@
 #include <cudnn.h>
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { KEPT = 32, CONFIGS = 16, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+/* CONFIGS: those with tensor cores come first and are many. */
+enum { KEPT = 16, CONFIGS = 256, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
 /* Everything that was made lives as long as the plan, which refers to it. */
 struct zt_dnn {
     struct zt_dnn_graph graph;
-    struct zt_device *device;
     cudnnHandle_t handle;
+    cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
     cudnnBackendDescriptor_t kept[KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
     int kept_count;
     int64_t workspace_bytes;
@@ -141,24 +143,23 @@ static cudnnBackendDescriptor_t make_convolution(struct zt_dnn *d, const struct 
     CONVOLUTION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY)
 }
 
-static cudnnBackendDescriptor_t make_pointwise(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
-    cudnnPointwiseMode_t mode = o->kind == ZT_DNN_ADD ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD;
+static cudnnBackendDescriptor_t make_sum(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const struct attribute what[] = {
         ONE(POINTWISE_MODE, POINTWISE_MODE, &mode),
         ONE(POINTWISE_MATH_PREC, DATA_TYPE, &compute),
     };
-    cudnnBackendDescriptor_t pointwise = MAKE(d, POINTWISE, what, "describing a pointwise operation", err);
-    if (!pointwise)
+    cudnnBackendDescriptor_t add = MAKE(d, POINTWISE, what, "describing a sum", err);
+    if (!add)
         return NULL;
     const struct attribute list[] = {
-        ONE(OPERATION_POINTWISE_PW_DESCRIPTOR, BACKEND_DESCRIPTOR, &pointwise),
+        ONE(OPERATION_POINTWISE_PW_DESCRIPTOR, BACKEND_DESCRIPTOR, &add),
         ONE(OPERATION_POINTWISE_XDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),
+        ONE(OPERATION_POINTWISE_BDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),
         ONE(OPERATION_POINTWISE_YDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),
-        ONE(OPERATION_POINTWISE_BDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1] < 0 ? 0 : o->tensor[1]]),
     };
-    return make(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, list, o->tensor[1] < 0 ? 3 : 4,
-                "describing a pointwise operation of tensors", err);
+    return MAKE(d, OPERATION_POINTWISE, list, "describing a sum of tensors", err);
 }
 
 struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err) {
@@ -169,8 +170,7 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
         made = make_tensor(d, i, err);
     for (int i = 0; made && i < graph->operation_count; i++) {
         const struct zt_dnn_operation *o = &graph->operation[i];
-        d->operation[i] =
-            o->kind == ZT_DNN_ADD || o->kind == ZT_DNN_RELU ? make_pointwise(d, o, err) : make_convolution(d, o, err);
+        d->operation[i] = o->kind == ZT_DNN_ADD ? make_sum(d, o, err) : make_convolution(d, o, err);
         made = d->operation[i] != NULL;
     }
     if (made)
@@ -199,14 +199,10 @@ static bool has(const cudnnBackendNumericalNote_t *notes, int64_t count, cudnnBa
 /* Whether an engine with these notes computes as is wanted here. */
 static bool is_wanted(const struct zt_dnn *d, const cudnnBackendNumericalNote_t *notes, int64_t count) {
     const bool fp32 = d->graph.tensor[0].dtype == ZT_FLOAT;
-    bool relu = false;
-    for (int i = 0; i < d->graph.operation_count; i++)
-        relu |= d->graph.operation[i].kind == ZT_DNN_RELU;
     return !has(notes, count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) &&
            !has(notes, count, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
            !(fp32 && has(notes, count, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) &&
-           !(fp32 && !d->graph.tensor_cores && has(notes, count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) &&
-           (!relu || has(notes, count, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP));
+           !(fp32 && !d->graph.tensor_cores && has(notes, count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
 /* The same of a configuration; one whose notes cannot be read is not wanted. */
@@ -226,10 +222,10 @@ static bool is_wanted_config(const struct zt_dnn *d, cudnnBackendDescriptor_t co
 
 /* A plan of this configuration within the workspace allowed. */
 static bool take(struct zt_dnn *d, cudnnBackendDescriptor_t config, struct zt_err *err) {
-    const struct attribute list[] = {
-        ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config),
-        ONE(EXECUTION_PLAN_HANDLE, HANDLE, &d->handle),
-    };
+    const struct attribute here = ONE(EXECUTION_PLAN_HANDLE, HANDLE, &d->handle);
+    const struct attribute elsewhere = ONE(EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, &d->properties);
+    const struct attribute list[] = { ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config),
+                                      d->properties ? elsewhere : here };
     cudnnBackendDescriptor_t plan = NULL;
     int64_t bytes = 0, count = 0;
     if (!good(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), "making a plan", err))
@@ -254,8 +250,11 @@ static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBacken
     const struct attribute list[] = {
         ONE(ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, &graph),
         ONE(ENGINEHEUR_MODE, HEUR_MODE, &mode),
+        ONE(ENGINEHEUR_DEVICEPROP, BACKEND_DESCRIPTOR, &d->properties),
     };
-    cudnnBackendDescriptor_t rule = MAKE(d, ENGINEHEUR, list, "asking the heuristics", err), config[CONFIGS] = { 0 };
+    cudnnBackendDescriptor_t rule =
+        make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, list, d->properties ? 3 : 2, "asking the heuristics", err);
+    cudnnBackendDescriptor_t config[CONFIGS] = { 0 };
     int64_t count = 0;
     bool made = rule != NULL, found = false;
     for (int i = 0; made && i < CONFIGS; i++)
@@ -281,18 +280,28 @@ static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBacken
                                      (long long)count));
 }
 
-bool zt_dnn_plan(struct zt_dnn *d, struct zt_device *device, struct zt_err *err) {
-    d->device = device;
-    d->handle = zt_cuda_library(device, create_handle, destroy_handle);
-    if (!good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err))
-        return false;
+static bool choose_any(struct zt_dnn *d, struct zt_err *err) {
     const struct attribute list[] = {
-        ONE(OPERATIONGRAPH_HANDLE, HANDLE, &d->handle),
         LIST(OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, d->graph.operation_count, d->operation),
+        ONE(OPERATIONGRAPH_HANDLE, HANDLE, &d->handle),
     };
-    cudnnBackendDescriptor_t graph = MAKE(d, OPERATIONGRAPH, list, "making the operation graph", err);
+    cudnnBackendDescriptor_t graph = make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, list, d->properties ? 1 : 2,
+                                          "making the operation graph", err);
     struct zt_err first = { 0 };
     return graph && (choose(d, graph, CUDNN_HEUR_MODE_A, &first) || choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, err));
+}
+
+bool zt_dnn_plan(struct zt_dnn *d, struct zt_device *device, struct zt_err *err) {
+    d->handle = zt_cuda_library(device, create_handle, destroy_handle);
+    return good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err) && choose_any(d, err);
+}
+
+bool zt_dnn_plan_for(struct zt_dnn *d, const char *properties, struct zt_err *err) {
+    const struct attribute list[] = {
+        LIST(DEVICEPROP_JSON_REPRESENTATION, CHAR, (int64_t)strlen(properties), properties),
+    };
+    d->properties = MAKE(d, DEVICEPROP, list, "reading the properties of a GPU", err);
+    return d->properties && choose_any(d, err);
 }
 
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *d) {

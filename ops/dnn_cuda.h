@@ -12,7 +12,7 @@
 
 struct zt_device;
 
-enum { ZT_DNN_AXES = 3, ZT_DNN_RANK = ZT_DNN_AXES + 2, ZT_DNN_TENSORS = 6, ZT_DNN_OPERATIONS = 3 };
+enum { ZT_DNN_AXES = 3, ZT_DNN_RANK = ZT_DNN_AXES + 2, ZT_DNN_TENSORS = 5, ZT_DNN_OPERATIONS = 2 };
 enum { ZT_DNN_ALIGNMENT = 16 }; /* of every tensor in memory */
 #define ZT_DNN_WORKSPACE ((size_t)256 << 20)
 
@@ -23,13 +23,13 @@ struct zt_dnn_tensor {
     int64_t dim[ZT_DNN_RANK], stride[ZT_DNN_RANK]; /* strides in elements */
 };
 
-/* y = conv(x, w); dx of w and dy; dw of x and dy; c = a + b, where b is stretched over its axes of length 1; y = max(x,
- * 0), NaN stays. Everything is computed in fp32. */
-enum zt_dnn_kind { ZT_DNN_CONV, ZT_DNN_CONV_DATA, ZT_DNN_CONV_WEIGHT, ZT_DNN_ADD, ZT_DNN_RELU };
+/* y = conv(x, w); dx of w and dy; dw of x and dy; c = a + b, where b is stretched over its axes of length 1. Everything
+ * is computed in fp32. */
+enum zt_dnn_kind { ZT_DNN_CONV, ZT_DNN_CONV_DATA, ZT_DNN_CONV_WEIGHT, ZT_DNN_ADD };
 
 struct zt_dnn_operation {
     enum zt_dnn_kind kind;
-    int tensor[3]; /* convolutions: x, w, y whichever way they go; ADD: a, b, c; RELU: x, -1, y */
+    int tensor[3]; /* convolutions: x, w, y whichever way they go; ADD: a, b, c */
 };
 
 /* x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; groups show in the shapes. */
@@ -55,6 +55,9 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
 /* Makes it ready to run on a device that zt_dnn_ready has found good. False where no engine will do, with the reason;
  * destroy it then. */
 bool zt_dnn_plan(struct zt_dnn *dnn, struct zt_device *device, struct zt_err *err);
+/* The same for a GPU that need not be here, from its properties in cuDNN's JSON: whether there will be an engine. What
+ * is planned so cannot be run. */
+bool zt_dnn_plan_for(struct zt_dnn *dnn, const char *properties, struct zt_err *err);
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *dnn);
 
 /* Queues it on the device's stream; data: of every tensor by its number, multiples of ZT_DNN_ALIGNMENT, NULL for inner

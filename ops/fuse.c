@@ -42,8 +42,8 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
     return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
 }
 
-bool zt_fuse_fast(const struct zt_graph *g, int node) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[ZT_CPU];
+bool zt_fuse_fast(const struct zt_graph *g, int node, enum zt_backend backend) {
+    const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
     return k->run && (!k->supports || k->supports(g, node));
 }
 

@@ -77,9 +77,7 @@ const struct zt_op zt_op_conv_relu = {
     PRODUCT_ROW,
     .infer = conv_relu_infer,
     .flops = conv_relu_flops,
-    .kernel = { [ZT_REF] = { .run = conv_relu_ref },
-                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+    .kernel = { [ZT_REF] = { .run = conv_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
 };
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
@@ -112,7 +110,7 @@ static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, in
     if (strcmp(g->nodes[node].op_type, "Relu") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, product, true);
-    if (from < 0 || !zt_fuse_fast(g, from))
+    if (from < 0 || !zt_fuse_fast(g, from, ZT_CPU))
         return false;
     const struct zt_node p = g->nodes[from];
     g->nodes[from].dead = true;
@@ -120,18 +118,12 @@ static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, in
     return true;
 }
 
-static bool fuse_conv_relu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_product(g, table, node, "Conv", "ConvRelu", err);
-}
-static bool fuse_gemm_relu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_product(g, table, node, "Gemm", "GemmRelu", err);
-}
-
-static bool fuse_pool_relu_grad(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
+                           struct zt_err *err) {
     if (strcmp(g->nodes[node].op_type, "ReluGrad") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "MaxPoolGrad", true);
-    if (from < 0 || !zt_fuse_fast(g, from))
+    if (from < 0 || !zt_fuse_fast(g, from, backend))
         return false;
     const struct zt_node grad = g->nodes[from];
     int pool = g->values[grad.in[1]].producer;
@@ -143,6 +135,13 @@ static bool fuse_pool_relu_grad(struct zt_graph *g, const struct zt_op_table *ta
     return true;
 }
 
-const struct zt_pattern zt_pattern_conv_relu = { "conv_relu", 1 << ZT_CPU, fuse_conv_relu };
-const struct zt_pattern zt_pattern_gemm_relu = { "gemm_relu", 1 << ZT_CPU, fuse_gemm_relu };
-const struct zt_pattern zt_pattern_pool_relu_grad = { "pool_relu_grad", 1 << ZT_CPU, fuse_pool_relu_grad };
+/* The same name on every back end that has the kernel. */
+#define PATTERN(id, name, backend, find)                                                                               \
+    static bool id##_fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {         \
+        return find;                                                                                                   \
+    }                                                                                                                  \
+    const struct zt_pattern zt_pattern_##id = { name, 1 << (backend), id##_fuse }
+PATTERN(conv_relu, "conv_relu", ZT_CPU, fuse_product(g, table, node, "Conv", "ConvRelu", err));
+PATTERN(gemm_relu, "gemm_relu", ZT_CPU, fuse_product(g, table, node, "Gemm", "GemmRelu", err));
+PATTERN(pool_relu_grad, "pool_relu_grad", ZT_CPU, fuse_pool_grad(g, table, node, ZT_CPU, err));
+PATTERN(pool_relu_grad_cuda, "pool_relu_grad", ZT_CUDA, fuse_pool_grad(g, table, node, ZT_CUDA, err));

@@ -98,9 +98,9 @@ int zt_launch_conv_to_w(struct CUstream_st *stream, const struct zt_launch_conv 
 struct zt_launch_planes {
     int64_t samples, channels, plane;
 };
-/* y += bias of its channel (NULL: none), then max(y, 0) where relu; NaN stays. */
+/* y += bias of its channel. */
 int zt_launch_planes_bias(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_planes *shape,
-                          const void *bias, bool relu, void *y);
+                          const void *bias, void *y);
 /* sum[channel] = sum over samples and plane of x. */
 int zt_launch_planes_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_planes *shape,
                          const void *x, void *sum);

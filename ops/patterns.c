@@ -21,14 +21,15 @@
     ROW(attention)                                                                                                     \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
-/* Those of the joint graph: conv_relu_pool takes what the two before it made. */
+/* Those of the joint graph: conv_relu_pool takes what the two before it made. One of CUDA has the name of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
     ROW(conv_activation)                                                                                               \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \
-    ROW(gemm_relu)
+    ROW(gemm_relu)                                                                                                     \
+    ROW(pool_relu_grad_cuda)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;
 FORWARD(DECLARE)

@@ -2,11 +2,21 @@
 
 #include "ops/table.h"
 
+#include <string.h>
+
 static bool fits_one(const char *glob) {
     for (int p = 0; zt_patterns[p]; p++)
         if (zt_glob(glob, zt_patterns[p]->name))
             return true;
     return false;
+}
+
+/* Rows of several back ends may have one name. */
+static bool is_first_of_name(int p) {
+    for (int before = 0; before < p; before++)
+        if (strcmp(zt_patterns[before]->name, zt_patterns[p]->name) == 0)
+            return false;
+    return true;
 }
 
 bool zt_fusion_read(const struct zt_config *config, struct zt_fusion *to, struct zt_err *err) {
@@ -16,7 +26,8 @@ bool zt_fusion_read(const struct zt_config *config, struct zt_fusion *to, struct
             continue;
         struct zt_text names = { 0 };
         for (int p = 0; zt_patterns[p]; p++)
-            zt_text_add(&names, "%s%s", p ? ", " : "", zt_patterns[p]->name);
+            if (is_first_of_name(p))
+                zt_text_add(&names, "%s%s", p ? ", " : "", zt_patterns[p]->name);
         zt_fail(err, ZT_EXIT_CONFIG, "ztrain.fuse: no pattern is called \"%s\" (there are: %s)", config->fuse.at[i],
                 names.at);
         zt_text_finish(&names);

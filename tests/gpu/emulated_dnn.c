@@ -357,25 +357,19 @@ static void convolve(const struct cudnnBackendDescriptor *d, const struct names 
     free(sum);
 }
 
-static void point(const struct cudnnBackendDescriptor *d, struct places *p) {
-    const cudnnPointwiseMode_t *mode =
-        find(child(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE)->values;
+/* y = x + b */
+static void add(const struct cudnnBackendDescriptor *d, struct places *p) {
     struct tensor x = tensor_of(child(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-    struct tensor y = tensor_of(child(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC)), b = y;
-    const void *from = place(p, &x), *other = NULL;
+    struct tensor b = tensor_of(child(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+    struct tensor y = tensor_of(child(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+    const void *left = place(p, &x), *right = place(p, &b);
     void *to = place(p, &y);
-    if (*mode == CUDNN_POINTWISE_ADD) {
-        b = tensor_of(child(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
-        other = place(p, &b);
-    }
     for (int64_t i = 0; i < count_of(y.dim, y.rank); i++) {
         int64_t at[RANK], stretched[RANK];
         split(i, y.dim, y.rank, at);
         for (int k = 0; k < y.rank; k++)
             stretched[k] = b.dim[k] == 1 ? 0 : at[k];
-        double value = get(&x, from, offset(&x, at));
-        value = other ? value + get(&b, other, offset(&b, stretched)) : value <= 0 ? 0 : value;
-        put(&y, to, offset(&y, at), value);
+        put(&y, to, offset(&y, at), get(&x, left, offset(&x, at)) + get(&b, right, offset(&b, stretched)));
     }
 }
 
@@ -401,7 +395,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         if (names_of(list[i]))
             convolve(list[i], names_of(list[i]), &p);
         else
-            point(list[i], &p);
+            add(list[i], &p);
     for (int i = 0; i < TENSORS; i++)
         free(p.inner[i]);
     return CUDNN_STATUS_SUCCESS;

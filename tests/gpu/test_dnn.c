@@ -1,5 +1,6 @@
-/* cuDNN's own checks of what is described for it, which need no GPU: tensors, convolutions and operations of every case
- * in tests/ops/cases/conv.c, each of the three ways, alone and with bias and ReLU. */
+/* What cuDNN itself says of what is described for it, which needs no GPU: tensors, convolutions and operations of every
+ * case in tests/ops/cases/conv.c, each of the three ways, alone and with a bias; and the engines that it has for them
+ * on a GPU whose properties it is told. */
 #include "ops/conv_dnn.h"
 #include "tests/ops/cases.h"
 
@@ -8,18 +9,49 @@
 
 extern const struct zt_case zt_cases_conv[];
 
-static bool read_case(const struct zt_graph *g, struct zt_conv *to, struct zt_err *err) {
-    return zt_conv_roles(&g->nodes[0])->read(g, 0, to, err);
-}
+/* In cuDNN's JSON; sizes, limits and clocks as the CUDA runtime gives them. */
+#define GPU(SMS, SHARED, ID, CLOCK, MEMORY_CLOCK, CACHE, NAME, VERSION, CAPACITY)                                      \
+    "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536, "      \
+    "\"multiProcessorCount\": " SMS                                                                                    \
+    ", \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152, "                                                         \
+    "\"maxSharedMemoryPerBlockOptin\": " SHARED                                                                        \
+    ", \"reservedSharedMemoryPerBlock\": 1024, "                                                                       \
+    "\"maxRegistersPerSM\": 65536, \"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, "    \
+    "\"pciDeviceId\": " ID ", \"isTccDriver\": 0, \"supportCoopLaunch\": 1, \"smClockRateKHz\": " CLOCK                \
+    ", "                                                                                                               \
+    "\"memClockRateKHz\": " MEMORY_CLOCK ", \"l2CacheSize\": " CACHE ", \"deviceName\": \"" NAME                       \
+    "\", "                                                                                                             \
+    "\"deviceVer\": " VERSION ", \"driverVer\": 13000, \"totalGlobalMem\": " CAPACITY ", \"cudaDeviceId\": 0}"
+static const char *const gpus[] = {
+    GPU("132", "232448", "9013", "1980000", "3201000", "62914560", "NVIDIA H200", "900", "150754820096"),
+    GPU("108", "166912", "8370", "1410000", "1593000", "41943040", "NVIDIA A100", "800", "85095612416"),
+};
 
-static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way,
-                        struct zt_conv_after after) {
+static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way,
+                               enum zt_dtype dtype, bool bias) {
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
-    zt_conv_dnn(conv, way, ZT_FLOAT, after, &graph);
+    zt_conv_dnn(conv, way, dtype, bias, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s (%s %s), way %d: %s", c->op, c->in, c->attrs ? c->attrs : "", way, err.text[0]);
-    zt_dnn_destroy(dnn);
+    return dnn;
+}
+
+static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way way, const char *gpu) {
+    struct zt_err err = { 0 };
+    ck_assert_msg(zt_dnn_plan_for(dnn, gpu, &err), "%s (%s %s), way %d: %s", c->op, c->in, c->attrs ? c->attrs : "",
+                  way, err.text[0]);
+    ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
+}
+
+/* Plans it on each of the GPUs. */
+static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias) {
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
+        for (int half = 0; half < 2; half++) {
+            struct zt_dnn *dnn = describe(c, conv, way, half ? ZT_BFLOAT16 : ZT_FLOAT, bias);
+            plan(c, dnn, way, gpus[i]);
+            zt_dnn_destroy(dnn);
+        }
 }
 
 /* A convolution that cuDNN knows: of something, and its windows reach as far as x goes but for a rest of less than a
@@ -33,20 +65,18 @@ static bool is_known(const struct zt_conv *c) {
     return known;
 }
 
-START_TEST(cudnn_takes_what_is_described) {
+START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
     int count = 0;
     for (const struct zt_case *c = zt_cases_conv; c->op; c++) {
         struct zt_case_graph made;
         struct zt_err err = { 0 };
         struct zt_conv conv;
         ck_assert_msg(zt_case_make(c, false, &made, &err), "%s", err.text[0]);
-        ck_assert_msg(read_case(made.graph, &conv, &err), "%s", err.text[0]);
-        for (int way = ZT_CONV_TO_Y; is_known(&conv) && way <= ZT_CONV_TO_W; way++, count++)
-            check_graph(c, &conv, (enum zt_conv_way)way, (struct zt_conv_after){ 0 });
-        if (is_known(&conv)) {
-            check_graph(c, &conv, ZT_CONV_TO_Y, (struct zt_conv_after){ .bias = true });
-            check_graph(c, &conv, ZT_CONV_TO_Y, (struct zt_conv_after){ .bias = true, .relu = true });
-            check_graph(c, &conv, ZT_CONV_TO_Y, (struct zt_conv_after){ .relu = true });
+        const struct zt_conv_roles *roles = zt_conv_roles(&made.graph->nodes[0]);
+        if (roles && roles->read(made.graph, 0, &conv, &err) && is_known(&conv)) {
+            for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++, count++)
+                check_graph(c, &conv, (enum zt_conv_way)way, false);
+            check_graph(c, &conv, ZT_CONV_TO_Y, true);
         }
         zt_graph_destroy(made.graph);
     }
@@ -61,7 +91,7 @@ START_TEST(a_shape_that_is_no_convolution_is_refused_with_cudnns_words) {
     conv.window = (struct zt_window){
         .axes = 2, .in = { 5, 5 }, .out = { 3, 3 }, .kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 }
     };
-    zt_conv_dnn(&conv, ZT_CONV_TO_Y, ZT_FLOAT, (struct zt_conv_after){ 0 }, &graph);
+    zt_conv_dnn(&conv, ZT_CONV_TO_Y, ZT_FLOAT, false, &graph);
     graph.tensor[ZT_DNN_Y].dim[3] = 4;
     ck_assert_ptr_null(zt_dnn_describe(&graph, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "cuDNN, describing a convolution of tensors: CUDNN_STATUS_"));
@@ -72,7 +102,7 @@ int main(void) {
     Suite *suite = suite_create("gpu-dnn");
     TCase *tests = tcase_create("descriptors");
     tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, cudnn_takes_what_is_described);
+    tcase_add_test(tests, cudnn_takes_what_is_described_and_has_engines_for_it);
     tcase_add_test(tests, a_shape_that_is_no_convolution_is_refused_with_cudnns_words);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
