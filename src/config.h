@@ -191,6 +191,7 @@ struct zt_config {
     int log_level;           /* enum zt_log_level */
     bool wall_clock_breakdown, memory_breakdown, dump_state;
     const char *device; /* "auto" | "cpu" | "cuda" */
+    bool tf32;          /* fp32 matrix products may use TF32 on a GPU; default false */
     int threads;        /* 0: as many as the machine has cores */
 
     struct zt_texts without_effect; /* accepted keys that change nothing here: "key = value" with the reason */

@@ -109,7 +109,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.memory_limit", .type = ZT_KEY_BYTES, AT(memory_limit) },
     { .key = "ztrain.recompute", TEXTS, AT(recompute.names) },
     { .key = "ztrain.cluster", TEXT, DEF(""), AT(cluster) },
-    { .key = "ztrain.tf32", BOOL, DEF("false"), ACCEPT("fp32 is computed in fp32") },
+    { .key = "ztrain.tf32", BOOL, DEF("false"), AT(tf32) },
     { .key = "ztrain.deterministic", BOOL, DEF("true"), ACCEPT("every run is deterministic") },
     { .key = "ztrain.on_non_finite", INDEX(non_finites), DEF("abort"), AT(skip_non_finite) },
     { .key = "ztrain.checkpoint", OBJECT },

@@ -107,5 +107,9 @@ struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *e
     const char *name = s->config->device;
     /* A GPU that is there is used when it is asked for: until convolutions and norms have CUDA kernels, most networks
      * would run on the host through copies. */
-    return zt_device_open(strcmp(name, "auto") == 0 ? "cpu" : name, zt_session_threads(s), &s->options->log, err);
+    struct zt_device *device =
+        zt_device_open(strcmp(name, "auto") == 0 ? "cpu" : name, zt_session_threads(s), &s->options->log, err);
+    if (device)
+        device->tf32 = s->config->tf32;
+    return device;
 }

@@ -4,6 +4,10 @@
 
 #include "device/device.h"
 
+/* Precision: a kernel asks `prepare->device->tf32` (device.h) when it chooses its algorithm, and only for tensors of
+ * fp32: matrix products then take CUBLAS_COMPUTE_32F_FAST_TF32, convolutions and attention a compute type of tensor
+ * cores. It is false unless the config says ztrain.tf32. bfloat16 needs no key: a node has it where its values do. */
+
 struct CUstream_st; /* cudaStream_t is a pointer to it */
 
 /* Device `number` of this process, current in the calling thread. */

@@ -29,7 +29,7 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 1
+    ZT_MODULE_ABI = 2
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, zt_update */
 
 struct zt_module {
