@@ -4,9 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool takes(const struct zt_graph *g, int node, enum zt_backend backend) {
+    const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
+    return k->run && (!k->supports || k->supports(g, node));
+}
+
+/* What a device has no kernel for runs on the host, there with the host's fast one. */
 static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backend fast) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[fast];
-    return k->run && (!k->supports || k->supports(g, node)) ? fast : ZT_REF;
+    if (takes(g, node, fast))
+        return fast;
+    return fast == ZT_CUDA && takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
 }
 
 static bool same_layout(const struct zt_layout *a, const struct zt_layout *b) {
@@ -117,6 +124,13 @@ static int reordered(struct assignment *a, int node, int from, const struct zt_l
     return to;
 }
 
+static bool all_plain(const struct zt_layout *const *layouts, int count) {
+    int i = 0;
+    while (i < count && !layouts[i])
+        i++;
+    return i == count;
+}
+
 static bool assign_node(struct assignment *a, int node) {
     struct zt_graph *g = a->g;
     int in = g->nodes[node].in_count, out = g->nodes[node].out_count;
@@ -128,6 +142,14 @@ static bool assign_node(struct assignment *a, int node) {
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
     bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+    if (ok && g->nodes[node].backend != (int)a->fast && !all_plain(layouts, in + out)) {
+        /* between a device and the host tensors travel in plain order */
+        if (p.release)
+            p.release(p.state);
+        memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);
+        g->nodes[node].backend = ZT_REF;
+        ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+    }
     if (ok)
         keep_prepared(a, node, &p);
     for (int i = 0; ok && i < in; i++)

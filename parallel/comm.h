@@ -18,6 +18,7 @@
 
 /* Slice bounds of a flat buffer: rank r owns elements [bound[r], bound[r + 1]). size + 1 ascending numbers. */
 struct zt_comm;
+struct zt_device;
 struct zt_rounds_kind;
 struct zt_shared_block;
 
@@ -111,6 +112,12 @@ void zt_comm_mpi_finalize(int exit_code);
  * takes over; no message of the caller's may be underway on it then. Outside the promise of the same bits: sums are
  * added in ring order. start does the whole exchange. */
 struct zt_comm *zt_comm_ring_create(struct zt_comm *inner);
+
+/* The same ranks for data in the memory of `device`, through host memory and `inner`, which it takes over where it
+ * `owns` it: data of the
+ * collectives, of send and recv are the device's, the scalars of sum the host's. Works on its queue in order: what wait
+ * and recv bring is there for what is queued later. Host memory grows with the first calls. */
+struct zt_comm *zt_comm_staged_create(struct zt_comm *inner, struct zt_device *device, bool owns);
 
 /* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
  * first..end-1; `to` may be one of the addends. */

@@ -118,12 +118,18 @@ static bool improves(struct zt_checkpoints *c, const struct zt_eval_result *eval
     return true;
 }
 
+bool zt_checkpoints_due(const struct zt_checkpoints *c, int64_t step) {
+    const struct zt_checkpoint_config *config = &c->o.plan->job->config->checkpoint;
+    int64_t steps = config->every_steps, epochs = config->every_epochs * c->o.per_epoch;
+    return (steps > 0 && step % steps == 0) || (epochs > 0 && step % epochs == 0) ||
+           ((steps > 0 || epochs > 0) && step == c->o.steps);
+}
+
 bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end, struct zt_err *err) {
     const struct zt_checkpoint_config *config = &c->o.plan->job->config->checkpoint;
-    int64_t step = end->step, steps = config->every_steps, epochs = config->every_epochs * c->o.per_epoch;
-    bool on = steps > 0 || epochs > 0, better = on && improves(c, end->eval, step);
-    bool due = end->asked || better || (steps > 0 && step % steps == 0) || (epochs > 0 && step % epochs == 0) ||
-               (on && step == c->o.steps);
+    int64_t step = end->step;
+    bool on = config->every_steps > 0 || config->every_epochs > 0, better = on && improves(c, end->eval, step);
+    bool due = end->asked || better || zt_checkpoints_due(c, step);
     if (!due || step == c->saved || !zt_checkpoint_save(c, step, end->monitor, err))
         return !due || step == c->saved;
     c->saved = step;

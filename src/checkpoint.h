@@ -44,6 +44,9 @@ struct zt_step_end {
  * step, an evaluation better than all before, or when asked. The first three only where one of these keys is not 0. */
 bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end, struct zt_err *err);
 
+/* Whether it will whatever an evaluation finds, and unasked. */
+bool zt_checkpoints_due(const struct zt_checkpoints *c, int64_t step);
+
 /* `ztrain verify`: checks structure and every checksum of the checkpoint in the folder `path`, and says what it holds
  * on `to`. Each damaged place is a problem of its own. */
 bool zt_checkpoint_verify(const char *path, FILE *to, struct zt_err *err);

@@ -29,7 +29,7 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
     if (s->config->ranks > 1)
         return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
     zt_parallel_enter();
-    struct zt_device *device = zt_session_device(s, err);
+    struct zt_device *device = zt_session_device(s, 0, err);
     if (!device)
         return false;
     struct zt_comm *comm = zt_comm_self_create();

@@ -1,59 +1,57 @@
 /* ztrain-cuda.so: the table it exports, from the rooms it is made of. Nothing of this is in the program itself. */
 #include "device/cuda.h"
 #include "ops/kernels_cuda.h"
-#include "optim/row.h"
 #include "optim/step_cuda.h"
 
 /* ---- optimizers; an error is named after the row ---- */
 
-static bool adam_step(struct zt_device *device, struct zt_adam c, float *p, const float *g, float *const state[],
-                      int64_t count, struct zt_err *err) {
-    int code = zt_launch_adam(zt_cuda_stream(device), &c, p, g, state[0], state[1], count);
-    return zt_cuda_good(device, code, err, "Adam");
-}
-
-static bool adam(struct zt_device *device, const struct zt_update *u, float *p, const float *g, float *const state[],
-                 int64_t count, struct zt_err *err) {
-    return adam_step(device, zt_adam_prepare(u, u->config->adam_w_mode), p, g, state, count, err);
-}
-
-static bool adamw(struct zt_device *device, const struct zt_update *u, float *p, const float *g, float *const state[],
-                  int64_t count, struct zt_err *err) {
-    return adam_step(device, zt_adam_prepare(u, true), p, g, state, count, err);
-}
-
-static bool sgd(struct zt_device *device, const struct zt_update *u, float *p, const float *g, float *const state[],
-                int64_t count, struct zt_err *err) {
-    struct zt_sgd c = zt_sgd_prepare(u);
-    struct CUstream_st *stream = zt_cuda_stream(device);
-    int code = zt_optimizer_sgd.states_used(u->config) ? zt_launch_sgd_momentum(stream, &c, p, g, state[0], count)
-                                                       : zt_launch_sgd(stream, &c, p, g, count);
-    return zt_cuda_good(device, code, err, "SGD");
-}
+#define STEP(id, launch, what)                                                                                         \
+    static bool id(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {                       \
+        return zt_cuda_good(device, launch(zt_cuda_stream(device), s), err, what);                                     \
+    }
+STEP(adam, zt_launch_adam, "Adam")
+STEP(sgd, zt_launch_sgd, "SGD")
+STEP(lion, zt_launch_lion, "Lion")
+STEP(adagrad, zt_launch_adagrad, "Adagrad")
+STEP(lamb_norms, zt_launch_lamb_norms, "the norms of Lamb")
+STEP(lamb_ratios, zt_launch_lamb_ratios, "the ratios of Lamb")
+STEP(lamb, zt_launch_lamb, "Lamb")
+#undef STEP
 
 static const struct zt_module_optimizer optimizers[] = {
     { "Adam", adam },
-    { "AdamW", adamw },
+    { "AdamW", adam },
     { "SGD", sgd },
+    { "Lion", lion },
+    { "Adagrad", adagrad },
+    { "Lamb", lamb, lamb_norms, lamb_ratios },
     { 0 },
 };
 
-/* ---- sums ---- */
+/* ---- sums and the state of the step ---- */
 
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_accumulate(zt_cuda_stream(device), to, from, count), err, "adding gradients");
 }
 
-static bool sum_squares(struct zt_device *device, const float *x, int64_t count, double *sum, struct zt_err *err) {
-    _Static_assert((ZT_SQUARE_PARTS + 1) * sizeof(double) <= ZT_CUDA_SCRATCH, "partial sums fit the scratch memory");
-    double *parts = zt_cuda_scratch(device), *result = zt_cuda_pinned(device);
-    int code = zt_launch_squares(zt_cuda_stream(device), x, count, parts, parts + ZT_SQUARE_PARTS);
-    if (!zt_cuda_good(device, code, err, "the gradient norm") ||
-        !device->api->to_host(device, result, parts + ZT_SQUARE_PARTS, sizeof *result, err) ||
-        !device->api->synchronize(device, err))
-        return false;
-    *sum = *result;
-    return true;
+static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
+                     struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
+}
+
+static bool add_squares(struct zt_device *device, struct zt_step_state *state, const float *x, int64_t count,
+                        struct zt_err *err) {
+    _Static_assert(ZT_SQUARE_PARTS * sizeof(double) <= ZT_CUDA_SCRATCH, "partial sums fit the scratch memory");
+    int code = zt_launch_squares(zt_cuda_stream(device), x, count, zt_cuda_scratch(device), &state->squares);
+    return zt_cuda_good(device, code, err, "the gradient norm");
+}
+
+static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_clip(zt_cuda_stream(device), state, most), err, "clipping");
+}
+
+static bool advance(struct zt_device *device, struct zt_step_state *state, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_advance(zt_cuda_stream(device), state), err, "counting updates");
 }
 
 __attribute__((visibility("default"))) extern const struct zt_module zt_cuda_module;
@@ -65,5 +63,8 @@ const struct zt_module zt_cuda_module = {
     .optimizers = optimizers,
     .create = zt_cuda_create,
     .add = add,
-    .sum_squares = sum_squares,
+    .add_loss = add_loss,
+    .add_squares = add_squares,
+    .clip = clip,
+    .advance = advance,
 };

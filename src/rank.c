@@ -303,6 +303,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     *r = (struct zt_rank){
         .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1
     };
+    r->bulk_world = world;
+    r->bulk_data = data;
     r->peers = (struct zt_peers){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
     r->random.seed = (uint64_t)plan->job->config->seed;

@@ -117,8 +117,12 @@ struct zt_stop;
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
                                struct zt_comm *data, struct zt_err *err);
 void zt_rank_destroy(struct zt_rank *rank);
-/* Warns of nodes whose tensors travel between device and host, because the device has no kernel for them. */
+/* Warns, a line for each kind, of nodes whose tensors travel between device and host because the device has no kernel
+ * for them. */
 void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);
+
+/* How much of a step the device is given at once (rank_graphs.c), into `text`; NULL where the device cannot. */
+const char *zt_rank_graphs_text(const struct zt_rank *rank, char text[ZT_ERR_TEXT]);
 
 /* From now on the rank passes on the requests of this process in the reduction of its steps (stop.h); borrowed. Of the
  * ranks of one process one does. */
@@ -137,6 +141,15 @@ struct zt_step_result {
  * finite leaves weights as they are and sets finite false. */
 bool zt_rank_step(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
                   struct zt_err *err);
+/* The same in two halves: end gives the result of the oldest step begun. At most ZT_RANK_AHEAD may be begun and not
+ * ended, and all else that is asked of a rank wants them ended. Where a device works on its own (runs_ahead) a step is
+ * begun before the last one's outcome is known, which an update that is left out does not disturb. */
+enum { ZT_RANK_AHEAD = 2 };
+bool zt_rank_begin(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_err *err);
+bool zt_rank_end(struct zt_rank *rank, struct zt_step_result *result, struct zt_err *err);
+bool zt_rank_runs_ahead(const struct zt_rank *rank);
+/* Whether in the step begun last some rank was asked to save or to stop. */
+bool zt_rank_asked(const struct zt_rank *rank);
 
 struct zt_eval_result {
     double loss, accuracy; /* accuracy: NAN where the loss has no classes */

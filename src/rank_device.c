@@ -1,6 +1,7 @@
 #include "rank_device.h"
 
 #include "device/module.h"
+#include "rank_graphs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,11 @@ struct constant {
     size_t at, bytes;
 };
 
-/* A node that runs on the host, for the report. */
-struct host_node {
-    const char *name, *op_type;
-    int64_t bytes;
+/* Nodes of one kind that run on the host, for the report. */
+struct host_kind {
+    const char *op_type, *first; /* the name of one */
+    int nodes;
+    int64_t bytes; /* copied in a step */
 };
 
 struct zt_rank_device {
@@ -24,12 +26,11 @@ struct zt_rank_device {
     size_t constant_bytes;
     char *stage; /* host memory: views and workspace of one node at a time */
     size_t stage_bytes;
-    struct host_node *nodes;
-    int node_count;
-    const struct zt_module_optimizer *optimizer; /* NULL: not training */
+    struct host_kind *kinds;
+    int kind_count;
+    struct zt_event **fed; /* by slot: its pinned memory may be written */
+    char *feed;            /* pinned: feed_bytes a slot */
 };
-
-enum { REPORTED = 10 };
 
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
@@ -45,29 +46,49 @@ bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t b
     return r->device->api->to_host(r->device, to, from, bytes, err) && r->device->api->synchronize(r->device, err);
 }
 
-bool zt_rank_copy(const struct zt_rank *r, void *to, const struct zt_place *place, const void *from, size_t bytes,
-                  struct zt_err *err) {
-    const struct zt_device_api *api = r->device->api;
-    return (place->in == ZT_CONSTANT ? api->to_device : api->copy)(r->device, to, from, bytes, err);
-}
+/* Behind the columns: what kernels read of the step besides them. */
+struct step_feed {
+    float seed;
+    double samples;
+};
 
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
+    _Static_assert(sizeof(struct step_feed) <= 64, "it has 64 bytes");
     return column_bytes + 64 + (int64_t)round_up((size_t)rows * sizeof(float));
 }
 
 void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows) {
     int wants = r->plan->job->want_count;
-    char *seed = slot->feed + r->feed_bytes - zt_rank_device_feed_bytes(0, rows);
-    slot->fed[wants] = seed;
-    slot->fed[wants + 1] = seed + 64;
+    char *step = slot->feed + r->feed_bytes - zt_rank_device_feed_bytes(0, rows);
+    slot->fed[wants] = step + offsetof(struct step_feed, seed);
+    slot->fed[wants + 1] = step + 64;
 }
 
-bool zt_rank_device_feed(const struct zt_rank *r, struct zt_slot *slot, int64_t rows, struct zt_err *err) {
-    int wants = r->plan->job->want_count;
+const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot) {
+    const char *step = slot->fed[r->plan->job->want_count];
+    return (const double *)(const void *)(step + offsetof(struct step_feed, samples));
+}
+
+/* All of a slot's feed crosses at once, from pinned memory that the last copy has left. */
+bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
+                         const struct zt_source *source, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
-    return api->to_device(r->device, slot->fed[wants], &slot->seed, sizeof slot->seed, err) &&
-           api->to_device(r->device, slot->fed[wants + 1], slot->row_weight, (size_t)rows * sizeof *slot->row_weight,
-                          err);
+    int at = (int)(slot - r->slots), wants = r->plan->job->want_count;
+    char *host = r->away->feed + at * r->feed_bytes, *column = host;
+    if (!api->wait(r->device, r->away->fed[at], err))
+        return false;
+    for (int i = 0; i < source->column_count; i++) {
+        size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
+        memcpy(column, batch->column[i], bytes);
+        slot->fed[i] = slot->feed + (column - host);
+        column += round_up(bytes);
+    }
+    struct step_feed step = { slot->seed, (double)slot->samples };
+    memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
+    memcpy(host + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
+           (size_t)batch->rows * sizeof *slot->row_weight);
+    return api->to_device(r->device, slot->feed, host, (size_t)r->feed_bytes, err) &&
+           api->record(r->device, r->away->fed[at], err);
 }
 
 /* ---- creation ---- */
@@ -93,7 +114,7 @@ static bool on_host(const struct zt_rank *r, const struct zt_ready *ready) {
 static void count(struct zt_rank *r, struct zt_run_program *rp, int node) {
     const struct zt_ready *ready = &rp->ready[node];
     r->away->constant_count += ready->call.in_count;
-    r->away->node_count += on_host(r, ready);
+    r->away->kind_count += on_host(r, ready);
 }
 
 static struct constant *find_constant(const struct zt_rank_device *d, const void *host, size_t bytes) {
@@ -146,6 +167,23 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
+/* Counts a node that runs in every micro-batch of a full step, or of an evaluation where nothing is trained. */
+static void report(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_ready *ready, int64_t moved) {
+    struct zt_rank_device *d = r->away;
+    const struct zt_joint *j = &rp->program->joint;
+    const char *op_type = ready->call.node->op_type;
+    bool trains = r->plan->train.count > 0;
+    if (trains && (!j->training || rp->program != r->plan->train.at[0]))
+        return;
+    int k = 0;
+    while (k < d->kind_count && strcmp(d->kinds[k].op_type, op_type) != 0)
+        k++;
+    if (k == d->kind_count)
+        d->kinds[d->kind_count++] = (struct host_kind){ op_type, ready->name, 0, 0 };
+    d->kinds[k].nodes++;
+    d->kinds[k].bytes += moved * (trains ? r->plan->full.micro_batches : 1);
+}
+
 /* Bytes that go over the bus for a node, and what it takes on the host beside them. */
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
@@ -162,57 +200,74 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
         needed += round_up(view_bytes(&ready->views[i]));
     }
     d->stage_bytes = needed > d->stage_bytes ? needed : d->stage_bytes;
-    for (int i = 0; i < d->node_count; i++) /* one line a node, whatever the number of programs; the largest counts */
-        if (strcmp(d->nodes[i].name, ready->name) == 0 && strcmp(d->nodes[i].op_type, ready->call.node->op_type) == 0) {
-            d->nodes[i].bytes = (int64_t)moved > d->nodes[i].bytes ? (int64_t)moved : d->nodes[i].bytes;
-            return;
-        }
-    d->nodes[d->node_count++] = (struct host_node){ ready->name, ready->call.node->op_type, (int64_t)moved };
+    report(r, rp, ready, (int64_t)moved);
 }
 
-static bool find_optimizer(struct zt_rank *r, struct zt_err *err) {
-    r->away->optimizer = zt_module_optimizer(r->device->module, r->row->name);
-    if (r->away->optimizer)
-        return true;
-    zt_fail(err, ZT_EXIT_CONFIG, "optimizer.type: %s has no kernel for device %s", r->row->name, r->device->api->name);
-    return zt_hint(err, "use --device cpu, or one of Adam, AdamW, SGD");
+static bool open_feed(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_device *d = r->away;
+    const struct zt_device_api *api = r->device->api;
+    d->feed = api->allocate_host(r->device, (size_t)(r->feed_bytes * r->plan->slots), "batches", err);
+    d->fed = ZT_NEW_N(r->arena, struct zt_event *, r->plan->slots + 1);
+    for (int i = 0; d->feed && i < r->plan->slots; i++)
+        if (!(d->fed[i] = api->event_create(r->device, err)))
+            return false;
+    return d->feed != NULL;
+}
+
+static bool open_step(struct zt_rank *r, struct zt_err *err) {
+    zt_rank_graphs_create(r);
+    return zt_rank_stepping_create(r, err);
 }
 
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     if (!r->device->module)
         return true;
-    if (r->plan->job->config->ranks > 1) {
-        zt_fail(err, ZT_EXIT_CONFIG, "%d ranks on device %s are not supported yet: it runs one",
-                r->plan->job->config->ranks, r->device->api->name);
-        return zt_hint(err, "use --device cpu, or --ranks 1");
+    if (r->world->size > 1) {
+        r->bulk_world = zt_comm_staged_create(r->world, r->device, false);
+        r->bulk_data = zt_comm_staged_create(r->data, r->device, false);
     }
     struct zt_rank_device *d = r->away = ZT_NEW(r->arena, struct zt_rank_device);
     each_node(r, count);
     d->constants = ZT_NEW_N(r->arena, struct constant, d->constant_count + 1);
-    d->nodes = ZT_NEW_N(r->arena, struct host_node, d->node_count + 1);
-    d->constant_count = d->node_count = 0;
+    d->kinds = ZT_NEW_N(r->arena, struct host_kind, d->kind_count + 1);
+    d->constant_count = d->kind_count = 0;
     each_node(r, set_aside);
-    d->stage = zt_block_create(d->stage_bytes, "tensors of nodes that run on the host", err);
-    return d->stage && copy_constants(r, err) && (!r->plan->gradient_bytes || !r->row || find_optimizer(r, err));
+    d->stage = r->device->api->allocate_host(r->device, d->stage_bytes, "tensors of nodes that run on the host", err);
+    return d->stage && open_feed(r, err) && copy_constants(r, err) &&
+           (!r->plan->gradient_bytes || !r->row || open_step(r, err));
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
     if (!r->away)
         return;
+    zt_rank_graphs_destroy(r);
+    zt_rank_stepping_destroy(r);
+    for (int i = 0; r->away->fed && i < r->plan->slots; i++)
+        if (r->away->fed[i])
+            r->device->api->event_destroy(r->device, r->away->fed[i]);
+    if (r->away->feed)
+        r->device->api->free_host(r->device, r->away->feed, (size_t)(r->feed_bytes * r->plan->slots));
+    if (r->bulk_data != r->data)
+        r->bulk_data->api->destroy(r->bulk_data);
+    if (r->bulk_world != r->world)
+        r->bulk_world->api->destroy(r->bulk_world);
     if (r->away->constant_block)
         r->device->api->free(r->device, r->away->constant_block, r->away->constant_bytes);
     if (r->away->stage)
-        zt_block_destroy(r->away->stage, r->away->stage_bytes);
+        r->device->api->free_host(r->device, r->away->stage, r->away->stage_bytes);
 }
 
 void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
     const struct zt_rank_device *d = r->away;
-    for (int i = 0; d && i < d->node_count && i < REPORTED; i++)
+    for (int i = 0; d && i < d->kind_count; i++) {
+        const struct host_kind *k = &d->kinds[i];
+        char others[48] = "";
+        if (k->nodes > 1)
+            snprintf(others, sizeof others, " and %d more", k->nodes - 1);
         zt_say(log, ZT_LOG_WARNING,
-               "%s (%s) has no kernel for device %s and runs on the host: %lld bytes are copied each time",
-               d->nodes[i].name, d->nodes[i].op_type, r->device->api->name, (long long)d->nodes[i].bytes);
-    if (d && d->node_count > REPORTED)
-        zt_say(log, ZT_LOG_WARNING, "and %d more nodes run on the host", d->node_count - REPORTED);
+               "%s (%s)%s: no kernel for device %s, runs on the host: %lld bytes are copied a step", k->first,
+               k->op_type, others, r->device->api->name, (long long)k->bytes);
+    }
 }
 
 /* ---- running ---- */
@@ -227,7 +282,8 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         struct zt_view *v = &ready->views[i];
         if (!v->data || ready->place[i]->in == ZT_CONSTANT)
             continue;
-        ok = i >= ins || api->to_host(r->device, at, v->data, view_bytes(v), err);
+        bool reads = i < ins || (i == ins && ready->call.accumulate);
+        ok = !reads || api->to_host(r->device, at, v->data, view_bytes(v), err);
         v->data = at;
         at += round_up(view_bytes(v));
     }
@@ -240,40 +296,10 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
     return ok && api->synchronize(r->device, err); /* the next such node uses the same memory */
 }
 
-bool zt_rank_device_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err) {
-    return r->device->module->add(r->device, to, from, count, err);
-}
-
-bool zt_rank_device_squares(struct zt_rank *r, double *sum, struct zt_err *err) {
-    *sum = 0;
-    for (int i = 0; i < r->owned_count; i++) {
-        double part = 0;
-        if (!r->device->module->sum_squares(r->device, (const float *)r->gradients + r->owned[i].grad_at,
-                                            r->owned[i].last - r->owned[i].first, &part, err))
-            return false;
-        *sum += part;
-    }
-    return true;
-}
-
-static bool goes_on(const struct zt_piece *a, const struct zt_piece *b) {
-    return a->range == b->range && a->first + a->count == b->first;
-}
-
-/* Neighbouring pieces with the same rate and decay are one launch: a model without groups is one. */
-bool zt_rank_device_update(struct zt_rank *r, zt_update_of *of, const void *arg, struct zt_err *err) {
-    for (int i = 0; i < r->piece_count;) {
-        const struct zt_piece *first = &r->pieces[i];
-        struct zt_update u = of(arg, first);
-        int64_t count = first->count;
-        for (i++; i < r->piece_count && goes_on(&r->pieces[i - 1], &r->pieces[i]); i++) {
-            struct zt_update next = of(arg, &r->pieces[i]);
-            if (next.lr != u.lr || next.weight_decay != u.weight_decay)
-                break;
-            count += r->pieces[i].count;
-        }
-        if (!r->away->optimizer->update(r->device, &u, first->param, first->grad, first->state, count, err))
-            return false;
-    }
+bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err) {
+    if (r->away)
+        return r->device->module->add(r->device, to, from, count, err);
+    for (int64_t i = 0; i < count; i++)
+        to[i] += from[i];
     return true;
 }

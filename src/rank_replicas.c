@@ -6,8 +6,6 @@
  * Rows that repeat are not gathered, so that the loss never sees them, and their gradient is zero. */
 #include "rank_run.h"
 
-#include <string.h>
-
 enum { MODEL = 0, LOSS = 1 }; /* slots */
 
 /* Samples of replica k. */
@@ -27,9 +25,9 @@ static bool send_rows(struct zt_rank *r, const struct zt_share *s, int column, s
     int64_t rows = s->model->joint.rows;
     for (int k = 1; k < r->world->size; k++) {
         int64_t samples = share_of(s, k);
-        if ((samples > 0 &&
-             !r->world->api->send(r->world, from + (size_t)(k * rows) * each, (size_t)samples * each, k, err)) ||
-            (samples < rows && !r->world->api->send(r->world, from, each, k, err)))
+        if ((samples > 0 && !r->bulk_world->api->send(r->bulk_world, from + (size_t)(k * rows) * each,
+                                                      (size_t)samples * each, k, err)) ||
+            (samples < rows && !r->bulk_world->api->send(r->bulk_world, from, each, k, err)))
             return false;
     }
     return true;
@@ -38,12 +36,13 @@ static bool send_rows(struct zt_rank *r, const struct zt_share *s, int column, s
 static bool receive_rows(struct zt_rank *r, const struct zt_share *s, int column, char *to, struct zt_err *err) {
     size_t each = sample_bytes(r, s, column);
     int64_t samples = share_of(s, r->world->rank), rows = s->model->joint.rows;
-    if (samples > 0 && !r->world->api->recv(r->world, to, (size_t)samples * each, 0, err))
+    if (samples > 0 && !r->bulk_world->api->recv(r->bulk_world, to, (size_t)samples * each, 0, err))
         return false;
-    if (samples < rows && !r->world->api->recv(r->world, to + (size_t)samples * each, each, 0, err))
+    if (samples < rows && !r->bulk_world->api->recv(r->bulk_world, to + (size_t)samples * each, each, 0, err))
         return false;
     for (int64_t i = samples + 1; i < rows; i++)
-        memcpy(to + (size_t)i * each, to + (size_t)samples * each, each);
+        if (!r->device->api->copy(r->device, to + (size_t)i * each, to + (size_t)samples * each, each, err))
+            return false;
     return true;
 }
 
@@ -83,15 +82,16 @@ bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *s, struct zt_e
         size_t each = row_bytes(s, &from->at[i]), own = (size_t)share_of(s, r->world->rank) * each;
         char *here = at(r, s->model, MODEL, from->at[i].value);
         if (r->world->rank != 0) {
-            if (own > 0 && !r->world->api->send(r->world, here, own, 0, err))
+            if (own > 0 && !r->bulk_world->api->send(r->bulk_world, here, own, 0, err))
                 return false;
             continue;
         }
         char *to = at(r, s->loss, LOSS, s->loss->recv_act.at[i].value);
-        memcpy(to, here, own);
+        if (!r->device->api->copy(r->device, to, here, own, err))
+            return false;
         for (int k = 1; k < r->world->size; k++) {
             size_t bytes = (size_t)share_of(s, k) * each, start = (size_t)(k * s->model->joint.rows) * each;
-            if (bytes > 0 && !r->world->api->recv(r->world, to + start, bytes, k, err))
+            if (bytes > 0 && !r->bulk_world->api->recv(r->bulk_world, to + start, bytes, k, err))
                 return false;
         }
     }
@@ -103,17 +103,19 @@ bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *s, struct zt
     for (int i = 0; i < to->count; i++) {
         size_t each = row_bytes(s, &to->at[i]), own = (size_t)share_of(s, r->world->rank) * each;
         char *here = at(r, s->model, MODEL, to->at[i].value);
-        memset(here + own, 0, to->at[i].bytes - own);
+        if (!r->device->api->zero(r->device, here + own, to->at[i].bytes - own, err))
+            return false;
         if (r->world->rank != 0) {
-            if (own > 0 && !r->world->api->recv(r->world, here, own, 0, err))
+            if (own > 0 && !r->bulk_world->api->recv(r->bulk_world, here, own, 0, err))
                 return false;
             continue;
         }
         const char *from = at(r, s->loss, LOSS, s->loss->send_grad.at[i].value);
-        memcpy(here, from, own);
+        if (!r->device->api->copy(r->device, here, from, own, err))
+            return false;
         for (int k = 1; k < r->world->size; k++) {
             size_t bytes = (size_t)share_of(s, k) * each, start = (size_t)(k * s->model->joint.rows) * each;
-            if (bytes > 0 && !r->world->api->send(r->world, from + start, bytes, k, err))
+            if (bytes > 0 && !r->bulk_world->api->send(r->bulk_world, from + start, bytes, k, err))
                 return false;
         }
     }

@@ -52,12 +52,17 @@ struct zt_moving {
 };
 
 struct zt_rank_device;
+struct zt_rank_graphs;
+struct zt_rank_stepping;
 
 struct zt_rank {
     const struct zt_rank_plan *plan;
     struct zt_device *device;
-    struct zt_rank_device *away; /* what a device with memory of its own needs; NULL on the host */
-    struct zt_comm *world, *data;
+    struct zt_rank_device *away;            /* what a device with memory of its own needs; NULL on the host */
+    struct zt_rank_stepping *stepping;      /* what its step needs; NULL on the host, and where nothing is trained */
+    struct zt_rank_graphs *graphs;          /* NULL: the device records nothing */
+    struct zt_comm *world, *data;           /* for host memory */
+    struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for what lies in the rank's blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
     int64_t feed_bytes;                   /* of a slot */
@@ -87,6 +92,8 @@ struct zt_rank {
     double grad_scale;     /* clipping factor of the step at hand */
     double norm, loss;
     bool finite;
+    struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps whose results are still to be given */
+    int begun_count;
     struct zt_rank_hashes *hashes; /* rank_hashes.h; NULL: none are asked for */
     bool hashing;                  /* in this step */
 };

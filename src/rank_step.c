@@ -1,43 +1,70 @@
 /* The step: a list of instructions, each a few lines here. Nothing is allocated. */
 #include "rank_device.h"
+#include "rank_graphs.h"
 #include "rank_hashes.h"
 
 #include <math.h>
 #include <string.h>
 
-static bool run_node(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_slot *slot, int n,
-                     bool accumulate, struct zt_err *err) {
-    struct zt_ready *ready = &rp->ready[n];
+static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    struct zt_ready *ready = &a->program->ready[a->command->node];
     int total = ready->call.in_count + ready->call.out_count;
     for (int i = 0; i < total; i++)
         if (ready->place[i])
-            ready->views[i].data = zt_rank_at(r, slot, ready->place[i], ready->constant[i]);
-    ready->call.accumulate = accumulate;
-    zt_where_node(r->world->where, ready->name);
+            ready->views[i].data = zt_rank_at(r, a->slot, ready->place[i], ready->constant[i]);
+    ready->call.accumulate = a->accumulate;
     int before = err->count;
-    if (ready->on_host ? zt_rank_device_run(r, slot, ready, err) : ready->run(&ready->call, err))
-        return !r->hashing || zt_rank_hashes_node(r, rp, n, err);
+    if (ready->on_host ? zt_rank_device_run(r, a->slot, ready, err) : ready->run(&ready->call, err))
+        return true;
     if (err->count == before)
         zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
     return false;
 }
 
+static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_ready *ready = &a->program->ready[a->command->node];
+    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_RANDOM; /* needs the host each time */
+    zt_where_node(r->world->where, ready->name);
+    if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
+        return false;
+    return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
+}
+
+static bool zero(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->api->zero(r->device, a->to, a->bytes, err);
+}
+
+static bool copy(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->api->copy(r->device, a->to, a->from, a->bytes, err);
+}
+
+static bool add(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return zt_rank_add(r, a->to, a->from, (int64_t)(a->bytes / sizeof(float)), err);
+}
+
+/* Copies within the rank's memory, or to it from a constant of the graph. */
+static bool copy_value(struct zt_rank *r, void *to, const struct zt_place *place, const void *from, size_t bytes,
+                       struct zt_err *err) {
+    struct zt_action a = { .run = copy, .to = to, .from = from, .bytes = bytes };
+    return place->in == ZT_CONSTANT
+               ? zt_rank_flush(r, err) && r->device->api->to_device(r->device, to, from, bytes, err)
+               : zt_rank_do(r, &a, err);
+}
+
 static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
                          const struct zt_command *c, bool accumulate, struct zt_err *err) {
-    float *to = zt_rank_at(r, slot, &c->at, NULL);
     int64_t count = r->plan->flat->tensors[c->tensor].count;
-    size_t bytes = (size_t)count * sizeof *to;
+    struct zt_action a = { .run = zero,
+                           .to = zt_rank_at(r, slot, &c->at, NULL),
+                           .bytes = (size_t)count * sizeof(float) };
     if (c->kind == ZT_ZERO_GRAD)
-        return accumulate || r->device->api->zero(r->device, to, bytes, err);
+        return accumulate || zt_rank_do(r, &a, err);
     const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
-    const float *from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value].data);
+    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value].data);
     if (!accumulate)
-        return zt_rank_copy(r, to, place, from, bytes, err);
-    if (r->away)
-        return zt_rank_device_add(r, to, from, count, err);
-    for (int64_t i = 0; i < count; i++)
-        to[i] += from[i];
-    return true;
+        return copy_value(r, a.to, place, a.from, a.bytes, err);
+    a.run = add;
+    return zt_rank_do(r, &a, err);
 }
 
 /* Begins to bring a bucket from its slices to all ranks, in parts of allgather_bucket_size. */
@@ -47,7 +74,7 @@ static bool start_gather(struct zt_rank *r, int b, float *to, struct zt_err *err
         struct zt_transfer *t = &m->at[m->count++];
         *t = (struct zt_transfer){ ZT_ALL_GATHER, to + m->first[i], m->bound + i * (r->plan->flat->ranks + 1),
                                    sizeof *to };
-        if (!r->data->api->start(r->data, t, err))
+        if (!r->bulk_data->api->start(r->bulk_data, t, err))
             return false;
     }
     return true;
@@ -58,9 +85,10 @@ static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct z
     int me = r->plan->grid.data_rank, b = c->bucket;
     float *to = zt_rank_at(r, slot, &c->at, NULL);
     const int64_t *bound = r->bound + b * (flat->ranks + 1);
-    if (c->shard)
-        memcpy(to + bound[me], (float *)r->parameters + zt_shard_offset(flat, b, me),
-               (size_t)(bound[me + 1] - bound[me]) * sizeof(float));
+    if (c->shard &&
+        !r->device->api->copy(r->device, to + bound[me], (float *)r->parameters + zt_shard_offset(flat, b, me),
+                              (size_t)(bound[me + 1] - bound[me]) * sizeof *to, err))
+        return false;
     r->underway++;
     return start_gather(r, b, to, err);
 }
@@ -71,13 +99,13 @@ static bool reduce(struct zt_rank *r, const struct zt_slot *slot, const struct z
     struct zt_transfer *t = &m->at[m->count++];
     *t = (struct zt_transfer){ ZT_REDUCE_SCATTER, at, r->bound + c->bucket * (r->plan->flat->ranks + 1), sizeof *at };
     r->underway++;
-    return r->data->api->start(r->data, t, err) && (!c->all || start_gather(r, c->bucket, at, err));
+    return r->bulk_data->api->start(r->bulk_data, t, err) && (!c->all || start_gather(r, c->bucket, at, err));
 }
 
 static bool wait_for_bucket(struct zt_rank *r, int b, struct zt_err *err) {
     struct zt_moving *m = &r->moving[b];
     for (int i = 0; i < m->count; i++)
-        if (!r->data->api->wait(r->data, &m->at[i], err))
+        if (!r->bulk_data->api->wait(r->bulk_data, &m->at[i], err))
             return false;
     m->count = 0;
     r->underway--;
@@ -93,36 +121,44 @@ static bool reduced(struct zt_rank *r, const struct zt_slot *slot, const struct 
     if (!wait_for_bucket(r, c->bucket, err))
         return false;
     float *to = (float *)r->gradients + zt_shard_offset(flat, c->bucket, me);
-    for (int64_t i = bound[me]; c->shard && i < bound[me + 1]; i++)
-        to[i - bound[me]] = accumulate ? to[i - bound[me]] + at[i] : at[i];
-    return true;
+    int64_t count = bound[me + 1] - bound[me];
+    if (c->shard && !accumulate)
+        return r->device->api->copy(r->device, to, at + bound[me], (size_t)count * sizeof *to, err);
+    return !c->shard || zt_rank_add(r, to, at + bound[me], count, err);
 }
 
 /* One all_gather for all of them: they are many and small. */
 static bool keep(struct zt_rank *r, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
+    const struct zt_device_api *api = r->device->api;
     float *kept = (float *)r->derived, *packed = kept + flat->kept;
     for (int i = 0; i < flat->kept_piece_count; i++) {
         const struct zt_kept_piece *piece = &flat->kept_pieces[i];
-        if (piece->rank == r->plan->grid.data_rank)
-            memcpy(packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
-                   (size_t)piece->count * sizeof *packed);
+        if (piece->rank == r->plan->grid.data_rank &&
+            !api->copy(r->device, packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
+                       (size_t)piece->count * sizeof *packed, err))
+            return false;
     }
-    if (!r->data->api->all_gather(r->data, packed, flat->kept_bound, sizeof *packed, err))
+    if (!r->bulk_data->api->all_gather(r->bulk_data, packed, flat->kept_bound, sizeof *packed, err))
         return false;
     for (int i = 0; i < flat->kept_piece_count; i++) {
         const struct zt_kept_piece *piece = &flat->kept_pieces[i];
-        memcpy(kept + piece->at, packed + piece->packed_at, (size_t)piece->count * sizeof *packed);
+        if (!api->copy(r->device, kept + piece->at, packed + piece->packed_at, (size_t)piece->count * sizeof *packed,
+                       err))
+            return false;
     }
     return true;
 }
 
 bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
                      const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
+    struct zt_action a = { run_kernel, rp, slot, c, accumulate && c->accumulate };
+    bool shares = c->kind != ZT_RUN_NODE && c->kind != ZT_ADD_GRAD && c->kind != ZT_ZERO_GRAD && c->kind != ZT_RELEASE;
+    if (shares && !zt_rank_flush(r, err))
+        return false;
     switch (c->kind) {
     case ZT_RUN_NODE:
-        return run_node(r, rp, slot, c->node, accumulate && c->accumulate, err) &&
-               (!r->underway || r->data->api->poll(r->data, err));
+        return run_node(r, &a, err) && (!r->underway || r->bulk_data->api->poll(r->bulk_data, err));
     case ZT_ADD_GRAD:
     case ZT_ZERO_GRAD:
         return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);
@@ -165,9 +201,9 @@ bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct 
         const struct zt_write_back *w = &g->write_backs[i];
         const struct zt_value *v = &g->values[w->value];
         const struct zt_place *place = &p->place[0][w->value];
-        if (!zt_rank_copy(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place,
-                          zt_rank_at(r, slot, place, v->data),
-                          (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype), err))
+        if (!copy_value(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place,
+                        zt_rank_at(r, slot, place, v->data),
+                        (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype), err))
             return false;
     }
     return true;
@@ -194,16 +230,18 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
     slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
     for (int64_t i = 0; i < batch->rows; i++)
         slot->row_weight[i] = i < batch->samples;
+    if (r->away)
+        return zt_rank_device_feed(r, slot, batch, source, err);
     char *feed = slot->feed;
     for (int i = 0; i < source->column_count; i++) {
         size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
         slot->fed[i] = feed ? feed : batch->column[i];
-        if (feed && !r->device->api->to_device(r->device, feed, batch->column[i], bytes, err))
-            return false;
-        if (feed)
-            feed += (bytes + 63) / 64 * 64;
+        if (!feed)
+            continue;
+        memcpy(feed, batch->column[i], bytes);
+        feed += (bytes + 63) / 64 * 64;
     }
-    return !r->away || zt_rank_device_feed(r, slot, batch->rows, err);
+    return true;
 }
 
 static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
@@ -211,8 +249,8 @@ static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt
     for (int i = 0; i < list->count; i++) {
         const struct zt_place *place = &p->place[0][list->at[i].value];
         void *at = zt_rank_at(r, slot, place, NULL);
-        if (sends ? !r->world->api->send(r->world, at, list->at[i].bytes, peer, err)
-                  : !r->world->api->recv(r->world, at, list->at[i].bytes, peer, err))
+        if (sends ? !r->bulk_world->api->send(r->bulk_world, at, list->at[i].bytes, peer, err)
+                  : !r->bulk_world->api->recv(r->bulk_world, at, list->at[i].bytes, peer, err))
             return false;
     }
     return true;
@@ -230,6 +268,9 @@ static bool read_scalar(struct zt_rank *r, const struct zt_program *p, const str
 
 static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
     double loss;
+    if (r->stepping && p->joint.training)
+        return p->joint.loss < 0 ||
+               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL), err);
     if (!read_scalar(r, p, slot, p->joint.loss, &loss, err))
         return false;
     if (slot->samples > 0)
@@ -257,6 +298,12 @@ static void point_random(struct zt_rank *r, const struct turn *t, int micro_batc
     r->random.first_sample = (uint64_t)(r->first_sample + micro_batch * together + r->plan->grid.data_rank * rows);
 }
 
+/* Whether the instruction is the device's alone: neither data nor other ranks. */
+static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
+    bool computes = op == ZT_DO_FORWARD || op == ZT_DO_BACKWARD;
+    return computes || (r->world->size == 1 && op != ZT_DO_LOAD);
+}
+
 static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_instruction *at, struct zt_err *err) {
     struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
     bool last = at->micro_batch == t->shape->micro_batches - 1, first = at->micro_batch == 0;
@@ -265,6 +312,8 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     struct zt_share share = { p, NULL, 0, t->training };
     if (slot)
         point_random(r, t, at->micro_batch, last);
+    if (!is_own(r, at->op) && !zt_rank_flush(r, err))
+        return false;
     switch (at->op) {
     case ZT_DO_LOAD:
         return load(r, t->loader, slot, t->source, err);
@@ -293,7 +342,7 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);
     case ZT_DO_STEP:
-        return !r->finite || zt_rank_update(r, err);
+        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device leaves it out by itself */
     case ZT_DO_GATHER:
         if (r->finite && !zt_rank_tie_weights(r, err))
             return false;
@@ -307,8 +356,7 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     return true;
 }
 
-bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
-                  struct zt_err *err) {
+bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     int64_t per_epoch = p->tail.samples ? p->whole_steps + 1 : p->whole_steps;
     bool tail = p->tail.samples && step % per_epoch == per_epoch - 1;
@@ -317,11 +365,13 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     r->random.step = (uint64_t)step;
     r->first_sample = step % per_epoch * p->job->config->train_batch;
     r->loss = 0;
-    if (!zt_rank_hashes_step(r, step, true, err))
-        return false;
+    r->finite = true;
+    struct zt_step_result *result = &r->begun[r->begun_count++];
     *result =
         (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
+        return false;
     struct turn turn = { loader, p->source, shape, true };
     for (int i = 0; i < schedule->count; i++)
         if (!instruct(r, &turn, &schedule->at[i], err))
@@ -332,7 +382,27 @@ bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, str
     const double *requests = r->scalars + 1 + r->world->size;
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
-    return zt_rank_hashes_step(r, step, false, err);
+    return (!r->stepping || zt_rank_stepping_end(r, err)) && zt_rank_hashes_step(r, step, false, err);
+}
+
+bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err) {
+    *result = r->begun[0];
+    r->begun[0] = r->begun[1];
+    r->begun_count--;
+    return !r->stepping || zt_rank_stepping_read(r, result, err);
+}
+
+bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
+                  struct zt_err *err) {
+    return zt_rank_begin(r, loader, step, err) && zt_rank_end(r, result, err);
+}
+
+bool zt_rank_runs_ahead(const struct zt_rank *r) {
+    return r->stepping != NULL;
+}
+
+bool zt_rank_asked(const struct zt_rank *r) {
+    return r->begun_count > 0 && r->begun[r->begun_count - 1].save;
 }
 
 /* Running statistics are those of data rank 0, which a model file and a checkpoint hold too; on the other ranks they
@@ -341,7 +411,7 @@ static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
     struct zt_place place = { ZT_STATISTICS, 0 };
     int64_t bytes = r->plan->statistic_bytes;
     return bytes == 0 || r->data->size == 1 ||
-           r->data->api->broadcast(r->data, zt_rank_at(r, NULL, &place, NULL), (size_t)bytes, 0, err);
+           r->bulk_data->api->broadcast(r->bulk_data, zt_rank_at(r, NULL, &place, NULL), (size_t)bytes, 0, err);
 }
 
 /* Correct and counted targets of the micro-batch just run. */

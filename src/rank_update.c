@@ -15,11 +15,11 @@ bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err) {
         const struct zt_tie_run *t = &r->plan->ties[i];
         float *grad = (float *)r->gradients + t->grad_at, *copy = (float *)r->workspace;
         size_t bytes = (size_t)t->count * sizeof *grad;
-        if (t->home ? !r->world->api->recv(r->world, copy, bytes, t->peer, err)
-                    : !r->world->api->send(r->world, grad, bytes, t->peer, err))
+        if (t->home ? !r->bulk_world->api->recv(r->bulk_world, copy, bytes, t->peer, err)
+                    : !r->bulk_world->api->send(r->bulk_world, grad, bytes, t->peer, err))
             return false;
-        for (int64_t k = 0; t->home && k < t->count; k++)
-            grad[k] += copy[k];
+        if (t->home && !zt_rank_add(r, grad, copy, t->count, err))
+            return false;
     }
     return true;
 }
@@ -29,8 +29,8 @@ bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err) {
         const struct zt_tie_run *t = &r->plan->ties[i];
         float *param = (float *)r->parameters + t->param_at;
         size_t bytes = (size_t)t->count * sizeof *param;
-        if (t->home ? !r->world->api->send(r->world, param, bytes, t->peer, err)
-                    : !r->world->api->recv(r->world, param, bytes, t->peer, err))
+        if (t->home ? !r->bulk_world->api->send(r->bulk_world, param, bytes, t->peer, err)
+                    : !r->bulk_world->api->recv(r->bulk_world, param, bytes, t->peer, err))
             return false;
     }
     return true;
@@ -49,18 +49,14 @@ static void piece_squares(void *arg, int64_t i) {
  * the same numbers in the same order. The loss travels in the same reduction, and what signals ask for. */
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     int world = r->world->size;
-    double *own = &r->scalars[1 + r->plan->grid.rank];
     memset(r->scalars, 0, (size_t)(world + 1 + ZT_REQUESTS) * sizeof *r->scalars);
-    if (r->away) {
-        if (!zt_rank_device_squares(r, own, err))
-            return false;
-    } else {
-        zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
-        for (int i = 0; i < r->piece_count; i++)
-            *own += r->pieces[i].norms[0];
-    }
-    r->scalars[0] = r->loss;
     zt_stop_take(r->stop, r->scalars + 1 + world);
+    if (r->stepping)
+        return zt_rank_stepping_clip(r, err);
+    zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
+    for (int i = 0; i < r->piece_count; i++)
+        r->scalars[1 + r->plan->grid.rank] += r->pieces[i].norms[0];
+    r->scalars[0] = r->loss;
     if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;
     r->loss = r->scalars[0];
@@ -132,7 +128,7 @@ static bool find_ratios(struct update *u, struct zt_err *err) {
     return true;
 }
 
-bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
+static bool update_here(struct zt_rank *r, struct zt_err *err) {
     const struct zt_config *c = r->plan->job->config;
     struct zt_rate rate = zt_rate_at(c, r->updates);
     struct update u = { r,
@@ -144,10 +140,13 @@ bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
                           .grad_scale = r->grad_scale } };
     if (r->row->norms && !find_ratios(&u, err))
         return false;
-    if (r->away && !zt_rank_device_update(r, update_of, &u, err))
+    zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
+    return true;
+}
+
+bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
         return false;
-    if (!r->away)
-        zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
     r->updates++;
     r->derived_for = NULL;
     return true;
@@ -191,10 +190,10 @@ static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *er
         int64_t size[2] = { (int64_t)strlen(name) + 1,
                             statistic ? p->statistic_count[i - p->flat->own_tensors] : p->flat->tensors[i].count };
         struct zt_place place = { ZT_STATISTICS, statistic ? p->statistic_offset[i - p->flat->own_tensors] : 0 };
-        const void *data =
-            statistic ? zt_rank_at(r, NULL, &place, NULL) : (const void *)(params + p->flat->tensors[i].offset);
+        size_t bytes = (size_t)size[1] * sizeof(float);
         ok = api->send(r->world, size, sizeof size, 0, err) && api->send(r->world, name, (size_t)size[0], 0, err) &&
-             api->send(r->world, data, (size_t)size[1] * sizeof(float), 0, err);
+             (statistic ? r->bulk_world->api->send(r->bulk_world, zt_rank_at(r, NULL, &place, NULL), bytes, 0, err)
+                        : api->send(r->world, params + p->flat->tensors[i].offset, bytes, 0, err));
     }
     return ok;
 }

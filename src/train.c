@@ -160,35 +160,58 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
     return zt_checkpoints_step(w->checkpoints, &end, &w->err);
 }
 
+/* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
+static bool finish_step(struct worker *w, int64_t step, double *before) {
+    struct zt_step_result r;
+    if (!zt_rank_end(w->run, &r, &w->err))
+        return false;
+    if (!r.finite && !w->session->config->skip_non_finite) {
+        zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld",
+                isfinite(r.loss) ? "the gradient" : "the loss", r.loss, r.grad_norm, (long long)step + 1);
+        return zt_hint(&w->err,
+                       "look for NaN or huge values in the data, or lower the learning rate; "
+                       "ztrain.on_non_finite: \"skip\" leaves such steps out");
+    }
+    double now = zt_now();
+    zt_where_end(&w->where, in_ns(now));
+    zt_forecast_step(&w->forecast, step, r.samples, now - *before);
+    if (!report_step(w, step, &r, now - *before) || !end_step(w, step + 1, &r))
+        return false;
+    w->stopped = r.stop;
+    bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
+    if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
+        return false;
+    *before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
+    return true;
+}
+
+/* Whether something follows the step that was begun for which it must be over. */
+static bool must_end(const struct worker *w, int64_t step) {
+    return !zt_rank_runs_ahead(w->run) || step == w->first || step + 1 == w->steps || zt_rank_asked(w->run) ||
+           zt_checkpoints_due(w->checkpoints, step + 1) || (w->session->eval_source && (step + 1) % w->per_epoch == 0);
+}
+
 static bool run_steps(struct worker *w) {
     double before = zt_now();
+    int64_t ended = w->first;
     for (int64_t step = w->first; step < w->steps && !w->stopped; step++) {
-        struct zt_step_result r;
         zt_where_phase(&w->where, "stepping");
         zt_where_begin(&w->where, step + 1, in_ns(before));
-        if (!zt_rank_step(w->run, w->loader, step, &r, &w->err))
+        if (!zt_rank_begin(w->run, w->loader, step, &w->err))
             return false;
-        if (!r.finite && !w->session->config->skip_non_finite) {
-            zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld",
-                    isfinite(r.loss) ? "the gradient" : "the loss", r.loss, r.grad_norm, (long long)step + 1);
-            return zt_hint(&w->err,
-                           "look for NaN or huge values in the data, or lower the learning rate; "
-                           "ztrain.on_non_finite: \"skip\" leaves such steps out");
-        }
-        double now = zt_now();
-        zt_where_end(&w->where, in_ns(now));
-        zt_forecast_step(&w->forecast, step, r.samples, now - before);
-        if (!report_step(w, step, &r, now - before))
-            return false;
-        if (!end_step(w, step + 1, &r))
-            return false;
-        w->stopped = r.stop;
-        bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
-        if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
-            return false;
-        before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
+        for (int64_t end = step + must_end(w, step); ended < end; ended++)
+            if (!finish_step(w, ended, &before))
+                return false;
+        if (ended == step) /* it goes on */
+            zt_where_begin(&w->where, step + 1, in_ns(before));
     }
     return w->stopped || end_step(w, w->steps, NULL);
+}
+
+static void say_graphs(const struct worker *w) {
+    char text[ZT_ERR_TEXT];
+    if (w->rank == 0 && zt_rank_graphs_text(w->run, text))
+        zt_say(&w->session->options->log, ZT_LOG_DEBUG, "captured segments: %s", text);
 }
 
 static bool finish_run(struct worker *w) {
@@ -235,7 +258,7 @@ static void *run_worker(void *arg) {
         /* cores are shared out before the device starts threads on them */
         w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err);
     }
-    w->ok = w->ok && (w->device = zt_session_device(w->session, &w->err)) != NULL &&
+    w->ok = w->ok && (w->device = zt_session_device(w->session, w->rank, &w->err)) != NULL &&
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
         w->data->where = &w->where;
@@ -245,6 +268,8 @@ static void *run_worker(void *arg) {
     if (w->ok && w->first_here)
         zt_stop_arm(w->session->stop, true);
     w->ok = w->ok && run_steps(w);
+    if (w->ok)
+        say_graphs(w);
     if (w->first_here)
         zt_stop_arm(w->session->stop, false);
     if (w->ok && w->counts && w->rank == 0)

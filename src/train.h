@@ -43,9 +43,8 @@ int zt_session_threads(const struct zt_session *s);
 bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err);
 /* ztrain.plan "auto": makes the best plan the config's. */
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
-/* The config's device, opened for the calling thread; NULL with the reason where it is not there. "auto" is the CPU for
- * several ranks and for optimizers without a kernel on the GPU. */
-struct zt_device *zt_session_device(const struct zt_session *s, struct zt_err *err);
+/* The config's device for rank `rank`, opened for the calling thread; NULL with the reason where it is not there. */
+struct zt_device *zt_session_device(const struct zt_session *s, int rank, struct zt_err *err);
 
 /* Where the ranks are to be processes that this one starts (the config says so, and no launcher has started them):
  * starts them with the same words and waits for their end; `folder` is the run's. *launched: it did. */

@@ -77,7 +77,7 @@ static void find_onednn(struct finding *f) {
 
 static void find_cuda(struct finding *f) {
     struct zt_err err = { 0 };
-    struct zt_device *device = zt_device_open("cuda", 1, NULL, &err);
+    struct zt_device *device = zt_device_open("cuda", -1, 1, NULL, &err);
     f->found = device != NULL;
     snprintf(f->says, sizeof f->says, "%s", device ? "device 0 opens" : err.text[0]);
     if (device)

@@ -91,6 +91,18 @@ static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
     cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
 }
 
+static void *cuda_allocate_host(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
+    void *memory = NULL;
+    char doing[96];
+    snprintf(doing, sizeof doing, "allocating %zu bytes of pinned host memory for %s", bytes, what);
+    return zt_cuda_good(device, cudaMallocHost(&memory, bytes ? bytes : 1), err, doing) ? memory : NULL;
+}
+
+static void cuda_free_host(struct zt_device *device, void *memory, size_t bytes) {
+    (void)device, (void)bytes;
+    cudaFreeHost(memory);
+}
+
 static bool copy(struct zt_device *device, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                  struct zt_err *err) {
     static const char *const doing[] = { [cudaMemcpyHostToDevice] = "copying to the device",
@@ -117,6 +129,57 @@ static bool cuda_zero(struct zt_device *device, void *memory, size_t bytes, stru
            zt_cuda_good(device, cudaMemsetAsync(memory, 0, bytes, cuda_of(device)->stream), err, "clearing memory");
 }
 
+static struct zt_event *cuda_event_create(struct zt_device *device, struct zt_err *err) {
+    cudaEvent_t event = NULL;
+    int code = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    return zt_cuda_good(device, code, err, "making an event") ? (struct zt_event *)event : NULL;
+}
+
+static bool cuda_record(struct zt_device *device, struct zt_event *event, struct zt_err *err) {
+    return zt_cuda_good(device, cudaEventRecord((cudaEvent_t)event, cuda_of(device)->stream), err, "marking a place");
+}
+
+static bool cuda_wait(struct zt_device *device, struct zt_event *event, struct zt_err *err) {
+    return zt_cuda_good(device, cudaEventSynchronize((cudaEvent_t)event), err, "waiting for kernels");
+}
+
+static void cuda_event_destroy(struct zt_device *device, struct zt_event *event) {
+    (void)device;
+    cudaEventDestroy((cudaEvent_t)event);
+}
+
+/* ---- recording: a zt_captured is a cudaGraphExec_t ---- */
+
+static bool cuda_capture(struct zt_device *device, struct zt_err *err) {
+    /* thread local: other ranks of the process may allocate meanwhile */
+    int code = cudaStreamBeginCapture(cuda_of(device)->stream, cudaStreamCaptureModeThreadLocal);
+    return zt_cuda_good(device, code, err, "beginning to capture");
+}
+
+static struct zt_captured *cuda_captured(struct zt_device *device, struct zt_err *err) {
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    int code = cudaStreamEndCapture(cuda_of(device)->stream, &graph);
+    if (code == cudaSuccess)
+        code = cudaGraphInstantiate(&exec, graph, 0);
+    if (graph)
+        cudaGraphDestroy(graph);
+    if (zt_cuda_good(device, code, err, "capturing a segment of the step"))
+        return (struct zt_captured *)exec;
+    cudaGetLastError(); /* forget it: the segment is queued piece by piece */
+    return NULL;
+}
+
+static bool cuda_replay(struct zt_device *device, struct zt_captured *captured, struct zt_err *err) {
+    int code = cudaGraphLaunch((cudaGraphExec_t)captured, cuda_of(device)->stream);
+    return zt_cuda_good(device, code, err, "launching a segment of the step");
+}
+
+static void cuda_captured_destroy(struct zt_device *device, struct zt_captured *captured) {
+    (void)device;
+    cudaGraphExecDestroy((cudaGraphExec_t)captured);
+}
+
 static bool cuda_synchronize(struct zt_device *device, struct zt_err *err) {
     return zt_cuda_good(device, cudaStreamSynchronize(cuda_of(device)->stream), err, "waiting for kernels");
 }
@@ -140,27 +203,34 @@ static const struct zt_device_api api = {
     .backend = 2,
     .allocate = cuda_allocate,
     .free = cuda_free,
+    .allocate_host = cuda_allocate_host,
+    .free_host = cuda_free_host,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .copy = cuda_copy,
     .zero = cuda_zero,
+    .event_create = cuda_event_create,
+    .record = cuda_record,
+    .wait = cuda_wait,
+    .event_destroy = cuda_event_destroy,
+    .capture = cuda_capture,
+    .captured = cuda_captured,
+    .replay = cuda_replay,
+    .captured_destroy = cuda_captured_destroy,
     .synchronize = cuda_synchronize,
     .destroy = cuda_destroy,
 };
 
 /* ---- opening ---- */
 
-static bool find(int number, struct zt_err *err) {
+static int count_devices(struct zt_err *err) {
     int count = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
-    if (code != cudaSuccess || count == 0) {
-        zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver knows none");
-        return zt_hint(err, "use --device cpu, or run where there is an NVIDIA GPU with a driver for CUDA 13");
-    }
-    if (number < count)
-        return true;
-    zt_fail(err, ZT_EXIT_RUN, "CUDA device %d is asked for, but there are only %d", number, count);
-    return zt_hint(err, "LOCAL_RANK numbers the ranks of one host from 0 on, one for each GPU");
+    if (code == cudaSuccess && count > 0)
+        return count;
+    zt_fail(err, ZT_EXIT_RUN, "no CUDA device: %s", code ? cudaGetErrorString(code) : "the driver knows none");
+    zt_hint(err, "use --device cpu, or run where there is an NVIDIA GPU with a driver for CUDA 13");
+    return 0;
 }
 
 static bool check_age(const struct cuda *d, struct zt_err *err) {
@@ -177,14 +247,15 @@ static bool check_age(const struct cuda *d, struct zt_err *err) {
 
 struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     struct cudaDeviceProp properties;
-    if (!find(number, err))
+    int count = count_devices(err);
+    if (!count)
         return NULL;
     struct cuda *d = zt_calloc(1, sizeof *d);
     d->base.api = &api;
-    d->number = number;
-    if (cudaGetDeviceProperties(&properties, number) == cudaSuccess)
+    d->number = number % count;
+    if (cudaGetDeviceProperties(&properties, d->number) == cudaSuccess)
         snprintf(d->name, sizeof d->name, "%s", properties.name);
-    if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(number), err, "opening") &&
+    if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(d->number), err, "opening") &&
         zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
         zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory"))

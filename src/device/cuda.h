@@ -10,7 +10,7 @@
 
 struct CUstream_st; /* cudaStream_t is a pointer to it */
 
-/* Device `number` of this process, current in the calling thread. */
+/* The device of rank `number` of this host (module.h), current in the calling thread. */
 struct zt_device *zt_cuda_create(int number, struct zt_err *err);
 
 /* The stream on which everything of the device is queued. */

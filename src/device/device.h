@@ -9,7 +9,9 @@
 
 #include <stddef.h>
 
+struct zt_captured;
 struct zt_device;
+struct zt_event;
 struct zt_module;
 
 struct zt_device_api {
@@ -18,12 +20,29 @@ struct zt_device_api {
     /* Zeroed memory of the device, aligned to 64 at least; `what` names it in the error. */
     void *(*allocate)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free)(struct zt_device *device, void *memory, size_t bytes);
+    /* Memory of the host, undefined, aligned to 64, that copies to and from the device need not wait for. */
+    void *(*allocate_host)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
+    void (*free_host)(struct zt_device *device, void *memory, size_t bytes);
     /* Ordered on the device's stream; `to_device`/`to_host` may return before the copy is done, the host memory must
      * stay. */
     bool (*to_device)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*to_host)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*copy)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*zero)(struct zt_device *device, void *memory, size_t bytes, struct zt_err *err);
+    /* A mark in the queue: record sets it behind everything queued so far, wait returns once the device has come by, at
+     * once where it was never set. */
+    struct zt_event *(*event_create)(struct zt_device *device, struct zt_err *err);
+    bool (*record)(struct zt_device *device, struct zt_event *event, struct zt_err *err);
+    bool (*wait)(struct zt_device *device, struct zt_event *event, struct zt_err *err);
+    void (*event_destroy)(struct zt_device *device, struct zt_event *event);
+    /* Recording the queue; NULL, all four, where the device cannot. From capture on nothing that is queued runs, until
+     * captured gives it as a whole, or NULL where it found something that cannot be recorded: then nothing of it runs,
+     * and the device is as before. replay queues it, as often as wanted; destroy with captured_destroy. Between capture
+     * and captured only kernels, copies within the device and zero may be queued. */
+    bool (*capture)(struct zt_device *device, struct zt_err *err);
+    struct zt_captured *(*captured)(struct zt_device *device, struct zt_err *err);
+    bool (*replay)(struct zt_device *device, struct zt_captured *captured, struct zt_err *err);
+    void (*captured_destroy)(struct zt_device *device, struct zt_captured *captured);
     /* Waits for everything queued. */
     bool (*synchronize)(struct zt_device *device, struct zt_err *err);
     void (*destroy)(struct zt_device *device);

@@ -92,11 +92,11 @@ static bool find_folder(char to[PATH_MAX], struct zt_err *err) {
     return true;
 }
 
-static bool device_number(int *to, struct zt_err *err) {
+static bool device_number(int local, int *to, struct zt_err *err) {
     const char *text = getenv("LOCAL_RANK");
     char *end;
-    *to = 0;
-    if (!text || !*text)
+    *to = local < 0 ? 0 : local;
+    if (local >= 0 || !text || !*text)
         return true;
     errno = 0;
     long number = strtol(text, &end, 10);
@@ -106,10 +106,10 @@ static bool device_number(int *to, struct zt_err *err) {
     return true;
 }
 
-static struct zt_device *open_cuda(int threads, struct zt_err *err) {
+static struct zt_device *open_cuda(int local, int threads, struct zt_err *err) {
     char folder[PATH_MAX];
     int number;
-    if (!find_folder(folder, err) || !device_number(&number, err))
+    if (!find_folder(folder, err) || !device_number(local, &number, err))
         return NULL;
     const struct zt_module *module = zt_module_open(folder, err);
     struct zt_device *device = module ? module->create(number, err) : NULL;
@@ -120,7 +120,8 @@ static struct zt_device *open_cuda(int threads, struct zt_err *err) {
     return device;
 }
 
-struct zt_device *zt_device_open(const char *name, int threads, const struct zt_log *log, struct zt_err *err) {
+struct zt_device *zt_device_open(const char *name, int local, int threads, const struct zt_log *log,
+                                 struct zt_err *err) {
     struct zt_err why = { 0 };
     bool automatic = strcmp(name, "auto") == 0;
     if (strcmp(name, "cpu") == 0)
@@ -129,7 +130,7 @@ struct zt_device *zt_device_open(const char *name, int threads, const struct zt_
         zt_fail(err, ZT_EXIT_CONFIG, "device \"%s\", allowed auto, cpu, cuda", name);
         return NULL;
     }
-    struct zt_device *device = open_cuda(threads, automatic ? &why : err);
+    struct zt_device *device = open_cuda(local, threads, automatic ? &why : err);
     if (device || !automatic)
         return device;
     zt_say(log, ZT_LOG_DEBUG, "device auto is cpu: %s", why.text[0]);

@@ -13,36 +13,49 @@
 #include <stdint.h>
 
 struct zt_kernel; /* graph/op.h */
-struct zt_update; /* optim/optim.h */
+struct zt_step_call;
+struct zt_step_state; /* optim/step.h */
 
 struct zt_module_kernel {
     const char *domain, *name;      /* of the operator's rows */
     const struct zt_kernel *kernel; /* `supports` is unset: the row in the program answers that */
 };
 
-/* What an optimizer does to a slice on the device: the arguments of zt_optimizer.update, pointers into device memory.
- */
+/* What an optimizer does on the device, for all pieces at once (optim/step.h). */
 struct zt_module_optimizer {
     const char *name; /* of the optimizer's row */
-    bool (*update)(struct zt_device *device, const struct zt_update *u, float *p, const float *g, float *const state[],
-                   int64_t count, struct zt_err *err);
+    bool (*update)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
+    /* Before it, for optimizers with trust ratios, else NULL: advances the moments and finds the norms; makes the
+     * ratios of them where no other rank has a share in the tensors. */
+    bool (*norms)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
+    bool (*ratios)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
 };
 
 enum {
     ZT_MODULE_ABI = 2
-}; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, zt_update */
+}; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
+      optim/step.h */
 
 struct zt_module {
     int abi;
     const char *version;                          /* of the build */
     const struct zt_module_kernel *kernels;       /* ends with a NULL name */
     const struct zt_module_optimizer *optimizers; /* ends with a NULL name */
-    /* A device of this process, by number. Fails with the reason where there is none. For the calling thread alone. */
+    /* A device of this process for rank `number` of the host: ranks beyond the devices share them, in turn. Fails with
+     * the reason where there is none. For the calling thread alone. */
     struct zt_device *(*create)(int number, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
-    /* *sum = sum of x[i]^2 in fp64, in a fixed order; waits for the result. */
-    bool (*sum_squares)(struct zt_device *device, const float *x, int64_t count, double *sum, struct zt_err *err);
+    /* state->loss += *loss * *samples where there are samples; all three on the device. */
+    bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
+                     struct zt_err *err);
+    /* state->squares += sum of x[i]^2 in fp64, in a fixed order. */
+    bool (*add_squares)(struct zt_device *device, struct zt_step_state *state, const float *x, int64_t count,
+                        struct zt_err *err);
+    /* Norm, finite and scale of the state from its loss and squares; `clip` as zt_clip_factor has it. */
+    bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
+    /* Behind the optimizer: the state counts the update, if it was finite. */
+    bool (*advance)(struct zt_device *device, struct zt_step_state *state, struct zt_err *err);
 };
 
 /* The optimizer called so, NULL where the module has none. */
@@ -55,9 +68,11 @@ const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *mo
  * ZT_EXIT_RUN. */
 const struct zt_module *zt_module_open(const char *folder, struct zt_err *err);
 
-/* The device called `name`: "cpu"; "cuda": number LOCAL_RANK (0 without), or an error that says why not; "auto": "cuda"
- * where module and GPU are there, else "cpu", and `log` (NULL: silent) hears why. NULL on failure. Call in the thread
- * that will use it. */
-struct zt_device *zt_device_open(const char *name, int threads, const struct zt_log *log, struct zt_err *err);
+/* The device called `name` for rank `local` of this host, -1 where nobody says: then LOCAL_RANK, 0 without. "cpu";
+ * "cuda": the GPU of that number, counted round where there are fewer than ranks, or an error that says why not;
+ * "auto": "cuda" where module and GPU are there, else "cpu", and `log` (NULL: silent) hears why. NULL on failure. Call
+ * in the thread that will use it. */
+struct zt_device *zt_device_open(const char *name, int local, int threads, const struct zt_log *log,
+                                 struct zt_err *err);
 
 #endif

@@ -6,14 +6,9 @@
 
 #include <math.h>
 
-struct adagrad {
-    float scale, decay, lr, eps;
-    float start; /* added to v before the first step: state begins at zero */
-};
-
-static struct adagrad adagrad_prepare(const struct zt_update *u) {
+static struct zt_adagrad coefficients(const struct zt_update *u) {
     const struct zt_optimizer_config *o = u->config;
-    return (struct adagrad){
+    return (struct zt_adagrad){
         .scale = (float)u->grad_scale,
         .decay = (float)u->weight_decay,
         .lr = (float)(u->lr / (1 + (double)(u->step - 1) * o->lr_decay)),
@@ -22,20 +17,20 @@ static struct adagrad adagrad_prepare(const struct zt_update *u) {
     };
 }
 
-ZT_CLONES static void adagrad_run(struct adagrad c, float *restrict p, const float *restrict g, float *restrict v,
+ZT_CLONES static void adagrad_run(struct zt_adagrad c, float *restrict p, const float *restrict g, float *restrict v,
                                   int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        float d = g[i] * c.scale + c.decay * p[i];
-        float vi = (v[i] + c.start) + d * d;
-        v[i] = vi;
-        p[i] -= c.lr * (d / (sqrtf(vi) + c.eps));
-    }
+    for (int64_t i = 0; i < count; i++)
+        zt_adagrad_step(&c, &p[i], g[i], &v[i]);
 }
 
 static void adagrad_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    adagrad_run(adagrad_prepare(u), p, g, state[0], count);
+    adagrad_run(coefficients(u), p, g, state[0], count);
+}
+
+static void adagrad_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    to->adagrad = coefficients(u);
 }
 
 const struct zt_optimizer zt_optimizer_adagrad = {
-    .name = "Adagrad", .states = 1, .state_names = { "sum" }, .update = adagrad_update
+    .name = "Adagrad", .states = 1, .state_names = { "sum" }, .prepare = adagrad_prepare, .update = adagrad_update
 };

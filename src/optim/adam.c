@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-struct zt_adam zt_adam_prepare(const struct zt_update *u, bool decoupled) {
+static struct zt_adam coefficients(const struct zt_update *u, bool decoupled) {
     bool correct = u->config->bias_correction;
     return (struct zt_adam){
         .scale = (float)u->grad_scale,
@@ -33,14 +33,26 @@ ZT_CLONES static void adam_run(struct zt_adam c, float *restrict p, const float 
 }
 
 static void adam_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    adam_run(zt_adam_prepare(u, u->config->adam_w_mode), p, g, state[0], state[1], count);
+    adam_run(coefficients(u, u->config->adam_w_mode), p, g, state[0], state[1], count);
 }
 
 static void adamw_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    adam_run(zt_adam_prepare(u, true), p, g, state[0], state[1], count);
+    adam_run(coefficients(u, true), p, g, state[0], state[1], count);
+}
+
+static void adam_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    to->adam = coefficients(u, u->config->adam_w_mode);
+}
+
+static void adamw_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    to->adam = coefficients(u, true);
 }
 
 #define MOMENTS .states = 2, .state_names = { "exp_avg", "exp_avg_sq" }
 
-const struct zt_optimizer zt_optimizer_adam = { .name = "Adam", MOMENTS, .update = adam_update };
-const struct zt_optimizer zt_optimizer_adamw = { .name = "AdamW", MOMENTS, .update = adamw_update };
+const struct zt_optimizer zt_optimizer_adam = {
+    .name = "Adam", MOMENTS, .prepare = adam_prepare, .update = adam_update
+};
+const struct zt_optimizer zt_optimizer_adamw = {
+    .name = "AdamW", MOMENTS, .prepare = adamw_prepare, .update = adamw_update
+};

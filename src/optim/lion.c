@@ -3,13 +3,8 @@
  *                            m = b2 m + (1 - b2) g */
 #include "optim/row.h"
 
-struct lion {
-    float scale, shrink, lr; /* shrink = 1 - lr wd */
-    float b1, a1, b2, a2;    /* a = 1 - b */
-};
-
-static struct lion lion_prepare(const struct zt_update *u) {
-    return (struct lion){
+static struct zt_lion coefficients(const struct zt_update *u) {
+    return (struct zt_lion){
         .scale = (float)u->grad_scale,
         .shrink = (float)(1 - u->lr * u->weight_decay),
         .lr = (float)u->lr,
@@ -20,21 +15,20 @@ static struct lion lion_prepare(const struct zt_update *u) {
     };
 }
 
-ZT_CLONES static void lion_run(struct lion c, float *restrict p, const float *restrict g, float *restrict m,
+ZT_CLONES static void lion_run(struct zt_lion c, float *restrict p, const float *restrict g, float *restrict m,
                                int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        float d = g[i] * c.scale;
-        float mix = c.b1 * m[i] + c.a1 * d;
-        float sign = mix > 0 ? 1.0f : mix < 0 ? -1.0f : mix;
-        p[i] = p[i] * c.shrink - c.lr * sign;
-        m[i] = c.b2 * m[i] + c.a2 * d;
-    }
+    for (int64_t i = 0; i < count; i++)
+        zt_lion_step(&c, &p[i], g[i], &m[i]);
 }
 
 static void lion_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
-    lion_run(lion_prepare(u), p, g, state[0], count);
+    lion_run(coefficients(u), p, g, state[0], count);
+}
+
+static void lion_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    to->lion = coefficients(u);
 }
 
 const struct zt_optimizer zt_optimizer_lion = {
-    .name = "Lion", .states = 1, .state_names = { "exp_avg" }, .update = lion_update
+    .name = "Lion", .states = 1, .state_names = { "exp_avg" }, .prepare = lion_prepare, .update = lion_update
 };

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+union zt_coefficients; /* optim/step.h */
+
 /* What one update runs with. */
 struct zt_update {
     const struct zt_optimizer_config *config;
@@ -30,6 +32,8 @@ struct zt_optimizer {
     const char *state_names[ZT_OPTIM_STATES]; /* as PyTorch calls them; a checkpoint does too */
     /* State arrays this configuration really needs (<= states). NULL: always `states`. */
     int (*states_used)(const struct zt_optimizer_config *config);
+    /* What the loops of update and norms run with, and a device's kernels: all of `u` but tensor_ratio. */
+    void (*prepare)(const struct zt_update *u, union zt_coefficients *to);
     /* Updates `count` elements of one tensor piece: p, g and state[i] are parallel arrays. Single-threaded; callers cut
      * big slices at multiples of 4096 elements among threads. */
     void (*update)(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count);

@@ -26,10 +26,6 @@
 #define ZT_CLONES
 #endif
 
-/* What one call runs with. `decoupled`: weight decay beside the gradient (AdamW), else in it. */
-struct zt_adam zt_adam_prepare(const struct zt_update *u, bool decoupled);
-struct zt_sgd zt_sgd_prepare(const struct zt_update *u);
-
 extern const struct zt_optimizer zt_optimizer_sgd;
 extern const struct zt_optimizer zt_optimizer_adam, zt_optimizer_adamw;
 extern const struct zt_optimizer zt_optimizer_lamb;

@@ -3,7 +3,7 @@
  *                          p = p - lr (nesterov ? d + mu b : b) */
 #include "optim/row.h"
 
-struct zt_sgd zt_sgd_prepare(const struct zt_update *u) {
+static struct zt_sgd coefficients(const struct zt_update *u) {
     const struct zt_optimizer_config *o = u->config;
     bool first = u->step == 1;
     return (struct zt_sgd){
@@ -34,9 +34,13 @@ static int sgd_states(const struct zt_optimizer_config *o) {
 
 static void sgd_update(const struct zt_update *u, float *p, const float *g, float *const state[], int64_t count) {
     if (sgd_states(u->config))
-        sgd_momentum(zt_sgd_prepare(u), p, g, state[0], count);
+        sgd_momentum(coefficients(u), p, g, state[0], count);
     else
-        sgd_plain(zt_sgd_prepare(u), p, g, count);
+        sgd_plain(coefficients(u), p, g, count);
+}
+
+static void sgd_prepare(const struct zt_update *u, union zt_coefficients *to) {
+    to->sgd = coefficients(u);
 }
 
 const struct zt_optimizer zt_optimizer_sgd = {
@@ -44,5 +48,6 @@ const struct zt_optimizer zt_optimizer_sgd = {
     .states = 1,
     .state_names = { "momentum_buffer" },
     .states_used = sgd_states,
+    .prepare = sgd_prepare,
     .update = sgd_update,
 };

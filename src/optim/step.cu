@@ -13,20 +13,171 @@ static unsigned blocks_for(int64_t count) {
 #define EACH(i, count)                                                                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
-static __global__ void adam_kernel(struct zt_adam c, float *p, const float *g, float *m, float *v, int64_t count) {
-    EACH(i, count)
-    zt_adam_step(&c, &p[i], g[i], &m[i], &v[i]);
+/* ---- the optimizers: a block of threads for each part of each piece ---- */
+
+static unsigned blocks_of(const struct zt_step_call *s) {
+    return (unsigned)(s->piece_count * ZT_STEP_PARTS);
 }
 
-static __global__ void sgd_kernel(struct zt_sgd c, float *p, const float *g, int64_t count) {
-    EACH(i, count)
-    zt_sgd_step(&c, &p[i], g[i]);
+/* What this block does: elements first, first + BLOCK, ... below `last` of its piece. */
+struct part {
+    const struct zt_step_piece *piece;
+    int64_t first, last;
+};
+
+static __device__ struct part find_part(const struct zt_step_call &s) {
+    struct part p = { &s.pieces[blockIdx.x / ZT_STEP_PARTS], 0, 0 };
+    int64_t begin = (int64_t)(blockIdx.x % ZT_STEP_PARTS) * ZT_STEP_PART, end = begin + ZT_STEP_PART;
+    p.first = begin + threadIdx.x;
+    p.last = !s.state->finite ? 0 : end < p.piece->count ? end : p.piece->count;
+    return p;
 }
 
-static __global__ void sgd_momentum_kernel(struct zt_sgd c, float *p, const float *g, float *b, int64_t count) {
-    EACH(i, count)
-    zt_sgd_momentum_step(&c, &p[i], g[i], &b[i]);
+static __device__ union zt_coefficients coefficients_of(const struct zt_step_call &s, int group) {
+    union zt_coefficients c = s.table[(s.state->updates - s.state->first) * s.groups + group];
+    c.scale = s.state->scale;
+    return c;
 }
+
+#define PART(i, part) for (int64_t i = (part).first; i < (part).last; i += BLOCK)
+
+static __global__ void adam_kernel(struct zt_step_call s) {
+    struct part part = find_part(s);
+    const struct zt_step_piece *p = part.piece;
+    struct zt_adam c = coefficients_of(s, p->group).adam;
+    PART(i, part)
+    zt_adam_step(&c, &p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]);
+}
+
+static __global__ void sgd_kernel(struct zt_step_call s) {
+    struct part part = find_part(s);
+    const struct zt_step_piece *p = part.piece;
+    struct zt_sgd c = coefficients_of(s, p->group).sgd;
+    float *b = p->state[0];
+    PART(i, part)
+    if (b)
+        zt_sgd_momentum_step(&c, &p->param[i], p->grad[i], &b[i]);
+    else
+        zt_sgd_step(&c, &p->param[i], p->grad[i]);
+}
+
+static __global__ void lion_kernel(struct zt_step_call s) {
+    struct part part = find_part(s);
+    const struct zt_step_piece *p = part.piece;
+    struct zt_lion c = coefficients_of(s, p->group).lion;
+    PART(i, part)
+    zt_lion_step(&c, &p->param[i], p->grad[i], &p->state[0][i]);
+}
+
+static __global__ void adagrad_kernel(struct zt_step_call s) {
+    struct part part = find_part(s);
+    const struct zt_step_piece *p = part.piece;
+    struct zt_adagrad c = coefficients_of(s, p->group).adagrad;
+    PART(i, part)
+    zt_adagrad_step(&c, &p->param[i], p->grad[i], &p->state[0][i]);
+}
+
+/* The sum of `mine` over the threads of the block, in a fixed tree; right in thread 0. */
+static __device__ double block_sum(double mine, double *room) {
+    __syncthreads();
+    room[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = BLOCK / 2; half > 0; half /= 2) {
+        if ((int)threadIdx.x < half)
+            room[threadIdx.x] += room[threadIdx.x + half];
+        __syncthreads();
+    }
+    return room[0];
+}
+
+static __global__ void lamb_moments_kernel(struct zt_step_call s) {
+    __shared__ double room[BLOCK];
+    struct part part = find_part(s);
+    const struct zt_step_piece *p = part.piece;
+    struct zt_lamb c = coefficients_of(s, p->group).lamb;
+    double weights = 0, directions = 0;
+    PART(i, part) {
+        float u = zt_lamb_moments(&c, p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]);
+        weights += (double)p->param[i] * (double)p->param[i];
+        directions += (double)u * (double)u;
+    }
+    weights = block_sum(weights, room);
+    directions = block_sum(directions, room);
+    if (threadIdx.x == 0) {
+        s.parts[2 * blockIdx.x] = weights;
+        s.parts[2 * blockIdx.x + 1] = directions;
+    }
+}
+
+/* A block a tensor. */
+static __global__ void lamb_norms_kernel(struct zt_step_call s) {
+    __shared__ double room[BLOCK];
+    double sums[2] = { 0, 0 };
+    for (int i = (int)threadIdx.x; i < s.piece_count; i += BLOCK)
+        for (int k = 0; k < ZT_STEP_PARTS && s.pieces[i].measured && s.pieces[i].tensor == (int)blockIdx.x; k++) {
+            sums[0] += s.parts[2 * (i * ZT_STEP_PARTS + k)];
+            sums[1] += s.parts[2 * (i * ZT_STEP_PARTS + k) + 1];
+        }
+    for (int k = 0; k < 2; k++) {
+        double sum = block_sum(sums[k], room);
+        if (threadIdx.x == 0)
+            s.norms[2 * blockIdx.x + k] = sum;
+    }
+}
+
+static __global__ void lamb_ratios_kernel(struct zt_step_call s) {
+    struct zt_lamb c = coefficients_of(s, 0).lamb; /* the limits of the ratio are those of all groups */
+    EACH(t, s.tensor_count)
+    s.ratios[t] = zt_lamb_ratio(&c, s.norms + 2 * t);
+}
+
+static __global__ void lamb_kernel(struct zt_step_call s) {
+    struct part part = find_part(s);
+    const struct zt_step_piece *p = part.piece;
+    struct zt_lamb c = coefficients_of(s, p->group).lamb;
+    float lr = (float)(c.rate * s.ratios[p->tensor]);
+    PART(i, part)
+    zt_lamb_apply(&c, lr, &p->param[i], p->state[0][i], p->state[1][i]);
+}
+
+int zt_launch_adam(cudaStream_t stream, const struct zt_step_call *s) {
+    adam_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+int zt_launch_sgd(cudaStream_t stream, const struct zt_step_call *s) {
+    sgd_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+int zt_launch_lion(cudaStream_t stream, const struct zt_step_call *s) {
+    lion_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+int zt_launch_adagrad(cudaStream_t stream, const struct zt_step_call *s) {
+    adagrad_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+int zt_launch_lamb_norms(cudaStream_t stream, const struct zt_step_call *s) {
+    if (s->piece_count > 0)
+        lamb_moments_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
+    lamb_norms_kernel<<<(unsigned)s->tensor_count, BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+int zt_launch_lamb_ratios(cudaStream_t stream, const struct zt_step_call *s) {
+    lamb_ratios_kernel<<<blocks_for(s->tensor_count), BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+int zt_launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
+    lamb_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
+    return cudaGetLastError();
+}
+
+/* ---- sums ---- */
 
 static __global__ void accumulate_kernel(float *to, const float *from, int64_t count) {
     EACH(i, count)
@@ -34,39 +185,16 @@ static __global__ void accumulate_kernel(float *to, const float *from, int64_t c
 }
 
 /* A block adds elements i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. With `x` NULL it
- * adds `parts` themselves, `count` of them: the second pass. */
+ * adds `parts` themselves, `count` of them, to what `to` holds: the second pass. */
 static __global__ void squares_kernel(const float *x, int64_t count, int64_t slice, const double *parts, double *to) {
-    __shared__ double part[BLOCK];
+    __shared__ double room[BLOCK];
     int64_t first = blockIdx.x * slice, last = first + slice < count ? first + slice : count;
     double sum = 0;
     for (int64_t i = first + threadIdx.x; i < last; i += BLOCK)
         sum += x ? (double)x[i] * (double)x[i] : parts[i];
-    part[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = BLOCK / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            part[threadIdx.x] += part[threadIdx.x + half];
-        __syncthreads();
-    }
+    sum = block_sum(sum, room);
     if (threadIdx.x == 0)
-        to[blockIdx.x] = part[0];
-}
-
-int zt_launch_adam(cudaStream_t stream, const struct zt_adam *c, float *p, const float *g, float *m, float *v,
-                   int64_t count) {
-    adam_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*c, p, g, m, v, count);
-    return cudaGetLastError();
-}
-
-int zt_launch_sgd(cudaStream_t stream, const struct zt_sgd *c, float *p, const float *g, int64_t count) {
-    sgd_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*c, p, g, count);
-    return cudaGetLastError();
-}
-
-int zt_launch_sgd_momentum(cudaStream_t stream, const struct zt_sgd *c, float *p, const float *g, float *b,
-                           int64_t count) {
-    sgd_momentum_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*c, p, g, b, count);
-    return cudaGetLastError();
+        to[blockIdx.x] = x ? sum : to[blockIdx.x] + sum;
 }
 
 int zt_launch_accumulate(cudaStream_t stream, float *to, const float *from, int64_t count) {
@@ -80,5 +208,41 @@ int zt_launch_squares(cudaStream_t stream, const float *x, int64_t count, double
     int64_t blocks = count > 0 ? (count + slice - 1) / slice : 1;
     squares_kernel<<<(unsigned)blocks, BLOCK, 0, stream>>>(x, count, slice, NULL, parts);
     squares_kernel<<<1, BLOCK, 0, stream>>>(NULL, blocks, blocks, parts, sum);
+    return cudaGetLastError();
+}
+
+/* ---- the state: one thread ---- */
+
+static __global__ void add_loss_kernel(struct zt_step_state *state, const float *loss, const double *samples) {
+    if (threadIdx.x == 0 && *samples > 0)
+        state->loss += (double)*loss * *samples;
+}
+
+static __global__ void clip_kernel(struct zt_step_state *state, double clip) {
+    if (threadIdx.x != 0)
+        return;
+    state->norm = sqrt(state->squares) / state->loss_scale;
+    state->finite = isfinite(state->norm) && isfinite(state->loss);
+    double factor = clip / (state->norm + 1e-6); /* zt_clip_factor */
+    state->scale = (float)((clip > 0 && factor < 1 ? factor : 1) / state->loss_scale);
+}
+
+static __global__ void advance_kernel(struct zt_step_state *state) {
+    if (threadIdx.x == 0)
+        state->updates += state->finite;
+}
+
+int zt_launch_add_loss(cudaStream_t stream, struct zt_step_state *state, const float *loss, const double *samples) {
+    add_loss_kernel<<<1, 32, 0, stream>>>(state, loss, samples);
+    return cudaGetLastError();
+}
+
+int zt_launch_clip(cudaStream_t stream, struct zt_step_state *state, double clip) {
+    clip_kernel<<<1, 32, 0, stream>>>(state, clip);
+    return cudaGetLastError();
+}
+
+int zt_launch_advance(cudaStream_t stream, struct zt_step_state *state) {
+    advance_kernel<<<1, 32, 0, stream>>>(state);
     return cudaGetLastError();
 }

@@ -1,10 +1,14 @@
 /* One element of an optimizer step, for the loops of the host and for the kernels of the CUDA module: the formulas
  * stand once. Only +, -, *, / and sqrt of IEEE 754, never contracted: both sides give the same bits. Coefficients are
- * made per call by the functions of row.h. */
+ * made per update and group of parameters by zt_optimizer.prepare.
+ *
+ * A device keeps what changes from step to step in its own memory: struct zt_step_state, and a table of coefficients by
+ * update and group, so that a step is queued without knowing the last one's outcome. */
 #ifndef ZT_OPTIM_STEP_H
 #define ZT_OPTIM_STEP_H
 
 #include <math.h>
+#include <stdint.h>
 
 #ifdef __CUDACC__
 #define ZT_ELEMENT static __device__ inline
@@ -43,5 +47,110 @@ ZT_ELEMENT void zt_sgd_momentum_step(const struct zt_sgd *c, float *p, float g, 
     *b = v;
     *p -= c->lr * (c->of_d * d + c->of_b * v);
 }
+
+struct zt_lamb {
+    float scale, decay;
+    float b1, a1, b2, a2;          /* a = 1 - b */
+    float eps_inside, eps_outside; /* one of them is 0 */
+    double rate;                   /* lr with both corrections; times the trust ratio it is the step size */
+    double most, least;            /* of the ratio */
+};
+
+ZT_ELEMENT float zt_lamb_direction(const struct zt_lamb *c, float p, float m, float v) {
+    return m / (sqrtf(v + c->eps_inside) + c->eps_outside) + c->decay * p;
+}
+
+/* Advances the moments; returns the direction. */
+ZT_ELEMENT float zt_lamb_moments(const struct zt_lamb *c, float p, float g, float *m, float *v) {
+    float d = g * c->scale;
+    *m = c->b1 * *m + c->a1 * d;
+    *v = c->b2 * *v + c->a2 * (d * d);
+    return zt_lamb_direction(c, p, *m, *v);
+}
+
+/* `lr`: (float)(rate * ratio) */
+ZT_ELEMENT void zt_lamb_apply(const struct zt_lamb *c, float lr, float *p, float m, float v) {
+    *p -= lr * zt_lamb_direction(c, *p, m, v);
+}
+
+/* The trust ratio from sum p^2 and sum u^2 of a tensor. */
+ZT_ELEMENT double zt_lamb_ratio(const struct zt_lamb *c, const double *norms) {
+    if (norms[0] == 0 || norms[1] == 0)
+        return 1;
+    double ratio = sqrt(norms[0]) / sqrt(norms[1]);
+    if (ratio > c->most)
+        return c->most;
+    return ratio < c->least ? c->least : ratio;
+}
+
+struct zt_lion {
+    float scale, shrink, lr; /* shrink = 1 - lr wd */
+    float b1, a1, b2, a2;    /* a = 1 - b */
+};
+
+ZT_ELEMENT void zt_lion_step(const struct zt_lion *c, float *p, float g, float *m) {
+    float d = g * c->scale;
+    float mix = c->b1 * *m + c->a1 * d;
+    float sign = mix > 0 ? 1.0f : mix < 0 ? -1.0f : mix;
+    *p = *p * c->shrink - c->lr * sign;
+    *m = c->b2 * *m + c->a2 * d;
+}
+
+struct zt_adagrad {
+    float scale, decay, lr, eps;
+    float start; /* added to v before the first step: state begins at zero */
+};
+
+ZT_ELEMENT void zt_adagrad_step(const struct zt_adagrad *c, float *p, float g, float *v) {
+    float d = g * c->scale + c->decay * *p;
+    float vi = (*v + c->start) + d * d;
+    *v = vi;
+    *p -= c->lr * (d / (sqrtf(vi) + c->eps));
+}
+
+/* Whichever the optimizer has; `scale`, what gradients are multiplied by, comes first in all of them. */
+union zt_coefficients {
+    float scale;
+    struct zt_adam adam;
+    struct zt_sgd sgd;
+    struct zt_lamb lamb;
+    struct zt_lion lion;
+    struct zt_adagrad adagrad;
+};
+
+/* What a device remembers of the step at hand and from step to step. */
+struct zt_step_state {
+    double loss;       /* sum over micro-batches of loss times samples */
+    double squares;    /* of the gradients: of the own slices, then of all ranks */
+    double norm;       /* its root */
+    double loss_scale; /* 1: gradients are not scaled */
+    int64_t updates;   /* applied so far */
+    int64_t first;     /* the update that the first row of the table is for */
+    float scale;       /* of the gradients: clip factor / loss scale */
+    int finite;        /* 0: the update is left out */
+};
+
+/* Neighbouring elements of one tensor, ZT_STEP_PARTS * ZT_STEP_PART at most. A block of threads takes a part. */
+enum { ZT_STEP_PART = 4096, ZT_STEP_PARTS = 16 };
+struct zt_step_piece {
+    float *param, *state[3]; /* states that the optimizer does not use: NULL */
+    const float *grad;
+    int64_t count;
+    int group;    /* column of the table */
+    int tensor;   /* of the ratios and norms */
+    int measured; /* 0: another rank adds its norms */
+};
+
+/* What the kernels of a step are given; everything it points to lies in the device's memory. */
+struct zt_step_call {
+    const struct zt_step_state *state;
+    const union zt_coefficients *table; /* [update - state->first][groups] */
+    const struct zt_step_piece *pieces;
+    int groups, piece_count, tensor_count;
+    /* Optimizers with norms (Lamb), else unused: */
+    double *parts;  /* [piece][part][2] */
+    double *norms;  /* [tensor][2]: sum p^2, sum u^2 of the measured pieces */
+    double *ratios; /* [tensor] */
+};
 
 #endif

@@ -1,5 +1,5 @@
 /* Optimizer steps over flat slices in device memory (step.cu), for the CUDA module. Each queues on `stream` and returns
- * the cudaError_t of doing so; arguments as in the loops of adam.c and sgd.c, same bits. */
+ * the cudaError_t of doing so; the elements' bits are those of the loops of the host. */
 #ifndef ZT_OPTIM_STEP_CUDA_H
 #define ZT_OPTIM_STEP_CUDA_H
 
@@ -13,17 +13,28 @@ extern "C" {
 
 struct CUstream_st;
 
-int zt_launch_adam(struct CUstream_st *stream, const struct zt_adam *c, float *p, const float *g, float *m, float *v,
-                   int64_t count);
-int zt_launch_sgd(struct CUstream_st *stream, const struct zt_sgd *c, float *p, const float *g, int64_t count);
-int zt_launch_sgd_momentum(struct CUstream_st *stream, const struct zt_sgd *c, float *p, const float *g, float *b,
-                           int64_t count);
+/* Nothing happens where the state says that the step is not finite. */
+int zt_launch_adam(struct CUstream_st *stream, const struct zt_step_call *s); /* AdamW too */
+int zt_launch_sgd(struct CUstream_st *stream, const struct zt_step_call *s);  /* with momentum where there is a state */
+int zt_launch_lion(struct CUstream_st *stream, const struct zt_step_call *s);
+int zt_launch_adagrad(struct CUstream_st *stream, const struct zt_step_call *s);
+/* Lamb in three: moments and norms, ratios from the norms, weights. */
+int zt_launch_lamb_norms(struct CUstream_st *stream, const struct zt_step_call *s);
+int zt_launch_lamb_ratios(struct CUstream_st *stream, const struct zt_step_call *s);
+int zt_launch_lamb(struct CUstream_st *stream, const struct zt_step_call *s);
+
+/* state->loss += *loss * *samples, nothing where there are none. */
+int zt_launch_add_loss(struct CUstream_st *stream, struct zt_step_state *state, const float *loss,
+                       const double *samples);
+/* From loss and squares: norm, finite, and the scale that clips to `clip` (0: does not). */
+int zt_launch_clip(struct CUstream_st *stream, struct zt_step_state *state, double clip);
+/* Counts the update, if there was one. */
+int zt_launch_advance(struct CUstream_st *stream, struct zt_step_state *state);
 
 /* to[i] += from[i] */
 int zt_launch_accumulate(struct CUstream_st *stream, float *to, const float *from, int64_t count);
 
-/* *sum = sum of x[i]^2 in fp64, in an order that depends on count alone. `parts` holds ZT_SQUARE_PARTS doubles; sum may
- * be parts[0]. */
+/* *sum += sum of x[i]^2 in fp64, in an order that depends on count alone. `parts` holds ZT_SQUARE_PARTS doubles. */
 enum { ZT_SQUARE_PARTS = 1024 };
 int zt_launch_squares(struct CUstream_st *stream, const float *x, int64_t count, double *parts, double *sum);
 

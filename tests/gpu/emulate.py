@@ -5,7 +5,7 @@ a GPU.
     tests/gpu/emulate.py ROOT FILE.cu OUTPUT.cpp
 
 CUDA's headers become emulated.hpp, our *.cuh are put in place, and KERNEL<<<GRID, BLOCK, 0, STREAM>>>(ARGUMENTS) becomes
-emulate(GRID, BLOCK, STREAM, [=] { KERNEL(ARGUMENTS); }).
+emulate(GRID, BLOCK, STREAM, bound(KERNEL, ARGUMENTS)), where the arguments are evaluated.
 """
 import pathlib
 import re
@@ -44,7 +44,7 @@ def replace_launches(text):
         end = text.index(">>>", launch.end())
         grid, block, _, stream = arguments(text[launch.end():end])
         call_end = closing(text, end + 3)
-        done += text[:launch.start()] + f"emulate({grid}, {block}, {stream}, [=] {{ {launch[1]}{text[end + 3:call_end]}; }})"
+        done += text[:launch.start()] + f"emulate({grid}, {block}, {stream}, bound({launch[1]}, {text[end + 4:call_end - 1]}))"
         text = text[call_end:]
     return done + text
 

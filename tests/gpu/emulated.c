@@ -54,10 +54,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     free(stream);
     return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    (void)stream;
-    return cudaSuccess;
-}
 /* Not cleared: the module must do that. */
 cudaError_t cudaMalloc(void **to, size_t bytes) {
     *to = bytes <= MEMORY ? malloc(bytes) : NULL;
@@ -79,14 +75,130 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
     *left = *all = MEMORY;
     return cudaSuccess;
 }
+
+/* ---- capture: what is queued meanwhile is kept in a list ---- */
+
+struct kept {
+    void (*run)(void *what);
+    void *what;
+    void (*destroy)(void *what);
+};
+struct list {
+    struct kept *at;
+    int count;
+};
+static _Thread_local struct list *capturing; /* NULL: nothing is captured */
+
+bool emulated_captures(void);
+bool emulated_captures(void) {
+    return capturing != NULL;
+}
+
+bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
+bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what)) {
+    capturing->at = realloc(capturing->at, (size_t)(capturing->count + 1) * sizeof *capturing->at);
+    capturing->at[capturing->count++] = (struct kept){ run, what, destroy };
+    return true;
+}
+
+/* ZT_EMULATED_CAPTURE: "none" where it is to be refused, "broken" where it is to end without a graph. */
+static bool capture_is(const char *how) {
+    const char *text = getenv("ZT_EMULATED_CAPTURE");
+    return text && strcmp(text, how) == 0;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+    (void)stream, (void)mode;
+    if (capture_is("none"))
+        return cudaErrorNotSupported;
+    capturing = calloc(1, sizeof *capturing);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    (void)graph; /* its list is the executable one */
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    struct list *list = (struct list *)exec;
+    for (int i = 0; i < list->count; i++)
+        list->at[i].destroy(list->at[i].what);
+    free(list->at);
+    free(list);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *to) {
+    (void)stream;
+    *to = (cudaGraph_t)capturing;
+    capturing = NULL;
+    if (!capture_is("broken"))
+        return cudaSuccess;
+    cudaGraphExecDestroy((cudaGraphExec_t)*to);
+    *to = NULL;
+    return cudaErrorStreamCaptureInvalidated;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *to, cudaGraph_t graph, unsigned long long flags) {
+    (void)flags;
+    *to = (cudaGraphExec_t)graph;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    const struct list *list = (struct list *)exec;
+    (void)stream;
+    for (int i = 0; i < list->count; i++)
+        list->at[i].run(list->at[i].what);
+    return cudaSuccess;
+}
+
+struct copy {
+    void *to;
+    const void *from; /* NULL: `value` */
+    size_t bytes;
+    int value;
+};
+static void run_copy(void *what) {
+    const struct copy *c = what;
+    if (c->from)
+        memcpy(c->to, c->from, c->bytes);
+    else
+        memset(c->to, c->value, c->bytes);
+}
+static cudaError_t queue_copy(struct copy c) {
+    if (!capturing) {
+        run_copy(&c);
+        return cudaSuccess;
+    }
+    struct copy *later = malloc(sizeof *later);
+    *later = c;
+    return emulated_keeps(run_copy, later, free) ? cudaSuccess : cudaErrorUnknown;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
     (void)kind, (void)stream;
-    memcpy(to, from, bytes);
-    return cudaSuccess;
+    return queue_copy((struct copy){ to, from, bytes, 0 });
 }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     (void)stream;
-    memset(to, value, bytes);
+    return queue_copy((struct copy){ to, NULL, bytes, value });
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    (void)stream;
+    return capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *to, unsigned flags) {
+    (void)flags;
+    *to = malloc(1);
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free(event);
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    (void)event, (void)stream;
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    (void)event;
     return cudaSuccess;
 }
 cudaError_t cudaGetLastError(void) {
@@ -200,12 +312,12 @@ static double element(const struct matrix *m, const void *data, int batch, int64
     return zt_load_double(m->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, data, at);
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha,
-                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
-                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                              cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
-                              cudaStream_t stream) {
+static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha,
+                               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                               cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                               cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                               const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                               cudaStream_t stream) {
     const struct operation *o = (struct operation *)description;
     const struct matrix *left = (struct matrix *)a_layout, *right = (struct matrix *)b_layout;
     const struct matrix *old = (struct matrix *)c_layout, *result = (struct matrix *)d_layout;
@@ -229,4 +341,36 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                                 batch * result->batch_step + i + k * result->leading, sum);
             }
     return CUBLAS_STATUS_SUCCESS;
+}
+
+/* A product as it was asked for while its stream is captured. */
+struct product {
+    cublasLtMatmulDescOpaque_t description;
+    cublasLtMatrixLayoutOpaque_t a_layout, b_layout, c_layout, d_layout;
+    float alpha, beta;
+    const void *a, *b, *c;
+    void *d, *workspace;
+    size_t workspace_bytes;
+};
+
+static void run_product(void *what) {
+    struct product *p = what;
+    multiply(NULL, &p->description, &p->alpha, p->a, &p->a_layout, p->b, &p->b_layout, &p->beta, p->c, &p->c_layout,
+             p->d, &p->d_layout, NULL, p->workspace, p->workspace_bytes, NULL);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                              cudaStream_t stream) {
+    if (!capturing)
+        return multiply(handle, description, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, algorithm,
+                        workspace, workspace_bytes, stream);
+    struct product *later = malloc(sizeof *later);
+    *later = (struct product){ *description,         *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha,
+                               *(const float *)beta, a,         b,         c,         d,         workspace,
+                               workspace_bytes };
+    return emulated_keeps(run_product, later, free) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
 }

@@ -1,5 +1,6 @@
-/* As much of CUDA's C++ as our kernels use, on threads of the CPU: a thread each for the threads of a block, the blocks one after the other.
- * Shared memory is static, because one block runs at a time. emulated.c has the run-time library. */
+/* As much of CUDA's C++ as our kernels use, on threads of the CPU: a thread each for the threads of a block, the blocks
+ * one after the other. Shared memory is static, because one block runs at a time. emulated.c has the run-time library.
+ */
 #ifndef ZT_TESTS_EMULATED_HPP
 #define ZT_TESTS_EMULATED_HPP
 
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -33,7 +35,25 @@ static inline void __syncthreads() {
     pthread_barrier_wait(together);
 }
 
-template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t, Kernel kernel) {
+template <class T> struct as_is {
+    typedef T type;
+};
+/* A call of the kernel with arguments as they are now, made its parameters. */
+template <class... P> static auto bound(void (*kernel)(P...), typename as_is<P>::type... arguments) {
+    return [=] { kernel(arguments...); };
+}
+
+/* While the stream is captured a launch is kept, and run when the graph is (emulated.c). */
+extern "C" bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
+extern "C" bool emulated_captures(void);
+
+template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t stream, Kernel kernel) {
+    if (emulated_captures()) {
+        auto *later = new std::function<void()>([=] { emulate(grid, block, stream, kernel); });
+        emulated_keeps([](void *what) { (*(std::function<void()> *)what)(); }, later,
+                       [](void *what) { delete (std::function<void()> *)what; });
+        return;
+    }
     unsigned count = block.x * block.y;
     pthread_barrier_t barrier;
     pthread_barrier_init(&barrier, NULL, count);

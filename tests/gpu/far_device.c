@@ -5,7 +5,9 @@
 #include "graph/op.h"
 #include "ops/cuda.h"
 #include "optim/optim.h"
+#include "optim/step.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,16 @@ static void far_free(struct zt_device *device, void *memory, size_t bytes) {
         }
 }
 
+static void *far_allocate_host(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
+    (void)device;
+    return zt_block_create(bytes, what, err);
+}
+
+static void far_free_host(struct zt_device *device, void *memory, size_t bytes) {
+    (void)device;
+    zt_block_destroy(memory, bytes);
+}
+
 /* far_to, far_from: on which side the addresses must be. */
 static bool move(struct zt_device *device, void *to, bool far_to, const void *from, bool far_from, size_t bytes,
                  struct zt_err *err) {
@@ -104,6 +116,19 @@ static bool far_synchronize(struct zt_device *device, struct zt_err *err) {
     return true;
 }
 
+/* Everything is done when it returns. */
+static struct zt_event *far_event_create(struct zt_device *device, struct zt_err *err) {
+    (void)err;
+    return (struct zt_event *)device;
+}
+static bool far_event(struct zt_device *device, struct zt_event *event, struct zt_err *err) {
+    (void)device, (void)event, (void)err;
+    return true;
+}
+static void far_event_destroy(struct zt_device *device, struct zt_event *event) {
+    (void)device, (void)event;
+}
+
 static void far_destroy(struct zt_device *device) {
     free(device);
 }
@@ -126,23 +151,78 @@ static bool run_kernel(const struct zt_call *call, struct zt_err *err) {
 
 static const struct zt_kernel kernel = { .run = run_kernel };
 
-static bool update(struct zt_device *device, const char *name, const struct zt_update *u, float *p, const float *g,
-                   float *const state[], int64_t count) {
+/* ---- the optimizers, as the CUDA module has them ---- */
+
+static union zt_coefficients coefficients_of(const struct zt_step_call *s, int group) {
+    union zt_coefficients c = s->table[(s->state->updates - s->state->first) * s->groups + group];
+    c.scale = s->state->scale;
+    return c;
+}
+
+typedef void step_element(const union zt_coefficients *c, const struct zt_step_piece *p, int64_t i);
+
+/* `ratios`: Lamb's rate is of the tensor; NULL for others. */
+static bool step(struct zt_device *device, const struct zt_step_call *s, step_element *element, const double *ratios) {
     set_access(device, PROT_READ | PROT_WRITE);
-    zt_optimizer_find(name)->update(u, p, g, state, count);
+    for (int k = 0; k < s->piece_count && s->state->finite; k++) {
+        union zt_coefficients c = coefficients_of(s, s->pieces[k].group);
+        if (ratios)
+            c.lamb.rate *= ratios[s->pieces[k].tensor];
+        for (int64_t i = 0; i < s->pieces[k].count; i++)
+            element(&c, &s->pieces[k], i);
+    }
     set_access(device, PROT_NONE);
     return true;
 }
 
-#define OPTIMIZER(id, name)                                                                                            \
-    static bool id(struct zt_device *device, const struct zt_update *u, float *p, const float *g,                      \
-                   float *const state[], int64_t count, struct zt_err *err) {                                          \
+#define ELEMENT(id, ratios, work)                                                                                      \
+    static void id##_element(const union zt_coefficients *c, const struct zt_step_piece *p, int64_t i) {               \
+        work;                                                                                                          \
+    }                                                                                                                  \
+    static bool id(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {                       \
         (void)err;                                                                                                     \
-        return update(device, name, u, p, g, state, count);                                                            \
+        return step(device, s, id##_element, ratios);                                                                  \
     }
-OPTIMIZER(adam, "Adam")
-OPTIMIZER(adamw, "AdamW")
-OPTIMIZER(sgd, "SGD")
+static void sgd_either(const struct zt_sgd *c, float *p, float g, float *b) {
+    if (b)
+        zt_sgd_momentum_step(c, p, g, b);
+    else
+        zt_sgd_step(c, p, g);
+}
+ELEMENT(adam, NULL, zt_adam_step(&c->adam, &p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]))
+ELEMENT(sgd, NULL, sgd_either(&c->sgd, &p->param[i], p->grad[i], p->state[0] ? &p->state[0][i] : NULL))
+ELEMENT(lion, NULL, zt_lion_step(&c->lion, &p->param[i], p->grad[i], &p->state[0][i]))
+ELEMENT(adagrad, NULL, zt_adagrad_step(&c->adagrad, &p->param[i], p->grad[i], &p->state[0][i]))
+ELEMENT(lamb, s->ratios, zt_lamb_apply(&c->lamb, (float)c->lamb.rate, &p->param[i], p->state[0][i], p->state[1][i]))
+
+static bool lamb_norms(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    memset(s->norms, 0, 2 * (size_t)s->tensor_count * sizeof *s->norms);
+    for (int k = 0; k < s->piece_count && s->state->finite; k++) {
+        const struct zt_step_piece *p = &s->pieces[k];
+        union zt_coefficients c = coefficients_of(s, p->group);
+        for (int64_t i = 0; i < p->count; i++) {
+            double u = (double)zt_lamb_moments(&c.lamb, p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]);
+            s->norms[2 * p->tensor] += p->measured ? (double)p->param[i] * (double)p->param[i] : 0;
+            s->norms[2 * p->tensor + 1] += p->measured ? u * u : 0;
+        }
+    }
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool lamb_ratios(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    union zt_coefficients c = coefficients_of(s, 0);
+    for (int t = 0; t < s->tensor_count; t++)
+        s->ratios[t] = zt_lamb_ratio(&c.lamb, s->norms + 2 * t);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+/* ---- sums and the state ---- */
 
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
     (void)err;
@@ -153,33 +233,79 @@ static bool add(struct zt_device *device, float *to, const float *from, int64_t 
     return true;
 }
 
-static bool sum_squares(struct zt_device *device, const float *x, int64_t count, double *sum, struct zt_err *err) {
+static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
+                     struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    *sum = zt_sum_squares(x, count);
+    if (*samples > 0)
+        state->loss += (double)*loss * *samples;
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool add_squares(struct zt_device *device, struct zt_step_state *state, const float *x, int64_t count,
+                        struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    state->squares += zt_sum_squares(x, count);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    state->norm = sqrt(state->squares);
+    state->finite = isfinite(state->norm) && isfinite(state->loss);
+    state->scale = (float)zt_clip_factor(state->norm, most);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool advance(struct zt_device *device, struct zt_step_state *state, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    state->updates += state->finite;
     set_access(device, PROT_NONE);
     return true;
 }
 
 #define ROW(domain, name, id) { domain, name, &kernel },
 static const struct zt_module_kernel kernels[] = { ZT_CUDA_OPS(ROW){ 0 } };
-static const struct zt_module_optimizer optimizers[] = { { "Adam", adam }, { "AdamW", adamw }, { "SGD", sgd }, { 0 } };
+static const struct zt_module_optimizer optimizers[] = {
+    { "Adam", adam },
+    { "AdamW", adam },
+    { "SGD", sgd },
+    { "Lion", lion },
+    { "Adagrad", adagrad },
+    { "Lamb", lamb, lamb_norms, lamb_ratios },
+    { 0 },
+};
 static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .version = ZT_VERSION,
                                          .kernels = kernels,
                                          .optimizers = optimizers,
                                          .add = add,
-                                         .sum_squares = sum_squares };
+                                         .add_loss = add_loss,
+                                         .add_squares = add_squares,
+                                         .clip = clip,
+                                         .advance = advance };
 
 static const struct zt_device_api api = {
     .name = "far",
     .backend = ZT_CUDA,
     .allocate = far_allocate,
     .free = far_free,
+    .allocate_host = far_allocate_host,
+    .free_host = far_free_host,
     .to_device = far_to_device,
     .to_host = far_to_host,
     .copy = far_copy,
     .zero = far_zero,
+    .event_create = far_event_create,
+    .record = far_event,
+    .wait = far_event,
+    .event_destroy = far_event_destroy,
     .synchronize = far_synchronize,
     .destroy = far_destroy,
 };

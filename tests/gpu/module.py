@@ -7,8 +7,9 @@
     tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files
     tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
                                                             skipped (77) where there is one
-    tests/gpu/module.py trains ZTRAIN MODULE CASE           the first losses of a case of ../shared/reference, run with the module, are those expected,
-                                                            and no node runs on the host; skipped where the module finds no GPU
+    tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS]  the first losses of a case of ../shared/reference, run with the module, are those
+                                                            expected, no node runs on the host, and --verbose says SEGMENTS of what was
+                                                            captured; skipped where the module finds no GPU
 """
 import json
 import pathlib
@@ -90,7 +91,7 @@ def refuses(ztrain, model, config):
     return problems
 
 
-def trains(ztrain, module, case):
+def trains(ztrain, module, case, segments="1 in a full step"):
     steps, case = 6, pathlib.Path(case)
     if not case.exists():
         print(f"SKIP: {case} is not there")
@@ -98,7 +99,7 @@ def trains(ztrain, module, case):
     with tempfile.TemporaryDirectory() as folder:
         for file in ztrain, module: # the program looks for its module beside itself
             shutil.copy(file, folder)
-        run = subprocess.run([folder + "/ztrain", "--model", case / "model.onnx", "--config", case / "config.json", "--device", "cuda",
+        run = subprocess.run([folder + "/ztrain", "--model", case / "model.onnx", "--config", case / "config.json", "--device", "cuda", "--verbose",
                               "--steps", str(steps), "--output", folder + "/run"], capture_output=True, text=True, timeout=100)
         if "no CUDA device" in run.stderr:
             print("SKIP:", run.stderr.splitlines()[0])
@@ -109,6 +110,7 @@ def trains(ztrain, module, case):
     got, want = [row["loss"] for row in rows], json.loads((case / "expected.json").read_text())["losses"][:steps]
     problems = [] if "runs on the host" not in run.stderr else [run.stderr]
     problems += [f"{len(got)} losses, wants {steps}"] if len(got) != steps else []
+    problems += [] if f"captured segments: {segments}" in run.stderr else [f"does not say \"captured segments: {segments}\": {run.stderr}"]
     return problems + [f"step {i + 1}: loss {g}, wants {w}" for i, (g, w) in enumerate(zip(got, want)) if abs(g - w) > 1e-5 * abs(w)]
 
 

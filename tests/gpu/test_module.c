@@ -22,14 +22,14 @@ END_TEST
 
 START_TEST(device_cuda_without_a_module_fails_with_the_reason) {
     struct zt_err err = { 0 };
-    ck_assert_ptr_null(zt_device_open("cuda", 1, NULL, &err)); /* there is none beside this test */
+    ck_assert_ptr_null(zt_device_open("cuda", -1, 1, NULL, &err)); /* there is none beside this test */
     expect(&err, ZT_EXIT_RUN, "no CUDA device: ");
 }
 END_TEST
 
 START_TEST(device_auto_is_the_host_where_there_is_no_module) {
     struct zt_err err = { 0 };
-    struct zt_device *device = zt_device_open("auto", 3, NULL, &err);
+    struct zt_device *device = zt_device_open("auto", -1, 3, NULL, &err);
     ck_assert_ptr_nonnull(device);
     ck_assert_str_eq(device->api->name, "cpu");
     ck_assert_int_eq(device->threads, 3);
@@ -44,7 +44,7 @@ START_TEST(a_local_rank_that_is_no_number_is_refused) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct zt_err err = { 0 };
         setenv("LOCAL_RANK", wrong[i], 1);
-        ck_assert_ptr_null(zt_device_open("cuda", 1, NULL, &err));
+        ck_assert_ptr_null(zt_device_open("cuda", -1, 1, NULL, &err));
         expect(&err, ZT_EXIT_RUN, "LOCAL_RANK = ");
         expect(&err, ZT_EXIT_RUN, wrong[i]);
     }
@@ -54,7 +54,7 @@ END_TEST
 
 START_TEST(a_device_of_another_name_is_refused) {
     struct zt_err err = { 0 };
-    ck_assert_ptr_null(zt_device_open("tpu", 1, NULL, &err));
+    ck_assert_ptr_null(zt_device_open("tpu", -1, 1, NULL, &err));
     expect(&err, ZT_EXIT_CONFIG, "device \"tpu\", allowed auto, cpu, cuda");
 }
 END_TEST

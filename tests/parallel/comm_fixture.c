@@ -1,5 +1,6 @@
 #include "comm_fixture.h"
 
+#include "device/device.h"
 #include "parallel/comm_count.h"
 
 #include <pthread.h>
@@ -14,6 +15,7 @@ struct rank_thread {
 };
 
 static struct zt_counts *counts[FIXTURE_RANKS];
+static struct zt_device *devices[FIXTURE_RANKS];
 
 static bool make_self(int size, struct zt_comm *comms[], struct zt_err *err) {
     (void)size, (void)err;
@@ -40,11 +42,23 @@ static bool make_counted(int size, struct zt_comm *comms[], struct zt_err *err) 
     return true;
 }
 
+/* On devices whose memory is the host's, which live as long as the process. */
+static bool make_staged(int size, struct zt_comm *comms[], struct zt_err *err) {
+    if (!zt_comm_thread_create(size, comms, err))
+        return false;
+    for (int r = 0; r < size; r++) {
+        devices[r] = devices[r] ? devices[r] : zt_device_host_create(1);
+        comms[r] = zt_comm_staged_create(comms[r], devices[r], true);
+    }
+    return true;
+}
+
 const struct comm_maker comm_makers[] = {
     { .name = "self", .most_ranks = 1, .make = make_self },
     { .name = "thread", .most_ranks = 5, .make = zt_comm_thread_create },
     { .name = "ring", .most_ranks = 5, .make = make_ring },
     { .name = "count", .most_ranks = 3, .make = make_counted },
+    { .name = "staged", .most_ranks = 4, .make = make_staged },
 };
 const int comm_maker_count = sizeof comm_makers / sizeof *comm_makers;
 

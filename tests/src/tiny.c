@@ -1,4 +1,5 @@
 #include "tiny.h"
+#include "rank_device.h"
 #include "rank_run.h"
 
 #include "base/file.h"
@@ -212,14 +213,16 @@ static bool ties_agree(struct worker *w) {
     w->result.ties = p->tie_count;
     for (int i = 0; ok && i < p->tie_count; i++) {
         const struct zt_tie_run *t = &p->ties[i];
-        float *at = (float *)w->run->parameters + t->param_at;
+        const float *at = (const float *)w->run->parameters + t->param_at;
         size_t bytes = (size_t)t->count * sizeof *at;
-        void *home = zt_malloc(bytes);
-        ok = t->home ? w->world->api->send(w->world, at, bytes, t->peer, err)
-                     : w->world->api->recv(w->world, home, bytes, t->peer, err);
-        if (ok && !t->home && memcmp(home, at, bytes) != 0)
+        void *home = zt_malloc(bytes), *own = zt_malloc(bytes);
+        ok = zt_rank_fetch(w->run, own, at, bytes, err) &&
+             (t->home ? w->world->api->send(w->world, own, bytes, t->peer, err)
+                      : w->world->api->recv(w->world, home, bytes, t->peer, err));
+        if (ok && !t->home && memcmp(home, own, bytes) != 0)
             ok = zt_fail(err, ZT_EXIT_RUN, "run %d: a copy differs from its home", i);
         free(home);
+        free(own);
     }
     return ok;
 }
@@ -249,7 +252,7 @@ static void *work(void *arg) {
     struct worker *w = arg;
     struct tiny_run *r = &w->result;
     zt_parallel_enter();
-    w->device = zt_device_host_create(1);
+    w->device = w->t->device ? w->t->device() : zt_device_host_create(1);
     r->ok = start(w);
     for (int i = 0; r->ok && i < w->steps; i++) {
         struct zt_step_result step;

@@ -13,6 +13,7 @@ struct tiny {
     struct zt_config *config;
     struct zt_job *job;
     struct zt_source *source;
+    struct zt_device *(*device)(void); /* of every rank; NULL: the host */
 };
 
 /* Takes over the graph. `config`: the JSON without its braces, single quotes for double ones, put behind

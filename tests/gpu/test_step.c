@@ -1,0 +1,215 @@
+/* The kernels of the optimizer step, emulated, against the loops of the host: bit for bit, but for what Lamb sums. */
+#include "optim/optim.h"
+#include "optim/step_cuda.h"
+#include "tests/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 4, GROUPS = 2, PIECES = 3, COUNT = 3 * ZT_STEP_PART + 77, ALL = PIECES * COUNT };
+
+struct slice {
+    float p[ALL], g[ALL], state[ZT_OPTIM_STATES][ALL];
+};
+
+static const double group_lr[GROUPS] = { 1, 0.5 }, group_decay[GROUPS] = { 0.01, 0 };
+
+/* Pieces 0 and 2 are of one tensor, 1 of another with values of its own. */
+static int tensor_of(int piece) {
+    return piece == 1;
+}
+
+static struct slice *make(void) {
+    struct slice *s = calloc(1, sizeof *s);
+    for (int i = 0; i < ALL; i++)
+        s->p[i] = sinf((float)i) * 0.3f;
+    return s;
+}
+
+static void fill_gradients(struct slice *s, int step) {
+    for (int i = 0; i < ALL; i++)
+        s->g[i] = i % 97 == 0 ? 0 : cosf((float)(i + 31 * step)) * (tensor_of(i / COUNT) ? 0.01f : 1.0f);
+}
+
+static struct zt_update update_of(const struct zt_optimizer_config *c, int64_t update, int group) {
+    return (struct zt_update){ .config = c,
+                               .lr = 0.01 * (double)(update + 1) * group_lr[group],
+                               .weight_decay = group_decay[group],
+                               .beta1 = 0.9,
+                               .beta2 = 0.99,
+                               .step = update + 1,
+                               .grad_scale = 0.25 };
+}
+
+static void step_on_host(const struct zt_optimizer *row, const struct zt_optimizer_config *c, int64_t update,
+                         struct slice *s) {
+    double norms[2][2] = { { 0 } }, ratio[2] = { 1, 1 };
+    for (int pass = row->norms ? 0 : 1; pass < 2; pass++)
+        for (int k = 0; k < PIECES; k++) {
+            int at = k * COUNT, t = tensor_of(k);
+            struct zt_update u = update_of(c, update, t);
+            float *state[] = { s->state[0] + at, s->state[1] + at, s->state[2] + at };
+            if (pass == 0)
+                row->norms(&u, s->p + at, s->g + at, state, COUNT, norms[t]);
+            else if (row->norms)
+                ratio[t] = row->ratio(&u, norms[t]);
+            u.tensor_ratio = &ratio[t];
+            if (pass == 1)
+                row->update(&u, s->p + at, s->g + at, state, COUNT);
+        }
+}
+
+struct launches {
+    const char *name;
+    int (*update)(struct CUstream_st *stream, const struct zt_step_call *s);
+    bool lamb;
+};
+
+struct on_device {
+    struct zt_step_state state;
+    union zt_coefficients table[STEPS][GROUPS];
+    struct zt_step_piece pieces[PIECES];
+    double parts[2 * PIECES * ZT_STEP_PARTS], norms[4], ratios[2];
+};
+
+static void set_up(const struct zt_optimizer *row, const struct zt_optimizer_config *c, struct slice *s,
+                   struct on_device *d) {
+    *d = (struct on_device){ .state = { .loss_scale = 1, .scale = 0.25f, .finite = 1, .updates = 3, .first = 3 } };
+    for (int u = 0; u < STEPS; u++)
+        for (int g = 0; g < GROUPS; g++) {
+            struct zt_update update = update_of(c, u, g);
+            update.grad_scale = 1;
+            row->prepare(&update, &d->table[u][g]);
+        }
+    for (int k = 0; k < PIECES; k++) {
+        int at = k * COUNT, states = row->states_used ? row->states_used(c) : row->states;
+        d->pieces[k] = (struct zt_step_piece){ .param = s->p + at,
+                                               .grad = s->g + at,
+                                               .count = COUNT,
+                                               .group = tensor_of(k),
+                                               .tensor = tensor_of(k),
+                                               .measured = 1 };
+        for (int i = 0; i < states; i++)
+            d->pieces[k].state[i] = s->state[i] + at;
+    }
+}
+
+static void step_on_device(const struct launches *l, struct on_device *d) {
+    struct zt_step_call call = { .state = &d->state,
+                                 .table = d->table[0],
+                                 .pieces = d->pieces,
+                                 .groups = GROUPS,
+                                 .piece_count = PIECES,
+                                 .tensor_count = 2,
+                                 .parts = d->parts,
+                                 .norms = d->norms,
+                                 .ratios = d->ratios };
+    if (l->lamb)
+        ck_assert(zt_launch_lamb_norms(NULL, &call) == 0 && zt_launch_lamb_ratios(NULL, &call) == 0);
+    ck_assert(l->update(NULL, &call) == 0 && zt_launch_advance(NULL, &d->state) == 0);
+}
+
+static const struct launches rows[] = {
+    { "Adam", zt_launch_adam, false }, { "AdamW", zt_launch_adam, false },      { "SGD", zt_launch_sgd, false },
+    { "Lion", zt_launch_lion, false }, { "Adagrad", zt_launch_adagrad, false }, { "Lamb", zt_launch_lamb, true },
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static struct zt_optimizer_config config_of(bool plain) {
+    return (struct zt_optimizer_config){ .lr = 0.01,
+                                         .eps = 1e-8,
+                                         .momentum = plain ? 0 : 0.9,
+                                         .nesterov = !plain,
+                                         .bias_correction = true,
+                                         .adam_w_mode = plain,
+                                         .initial_accumulator_value = 0.1,
+                                         .lr_decay = 0.1,
+                                         .max_coeff = 10,
+                                         .min_coeff = 0.01 };
+}
+
+static void compare(const struct launches *l, const char *what, const float *got, const float *want) {
+    for (int i = 0; i < ALL; i++) {
+        float tolerance = l->lamb ? 1e-6f * fabsf(want[i]) : 0;
+        ck_assert_msg(fabsf(got[i] - want[i]) <= tolerance, "%s: %s[%d] is %.9g, wants %.9g", l->name, what, i,
+                      (double)got[i], (double)want[i]);
+    }
+}
+
+START_TEST(kernels_step_as_the_host_does) {
+    const struct launches *l = &rows[_i % ROWS];
+    const struct zt_optimizer *row = zt_optimizer_find(l->name);
+    struct zt_optimizer_config c = config_of(_i / ROWS);
+    struct slice *host = make(), *device = make();
+    struct on_device d;
+    set_up(row, &c, device, &d);
+    for (int step = 0; step < STEPS; step++) {
+        fill_gradients(host, step);
+        fill_gradients(device, step);
+        step_on_host(row, &c, step, host);
+        step_on_device(l, &d);
+    }
+    ck_assert_int_eq(d.state.updates, 3 + STEPS);
+    compare(l, "p", device->p, host->p);
+    for (int i = 0; i < row->states; i++)
+        compare(l, row->state_names[i], device->state[i], host->state[i]);
+    free(host);
+    free(device);
+}
+END_TEST
+
+START_TEST(a_step_that_is_not_finite_is_left_out) {
+    const struct launches *l = &rows[_i];
+    struct zt_optimizer_config c = config_of(false);
+    struct slice *before = make(), *device = make();
+    struct on_device d;
+    set_up(zt_optimizer_find(l->name), &c, device, &d);
+    fill_gradients(before, 0);
+    fill_gradients(device, 0);
+    d.state.squares = NAN;
+    ck_assert_int_eq(zt_launch_clip(NULL, &d.state, 1), 0);
+    ck_assert_int_eq(d.state.finite, 0);
+    step_on_device(l, &d);
+    ck_assert(memcmp(before, device, sizeof *before) == 0);
+    ck_assert_int_eq(d.state.updates, 3);
+    free(before);
+    free(device);
+}
+END_TEST
+
+START_TEST(clipping_is_that_of_the_host) {
+    static const double clips[] = { 0, 0.5, 2, 1e9 };
+    struct slice *s = make();
+    static double parts[ZT_SQUARE_PARTS];
+    fill_gradients(s, 0);
+    double norm = sqrt(zt_sum_squares(s->g, ALL));
+    for (int i = 0; i < 4; i++) {
+        struct zt_step_state state = { .loss_scale = 1, .loss = 3 };
+        ck_assert(zt_launch_squares(NULL, s->g, COUNT, parts, &state.squares) == 0 &&
+                  zt_launch_squares(NULL, s->g + COUNT, ALL - COUNT, parts, &state.squares) == 0 &&
+                  zt_launch_clip(NULL, &state, clips[i]) == 0);
+        ck_assert_double_eq_tol(state.norm, norm, 1e-12 * norm);
+        ck_assert(state.finite && fabs((double)state.scale - zt_clip_factor(norm, clips[i])) <= 1e-7);
+    }
+    free(s);
+}
+END_TEST
+
+START_TEST(losses_are_weighted_by_their_samples) {
+    struct zt_step_state state = { .loss_scale = 1 };
+    float losses[] = { 2, 5, NAN };
+    double samples[] = { 3, 1, 0 };
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(zt_launch_add_loss(NULL, &state, &losses[i], &samples[i]), 0);
+    ck_assert_double_eq(state.loss, 11);
+}
+END_TEST
+
+int main(void) {
+    TCase *test = tcase_create("step");
+    tcase_add_loop_test(test, kernels_step_as_the_host_does, 0, 2 * ROWS);
+    tcase_add_loop_test(test, a_step_that_is_not_finite_is_left_out, 0, ROWS);
+    tcase_add_test(test, clipping_is_that_of_the_host);
+    tcase_add_test(test, losses_are_weighted_by_their_samples);
+    return run_suite("step", test, CK_NOFORK);
+}
