@@ -2,6 +2,7 @@
 #include "device/cuda.h"
 #include "ops/kernels_cuda.h"
 #include "optim/step_cuda.h"
+#include "parallel/comm_nccl.h"
 
 /* ---- optimizers; an error is named after the row ---- */
 
@@ -62,6 +63,7 @@ const struct zt_module zt_cuda_module = {
     .kernels = zt_kernels_cuda,
     .optimizers = optimizers,
     .create = zt_cuda_create,
+    .nccl = zt_comm_nccl_create,
     .add = add,
     .add_loss = add_loss,
     .add_squares = add_squares,

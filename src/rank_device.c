@@ -28,8 +28,11 @@ struct zt_rank_device {
     size_t stage_bytes;
     struct host_kind *kinds;
     int kind_count;
-    struct zt_event **fed; /* by slot: its pinned memory may be written */
-    char *feed;            /* pinned: feed_bytes a slot */
+    struct zt_comm *staged[2]; /* world, data; NULL: one rank */
+    struct zt_comm *nccl;      /* data; NULL: not in use */
+    char no_nccl[ZT_ERR_TEXT]; /* why it is not; "": nobody asked */
+    struct zt_event **fed;     /* by slot: its pinned memory may be written */
+    char *feed;                /* pinned: feed_bytes a slot */
 };
 
 static size_t round_up(size_t bytes) {
@@ -214,6 +217,25 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     return d->feed != NULL;
 }
 
+/* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
+ * there. Else, and for messages, data travel through the host's communicators. */
+static bool open_comms(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_device *d = r->away;
+    const struct zt_parallel_config *c = &r->plan->job->config->parallel;
+    bool wanted = strcmp(c->communicator, "nccl") == 0, open = strcmp(c->communicator, "auto") == 0;
+    struct zt_err why = { 0 };
+    r->bulk_world = d->staged[0] = zt_comm_staged_create(r->world, r->device, false);
+    r->bulk_data = d->staged[1] = zt_comm_staged_create(r->data, r->device, false);
+    if (r->data->size == 1 || r->plan->replicas || !r->device->module->nccl || !(wanted || open))
+        return true;
+    d->nccl = r->device->module->nccl(r->device, r->bulk_data, r->data, wanted ? err : &why);
+    if (d->nccl)
+        r->bulk_data = d->nccl;
+    else
+        snprintf(d->no_nccl, sizeof d->no_nccl, "%s", why.text[0]);
+    return d->nccl || !wanted;
+}
+
 static bool open_step(struct zt_rank *r, struct zt_err *err) {
     zt_rank_graphs_create(r);
     return zt_rank_stepping_create(r, err);
@@ -222,11 +244,9 @@ static bool open_step(struct zt_rank *r, struct zt_err *err) {
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     if (!r->device->module)
         return true;
-    if (r->world->size > 1) {
-        r->bulk_world = zt_comm_staged_create(r->world, r->device, false);
-        r->bulk_data = zt_comm_staged_create(r->data, r->device, false);
-    }
     struct zt_rank_device *d = r->away = ZT_NEW(r->arena, struct zt_rank_device);
+    if (r->world->size > 1 && !open_comms(r, err))
+        return false;
     each_node(r, count);
     d->constants = ZT_NEW_N(r->arena, struct constant, d->constant_count + 1);
     d->kinds = ZT_NEW_N(r->arena, struct host_kind, d->kind_count + 1);
@@ -247,10 +267,11 @@ void zt_rank_device_destroy(struct zt_rank *r) {
             r->device->api->event_destroy(r->device, r->away->fed[i]);
     if (r->away->feed)
         r->device->api->free_host(r->device, r->away->feed, (size_t)(r->feed_bytes * r->plan->slots));
-    if (r->bulk_data != r->data)
-        r->bulk_data->api->destroy(r->bulk_data);
-    if (r->bulk_world != r->world)
-        r->bulk_world->api->destroy(r->bulk_world);
+    if (r->away->nccl)
+        r->away->nccl->api->destroy(r->away->nccl);
+    for (int i = 0; i < 2; i++)
+        if (r->away->staged[i])
+            r->away->staged[i]->api->destroy(r->away->staged[i]);
     if (r->away->constant_block)
         r->device->api->free(r->device, r->away->constant_block, r->away->constant_bytes);
     if (r->away->stage)
@@ -259,6 +280,9 @@ void zt_rank_device_destroy(struct zt_rank *r) {
 
 void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
     const struct zt_rank_device *d = r->away;
+    if (d && d->staged[0])
+        zt_say(log, ZT_LOG_DEBUG, "data between ranks: %s%s%s", d->nccl ? "NCCL" : "through host memory",
+               *d->no_nccl ? ", since " : "", d->no_nccl);
     for (int i = 0; d && i < d->kind_count; i++) {
         const struct host_kind *k = &d->kinds[i];
         char others[48] = "";

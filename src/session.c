@@ -44,6 +44,11 @@ static bool find_world(struct zt_session *s, struct zt_config_overrides *over, s
 
 static bool check_communicator(const struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
+    if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cuda") != 0) {
+        zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" is between GPUs, the device is \"%s\"",
+                c->device);
+        return zt_hint(err, "use --device cuda, or communicator \"auto\"");
+    }
     if (!s->processes || !zt_session_threaded(c))
         return true;
     zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s keeps all ranks in one", s->launched.launcher,

@@ -49,7 +49,7 @@ VENDORS = [
     ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda.c", "*.cu", "*.cuh"]),
     ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/dnnl_compat.*", "ops/*_cpu.c"]),
     ("MPI", ["mpi.h"], ["parallel/comm_*.c"]),
-    ("NCCL", ["nccl.h"], ["parallel/comm_*.c"]),
+    ("NCCL", ["nccl.h"], ["parallel/comm_nccl.c"]),
     ("liburing", ["liburing*"], ["src/data/*", "parallel/offload*"]),
     ("Check", ["check.h"], []),
 ]

@@ -1,5 +1,6 @@
 /* ztrain doctor: what this machine and this build have, what is missing and how to get it. Finding something missing is
  * no failure: the exit status is 0. */
+#include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
 #include "ops/table.h"
@@ -79,11 +80,26 @@ static void find_cuda(struct finding *f) {
     struct zt_err err = { 0 };
     struct zt_device *device = zt_device_open("cuda", -1, 1, NULL, &err);
     f->found = device != NULL;
-    snprintf(f->says, sizeof f->says, "%s", device ? "device 0 opens" : err.text[0]);
+    snprintf(f->says, sizeof f->says, "%s", device ? "the module and its first device open" : err.text[0]);
     if (device)
         device->api->destroy(device);
     else
         snprintf(f->hint, sizeof f->hint, "%s", err.hint[0]);
+}
+
+static void find_gpus(struct finding *f) {
+    f->found = zt_gpus_find(f->says, sizeof f->says);
+}
+
+/* What the module of the GPUs loads. It is none of a machine without a GPU to miss. */
+static void print_libraries(void) {
+    for (const struct zt_library *l = zt_libraries; l->name; l++) {
+        struct finding f = { .what = l->name };
+        f.found = zt_library_find(l, f.says, sizeof f.says);
+        if (!f.found)
+            snprintf(f.hint, sizeof f.hint, "%s", l->hint);
+        print(&f);
+    }
 }
 
 /* An executable of the search path. */
@@ -116,13 +132,14 @@ bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err) {
         void (*find)(struct finding *f);
     } rows[] = { { "ztrain", true, find_program }, { "processor", true, find_processor },
                  { "memory", true, find_memory },  { "oneDNN", true, find_onednn },
-                 { "CUDA", false, find_cuda },     { "mpirun", true, find_mpirun },
-                 { "gnuplot", true, find_gnuplot } };
+                 { "mpirun", true, find_mpirun },  { "gnuplot", true, find_gnuplot },
+                 { "CUDA", false, find_cuda },     { "GPUs", false, find_gpus } };
     (void)options, (void)err;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct finding f = { .what = rows[i].what, .wanted = rows[i].wanted };
         rows[i].find(&f);
         print(&f);
     }
+    print_libraries();
     return true;
 }

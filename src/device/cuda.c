@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { OLDEST_MAJOR = 8 }; /* compute capability the kernels are compiled for (meson.build) */
 
@@ -15,7 +16,9 @@ struct cuda {
     struct zt_device base;
     int number;
     char name[256]; /* as cudaDeviceProp has it */
-    cudaStream_t stream;
+    unsigned char identity[16];
+    cudaStream_t stream, side; /* side NULL: nobody asked for it */
+    cudaEvent_t order;
     void *scratch, *pinned;
     struct {
         void *(*create)(void);
@@ -44,6 +47,34 @@ void *zt_cuda_scratch(const struct zt_device *device) {
 }
 void *zt_cuda_pinned(const struct zt_device *device) {
     return cuda_of(device)->pinned;
+}
+
+void zt_cuda_identity(const struct zt_device *device, unsigned char to[16]) {
+    memcpy(to, cuda_of(device)->identity, sizeof cuda_of(device)->identity);
+}
+
+/* ---- the second stream ---- */
+
+struct CUstream_st *zt_cuda_side_stream(struct zt_device *device, struct zt_err *err) {
+    struct cuda *d = cuda_of(device);
+    if (!d->side && !zt_cuda_good(device, cudaStreamCreateWithFlags(&d->side, cudaStreamNonBlocking), err,
+                                  "making a stream for communication"))
+        d->side = NULL;
+    return d->side;
+}
+
+bool zt_cuda_mark(struct zt_device *device, struct CUstream_st *earlier, struct zt_event *event, struct zt_err *err) {
+    return zt_cuda_good(device, cudaEventRecord((cudaEvent_t)event, earlier), err, "marking a place");
+}
+
+bool zt_cuda_await(struct zt_device *device, struct CUstream_st *later, struct zt_event *event, struct zt_err *err) {
+    return zt_cuda_good(device, cudaStreamWaitEvent(later, (cudaEvent_t)event, 0), err, "ordering streams");
+}
+
+bool zt_cuda_order(struct zt_device *device, struct CUstream_st *earlier, struct CUstream_st *later,
+                   struct zt_err *err) {
+    struct zt_event *place = (struct zt_event *)cuda_of(device)->order;
+    return zt_cuda_mark(device, earlier, place, err) && zt_cuda_await(device, later, place, err);
 }
 
 void *zt_cuda_library(struct zt_device *device, void *(*create)(void), void (*destroy)(void *)) {
@@ -193,6 +224,10 @@ static void cuda_destroy(struct zt_device *device) {
             d->library[i].destroy(d->library[i].handle);
     cudaFreeHost(d->pinned);
     cudaFree(d->scratch);
+    if (d->order)
+        cudaEventDestroy(d->order);
+    if (d->side)
+        cudaStreamDestroy(d->side);
     if (d->stream)
         cudaStreamDestroy(d->stream);
     free(d);
@@ -253,10 +288,13 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     struct cuda *d = zt_calloc(1, sizeof *d);
     d->base.api = &api;
     d->number = number % count;
-    if (cudaGetDeviceProperties(&properties, d->number) == cudaSuccess)
+    if (cudaGetDeviceProperties(&properties, d->number) == cudaSuccess) {
         snprintf(d->name, sizeof d->name, "%s", properties.name);
+        memcpy(d->identity, &properties.uuid, sizeof d->identity);
+    }
     if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(d->number), err, "opening") &&
         zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
+        zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->order, cudaEventDisableTiming), err, "making an event") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
         zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory"))
         return &d->base;

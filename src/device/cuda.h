@@ -16,6 +16,18 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err);
 /* The stream on which everything of the device is queued. */
 struct CUstream_st *zt_cuda_stream(const struct zt_device *device);
 
+/* A second stream, for communication; made when first asked for, NULL with the reason where that fails. */
+struct CUstream_st *zt_cuda_side_stream(struct zt_device *device, struct zt_err *err);
+/* What is queued on `later` from here on runs after what is queued on `earlier` by now. */
+bool zt_cuda_order(struct zt_device *device, struct CUstream_st *earlier, struct CUstream_st *later,
+                   struct zt_err *err);
+/* The same in two: a place of `earlier`, and what waits for it. Events are the device's (zt_device_api). */
+bool zt_cuda_mark(struct zt_device *device, struct CUstream_st *earlier, struct zt_event *event, struct zt_err *err);
+bool zt_cuda_await(struct zt_device *device, struct CUstream_st *later, struct zt_event *event, struct zt_err *err);
+
+/* The 16 bytes that tell the GPU from every other one. */
+void zt_cuda_identity(const struct zt_device *device, unsigned char to[16]);
+
 /* Whether a call of the CUDA runtime went well (`code` is its cudaError_t). Else "DOING on DEVICE: what CUDA says", and
  * false. */
 bool zt_cuda_good(const struct zt_device *device, int code, struct zt_err *err, const char *doing);

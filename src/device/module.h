@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+struct zt_comm;   /* parallel/comm.h */
 struct zt_kernel; /* graph/op.h */
 struct zt_step_call;
 struct zt_step_state; /* optim/step.h */
@@ -44,6 +45,10 @@ struct zt_module {
     /* A device of this process for rank `number` of the host: ranks beyond the devices share them, in turn. Fails with
      * the reason where there is none. For the calling thread alone. */
     struct zt_device *(*create)(int number, struct zt_err *err);
+    /* The ranks of `staged` (parallel/comm.h, data of the device) with NCCL for the collectives on data; all else goes
+     * over `staged`, and first meetings over `host`, which has the same ranks. Both are borrowed. Collective; NULL on
+     * all ranks where NCCL cannot be had, or where two of them have one GPU. */
+    struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
     /* state->loss += *loss * *samples where there are samples; all three on the device. */

@@ -167,7 +167,7 @@ class Ops(Case):
 class Doctor(Case):
     def test_what_is_there_and_how_to_get_what_is_not(self):
         text = self.run_ztrain("doctor").stdout
-        for what in ["ztrain", "processor", "memory", "oneDNN", "CUDA", "mpirun", "gnuplot"]:
+        for what in ["ztrain", "processor", "memory", "oneDNN", "mpirun", "gnuplot", "CUDA", "GPUs", "driver", "runtime", "cuBLASLt", "NVRTC", "cuDNN", "NCCL"]:
             self.assertRegex(text, rf"(?m)^(ok|missing|none) +{what} +\S")
         without = self.run_ztrain("doctor", env={"PATH": "/nowhere"}).stdout
         self.assertRegex(without, r"(?m)^missing +mpirun .*\n +hint: apt-get install openmpi-bin$")

@@ -27,14 +27,16 @@ uint16_t emulated_float_to_bfloat(float value) {
 
 enum { MEMORY = 1 << 30 };
 
+/* ZT_EMULATED_DEVICES of them, else one. */
 cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
+    const char *text = getenv("ZT_EMULATED_DEVICES");
+    *count = text ? atoi(text) : 1;
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *to, int device) {
-    (void)device;
     memset(to, 0, sizeof *to);
     strcpy(to->name, "emulated");
+    to->uuid.bytes[0] = (char)device;
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *to, enum cudaDeviceAttr attribute, int device) {
@@ -43,7 +45,9 @@ cudaError_t cudaDeviceGetAttribute(int *to, enum cudaDeviceAttr attribute, int d
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+    int count;
+    cudaGetDeviceCount(&count);
+    return device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *to, unsigned flags) {
     (void)flags;
@@ -195,6 +199,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     (void)event, (void)stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
