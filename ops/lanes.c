@@ -42,6 +42,18 @@ static inline int is_dense_2x2(const struct zt_lane_pool *p) {
     return 1;
 }
 
+/* Pixels of the plane where one window is all of it, else 0. */
+enum { PARTS = 4 };
+static inline int64_t global_pixels(const struct zt_lane_pool *p) {
+    int64_t pixels = 1;
+    for (int a = 0; a < ZT_POOL_AXES; a++) {
+        if (p->out[a] != 1 || p->pad[a] != 0 || p->kernel[a] != p->in[a] || p->dilation[a] != 1)
+            return 0;
+        pixels *= p->in[a];
+    }
+    return pixels;
+}
+
 /* The window of a result: its reach along each axis, and where position 0 of all axes lies. */
 struct pool_window {
     struct reach reach[ZT_POOL_AXES];
