@@ -6,6 +6,7 @@
 #include "ops/conv_group_cpu.h"
 #include "ops/conv_weigh_cpu.h"
 #include "ops/cpu.h"
+#include "ops/tile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,40 @@ static const struct roles transpose_grad_weight = { zt_conv_transpose_grad_weigh
                                                     ZT_DNNL_CONV_WEIGHT,
                                                     { 1, OUT, 0 } };
 
+/* The activation behind a convolution, NULL where there is none. */
+static const char *activation_of(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
+}
+
+/* Samples of a chunk. */
+static int64_t chunk_of(const struct zt_graph *g, int node, const struct roles *roles, const struct zt_conv *c) {
+    if (roles->kind == ZT_DNNL_CONV_WEIGHT)
+        return zt_chunk_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_CHUNKS), 1);
+    return activation_of(g, node) ? zt_chunk_for_cache(c->n, zt_conv_result_bytes(c)) : zt_chunk_of(c->n, ZT_CHUNKS, 1);
+}
+
+static bool make_chunks(struct zt_chunks *to, const struct zt_graph *g, int node, const struct roles *roles,
+                        const struct zt_conv *c, int threads, struct zt_err *err) {
+    const bool weight = roles->kind == ZT_DNNL_CONV_WEIGHT;
+    const bool bias = weight ? zt_out(g, node, 1) != NULL : roles->kind == ZT_DNNL_CONV && zt_in(g, node, 2) != NULL;
+    struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(g, node, 0)->dtype, bias);
+    spec.kind = roles->kind;
+    if (weight)
+        spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
+    return zt_chunks_make(to, &spec, zt_conv_cut, c->n, chunk_of(g, node, roles, c), threads, err);
+}
+
+/* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
+static bool exists(const struct zt_graph *g, int node, const struct roles *roles, const struct zt_conv *c) {
+    struct zt_chunks chunks;
+    struct zt_err err = { 0 };
+    const bool made = make_chunks(&chunks, g, node, roles, c, 1, &err);
+    if (made)
+        zt_chunks_finish(&chunks);
+    return made;
+}
+
 static bool supports(const struct zt_graph *g, int node, const struct roles *roles) {
     struct zt_conv c;
     struct zt_err err = { 0 };
@@ -52,7 +87,7 @@ static bool supports(const struct zt_graph *g, int node, const struct roles *rol
     for (int a = 0; a < w->axes; a++) /* no convolution leaves as much of x unread as some output_padding asks for */
         if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
             return false;
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT || safe_in_half(&c.window);
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(&c.window) && exists(g, node, roles, &c));
 }
 
 struct conv_state {
@@ -78,16 +113,12 @@ static void release(void *state) {
 }
 
 /* NULL on failure. */
-static struct conv_state *make(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c, bool bias,
-                               int64_t chunk, struct zt_err *err) {
-    struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(p->graph, p->node, 0)->dtype, bias);
-    spec.kind = roles->kind;
-    if (roles->kind == ZT_DNNL_CONV_WEIGHT)
-        spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
+static struct conv_state *make(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c,
+                               struct zt_err *err) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
-    s->samples = chunk;
-    if (!zt_chunks_make(&s->chunks, &spec, zt_conv_cut, c->n, chunk, p->threads, err)) {
+    s->samples = chunk_of(p->graph, p->node, roles, c);
+    if (!make_chunks(&s->chunks, p->graph, p->node, roles, c, p->threads, err)) {
         zt_err_within(err, 0, "%s", p->graph->nodes[p->node].name);
         free(s);
         return NULL;
@@ -135,14 +166,8 @@ static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct 
     return &(slot == OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
 }
 
-/* The activation behind a convolution, NULL where there is none. */
-static const char *activation_of(const struct zt_prepare *p) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
-    return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
-}
-
 static void take_activation(const struct zt_prepare *p, struct conv_state *s, bool own) {
-    const char *name = activation_of(p);
+    const char *name = activation_of(p->graph, p->node);
     s->relu = name && own && strcmp(name, "Relu") == 0;
     if (name && !s->relu)
         zt_activation_of(&p->graph->nodes[p->node], name, &s->activation);
@@ -243,12 +268,10 @@ static bool prepare_to_y(struct zt_prepare *p, const struct roles *roles, struct
     if (!roles->read(g, p->node, &c, err))
         return false;
     if (!take_group(p, roles, &c, ZT_CONV_TO_Y)) {
-        int64_t chunk =
-            activation_of(p) ? zt_chunk_for_cache(c.n, zt_conv_result_bytes(&c)) : zt_chunk_of(c.n, ZT_CHUNKS, 1);
-        struct conv_state *s = make(p, roles, &c, zt_in(g, p->node, 2) != NULL, chunk, err);
+        struct conv_state *s = make(p, roles, &c, err);
         if (!s)
             return false;
-        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->chunks, &c, chunk));
+        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->chunks, &c, s->samples));
         s->direct.geometry.relu = s->relu;
         zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
     }
@@ -279,7 +302,7 @@ static bool prepare_to_x(struct zt_prepare *p, const struct roles *roles, struct
         return false;
     if (take_group(p, roles, &c, ZT_CONV_TO_X))
         return true;
-    struct conv_state *s = make(p, roles, &c, false, zt_chunk_of(c.n, ZT_CHUNKS, 1), err);
+    struct conv_state *s = make(p, roles, &c, err);
     if (!s)
         return false;
     zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
@@ -345,8 +368,7 @@ static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct
     if (take_weights(p, roles, &c))
         return true;
     bool bias = zt_out(g, p->node, 1) != NULL;
-    int64_t pieces = zt_conv_pieces(&c);
-    struct conv_state *s = make(p, roles, &c, bias, zt_chunk_of(c.n, pieces < ZT_CHUNKS ? pieces : ZT_CHUNKS, 1), err);
+    struct conv_state *s = make(p, roles, &c, err);
     if (!s)
         return false;
     if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
