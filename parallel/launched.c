@@ -3,18 +3,19 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* A launcher's variables; the third may be missing. `step`: also wanted, since Slurm sets the others for
+/* A launcher's variables; the third and fourth may be missing. `step`: also wanted, since Slurm sets the others for
  * every process of a batch script, ranks or not. */
 struct row {
-    const char *launcher, *rank, *size, *local_size, *step;
+    const char *launcher, *rank, *size, *local_rank, *local_size, *step;
 };
 
 static const struct row rows[] = {
-    { "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
-    { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL },
-    { "srun", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_STEP_ID" },
+    { "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
+    { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL },
+    { "srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID" },
 };
-static const struct row torchrun = { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL };
+static const struct row torchrun = { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL };
 
 /* The number a variable holds; `otherwise` where it is not set. Anything but decimal digits is an error. */
 static bool read_number(const char *name, int otherwise, int *to, struct zt_err *err) {
@@ -37,6 +38,7 @@ static bool read_row(const struct row *row, struct zt_launched *to, bool *there,
         return true;
     to->launcher = row->launcher;
     if (!read_number(row->rank, 0, &to->rank, err) || !read_number(row->size, 1, &to->size, err) ||
+        !read_number(row->local_rank, -1, &to->local_rank, err) ||
         !read_number(row->local_size, 0, &to->local_size, err))
         return false;
     *there = to->size > 1;
@@ -45,7 +47,7 @@ static bool read_row(const struct row *row, struct zt_launched *to, bool *there,
 }
 
 bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
-    struct zt_launched found = { .size = 1 }, other = { 0 };
+    struct zt_launched found = { .size = 1, .local_rank = -1 }, other = { 0 };
     const struct row *by = NULL;
     *launched = found;
     for (size_t i = 0; i <= sizeof rows / sizeof *rows; i++) {

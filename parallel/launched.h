@@ -5,9 +5,9 @@
 #include "base/err.h"
 
 struct zt_launched {
-    const char *launcher; /* "mpirun", "PMI", "srun"; NULL: nobody, the process is alone */
-    int rank, size;       /* 0 and 1 where alone; a world of one rank counts as alone */
-    int local_size;       /* ranks on this host; 0 where the launcher does not say */
+    const char *launcher;       /* "mpirun", "PMI", "srun"; NULL: nobody, the process is alone */
+    int rank, size;             /* 0 and 1 where alone; a world of one rank counts as alone */
+    int local_rank, local_size; /* on this host; -1 and 0 where the launcher does not say */
 };
 
 /* Reads the environment: Open MPI's variables, then PMI's (MPICH, Intel MPI), then Slurm's. Variables that contradict

@@ -13,6 +13,7 @@
 
 static const char *const names[] = { "OMPI_COMM_WORLD_RANK",
                                      "OMPI_COMM_WORLD_SIZE",
+                                     "OMPI_COMM_WORLD_LOCAL_RANK",
                                      "OMPI_COMM_WORLD_LOCAL_SIZE",
                                      "PMI_RANK",
                                      "PMI_SIZE",
@@ -41,10 +42,11 @@ START_TEST(ranks_of_every_launcher_are_known) {
     struct zt_err err;
     ck_assert(find("", &l, &err) && !l.launcher && l.size == 1 && l.rank == 0);
     ck_assert(
-        find("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 "
+        find("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "
              "OMPI_COMM_WORLD_LOCAL_SIZE=2",
              &l, &err));
-    ck_assert(strcmp(l.launcher, "mpirun") == 0 && l.rank == 2 && l.size == 4 && l.local_size == 2);
+    ck_assert(strcmp(l.launcher, "mpirun") == 0 && l.rank == 2 && l.size == 4 && l.local_rank == 1 &&
+              l.local_size == 2);
     ck_assert(find("PMI_RANK=1 PMI_SIZE=3", &l, &err) && l.rank == 1 && l.size == 3);
     ck_assert(find("SLURM_PROCID=1 SLURM_NTASKS=3 SLURM_STEP_ID=0", &l, &err) && strcmp(l.launcher, "srun") == 0);
     ck_assert_msg(find("SLURM_PROCID=0 SLURM_NTASKS=3", &l, &err) && l.size == 1, "a batch script is no rank");
