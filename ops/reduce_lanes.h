@@ -12,8 +12,8 @@
     FOLD(sum, 0, a + x, a + x, added)                                                                                  \
     FOLD(abs, 0, a + F(absolute)(x), a + x, added)                                                                     \
     FOLD(square, 0, a + x * x, a + x, added)                                                                           \
-    FOLD(max, -INFINITY, F(choose)((a > x) | (a != a), a, x), (a > x) | (a != a) ? a : x, largest)                     \
-    FOLD(min, INFINITY, F(choose)((a < x) | (a != a), a, x), (a < x) | (a != a) ? a : x, smallest)
+    FOLD(max, -INFINITY, F(choose)((a > x) | (a != a), a, x), ((a > x) | (a != a)) ? a : x, largest)                   \
+    FOLD(min, INFINITY, F(choose)((a < x) | (a != a), a, x), ((a < x) | (a != a)) ? a : x, smallest)
 enum zt_row_fold {
 #define ZT_FOLD_NAME(id, ...) ZT_FOLD_##id,
     ZT_FLOAT_FOLDS(ZT_FOLD_NAME)
