@@ -90,6 +90,7 @@ struct kept {
 struct list {
     struct kept *at;
     int count;
+    bool broken;
 };
 static _Thread_local struct list *capturing; /* NULL: nothing is captured */
 
@@ -103,6 +104,12 @@ bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *w
     capturing->at = realloc(capturing->at, (size_t)(capturing->count + 1) * sizeof *capturing->at);
     capturing->at[capturing->count++] = (struct kept){ run, what, destroy };
     return true;
+}
+
+/* For what cannot be kept: the capture gives no graph, and nothing of it is to be done. */
+void emulated_breaks(void);
+void emulated_breaks(void) {
+    capturing->broken = true;
 }
 
 /* ZT_EMULATED_CAPTURE: "none" where it is to be refused, "broken" where it is to end without a graph. */
@@ -133,8 +140,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *to) {
     (void)stream;
     *to = (cudaGraph_t)capturing;
+    bool broken = capturing->broken || capture_is("broken");
     capturing = NULL;
-    if (!capture_is("broken"))
+    if (!broken)
         return cudaSuccess;
     cudaGraphExecDestroy((cudaGraphExec_t)*to);
     *to = NULL;

@@ -381,7 +381,14 @@ static bool is_placed(const struct cudnnBackendDescriptor *pack) {
     return true;
 }
 
+bool emulated_captures(void); /* emulated.c */
+void emulated_breaks(void);
+
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
+    if (emulated_captures()) {
+        emulated_breaks();
+        return CUDNN_STATUS_SUCCESS;
+    }
     const struct cudnnBackendDescriptor *config =
         child((struct cudnnBackendDescriptor *)plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     struct places p = { .pack = pack };
