@@ -135,21 +135,46 @@ static void far_destroy(struct zt_device *device) {
 
 /* ---- kernels ---- */
 
+/* What the reference kernel's prepare left, and how it is freed. */
+struct prepared {
+    void *state;
+    void (*release)(void *state);
+};
+
+static bool prepare_kernel(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_kernel *reference = &p->graph->nodes[p->node].op->kernel[ZT_REF];
+    if (reference->prepare && !reference->prepare(p, err))
+        return false;
+    struct prepared *kept = zt_malloc(sizeof *kept);
+    *kept = (struct prepared){ p->state, reference->release };
+    p->state = kept;
+    return true;
+}
+
+static void release_kernel(void *state) {
+    struct prepared *kept = state;
+    if (kept && kept->release)
+        kept->release(kept->state);
+    free(kept);
+}
+
 static bool run_kernel(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *views[] = { call->in, call->out };
     const int counts[] = { call->in_count, call->out_count };
+    struct zt_call own = *call;
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < counts[side]; i++)
             if (views[side][i].data && !is_far(call->device, views[side][i].data))
                 return zt_fail(err, ZT_EXIT_RUN, "%s: %s %d is in host memory", call->node->name,
                                side ? "output" : "input", i);
+    own.state = ((const struct prepared *)call->state)->state;
     set_access(call->device, PROT_READ | PROT_WRITE);
-    bool ok = call->node->op->kernel[ZT_REF].run(call, err);
+    bool ok = call->node->op->kernel[ZT_REF].run(&own, err);
     set_access(call->device, PROT_NONE);
     return ok;
 }
 
-static const struct zt_kernel kernel = { .run = run_kernel };
+static const struct zt_kernel kernel = { .prepare = prepare_kernel, .run = run_kernel, .release = release_kernel };
 
 /* ---- the optimizers, as the CUDA module has them ---- */
 
