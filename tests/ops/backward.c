@@ -76,6 +76,26 @@ static bool compare(const struct zt_case *c, const struct joint *want, const str
     return true;
 }
 
+/* Gradients that can be added to what is there, once more: twice the numbers. */
+static bool check_accumulation(const struct zt_case *c, const struct joint *want, const struct joint *got,
+                               struct zt_err *err) {
+    const struct zt_graph *g = got->made.graph;
+    for (int i = 0; i < g->output_count; i++) {
+        const int node = g->values[g->outputs[i]].producer;
+        struct zt_tensor w, twice;
+        if (node < 0 || !got->m.prepared[node].can_accumulate || g->nodes[node].out[0] != g->outputs[i])
+            continue;
+        if (!machine_add_node(&got->m, node, err) || !machine_fetch(&got->m, g->outputs[i], &twice, err) ||
+            !machine_fetch(&want->m, want->made.graph->outputs[i], &w, err))
+            return false;
+        for (int64_t k = 0; k < zt_shape_count(&twice.shape); k++)
+            zt_store_double(twice.dtype, (void *)twice.data, k, zt_load_double(twice.dtype, twice.data, k) / 2);
+        if (!zt_case_same(c, i, &twice, &w, err))
+            return zt_err_within(err, 0, "accumulated");
+    }
+    return true;
+}
+
 bool backward_check(const struct zt_case *c, const struct options *o, struct zt_err *err) {
     struct options plain = *o, alone = *o;
     struct joint joint[3] = { 0 };
@@ -88,7 +108,8 @@ bool backward_check(const struct zt_case *c, const struct options *o, struct zt_
     for (int i = 0; good && i < 3; i++)
         good = run(c, with[i], &joint[i], err);
     if (good && machine_runs_here(&joint[1].m))
-        good = compare(c, &joint[0], &joint[1], &joint[2], o->threads, err);
+        good = compare(c, &joint[0], &joint[1], &joint[2], o->threads, err) &&
+               check_accumulation(c, &joint[0], &joint[1], err);
     for (int i = 0; i < 3; i++) {
         if (joint[i].m.g)
             machine_finish(&joint[i].m);

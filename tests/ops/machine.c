@@ -99,7 +99,7 @@ static struct zt_view view(const struct machine *m, int value) {
     return (struct zt_view){ .dtype = v->dtype, .shape = v->shape, .data = m->buffer[value], .layout = v->layout };
 }
 
-bool machine_run_node(const struct machine *m, int n, struct zt_err *err) {
+static bool run_node(const struct machine *m, int n, bool accumulate, struct zt_err *err) {
     const struct zt_node *node = &m->g->nodes[n];
     struct zt_view in[CASE_INPUTS], out[CASE_OUTPUTS];
     if (node->in_count > CASE_INPUTS || node->out_count > CASE_OUTPUTS)
@@ -117,7 +117,16 @@ bool machine_run_node(const struct machine *m, int n, struct zt_err *err) {
                             .state = m->prepared[n].state,
                             .workspace = m->workspace,
                             .threads = m->threads,
+                            .accumulate = accumulate,
                             .random = &no_random,
                             .device = m->device };
     return node->op->kernel[node->backend].run(&call, err);
+}
+
+bool machine_run_node(const struct machine *m, int n, struct zt_err *err) {
+    return run_node(m, n, false, err);
+}
+
+bool machine_add_node(const struct machine *m, int n, struct zt_err *err) {
+    return run_node(m, n, true, err);
 }

@@ -40,6 +40,8 @@ bool machine_fetch(const struct machine *m, int value, struct zt_tensor *to, str
 /* Whether the node's output shares its input's memory. */
 bool machine_is_view(const struct machine *m, int node);
 bool machine_run_node(const struct machine *m, int node, struct zt_err *err);
+/* The same, added to what output 0 holds; for nodes whose preparing said can_accumulate. */
+bool machine_add_node(const struct machine *m, int n, struct zt_err *err);
 /* A back end with memory of its own runs only what it has kernels for; elsewhere reference kernels fill in. */
 bool machine_runs_here(const struct machine *m);
 size_t machine_value_bytes(const struct zt_value *v);
