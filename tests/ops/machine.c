@@ -34,6 +34,16 @@ static void mark_views(struct machine *m) {
     }
 }
 
+/* On a device of its own the inputs but the first lie as parameters do in their block: at any multiple of an element.
+ */
+static size_t shift_of(const struct machine *m, int value) {
+    bool first = true;
+    for (int v = 0; v < value; v++)
+        first &= m->g->values[v].origin != ZT_FROM_INPUT;
+    const struct zt_value *v = &m->g->values[value];
+    return m->device->module && !first && v->origin == ZT_FROM_INPUT ? zt_dtype_bytes(v->dtype) : 0;
+}
+
 bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_count, const struct options *o,
                    struct zt_err *err) {
     const struct zt_device_api *api = o->device->api;
@@ -50,8 +60,9 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
         if (m->shared[v])
             continue;
         struct zt_tensor constant = { value->dtype, value->shape, value->data };
-        good = (m->buffer[v] = api->allocate(o->device, machine_value_bytes(value), "a tensor", err)) != NULL &&
-               (!value->data || machine_feed(m, v, &constant, err));
+        char *block = api->allocate(o->device, machine_value_bytes(value) + shift_of(m, v), "a tensor", err);
+        m->buffer[v] = block ? block + shift_of(m, v) : NULL;
+        good = block && (!value->data || machine_feed(m, v, &constant, err));
     }
     for (int n = 0; n < g->node_count; n++)
         if (machine_is_view(m, n))
@@ -65,7 +76,8 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
 void machine_finish(struct machine *m) {
     for (int v = 0; m->buffer && v < m->g->value_count; v++)
         if (m->buffer[v] && !m->shared[v])
-            m->device->api->free(m->device, m->buffer[v], machine_value_bytes(&m->g->values[v]));
+            m->device->api->free(m->device, (char *)m->buffer[v] - shift_of(m, v),
+                                 machine_value_bytes(&m->g->values[v]) + shift_of(m, v));
     if (m->workspace)
         m->device->api->free(m->device, m->workspace, m->workspace_bytes);
     if (m->prepared)
