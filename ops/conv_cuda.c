@@ -4,7 +4,8 @@
  *
  * cuDNN wants addresses that are multiples of 16, and a parameter lies where the tensors before it in the flat block
  * end: weights and biases have room in the workspace, to which they are copied where they lie otherwise. A weight's
- * gradient is computed there too where it is added to what there is. */
+ * gradient is computed there too where it is added to what there is. Planes of activations begin at such multiples;
+ * where some do not, our own kernels take them. */
 #include "ops/conv_dnn.h"
 #include "ops/kernels_cuda.h"
 #include "ops/walk_cuda.h"
@@ -98,9 +99,6 @@ static bool bring(const struct zt_call *call, void **data, void *at, size_t byte
 
 static bool run_dnn(const struct zt_call *call, const struct conv *c, void **data, struct zt_err *err) {
     char *room_at = call->workspace;
-    if (!is_aligned(data[ZT_DNN_X]) || !is_aligned(data[ZT_DNN_Y]))
-        return zt_fail(err, ZT_EXIT_RUN, "%s (%s): a tensor lies at an address that is no multiple of %d",
-                       call->node->name, call->node->op_type, ZT_DNN_ALIGNMENT);
     if (c->roles->way != ZT_CONV_TO_W && !bring(call, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
         return false;
     if (c->bias_bytes && !bring(call, &data[ZT_DNN_BIAS], room_at + c->bias_at, c->bias_bytes, err))
@@ -118,10 +116,8 @@ static bool run_own(const struct zt_call *call, const struct conv *c, void *cons
 }
 
 /* The bias behind the convolution, in place. */
-static bool finish_planes(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
+static bool add_bias(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
     const struct zt_launch_planes *planes = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
-    if (c->fused || !bias)
-        return true;
     int code = zt_launch_planes_bias(zt_cuda_stream(call->device), c->own.dtype, planes, bias, call->out[0].data);
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
@@ -152,9 +148,12 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     if (weight && (call->accumulate || !is_aligned(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;
     void *dw = data[ZT_DNN_W];
-    if (!(c->dnn ? run_dnn(call, c, data, err) : run_own(call, c, data, err)))
+    const bool dnn = c->dnn && is_aligned(data[ZT_DNN_X]) && is_aligned(data[ZT_DNN_Y]);
+    if (!(dnn ? run_dnn(call, c, data, err) : run_own(call, c, data, err)))
         return false;
-    return weight ? finish_weight(call, c, dw, data[ZT_DNN_Y], err) : finish_planes(call, c, bias, err);
+    if (weight)
+        return finish_weight(call, c, dw, data[ZT_DNN_Y], err);
+    return !bias || (dnn && c->fused) || add_bias(call, c, bias, err);
 }
 
 const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .run = run, .release = release };
