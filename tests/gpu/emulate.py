@@ -49,12 +49,17 @@ def replace_launches(text):
     return done + text
 
 
+def with_ours(root, text):
+    """`text` with our headers in place, and theirs; their guards keep each in once."""
+    return OURS.sub(lambda match: with_ours(root, (root / match[1]).read_text()), text)
+
+
 def main():
     if len(sys.argv) != 4:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     root, source, target = map(pathlib.Path, sys.argv[1:])
-    text = OURS.sub(lambda match: (root / match[1]).read_text(), source.read_text())
+    text = with_ours(root, source.read_text())
     text = '#include "tests/gpu/emulated.hpp"\n' + VENDOR.sub("", text)
     target.write_text(replace_launches(text))
     return 0

@@ -1,16 +1,17 @@
-/* As much of CUDA's C++ as our kernels use, on threads of the CPU: a thread each for the threads of a block, the blocks
- * one after the other. Shared memory is static, because one block runs at a time. emulated.c has the run-time library.
- */
+/* As much of CUDA's C++ as our kernels use, on the CPU, the blocks one after the other. Shared memory is static,
+ * because one block runs at a time. emulated.c has the run-time library. */
 #ifndef ZT_TESTS_EMULATED_HPP
 #define ZT_TESTS_EMULATED_HPP
 
 #include <math.h>
-#include <pthread.h>
+#include <setjmp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include <functional>
-#include <thread>
+#include <mutex>
 #include <vector>
 
 #define __CUDACC__
@@ -28,16 +29,75 @@ struct dim3 {
     }
 };
 
-static thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
-static pthread_barrier_t *together;
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-static inline void __syncthreads() {
-    pthread_barrier_wait(together);
+/* ---- the threads of a block: stacks of their own in one thread of the CPU, each run to its next barrier in turn ----
+ */
+
+struct emulated_thread {
+    ucontext_t start;
+    jmp_buf at;
+    bool made, running;
+};
+static struct {
+    std::mutex alone; /* shared memory is static: one kernel at a time */
+    std::vector<emulated_thread *> threads;
+    emulated_thread *now;
+    jmp_buf back;
+    std::function<void()> kernel;
+    unsigned next;
+} emulator;
+
+static inline void emulated_pause() {
+    if (_setjmp(emulator.now->at) == 0)
+        _longjmp(emulator.back, 1);
 }
 
-template <class T> struct as_is {
-    typedef T type;
-};
+static inline void __syncthreads() {
+    emulated_pause();
+}
+
+/* A thread that has run goes on with the next block's kernel when it is called again. */
+static inline void emulated_run() {
+    for (;;) {
+        emulator.kernel();
+        emulator.now->running = false;
+        emulated_pause();
+    }
+}
+
+static inline void emulated_resume(emulated_thread *t) {
+    emulator.now = t;
+    if (_setjmp(emulator.back) != 0)
+        return;
+    if (t->made)
+        _longjmp(t->at, 1);
+    t->made = true;
+    getcontext(&t->start);
+    t->start.uc_stack.ss_size = 1 << 16;
+    t->start.uc_stack.ss_sp = malloc(t->start.uc_stack.ss_size);
+    makecontext(&t->start, emulated_run, 0);
+    setcontext(&t->start);
+}
+
+static inline void emulate_block(unsigned count, dim3 block) {
+    for (unsigned i = 0; i < count; i++)
+        emulator.threads[i]->running = true;
+    for (bool any = true; any;) {
+        any = false;
+        for (emulator.next = 0; emulator.next < count; emulator.next++) {
+            emulated_thread *t = emulator.threads[emulator.next];
+            if (!t->running)
+                continue;
+            threadIdx =
+                dim3(emulator.next % block.x, emulator.next / block.x % block.y, emulator.next / block.x / block.y);
+            emulated_resume(t);
+            any |= emulator.threads[emulator.next]->running;
+        }
+    }
+}
+
+template <class T> struct as_is { typedef T type; };
 /* A call of the kernel with arguments as they are now, made its parameters. */
 template <class... P> static auto bound(void (*kernel)(P...), typename as_is<P>::type... arguments) {
     return [=] { kernel(arguments...); };
@@ -54,25 +114,19 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
                        [](void *what) { delete (std::function<void()> *)what; });
         return;
     }
-    unsigned count = block.x * block.y;
-    pthread_barrier_t barrier;
-    pthread_barrier_init(&barrier, NULL, count);
-    together = &barrier;
-    std::vector<std::thread> threads;
-    for (unsigned i = 0; i < count; i++)
-        threads.emplace_back([=] {
-            threadIdx = dim3(i % block.x, i / block.x);
-            blockDim = block;
-            gridDim = grid;
-            for (unsigned b = 0; b < grid.x; b++) {
-                blockIdx = dim3(b, 0);
-                kernel();
-                __syncthreads(); /* shared memory goes to the next block */
+    std::lock_guard<std::mutex> lock(emulator.alone);
+    const unsigned count = block.x * block.y * block.z;
+    while (emulator.threads.size() < count)
+        emulator.threads.push_back(new emulated_thread());
+    emulator.kernel = kernel;
+    blockDim = block;
+    gridDim = grid;
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                emulate_block(count, block);
             }
-        });
-    for (std::thread &thread : threads)
-        thread.join();
-    pthread_barrier_destroy(&barrier);
 }
 
 /* ---- half types ---- */
