@@ -77,6 +77,9 @@ struct zt_prepare {
 struct zt_kernel {
     /* Whether this back end takes the node with its dtypes, shapes and attributes. NULL: every node of the row. */
     bool (*supports)(const struct zt_graph *g, int node);
+    /* Says of a node what kernels that lie elsewhere (device/module.h) read of it, in the struct of the row's family.
+     * NULL: they read the node itself. */
+    bool (*describe)(const struct zt_graph *g, int node, void *to, struct zt_err *err);
     /* NULL: plain layouts, no workspace, no state. Reference kernels are always given plain layouts. */
     bool (*prepare)(struct zt_prepare *p, struct zt_err *err);
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the row has no kernel of this back end */

@@ -131,7 +131,7 @@ const struct zt_op zt_op_gelu = {
     .attrs = with_approximate,
     .infer = gelu_infer,
     .grad = gelu_grad,
-    .kernel = { [ZT_REF] = { .run = gelu_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = gelu_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
 const struct zt_op zt_op_gelu_grad = {
@@ -145,5 +145,5 @@ const struct zt_op zt_op_gelu_grad = {
     .attrs = with_approximate,
     .infer = zt_infer_first,
     .body = zt_gelu_grad_body,
-    .kernel = { [ZT_REF] = { .run = gelu_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = gelu_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -1,6 +1,8 @@
 /* ArgMax, ArgMin: the index of the first (select_last_index: last) extreme element along an axis. A NaN wins. */
 #include "device/threads.h"
 #include "ops/runs.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/shape.h"
 
 #include <math.h>
@@ -96,6 +98,8 @@ static void search_chunk(void *arg, int64_t chunk) {
         search_columns(s, first + at, s->inner - at < ZT_RUN ? s->inner - at : ZT_RUN, y + at);
 }
 
+extern const struct zt_op zt_op_arg_min;
+
 static bool arg_run(const struct zt_call *call, bool most) {
     const struct zt_view *x = &call->in[0];
     int64_t axis = zt_attr_int(call->node, "axis", 0);
@@ -121,6 +125,21 @@ static bool arg_min_run(const struct zt_call *call, struct zt_err *err) {
     return arg_run(call, false);
 }
 
+/* A struct zt_launch_extreme for other back ends. */
+static bool arg_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(n, "axis", 0), x->rank, &axis, err))
+        return false;
+    *(struct zt_launch_extreme *)to = (struct zt_launch_extreme){ .outer = zt_dims(x, 0, axis),
+                                                                  .length = x->dim[axis],
+                                                                  .inner = zt_dims(x, axis + 1, x->rank),
+                                                                  .least = n->op == &zt_op_arg_min,
+                                                                  .last = zt_attr_int(n, "select_last_index", 0) != 0 };
+    return true;
+}
+
 static const struct zt_attr_spec arg_attrs[] = {
     { "axis", ZT_ATTR_INT }, { "keepdims", ZT_ATTR_INT }, { "select_last_index", ZT_ATTR_INT }, { 0 }
 };
@@ -134,7 +153,7 @@ static const struct zt_attr_spec arg_attrs[] = {
         .in_types = { ZT_ANY_NUMBER },                                                                                 \
         .attrs = arg_attrs,                                                                                            \
         .infer = arg_infer,                                                                                            \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_numbers, arg_describe) },           \
     };
 
 ARG_ROW(arg_max, "ArgMax")

@@ -13,6 +13,8 @@
 
 #include "graph/grad.h"
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -270,6 +272,27 @@ static bool fixed_grad_ref(const struct zt_call *call, struct zt_err *err) {
     return run_grad(call, true, err);
 }
 
+/* ---- what other back ends are told: a struct zt_launch_batch_norm ---- */
+
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    const bool backward = strstr(n->op->name, "Grad") != NULL, standard = n->domain[0] == 0;
+    struct zt_batch_norm bn;
+    if (!zt_batch_norm_read(g, node, backward, &bn, err))
+        return false;
+    *(struct zt_launch_batch_norm *)to =
+        (struct zt_launch_batch_norm){ .n = bn.n,
+                                       .channels = bn.channels,
+                                       .spatial = bn.spatial,
+                                       .epsilon = (float)bn.epsilon,
+                                       .momentum = (float)bn.momentum,
+                                       .fixed =
+                                           backward ? strstr(n->op->name, "Fixed") != NULL : standard && !trains(n),
+                                       .keeps_var = standard };
+    return true;
+}
+#define ON_CUDA ZT_CUDA_AS(zt_cuda_any_floats, describe)
+
 /* ---- gradient rules ---- */
 
 static int times(struct zt_grad *b, int value, double factor) {
@@ -380,7 +403,7 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
     .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,    \
-    .kernel = { [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu) }
+    .kernel = { [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA }
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 5, .min_out = 1, .max_out = 3, .attrs = own_attrs, .infer = grad_infer,  \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
@@ -404,7 +427,7 @@ const struct zt_op zt_op_batch_norm_train = {
     .infer = train_infer,
     .grad = train_grad,
     .body = zt_batch_norm_train_body,
-    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu) },
+    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_grad = {
@@ -412,7 +435,7 @@ const struct zt_op zt_op_batch_norm_grad = {
     GRAD_ROW,
     .max_in = 7,
     .body = zt_batch_norm_grad_body,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu), [ZT_CUDA] = ON_CUDA },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_fixed_grad = {
@@ -420,5 +443,7 @@ const struct zt_op zt_op_batch_norm_fixed_grad = {
     GRAD_ROW,
     .max_in = 5,
     .body = zt_batch_norm_fixed_grad_body,
-    .kernel = { [ZT_REF] = { .run = fixed_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = fixed_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),
+                [ZT_CUDA] = ON_CUDA },
 };

@@ -249,5 +249,5 @@ const struct zt_op zt_op_mod = {
     .attrs = with_fmod,
     .infer = zt_infer_broadcast,
     .grad = mod_grad,
-    .kernel = { [ZT_REF] = { .run = mod_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = mod_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -51,7 +51,7 @@ bool zt_binary_run(const struct zt_call *call, const struct zt_binary_rule *rule
         .grad = GRAD,                                                                                                  \
         __VA_ARGS__.kernel = { [ZT_REF] = { .run = id##_run },                                                         \
                                [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                          \
-                               [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                               \
+                               [ZT_CUDA] = ZT_POINTWISE_CUDA },                                                        \
     };
 
 #endif

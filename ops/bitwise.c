@@ -52,5 +52,5 @@ const struct zt_op zt_op_bit_shift = {
     .same_type = 1 << 1,
     .attrs = with_direction,
     .infer = shift_infer,
-    .kernel = { [ZT_REF] = { .run = shift_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = shift_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

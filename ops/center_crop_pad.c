@@ -1,6 +1,8 @@
 /* CenterCropPad (opset 18 on): every axis is cut or padded with zeros to the wanted length, about its middle; an odd
  * element is left off or added at the end. Elements that stay keep their distance from the middle, rounded down either
  * way, so the gradient is the same op to the shape of x. */
+#include "ops/cuda.h"
+#include "ops/moves.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 
@@ -38,25 +40,27 @@ static bool crop_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool crop_run(const struct zt_call *call, struct zt_err *err) {
+static bool crop_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     (void)err;
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    size_t bytes = zt_dtype_bytes(x->dtype);
-    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK], first = 0, start = 0;
-    struct zt_shape kept = x->shape;
-    zt_shape_strides(&x->shape, from);
-    zt_shape_strides(&y->shape, to);
-    for (int k = 0; k < kept.rank; k++) {
-        int64_t more = x->shape.dim[k] - y->shape.dim[k];
-        kept.dim[k] = zt_min_int(x->shape.dim[k], y->shape.dim[k]);
-        first += more > 0 ? more / 2 * from[k] : 0;
-        start += more < 0 ? -more / 2 * to[k] : 0;
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *y = &zt_out(g, node, 0)->shape;
+    struct zt_move move = { .shape = *x };
+    zt_shape_strides(x, move.from_step);
+    zt_shape_strides(y, move.to_step);
+    for (int k = 0; k < x->rank; k++) {
+        int64_t more = x->dim[k] - y->dim[k];
+        move.shape.dim[k] = zt_min_int(x->dim[k], y->dim[k]);
+        move.from += more > 0 ? more / 2 * move.from_step[k] : 0;
+        move.to += more < 0 ? -more / 2 * move.to_step[k] : 0;
     }
-    memset(y->data, 0, bytes * (size_t)zt_shape_count(&y->shape));
-    if (zt_shape_count(&kept) > 0)
-        zt_copy_strided(call->threads, bytes, &kept, zt_element(y->data, bytes, start), to,
-                        zt_element(x->data, bytes, first), from);
+    take(arg, &move);
     return true;
+}
+ZT_MOVES_DESCRIBE(crop, true)
+
+static bool crop_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *y = &call->out[0];
+    memset(y->data, 0, zt_dtype_bytes(y->dtype) * (size_t)zt_shape_count(&y->shape));
+    return zt_moves_run(call, crop_moves, err);
 }
 
 static bool crop_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -78,5 +82,5 @@ const struct zt_op zt_op_center_crop_pad = {
     .infer = crop_infer,
     .grad = crop_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = crop_run } },
+    .kernel = { [ZT_REF] = { .run = crop_run }, [ZT_CUDA] = ZT_MOVES_CUDA(crop) },
 };

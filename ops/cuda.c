@@ -4,6 +4,8 @@
 #include "ops/attention.h"
 #include "ops/conv.h"
 #include "ops/matmul.h"
+#include "ops/moves.h"
+#include "ops/pointwise.h"
 #include "ops/pool.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
@@ -59,24 +61,54 @@ bool zt_cuda_matmul(const struct zt_graph *g, int node) {
            fits(m.m) && fits(m.n) && fits(m.k) && zt_shape_count(&m.batch) > 0;
 }
 
-bool zt_cuda_cast(const struct zt_graph *g, int node) {
-    return is_listed(&g->nodes[node]) && zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_ANY_TYPE) &&
-           zt_dtype_in(zt_out(g, node, 0)->dtype, ZT_ANY_TYPE);
+bool zt_cuda_listed(const struct zt_graph *g, int node) {
+    return is_listed(&g->nodes[node]);
+}
+
+bool zt_cuda_any_floats(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    bool good = is_listed(n);
+    for (int i = 0; i < n->in_count; i++)
+        good &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, floats);
+    for (int i = 0; i < n->out_count; i++)
+        good &= !zt_out(g, node, i) || zt_dtype_in(zt_out(g, node, i)->dtype, floats);
+    return good;
+}
+
+bool zt_cuda_float_data(const struct zt_graph *g, int node) {
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    return is_listed(&g->nodes[node]) && zt_dtype_in(dtype, floats) && zt_out(g, node, 0)->dtype == dtype;
+}
+
+bool zt_cuda_numbers(const struct zt_graph *g, int node) {
+    return is_listed(&g->nodes[node]) &&
+           zt_dtype_in(zt_in(g, node, 0)->dtype, floats | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64));
+}
+
+bool zt_cuda_pointwise(const struct zt_graph *g, int node) {
+    struct zt_pointwise what;
+    return is_listed(&g->nodes[node]) && zt_pointwise_find(g, node, &what);
+}
+
+bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return zt_pointwise_find(g, node, to) || zt_node_fail(g, node, err, "there is no expression for it");
+}
+
+bool zt_cuda_tile(const struct zt_graph *g, int node) {
+    struct zt_move_list list;
+    struct zt_err err = { 0 };
+    const struct zt_kernel *k = &g->nodes[node].op->kernel[ZT_CUDA];
+    return is_listed(&g->nodes[node]) && k->describe(g, node, &list, &err);
 }
 
 bool zt_cuda_reduce(const struct zt_graph *g, int node) {
-    const struct zt_value *x = zt_in(g, node, 0);
     bool marked[ZT_MAX_RANK];
     struct zt_err err = { 0 };
-    int runs = 0;
-    if (!is_listed(&g->nodes[node]) || !zt_dtype_in(x->dtype, floats) || !zt_reduce_axes(g, node, marked, &err))
-        return false;
-    for (int k = 0; k < x->shape.rank; k++)
-        runs += marked[k] && (k == 0 || !marked[k - 1]);
-    return runs == 1;
+    return is_listed(&g->nodes[node]) && zt_dtype_in(zt_in(g, node, 0)->dtype, floats) &&
+           zt_reduce_axes(g, node, marked, &err);
 }
 
-bool zt_cuda_cross_entropy(const struct zt_graph *g, int node) {
+bool zt_cuda_class_loss(const struct zt_graph *g, int node) {
     const unsigned whole = ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
     bool takes = is_listed(&g->nodes[node]);
     for (int i = 0; i < g->nodes[node].in_count; i++)
@@ -84,8 +116,14 @@ bool zt_cuda_cross_entropy(const struct zt_graph *g, int node) {
     return takes;
 }
 
-bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node) {
-    return zt_cuda_cross_entropy(g, node) && zt_in(g, node, 5) != NULL;
+bool zt_cuda_element_loss(const struct zt_graph *g, int node) {
+    const unsigned targets =
+        floats | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
+    const int target = g->nodes[node].op->max_in - 2; /* behind x: the gradient has one input more */
+    bool takes = is_listed(&g->nodes[node]);
+    for (int i = 0; i < g->nodes[node].in_count; i++)
+        takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, i == target ? targets : floats);
+    return takes;
 }
 
 /* cuDNN counts in 32 bits here and there; the reference kernels do the rest. */

@@ -12,51 +12,241 @@
 #define ZT_ON_CUDA(supports_)                                                                                          \
     { .supports = supports_, .prepare = zt_cuda_prepare, .run = zt_cuda_run, .release = zt_cuda_release }
 
+/* The same for kernels that are told of the node by its row (describe of graph/op.h). */
+#define ZT_CUDA_AS(supports_, describe_)                                                                               \
+    {                                                                                                                  \
+        .supports = supports_, .describe = describe_, .prepare = zt_cuda_prepare, .run = zt_cuda_run,                  \
+        .release = zt_cuda_release                                                                                     \
+    }
+#define ZT_POINTWISE_CUDA ZT_CUDA_AS(zt_cuda_pointwise, zt_cuda_describe_pointwise)
+#define ZT_MOVES_CUDA(id) ZT_CUDA_AS(zt_cuda_listed, id##_describe)
+#define ZT_REDUCE_CUDA    ZT_CUDA_AS(zt_cuda_reduce, zt_reduce_describe)
+
 /* The ops that have a kernel: domain, name, and the module's zt_kernel_ID_cuda. */
 /* clang-format off */
-#define ZT_CUDA_OPS(OP)                                 \
-    OP("", "Add", add)                                  \
-    OP("", "Attention", attention)                      \
-    OP("", "AveragePool", average_pool)                 \
-    OP("", "Cast", cast)                                \
-    OP("", "Conv", conv)                                \
-    OP("", "ConvTranspose", conv)                       \
-    OP("", "GRU", gru)                                  \
-    OP("", "Gemm", matmul)                              \
-    OP("", "GlobalAveragePool", global_average_pool)    \
-    OP("", "GlobalLpPool", global_lp_pool)              \
-    OP("", "GlobalMaxPool", global_max_pool)            \
-    OP("", "LSTM", lstm)                                \
-    OP("", "LpPool", lp_pool)                           \
-    OP("", "MatMul", matmul)                            \
-    OP("", "MaxPool", max_pool)                         \
-    OP("", "RNN", rnn)                                  \
-    OP("", "ReduceSum", reduce_sum)                     \
-    OP("", "Relu", relu)                                \
-    OP("", "Resize", resize)                            \
-    OP("", "Upsample", resize)                          \
-    OP("ztrain", "AttentionGrad", attention_grad)       \
-    OP("ztrain", "AttentionTrain", attention)           \
-    OP("ztrain", "AveragePoolGrad", average_pool_grad)  \
-    OP("ztrain", "BatchMatMul", matmul)                 \
-    OP("ztrain", "ConvGradInput", conv)                 \
-    OP("ztrain", "ConvGradWeight", conv)                \
-    OP("ztrain", "ConvTransposeGradInput", conv)        \
-    OP("ztrain", "ConvTransposeGradWeight", conv)       \
-    OP("ztrain", "CrossEntropy", cross_entropy)         \
-    OP("ztrain", "CrossEntropyGrad", cross_entropy_grad)\
-    OP("ztrain", "GRUGrad", gru_grad)                   \
-    OP("ztrain", "GRUTrain", gru)                       \
-    OP("ztrain", "LSTMGrad", lstm_grad)                 \
-    OP("ztrain", "LSTMTrain", lstm)                     \
-    OP("ztrain", "MaxPoolGrad", max_pool_grad)          \
-    OP("ztrain", "MaxPoolReluGrad", max_pool_grad)      \
-    OP("ztrain", "MaxPoolTrain", max_pool_train)        \
-    OP("ztrain", "RNNGrad", rnn_grad)                   \
-    OP("ztrain", "RNNTrain", rnn)                       \
-    OP("ztrain", "ReluGrad", relu_grad)                 \
-    OP("ztrain", "ResizeGrad", resize_grad)             \
-    OP("ztrain", "SumPoolGrad", sum_pool_grad)
+#define ZT_CUDA_OPS(OP)                                         \
+    OP("", "Abs", pointwise)                                    \
+    OP("", "Acos", pointwise)                                   \
+    OP("", "Acosh", pointwise)                                  \
+    OP("", "Add", pointwise)                                    \
+    OP("", "And", pointwise)                                    \
+    OP("", "ArgMax", extreme)                                   \
+    OP("", "ArgMin", extreme)                                   \
+    OP("", "Asin", pointwise)                                   \
+    OP("", "Asinh", pointwise)                                  \
+    OP("", "Atan", pointwise)                                   \
+    OP("", "Atanh", pointwise)                                  \
+    OP("", "Attention", attention)                              \
+    OP("", "AveragePool", average_pool)                         \
+    OP("", "BatchNormalization", batch_norm)                    \
+    OP("", "BitShift", pointwise)                               \
+    OP("", "BitwiseAnd", pointwise)                             \
+    OP("", "BitwiseNot", pointwise)                             \
+    OP("", "BitwiseOr", pointwise)                              \
+    OP("", "BitwiseXor", pointwise)                             \
+    OP("", "Cast", pointwise)                                   \
+    OP("", "CastLike", pointwise)                               \
+    OP("", "Ceil", pointwise)                                   \
+    OP("", "Celu", pointwise)                                   \
+    OP("", "CenterCropPad", moves)                              \
+    OP("", "Clip", pointwise)                                   \
+    OP("", "Concat", moves)                                     \
+    OP("", "Conv", conv)                                        \
+    OP("", "ConvTranspose", conv)                               \
+    OP("", "Cos", pointwise)                                    \
+    OP("", "Cosh", pointwise)                                   \
+    OP("", "CumProd", cumulate)                                 \
+    OP("", "CumSum", cumulate)                                  \
+    OP("", "DepthToSpace", moves)                               \
+    OP("", "Div", pointwise)                                    \
+    OP("", "Dropout", moves)                                    \
+    OP("", "Elu", pointwise)                                    \
+    OP("", "Equal", pointwise)                                  \
+    OP("", "Erf", pointwise)                                    \
+    OP("", "Exp", pointwise)                                    \
+    OP("", "Expand", moves)                                     \
+    OP("", "Flatten", moves)                                    \
+    OP("", "Floor", pointwise)                                  \
+    OP("", "GRU", gru)                                          \
+    OP("", "Gather", gather)                                    \
+    OP("", "GatherElements", gather_elements)                   \
+    OP("", "GatherND", gather_tuples)                           \
+    OP("", "Gelu", pointwise)                                   \
+    OP("", "Gemm", matmul)                                      \
+    OP("", "GlobalAveragePool", global_average_pool)            \
+    OP("", "GlobalLpPool", global_lp_pool)                      \
+    OP("", "GlobalMaxPool", global_max_pool)                    \
+    OP("", "Greater", pointwise)                                \
+    OP("", "GreaterOrEqual", pointwise)                         \
+    OP("", "GroupNormalization", norm)                          \
+    OP("", "HardSigmoid", pointwise)                            \
+    OP("", "HardSwish", pointwise)                              \
+    OP("", "Hardmax", line)                                     \
+    OP("", "Identity", moves)                                   \
+    OP("", "InstanceNormalization", norm)                       \
+    OP("", "IsInf", pointwise)                                  \
+    OP("", "IsNaN", pointwise)                                  \
+    OP("", "LSTM", lstm)                                        \
+    OP("", "LayerNormalization", norm)                          \
+    OP("", "LeakyRelu", pointwise)                              \
+    OP("", "Less", pointwise)                                   \
+    OP("", "LessOrEqual", pointwise)                            \
+    OP("", "Log", pointwise)                                    \
+    OP("", "LogSoftmax", line)                                  \
+    OP("", "LpNormalization", line)                             \
+    OP("", "LpPool", lp_pool)                                   \
+    OP("", "MatMul", matmul)                                    \
+    OP("", "Max", pointwise)                                    \
+    OP("", "MaxPool", max_pool)                                 \
+    OP("", "Mean", pointwise)                                   \
+    OP("", "Min", pointwise)                                    \
+    OP("", "Mish", pointwise)                                   \
+    OP("", "Mod", pointwise)                                    \
+    OP("", "Mul", pointwise)                                    \
+    OP("", "Neg", pointwise)                                    \
+    OP("", "NegativeLogLikelihoodLoss", class_loss)             \
+    OP("", "Not", pointwise)                                    \
+    OP("", "OneHot", one_hot)                                   \
+    OP("", "Or", pointwise)                                     \
+    OP("", "PRelu", pointwise)                                  \
+    OP("", "Pad", pad)                                          \
+    OP("", "Pow", pointwise)                                    \
+    OP("", "RMSNormalization", norm)                            \
+    OP("", "RNN", rnn)                                          \
+    OP("", "Reciprocal", pointwise)                             \
+    OP("", "ReduceL1", reduce)                                  \
+    OP("", "ReduceL2", reduce)                                  \
+    OP("", "ReduceLogSum", reduce)                              \
+    OP("", "ReduceLogSumExp", reduce)                           \
+    OP("", "ReduceMax", reduce)                                 \
+    OP("", "ReduceMean", reduce)                                \
+    OP("", "ReduceMin", reduce)                                 \
+    OP("", "ReduceProd", reduce)                                \
+    OP("", "ReduceSum", reduce)                                 \
+    OP("", "ReduceSumSquare", reduce)                           \
+    OP("", "Relu", pointwise)                                   \
+    OP("", "Reshape", moves)                                    \
+    OP("", "Resize", resize)                                    \
+    OP("", "Round", pointwise)                                  \
+    OP("", "Scatter", scatter_elements)                         \
+    OP("", "ScatterElements", scatter_elements)                 \
+    OP("", "ScatterND", scatter_tuples)                         \
+    OP("", "Selu", pointwise)                                   \
+    OP("", "Shrink", pointwise)                                 \
+    OP("", "Sigmoid", pointwise)                                \
+    OP("", "Sign", pointwise)                                   \
+    OP("", "Sin", pointwise)                                    \
+    OP("", "Sinh", pointwise)                                   \
+    OP("", "Slice", moves)                                      \
+    OP("", "Softmax", line)                                     \
+    OP("", "SoftmaxCrossEntropyLoss", class_loss)               \
+    OP("", "Softplus", pointwise)                               \
+    OP("", "Softsign", pointwise)                               \
+    OP("", "SpaceToDepth", moves)                               \
+    OP("", "Split", moves)                                      \
+    OP("", "Sqrt", pointwise)                                   \
+    OP("", "Squeeze", moves)                                    \
+    OP("", "Sub", pointwise)                                    \
+    OP("", "Sum", pointwise)                                    \
+    OP("", "SwiGLU", pointwise)                                 \
+    OP("", "Swish", pointwise)                                  \
+    OP("", "Tan", pointwise)                                    \
+    OP("", "Tanh", pointwise)                                   \
+    OP("", "ThresholdedRelu", pointwise)                        \
+    OP("", "Tile", moves)                                       \
+    OP("", "Transpose", moves)                                  \
+    OP("", "Trilu", triangle)                                   \
+    OP("", "Unsqueeze", moves)                                  \
+    OP("", "Upsample", resize)                                  \
+    OP("", "Where", pointwise)                                  \
+    OP("", "Xor", pointwise)                                    \
+    OP("ztrain", "AbsGrad", pointwise)                          \
+    OP("ztrain", "AbsoluteError", element_loss)                 \
+    OP("ztrain", "AbsoluteErrorGrad", element_loss_grad)        \
+    OP("ztrain", "AcosGrad", pointwise)                         \
+    OP("ztrain", "AcoshGrad", pointwise)                        \
+    OP("ztrain", "AsinGrad", pointwise)                         \
+    OP("ztrain", "AsinhGrad", pointwise)                        \
+    OP("ztrain", "AtanGrad", pointwise)                         \
+    OP("ztrain", "AtanhGrad", pointwise)                        \
+    OP("ztrain", "AttentionGrad", attention_grad)               \
+    OP("ztrain", "AttentionTrain", attention)                   \
+    OP("ztrain", "AveragePoolGrad", average_pool_grad)          \
+    OP("ztrain", "BatchMatMul", matmul)                         \
+    OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
+    OP("ztrain", "BatchNormGrad", batch_norm_grad)              \
+    OP("ztrain", "BatchNormTrain", batch_norm)                  \
+    OP("ztrain", "BinaryCrossEntropy", element_loss)            \
+    OP("ztrain", "BinaryCrossEntropyGrad", element_loss_grad)   \
+    OP("ztrain", "CeluGrad", pointwise)                         \
+    OP("ztrain", "ClipGrad", pointwise)                         \
+    OP("ztrain", "ConvGradInput", conv)                         \
+    OP("ztrain", "ConvGradWeight", conv)                        \
+    OP("ztrain", "ConvTransposeGradInput", conv)                \
+    OP("ztrain", "ConvTransposeGradWeight", conv)               \
+    OP("ztrain", "CosGrad", pointwise)                          \
+    OP("ztrain", "CoshGrad", pointwise)                         \
+    OP("ztrain", "CountCorrect", count_correct)                 \
+    OP("ztrain", "CrossEntropy", class_loss)                    \
+    OP("ztrain", "CrossEntropyGrad", class_loss_grad)           \
+    OP("ztrain", "DropoutGrad", pointwise)                      \
+    OP("ztrain", "DropoutTrain", dropout)                       \
+    OP("ztrain", "EluGrad", pointwise)                          \
+    OP("ztrain", "ErfGrad", pointwise)                          \
+    OP("ztrain", "ExpGrad", pointwise)                          \
+    OP("ztrain", "GRUGrad", gru_grad)                           \
+    OP("ztrain", "GRUTrain", gru)                               \
+    OP("ztrain", "GatherElementsGrad", gather_elements_grad)    \
+    OP("ztrain", "GatherGrad", gather_grad)                     \
+    OP("ztrain", "GatherNDGrad", gather_tuples_grad)            \
+    OP("ztrain", "GeluGrad", pointwise)                         \
+    OP("ztrain", "HardSigmoidGrad", pointwise)                  \
+    OP("ztrain", "HardSwishGrad", pointwise)                    \
+    OP("ztrain", "Huber", element_loss)                         \
+    OP("ztrain", "HuberGrad", element_loss_grad)                \
+    OP("ztrain", "LSTMGrad", lstm_grad)                         \
+    OP("ztrain", "LSTMTrain", lstm)                             \
+    OP("ztrain", "LeakyReluGrad", pointwise)                    \
+    OP("ztrain", "LogGrad", pointwise)                          \
+    OP("ztrain", "LogSoftmaxGrad", line)                        \
+    OP("ztrain", "LpNormalizationGrad", line)                   \
+    OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
+    OP("ztrain", "MaxPoolReluGrad", max_pool_grad)              \
+    OP("ztrain", "MaxPoolTrain", max_pool_train)                \
+    OP("ztrain", "MishGrad", pointwise)                         \
+    OP("ztrain", "NegGrad", pointwise)                          \
+    OP("ztrain", "NegativeLogLikelihood", class_loss)           \
+    OP("ztrain", "NegativeLogLikelihoodGrad", class_loss_grad)  \
+    OP("ztrain", "NormGrad", norm_grad)                         \
+    OP("ztrain", "NormStats", norm_stats)                       \
+    OP("ztrain", "PadGrad", pad_grad)                           \
+    OP("ztrain", "PowLog", pointwise)                           \
+    OP("ztrain", "PowSlope", pointwise)                         \
+    OP("ztrain", "RNNGrad", rnn_grad)                           \
+    OP("ztrain", "RNNTrain", rnn)                               \
+    OP("ztrain", "ReciprocalGrad", pointwise)                   \
+    OP("ztrain", "ReluGrad", pointwise)                         \
+    OP("ztrain", "ResizeGrad", resize_grad)                     \
+    OP("ztrain", "SeluGrad", pointwise)                         \
+    OP("ztrain", "ShrinkGrad", pointwise)                       \
+    OP("ztrain", "SigmoidGrad", pointwise)                      \
+    OP("ztrain", "SinGrad", pointwise)                          \
+    OP("ztrain", "SinhGrad", pointwise)                         \
+    OP("ztrain", "SliceGrad", moves)                            \
+    OP("ztrain", "SmoothAbsoluteError", element_loss)           \
+    OP("ztrain", "SmoothAbsoluteErrorGrad", element_loss_grad)  \
+    OP("ztrain", "SoftmaxGrad", line)                           \
+    OP("ztrain", "SoftplusGrad", pointwise)                     \
+    OP("ztrain", "SoftsignGrad", pointwise)                     \
+    OP("ztrain", "SqrtGrad", pointwise)                         \
+    OP("ztrain", "SquaredError", element_loss)                  \
+    OP("ztrain", "SquaredErrorGrad", element_loss_grad)         \
+    OP("ztrain", "SumPoolGrad", sum_pool_grad)                  \
+    OP("ztrain", "SwishGrad", pointwise)                        \
+    OP("ztrain", "TanGrad", pointwise)                          \
+    OP("ztrain", "TanhGrad", pointwise)                         \
+    OP("ztrain", "ThresholdedReluGrad", pointwise)              \
+    OP("ztrain", "TileGrad", reduce)
 /* clang-format on */
 
 /* Whether a row's op is one of them: rows made by one macro have the column together, whether or not each has a kernel.
@@ -67,10 +257,18 @@ bool zt_cuda_has(const char *domain, const char *name);
  * same. */
 bool zt_cuda_floats(const struct zt_graph *g, int node); /* all inputs and outputs float, or all bfloat16 */
 bool zt_cuda_matmul(const struct zt_graph *g, int node); /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
-bool zt_cuda_cast(const struct zt_graph *g, int node);   /* between any types that are computed with */
-bool zt_cuda_reduce(const struct zt_graph *g, int node); /* float or bfloat16 over neighbouring axes */
-bool zt_cuda_cross_entropy(const struct zt_graph *g, int node);      /* targets int32 or int64 */
-bool zt_cuda_cross_entropy_grad(const struct zt_graph *g, int node); /* the same, with the log sum exp at hand */
+bool zt_cuda_listed(const struct zt_graph *g, int node); /* of any type */
+bool zt_cuda_any_floats(const struct zt_graph *g, int node);   /* every tensor float or bfloat16 */
+bool zt_cuda_float_data(const struct zt_graph *g, int node);   /* input 0 and output 0 float, or both bfloat16 */
+bool zt_cuda_numbers(const struct zt_graph *g, int node);      /* input 0 float, bfloat16, int32 or int64 */
+bool zt_cuda_pointwise(const struct zt_graph *g, int node);    /* for which there is an expression (pointwise.h) */
+bool zt_cuda_tile(const struct zt_graph *g, int node);         /* Tile of no more axes than a copy can have */
+bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or bfloat16 */
+bool zt_cuda_class_loss(const struct zt_graph *g, int node);   /* targets int32 or int64 */
+bool zt_cuda_element_loss(const struct zt_graph *g, int node); /* targets float types, bool, uint8, int32 or int64 */
+
+bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err);
+bool zt_reduce_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err);
 
 bool zt_cuda_conv(const struct zt_graph *g, int node);   /* float or bfloat16, up to three axes, no empty tensor */
 bool zt_cuda_pool(const struct zt_graph *g, int node);   /* the same */

@@ -1,6 +1,8 @@
 /* CumSum and CumProd along an axis given by an input; exclusive: without the element itself, reverse: from the end. */
 #include "device/threads.h"
 #include "ops/runs.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/shape.h"
 
 #include <string.h>
@@ -136,6 +138,29 @@ static bool cum_prod_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_cumulate for other back ends. */
+static bool cumulate_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    int64_t given;
+    int axis, count;
+    if (!zt_known_ints(g, node, 1, &given, 1, &count, err) || !zt_axis(g, node, given, x->rank, &axis, err))
+        return false;
+    *(struct zt_launch_cumulate *)to = (struct zt_launch_cumulate){ .outer = zt_dims(x, 0, axis),
+                                                                    .length = x->dim[axis],
+                                                                    .inner = zt_dims(x, axis + 1, x->rank),
+                                                                    .product = strcmp(n->op->name, "CumProd") == 0,
+                                                                    .exclusive = zt_attr_int(n, "exclusive", 0) != 0,
+                                                                    .reverse = zt_attr_int(n, "reverse", 0) != 0 };
+    return true;
+}
+
+static bool cumulate_supports(const struct zt_graph *g, int node) {
+    struct zt_launch_cumulate c;
+    struct zt_err err = { 0 };
+    return zt_cuda_numbers(g, node) && cumulate_describe(g, node, &c, &err);
+}
+
 static const struct zt_attr_spec cumulate_attrs[] = { { "exclusive", ZT_ATTR_INT }, { "reverse", ZT_ATTR_INT }, { 0 } };
 
 #define CUMULATE_ROW(id, NAME, SINCE)                                                                                  \
@@ -149,7 +174,7 @@ static const struct zt_attr_spec cumulate_attrs[] = { { "exclusive", ZT_ATTR_INT
         .infer = cumulate_infer,                                                                                       \
         .grad = id##_grad,                                                                                             \
         .no_grad_in = 1 << 1,                                                                                          \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_CUDA_AS(cumulate_supports, cumulate_describe) },    \
     };
 
 CUMULATE_ROW(cum_prod, "CumProd", 26)

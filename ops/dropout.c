@@ -8,6 +8,9 @@
 #include "device/threads.h"
 #include "ops/random.h"
 #include "ops/bodies.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
+#include "ops/moves.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -164,6 +167,42 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* Where nothing is dropped and no mask is wanted the node is a copy to other back ends. */
+static bool dropout_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    (void)err;
+    const struct zt_move move = zt_move_whole(&zt_in(g, node, 0)->shape);
+    take(arg, &move);
+    return true;
+}
+ZT_MOVES_DESCRIBE(dropout, false)
+
+static bool only_copies(const struct zt_graph *g, int node) {
+    const struct zt_value *mode = zt_in(g, node, 2);
+    return zt_cuda_listed(g, node) && !zt_out(g, node, 1) &&
+           (!mode || (mode->data && !zt_load_int(mode->dtype, mode->data, 0)));
+}
+
+/* A struct zt_launch_dropout for other back ends, with everything but the draws. */
+static bool train_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const struct zt_value *ratio = zt_in(g, node, 1);
+    const int64_t rows = x->rank > 0 ? x->dim[0] : 1;
+    if (ratio && !ratio->data)
+        return zt_node_fail(g, node, err, "ratio \"%s\" is not known before it runs", ratio->name);
+    *(struct zt_launch_dropout *)to =
+        (struct zt_launch_dropout){ .rows = rows,
+                                    .width = rows ? zt_shape_count(x) / rows : 0,
+                                    .ratio = ratio ? zt_load_double(ratio->dtype, ratio->data, 0)
+                                                   : (double)zt_attr_float(&g->nodes[node], "ratio", 0.5f) };
+    return true;
+}
+
+static bool train_supports(const struct zt_graph *g, int node) {
+    struct zt_launch_dropout d;
+    struct zt_err err = { 0 };
+    return zt_cuda_float_data(g, node) && train_describe(g, node, &d, &err);
+}
+
 /* ---- gradient rules ---- */
 
 static void emit_grad(struct zt_grad *b, int node, int mask) {
@@ -220,7 +259,8 @@ static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_op
 #define STANDARD_ROW                                                                                                   \
     .name = "Dropout", .domain = "", .min_in = 1, .min_out = 1, .max_out = 2, .infer = dropout_infer,                  \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1 << ZT_BOOL }, .no_grad_in = 6, .grad = dropout_grad,                   \
-    .train = dropout_train, .kernel = { [ZT_REF] = { .run = dropout_ref } }
+    .train = dropout_train,                                                                                            \
+    .kernel = { [ZT_REF] = { .run = dropout_ref }, [ZT_CUDA] = ZT_CUDA_AS(only_copies, dropout_describe) }
 
 const struct zt_op zt_op_dropout_7 = {
     STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs, .body = zt_dropout_old_body,
@@ -241,7 +281,7 @@ const struct zt_op zt_op_dropout_train = {
     .attrs = own_attrs,
     .infer = dropout_infer,
     .grad = train_grad,
-    .kernel = { [ZT_REF] = { .run = train_ref } },
+    .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CUDA] = ZT_CUDA_AS(train_supports, train_describe) },
 };
 /* (dy, mask[, ratio]) -> dx */
 const struct zt_op zt_op_dropout_grad = {
@@ -256,5 +296,5 @@ const struct zt_op zt_op_dropout_grad = {
     .attrs = own_attrs,
     .infer = zt_infer_first,
     .body = zt_dropout_grad_body,
-    .kernel = { [ZT_REF] = { .run = grad_ref } },
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -83,10 +83,9 @@ static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
     return i;
 }
 
-/* The loop of a node, ZT_LANE_OPS where there is none, and its numbers. */
-static enum zt_lane_op lane_of(const struct zt_graph *g, int node, float number[2]) {
+int zt_elementwise_lane(const struct zt_graph *g, int node, float number[2]) {
     const int i = find_lane(&g->nodes[node], g->nodes[node].op->name, number);
-    return (enum zt_lane_op)(i < ZT_LANE_OPS ? variant_of(g, node, i, number) : i);
+    return i < ZT_LANE_OPS ? variant_of(g, node, i, number) : i;
 }
 
 zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
@@ -131,7 +130,7 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
         return false;
     if (typed_of(g, node, &inputs))
         return true;
-    const enum zt_lane_op op = lane_of(g, node, number);
+    const enum zt_lane_op op = (enum zt_lane_op)zt_elementwise_lane(g, node, number);
     const enum zt_dtype to = zt_out(g, node, 0)->dtype;
     if (op == ZT_LANE_OPS)
         return false;
@@ -220,7 +219,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
     const int given = p->graph->nodes[p->node].in_count;
-    plan->op = lane_of(p->graph, p->node, plan->number);
+    plan->op = (enum zt_lane_op)zt_elementwise_lane(p->graph, p->node, plan->number);
     plan->typed = typed_of(p->graph, p->node, &plan->inputs);
     if (!plan->typed)
         plan->inputs = lanes[plan->op].inputs;

@@ -34,7 +34,7 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
     LANE(sqrt_grad, "SqrtGrad", 2, NULL, 0, NULL, 0, false, a / (b + b))                                               \
     LANE(exp, "Exp", 1, NULL, 0, NULL, 0, false, F(exponential)(a))                                                    \
     LANE(exp_grad, "ExpGrad", 2, NULL, 0, NULL, 0, true, a *b)                                                         \
-    LANE(relu, "Relu", 1, NULL, 0, NULL, 0, true, F(choose)(a <= 0, a * 0, a))                                         \
+    LANE(relu, "Relu", 1, NULL, 0, NULL, 0, true, F(drop)(a <= 0, a))                                                  \
     LANE(relu_grad, "ReluGrad", 2, NULL, 0, NULL, 0, true, F(drop)(b <= 0, a))                                         \
     LANE(leaky_relu, "LeakyRelu", 1, "alpha", 0.01F, NULL, 0, true, F(choose)(a < 0, a * u, a))                        \
     LANE(leaky_relu_grad, "LeakyReluGrad", 2, "alpha", 0.01F, NULL, 0, true,                                           \

@@ -4,6 +4,7 @@
 #include "device/threads.h"
 #include "ops/bodies.h"
 #include "ops/combine.h"
+#include "ops/cuda.h"
 #include "ops/gather_cpu.h"
 #include "ops/tile.h"
 
@@ -339,6 +340,62 @@ static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* ---- what other back ends are told ---- */
+
+static bool describe_gather(const struct zt_graph *g, int node, const struct zt_shape *x, void *to) {
+    const int axis = zt_gather_axis(&g->nodes[node], x->rank);
+    *(struct zt_launch_gather *)to = (struct zt_launch_gather){ .index_dtype = zt_in(g, node, 1)->dtype,
+                                                                .outer = zt_dims(x, 0, axis),
+                                                                .size = x->dim[axis],
+                                                                .count = zt_shape_count(&zt_in(g, node, 1)->shape),
+                                                                .inner = zt_dims(x, axis + 1, x->rank) };
+    return true;
+}
+
+bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data,
+                                 enum zt_launch_combine how, void *to) {
+    struct zt_launch_elements *e = to;
+    *e = (struct zt_launch_elements){ .index_dtype = zt_in(g, node, 1)->dtype,
+                                      .how = how,
+                                      .axes = data->rank,
+                                      .axis = zt_gather_axis(&g->nodes[node], data->rank) };
+    memcpy(e->dim, zt_in(g, node, 1)->shape.dim, sizeof e->dim);
+    memcpy(e->data, data->dim, sizeof e->data);
+    return true;
+}
+
+bool zt_gather_describe_tuples(const struct zt_graph *g, int node, const struct zt_shape *data, int batch_dims,
+                               enum zt_launch_combine how, void *to) {
+    const struct zt_shape *indices = &zt_in(g, node, 1)->shape;
+    const int last = indices->rank - 1, length = (int)indices->dim[last];
+    struct zt_launch_tuples *t = to;
+    *t = (struct zt_launch_tuples){ .index_dtype = zt_in(g, node, 1)->dtype,
+                                    .how = how,
+                                    .tuples = zt_dims(indices, 0, last),
+                                    .length = length,
+                                    .slice = zt_gather_slice(data, indices, batch_dims),
+                                    .per_batch = zt_max_int(zt_dims(indices, batch_dims, last), 1),
+                                    .batch_step = zt_dims(data, batch_dims, batch_dims + length) };
+    for (int k = 0; k < length; k++)
+        t->size[k] = data->dim[batch_dims + k];
+    return true;
+}
+
+/* The shape that is indexed: that of the input, or of the gradient's result. */
+#define DESCRIBE(id, DATA, CALL)                                                                                       \
+    static bool id##_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {                      \
+        (void)err;                                                                                                     \
+        const struct zt_shape *data = &DATA(g, node, 0)->shape;                                                        \
+        return CALL;                                                                                                   \
+    }
+DESCRIBE(gather, zt_in, describe_gather(g, node, data, to))
+DESCRIBE(gather_grad, zt_out, describe_gather(g, node, data, to))
+DESCRIBE(gather_elements, zt_in, zt_gather_describe_elements(g, node, data, ZT_PUT_ADD, to))
+DESCRIBE(gather_elements_grad, zt_out, zt_gather_describe_elements(g, node, data, ZT_PUT_ADD, to))
+DESCRIBE(gather_nd, zt_in, zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_PUT_ADD, to))
+DESCRIBE(gather_nd_grad, zt_out,
+         zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_PUT_ADD, to))
+
 /* ---- rows ---- */
 
 static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } };
@@ -362,7 +419,9 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .infer = id##_infer,                                                                                           \
         .grad = id##_grad,                                                                                             \
         .no_grad_in = 1 << 1,                                                                                          \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = FAST },                                                 \
+        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
+                    [ZT_CPU] = FAST,                                                                                   \
+                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, id##_describe) },                                           \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -373,7 +432,9 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .attrs = GRAD_ATTRS,                                                                                           \
         .infer = zeros_infer,                                                                                          \
         .body = zt_##id##_grad_body,                                                                                   \
-        .kernel = { [ZT_REF] = { .run = id##_grad_run }, [ZT_CPU] = GRAD_FAST },                                       \
+        .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
+                    [ZT_CPU] = GRAD_FAST,                                                                              \
+                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, id##_grad_describe) },                                  \
     };
 
 GATHER_ROWS(gather, "Gather", 1, with_axis, with_axis_shape, ZT_GATHER_CPU, ZT_GATHER_GRAD_CPU)

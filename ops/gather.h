@@ -2,6 +2,7 @@
 #ifndef ZT_OPS_GATHER_H
 #define ZT_OPS_GATHER_H
 
+#include "ops/launch_move.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 
@@ -36,6 +37,12 @@ bool zt_gather_elements_fit(struct zt_graph *g, int node, const struct zt_shape 
 /* Shape of the slices that the tuples of `indices` name. */
 bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *data, const struct zt_shape *indices,
                         int batch_dims, struct zt_shape *shape, struct zt_err *err);
+
+/* What such nodes tell other back ends: a struct zt_launch_elements and a struct zt_launch_tuples. */
+bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data,
+                                 enum zt_launch_combine how, void *to);
+bool zt_gather_describe_tuples(const struct zt_graph *g, int node, const struct zt_shape *data, int batch_dims,
+                               enum zt_launch_combine how, void *to);
 
 enum { ZT_ANY_INDEX = 1 << ZT_INT32 | 1 << ZT_INT64 };
 

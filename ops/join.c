@@ -1,6 +1,10 @@
 /* Concat and Split along an axis; each is the other's gradient. */
 #include "ops/bodies.h"
+#include "ops/cuda.h"
+#include "ops/moves.h"
 #include "ops/shape.h"
+
+#include <string.h>
 
 /* ---- Concat ---- */
 
@@ -32,33 +36,38 @@ static int axis_of(const struct zt_node *node, int rank, int64_t otherwise) {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* Copies a slab of `part` between two tensors that agree outside `axis`; `at`: its first index in the whole. */
-static void copy_slab(int threads, const struct zt_view *whole, const struct zt_view *part, int axis, int64_t at,
-                      bool into_whole) {
-    size_t bytes = zt_dtype_bytes(part->dtype);
-    int64_t whole_stride[ZT_MAX_RANK], part_stride[ZT_MAX_RANK];
-    zt_shape_strides(&whole->shape, whole_stride);
-    zt_shape_strides(&part->shape, part_stride);
-    if (zt_shape_count(&part->shape) == 0)
-        return;
-    struct zt_shape walk = { 2, { zt_dims(&part->shape, 0, axis), part->shape.dim[axis] * part_stride[axis] } };
-    int64_t whole_step[2] = { whole->shape.dim[axis] * whole_stride[axis], 1 }, part_step[2] = { walk.dim[1], 1 };
-    void *slab = zt_element(whole->data, bytes, at * whole_stride[axis]);
-    if (into_whole)
-        zt_copy_strided(threads, bytes, &walk, slab, whole_step, part->data, part_step);
-    else
-        zt_copy_strided(threads, bytes, &walk, part->data, part_step, slab, whole_step);
+/* A slab of two tensors that agree outside `axis`: where it is in the whole from index `at` on, and in the part. */
+struct slab {
+    struct zt_shape walk;
+    int64_t start, whole_step[2], part_step[2];
+};
+
+static struct slab slab_of(const struct zt_shape *whole, const struct zt_shape *part, int axis, int64_t at) {
+    const int64_t inner = zt_dims(part, axis + 1, part->rank), run = part->dim[axis] * inner;
+    return (
+        struct slab){ { 2, { zt_dims(part, 0, axis), run } }, at * inner, { whole->dim[axis] * inner, 1 }, { run, 1 } };
 }
 
-static bool concat_run(const struct zt_call *call, struct zt_err *err) {
+static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     (void)err;
-    int axis = axis_of(call->node, call->out[0].shape.rank, 1);
+    const struct zt_shape *whole = &zt_out(g, node, 0)->shape;
+    const int axis = axis_of(&g->nodes[node], whole->rank, 1);
     int64_t at = 0;
-    for (int i = 0; i < call->in_count; i++) {
-        copy_slab(call->threads, &call->out[0], &call->in[i], axis, at, true);
-        at += call->in[i].shape.dim[axis];
+    for (int i = 0; i < g->nodes[node].in_count; i++) {
+        const struct zt_shape *part = &zt_in(g, node, i)->shape;
+        const struct slab slab = slab_of(whole, part, axis, at);
+        struct zt_move move = { .in = i, .shape = slab.walk, .to = slab.start };
+        memcpy(move.to_step, slab.whole_step, sizeof slab.whole_step);
+        memcpy(move.from_step, slab.part_step, sizeof slab.part_step);
+        take(arg, &move);
+        at += part->dim[axis];
     }
     return true;
+}
+ZT_MOVES_DESCRIBE(concat, false)
+
+static bool concat_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, concat_moves, err);
 }
 
 /* dx_i = the slice of dy that x_i became */
@@ -88,7 +97,7 @@ const struct zt_op zt_op_concat = {
     .attrs = concat_attrs,
     .infer = concat_infer,
     .grad = concat_grad,
-    .kernel = { [ZT_REF] = { .run = concat_run } },
+    .kernel = { [ZT_REF] = { .run = concat_run }, [ZT_CUDA] = ZT_MOVES_CUDA(concat) },
 };
 
 /* ---- Split ---- */
@@ -138,15 +147,27 @@ static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool split_run(const struct zt_call *call, struct zt_err *err) {
+static bool split_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    const struct zt_shape *whole = &zt_in(g, node, 0)->shape;
+    const int axis = axis_of(&g->nodes[node], whole->rank, 0);
     int64_t size[MOST_PARTS], at = 0;
-    int axis = axis_of(call->node, call->in[0].shape.rank, 0);
-    if (!sizes_of(call->graph, zt_call_node(call), axis, size, err))
+    if (!sizes_of(g, node, axis, size, err))
         return false;
-    for (int i = 0; i < call->out_count; at += size[i++])
-        if (call->out[i].data)
-            copy_slab(call->threads, &call->in[0], &call->out[i], axis, at, false);
+    for (int i = 0; i < g->nodes[node].out_count; at += size[i++]) {
+        struct zt_shape part = *whole;
+        part.dim[axis] = size[i];
+        const struct slab slab = slab_of(whole, &part, axis, at);
+        struct zt_move move = { .out = i, .shape = slab.walk, .from = slab.start };
+        memcpy(move.from_step, slab.whole_step, sizeof slab.whole_step);
+        memcpy(move.to_step, slab.part_step, sizeof slab.part_step);
+        take(arg, &move);
+    }
     return true;
+}
+ZT_MOVES_DESCRIBE(split, false)
+
+static bool split_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, split_moves, err);
 }
 
 /* dx = the gradients of the parts joined, zeros where a part has none */
@@ -182,7 +203,7 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .grad = split_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_split_old_body,                                                                                     \
-        .kernel = { [ZT_REF] = { .run = split_run } },                                                                 \
+        .kernel = { [ZT_REF] = { .run = split_run }, [ZT_CUDA] = ZT_MOVES_CUDA(split) },                               \
     };
 
 SPLIT_ROW(split_2, 2, 12, 1, split_attrs_2)

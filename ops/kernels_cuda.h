@@ -7,15 +7,8 @@
 
 extern const struct zt_kernel zt_kernel_attention_cuda; /* attention_cuda.c: Attention, AttentionTrain */
 extern const struct zt_kernel zt_kernel_attention_grad_cuda;
-extern const struct zt_kernel zt_kernel_conv_cuda;   /* conv_cuda.c: Conv, ConvTranspose, their gradients */
-extern const struct zt_kernel zt_kernel_matmul_cuda; /* matmul_cuda.c: MatMul, BatchMatMul, Gemm */
-extern const struct zt_kernel zt_kernel_relu_cuda;   /* elementwise_cuda.c */
-extern const struct zt_kernel zt_kernel_relu_grad_cuda;
-extern const struct zt_kernel zt_kernel_add_cuda;
-extern const struct zt_kernel zt_kernel_cast_cuda;
-extern const struct zt_kernel zt_kernel_reduce_sum_cuda;    /* reduce_cuda.c */
-extern const struct zt_kernel zt_kernel_cross_entropy_cuda; /* loss_cuda.c */
-extern const struct zt_kernel zt_kernel_cross_entropy_grad_cuda;
+extern const struct zt_kernel zt_kernel_conv_cuda;     /* conv_cuda.c: Conv, ConvTranspose, their gradients */
+extern const struct zt_kernel zt_kernel_matmul_cuda;   /* matmul_cuda.c: MatMul, BatchMatMul, Gemm */
 extern const struct zt_kernel zt_kernel_max_pool_cuda; /* pool_cuda.c */
 extern const struct zt_kernel zt_kernel_max_pool_train_cuda;
 extern const struct zt_kernel zt_kernel_average_pool_cuda;
@@ -34,6 +27,36 @@ extern const struct zt_kernel zt_kernel_lstm_cuda;
 extern const struct zt_kernel zt_kernel_lstm_grad_cuda;
 extern const struct zt_kernel zt_kernel_gru_cuda;
 extern const struct zt_kernel zt_kernel_gru_grad_cuda;
+extern const struct zt_kernel zt_kernel_pointwise_cuda; /* pointwise_cuda.c */
+extern const struct zt_kernel zt_kernel_moves_cuda;     /* moves_cuda.c */
+extern const struct zt_kernel zt_kernel_reduce_cuda;    /* reduce_cuda.c */
+/* lines_cuda.c */
+extern const struct zt_kernel zt_kernel_line_cuda;
+extern const struct zt_kernel zt_kernel_extreme_cuda;
+extern const struct zt_kernel zt_kernel_cumulate_cuda;
+extern const struct zt_kernel zt_kernel_count_correct_cuda;
+extern const struct zt_kernel zt_kernel_norm_cuda;
+extern const struct zt_kernel zt_kernel_norm_stats_cuda;
+extern const struct zt_kernel zt_kernel_norm_grad_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_grad_cuda;
+extern const struct zt_kernel zt_kernel_dropout_cuda;
+extern const struct zt_kernel zt_kernel_pad_cuda;
+extern const struct zt_kernel zt_kernel_pad_grad_cuda;
+extern const struct zt_kernel zt_kernel_triangle_cuda;
+extern const struct zt_kernel zt_kernel_one_hot_cuda;
+extern const struct zt_kernel zt_kernel_gather_cuda;
+extern const struct zt_kernel zt_kernel_gather_grad_cuda;
+extern const struct zt_kernel zt_kernel_gather_elements_cuda;
+extern const struct zt_kernel zt_kernel_gather_elements_grad_cuda;
+extern const struct zt_kernel zt_kernel_scatter_elements_cuda;
+extern const struct zt_kernel zt_kernel_gather_tuples_cuda;
+extern const struct zt_kernel zt_kernel_gather_tuples_grad_cuda;
+extern const struct zt_kernel zt_kernel_scatter_tuples_cuda;
+extern const struct zt_kernel zt_kernel_class_loss_cuda; /* loss_cuda.c */
+extern const struct zt_kernel zt_kernel_class_loss_grad_cuda;
+extern const struct zt_kernel zt_kernel_element_loss_cuda;
+extern const struct zt_kernel zt_kernel_element_loss_grad_cuda;
 
 extern const struct zt_module_kernel zt_kernels_cuda[]; /* ends with a NULL name */
 

@@ -15,13 +15,7 @@ extern "C" {
 
 struct CUstream_st;
 
-/* ---- elementwise.cu ---- */
-
-/* y = max(x, 0); NaN stays. */
-int zt_launch_relu(struct CUstream_st *stream, enum zt_dtype dtype, const void *x, void *y, int64_t count);
-/* dx = dy where y is above 0, else 0; NaN in y lets dy through, as the reference does. */
-int zt_launch_relu_grad(struct CUstream_st *stream, enum zt_dtype dtype, const void *dy, const void *y, void *dx,
-                        int64_t count);
+/* ---- spread.cu ---- */
 
 /* Where elements of two inputs lie for each element of the output, row-major over `dim`: a step of 0 repeats. */
 struct zt_launch_walk {
@@ -35,11 +29,7 @@ int zt_launch_add(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
 int zt_launch_spread(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
                      const void *b, void *y);
 
-/* y = x in another type, any that is computed with; rounds and saturates as graph/dtype.c does. */
-int zt_launch_cast(struct CUstream_st *stream, enum zt_dtype from, const void *x, enum zt_dtype to, void *y,
-                   int64_t count);
-
-/* ---- reduce.cu ---- */
+/* ---- reduce.cu (launch_reduce.h has the rest) ---- */
 
 /* y[outer, inner] = (accumulate ? y : 0) + sum over k of x[outer, k, inner], in fp32. */
 struct zt_launch_sum {
@@ -60,17 +50,37 @@ struct zt_launch_loss {
     int64_t ignore;
     float smoothing;
     bool mean, none;                                    /* reduction; neither: sum */
+    bool logs;                                          /* x is log p */
+    bool own;                                           /* a mean of nothing is 0, not 0 / 0 */
+    bool weighs_rows;                                   /* the input behind the target weighs rows, not classes */
     const void *x, *target, *row_weight, *class_weight; /* weights NULL: 1 */
 };
 /* Bytes of workspace of both launchers. */
 static inline size_t zt_launch_loss_bytes(const struct zt_launch_loss *l) {
     return (size_t)(2 * l->outer * l->inner + 2) * sizeof(double);
 }
-/* lse (fp32, a value a line) may be NULL. */
+/* lse (fp32, a value a line) and log_p (as x) may be NULL. */
 int zt_launch_cross_entropy(struct CUstream_st *stream, const struct zt_launch_loss *l, void *loss, float *lse,
-                            void *workspace);
+                            void *log_p, void *workspace);
+/* lse is not read where x is log p. */
 int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                  const float *lse, void *dx, void *workspace);
+
+/* Losses element by element as ops/loss_element.c defines them; x and target [rows, width], a weight a row. */
+enum zt_launch_term { ZT_TERM_SQUARED, ZT_TERM_ABSOLUTE, ZT_TERM_SMOOTH, ZT_TERM_HUBER, ZT_TERM_BINARY };
+struct zt_launch_element_loss {
+    enum zt_launch_term term;
+    enum zt_dtype dtype, target_dtype, weight_dtype, dloss_dtype; /* target: any; the others float or bfloat16 */
+    int64_t rows, width;
+    float bend;                      /* beta or delta */
+    const void *x, *target, *weight; /* weight NULL: 1 */
+};
+enum { ZT_ELEMENT_LOSS_PARTS = 128 };
+enum { ZT_ELEMENT_LOSS_BYTES = (2 * ZT_ELEMENT_LOSS_PARTS + 2) * sizeof(double) }; /* of workspace */
+int zt_launch_element_loss(struct CUstream_st *stream, const struct zt_launch_element_loss *l, void *loss,
+                           void *workspace);
+int zt_launch_element_loss_grad(struct CUstream_st *stream, const struct zt_launch_element_loss *l, const void *dloss,
+                                void *dx, void *workspace);
 
 /* ---- conv.cu: for convolutions that cuDNN has no engine for, and what goes with those it has ---- */
 

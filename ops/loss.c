@@ -1,6 +1,8 @@
 /* The losses of the config by type, and ztrain.CountCorrect, the count behind the metric accuracy. */
 #include "ops/loss.h"
 
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/lines.h"
 #include "ops/runs.h"
 #include "ops/table.h"
@@ -81,6 +83,23 @@ static bool count_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_count for other back ends. */
+static bool count_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const struct zt_value *weight = zt_in(g, node, 2);
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->rank, &axis, err))
+        return false;
+    const struct zt_lines lines = zt_lines_along(x, axis);
+    *(struct zt_launch_count *)to =
+        (struct zt_launch_count){ .outer = lines.outer,
+                                  .length = lines.length,
+                                  .inner = lines.inner,
+                                  .samples = weight ? zt_shape_count(&weight->shape) : 0,
+                                  .ignore = zt_attr_int(&g->nodes[node], "ignore_index", -100) };
+    return true;
+}
+
 const struct zt_op zt_op_count_correct = {
     .name = "CountCorrect",
     .domain = "ztrain",
@@ -92,5 +111,5 @@ const struct zt_op zt_op_count_correct = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT },
     .attrs = count_attrs,
     .infer = count_infer,
-    .kernel = { [ZT_REF] = { .run = count_ref } },
+    .kernel = { [ZT_REF] = { .run = count_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_class_loss, count_describe) },
 };

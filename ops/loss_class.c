@@ -16,6 +16,7 @@
 
 #include "ops/cpu.h"
 #include "ops/cuda.h"
+#include "ops/launch_cuda.h"
 #include "ops/loss.h"
 
 #include <string.h>
@@ -180,6 +181,46 @@ static bool standard_cross_entropy_grad(struct zt_grad *b, int node, struct zt_e
     return true;
 }
 
+/* ---- what other back ends are told: a struct zt_launch_loss without addresses ---- */
+
+static enum zt_dtype dtype_of(const struct zt_graph *g, int node, int in) {
+    return zt_in(g, node, in) ? zt_in(g, node, in)->dtype : ZT_FLOAT;
+}
+
+static bool describe(const struct zt_graph *g, int node, int first, struct zt_launch_loss *to, struct zt_err *err) {
+    struct zt_class_loss j;
+    if (!zt_class_loss_shape(g, node, first, &j, err))
+        return false;
+    const struct zt_value *rows = j.own ? zt_in(g, node, first + 2) : NULL;
+    *to = (struct zt_launch_loss){ .dtype = dtype_of(g, node, first),
+                                   .dloss_dtype = dtype_of(g, node, 0),
+                                   .target_dtype = dtype_of(g, node, first + 1),
+                                   .row_dtype = dtype_of(g, node, first + 2),
+                                   .class_dtype = dtype_of(g, node, first + 2 + j.own),
+                                   .outer = j.lines.outer,
+                                   .classes = j.lines.length,
+                                   .inner = j.lines.inner,
+                                   .samples = rows ? zt_shape_count(&rows->shape) : 1,
+                                   .ignore = j.ignores ? j.ignore : INT64_MIN,
+                                   .smoothing = (float)j.smoothing,
+                                   .mean = j.reduction == ZT_LOSS_MEAN,
+                                   .none = j.reduction == ZT_LOSS_NONE,
+                                   .logs = j.logs,
+                                   .own = j.own,
+                                   .weighs_rows = j.own };
+    return true;
+}
+
+static bool loss_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return describe(g, node, 0, to, err);
+}
+
+static bool grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return describe(g, node, 1, to, err);
+}
+#define LOSS_CUDA ZT_CUDA_AS(zt_cuda_class_loss, loss_describe)
+#define GRAD_CUDA ZT_CUDA_AS(zt_cuda_class_loss, grad_describe)
+
 /* ---- rows ---- */
 
 #define OWN_ROW                                                                                                        \
@@ -201,14 +242,16 @@ const struct zt_op zt_op_cross_entropy = {
     .grad = cross_entropy_grad,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cross_entropy) },
+                [ZT_CUDA] = LOSS_CUDA },
 };
 const struct zt_op zt_op_negative_log_likelihood = {
     .name = "NegativeLogLikelihood",
     OWN_ROW,
     .max_out = 2,
     .grad = likelihood_grad,
-    .kernel = { [ZT_REF] = { .run = zt_class_loss_ref }, [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu) },
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu),
+                [ZT_CUDA] = LOSS_CUDA },
 };
 /* (dloss, logits, target, row weight, class weight, log sum exp) -> dlogits; the weights may be omitted */
 const struct zt_op zt_op_cross_entropy_grad = {
@@ -218,7 +261,7 @@ const struct zt_op zt_op_cross_entropy_grad = {
     .body = zt_cross_entropy_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_cross_entropy_grad) },
+                [ZT_CUDA] = GRAD_CUDA },
 };
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {
@@ -226,19 +269,25 @@ const struct zt_op zt_op_negative_log_likelihood_grad = {
     GRAD_ROW,
     .min_in = 3,
     .body = zt_negative_log_likelihood_grad_body,
-    .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
+                [ZT_CUDA] = GRAD_CUDA },
 };
 const struct zt_op zt_op_softmax_cross_entropy_loss = {
     .name = "SoftmaxCrossEntropyLoss",
     STANDARD_ROW,
     .max_out = 2,
     .grad = standard_cross_entropy_grad,
-    .kernel = { [ZT_REF] = { .run = zt_class_loss_ref }, [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu) },
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu),
+                [ZT_CUDA] = LOSS_CUDA },
 };
 const struct zt_op zt_op_negative_log_likelihood_loss = {
     .name = "NegativeLogLikelihoodLoss",
     STANDARD_ROW,
     .max_out = 1,
     .grad = standard_likelihood_grad,
-    .kernel = { [ZT_REF] = { .run = zt_class_loss_ref }, [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu) },
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_class_loss_cpu),
+                [ZT_CUDA] = LOSS_CUDA },
 };

@@ -1,79 +1,95 @@
-/* CrossEntropy and its gradient on CUDA. */
+/* Losses and their gradients on CUDA: what rows say of their nodes, with the addresses of the call. */
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
 
 #include "device/cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* x at input `first`, behind it target, row weight, class weight. Shapes were checked when they were inferred. */
-static bool prepare(struct zt_prepare *p, int first, struct zt_err *err) {
-    const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
-    const struct zt_value *x = zt_in(g, p->node, first), *target = zt_in(g, p->node, first + 1);
-    const struct zt_value *rows = zt_in(g, p->node, first + 2), *classes = zt_in(g, p->node, first + 3);
-    const char *reduction = zt_attr_text(n, "reduction", "mean");
-    int axis;
-    if (!zt_axis(g, p->node, zt_attr_int(n, "axis", 1), x->shape.rank, &axis, err))
-        return false;
-    struct zt_launch_loss *l = zt_malloc(sizeof *l);
-    *l = (struct zt_launch_loss){ .dtype = x->dtype,
-                                  .dloss_dtype = zt_in(g, p->node, 0)->dtype, /* read by the gradient alone */
-                                  .target_dtype = target->dtype,
-                                  .row_dtype = rows ? rows->dtype : ZT_FLOAT,
-                                  .class_dtype = classes ? classes->dtype : ZT_FLOAT,
-                                  .outer = 1,
-                                  .classes = x->shape.dim[axis],
-                                  .inner = 1,
-                                  .samples = rows ? zt_shape_count(&rows->shape) : 1,
-                                  .ignore = zt_attr_int(n, "ignore_index", -100),
-                                  .smoothing = zt_attr_float(n, "label_smoothing", 0),
-                                  .mean = strcmp(reduction, "mean") == 0,
-                                  .none = strcmp(reduction, "none") == 0 };
-    for (int k = 0; k < x->shape.rank; k++)
-        if (k != axis)
-            *(k < axis ? &l->outer : &l->inner) *= x->shape.dim[k];
-    p->state = l;
-    p->workspace_bytes = zt_launch_loss_bytes(l);
-    return true;
-}
-
-static bool loss_prepare(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, 0, err);
-}
-static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, 1, err);
-}
 
 static const void *data(const struct zt_view *views, int count, int i) {
     return i < count ? views[i].data : NULL;
 }
+static void *out(const struct zt_call *call, int i) {
+    return i < call->out_count ? call->out[i].data : NULL;
+}
+static bool good(const struct zt_call *call, int code, struct zt_err *err) {
+    return zt_cuda_good(call->device, code, err, call->node->name);
+}
 
-static struct zt_launch_loss job(const struct zt_call *call, int first) {
+/* ---- over classes ---- */
+
+static bool class_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_loss), err))
+        return false;
+    q->workspace_bytes = zt_launch_loss_bytes(q->state);
+    return true;
+}
+
+/* x at input `first`, behind it target, row weight where the row has one, class weight. */
+static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
     struct zt_launch_loss l = *(const struct zt_launch_loss *)call->state;
     l.x = data(call->in, call->in_count, first);
     l.target = data(call->in, call->in_count, first + 1);
-    l.row_weight = data(call->in, call->in_count, first + 2);
-    l.class_weight = data(call->in, call->in_count, first + 3);
+    l.row_weight = l.weighs_rows ? data(call->in, call->in_count, first + 2) : NULL;
+    l.class_weight = data(call->in, call->in_count, first + 2 + l.weighs_rows);
     return l;
 }
 
-static bool loss_run(const struct zt_call *call, struct zt_err *err) {
-    struct zt_launch_loss l = job(call, 0);
-    float *lse = call->out_count > 1 ? call->out[1].data : NULL;
-    int code = zt_launch_cross_entropy(zt_cuda_stream(call->device), &l, call->out[0].data, lse, call->workspace);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+/* The own rows keep the log sum exp, the standard's log p. */
+static bool class_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 0);
+    return good(call,
+                zt_launch_cross_entropy(zt_cuda_stream(call->device), &l, call->out[0].data,
+                                        l.own ? out(call, 1) : NULL, l.own ? NULL : out(call, 1), call->workspace),
+                err);
 }
 
-static bool grad_run(const struct zt_call *call, struct zt_err *err) {
-    struct zt_launch_loss l = job(call, 1);
-    int code = zt_launch_cross_entropy_grad(zt_cuda_stream(call->device), &l, call->in[0].data, call->in[5].data,
-                                            call->out[0].data, call->workspace);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+static bool class_grad_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 1);
+    return good(call,
+                zt_launch_cross_entropy_grad(zt_cuda_stream(call->device), &l, call->in[0].data,
+                                             data(call->in, call->in_count, 5), call->out[0].data, call->workspace),
+                err);
 }
 
-const struct zt_kernel zt_kernel_cross_entropy_cuda = { .prepare = loss_prepare, .run = loss_run, .release = free };
-const struct zt_kernel zt_kernel_cross_entropy_grad_cuda = { .prepare = grad_prepare,
-                                                             .run = grad_run,
-                                                             .release = free };
+const struct zt_kernel zt_kernel_class_loss_cuda = { .prepare = class_prepare, .run = class_run, .release = free };
+const struct zt_kernel zt_kernel_class_loss_grad_cuda = { .prepare = class_prepare,
+                                                          .run = class_grad_run,
+                                                          .release = free };
+
+/* ---- element by element ---- */
+
+static bool element_prepare(struct zt_prepare *q, struct zt_err *err) {
+    q->workspace_bytes = ZT_ELEMENT_LOSS_BYTES;
+    return zt_describe_cuda(q, sizeof(struct zt_launch_element_loss), err);
+}
+
+static struct zt_launch_element_loss element_job(const struct zt_call *call, int first) {
+    struct zt_launch_element_loss l = *(const struct zt_launch_element_loss *)call->state;
+    l.x = data(call->in, call->in_count, first);
+    l.target = data(call->in, call->in_count, first + 1);
+    l.weight = data(call->in, call->in_count, first + 2);
+    return l;
+}
+
+static bool element_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_element_loss l = element_job(call, 0);
+    return good(call, zt_launch_element_loss(zt_cuda_stream(call->device), &l, call->out[0].data, call->workspace),
+                err);
+}
+
+static bool element_grad_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_element_loss l = element_job(call, 1);
+    return good(call,
+                zt_launch_element_loss_grad(zt_cuda_stream(call->device), &l, call->in[0].data, call->out[0].data,
+                                            call->workspace),
+                err);
+}
+
+const struct zt_kernel zt_kernel_element_loss_cuda = { .prepare = element_prepare,
+                                                       .run = element_run,
+                                                       .release = free };
+const struct zt_kernel zt_kernel_element_loss_grad_cuda = { .prepare = element_prepare,
+                                                            .run = element_grad_run,
+                                                            .release = free };

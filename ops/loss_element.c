@@ -10,6 +10,8 @@
  * PyTorch's formulas and mean. ztrain.NAME(x, target[, weight]) -> scalar; ztrain.NAMEGrad(dloss, x, target[, weight])
  * -> dx. When all weigh nothing, loss and gradient are 0. */
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_cuda.h"
 #include "ops/loss.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
@@ -170,6 +172,24 @@ static bool run_grad(const struct zt_call *call, term *slope, const char *bend) 
     return true;
 }
 
+/* A struct zt_launch_element_loss without addresses, for other back ends. */
+static bool describe(const struct zt_graph *g, int node, int first, enum zt_launch_term which, const char *bend,
+                     struct zt_launch_element_loss *to) {
+    const struct zt_value *x = zt_in(g, node, first), *weight = zt_in(g, node, first + 2);
+    const int64_t count = zt_shape_count(&x->shape), rows = weight              ? zt_shape_count(&weight->shape)
+                                                            : x->shape.rank > 0 ? x->shape.dim[0]
+                                                                                : 1;
+    *to = (struct zt_launch_element_loss){ .term = which,
+                                           .dtype = x->dtype,
+                                           .target_dtype = zt_in(g, node, first + 1)->dtype,
+                                           .weight_dtype = weight ? weight->dtype : ZT_FLOAT,
+                                           .dloss_dtype = zt_in(g, node, 0)->dtype,
+                                           .rows = rows,
+                                           .width = rows ? count / rows : 0,
+                                           .bend = bend ? zt_attr_float(&g->nodes[node], bend, 1) : 1 };
+    return true;
+}
+
 static bool emit_grad(struct zt_grad *b, int node, const char *op) {
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
     int in[4] = { zt_grad_out(b, node, 0), n.in[0], n.in[1], n.in_count > 2 ? n.in[2] : -1 }, out;
@@ -179,7 +199,15 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
 }
 
 /* The two rows of a loss. */
-#define LOSS(id, NAME, f, bend)                                                                                        \
+#define LOSS(id, NAME, f, bend, TERM)                                                                                  \
+    static bool f##_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {                       \
+        (void)err;                                                                                                     \
+        return describe(g, node, 0, TERM, bend, to);                                                                   \
+    }                                                                                                                  \
+    static bool f##_grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {                  \
+        (void)err;                                                                                                     \
+        return describe(g, node, 1, TERM, bend, to);                                                                   \
+    }                                                                                                                  \
     static bool f##_ref(const struct zt_call *call, struct zt_err *err) {                                              \
         (void)err;                                                                                                     \
         return run_loss(call, f, bend);                                                                                \
@@ -205,7 +233,9 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         .attrs = attrs,                                                                                                \
         .infer = loss_infer,                                                                                           \
         .grad = f##_grad,                                                                                              \
-        .kernel = { [ZT_REF] = { .run = f##_ref }, [ZT_CPU] = ZT_ON_CPU(zt_element_loss_cpu) },                        \
+        .kernel = { [ZT_REF] = { .run = f##_ref },                                                                     \
+                    [ZT_CPU] = ZT_ON_CPU(zt_element_loss_cpu),                                                         \
+                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_element_loss, f##_describe) },                                      \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -218,11 +248,13 @@ static bool emit_grad(struct zt_grad *b, int node, const char *op) {
         .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT },                                         \
         .attrs = attrs,                                                                                                \
         .infer = grad_infer,                                                                                           \
-        .kernel = { [ZT_REF] = { .run = f##_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_element_loss_grad_cpu) },              \
+        .kernel = { [ZT_REF] = { .run = f##_grad_ref },                                                                \
+                    [ZT_CPU] = ZT_ON_CPU(zt_element_loss_grad_cpu),                                                    \
+                    [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_element_loss, f##_grad_describe) },                                 \
     };
 
-LOSS(squared_error, "SquaredError", squared, NULL)
-LOSS(absolute_error, "AbsoluteError", absolute, NULL)
-LOSS(smooth_absolute_error, "SmoothAbsoluteError", smooth, "beta")
-LOSS(huber, "Huber", huber, "delta")
-LOSS(binary_cross_entropy, "BinaryCrossEntropy", binary, NULL)
+LOSS(squared_error, "SquaredError", squared, NULL, ZT_TERM_SQUARED)
+LOSS(absolute_error, "AbsoluteError", absolute, NULL, ZT_TERM_ABSOLUTE)
+LOSS(smooth_absolute_error, "SmoothAbsoluteError", smooth, "beta", ZT_TERM_SMOOTH)
+LOSS(huber, "Huber", huber, "delta", ZT_TERM_HUBER)
+LOSS(binary_cross_entropy, "BinaryCrossEntropy", binary, NULL, ZT_TERM_BINARY)

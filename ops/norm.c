@@ -16,6 +16,8 @@
 #include "ops/bodies.h"
 
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -371,12 +373,41 @@ static bool layer_norm_train(struct zt_graph *g, int node, const struct zt_train
     return options->evaluation || zt_train_rewrite(g, node, g->nodes[node].op, 3, err);
 }
 
+/* ---- what other back ends are told: a struct zt_launch_norm ---- */
+
+static void tell(const struct zt_norm *n, struct zt_launch_norm *to) {
+    *to = (struct zt_launch_norm){ n->rows, n->length, n->period, n->per_row, n->run, n->centred, (float)n->epsilon };
+}
+
+static bool norm_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_norm n;
+    bool ok = zt_norm_read(g, node, &n, err);
+    tell(&n, to);
+    return ok;
+}
+
+static bool stats_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_norm n;
+    bool ok = zt_norm_read_rows(g, node, 0, &n, err);
+    tell(&n, to);
+    return ok;
+}
+
+static bool grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_norm n;
+    bool ok = zt_norm_read_rows(g, node, 1, &n, err);
+    tell(&n, to);
+    return ok;
+}
+
 /* ---- rows ---- */
 
 #define NORM_ROW                                                                                                       \
     .domain = "", .min_in = 2, .max_in = 3, .min_out = 1, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },    \
     .infer = norm_infer, .grad = norm_grad,                                                                            \
-    .kernel = { [ZT_REF] = { .run = norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_cpu) }
+    .kernel = { [ZT_REF] = { .run = norm_ref },                                                                        \
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_cpu),                                                                     \
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, norm_describe) }
 
 const struct zt_op zt_op_layer_normalization = {
     NORM_ROW, .name = "LayerNormalization", .since = 17, .max_out = 3, .attrs = axis_attrs, .train = layer_norm_train,
@@ -403,7 +434,9 @@ const struct zt_op zt_op_norm_stats = {
     .attrs = own_attrs,
     .infer = stats_infer,
     .body = zt_norm_stats_body,
-    .kernel = { [ZT_REF] = { .run = stats_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_stats_cpu) },
+    .kernel = { [ZT_REF] = { .run = stats_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_stats_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, stats_describe) },
 };
 /* (dy, x, scale, mean or nothing, inv_std[, dmean[, dinv_std]]) -> dx, dscale, dbias */
 const struct zt_op zt_op_norm_grad = {
@@ -418,5 +451,7 @@ const struct zt_op zt_op_norm_grad = {
     .attrs = own_attrs,
     .infer = grad_infer,
     .body = zt_norm_grad_body,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_grad_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, grad_describe) },
 };

@@ -12,6 +12,8 @@
 
 #include "ops/bodies.h"
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
 
@@ -114,6 +116,21 @@ static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
         else
             lp_line(&first, &out, p);
     }
+    return true;
+}
+
+/* A struct zt_launch_line for other back ends. */
+static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_lines lines;
+    int p;
+    if (!zt_lp_read(g, node, &lines, &p, err))
+        return false;
+    *(struct zt_launch_line *)to =
+        (struct zt_launch_line){ .rule = g->nodes[node].domain[0] ? ZT_LINE_LP_GRAD : ZT_LINE_LP,
+                                 .power = p,
+                                 .outer = lines.outer,
+                                 .length = lines.length,
+                                 .inner = lines.inner };
     return true;
 }
 
@@ -308,7 +325,9 @@ const struct zt_op zt_op_lp_normalization = {
     .attrs = lp_attrs,
     .infer = lp_infer,
     .grad = lp_grad,
-    .kernel = { [ZT_REF] = { .run = lp_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+    .kernel = { [ZT_REF] = { .run = lp_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
     .name = "LpNormalizationGrad",
@@ -316,7 +335,9 @@ const struct zt_op zt_op_lp_normalization_grad = {
     .attrs = lp_attrs,
     .infer = lp_infer,
     .body = zt_lp_normalization_grad_body,
-    .kernel = { [ZT_REF] = { .run = lp_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+    .kernel = { [ZT_REF] = { .run = lp_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lrn = {
     .name = "LRN",

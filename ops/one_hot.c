@@ -1,4 +1,6 @@
 /* OneHot and Trilu: patterns of indices. */
+#include "ops/cuda.h"
+#include "ops/launch_move.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -46,6 +48,24 @@ static bool one_hot_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_one_hot for other back ends. */
+static bool one_hot_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_shape *y = &zt_out(g, node, 0)->shape;
+    int axis;
+    if (!one_hot_axis(g, node, y->rank - 1, &axis, err))
+        return false;
+    *(struct zt_launch_one_hot *)to = (struct zt_launch_one_hot){ .index_dtype = zt_in(g, node, 0)->dtype,
+                                                                  .outer = zt_dims(y, 0, axis),
+                                                                  .depth = y->dim[axis],
+                                                                  .inner = zt_dims(y, axis + 1, y->rank) };
+    return true;
+}
+
+static bool one_hot_supports(const struct zt_graph *g, int node) {
+    const unsigned types = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
+    return zt_cuda_listed(g, node) && zt_dtype_in(zt_in(g, node, 0)->dtype, types);
+}
+
 /* dvalues = [sum dy off the marks, sum dy on them] */
 static bool one_hot_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
@@ -79,7 +99,7 @@ const struct zt_op zt_op_one_hot = {
     .infer = one_hot_infer,
     .grad = one_hot_grad,
     .no_grad_in = 1 << 0 | 1 << 1,
-    .kernel = { [ZT_REF] = { .run = one_hot_run } },
+    .kernel = { [ZT_REF] = { .run = one_hot_run }, [ZT_CUDA] = ZT_CUDA_AS(one_hot_supports, one_hot_describe) },
 };
 
 /* ---- Trilu:  the upper or lower triangle from diagonal k on, zeros elsewhere; dx = the same triangle of dy ---- */
@@ -111,6 +131,29 @@ static bool trilu_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+static bool trilu_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const int64_t far = INT64_C(1) << 40;
+    int64_t k = 0;
+    int count;
+    if (!zt_known_ints(g, node, 1, &k, 1, &count, err))
+        return false;
+    *(struct zt_launch_triangle *)to = (struct zt_launch_triangle){ .count = zt_shape_count(x),
+                                                                    .rows = x->dim[x->rank - 2],
+                                                                    .columns = x->dim[x->rank - 1],
+                                                                    .k = k > far    ? far
+                                                                         : k < -far ? -far
+                                                                                    : k,
+                                                                    .upper = zt_attr_int(&g->nodes[node], "upper", 1) };
+    return true;
+}
+
+static bool trilu_supports(const struct zt_graph *g, int node) {
+    struct zt_launch_triangle t;
+    struct zt_err err = { 0 };
+    return zt_cuda_listed(g, node) && trilu_describe(g, node, &t, &err);
+}
+
 static bool trilu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), dx;
@@ -133,5 +176,5 @@ const struct zt_op zt_op_trilu = {
     .infer = trilu_infer,
     .grad = trilu_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = trilu_run } },
+    .kernel = { [ZT_REF] = { .run = trilu_run }, [ZT_CUDA] = ZT_CUDA_AS(trilu_supports, trilu_describe) },
 };

@@ -1,6 +1,8 @@
 /* Pad. Every output index has one source index per axis (or none: the constant); the gradient adds dy up there. */
 #include "device/threads.h"
 #include "ops/combine.h"
+#include "ops/cuda.h"
+#include "ops/launch_move.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
@@ -218,6 +220,34 @@ static bool pad_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_pad; the modes are in the order of its enumeration. */
+static void describe(const struct zt_node *n, const struct zt_shape *small, const struct zt_shape *big,
+                     const int64_t *front, struct zt_launch_pad *to) {
+    *to = (struct zt_launch_pad){ .mode = (enum zt_launch_padding)(mode_of(n) - modes), .axes = small->rank };
+    memcpy(to->small, small->dim, sizeof to->small);
+    memcpy(to->big, big->dim, sizeof to->big);
+    memcpy(to->front, front, (size_t)small->rank * sizeof *front);
+}
+
+static bool pad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
+    struct zt_launch_pad *p = to;
+    if (!pads_of(g, node, x->shape.rank, front, behind, err))
+        return false;
+    describe(&g->nodes[node], &x->shape, &zt_out(g, node, 0)->shape, front, p);
+    zt_store_double(x->dtype, &p->fill, 0, (double)zt_attr_float(&g->nodes[node], "value", 0));
+    return true;
+}
+
+static bool pad_grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    int rank;
+    const int64_t *front = zt_attr_ints(&g->nodes[node], "front", &rank);
+    describe(&g->nodes[node], &zt_out(g, node, 0)->shape, &zt_in(g, node, 0)->shape, front, to);
+    return true;
+}
+
 static bool pad_grad(struct zt_grad *b, int node, struct zt_err *err) {
     struct zt_graph *g = zt_grad_graph(b);
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
@@ -319,7 +349,7 @@ static const struct zt_attr_spec pad_grad_attrs[] = {
         .grad = pad_grad,                                                                                              \
         .no_grad_in = 0xe,                                                                                             \
         .body = zt_pad_old_body,                                                                                       \
-        .kernel = { [ZT_REF] = { .run = pad_run } },                                                                   \
+        .kernel = { [ZT_REF] = { .run = pad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, pad_describe) },             \
     };
 
 PAD_ROW(pad_2, 2, 10, 1, 1, pad_attrs_2)
@@ -335,5 +365,5 @@ const struct zt_op zt_op_pad_grad = {
     .attrs = pad_grad_attrs,
     .infer = pad_grad_infer,
     .body = zt_pad_grad_body,
-    .kernel = { [ZT_REF] = { .run = pad_grad_run } },
+    .kernel = { [ZT_REF] = { .run = pad_grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, pad_grad_describe) },
 };

@@ -1,5 +1,6 @@
 /* Elementwise functions of one input without a derivative: tests, roundings, bits. */
 #include "ops/elementwise_cpu.h"
+#include "ops/cuda.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -56,7 +57,7 @@ static const struct zt_attr_spec is_inf_attrs[] = { { "detect_positive", ZT_ATTR
         .in_types = { TYPES },                                                                                         \
         .attrs = ATTRS,                                                                                                \
         .infer = INFER,                                                                                                \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                   \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };
 
 PLAIN_ROW(ceil, "Ceil", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE, NULL, ceil(x))
@@ -85,5 +86,5 @@ const struct zt_op zt_op_bitwise_not = {
     .flags = ZT_OP_IN_PLACE,
     .in_types = { ZT_ANY_INT },
     .infer = zt_infer_first,
-    .kernel = { [ZT_REF] = { .run = bitwise_not_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = bitwise_not_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -30,6 +30,14 @@ bool zt_reduce_axes(const struct zt_graph *g, int node, bool marked[ZT_MAX_RANK]
     return true;
 }
 
+bool zt_reduce_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    struct zt_reduction *r = to;
+    r->axes = x->rank;
+    memcpy(r->dim, x->dim, sizeof x->dim);
+    return zt_reduce_axes(g, node, r->over, err);
+}
+
 static bool reduce_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     bool marked[ZT_MAX_RANK], keep = zt_attr_int(&g->nodes[node], "keepdims", 1) != 0;
@@ -237,9 +245,7 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
         .body = zt_axes_old_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                         \
-        .kernel = {                                                                                                    \
-            [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_reduce)           \
-        },                                                                                                             \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_REDUCE_CUDA },            \
     }
 
 /* A row up to the opset in which axes became an input, a row from it on. */

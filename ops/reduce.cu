@@ -1,65 +1,282 @@
-/* Sums along one axis of [outer, length, inner], which neighbouring axes fold into. fp32; the order of addition depends
- * on the shape alone. */
+/* Folds over any axes. fp32; the order depends on the shape alone. A result's elements are cut into `parts`, which
+ * blocks fold each; where there is more than one, a second kernel joins them in order. */
 #include "ops/launch_cuda.h"
+#include "ops/launch_reduce.h"
 #include "ops/types.cuh"
 
-enum { ACROSS = 32, ALONG = 16 }; /* a block: columns, and rows added at a time */
+#include <math_constants.h>
 
-/* inner > 1: a block sums ACROSS neighbouring columns; thread (c, r) takes rows r, r + ALONG, ... and the ALONG partial
- * sums are added in order. Reads of a warp are neighbours. */
-template <class T>
-static __global__ void sum_columns_kernel(struct zt_launch_sum s, const T *x, T *y, bool accumulate) {
-    __shared__ float part[ALONG][ACROSS];
-    int64_t wide = (s.inner + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < s.outer * wide; job += gridDim.x) {
-        int64_t o = job / wide, column = job % wide * ACROSS + threadIdx.x;
-        float sum = 0;
-        for (int64_t k = threadIdx.y; column < s.inner && k < s.length; k += ALONG)
-            sum += to_float(x[(o * s.length + k) * s.inner + column]);
-        part[threadIdx.y][threadIdx.x] = sum;
+enum { ACROSS = 32, ALONG = 16 }; /* a block of the first kernel: results, and elements of each at a time */
+
+/* ---- rules: where a fold starts, what an element is, how two are joined, what comes of it ---- */
+
+struct fold_sum {
+    static __device__ float start() {
+        return 0;
+    }
+    static __device__ float element(float x) {
+        return x;
+    }
+    static __device__ float join(float a, float b) {
+        return a + b;
+    }
+    static __device__ float finish(float a, float) {
+        return a;
+    }
+};
+struct fold_mean : fold_sum {
+    static __device__ float finish(float a, float count) {
+        return a / count;
+    }
+};
+struct fold_log_sum : fold_sum {
+    static __device__ float finish(float a, float) {
+        return logf(a);
+    }
+};
+struct fold_l1 : fold_sum {
+    static __device__ float element(float x) {
+        return fabsf(x);
+    }
+};
+struct fold_sum_square : fold_sum {
+    static __device__ float element(float x) {
+        return x * x;
+    }
+};
+struct fold_l2 : fold_sum_square {
+    static __device__ float finish(float a, float) {
+        return sqrtf(a);
+    }
+};
+struct fold_product : fold_sum {
+    static __device__ float start() {
+        return 1;
+    }
+    static __device__ float join(float a, float b) {
+        return a * b;
+    }
+};
+/* NaN wins. */
+struct fold_max : fold_sum {
+    static __device__ float start() {
+        return -CUDART_INF_F;
+    }
+    static __device__ float join(float a, float b) {
+        return a != a || a > b ? a : b;
+    }
+};
+struct fold_min : fold_sum {
+    static __device__ float start() {
+        return CUDART_INF_F;
+    }
+    static __device__ float join(float a, float b) {
+        return a != a || a < b ? a : b;
+    }
+};
+
+/* ---- kernels ---- */
+
+static __device__ int64_t place(int axes, const int64_t *dim, const int64_t *step, int64_t i) {
+    int64_t at = 0;
+    for (int k = axes - 1; k > 0; k--) {
+        at += i % dim[k] * step[k];
+        i /= dim[k];
+    }
+    return axes > 0 ? at + i * step[0] : 0;
+}
+
+/* Elements of part `part` of a result. */
+static __device__ void part_of(const struct zt_launch_reduce &r, int64_t part, int64_t *first, int64_t *end) {
+    int64_t each = (r.over + r.parts - 1) / r.parts;
+    *first = part * each;
+    *end = *first + each < r.over ? *first + each : r.over;
+}
+
+template <class Rule, class T>
+static __device__ void give(const struct zt_launch_reduce &r, int64_t result, int64_t part, float value, T *y,
+                            float *partial) {
+    if (r.parts > 1) {
+        partial[result * r.parts + part] = value;
+        return;
+    }
+    value = Rule::finish(value, (float)r.over);
+    y[result] = from_float<T>(r.accumulate ? to_float(y[result]) + value : value);
+}
+
+/* Neighbouring results lie side by side: a block folds ACROSS of them, thread (c, k) elements k, k + ALONG, ... whose
+ * partial results are joined in order. Reads of a warp are neighbours. */
+template <class Rule, class T>
+static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, T *y, float *partial) {
+    __shared__ float kept[ALONG][ACROSS];
+    int64_t wide = (r.kept + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * r.parts; job += gridDim.x) {
+        int64_t result = job % wide * ACROSS + threadIdx.x, part = job / wide, first, end;
+        int64_t from = result < r.kept ? place(r.kept_axes, r.kept_dim, r.kept_step, result) : 0;
+        float value = Rule::start();
+        part_of(r, part, &first, &end);
+        for (int64_t k = first + threadIdx.y; result < r.kept && k < end; k += ALONG)
+            value =
+                Rule::join(value, Rule::element(to_float(x[from + place(r.over_axes, r.over_dim, r.over_step, k)])));
+        kept[threadIdx.y][threadIdx.x] = value;
         __syncthreads();
-        if (threadIdx.y == 0 && column < s.inner) {
-            float total = accumulate ? to_float(y[o * s.inner + column]) : 0;
-            for (int r = 0; r < ALONG; r++)
-                total += part[r][threadIdx.x];
-            y[o * s.inner + column] = from_float<T>(total);
+        if (threadIdx.y == 0 && result < r.kept) {
+            for (int k = 1; k < ALONG; k++)
+                value = Rule::join(value, kept[k][threadIdx.x]);
+            give<Rule, T>(r, result, part, value, y, partial);
         }
         __syncthreads();
     }
 }
 
-/* inner = 1: a block sums one row; the partial sums of its threads are added in a fixed tree. */
-template <class T> static __global__ void sum_rows_kernel(struct zt_launch_sum s, const T *x, T *y, bool accumulate) {
-    __shared__ float part[BLOCK];
-    for (int64_t o = blockIdx.x; o < s.outer; o += gridDim.x) {
-        float sum = 0;
-        for (int64_t k = threadIdx.x; k < s.length; k += BLOCK)
-            sum += to_float(x[o * s.length + k]);
-        part[threadIdx.x] = sum;
+/* A block folds one result; what its threads have is joined in a fixed tree. */
+template <class Rule> static __device__ float join_block(float value, float *kept) {
+    kept[threadIdx.x] = value;
+    __syncthreads();
+    for (int half = BLOCK / 2; half > 0; half /= 2) {
+        if ((int)threadIdx.x < half)
+            kept[threadIdx.x] = Rule::join(kept[threadIdx.x], kept[threadIdx.x + half]);
         __syncthreads();
-        for (int half = BLOCK / 2; half > 0; half /= 2) {
-            if ((int)threadIdx.x < half)
-                part[threadIdx.x] += part[threadIdx.x + half];
-            __syncthreads();
-        }
+    }
+    value = kept[0];
+    __syncthreads();
+    return value;
+}
+
+template <class Rule, class T>
+static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, T *y, float *partial) {
+    __shared__ float kept[BLOCK];
+    for (int64_t job = blockIdx.x; job < r.kept * r.parts; job += gridDim.x) {
+        int64_t result = job / r.parts, part = job % r.parts, first, end;
+        const T *from = x + place(r.kept_axes, r.kept_dim, r.kept_step, result);
+        float value = Rule::start();
+        part_of(r, part, &first, &end);
+        for (int64_t k = first + threadIdx.x; k < end; k += BLOCK)
+            value = Rule::join(value, Rule::element(to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)])));
+        value = join_block<Rule>(value, kept);
         if (threadIdx.x == 0)
-            y[o] = from_float<T>((accumulate ? to_float(y[o]) : 0) + part[0]);
-        __syncthreads();
+            give<Rule, T>(r, result, part, value, y, partial);
     }
 }
+
+template <class Rule, class T>
+static __global__ void join_kernel(struct zt_launch_reduce r, const float *partial, T *y) {
+    EACH(i, r.kept) {
+        float value = partial[i * r.parts];
+        for (int64_t k = 1; k < r.parts; k++)
+            value = Rule::join(value, partial[i * r.parts + k]);
+        value = Rule::finish(value, (float)r.over);
+        y[i] = from_float<T>(r.accumulate ? to_float(y[i]) + value : value);
+    }
+}
+
+/* Two passes: the maximum is taken off first. All -inf, or an inf that must stay one, is not. */
+template <class T> static __global__ void log_sum_exp_kernel(struct zt_launch_reduce r, const T *x, T *y) {
+    __shared__ float kept[BLOCK];
+    for (int64_t result = blockIdx.x; result < r.kept; result += gridDim.x) {
+        const T *from = x + place(r.kept_axes, r.kept_dim, r.kept_step, result);
+        float most = -CUDART_INF_F, sum = 0;
+        for (int64_t k = threadIdx.x; k < r.over; k += BLOCK)
+            most = fold_max::join(most, to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)]));
+        most = join_block<fold_max>(most, kept);
+        most = most == CUDART_INF_F || most == -CUDART_INF_F ? 0 : most;
+        for (int64_t k = threadIdx.x; k < r.over; k += BLOCK)
+            sum += expf(to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)]) - most);
+        sum = join_block<fold_sum>(sum, kept);
+        if (threadIdx.x == 0)
+            y[result] = from_float<T>(logf(sum) + most);
+    }
+}
+
+/* ---- launching ---- */
 
 static unsigned at_most(int64_t blocks) {
     return (unsigned)(blocks < 65535 ? blocks : 65535);
 }
 
+static bool side_by_side(const struct zt_launch_reduce *r) {
+    return r->kept_axes > 0 && r->kept_step[r->kept_axes - 1] == 1 && r->kept_dim[r->kept_axes - 1] >= ACROSS / 4;
+}
+
+int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r) {
+    const int64_t blocks = side_by_side(r) ? (r->kept + ACROSS - 1) / ACROSS : r->kept;
+    const int64_t each = side_by_side(r) ? 32 * ALONG : 16 * BLOCK; /* elements that are worth a block */
+    int64_t parts = r->over / each;
+    const int64_t most = blocks > 0 ? 256 / blocks : 1;
+    parts = parts < most ? parts : most;
+    return parts < 1 || r->fold == ZT_FOLD_LOG_SUM_EXP ? 1 : parts;
+}
+
+template <class Rule>
+static int launch(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,
+                  float *partial) {
+    if (r->kept == 0)
+        return cudaSuccess;
+    const int64_t blocks = (side_by_side(r) ? (r->kept + ACROSS - 1) / ACROSS : r->kept) * r->parts;
+    const dim3 block = side_by_side(r) ? dim3(ACROSS, ALONG) : dim3(BLOCK);
+    if (dtype == ZT_BFLOAT16) {
+        using T = __nv_bfloat16;
+        if (side_by_side(r))
+            columns_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
+        else
+            rows_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
+        if (r->parts > 1)
+            join_kernel<Rule, T><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, (T *)y);
+    } else {
+        using T = float;
+        if (side_by_side(r))
+            columns_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
+        else
+            rows_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
+        if (r->parts > 1)
+            join_kernel<Rule, T><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, (T *)y);
+    }
+    return cudaGetLastError();
+}
+
+int zt_launch_reduce(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,
+                     float *partial) {
+    switch (r->fold) {
+    case ZT_FOLD_SUM:
+        return launch<fold_sum>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_MEAN:
+        return launch<fold_mean>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_LOG_SUM:
+        return launch<fold_log_sum>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_L1:
+        return launch<fold_l1>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_L2:
+        return launch<fold_l2>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_SUM_SQUARE:
+        return launch<fold_sum_square>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_PRODUCT:
+        return launch<fold_product>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_MAX:
+        return launch<fold_max>(stream, dtype, r, x, y, partial);
+    case ZT_FOLD_MIN:
+        return launch<fold_min>(stream, dtype, r, x, y, partial);
+    default:
+        WITH_TYPE(dtype, r->kept,
+                  (log_sum_exp_kernel<T><<<at_most(r->kept), BLOCK, 0, stream>>>(*r, (const T *)x, (T *)y)));
+    }
+}
+
 int zt_launch_sum(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_sum *s, const void *x, void *y,
                   bool accumulate) {
-    if (s->inner > 1) {
-        int64_t blocks = s->outer * ((s->inner + ACROSS - 1) / ACROSS);
-        WITH_TYPE(dtype, blocks,
-                  (sum_columns_kernel<T>
-                   <<<at_most(blocks), dim3(ACROSS, ALONG), 0, stream>>>(*s, (const T *)x, (T *)y, accumulate)));
-    }
-    WITH_TYPE(dtype, s->outer * s->inner,
-              (sum_rows_kernel<T><<<at_most(s->outer), BLOCK, 0, stream>>>(*s, (const T *)x, (T *)y, accumulate)));
+    struct zt_launch_reduce r = {};
+    r.fold = ZT_FOLD_SUM;
+    const int64_t dim[2] = { s->outer, s->inner }, step[2] = { s->length * s->inner, 1 };
+    for (int k = 0; k < 2; k++)
+        if (dim[k] != 1) {
+            r.kept_dim[r.kept_axes] = dim[k];
+            r.kept_step[r.kept_axes++] = step[k];
+        }
+    r.over_axes = 1;
+    r.over_dim[0] = s->length;
+    r.over_step[0] = s->inner;
+    r.kept = s->outer * s->inner;
+    r.over = s->length;
+    r.parts = 1;
+    r.accumulate = accumulate;
+    return zt_launch_reduce(stream, dtype, &r, x, y, NULL);
 }

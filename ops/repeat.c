@@ -1,5 +1,8 @@
 /* Expand (broadcasting to a shape) and Tile (repeating whole). */
 #include "device/threads.h"
+#include "ops/cuda.h"
+#include "ops/moves.h"
+#include "ops/reduce.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
 
@@ -23,14 +26,17 @@ static bool expand_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool expand_run(const struct zt_call *call, struct zt_err *err) {
+static bool expand_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     (void)err;
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK];
-    zt_broadcast_steps(&y->shape, &x->shape, from);
-    zt_shape_strides(&y->shape, to);
-    zt_copy_strided(call->threads, zt_dtype_bytes(x->dtype), &y->shape, y->data, to, x->data, from);
+    struct zt_move move = zt_move_whole(&zt_out(g, node, 0)->shape);
+    zt_broadcast_steps(&move.shape, &zt_in(g, node, 0)->shape, move.from_step);
+    take(arg, &move);
     return true;
+}
+ZT_MOVES_DESCRIBE(expand, false)
+
+static bool expand_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, expand_moves, err);
 }
 
 static bool expand_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -50,7 +56,7 @@ const struct zt_op zt_op_expand = {
     .grad = expand_grad,
     .no_grad_in = 1 << 1,
     .shape_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = expand_run } },
+    .kernel = { [ZT_REF] = { .run = expand_run }, [ZT_CUDA] = ZT_MOVES_CUDA(expand) },
 };
 
 /* ---- Tile:  y[i] = x[i mod size]    dx = sum of dy over the repetitions ---- */
@@ -73,6 +79,30 @@ static bool tile_infer(struct zt_graph *g, int node, struct zt_err *err) {
     zt_set_out(g, node, 0, x->dtype, &shape);
     return true;
 }
+
+/* Each axis of y is two: repetitions, and what is repeated. Axes of one are left out, so that few remain. */
+static bool tile_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    const struct zt_shape *big = &zt_out(g, node, 0)->shape, *small = &zt_in(g, node, 0)->shape;
+    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK];
+    struct zt_move move = { 0 };
+    zt_shape_strides(small, from);
+    zt_shape_strides(big, to);
+    for (int k = 0; k < big->rank; k++) {
+        const int64_t dim[] = { small->dim[k] ? big->dim[k] / small->dim[k] : 0, small->dim[k] };
+        for (int half = 0; half < 2; half++) {
+            if (dim[half] == 1)
+                continue;
+            if (move.shape.rank == ZT_MAX_RANK)
+                return zt_ops_rank(g, node, 2 * big->rank, err);
+            move.from_step[move.shape.rank] = half ? from[k] : 0;
+            move.to_step[move.shape.rank] = half ? to[k] : to[k] * small->dim[k];
+            move.shape.dim[move.shape.rank++] = dim[half];
+        }
+    }
+    take(arg, &move);
+    return true;
+}
+ZT_MOVES_DESCRIBE(tile, false)
 
 struct tiling {
     struct zt_shape small, big; /* of rank 1 at least */
@@ -170,6 +200,21 @@ static void tile_grad_line(void *arg, int64_t line) {
     }
 }
 
+/* Each axis of dy is two: repetitions, which are added up, and what is repeated. */
+static bool tile_grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    const struct zt_shape *big = &zt_in(g, node, 0)->shape, *small = &zt_out(g, node, 0)->shape;
+    struct zt_reduction *r = to;
+    r->axes = 2 * big->rank;
+    for (int k = 0; k < big->rank; k++) {
+        r->dim[2 * k] = small->dim[k] ? big->dim[k] / small->dim[k] : 1;
+        r->dim[2 * k + 1] = small->dim[k];
+        r->over[2 * k] = true;
+        r->over[2 * k + 1] = false;
+    }
+    return true;
+}
+
 static bool tile_grad_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct tiling t = tiling_of(&call->out[0], &call->in[0]);
@@ -194,7 +239,7 @@ const struct zt_op zt_op_tile = {
     .grad = tile_grad,
     .no_grad_in = 1 << 1,
     .size_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = tile_run } },
+    .kernel = { [ZT_REF] = { .run = tile_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_tile, tile_describe) },
 };
 
 const struct zt_op zt_op_tile_grad = {
@@ -206,5 +251,5 @@ const struct zt_op zt_op_tile_grad = {
     .attrs = with_shape,
     .infer = tile_grad_infer,
     .body = zt_tile_grad_body,
-    .kernel = { [ZT_REF] = { .run = tile_grad_run } },
+    .kernel = { [ZT_REF] = { .run = tile_grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, tile_grad_describe) },
 };

@@ -1,5 +1,7 @@
 /* Ops that only rename axes: the bytes stay, so all of them are views. dx = dy in the shape of x. */
 #include "ops/bodies.h"
+#include "ops/cuda.h"
+#include "ops/moves.h"
 #include "ops/shape.h"
 
 static bool reshape_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -82,6 +84,15 @@ static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } 
 static const struct zt_attr_spec with_axes[] = { { "axes", ZT_ATTR_INTS }, { 0 } };
 static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, true }, { 0 } };
 
+/* Where memory is not shared the bytes are copied. */
+static bool view_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    (void)err;
+    const struct zt_move move = zt_move_whole(&zt_in(g, node, 0)->shape);
+    take(arg, &move);
+    return true;
+}
+ZT_MOVES_DESCRIBE(view, false)
+
 #define VIEW_ROW(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER)                                          \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
@@ -97,7 +108,7 @@ static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, 
         .shape_in = SHAPE_IN,                                                                                          \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_axes_old_body,                                                                                      \
-        .kernel = { [ZT_REF] = { .run = zt_run_copy } },                                                               \
+        .kernel = { [ZT_REF] = { .run = zt_run_copy }, [ZT_CUDA] = ZT_MOVES_CUDA(view) },                              \
     };
 
 VIEW_ROW(flatten, "Flatten", 1, 0, 1, 1, 0, with_axis, flatten_infer)

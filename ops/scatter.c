@@ -10,6 +10,7 @@
 #include "ops/gather.h"
 
 #include "ops/combine.h"
+#include "ops/cuda.h"
 
 #include <string.h>
 
@@ -67,6 +68,29 @@ static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
         zt_combine_run(how, y->dtype, y->data, to, updates->data, i * slice, slice);
     }
     return true;
+}
+
+/* ---- what other back ends are told ---- */
+
+static const enum zt_launch_combine put[] = { [ZT_COMBINE_REPLACE] = ZT_PUT_REPLACE,
+                                              [ZT_COMBINE_ADD] = ZT_PUT_ADD,
+                                              [ZT_COMBINE_MUL] = ZT_PUT_MUL,
+                                              [ZT_COMBINE_MAX] = ZT_PUT_MAX,
+                                              [ZT_COMBINE_MIN] = ZT_PUT_MIN };
+
+static bool scatter_elements_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    return zt_gather_describe_elements(g, node, &zt_in(g, node, 0)->shape, put[reduction_of(&g->nodes[node])], to);
+}
+
+static bool scatter_nd_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    return zt_gather_describe_tuples(g, node, &zt_in(g, node, 0)->shape, 0, put[reduction_of(&g->nodes[node])], to);
+}
+
+/* Floats with every reduction; other types are put as they are. */
+static bool scatter_supports(const struct zt_graph *g, int node) {
+    return reduction_of(&g->nodes[node]) == ZT_COMBINE_REPLACE ? zt_cuda_listed(g, node) : zt_cuda_float_data(g, node);
 }
 
 /* ---- gradients ---- */
@@ -174,7 +198,7 @@ static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "red
         .grad = FAMILY##_grad,                                                                                         \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_same_form_body,                                                                                     \
-        .kernel = { [ZT_REF] = { .run = FAMILY##_run } },                                                              \
+        .kernel = { [ZT_REF] = { .run = FAMILY##_run }, [ZT_CUDA] = ZT_CUDA_AS(scatter_supports, FAMILY##_describe) }, \
     };
 
 SCATTER_ROW(scatter, "Scatter", 9, 0, with_axis, scatter_elements)

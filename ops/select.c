@@ -1,5 +1,6 @@
 /* Where and Clip: values chosen, never computed with, so every type is copied or compared exactly. */
 #include "ops/bodies.h"
+#include "ops/cuda.h"
 #include "ops/shape.h"
 
 #include "ops/elementwise_cpu.h"
@@ -62,7 +63,7 @@ const struct zt_op zt_op_where = {
     .infer = where_infer,
     .grad = where_grad,
     .no_grad_in = 1 << 0,
-    .kernel = { [ZT_REF] = { .run = where_run }, [ZT_CPU] = ZT_MOVE_CPU(where) },
+    .kernel = { [ZT_REF] = { .run = where_run }, [ZT_CPU] = ZT_MOVE_CPU(where), [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
 /* ---- Clip:  y = min(max(x, low), high)    dx = dy where low <= x <= high ---- */
@@ -182,7 +183,7 @@ const struct zt_op zt_op_clip_6 = {
     .infer = clip_infer,
     .grad = clip_grad,
     .body = zt_clip_old_body,
-    .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
 const struct zt_op zt_op_clip = {
@@ -196,7 +197,7 @@ const struct zt_op zt_op_clip = {
     .infer = clip_infer,
     .grad = clip_grad,
     .no_grad_in = 1 << 1 | 1 << 2,
-    .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
 const struct zt_op zt_op_clip_grad = {
@@ -209,5 +210,5 @@ const struct zt_op zt_op_clip_grad = {
     .attrs = with_bounds,
     .infer = zt_infer_first,
     .body = zt_clip_grad_body,
-    .kernel = { [ZT_REF] = { .run = clip_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = clip_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

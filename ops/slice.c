@@ -1,4 +1,6 @@
 /* Slice: per axis the elements start, start + step, ... before end. The gradient puts dy back among zeros. */
+#include "ops/cuda.h"
+#include "ops/moves.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
 
@@ -74,21 +76,24 @@ static int64_t steps_in(const struct zt_shape *whole, const int64_t *start, cons
     return first;
 }
 
-static bool slice_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK];
-    size_t bytes = zt_dtype_bytes(x->dtype);
+static bool slice_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     struct cut c;
-    if (!cut_of(call->graph, zt_call_node(call), &c, err))
+    if (!cut_of(g, node, &c, err))
         return false;
-    if (zt_shape_count(&y->shape) == 0)
+    struct zt_move move = { .shape = c.shape };
+    if (zt_shape_count(&c.shape) == 0)
         return true;
     for (int k = 0; k < c.shape.rank; k++) /* a single element is never stepped from */
         c.step[k] = c.shape.dim[k] > 1 ? c.step[k] : 1;
-    int64_t first = steps_in(&x->shape, c.start, c.step, from);
-    zt_shape_strides(&y->shape, to);
-    zt_copy_strided(call->threads, bytes, &y->shape, y->data, to, zt_element(x->data, bytes, first), from);
+    move.from = steps_in(&zt_in(g, node, 0)->shape, c.start, c.step, move.from_step);
+    zt_shape_strides(&c.shape, move.to_step);
+    take(arg, &move);
     return true;
+}
+ZT_MOVES_DESCRIBE(slice, false)
+
+static bool slice_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, slice_moves, err);
 }
 
 static bool slice_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -119,23 +124,28 @@ static bool slice_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
+static bool slice_grad_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     (void)err;
-    const struct zt_view *dy = &call->in[0], *dx = &call->out[0];
-    int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK], step[ZT_MAX_RANK];
-    size_t bytes = zt_dtype_bytes(dx->dtype);
+    struct zt_move move = { .shape = zt_in(g, node, 0)->shape };
+    int64_t step[ZT_MAX_RANK];
     int count;
-    memset(dx->data, 0, bytes * (size_t)zt_shape_count(&dx->shape));
-    if (zt_shape_count(&dy->shape) == 0)
+    if (zt_shape_count(&move.shape) == 0)
         return true;
-    const int64_t *start = zt_attr_ints(call->node, "starts", &count);
-    memcpy(step, zt_attr_ints(call->node, "steps", &count), (size_t)count * sizeof *step);
+    const int64_t *start = zt_attr_ints(&g->nodes[node], "starts", &count);
+    memcpy(step, zt_attr_ints(&g->nodes[node], "steps", &count), (size_t)count * sizeof *step);
     for (int k = 0; k < count; k++)
-        step[k] = dy->shape.dim[k] > 1 ? step[k] : 1;
-    int64_t first = steps_in(&dx->shape, start, step, to);
-    zt_shape_strides(&dy->shape, from);
-    zt_copy_strided(call->threads, bytes, &dy->shape, zt_element(dx->data, bytes, first), to, dy->data, from);
+        step[k] = move.shape.dim[k] > 1 ? step[k] : 1;
+    move.to = steps_in(&zt_out(g, node, 0)->shape, start, step, move.to_step);
+    zt_shape_strides(&move.shape, move.from_step);
+    take(arg, &move);
     return true;
+}
+ZT_MOVES_DESCRIBE(slice_grad, true)
+
+static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *dx = &call->out[0];
+    memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
+    return zt_moves_run(call, slice_grad_moves, err);
 }
 
 static const struct zt_attr_spec slice_attrs_1[] = {
@@ -156,7 +166,7 @@ const struct zt_op zt_op_slice_1 = {
     .infer = slice_infer,
     .grad = slice_grad,
     .body = zt_slice_old_body,
-    .kernel = { [ZT_REF] = { .run = slice_run } },
+    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
 };
 
 const struct zt_op zt_op_slice = {
@@ -168,7 +178,7 @@ const struct zt_op zt_op_slice = {
     .infer = slice_infer,
     .grad = slice_grad,
     .no_grad_in = 0x1e,
-    .kernel = { [ZT_REF] = { .run = slice_run } },
+    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
 };
 
 const struct zt_op zt_op_slice_grad = {
@@ -179,5 +189,5 @@ const struct zt_op zt_op_slice_grad = {
     .attrs = slice_grad_attrs,
     .infer = slice_grad_infer,
     .body = zt_slice_grad_body,
-    .kernel = { [ZT_REF] = { .run = slice_grad_run } },
+    .kernel = { [ZT_REF] = { .run = slice_grad_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice_grad) },
 };

@@ -9,10 +9,13 @@
 #include "ops/bodies.h"
 
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct zt_attr_spec softmax_attrs[] = { { "axis", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { { "axis", ZT_ATTR_INT }, { "flat", ZT_ATTR_INT }, { 0 } };
@@ -167,6 +170,29 @@ static bool log_softmax_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return grad(b, node, "LogSoftmaxGrad");
 }
 
+/* A struct zt_launch_line for other back ends. */
+static bool softmax_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    static const struct {
+        const char *name;
+        enum zt_launch_line_rule rule;
+    } rules[] = { { "Softmax", ZT_LINE_SOFTMAX },
+                  { "LogSoftmax", ZT_LINE_LOG_SOFTMAX },
+                  { "Hardmax", ZT_LINE_HARDMAX },
+                  { "SoftmaxGrad", ZT_LINE_SOFTMAX_GRAD },
+                  { "LogSoftmaxGrad", ZT_LINE_LOG_SOFTMAX_GRAD } };
+    struct zt_lines lines;
+    int i = 0;
+    if (!zt_softmax_read(g, node, &lines, err))
+        return false;
+    while (strcmp(rules[i].name, g->nodes[node].op->name) != 0)
+        i++;
+    *(struct zt_launch_line *)to = (struct zt_launch_line){
+        .rule = rules[i].rule, .outer = lines.outer, .length = lines.length, .inner = lines.inner
+    };
+    return true;
+}
+#define ON_CUDA ZT_CUDA_AS(zt_cuda_floats, softmax_describe)
+
 #define ROW                                                                                                            \
     .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT },      \
     .attrs = softmax_attrs, .infer = softmax_infer
@@ -180,7 +206,7 @@ const struct zt_op zt_op_softmax = {
     .grad = softmax_grad,
     .body = zt_softmax_body,
     .renewed = 13,
-    .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
+    .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_log_softmax = {
     .name = "LogSoftmax",
@@ -188,20 +214,24 @@ const struct zt_op zt_op_log_softmax = {
     .grad = log_softmax_grad,
     .body = zt_softmax_body,
     .renewed = 13,
-    .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
+    .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_hardmax = {
-    .name = "Hardmax", ROW, .body = zt_softmax_body, .renewed = 13, .kernel = { [ZT_REF] = { .run = hardmax_ref } }
+    .name = "Hardmax",
+    ROW,
+    .body = zt_softmax_body,
+    .renewed = 13,
+    .kernel = { [ZT_REF] = { .run = hardmax_ref }, [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_softmax_grad = {
     .name = "SoftmaxGrad",
     GRAD_ROW,
     .body = zt_softmax_grad_body,
-    .kernel = { [ZT_REF] = { .run = softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
+    .kernel = { [ZT_REF] = { .run = softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_log_softmax_grad = {
     .name = "LogSoftmaxGrad",
     GRAD_ROW,
     .body = zt_log_softmax_grad_body,
-    .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu) },
+    .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };

@@ -3,6 +3,7 @@
  * ONNX SwiGLU (Shazeer, "GLU variants improve transformer", 2020); a and b have one shape. */
 #include "ops/elementwise_cpu.h"
 #include "ops/runs.h"
+#include "ops/cuda.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 
@@ -62,5 +63,5 @@ const struct zt_op zt_op_swiglu = {
     .attrs = attrs,
     .infer = infer,
     .grad = grad,
-    .kernel = { [ZT_REF] = { .run = run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },
+    .kernel = { [ZT_REF] = { .run = run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

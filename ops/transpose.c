@@ -6,6 +6,8 @@
 
 #include "ops/transpose.h"
 
+#include "ops/cuda.h"
+#include "ops/moves.h"
 #include "ops/shape.h"
 
 #include <string.h>
@@ -37,26 +39,30 @@ static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* y[index] = x[index permuted back]: row-major writes, strided reads. */
-static void permute(int threads, enum zt_dtype dtype, const struct zt_shape *from, const int *perm, const void *x,
-                    void *y) {
-    struct zt_shape to = { .rank = from->rank };
-    int64_t from_stride[ZT_MAX_RANK], to_stride[ZT_MAX_RANK], step[ZT_MAX_RANK];
-    zt_shape_strides(from, from_stride);
-    for (int k = 0; k < to.rank; k++) {
-        to.dim[k] = from->dim[perm[k]];
-        step[k] = from_stride[perm[k]];
+static void permute(const struct zt_shape *from, const int *perm, zt_move_take *take, void *arg) {
+    struct zt_move move = { .shape = { .rank = from->rank } };
+    int64_t stride[ZT_MAX_RANK];
+    zt_shape_strides(from, stride);
+    for (int k = 0; k < from->rank; k++) {
+        move.shape.dim[k] = from->dim[perm[k]];
+        move.from_step[k] = stride[perm[k]];
     }
-    zt_shape_strides(&to, to_stride);
-    zt_copy_strided(threads, zt_dtype_bytes(dtype), &to, y, to_stride, x, step);
+    zt_shape_strides(&move.shape, move.to_step);
+    take(arg, &move);
 }
 
-static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_view *x = &call->in[0];
+static bool transpose_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int perm[ZT_MAX_RANK];
-    if (!zt_transpose_perm(call->graph, zt_call_node(call), x->shape.rank, perm, err))
+    if (!zt_transpose_perm(g, node, x->rank, perm, err))
         return false;
-    permute(call->threads, x->dtype, &x->shape, perm, x->data, call->out[0].data);
+    permute(x, perm, take, arg);
     return true;
+}
+ZT_MOVES_DESCRIBE(transpose, false)
+
+static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, transpose_moves, err);
 }
 
 /* dx = dy transposed back */
@@ -83,7 +89,7 @@ const struct zt_op zt_op_transpose = {
     .attrs = with_perm,
     .infer = transpose_infer,
     .grad = transpose_grad,
-    .kernel = { [ZT_REF] = { .run = transpose_run } },
+    .kernel = { [ZT_REF] = { .run = transpose_run }, [ZT_CUDA] = ZT_MOVES_CUDA(transpose) },
 };
 
 /* ---- depth and space ---- */
@@ -144,19 +150,30 @@ static bool space_to_depth_infer(struct zt_graph *g, int node, struct zt_err *er
     return blocks_infer(g, node, false, err);
 }
 
-static bool run_blocks(const struct zt_call *call, struct blocks s) {
-    permute(call->threads, call->in[0].dtype, &s.from, s.perm, call->in[0].data, call->out[0].data);
+static bool depth_to_space_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg,
+                                 struct zt_err *err) {
+    (void)err;
+    const struct blocks s = depth_to_space(&g->nodes[node], &zt_in(g, node, 0)->shape);
+    permute(&s.from, s.perm, take, arg);
     return true;
 }
+ZT_MOVES_DESCRIBE(depth_to_space, false)
+
+static bool space_to_depth_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg,
+                                 struct zt_err *err) {
+    (void)err;
+    const struct blocks s = space_to_depth(&g->nodes[node], &zt_in(g, node, 0)->shape);
+    permute(&s.from, s.perm, take, arg);
+    return true;
+}
+ZT_MOVES_DESCRIBE(space_to_depth, false)
 
 static bool depth_to_space_run(const struct zt_call *call, struct zt_err *err) {
-    (void)err;
-    return run_blocks(call, depth_to_space(call->node, &call->in[0].shape));
+    return zt_moves_run(call, depth_to_space_moves, err);
 }
 
 static bool space_to_depth_run(const struct zt_call *call, struct zt_err *err) {
-    (void)err;
-    return run_blocks(call, space_to_depth(call->node, &call->in[0].shape));
+    return zt_moves_run(call, space_to_depth_moves, err);
 }
 
 /* dx: dy in the six-axis form of y, transposed back, in the shape of x */
@@ -199,7 +216,7 @@ static const struct zt_attr_spec blocks_attrs[] = { { "blocksize", ZT_ATTR_INT, 
         .attrs = blocks_attrs,                                                                                         \
         .infer = id##_infer,                                                                                           \
         .grad = id##_grad,                                                                                             \
-        .kernel = { [ZT_REF] = { .run = id##_run } },                                                                  \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CUDA] = ZT_MOVES_CUDA(id) },                                   \
     };
 
 BLOCKS_ROW(depth_to_space, "DepthToSpace")

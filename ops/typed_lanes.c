@@ -150,11 +150,16 @@ static const char *name_of(const struct zt_node *node) {
     return node->op_type;
 }
 
-zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype, int *inputs) {
+static int find_op(const struct zt_node *node) {
     const char *name = name_of(node);
     int i = 0;
     while (i < OPS && strcmp(ops[i].name, name) != 0)
         i++;
+    return i;
+}
+
+zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype, int *inputs) {
+    const int i = find_op(node);
     if (i == OPS || dtype < 0 || dtype >= ZT_DTYPES)
         return NULL;
     *inputs = ops[i].inputs;
@@ -163,4 +168,39 @@ zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype
 
 zt_typed_function *zt_typed_cast(enum zt_dtype from, enum zt_dtype to) {
     return from < ZT_DTYPES && to < ZT_DTYPES ? OF_MACHINE(&typed)->cast[from][to] : NULL;
+}
+
+/* ---- as text ---- */
+
+#define SAME(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS, false },
+#define TEST(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS, true },
+static const struct zt_typed_text integer_texts[OPS] = { INTEGER_OPS(SAME, TEST) };
+static const struct zt_typed_text double_texts[OPS] = { DOUBLE_OPS(SAME, TEST) };
+static const struct zt_typed_text bool_texts[OPS] = { BOOL_OPS(TEST)[OP_equal] = { "a == b", 2, true } };
+#undef TEST
+#undef SAME
+
+struct zt_typed_text zt_typed_text(const struct zt_node *node, enum zt_dtype dtype) {
+    const int i = find_op(node);
+    const struct zt_typed_text none = { 0 };
+    if (i == OPS)
+        return none;
+    return zt_dtype_in(dtype, ZT_ANY_INT) ? integer_texts[i]
+           : dtype == ZT_DOUBLE           ? double_texts[i]
+           : dtype == ZT_BOOL             ? bool_texts[i]
+                                          : none;
+}
+
+/* What is rounded to a half type is a float first. */
+#define RESULT_TEXT(ID, TYPE, OF_INTEGER, OF_FLOAT, ...) [ZT_##ID] = { #OF_INTEGER, #OF_FLOAT },
+static const struct {
+    const char *of_integer, *of_float;
+} cast_texts[ZT_DTYPES] = {
+    RESULTS(RESULT_TEXT, )[ZT_FLOAT16] = { "(double)a", "a" },
+    [ZT_BFLOAT16] = { "(double)a", "a" },
+};
+
+struct zt_typed_text zt_typed_cast_text(enum zt_dtype from, enum zt_dtype to) {
+    const bool floats = zt_dtype_in(from, ZT_ANY_FLOAT);
+    return (struct zt_typed_text){ floats ? cast_texts[to].of_float : cast_texts[to].of_integer, 1, false };
 }

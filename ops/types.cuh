@@ -23,6 +23,26 @@ template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
 }
 
+/* Integers as they are, floats through fp32. */
+static __device__ inline float to_number(float x) {
+    return x;
+}
+static __device__ inline float to_number(__nv_bfloat16 x) {
+    return to_float(x);
+}
+static __device__ inline int32_t to_number(int32_t x) {
+    return x;
+}
+static __device__ inline int64_t to_number(int64_t x) {
+    return x;
+}
+template <class T, class V> static __device__ inline T of_number(V x) {
+    return (T)x;
+}
+template <> __device__ inline __nv_bfloat16 of_number<__nv_bfloat16, float>(float x) {
+    return from_float<__nv_bfloat16>(x);
+}
+
 /* An element of a tensor whose type is known at run time only: float, bfloat16, int32 or int64. */
 static __device__ inline float float_at(enum zt_dtype dtype, const void *data, int64_t i) {
     return dtype == ZT_BFLOAT16 ? to_float(((const __nv_bfloat16 *)data)[i]) : ((const float *)data)[i];
@@ -35,6 +55,27 @@ static __device__ inline void set_float(enum zt_dtype dtype, void *data, int64_t
         ((__nv_bfloat16 *)data)[i] = from_float<__nv_bfloat16>(value);
     else
         ((float *)data)[i] = value;
+}
+
+/* Bytes of an element. */
+static inline size_t bytes_of(enum zt_dtype dtype) {
+    switch (dtype) {
+    case ZT_DOUBLE:
+    case ZT_INT64:
+    case ZT_UINT64:
+        return 8;
+    case ZT_FLOAT:
+    case ZT_INT32:
+    case ZT_UINT32:
+        return 4;
+    case ZT_FLOAT16:
+    case ZT_BFLOAT16:
+    case ZT_INT16:
+    case ZT_UINT16:
+        return 2;
+    default:
+        return 1;
+    }
 }
 
 enum { BLOCK = 256 };
@@ -58,6 +99,27 @@ static inline unsigned blocks_for(int64_t count) {
             call;                                                                                                      \
         } else {                                                                                                       \
             using T = float;                                                                                           \
+            call;                                                                                                      \
+        }                                                                                                              \
+        return cudaGetLastError();                                                                                     \
+    } while (0)
+
+/* The same with T an unsigned integer of so many bytes: elements that are only moved. */
+#define WITH_BYTES(bytes, count, call)                                                                                 \
+    do {                                                                                                               \
+        if ((count) <= 0)                                                                                              \
+            return cudaSuccess;                                                                                        \
+        if ((bytes) == 1) {                                                                                            \
+            using T = uint8_t;                                                                                         \
+            call;                                                                                                      \
+        } else if ((bytes) == 2) {                                                                                     \
+            using T = uint16_t;                                                                                        \
+            call;                                                                                                      \
+        } else if ((bytes) == 4) {                                                                                     \
+            using T = uint32_t;                                                                                        \
+            call;                                                                                                      \
+        } else {                                                                                                       \
+            using T = uint64_t;                                                                                        \
             call;                                                                                                      \
         }                                                                                                              \
         return cudaGetLastError();                                                                                     \

@@ -75,9 +75,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
         .grad = id##_grad,                                                                                             \
-        .kernel = { [ZT_REF] = { .run = id##_run },                                                                    \
-                    [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
-                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };                                                                                                                 \
     const struct zt_op zt_op_##id##_grad = {                                                                           \
         .name = NAME "Grad",                                                                                           \
@@ -92,7 +90,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .body = id##_grad_body,                                                                                        \
         .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
                     [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
-                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_floats) },                                                          \
+                    [ZT_CUDA] = ZT_POINTWISE_CUDA },                                                                   \
     };
 
 #define UNARY(id, NAME, SINCE, KEEP, ATTRS, A, B, F, G)                                                                \

@@ -1,5 +1,6 @@
 /* Any number of broadcast inputs folded into one: Min, Max, Sum, Mean. NaN wins in Min and Max. */
 #include "ops/elementwise_cpu.h"
+#include "ops/cuda.h"
 #include "ops/shape.h"
 
 #include "ops/runs.h"
@@ -150,7 +151,7 @@ static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f,
         .in_types = { TYPES },                                                                                         \
         .infer = variadic_infer,                                                                                       \
         .grad = GRAD,                                                                                                  \
-        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU },                                   \
+        .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };
 
 VARIADIC_ROW(max, "Max", ZT_ANY_NUMBER, extreme_grad)

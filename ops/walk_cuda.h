@@ -4,6 +4,13 @@
 
 #include "ops/launch_cuda.h"
 
+/* Merges axes in place: those of length 1 go, neighbours along which all tensors go on alike become one. step[i]: of
+ * tensor i, by axis. Returns how many axes are left, 0 for one element. */
+int zt_axes_cuda(int axes, int64_t *dim, int tensors, int64_t (*step)[ZT_MAX_RANK]);
+
+/* Steps of `of` walked in `y`, right-aligned: 0 along stretched axes. */
+void zt_steps_cuda(const struct zt_shape *y, const struct zt_shape *of, int64_t step[ZT_MAX_RANK]);
+
 /* a and b broadcast to y, right-aligned. Axes of length 1 are dropped and neighbours that step as one are merged: two
  * tensors of one shape come out as one axis. */
 struct zt_launch_walk zt_walk_cuda(const struct zt_shape *y, const struct zt_shape *a, const struct zt_shape *b);

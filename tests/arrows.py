@@ -46,7 +46,7 @@ VENDORS = [
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx_*", "src/monitor*"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
     ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "*.cu"]),
-    ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda.c", "*.cu", "*.cuh"]),
+    ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda*.c", "*.cu", "*.cuh"]),
     ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/dnnl_compat.*", "ops/*_cpu.c"]),
     ("MPI", ["mpi.h"], ["parallel/comm_*.c"]),
     ("NCCL", ["nccl.h"], ["parallel/comm_nccl.c"]),

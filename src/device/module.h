@@ -1,9 +1,9 @@
 /* The CUDA half of the program, opened when a device is asked for, and the choice of a device by name.
  *
  * ztrain-cuda.so lies beside the executable or in ../lib/ztrain from there. It carries what it needs of our own code
- * inside, links the CUDA runtime, cuBLASLt and cuDNN, and exports one table, so that the program itself runs where no
- * CUDA library exists. A row of the operator table says in its column ZT_CUDA that the op has a kernel and which nodes
- * it takes (ops/cuda.h); the kernel itself is found in the module's list when the node is prepared. */
+ * inside, links the CUDA runtime, cuBLASLt, cuDNN and NVRTC, and exports one table, so that the program itself runs
+ * where no CUDA library exists. A row of the operator table says in its column ZT_CUDA that the op has a kernel and
+ * which nodes it takes (ops/cuda.h); the kernel itself is found in the module's list when the node is prepared. */
 #ifndef ZT_DEVICE_MODULE_H
 #define ZT_DEVICE_MODULE_H
 
@@ -33,7 +33,7 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 2
+    ZT_MODULE_ABI = 3
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h */
 

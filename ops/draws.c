@@ -1,0 +1,22 @@
+#include "ops/random.h"
+
+#include "base/map.h"
+#include "base/rng.h"
+
+#include <string.h>
+
+struct zt_draws zt_draws_of(const struct zt_call *call, const char *name) {
+    static const struct zt_random none = { 0 };
+    const struct zt_random *r = call->random ? call->random : &none;
+    uint64_t what = zt_hash(ZT_HASH_START, name, strlen(name));
+    return (struct zt_draws){ zt_rng_key(r->seed, r->step, r->micro_batch, what), r->first_sample };
+}
+
+void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to) {
+    uint32_t word[4] = { 0 };
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 4 == 0)
+            zt_rng_block(draws->key, draws->first_sample + (uint64_t)row, (uint64_t)(at + i) / 4, word);
+        to[i] = word[i % 4] * 0x1p-32;
+    }
+}

@@ -1,0 +1,118 @@
+/* Launchers of kernels over lines along an axis and over rows with statistics: what line.cu and norm.cu give the
+ * *_cuda.c files. As launch_cuda.h says; a tensor names its own type, ZT_FLOAT or ZT_BFLOAT16 where nothing else is
+ * said, and is not there where `data` is NULL. */
+#ifndef ZT_OPS_LAUNCH_LINE_H
+#define ZT_OPS_LAUNCH_LINE_H
+
+#include "graph/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+
+struct zt_launch_tensor {
+    enum zt_dtype dtype;
+    void *data;
+};
+
+/* ---- line.cu: a tensor [outer, length, inner], a line is `length` elements `inner` apart ---- */
+
+enum zt_launch_line_rule {
+    ZT_LINE_SOFTMAX,
+    ZT_LINE_LOG_SOFTMAX,
+    ZT_LINE_HARDMAX,
+    ZT_LINE_SOFTMAX_GRAD, /* of dy and y */
+    ZT_LINE_LOG_SOFTMAX_GRAD,
+    ZT_LINE_LP,     /* divided by its norm, of power 1 or 2 */
+    ZT_LINE_LP_GRAD /* of dy and x */
+};
+struct zt_launch_line {
+    enum zt_launch_line_rule rule;
+    int power;
+    int64_t outer, length, inner;
+};
+int zt_launch_line(struct CUstream_st *stream, const struct zt_launch_line *l, struct zt_launch_tensor a,
+                   struct zt_launch_tensor b, struct zt_launch_tensor y);
+
+/* y[line], int64, = place of the first (last) largest (smallest) element; NaN is both. x: float types, int32, int64. */
+struct zt_launch_extreme {
+    int64_t outer, length, inner;
+    bool least, last;
+};
+int zt_launch_extreme(struct CUstream_st *stream, const struct zt_launch_extreme *e, struct zt_launch_tensor x,
+                      int64_t *y);
+
+/* Running sums or products along lines. x and y: float types, int32, int64. */
+struct zt_launch_cumulate {
+    int64_t outer, length, inner;
+    bool product, exclusive, reverse;
+};
+int zt_launch_cumulate(struct CUstream_st *stream, const struct zt_launch_cumulate *c, struct zt_launch_tensor x,
+                       struct zt_launch_tensor y);
+
+/* CountCorrect (ops/loss.c): how many targets are their line's largest, and how many count. `counts`: workspace, two
+ * numbers a line. */
+struct zt_launch_count {
+    int64_t outer, length, inner, samples; /* of the row weights */
+    int64_t ignore;
+};
+int zt_launch_count_correct(struct CUstream_st *stream, const struct zt_launch_count *c, struct zt_launch_tensor x,
+                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight, int32_t *counts,
+                            float *correct, float *counted);
+
+/* ---- norm.cu ---- */
+
+/* As struct zt_norm of norm.h has it. */
+struct zt_launch_norm {
+    int64_t rows, length, period, per_row, run;
+    bool centred;
+    float epsilon;
+};
+/* y may be NULL: the statistics alone; mean and inv_std too. */
+int zt_launch_norm(struct CUstream_st *stream, const struct zt_launch_norm *n, struct zt_launch_tensor x,
+                   struct zt_launch_tensor scale, struct zt_launch_tensor bias, struct zt_launch_tensor y,
+                   struct zt_launch_tensor mean, struct zt_launch_tensor inv_std);
+/* dx, dscale and dbias may be NULL; dmean and dinv_std: the gradients of the statistics themselves. */
+struct zt_launch_norm_grad {
+    struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dinv_std, dx, dscale, dbias;
+};
+int zt_launch_norm_grad(struct CUstream_st *stream, const struct zt_launch_norm *n,
+                        const struct zt_launch_norm_grad *g);
+
+/* Batch normalisation of x [n, channels, spatial] (struct zt_batch_norm of norm.h). */
+struct zt_launch_batch_norm {
+    int64_t n, channels, spatial;
+    float epsilon, momentum;
+    bool fixed;     /* mean and var are given, not the batch's */
+    bool keeps_var; /* the last output is the batch's variance, not 1 / sqrt(var + epsilon) */
+};
+struct zt_launch_batch_norm_tensors {
+    struct zt_launch_tensor x, scale, b, mean, var;
+    struct zt_launch_tensor y, new_mean, new_var, batch_mean, inv_std; /* all but y may be NULL */
+};
+int zt_launch_batch_norm(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
+                         const struct zt_launch_batch_norm_tensors *t);
+/* fixed: inv_std holds the variance. dmean and dvar: gradients of the statistics themselves. */
+struct zt_launch_batch_norm_grad {
+    struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dvar, dx, dscale, db;
+};
+int zt_launch_batch_norm_grad(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
+                              const struct zt_launch_batch_norm_grad *g);
+
+/* Dropout in training: y = x / (1 - ratio) where the draw of an element is not below ratio, else 0; mask is bool. The
+ * draws are those of ops/random.h with the rows [rows, width]. */
+struct zt_launch_dropout {
+    uint64_t key, first_sample;
+    int64_t rows, width;
+    double ratio;
+};
+int zt_launch_dropout(struct CUstream_st *stream, const struct zt_launch_dropout *d, struct zt_launch_tensor x,
+                      struct zt_launch_tensor y, uint8_t *mask);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

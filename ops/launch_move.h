@@ -1,0 +1,103 @@
+/* Launchers of kernels that move elements: what move.cu gives the *_cuda.c files. As launch_cuda.h says. */
+#ifndef ZT_OPS_LAUNCH_MOVE_H
+#define ZT_OPS_LAUNCH_MOVE_H
+
+#include "graph/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+
+/* A strided copy of elements of 1, 2, 4 or 8 bytes. */
+struct zt_launch_move {
+    int axes; /* 0: one element */
+    int64_t dim[ZT_MAX_RANK], from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK];
+};
+int zt_launch_move(struct CUstream_st *stream, size_t bytes, const struct zt_launch_move *m, const void *from,
+                   void *to);
+
+/* y = x padded: per axis the source of index i of y is rule(i - front), or none. */
+enum zt_launch_padding { ZT_PAD_CONSTANT, ZT_PAD_EDGE, ZT_PAD_REFLECT, ZT_PAD_WRAP };
+struct zt_launch_pad {
+    enum zt_launch_padding mode;
+    int axes;
+    int64_t small[ZT_MAX_RANK], big[ZT_MAX_RANK], front[ZT_MAX_RANK];
+    uint64_t fill; /* bits of the constant, where no element of the device holds it */
+    const void *fill_at;
+};
+int zt_launch_pad(struct CUstream_st *stream, size_t bytes, const struct zt_launch_pad *p, const void *x, void *y);
+/* dx = sum of dy over all that took an element, in the order of dy; ZT_FLOAT or ZT_BFLOAT16. */
+int zt_launch_pad_grad(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_pad *p, const void *dy,
+                       void *dx);
+
+/* The upper or lower triangle, from diagonal `k` on, of matrices [rows, columns]; zeros elsewhere. */
+struct zt_launch_triangle {
+    int64_t count, rows, columns, k;
+    bool upper;
+};
+int zt_launch_triangle(struct CUstream_st *stream, size_t bytes, const struct zt_launch_triangle *t, const void *x,
+                       void *y);
+
+/* y[o, d, i] = values[1] where index[o, i] is d (negative ones count from the end), else values[0], over [outer, depth,
+ * inner]. index: float, int32, int64 or uint8. */
+struct zt_launch_one_hot {
+    enum zt_dtype index_dtype;
+    int64_t outer, depth, inner;
+};
+int zt_launch_one_hot(struct CUstream_st *stream, size_t bytes, const struct zt_launch_one_hot *h, const void *index,
+                      const void *values, void *y);
+
+/* ---- gather and scatter ---- */
+
+/* How elements are put: y[at] = y[at] op x[from], in the order of the sources. */
+enum zt_launch_combine { ZT_PUT_REPLACE, ZT_PUT_ADD, ZT_PUT_MUL, ZT_PUT_MAX, ZT_PUT_MIN };
+
+/* y[o, j, i] = x[o, index[j], i] over [outer, count, inner]; x is [outer, size, inner]. An index outside (negative ones
+ * count from the end) gives zero bits: a kernel cannot report it. */
+struct zt_launch_gather {
+    enum zt_dtype index_dtype; /* ZT_INT32, ZT_INT64 */
+    int64_t outer, size, count, inner;
+};
+int zt_launch_gather(struct CUstream_st *stream, size_t bytes, const struct zt_launch_gather *g, const void *x,
+                     const void *index, void *y);
+
+/* Its gradient: dx, which is zeros, gets dy added up at the same places, in the order of j. */
+int zt_launch_gather_grad(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_gather *g,
+                          const void *dy, const void *index, void *dx);
+
+/* GatherElements, its gradient and ScatterElements. */
+struct zt_launch_elements {
+    enum zt_dtype index_dtype;
+    enum zt_launch_combine how;
+    int axes, axis;
+    int64_t dim[ZT_MAX_RANK], data[ZT_MAX_RANK]; /* shapes of the index and of the data */
+};
+int zt_launch_gather_elements(struct CUstream_st *stream, size_t bytes, const struct zt_launch_elements *e,
+                              const void *x, const void *index, void *y);
+/* y[e] = start[e] (NULL: 0) combined with what `index` sends there from x, in its order. dtype: float, bfloat16, or
+ * with ZT_PUT_REPLACE any. */
+int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
+                           const void *start, const void *x, const void *index, void *y);
+
+/* GatherND, its gradient and ScatterND: tuple t of `length` numbers names the slice of `slice` elements of data in its
+ * batch. */
+struct zt_launch_tuples {
+    enum zt_dtype index_dtype;
+    enum zt_launch_combine how;
+    int64_t tuples, length, slice, per_batch; /* per_batch: tuples that share a batch */
+    int64_t batch_step;                       /* slices of data a batch */
+    int64_t size[ZT_MAX_RANK];                /* of the axes a tuple indexes */
+};
+int zt_launch_gather_tuples(struct CUstream_st *stream, size_t bytes, const struct zt_launch_tuples *t, const void *x,
+                            const void *index, void *y);
+/* y, which holds what it starts with, combined with slice t of x at the place of tuple t, in the order of t. */
+int zt_launch_put_tuples(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_tuples *t,
+                         const void *x, const void *index, void *y);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,217 @@
+/* Normalisations and their gradients: formulas in ops/norm.c and ops/batch_norm.c. A block takes a row, a channel, or
+ * what shares an entry of scale; sums are fp32 in an order that depends on the shape alone. A large mean eats no
+ * digits: means are taken of what elements have over the first of them, variances in a second pass. */
+#include "ops/line.cuh"
+
+enum { ROW = 256, CHANNEL = 512, ACROSS = 32, ALONG = 16 };
+
+/* ---- layer, RMS, instance and group normalisation ---- */
+
+static __device__ int64_t scale_at(const struct zt_launch_norm &n, int64_t row, int64_t i) {
+    return row % n.period * n.per_row + i / n.run;
+}
+
+static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor scale,
+                                   struct zt_launch_tensor bias, struct zt_launch_tensor y,
+                                   struct zt_launch_tensor mean_out, struct zt_launch_tensor inv_std_out) {
+    __shared__ float part[ROW];
+    for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
+        const int64_t start = row * n.length;
+        const float shift = n.centred && n.length > 0 ? get(x, start) : 0;
+        float over = 0, squares = 0; /* over: what the mean has more than the shift, which no float of the mean holds */
+        for (int64_t i = threadIdx.x; n.centred && i < n.length; i += ROW)
+            over += get(x, start + i) - shift;
+        over = add_block<ROW>(over, part) / (float)n.length;
+        for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
+            const float d = get(x, start + i) - shift - over;
+            squares += d * d;
+        }
+        const float inv_std = 1 / sqrtf(add_block<ROW>(squares, part) / (float)n.length + n.epsilon);
+        for (int64_t i = threadIdx.x; y.data && i < n.length; i += ROW) {
+            const int64_t at = scale_at(n, row, i);
+            put(y, start + i,
+                (get(x, start + i) - shift - over) * inv_std * get(scale, at) + (bias.data ? get(bias, at) : 0));
+        }
+        if (threadIdx.x == 0) {
+            put(mean_out, row, shift + over);
+            put(inv_std_out, row, inv_std);
+        }
+    }
+}
+
+int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, struct zt_launch_tensor x,
+                   struct zt_launch_tensor scale, struct zt_launch_tensor bias, struct zt_launch_tensor y,
+                   struct zt_launch_tensor mean, struct zt_launch_tensor inv_std) {
+    if (n->rows > 0)
+        norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, x, scale, bias, y, mean, inv_std);
+    return cudaGetLastError();
+}
+
+static __device__ float mean_of(const struct zt_launch_norm_grad &g, int64_t row) {
+    return g.mean.data ? get(g.mean, row) : 0;
+}
+
+static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
+    __shared__ float part[ROW];
+    for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
+        const int64_t start = row * n.length;
+        const float mean = mean_of(g, row), inv_std = get(g.inv_std, row);
+        float sum = 0, product = 0;
+        for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
+            const float d = get(g.dy, start + i) * get(g.scale, scale_at(n, row, i));
+            sum += d;
+            product += d * ((get(g.x, start + i) - mean) * inv_std);
+        }
+        sum = add_block<ROW>(sum, part);
+        product = add_block<ROW>(product, part);
+        float shift = n.centred ? -inv_std * sum : 0, slope = -inv_std * product;
+        shift += g.dmean.data ? get(g.dmean, row) : 0;
+        slope -= g.dinv_std.data ? get(g.dinv_std, row) * inv_std * inv_std : 0;
+        for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
+            const float d = get(g.dy, start + i) * get(g.scale, scale_at(n, row, i));
+            const float xh = (get(g.x, start + i) - mean) * inv_std;
+            put(g.dx, start + i, inv_std * d + (shift + slope * xh) / (float)n.length);
+        }
+    }
+}
+
+/* Entries of scale lie side by side in a row: a block takes ACROSS of them, thread (c, k) rows k, k + ALONG, ... */
+static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
+    __shared__ float dscale[ALONG][ACROSS], dbias[ALONG][ACROSS];
+    const int64_t wide = (n.per_row + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < n.period * wide; job += gridDim.x) {
+        const int64_t which = job / wide, i = job % wide * ACROSS + threadIdx.x;
+        float scales = 0, biases = 0;
+        for (int64_t row = which + threadIdx.y * n.period; i < n.per_row && row < n.rows; row += ALONG * n.period) {
+            const float d = get(g.dy, row * n.length + i);
+            scales += d * (get(g.x, row * n.length + i) - mean_of(g, row)) * get(g.inv_std, row);
+            biases += d;
+        }
+        dscale[threadIdx.y][threadIdx.x] = scales;
+        dbias[threadIdx.y][threadIdx.x] = biases;
+        __syncthreads();
+        if (threadIdx.y == 0 && i < n.per_row) {
+            for (int k = 1; k < ALONG; k++) {
+                scales += dscale[k][threadIdx.x];
+                biases += dbias[k][threadIdx.x];
+            }
+            put(g.dscale, which * n.per_row + i, scales);
+            put(g.dbias, which * n.per_row + i, biases);
+        }
+        __syncthreads();
+    }
+}
+
+/* An entry of scale has a run of elements in each of its rows: a block takes the entry. */
+static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
+    __shared__ float part[ROW];
+    for (int64_t entry = blockIdx.x; entry < n.period * n.per_row; entry += gridDim.x) {
+        const int64_t which = entry / n.per_row, first = entry % n.per_row * n.run, rows = n.rows / n.period;
+        float scales = 0, biases = 0;
+        for (int64_t i = threadIdx.x; i < rows * n.run; i += ROW) {
+            const int64_t row = which + i / n.run * n.period, at = row * n.length + first + i % n.run;
+            const float d = get(g.dy, at);
+            scales += d * (get(g.x, at) - mean_of(g, row)) * get(g.inv_std, row);
+            biases += d;
+        }
+        scales = add_block<ROW>(scales, part);
+        biases = add_block<ROW>(biases, part);
+        if (threadIdx.x == 0) {
+            put(g.dscale, entry, scales);
+            put(g.dbias, entry, biases);
+        }
+    }
+}
+
+int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g) {
+    const int64_t entries = n->period * n->per_row;
+    if (g->dx.data && n->rows > 0)
+        norm_grad_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *g);
+    if ((!g->dscale.data && !g->dbias.data) || entries == 0)
+        return cudaGetLastError();
+    if (n->run == 1)
+        scale_columns_kernel<<<job_blocks(n->period * ((n->per_row + ACROSS - 1) / ACROSS)), dim3(ACROSS, ALONG), 0,
+                               stream>>>(*n, *g);
+    else
+        scale_runs_kernel<<<job_blocks(entries), ROW, 0, stream>>>(*n, *g);
+    return cudaGetLastError();
+}
+
+/* ---- batch normalisation: a block takes a channel ---- */
+
+/* Element i of a channel's n * spatial. */
+static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64_t channel, int64_t i) {
+    return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
+}
+
+static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t) {
+    __shared__ float part[CHANNEL];
+    const int64_t count = n.n * n.spatial;
+    for (int64_t c = blockIdx.x; c < n.channels; c += gridDim.x) {
+        const float shift = n.fixed ? get(t.mean, c) : count > 0 ? get(t.x, element_of(n, c, 0)) : 0;
+        float over = 0, var = n.fixed ? get(t.var, c) : 0; /* over: as in norm_kernel */
+        for (int64_t i = threadIdx.x; !n.fixed && i < count; i += CHANNEL)
+            over += get(t.x, element_of(n, c, i)) - shift;
+        if (!n.fixed)
+            over = add_block<CHANNEL>(over, part) / (float)count;
+        for (int64_t i = threadIdx.x; !n.fixed && i < count; i += CHANNEL) {
+            const float d = get(t.x, element_of(n, c, i)) - shift - over;
+            var += d * d;
+        }
+        if (!n.fixed)
+            var = add_block<CHANNEL>(var, part) / (float)count;
+        const float inv_std = 1 / sqrtf(var + n.epsilon), scale = get(t.scale, c) * inv_std, b = get(t.b, c);
+        for (int64_t i = threadIdx.x; i < count; i += CHANNEL)
+            put(t.y, element_of(n, c, i), (get(t.x, element_of(n, c, i)) - shift - over) * scale + b);
+        if (threadIdx.x == 0 && !n.fixed) {
+            const float mean = shift + over;
+            put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
+            put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
+            put(t.batch_mean, c, mean);
+            put(t.inv_std, c, n.keeps_var ? var : inv_std);
+        }
+    }
+}
+
+int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                         const struct zt_launch_batch_norm_tensors *t) {
+    if (n->channels > 0)
+        batch_norm_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *t);
+    return cudaGetLastError();
+}
+
+static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g) {
+    __shared__ float part[CHANNEL];
+    const int64_t count = n.n * n.spatial;
+    for (int64_t c = blockIdx.x; c < n.channels; c += gridDim.x) {
+        const float mean = get(g.mean, c), kept = get(g.inv_std, c), m = (float)count;
+        const float inv_std = n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
+        float db = 0, dscale = 0;
+        for (int64_t i = threadIdx.x; i < count; i += CHANNEL) {
+            const float dy = get(g.dy, element_of(n, c, i));
+            db += dy;
+            dscale += dy * (get(g.x, element_of(n, c, i)) - mean) * inv_std;
+        }
+        db = add_block<CHANNEL>(db, part);
+        dscale = add_block<CHANNEL>(dscale, part);
+        if (threadIdx.x == 0) {
+            put(g.dscale, c, dscale);
+            put(g.db, c, db);
+        }
+        const float a = get(g.scale, c) * inv_std;
+        float b = n.fixed ? 0 : -a * db / m, d = n.fixed ? 0 : -a * dscale / m;
+        b += g.dmean.data ? get(g.dmean, c) / m : 0;
+        d += g.dvar.data ? 2 * get(g.dvar, c) / (m * inv_std) : 0;
+        for (int64_t i = threadIdx.x; g.dx.data && i < count; i += CHANNEL) {
+            const int64_t at = element_of(n, c, i);
+            put(g.dx, at, a * get(g.dy, at) + b + d * (get(g.x, at) - mean) * inv_std);
+        }
+    }
+}
+
+int zt_launch_batch_norm_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                              const struct zt_launch_batch_norm_grad *g) {
+    if (n->channels > 0)
+        batch_norm_grad_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *g);
+    return cudaGetLastError();
+}

@@ -1,0 +1,26 @@
+/* Elementwise nodes as expressions: what a node computes of one element, as text, for back ends that generate their
+ * kernels. The expressions are those of the CPU's loops (elementwise_lanes.h, typed_lanes.c). */
+#ifndef ZT_OPS_POINTWISE_H
+#define ZT_OPS_POINTWISE_H
+
+#include "graph/op.h"
+
+/* The value is C of a, b and c, the first inputs, and of the numbers u and v. In type float what is stored as a half
+ * type, bool or an integer of 8 or 16 bits is made a float first, and functions are named F(id). In other types, which
+ * all inputs but a condition have, the words of struct zt_typed_text stand for them. */
+struct zt_pointwise {
+    const char *value;
+    enum zt_dtype dtype; /* that is computed in */
+    bool moves;          /* all but input 0 are taken as `dtype`, whatever they hold: their bits are moved */
+    int inputs;          /* of the node that are read */
+    bool folds;          /* over them, two at a time: a is the result so far */
+    float number[2];     /* u, v */
+    float scale;         /* of the result */
+};
+
+enum { ZT_POINTWISE_INPUTS = 8 }; /* at most */
+
+/* False where the node is no such op, or has types, or numbers not known before it runs, that no expression is for. */
+bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to);
+
+#endif

@@ -1,0 +1,149 @@
+/* No node of what users train falls back to the host: the programs of every visible case and every sample model,
+ * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. An operator without kernel is
+ * listed here with the nodes it takes, and the list is held to what is found, so that it shrinks. */
+#include "tests/gpu/far_device.h"
+
+#include "train.h"
+
+#include "graph/op.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Operators whose kernels are still to come. */
+static const char *const to_come[] = { NULL };
+
+enum { MOST = 256 };
+struct missing {
+    struct {
+        char op[64], where[200];
+        int nodes;
+    } at[MOST];
+    int count;
+};
+
+static void note(struct missing *all, const char *op, const char *where) {
+    int i = 0;
+    while (i < all->count && strcmp(all->at[i].op, op) != 0)
+        i++;
+    ck_assert_int_lt(i, MOST);
+    if (i == all->count) {
+        snprintf(all->at[i].op, sizeof all->at[i].op, "%s", op);
+        snprintf(all->at[i].where, sizeof all->at[i].where, "%s", where);
+        all->count++;
+    }
+    all->at[i].nodes++;
+}
+
+static void note_program(struct missing *all, const struct zt_program *p, const char *where) {
+    const struct zt_graph *g = p->joint.graph;
+    const struct zt_command *list[] = { p->derive, p->forward, p->backward };
+    const int count[] = { p->derive_count, p->forward_count, p->backward_count };
+    for (int k = 0; k < 3; k++)
+        for (int c = 0; c < count[k]; c++)
+            if (list[k][c].kind == ZT_RUN_NODE && g->nodes[list[k][c].node].backend != ZT_CUDA)
+                note(all, g->nodes[list[k][c].node].op_type, where);
+}
+
+static void note_model(struct missing *all, const char *model, const char *config, bool half) {
+    static const char *const set[] = { "bf16={\"enabled\": true}" };
+    struct zt_options options = { .model = model, .config = config };
+    options.over = (struct zt_config_overrides){ .set = set, .set_count = half, .epochs = -1, .steps = 2, .seed = -1 };
+    struct zt_session s;
+    struct zt_err err = { 0 };
+    ck_assert_msg(
+        zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, &err),
+        "%s: %s", model, err.text[0]);
+    struct zt_device *device = far_device_create();
+    struct zt_rank_options of = { .source = s.source, .eval_source = s.eval_source, .device = device, .threads = 1 };
+    struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
+    ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);
+    for (int i = 0; i < plan->train.count; i++)
+        note_program(all, plan->train.at[i], model);
+    for (int i = 0; i < plan->evaluation.count; i++)
+        note_program(all, plan->evaluation.at[i], model);
+    zt_rank_plan_destroy(plan);
+    device->api->destroy(device);
+    zt_session_finish(&s);
+}
+
+/* Folders of `path` that hold a model and a config. */
+static void note_cases(struct missing *all, const char *path, bool half) {
+    char model[8192], config[8192];
+    DIR *folder = opendir(path);
+    ck_assert_msg(folder != NULL, "%s", path);
+    for (const struct dirent *e; (e = readdir(folder));) {
+        snprintf(model, sizeof model, "%s/%s/model.onnx", path, e->d_name);
+        snprintf(config, sizeof config, "%s/%s/config.json", path, e->d_name);
+        if (e->d_name[0] != '.')
+            note_model(all, model, config, half);
+    }
+    closedir(folder);
+}
+
+static void note_samples(struct missing *all, const char *root, bool half) {
+    static const struct {
+        const char *model, *config;
+    } samples[] = { { "convnet", "ds_config" },   { "gpt", "gpt" },           { "lstm", "lstm" }, { "mlp", "mlp" },
+                    { "mobilenet", "mobilenet" }, { "resnet20", "resnet20" }, { "unet", "unet" }, { "vit", "vit" } };
+    char model[4096], config[4096];
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        snprintf(model, sizeof model, "%s/models/%s.onnx", root, samples[i].model);
+        snprintf(config, sizeof config, "%s/configs/%s.json", root, samples[i].config);
+        note_model(all, model, config, half);
+    }
+}
+
+static void compare(const struct missing *found) {
+    for (int i = 0; i < found->count; i++)
+        printf("%4d x %-24s %s\n", found->at[i].nodes, found->at[i].op, found->at[i].where);
+    for (int i = 0; i < found->count; i++) {
+        int k = 0;
+        while (to_come[k] && strcmp(to_come[k], found->at[i].op) != 0)
+            k++;
+        ck_assert_msg(to_come[k] != NULL, "%s runs on the host: %d nodes, %s", found->at[i].op, found->at[i].nodes,
+                      found->at[i].where);
+    }
+    for (int k = 0; to_come[k]; k++) {
+        int i = 0;
+        while (i < found->count && strcmp(to_come[k], found->at[i].op) != 0)
+            i++;
+        ck_assert_msg(i < found->count, "%s has its kernel: take it off the list", to_come[k]);
+    }
+}
+
+START_TEST(no_node_of_cases_and_samples_runs_on_the_host) {
+    struct missing found = { 0 };
+    char path[4096];
+    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED"));
+    for (int half = 0; half < 2; half++) {
+        note_cases(&found, path, half);
+        note_samples(&found, getenv("ZT_ROOT"), half);
+    }
+    compare(&found);
+}
+END_TEST
+
+int main(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED") ? getenv("ZT_SHARED") : "");
+    DIR *folder = opendir(path);
+    if (!folder) {
+        printf("SKIP: %s is not there (ZT_SHARED)\n", path);
+        return 77;
+    }
+    closedir(folder);
+    Suite *suite = suite_create("covered");
+    TCase *test = tcase_create("covered");
+    tcase_set_timeout(test, 300);
+    tcase_add_test(test, no_node_of_cases_and_samples_runs_on_the_host);
+    suite_add_tcase(suite, test);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* libgomp does not survive a fork */
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

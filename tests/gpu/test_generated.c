@@ -1,0 +1,207 @@
+/* What the CUDA module compiles at run time, without a GPU: NVRTC takes the generated source of every elementwise
+ * expression, for every type and architecture, and what it gives is kept on disk safely. */
+#include "ops/compile_cuda.h"
+#include "ops/elementwise_lanes.h"
+#include "ops/source_cuda.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- sources ---- */
+
+static struct zt_source one_step(const struct zt_pointwise *what, enum zt_dtype in, enum zt_dtype out) {
+    struct zt_source s = { .inputs = what->inputs, .steps = 1, .out = out };
+    s.step[0].what = *what;
+    for (int i = 0; i < what->inputs; i++) {
+        s.input[i].dtype = in;
+        s.step[0].from[i] = i;
+    }
+    return s;
+}
+
+static void compiles(const struct zt_source *s, int capability, const char *what) {
+    struct zt_text source = { 0 }, ptx = { 0 };
+    struct zt_err err = { 0 };
+    zt_source_write(s, &source);
+    ck_assert_msg(zt_compile_source(source.at, capability, true, &ptx, &err), "%s for sm_%d: %s\n%s", what, capability,
+                  err.text[0], source.at);
+    ck_assert_msg(strstr(ptx.at, ".entry " ZT_SOURCE_ENTRY "(") != NULL, "%s: no entry in the PTX", what);
+    zt_text_finish(&source);
+    zt_text_finish(&ptx);
+}
+
+/* All values of the table as one chain of independent steps would be too long; so many at a time. */
+START_TEST(every_float_expression_compiles) {
+    static const struct zt_pointwise rows[] = {
+#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE)                                                              \
+    { .value = #VALUE, .dtype = ZT_FLOAT, .inputs = INPUTS, .number = { U0, V0 }, .scale = 1 },
+        ZT_ELEMENTWISE(LANE)
+#undef LANE
+    };
+    static const int capabilities[] = { 80, 90, 100 };
+    const int count = (int)(sizeof rows / sizeof *rows);
+    for (int first = 0; first < count; first += ZT_SOURCE_STEPS) {
+        struct zt_source s = { .inputs = 2, .input = { { ZT_FLOAT }, { ZT_BFLOAT16 } }, .out = ZT_FLOAT };
+        for (int i = first; i < count && s.steps < ZT_SOURCE_STEPS; i++) {
+            s.step[s.steps].what = rows[i];
+            s.step[s.steps].from[0] = s.steps ? s.inputs + s.steps - 1 : 0;
+            s.step[s.steps++].from[1] = 1;
+        }
+        compiles(&s, capabilities[_i], rows[first].value);
+    }
+}
+END_TEST
+
+START_TEST(every_type_is_read_and_written) {
+    static const enum zt_dtype types[] = { ZT_FLOAT, ZT_FLOAT16, ZT_BFLOAT16, ZT_DOUBLE, ZT_BOOL,   ZT_INT8,  ZT_INT16,
+                                           ZT_INT32, ZT_INT64,   ZT_UINT8,    ZT_UINT16, ZT_UINT32, ZT_UINT64 };
+    const int count = (int)(sizeof types / sizeof *types);
+    for (int i = 0; i < count; i++) {
+        const bool half = zt_dtype_in(types[i], ZT_ANY_HALF);
+        const struct zt_pointwise what = {
+            .value = "a", .dtype = half ? ZT_FLOAT : types[i], .inputs = 1, .number = { INFINITY, NAN }, .scale = 1
+        };
+        struct zt_source s = one_step(&what, types[i], types[(i + 1) % count]);
+        s.wide = i % 2;
+        s.axes = 3;
+        s.input[0].spread = (enum zt_spread)(i % 3);
+        compiles(&s, 90, zt_dtype_name(types[i]));
+    }
+}
+END_TEST
+
+START_TEST(a_broken_source_is_refused_with_what_the_compiler_says) {
+    struct zt_text code = { 0 };
+    struct zt_err err = { 0 };
+    ck_assert(!zt_compile_source("extern \"C\" __global__ void chain() { nothing; }", 90, true, &code, &err));
+    ck_assert_msg(strstr(err.hint[0], "nothing") != NULL, "%s", err.hint[0]);
+}
+END_TEST
+
+/* ---- on disk ---- */
+
+static const char source[] = "extern \"C\" __global__ void chain() {}";
+static char folder[] = "/tmp/ztrain-generated-XXXXXX";
+
+static char *path_of(void) {
+    struct zt_text path = { 0 };
+    ck_assert(zt_compile_path(source, 90, &path));
+    return path.at;
+}
+
+static bool keep(const char *path, const char *words) {
+    struct zt_text code = { 0 };
+    struct zt_err err = { 0 };
+    zt_text_add(&code, "%s", words);
+    bool ok = zt_compile_keep(path, source, &code, &err);
+    zt_text_finish(&code);
+    return ok;
+}
+
+START_TEST(what_was_kept_is_read_again) {
+    char *path = path_of();
+    struct zt_text code = { 0 };
+    ck_assert(strncmp(path, folder, strlen(folder)) == 0);
+    ck_assert(!zt_compile_read(path, source, &code));
+    ck_assert(keep(path, "machine code"));
+    ck_assert(zt_compile_read(path, source, &code));
+    ck_assert_str_eq(code.at, "machine code");
+    struct zt_text other = { 0 };
+    ck_assert(!zt_compile_read(path, "extern \"C\" __global__ void chain() ", &other));
+    zt_text_finish(&code);
+    free(path);
+}
+END_TEST
+
+/* Every byte of the file in turn, and every length. */
+START_TEST(a_damaged_file_is_not_read) {
+    char *path = path_of();
+    struct zt_file_map map;
+    struct zt_err err = { 0 };
+    struct zt_text code = { 0 };
+    ck_assert(keep(path, "machine code"));
+    ck_assert(zt_file_map(&map, path, ZT_EXIT_RUN, &err));
+    char *bytes = zt_malloc(map.size);
+    memcpy(bytes, map.data, map.size);
+    const size_t size = map.size;
+    zt_file_unmap(&map);
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] ^= 0x40;
+        ck_assert(zt_file_write(path, bytes, size, &err));
+        ck_assert_msg(!zt_compile_read(path, source, &code), "byte %zu", i);
+        bytes[i] ^= 0x40;
+        ck_assert(zt_file_write(path, bytes, i, &err));
+        ck_assert_msg(!zt_compile_read(path, source, &code), "%zu bytes", i);
+    }
+    free(bytes);
+    free(path);
+}
+END_TEST
+
+static void *write_often(void *words) {
+    char *path = path_of();
+    for (int i = 0; i < 50; i++)
+        ck_assert(keep(path, words));
+    free(path);
+    return NULL;
+}
+
+/* Two lengths, so that a mixture would show. */
+START_TEST(writers_at_the_same_time_leave_a_whole_file) {
+    static char long_words[4096], short_words[] = "short";
+    memset(long_words, 'x', sizeof long_words - 1);
+    char *path = path_of();
+    pthread_t writers[4];
+    ck_assert(keep(path, short_words));
+    for (int i = 0; i < 4; i++)
+        pthread_create(&writers[i], NULL, write_often, i % 2 ? long_words : short_words);
+    for (int i = 0; i < 500; i++) {
+        struct zt_text code = { 0 };
+        ck_assert(zt_compile_read(path, source, &code));
+        ck_assert(strcmp(code.at, short_words) == 0 || strcmp(code.at, long_words) == 0);
+        zt_text_finish(&code);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(writers[i], NULL);
+    free(path);
+}
+END_TEST
+
+int main(void) {
+    if (!mkdtemp(folder))
+        return 1;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    Suite *suite = suite_create("generated");
+    TCase *test = tcase_create("generated");
+    tcase_set_timeout(test, 120);
+    tcase_add_loop_test(test, every_float_expression_compiles, 0, 3);
+    tcase_add_test(test, every_type_is_read_and_written);
+    tcase_add_test(test, a_broken_source_is_refused_with_what_the_compiler_says);
+    tcase_add_test(test, what_was_kept_is_read_again);
+    tcase_add_test(test, a_damaged_file_is_not_read);
+    tcase_add_test(test, writers_at_the_same_time_leave_a_whole_file);
+    suite_add_tcase(suite, test);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    struct zt_text path = { 0 };
+    struct zt_text below = { 0 };
+    zt_text_add(&below, "%s/ztrain", folder);
+    if (zt_compile_path(source, 90, &path))
+        unlink(path.at);
+    rmdir(below.at);
+    rmdir(folder);
+    zt_text_finish(&below);
+    zt_text_finish(&path);
+    return failed != 0;
+}
