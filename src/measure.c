@@ -132,9 +132,10 @@ static bool measure_kernels(int threads, struct zt_device *device, struct zt_mac
 static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt_err *err) {
     enum { LARGE = 1 << 18, SMALL = 64 };
     int64_t *bound = zt_malloc(((size_t)world->size + 1) * sizeof *bound);
-    float *data = zt_calloc(LARGE, sizeof *data);
+    size_t room = LARGE * sizeof(float);
+    float *data = zt_block_create(room, "probe", err); /* shared, as gradients are */
     double took[2] = { 1e30, 1e30 };
-    bool ok = true;
+    bool ok = data && world->api->share(world, data, room, err);
     for (int size = 0; ok && size < 2; size++) {
         int64_t count = size ? SMALL : LARGE;
         for (int r = 0; r <= world->size; r++)
@@ -148,7 +149,9 @@ static bool measure_links(struct zt_comm *world, struct zt_machine *m, struct zt
             took[size] = now < took[size] ? now : took[size];
         }
     }
-    free(data);
+    if (data)
+        world->api->unshare(world, data);
+    zt_block_destroy(data, room);
     free(bound);
     double bytes = (double)LARGE * sizeof *data * (world->size - 1) / world->size, large = took[0] - took[1];
     m->link_seconds = took[1] / (world->size - 1);

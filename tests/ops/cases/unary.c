@@ -10,6 +10,10 @@
         op, "bfloat16[4,5]" range, .tolerance = 5e-2                                                                   \
     }
 
+/* What is infinite, or no number. */
+#define WITHOUT_END(op)                                                                                                \
+    { op, "float{-inf,-2,nan,0,1,inf,-inf,3,nan,-inf,2,inf,-1,5,-inf,-inf,-inf,nan,inf}" }
+
 /* Whole vectors and a rest, all a type holds. */
 #define WIDE_INTEGER(op)                                                                                               \
     { op, "int8[3,77]:-128..127" }, { op, "int16[3,77]:-32768..32767" }, { op, "int32[3,77]:-90000..90000" },          \
@@ -68,6 +72,16 @@ const struct zt_case zt_cases_unary[] = {
     { "Gelu", "float{-1000,-30,0,30,1000}" },
     { "Erf", "float{-1000,0,1000}" },
     { "Mish", "float{-1000,-30,0,30,1000}" },
+    WITHOUT_END("Abs"),
+    WITHOUT_END("Elu"),
+    WITHOUT_END("Exp"),
+    WITHOUT_END("HardSigmoid"),
+    WITHOUT_END("LeakyRelu"),
+    WITHOUT_END("Relu"),
+    WITHOUT_END("Sigmoid"),
+    WITHOUT_END("Softplus"),
+    WITHOUT_END("Tanh"),
+    WITHOUT_END("ThresholdedRelu"),
     /* integers, exact */
     { "Abs", "int64{-9223372036854775807,-1,0,1}" },
     { "Abs", "int8[4,5]:-100..100" },
