@@ -1,6 +1,7 @@
 #include "parallel/comm_mpi_block.h"
 
 #include "base/arena.h"
+#include "base/resident.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static int64_t make_token(const void *memory) {
 }
 
 static bool put_pages(struct zt_shared_block *b) {
-    b->fd = memfd_create("ztrain", MFD_CLOEXEC);
+    b->fd = memfd_create(ZT_SHARED_NAME, MFD_CLOEXEC);
     return b->fd >= 0 && ftruncate(b->fd, (off_t)b->bytes) == 0 &&
            mmap(b->own, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, b->fd, 0) == b->own;
 }

@@ -1,6 +1,7 @@
 #include "forecast.h"
 
 #include "base/file.h"
+#include "base/resident.h"
 #include "base/text.h"
 #include "measure.h"
 
@@ -55,17 +56,6 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Resident memory of this process now; 0: not known. */
-static double resident_bytes(void) {
-    long pages = 0;
-    FILE *from = fopen("/proc/self/statm", "r");
-    if (from && fscanf(from, "%*s %ld", &pages) != 1)
-        pages = 0;
-    if (from)
-        fclose(from);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
 void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s) {
     char planned[32], there[32];
     if (!f->plan || !f->count)
@@ -79,7 +69,8 @@ void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s)
     zt_say(&s->options->log, ZT_LOG_INFO,
            "Plan: predicted step %.3f ms, median of %d steps %.3f ms (%+.0f %%) | planned %s a rank, process %s%s",
            1e3 * predicted, f->count, 1e3 * median, 100 * (predicted / median - 1),
-           zt_format_bytes(planned, (double)zt_rank_bytes_total(&bytes)), zt_format_bytes(there, resident_bytes()),
+           zt_format_bytes(planned, (double)zt_rank_bytes_total(&bytes)),
+           zt_format_bytes(there, (double)zt_resident_of(getpid()).now),
            s->processes || s->config->ranks == 1 ? "" : " of all ranks");
 }
 

@@ -2,6 +2,7 @@
 #include "cli/bench.h"
 
 #include "base/file.h"
+#include "base/resident.h"
 #include "base/vec.h"
 
 #include <errno.h>
@@ -64,40 +65,8 @@ static void program_of(int pid, char *to, size_t room) {
     to[n > 0 ? n : 0] = 0;
 }
 
-/* Resident bytes of other ranks' blocks that a process reads where they lie (parallel/comm_mpi_block.h). */
-static int64_t peers_pages_of(int pid) {
-    char path[64], line[512], access[8];
-    long long kilobytes, total = 0;
-    bool peers = false;
-    snprintf(path, sizeof path, "/proc/%d/smaps", pid);
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%*x-%*x %7s", access) == 1)
-            peers = strcmp(access, "r--s") == 0 && strstr(line, "memfd:ztrain") != NULL;
-        else if (peers && sscanf(line, "Rss: %lld", &kilobytes) == 1)
-            total += kilobytes;
-    }
-    if (file)
-        fclose(file);
-    return total * 1024;
-}
-
-/* Largest resident memory so far of one process, in bytes, without what other ranks hold. The kernel's own figure for a
- * finished child would do but for counting what its parent held when it was forked. */
-static int64_t peak_of(int pid) {
-    char path[64], line[256];
-    long long kilobytes = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %lld", &kilobytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return kilobytes * 1024 - peers_pages_of(pid);
-}
-
-/* Peaks of the process and all below it that run this program; where there are some below, they are the ranks, and it
+/* Peaks (the kernel's own figure for a finished child would do but for counting what its parent held when it was
+ * forked) of the process and all below it that run this program; where there are some below, they are the ranks, and it
  * has only started them. */
 static int64_t peak_below(int pid, const char *self, int depth) {
     char path[64], program[4096];
@@ -110,7 +79,7 @@ static int64_t peak_below(int pid, const char *self, int depth) {
     if (file)
         fclose(file);
     program_of(pid, program, sizeof program);
-    return below ? below : strcmp(program, self) == 0 ? peak_of(pid) : 0;
+    return below ? below : strcmp(program, self) == 0 ? zt_resident_of(pid).peak : 0;
 }
 
 /* ---- what a run leaves ---- */

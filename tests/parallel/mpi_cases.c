@@ -4,6 +4,7 @@
 #include "comm_cases.h"
 
 #include "base/arena.h"
+#include "base/resident.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static int shared_maps(void) {
     int count = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps))
-        count += strstr(line, "memfd:ztrain") != NULL;
+        count += strstr(line, ZT_SHARED_NAME) != NULL;
     if (maps)
         fclose(maps);
     return count;
