@@ -54,10 +54,13 @@ static struct mpi_comm *down(struct zt_comm *c) {
     return (struct mpi_comm *)c;
 }
 
-static bool is_aborted(const struct family *f, struct zt_err *err) {
-    if (f->window && zt_window_aborted(f->window, err))
-        return true;
-    return !f->one_host && zt_messages_aborted(f->messages, err);
+/* The call that hears of it fails, and from then on the buffers of all transfers are their owners' again. */
+static bool is_aborted(struct family *f, struct zt_err *err) {
+    bool aborted =
+        (f->window && zt_window_aborted(f->window, err)) || (!f->one_host && zt_messages_aborted(f->messages, err));
+    if (aborted)
+        f->first = NULL;
+    return aborted;
 }
 
 /* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */

@@ -12,7 +12,7 @@ static void *open_library(const char *file) {
     void *handle = NULL;
     for (size_t i = 0; !handle && i < sizeof folders / sizeof *folders; i++) {
         snprintf(path, sizeof path, "%s%s", folders[i], file);
-        handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+        handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE); /* they keep memory from when they load */
     }
     return handle;
 }
