@@ -54,7 +54,7 @@ UNARY(hard_swish, "HardSwish", 14, ZT_KEEP_X, NULL, 0, 0, x *clamp01(x / 6 + 0.5
 UNARY(leaky_relu, "LeakyRelu", 6, ZT_KEEP_X, with_alpha, 0.01F, 0, x < 0 ? a * x : x, at_kink(v, g, g *a))
 UNARY(mish, "Mish", 18, ZT_KEEP_X, NULL, 0, 0, x *tanh(softplus(x)), g *mish_slope(v))
 UNARY_ROW(relu, "Relu", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_Y, NULL, 0, 0, x <= 0 ? 0 : x, v <= 0 ? 0 : g,
-          relu_int, ZT_OP_HALF)
+          relu_int, ZT_OP_HALF | ZT_OP_LIGHT)
 UNARY(selu, "Selu", 6, ZT_KEEP_X, with_alpha_gamma, 1.67326319217681884765625, 1.05070102214813232421875,
       x > 0 ? b * x : b * a * expm1(x), at_kink(v, g *b, g *b *a *exp(v)))
 UNARY_ROW(shrink, "Shrink", 9, ZT_ANY_NUMBER, ZT_KEEP_X, with_bias_lambd, 0, 0.5,

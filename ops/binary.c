@@ -218,7 +218,7 @@ static bool prelu_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- rows ---- */
 
-enum { HALF = ZT_OP_HALF | ZT_OP_IN_PLACE };
+enum { HALF = ZT_OP_HALF | ZT_OP_IN_PLACE | ZT_OP_LIGHT };
 
 BINARY_ROW(add, "Add", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, add_grad, HALF)
 BINARY_ROW(div, "Div", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, div_grad, HALF)

@@ -95,7 +95,9 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
     };
 
 CAST_ROW(bit_cast, "BitCast", 26, 0, 1, ZT_OP_VIEW, bit_cast_attrs, bit_cast_infer, zt_run_copy, NULL)
-CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST | ZT_OP_POINTWISE, cast_attrs_6, cast_infer, cast_run, cast_grad)
-CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST | ZT_OP_POINTWISE, cast_attrs_19, cast_infer, cast_run, cast_grad)
+CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_6, cast_infer, cast_run,
+         cast_grad)
+CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_19, cast_infer, cast_run,
+         cast_grad)
 CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST, NULL, cast_like_infer, cast_run, cast_grad)
 CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST, like_attrs_19, cast_like_infer, cast_run, cast_grad)

@@ -252,10 +252,11 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* ---- rows ---- */
 
 #define FORWARD_ROW                                                                                                    \
-    .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1, .flags = ZT_OP_HALF,               \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2
+    .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                                    \
+    .flags = ZT_OP_HALF | ZT_OP_WINDOWS, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                     \
+    .same_type = 1 << 1 | 1 << 2
 #define GRAD_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF,                       \
+    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF | ZT_OP_WINDOWS,       \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs
 
 const struct zt_op zt_op_conv = {

@@ -70,11 +70,12 @@ static bool pool_relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define PRODUCT_ROW                                                                                                    \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1, .flags = ZT_OP_HALF,         \
+    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                              \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_fused_attrs
 const struct zt_op zt_op_conv_relu = {
     .name = "ConvRelu",
     PRODUCT_ROW,
+    .flags = ZT_OP_HALF | ZT_OP_WINDOWS,
     .infer = conv_relu_infer,
     .flops = conv_relu_flops,
     .kernel = { [ZT_REF] = { .run = conv_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
@@ -82,6 +83,7 @@ const struct zt_op zt_op_conv_relu = {
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
     PRODUCT_ROW,
+    .flags = ZT_OP_HALF,
     .infer = gemm_relu_infer,
     .flops = gemm_relu_flops,
     .kernel = { [ZT_REF] = { .run = gemm_relu_ref }, [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu) },

@@ -414,6 +414,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .domain = "",                                                                                                  \
         .since = SINCE,                                                                                                \
         ZT_ONE_OUT(2, 2),                                                                                              \
+        .flags = ZT_OP_LIGHT,                                                                                          \
         .in_types = { 0, ZT_ANY_INDEX },                                                                               \
         .attrs = ATTRS,                                                                                                \
         .infer = id##_infer,                                                                                           \

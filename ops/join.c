@@ -93,7 +93,7 @@ const struct zt_op zt_op_concat = {
     .domain = "",
     .since = 4,
     ZT_ONE_OUT(1, 1),
-    .flags = ZT_OP_VARIADIC,
+    .flags = ZT_OP_VARIADIC | ZT_OP_LIGHT,
     .attrs = concat_attrs,
     .infer = concat_infer,
     .grad = concat_grad,
@@ -197,6 +197,7 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .max_in = MOST_IN,                                                                                             \
         .min_out = 1,                                                                                                  \
         .max_out = MOST_PARTS,                                                                                         \
+        .flags = ZT_OP_LIGHT,                                                                                          \
         .in_types = { 0, ZT_BIT(ZT_INT64) },                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = split_infer,                                                                                          \

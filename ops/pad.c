@@ -342,6 +342,7 @@ static const struct zt_attr_spec pad_grad_attrs[] = {
         .since = SINCE,                                                                                                \
         .until = UNTIL,                                                                                                \
         ZT_ONE_OUT(LEAST, MOST),                                                                                       \
+        .flags = ZT_OP_LIGHT,                                                                                          \
         .in_types = { 0, ZT_BIT(ZT_INT64), 0, ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64) },                                   \
         .same_type = 1 << 2,                                                                                           \
         .attrs = ATTRS,                                                                                                \
@@ -361,6 +362,7 @@ const struct zt_op zt_op_pad_grad = {
     .domain = "ztrain",
     .since = 1,
     ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_LIGHT,
     .in_types = { ZT_ANY_FLOAT },
     .attrs = pad_grad_attrs,
     .infer = pad_grad_infer,

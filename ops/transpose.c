@@ -84,7 +84,7 @@ const struct zt_op zt_op_transpose = {
     .domain = "",
     .since = 1,
     ZT_ONE_OUT(1, 1),
-    .flags = ZT_OP_HALF,
+    .flags = ZT_OP_HALF | ZT_OP_LIGHT,
     .in_types = { ZT_ANY_TYPE },
     .attrs = with_perm,
     .infer = transpose_infer,
@@ -212,6 +212,7 @@ static const struct zt_attr_spec blocks_attrs[] = { { "blocksize", ZT_ATTR_INT, 
         .domain = "",                                                                                                  \
         .since = 1,                                                                                                    \
         ZT_ONE_OUT(1, 1),                                                                                              \
+        .flags = ZT_OP_LIGHT,                                                                                          \
         .in_types = { ZT_ANY_TYPE },                                                                                   \
         .attrs = blocks_attrs,                                                                                         \
         .infer = id##_infer,                                                                                           \

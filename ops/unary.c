@@ -86,7 +86,7 @@ UNARY_ROW(abs, "Abs", 6, ZT_ANY_NUMBER, ZT_KEEP_X, NULL, 0, 0, fabs(x),
           v > 0   ? g
           : v < 0 ? -g
                   : 0 * g,
-          abs_int, ZT_OP_HALF)
+          abs_int, ZT_OP_HALF | ZT_OP_LIGHT)
 UNARY(acos, "Acos", 7, ZT_KEEP_X, NULL, 0, 0, acos(x), -g / sqrt(1 - v * v))
 UNARY(acosh, "Acosh", 9, ZT_KEEP_X, NULL, 0, 0, acosh(x), g / sqrt(v * v - 1))
 UNARY(asin, "Asin", 7, ZT_KEEP_X, NULL, 0, 0, asin(x), g / sqrt(1 - v * v))
@@ -98,7 +98,7 @@ UNARY(cosh, "Cosh", 9, ZT_KEEP_X, NULL, 0, 0, cosh(x), g *sinh(v))
 UNARY_ROW(erf, "Erf", 9, ZT_ANY_NUMBER, ZT_KEEP_X, NULL, 0, 0, erf(x), g *M_2_SQRTPI *exp(-v *v), NULL, ZT_OP_HALF)
 UNARY(exp, "Exp", 6, ZT_KEEP_Y, NULL, 0, 0, exp(x), g *v)
 UNARY(log, "Log", 6, ZT_KEEP_X, NULL, 0, 0, log(x), g / v)
-UNARY_ROW(neg, "Neg", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_X, NULL, 0, 0, -x, -g, neg_int, ZT_OP_HALF)
+UNARY_ROW(neg, "Neg", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_X, NULL, 0, 0, -x, -g, neg_int, ZT_OP_HALF | ZT_OP_LIGHT)
 UNARY(reciprocal, "Reciprocal", 6, ZT_KEEP_Y, NULL, 0, 0, 1 / x, -g *v *v)
 UNARY(sin, "Sin", 7, ZT_KEEP_X, NULL, 0, 0, sin(x), g *cos(v))
 UNARY(sinh, "Sinh", 9, ZT_KEEP_X, NULL, 0, 0, sinh(x), g *cosh(v))

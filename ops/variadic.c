@@ -147,7 +147,7 @@ static const struct fold max_fold = { max_f, max_i, false }, min_fold = { min_f,
         .domain = "",                                                                                                  \
         .since = 6,                                                                                                    \
         ZT_ONE_OUT(1, 1),                                                                                              \
-        .flags = ZT_OP_VARIADIC | ZT_OP_POINTWISE,                                                                     \
+        .flags = ZT_OP_VARIADIC | ZT_OP_POINTWISE | ZT_OP_LIGHT,                                                       \
         .in_types = { TYPES },                                                                                         \
         .infer = variadic_infer,                                                                                       \
         .grad = GRAD,                                                                                                  \

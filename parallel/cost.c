@@ -12,14 +12,19 @@ static double bytes_around(const struct zt_graph *g, int node) {
 }
 
 double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node) {
+    const struct zt_op *op = g->nodes[node].op;
     const struct zt_value *v = zt_in(g, node, 0);
     bool half = v && (v->dtype == ZT_BFLOAT16 || v->dtype == ZT_FLOAT16);
-    double rate = m->element_flops;
-    if (g->nodes[node].op->flops) /* rows that say how many FLOPs a node has are products */
-        rate = half ? m->half_flops : v && v->shape.rank > 3 ? m->conv_flops : m->product_flops;
-    if (g->nodes[node].backend == ZT_REF && m->plain_flops > 0)
+    bool plain = g->nodes[node].backend == ZT_REF && m->plain_flops > 0;
+    bool copies = op->flags & ZT_OP_LIGHT && !(op->flags & ZT_OP_POINTWISE); /* at full speed in the reference too */
+    double rate = m->element_flops, move = bytes_around(g, node) / m->memory_rate;
+    if (op->flops) /* rows that say how many FLOPs a node has are products */
+        rate = half ? m->half_flops : op->flags & ZT_OP_WINDOWS ? m->conv_flops : m->product_flops;
+    if (plain)
         rate = m->plain_flops;
-    double compute = zt_op_flops(g, node) / (rate * m->efficiency), move = bytes_around(g, node) / m->memory_rate;
+    if (copies || (op->flags & ZT_OP_LIGHT && !plain))
+        return move + m->node_seconds;
+    double compute = zt_op_flops(g, node) / (rate * m->efficiency);
     return (compute > move ? compute : move) + m->node_seconds;
 }
 

@@ -53,12 +53,13 @@ static const struct zt_command_row commands[] = {
     { 0 },
 };
 
-/* Threads that wait for work should spin for a moment and then sleep: libgomp's default of 300,000 rounds takes the
- * core from whoever has work (a step of a small convnet on 2 threads of a busy machine: 10 ms with 0 to 100 rounds, 30
- * with 20,000, 60 to 400 with the default). It reads the variable when it is loaded, before main, so the program starts
- * itself once more with it set. */
+/* Threads that wait for work should spin for a moment and then sleep. libgomp's default of 300,000 rounds takes the
+ * core from whoever has work, and waking a thread takes longer than most kernels: the step of models/vit.onnx on 2
+ * threads of a quiet machine takes 69 ms with 100 rounds, 34 with 1,000, 31 from 3,000 on (some 40 microseconds); with
+ * two other programs computing beside it 147, 93 and 120 ms, and 98 with 10,000. libgomp reads the variable when it is
+ * loaded, before main, so the program starts itself once more with it set. */
 static void restart_with_short_spin(char **argv) {
-    static const char spin_count[] = "100";
+    static const char spin_count[] = "3000";
     char self[4096];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
