@@ -163,10 +163,10 @@ static bool range_run(const struct zt_call *call, struct zt_err *err) {
     int64_t w[ZT_RUN];
     for (int64_t at = 0; at < count; at += ZT_RUN) {
         const int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && ints; i++)
             w[i] = (int64_t)(first + (uint64_t)(at + i) * by);
-            v[i] = from + (double)(at + i) * step;
-        }
+        for (int i = 0; i < n && !ints; i++)
+            v[i] = from + ((double)at + i) * step;
         if (ints)
             zt_store_run_int(y->dtype, y->data, at, 1, n, w);
         else

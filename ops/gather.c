@@ -331,11 +331,15 @@ static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
     int batch_dims = batch_dims_of(call->node);
     int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to;
     int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
+    const bool floats = dx->dtype == ZT_FLOAT && slice == 1;
     clear(dx);
     for (int64_t i = 0; i < rows && slice; i++) {
         if (!zt_gather_tuple(call, &dx->shape, indices, i, batch_dims, &to, err))
             return false;
-        zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i * slice, slice);
+        if (floats)
+            ((float *)dx->data)[to] += ((const float *)dy->data)[i];
+        else
+            zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i * slice, slice);
     }
     return true;
 }
