@@ -57,6 +57,11 @@ static __device__ float bias(const struct zt_launch_attention &a, const struct l
 
 /* ---- sums and maxima of a block; all threads get the result ---- */
 
+/* NaN wins. */
+static __device__ float larger(float a, float b) {
+    return a != a || a > b ? a : b;
+}
+
 static __device__ float sum_of(float value, float *part) {
     part[threadIdx.x] = value;
     __syncthreads();
@@ -75,7 +80,7 @@ static __device__ float largest_of(float value, float *part) {
     __syncthreads();
     for (int half = LINE / 2; half > 0; half /= 2) {
         if ((int)threadIdx.x < half)
-            part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + half]);
+            part[threadIdx.x] = larger(part[threadIdx.x], part[threadIdx.x + half]);
         __syncthreads();
     }
     float largest = part[0];
@@ -93,7 +98,7 @@ static __device__ struct softmax softmax_of(const struct zt_launch_attention &a,
     struct softmax x = { -CUDART_INF_F, 0 };
     float sum = 0;
     for (int64_t n = l.from + threadIdx.x; n < l.to; n += LINE)
-        x.most = fmaxf(x.most, capped(a, s[n]) + bias(a, l, n));
+        x.most = larger(x.most, capped(a, s[n]) + bias(a, l, n));
     x.most = largest_of(x.most, part);
     for (int64_t n = l.from + threadIdx.x; x.most != -CUDART_INF_F && n < l.to; n += LINE)
         sum += expf(capped(a, s[n]) + bias(a, l, n) - x.most);

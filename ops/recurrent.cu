@@ -67,7 +67,7 @@ static __device__ struct unit unit_of(const struct zt_launch_turn &t, int64_t at
 
 /* The time of the step before `time` in the order of the turn; -1: it is the row's first. */
 static __device__ int64_t time_before(const struct zt_launch_turn &t, int64_t time, int64_t row) {
-    int64_t last = t.lengths ? t.lengths[row] - 1 : t.steps - 1;
+    int64_t last = (t.lengths && t.lengths[row] < t.steps ? t.lengths[row] : t.steps) - 1;
     if (!t.back_in_time)
         return time - 1;
     return time < last ? time + 1 : -1;

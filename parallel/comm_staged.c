@@ -54,6 +54,8 @@ static struct staged_comm *down(struct zt_comm *c) {
 static bool grow(struct staged_comm *c, struct stage *s, size_t bytes, struct zt_err *err) {
     if (s->room >= bytes)
         return true;
+    if (s->room && !c->device->api->synchronize(c->device, err)) /* what it gave may still be on its way */
+        return false;
     c->device->api->free_host(c->device, s->host, s->room);
     s->room = 0;
     s->host = c->device->api->allocate_host(c->device, bytes, "data on their way between ranks", err);

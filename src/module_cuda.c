@@ -19,15 +19,8 @@ STEP(lamb_ratios, zt_launch_lamb_ratios, "the ratios of Lamb")
 STEP(lamb, zt_launch_lamb, "Lamb")
 #undef STEP
 
-static const struct zt_module_optimizer optimizers[] = {
-    { "Adam", adam },
-    { "AdamW", adam },
-    { "SGD", sgd },
-    { "Lion", lion },
-    { "Adagrad", adagrad },
-    { "Lamb", lamb, lamb_norms, lamb_ratios },
-    { 0 },
-};
+#define OPTIMIZER(name, update, norms, ratios) { name, update, norms, ratios },
+static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 
 /* ---- sums and the state of the step ---- */
 

@@ -114,11 +114,14 @@ static bool allocate(struct zt_rank *r, struct zt_err *err) {
     return true;
 }
 
-/* Collectives go over parameters and gradients. */
+/* Collectives go over whole gradients, and over whole parameters where the optimizer is sharded (parallel/hooks.c). */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     const struct zt_comm_api *api = r->data->api;
-    return r->device->module || (api->share(r->data, r->parameters, (size_t)r->plan->parameter_bytes, err) &&
-                                 api->share(r->data, r->gradients, (size_t)r->plan->gradient_bytes, err));
+    const struct zt_sharding *s = r->plan->sharding;
+    bool here = !r->device->module && r->plan->train.count > 0;
+    bool gathers = here && s->optimizer && !s->parameters, reduces = here && !s->gradients;
+    return (!gathers || api->share(r->data, r->parameters, (size_t)r->plan->parameter_bytes, err)) &&
+           (!reduces || api->share(r->data, r->gradients, (size_t)r->plan->gradient_bytes, err));
 }
 
 static int64_t largest_rows(const struct zt_rank_plan *p) {

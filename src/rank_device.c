@@ -35,10 +35,6 @@ struct zt_rank_device {
     char *feed;                /* pinned: feed_bytes a slot */
 };
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 static size_t view_bytes(const struct zt_view *v) {
     return (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
 }
@@ -57,7 +53,7 @@ struct step_feed {
 
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
     _Static_assert(sizeof(struct step_feed) <= 64, "it has 64 bytes");
-    return column_bytes + 64 + (int64_t)round_up((size_t)rows * sizeof(float));
+    return column_bytes + 64 + (int64_t)zt_rank_round_up((size_t)rows * sizeof(float));
 }
 
 void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows) {
@@ -84,7 +80,7 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
         size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
         memcpy(column, batch->column[i], bytes);
         slot->fed[i] = slot->feed + (column - host);
-        column += round_up(bytes);
+        column += zt_rank_round_up(bytes);
     }
     struct step_feed step = { slot->seed, (double)slot->samples };
     memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
@@ -142,7 +138,7 @@ static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int nod
         if (!host || find_constant(d, host, bytes))
             continue;
         d->constants[d->constant_count++] = (struct constant){ host, d->constant_bytes, bytes };
-        d->constant_bytes += round_up(bytes);
+        d->constant_bytes += zt_rank_round_up(bytes);
     }
 }
 
@@ -191,7 +187,7 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
     struct zt_rank_device *d = r->away;
-    size_t moved = 0, needed = round_up(rp->program->prepared[node].workspace_bytes);
+    size_t moved = 0, needed = zt_rank_round_up(rp->program->prepared[node].workspace_bytes);
     if (!on_host(r, ready))
         return;
     ready->on_host = true;
@@ -200,7 +196,7 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
         if (!ready->place[i] || ready->place[i]->in == ZT_CONSTANT)
             continue;
         moved += view_bytes(&ready->views[i]);
-        needed += round_up(view_bytes(&ready->views[i]));
+        needed += zt_rank_round_up(view_bytes(&ready->views[i]));
     }
     d->stage_bytes = needed > d->stage_bytes ? needed : d->stage_bytes;
     report(r, rp, ready, (int64_t)moved);
@@ -254,7 +250,7 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     each_node(r, set_aside);
     d->stage = r->device->api->allocate_host(r->device, d->stage_bytes, "tensors of nodes that run on the host", err);
     return d->stage && open_feed(r, err) && copy_constants(r, err) &&
-           (!r->plan->gradient_bytes || !r->row || open_step(r, err));
+           (!r->plan->train.count || !r->row || open_step(r, err));
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
@@ -309,7 +305,7 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         bool reads = i < ins || (i == ins && ready->call.accumulate);
         ok = !reads || api->to_host(r->device, at, v->data, view_bytes(v), err);
         v->data = at;
-        at += round_up(view_bytes(v));
+        at += zt_rank_round_up(view_bytes(v));
     }
     ready->call.workspace = at;
     ok = ok && api->synchronize(r->device, err) && ready->run(&ready->call, err);
@@ -323,7 +319,6 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
 bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err) {
     if (r->away)
         return r->device->module->add(r->device, to, from, count, err);
-    for (int64_t i = 0; i < count; i++)
-        to[i] += from[i];
+    zt_comm_add_in_rank_order(to, (const void *const[]){ to, from }, 2, 0, count);
     return true;
 }

@@ -45,4 +45,9 @@ bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err);
 /* Waits for the oldest step that was ended and not read: its loss, norm, rate and whether it was finite. */
 bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err);
 
+/* Places in a block begin at multiples of 64 bytes. */
+static inline size_t zt_rank_round_up(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
 #endif

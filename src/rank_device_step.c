@@ -37,10 +37,6 @@ struct zt_rank_stepping {
     double *group_lr, *group_decay;        /* by group: factor on the rate; weight decay */
 };
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {
     return r->device->api->to_device(r->device, to, from, bytes, err);
 }
@@ -75,7 +71,7 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
 /* The next part of a block, NULL while it is only being measured. */
 static void *take(char *block, size_t *at, size_t bytes) {
     size_t first = *at;
-    *at += round_up(bytes);
+    *at += zt_rank_round_up(bytes);
     return block ? block + first : NULL;
 }
 

@@ -29,14 +29,15 @@ static int64_t peers_bytes(int pid) {
 
 struct zt_resident zt_resident_of(int pid) {
     char line[256];
-    long long now = 0, peak = 0;
+    long long now = 0, peak = 0, shared = 0;
     FILE *file = open_of(pid, "status");
     while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %lld", &peak) != 1 && sscanf(line, "VmRSS: %lld", &now) == 1)
-            break; /* the later of the two */
+        if (sscanf(line, "VmHWM: %lld", &peak) != 1 && sscanf(line, "VmRSS: %lld", &now) != 1 &&
+            sscanf(line, "RssShmem: %lld", &shared) == 1)
+            break; /* the last of the three */
     if (!file)
         return (struct zt_resident){ 0 };
     fclose(file);
-    int64_t peers = peers_bytes(pid);
+    int64_t peers = shared ? peers_bytes(pid) : 0; /* that takes the process's own time */
     return (struct zt_resident){ now * 1024 - peers, peak * 1024 - peers };
 }

@@ -163,7 +163,8 @@ int zt_launch_adagrad(cudaStream_t stream, const struct zt_step_call *s) {
 int zt_launch_lamb_norms(cudaStream_t stream, const struct zt_step_call *s) {
     if (s->piece_count > 0)
         lamb_moments_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
-    lamb_norms_kernel<<<(unsigned)s->tensor_count, BLOCK, 0, stream>>>(*s);
+    if (s->tensor_count > 0)
+        lamb_norms_kernel<<<(unsigned)s->tensor_count, BLOCK, 0, stream>>>(*s);
     return cudaGetLastError();
 }
 

@@ -153,4 +153,13 @@ struct zt_step_call {
     double *ratios; /* [tensor] */
 };
 
+/* What a module has of optimizers (device/module.h): ROW(name, update, norms, ratios). */
+#define ZT_STEP_OPTIMIZERS(ROW)                                                                                        \
+    ROW("Adam", adam, NULL, NULL)                                                                                      \
+    ROW("AdamW", adam, NULL, NULL)                                                                                     \
+    ROW("SGD", sgd, NULL, NULL)                                                                                        \
+    ROW("Lion", lion, NULL, NULL)                                                                                      \
+    ROW("Adagrad", adagrad, NULL, NULL)                                                                                \
+    ROW("Lamb", lamb, lamb_norms, lamb_ratios)
+
 #endif

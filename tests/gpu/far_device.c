@@ -297,15 +297,8 @@ static bool advance(struct zt_device *device, struct zt_step_state *state, struc
 
 #define ROW(domain, name, id) { domain, name, &kernel },
 static const struct zt_module_kernel kernels[] = { ZT_CUDA_OPS(ROW){ 0 } };
-static const struct zt_module_optimizer optimizers[] = {
-    { "Adam", adam },
-    { "AdamW", adam },
-    { "SGD", sgd },
-    { "Lion", lion },
-    { "Adagrad", adagrad },
-    { "Lamb", lamb, lamb_norms, lamb_ratios },
-    { 0 },
-};
+#define OPTIMIZER(name, update, norms, ratios) { name, update, norms, ratios },
+static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .version = ZT_VERSION,
                                          .kernels = kernels,
