@@ -4,16 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool takes(const struct zt_graph *g, int node, enum zt_backend backend) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
-    return k->run && (!k->supports || k->supports(g, node));
-}
-
 /* What a device has no kernel for runs on the host, there with the host's fast one. */
 static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backend fast) {
-    if (takes(g, node, fast))
+    if (zt_op_takes(g, node, fast))
         return fast;
-    return fast == ZT_CUDA && takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
+    return fast == ZT_CUDA && zt_op_takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
 }
 
 static bool same_layout(const struct zt_layout *a, const struct zt_layout *b) {

@@ -52,11 +52,6 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
     return true;
 }
 
-static size_t output_bytes(const struct zt_graph *g, int node, int i) {
-    const struct zt_value *v = zt_out(g, node, i);
-    return v ? (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype) : 0;
-}
-
 static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
     const struct zt_node *n = &g->nodes[node];
     if (n->op->flags & ZT_OP_RANDOM)
@@ -67,7 +62,7 @@ static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
             return false;
     }
     for (int i = 0; i < n->out_count; i++)
-        if (output_bytes(g, node, i) > limit)
+        if ((size_t)zt_value_bytes(zt_out(g, node, i)) > limit)
             return false;
     return true;
 }
@@ -96,7 +91,7 @@ static bool infer_node(struct inference *f, int n, struct zt_err *err) {
     if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
         return false;
     for (int i = 0; i < g->nodes[n].out_count; i++) {
-        size_t bytes = output_bytes(g, n, i);
+        size_t bytes = (size_t)zt_value_bytes(zt_out(g, n, i));
         f->left -= bytes < f->left ? bytes : f->left;
         if (zt_out(g, n, i))
             zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;

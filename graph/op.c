@@ -154,6 +154,11 @@ double zt_op_flops(const struct zt_graph *g, int node) {
     return flops;
 }
 
+bool zt_op_takes(const struct zt_graph *g, int node, enum zt_backend backend) {
+    const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
+    return k->run && (!k->supports || k->supports(g, node));
+}
+
 bool *zt_graph_from_params(const struct zt_graph *g) {
     bool *from = zt_calloc((size_t)g->value_count + 1, sizeof *from);
     for (int v = 0; v < g->value_count; v++)

@@ -116,11 +116,6 @@ bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int
 
 /* ---- half types on a back end without kernels for them ---- */
 
-static bool takes(const struct zt_graph *g, int node, enum zt_backend fast) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[fast];
-    return k->run && (!k->supports || k->supports(g, node));
-}
-
 /* A float value of the same shape, with the same contents where these are known. */
 static int float_twin(struct zt_graph *g, int value) {
     const struct zt_value v = g->values[value];
@@ -146,7 +141,7 @@ static bool widen_node(struct casts *c, int node, enum zt_backend fast) {
     int in_count = g->nodes[node].in_count, out_count = g->nodes[node].out_count;
     int *in = widen(g, g->nodes[node].in, in_count), *out = widen(g, g->nodes[node].out, out_count);
     struct zt_err refused = { 0 };
-    if (!zt_op_infer(g, node, &refused) || !takes(g, node, fast)) {
+    if (!zt_op_infer(g, node, &refused) || !zt_op_takes(g, node, fast)) {
         memcpy(g->nodes[node].in, in, (size_t)in_count * sizeof *in);
         memcpy(g->nodes[node].out, out, (size_t)out_count * sizeof *out);
         return zt_op_infer(g, node, c->err);
@@ -169,7 +164,7 @@ bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *tabl
         bool half = false;
         for (int i = 0; i < g->nodes[n].in_count; i++)
             half |= zt_in(g, n, i) && zt_dtype_in(zt_in(g, n, i)->dtype, ZT_ANY_HALF);
-        if (half && g->nodes[n].op->kernel[fast].run && !takes(g, n, fast) && !widen_node(&c, n, fast))
+        if (half && g->nodes[n].op->kernel[fast].run && !zt_op_takes(g, n, fast) && !widen_node(&c, n, fast))
             return false;
     }
     return g->node_count == count || zt_graph_sort(g, err);

@@ -51,7 +51,8 @@ UNARY(hard_swish, "HardSwish", 14, ZT_KEEP_X, NULL, 0, 0, x *clamp01(x / 6 + 0.5
       g *(v <= -3  ? 0
           : v >= 3 ? 1
                    : v / 3 + 0.5))
-UNARY(leaky_relu, "LeakyRelu", 6, ZT_KEEP_X, with_alpha, 0.01F, 0, x < 0 ? a * x : x, at_kink(v, g, g *a))
+UNARY_ROW(leaky_relu, "LeakyRelu", 6, ZT_ANY_FLOAT, ZT_KEEP_X, with_alpha, 0.01F, 0, x < 0 ? a * x : x,
+          at_kink(v, g, g *a), NULL, ZT_OP_HALF | ZT_OP_LIGHT)
 UNARY(mish, "Mish", 18, ZT_KEEP_X, NULL, 0, 0, x *tanh(softplus(x)), g *mish_slope(v))
 UNARY_ROW(relu, "Relu", 6, ZT_ANY_FLOAT | ZT_ANY_SIGNED, ZT_KEEP_Y, NULL, 0, 0, x <= 0 ? 0 : x, v <= 0 ? 0 : g,
           relu_int, ZT_OP_HALF | ZT_OP_LIGHT)
@@ -66,7 +67,8 @@ UNARY(sigmoid, "Sigmoid", 6, ZT_KEEP_Y, NULL, 0, 0, sigmoid(x), g *v *(1 - v))
 UNARY(softplus, "Softplus", 1, ZT_KEEP_X, NULL, 0, 0, softplus(x), g *sigmoid(v))
 UNARY(softsign, "Softsign", 1, ZT_KEEP_X, NULL, 0, 0, x / (1 + fabs(x)), g / ((1 + fabs(v)) * (1 + fabs(v))))
 UNARY(swish, "Swish", 24, ZT_KEEP_X, with_alpha, 1, 0, x *sigmoid(a *x), g *swish_slope(a, v))
-UNARY(thresholded_relu, "ThresholdedRelu", 10, ZT_KEEP_X, with_alpha, 1, 0, x <= a ? 0 : x, v <= a ? 0 * g : g)
+UNARY_ROW(thresholded_relu, "ThresholdedRelu", 10, ZT_ANY_FLOAT, ZT_KEEP_X, with_alpha, 1, 0, x <= a ? 0 : x,
+          v <= a ? 0 * g : g, NULL, ZT_OP_HALF | ZT_OP_LIGHT)
 
 /* Gelu has two forms under one name, told apart by a text attribute, so its rows pick the rule when they run.
  *

@@ -24,9 +24,9 @@ static const struct zt_binary_rule bitwise_and_rule = { NULL, and_i }, bitwise_o
                                    bitwise_xor_rule = { NULL, xor_i };
 static const struct zt_binary_rule shift_rules[2] = { { NULL, left_i }, { NULL, right_i } };
 
-BINARY_ROW(bitwise_and, "BitwiseAnd", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE)
-BINARY_ROW(bitwise_or, "BitwiseOr", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE)
-BINARY_ROW(bitwise_xor, "BitwiseXor", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE)
+BINARY_ROW(bitwise_and, "BitwiseAnd", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
+BINARY_ROW(bitwise_or, "BitwiseOr", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
+BINARY_ROW(bitwise_xor, "BitwiseXor", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
 
 static bool shift_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const char *direction = zt_attr_text(&g->nodes[node], "direction", "");
@@ -47,7 +47,7 @@ const struct zt_op zt_op_bit_shift = {
     .domain = "",
     .since = 11,
     ZT_ONE_OUT(2, 2),
-    .flags = ZT_OP_IN_PLACE,
+    .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
     .in_types = { ZT_ANY_INT, ZT_ANY_INT },
     .same_type = 1 << 1,
     .attrs = with_direction,

@@ -99,5 +99,5 @@ CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, c
          cast_grad)
 CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_19, cast_infer, cast_run,
          cast_grad)
-CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST, NULL, cast_like_infer, cast_run, cast_grad)
-CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST, like_attrs_19, cast_like_infer, cast_run, cast_grad)
+CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST | ZT_OP_LIGHT, NULL, cast_like_infer, cast_run, cast_grad)
+CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST | ZT_OP_LIGHT, like_attrs_19, cast_like_infer, cast_run, cast_grad)

@@ -77,6 +77,7 @@ const struct zt_op zt_op_center_crop_pad = {
     .domain = "",
     .since = 18,
     ZT_ONE_OUT(2, 2),
+    .flags = ZT_OP_LIGHT,
     .in_types = { ZT_ANY_TYPE, 1 << ZT_INT32 | 1 << ZT_INT64 },
     .attrs = attrs,
     .infer = crop_infer,

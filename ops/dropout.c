@@ -76,6 +76,14 @@ static double ratio_of(const struct zt_call *call, int in) {
     return v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(call->node, "ratio", 0.5f);
 }
 
+bool zt_dropout_ratio(const struct zt_graph *g, int node, int in, double *ratio) {
+    const struct zt_value *v = zt_in(g, node, in);
+    if (v && !v->data)
+        return false;
+    *ratio = v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(&g->nodes[node], "ratio", 0.5f);
+    return true;
+}
+
 /* y and mask of elements [from, from + count). */
 static void apply(const struct zt_call *call, int64_t from, int64_t count, const bool *mask, double scale) {
     double x[ZT_RUN];
@@ -87,7 +95,7 @@ static void apply(const struct zt_call *call, int64_t from, int64_t count, const
         ((bool *)call->out[1].data)[from + i] = mask[i];
 }
 
-static double scale_of(double ratio) {
+double zt_dropout_scale(double ratio) {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
@@ -100,7 +108,7 @@ static void drop_row(const struct zt_call *call, const struct zt_draws *draws, i
         zt_draws_uniform(draws, row, at, count, u);
         for (int64_t i = 0; i < count; i++)
             mask[i] = u[i] >= ratio;
-        apply(call, row * width + at, count, mask, scale_of(ratio));
+        apply(call, row * width + at, count, mask, zt_dropout_scale(ratio));
     }
 }
 
@@ -124,7 +132,7 @@ static void drop_in_order(const struct zt_call *call, struct mersenne *m, double
         bool mask[ZT_RUN];
         for (int64_t i = 0; i < count; i++)
             mask[i] = !m || mersenne_uniform(m) >= ratio;
-        apply(call, at, count, mask, m ? scale_of(ratio) : 1);
+        apply(call, at, count, mask, m ? zt_dropout_scale(ratio) : 1);
     }
 }
 
@@ -161,19 +169,14 @@ static void grad_run(void *arg, int64_t run) {
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
-    struct backward b = { call, scale_of(ratio_of(call, 2)) };
+    struct backward b = { call, zt_dropout_scale(ratio_of(call, 2)) };
     const int64_t total = zt_shape_count(&call->in[0].shape);
     zt_parallel_for(zt_threads_worth(call->threads, (double)total), (total + ZT_RUN - 1) / ZT_RUN, grad_run, &b);
     return true;
 }
 
 /* Where nothing is dropped and no mask is wanted the node is a copy to other back ends. */
-static bool dropout_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
-    (void)err;
-    const struct zt_move move = zt_move_whole(&zt_in(g, node, 0)->shape);
-    take(arg, &move);
-    return true;
-}
+#define dropout_moves zt_moves_whole
 ZT_MOVES_DESCRIBE(dropout, false)
 
 static bool only_copies(const struct zt_graph *g, int node) {
@@ -185,15 +188,12 @@ static bool only_copies(const struct zt_graph *g, int node) {
 /* A struct zt_launch_dropout for other back ends, with everything but the draws. */
 static bool train_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    const struct zt_value *ratio = zt_in(g, node, 1);
     const int64_t rows = x->rank > 0 ? x->dim[0] : 1;
-    if (ratio && !ratio->data)
-        return zt_node_fail(g, node, err, "ratio \"%s\" is not known before it runs", ratio->name);
+    double ratio;
+    if (!zt_dropout_ratio(g, node, 1, &ratio))
+        return zt_node_fail(g, node, err, "ratio \"%s\" is not known before it runs", zt_in(g, node, 1)->name);
     *(struct zt_launch_dropout *)to =
-        (struct zt_launch_dropout){ .rows = rows,
-                                    .width = rows ? zt_shape_count(x) / rows : 0,
-                                    .ratio = ratio ? zt_load_double(ratio->dtype, ratio->data, 0)
-                                                   : (double)zt_attr_float(&g->nodes[node], "ratio", 0.5f) };
+        (struct zt_launch_dropout){ .rows = rows, .width = rows ? zt_shape_count(x) / rows : 0, .ratio = ratio };
     return true;
 }
 

@@ -42,11 +42,6 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
     return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
 }
 
-bool zt_fuse_fast(const struct zt_graph *g, int node, enum zt_backend backend) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
-    return k->run && (!k->supports || k->supports(g, node));
-}
-
 int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
                 const char *domain, int opset, const int *in, int in_count, const int *out, int out_count) {
     const struct zt_node from = *like; /* a node of g, which may move */

@@ -17,9 +17,6 @@ bool zt_fuse_is_output(const struct zt_graph *g, int value);
  * and nothing else reads what it makes there (`alone`); else -1. */
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone);
 
-/* Whether the back end's kernel takes `node` as it stands: what it would not take is better left apart. */
-bool zt_fuse_fast(const struct zt_graph *g, int node, enum zt_backend backend);
-
 /* Adds a node that stands where `like` does: phase, stage, place and back end. zt_fuse_settle next, which resolves and
  * infers it. */
 int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,

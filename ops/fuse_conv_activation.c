@@ -120,7 +120,7 @@ static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, 
     const struct zt_node f = g->nodes[node];
     struct zt_attr bound[2];
     int bounds, from = f.op && !f.op->domain[0] && row_of(f.op_type) ? zt_fuse_producer(g, node, 0, "Conv", false) : -1;
-    if (from < 0 || !zt_fuse_fast(g, from, ZT_CPU) || !take_bounds(g, &f, bound, &bounds))
+    if (from < 0 || !zt_op_takes(g, from, ZT_CPU) || !take_bounds(g, &f, bound, &bounds))
         return false;
     const struct zt_node conv = g->nodes[from];
     const int z = conv.out[0];

@@ -112,7 +112,7 @@ static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, in
     if (strcmp(g->nodes[node].op_type, "Relu") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, product, true);
-    if (from < 0 || !zt_fuse_fast(g, from, ZT_CPU))
+    if (from < 0 || !zt_op_takes(g, from, ZT_CPU))
         return false;
     const struct zt_node p = g->nodes[from];
     g->nodes[from].dead = true;
@@ -125,7 +125,7 @@ static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, 
     if (strcmp(g->nodes[node].op_type, "ReluGrad") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "MaxPoolGrad", true);
-    if (from < 0 || !zt_fuse_fast(g, from, backend))
+    if (from < 0 || !zt_op_takes(g, from, backend))
         return false;
     const struct zt_node grad = g->nodes[from];
     int pool = g->values[grad.in[1]].producer;

@@ -34,27 +34,10 @@ template <> __device__ uint64_t combined<uint64_t>(enum zt_launch_combine, uint6
     return with;
 }
 
-/* ---- Gather ---- */
-
-template <class T>
-static __global__ void gather_kernel(struct zt_launch_gather g, const T *x, const void *index, T *y) {
-    EACH(i, g.outer * g.count * g.inner) {
-        const int64_t row = i / g.inner, place = index_at(g.index_dtype, index, row % g.count, g.size);
-        y[i] = place < 0 ? 0 : x[(row / g.count * g.size + place) * g.inner + i % g.inner];
-    }
-}
-
-int zt_launch_gather(cudaStream_t stream, size_t bytes, const struct zt_launch_gather *g, const void *x,
-                     const void *index, void *y) {
-    const int64_t count = g->outer * g->count * g->inner;
-    WITH_BYTES(bytes, count,
-               (gather_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*g, (const T *)x, index, (T *)y)));
-}
-
 /* ---- sources with slices: a block a source ---- */
 
 /* Where source s of y begins, -1: nowhere. */
-struct by_rows { /* of Gather's gradient: source (o, j) is slice o * count + j */
+struct by_rows { /* of Gather and its gradient: source (o, j) is slice o * count + j */
     struct zt_launch_gather g;
     const void *index;
     __device__ int64_t sources() const {
@@ -119,12 +102,14 @@ static __global__ void put_slices_kernel(Sources from, enum zt_launch_combine ho
         __syncthreads();
         const bool mine = place >= 0 && !met;
         __syncthreads();
+        if (!mine) /* nor is it any other thread's of the block */
+            continue;
         for (int64_t base = s; base < end; base += BLOCK) {
             if (threadIdx.x == 0)
                 met = 0;
             __syncthreads();
-            places[threadIdx.x] = mine && base + threadIdx.x < end ? from.place(base + threadIdx.x) : -1;
-            if (mine && places[threadIdx.x] == place)
+            places[threadIdx.x] = base + threadIdx.x < end ? from.place(base + threadIdx.x) : -1;
+            if (places[threadIdx.x] == place)
                 met = 1;
             __syncthreads();
             for (int k = 0; met && k < BLOCK; k++)
@@ -160,11 +145,19 @@ int zt_launch_put_tuples(cudaStream_t stream, enum zt_dtype dtype, const struct 
     return put_slices(stream, dtype, t->slice ? t->tuples : 0, from, t->how, x, y);
 }
 
-template <class T> static __global__ void gather_tuples_kernel(by_tuples from, const T *x, T *y) {
-    EACH(i, from.t.tuples * from.t.slice) {
-        const int64_t place = from.place(i / from.t.slice);
-        y[i] = place < 0 ? 0 : x[place + i % from.t.slice];
+template <class Sources, class T> static __global__ void get_slices_kernel(Sources from, const T *x, T *y) {
+    EACH(i, from.sources() * from.slice()) {
+        const int64_t place = from.place(i / from.slice());
+        y[i] = place < 0 ? 0 : x[place + i % from.slice()];
     }
+}
+
+int zt_launch_gather(cudaStream_t stream, size_t bytes, const struct zt_launch_gather *g, const void *x,
+                     const void *index, void *y) {
+    const by_rows from = { *g, index };
+    const int64_t count = g->outer * g->count * g->inner;
+    WITH_BYTES(bytes, count,
+               (get_slices_kernel<by_rows, T><<<blocks_for(count), BLOCK, 0, stream>>>(from, (const T *)x, (T *)y)));
 }
 
 int zt_launch_gather_tuples(cudaStream_t stream, size_t bytes, const struct zt_launch_tuples *t, const void *x,
@@ -172,7 +165,7 @@ int zt_launch_gather_tuples(cudaStream_t stream, size_t bytes, const struct zt_l
     const by_tuples from = { *t, index };
     const int64_t count = t->tuples * t->slice;
     WITH_BYTES(bytes, count,
-               (gather_tuples_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(from, (const T *)x, (T *)y)));
+               (get_slices_kernel<by_tuples, T><<<blocks_for(count), BLOCK, 0, stream>>>(from, (const T *)x, (T *)y)));
 }
 
 /* ---- elements: a thread a place ---- */

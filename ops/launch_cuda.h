@@ -51,8 +51,8 @@ struct zt_launch_loss {
     float smoothing;
     bool mean, none;                                    /* reduction; neither: sum */
     bool logs;                                          /* x is log p */
-    bool own;                                           /* a mean of nothing is 0, not 0 / 0 */
-    bool weighs_rows;                                   /* the input behind the target weighs rows, not classes */
+    bool own;                                           /* a row of ours: the input behind the target weighs rows,
+                                                           and a mean of nothing is 0, not 0 / 0 */
     const void *x, *target, *row_weight, *class_weight; /* weights NULL: 1 */
 };
 /* Bytes of workspace of both launchers. */

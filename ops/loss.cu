@@ -54,7 +54,7 @@ template <class Rule, int N, class V> static __device__ V fold(V value, V *part)
     return result;
 }
 
-/* part[2 l] = weighted loss of line l, part[2 l + 1] = its weight in the mean. */
+/* sums[2 l] = weighted loss of line l, sums[2 l + 1] = its weight in the mean. */
 static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss, float *lse, void *log_p,
                                             double *sums) {
     __shared__ float part[LINE];
@@ -94,8 +94,8 @@ static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss,
     }
 }
 
-/* sums[2 lines] and sums[2 lines + 1]: both kinds added up; the loss where it is one number. The mean of nothing is 0.
- */
+/* sums[2 lines] and sums[2 lines + 1]: both kinds added up; the loss where it is one number. The mean of nothing
+ * is 0 in rows of ours, else 0 / 0. */
 static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, double *sums) {
     __shared__ double part[FINISH];
     int64_t lines = j.outer * j.inner;
@@ -166,9 +166,10 @@ int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_los
                                  const float *lse, void *dx, void *workspace) {
     double *sums = (double *)workspace;
     int64_t lines = j->outer * j->inner;
-    if (lines > 0)
+    if (j->mean && lines > 0)
         line_weight_kernel<<<blocks_for(lines), BLOCK, 0, stream>>>(*j, sums);
-    finish_kernel<<<1, FINISH, 0, stream>>>(*j, NULL, sums);
+    if (j->mean)
+        finish_kernel<<<1, FINISH, 0, stream>>>(*j, NULL, sums);
     cross_entropy_grad_kernel<<<line_blocks(lines), LINE, 0, stream>>>(*j, dloss, lse, dx, sums);
     return cudaGetLastError();
 }

@@ -206,8 +206,7 @@ static bool describe(const struct zt_graph *g, int node, int first, struct zt_la
                                    .mean = j.reduction == ZT_LOSS_MEAN,
                                    .none = j.reduction == ZT_LOSS_NONE,
                                    .logs = j.logs,
-                                   .own = j.own,
-                                   .weighs_rows = j.own };
+                                   .own = j.own };
     return true;
 }
 

@@ -31,8 +31,8 @@ static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
     struct zt_launch_loss l = *(const struct zt_launch_loss *)call->state;
     l.x = data(call->in, call->in_count, first);
     l.target = data(call->in, call->in_count, first + 1);
-    l.row_weight = l.weighs_rows ? data(call->in, call->in_count, first + 2) : NULL;
-    l.class_weight = data(call->in, call->in_count, first + 2 + l.weighs_rows);
+    l.row_weight = l.own ? data(call->in, call->in_count, first + 2) : NULL;
+    l.class_weight = data(call->in, call->in_count, first + 2 + l.own);
     return l;
 }
 

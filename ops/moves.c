@@ -9,6 +9,13 @@ struct zt_move zt_move_whole(const struct zt_shape *shape) {
     return move;
 }
 
+bool zt_moves_whole(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    (void)err;
+    const struct zt_move move = zt_move_whole(&zt_in(g, node, 0)->shape);
+    take(arg, &move);
+    return true;
+}
+
 static void copy(void *arg, const struct zt_move *m) {
     const struct zt_call *call = arg;
     const struct zt_view *x = &call->in[m->in], *y = &call->out[m->out];

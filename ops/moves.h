@@ -17,8 +17,9 @@ struct zt_move {
 typedef void zt_move_take(void *arg, const struct zt_move *move);
 typedef bool zt_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err);
 
-/* A move of everything from input 0 to output 0, row-major on both sides. */
+/* A move of everything from input 0 to output 0, row-major on both sides; and that as the one copy of a node. */
 struct zt_move zt_move_whole(const struct zt_shape *shape);
+zt_moves zt_moves_whole;
 
 /* Runs the copies; outputs whose elements not all of them write are zeroed before that by the row. */
 bool zt_moves_run(const struct zt_call *call, zt_moves *each, struct zt_err *err);

@@ -25,10 +25,10 @@
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
-    ROW(conv_activation)                                                                                               \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \
+    ROW(conv_activation)                                                                                               \
     ROW(pool_relu_grad_cuda)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

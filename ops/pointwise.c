@@ -2,6 +2,7 @@
 
 #include "ops/elementwise_cpu.h"
 #include "ops/elementwise_lanes.h"
+#include "ops/random.h"
 #include "ops/typed_lanes.h"
 
 #include <string.h>
@@ -27,16 +28,9 @@ static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned 
     return good;
 }
 
-static bool is_named(const struct zt_graph *g, int node, const char *const *names) {
-    int i = 0;
-    while (names[i] && strcmp(g->nodes[node].op_type, names[i]) != 0)
-        i++;
-    return names[i] != NULL;
-}
-
+/* Max, Min, Sum, Mean */
 static bool folds(const struct zt_graph *g, int node) {
-    static const char *const names[] = { "Max", "Min", "Sum", "Mean", NULL };
-    return is_named(g, node, names);
+    return g->nodes[node].op->flags & ZT_OP_VARIADIC;
 }
 
 /* Chosen elements are moved as they are: as unsigned integers of their width. */
@@ -54,12 +48,11 @@ static bool find_choice(const struct zt_graph *g, int node, struct zt_pointwise 
 
 /* DropoutGrad(dy, mask[, ratio]) with a ratio that is known. */
 static bool find_dropout_grad(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    const struct zt_value *given = zt_in(g, node, 2);
-    if (strcmp(g->nodes[node].op_type, "DropoutGrad") != 0 || (given && !given->data) || !have_types(g, node, 2, held))
+    double ratio;
+    if (strcmp(g->nodes[node].op_type, "DropoutGrad") != 0 || !zt_dropout_ratio(g, node, 2, &ratio) ||
+        !have_types(g, node, 2, held))
         return false;
-    double ratio =
-        given ? zt_load_double(given->dtype, given->data, 0) : (double)zt_attr_float(&g->nodes[node], "ratio", 0.5F);
-    float scale = ratio < 1 ? (float)(1 / (1 - ratio)) : 0;
+    float scale = (float)zt_dropout_scale(ratio);
     *to = (struct zt_pointwise){
         .value = "F(drop)(b == 0, a * u)", .dtype = ZT_FLOAT, .inputs = 2, .number = { scale, 0 }, .scale = 1
     };

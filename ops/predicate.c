@@ -60,14 +60,18 @@ static const struct zt_attr_spec is_inf_attrs[] = { { "detect_positive", ZT_ATTR
         .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },    \
     };
 
-PLAIN_ROW(ceil, "Ceil", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE, NULL, ceil(x))
-PLAIN_ROW(floor, "Floor", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE, NULL, floor(x))
-PLAIN_ROW(is_inf, "IsInf", 10, ZT_ANY_FLOAT, infer_bool, 0, is_inf_attrs,
+PLAIN_ROW(ceil, "Ceil", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, ceil(x))
+PLAIN_ROW(floor, "Floor", 6, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, floor(x))
+PLAIN_ROW(is_inf, "IsInf", 10, ZT_ANY_FLOAT, infer_bool, ZT_OP_LIGHT, is_inf_attrs,
           (a != 0 && x == INFINITY) || (b != 0 && x == -INFINITY))
-PLAIN_ROW(is_nan, "IsNaN", 9, ZT_ANY_FLOAT, infer_bool, 0, NULL, isnan(x))
-PLAIN_ROW(not, "Not", 1, ZT_BIT(ZT_BOOL), infer_bool, ZT_OP_IN_PLACE, NULL, x == 0)
-PLAIN_ROW(round, "Round", 11, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE, NULL, nearbyint(x)) /* halves to even */
-PLAIN_ROW(sign, "Sign", 9, ZT_ANY_NUMBER, zt_infer_first, ZT_OP_IN_PLACE, NULL, x > 0 ? 1 : x < 0 ? -1 : x)
+PLAIN_ROW(is_nan, "IsNaN", 9, ZT_ANY_FLOAT, infer_bool, ZT_OP_LIGHT, NULL, isnan(x))
+PLAIN_ROW(not, "Not", 1, ZT_BIT(ZT_BOOL), infer_bool, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL, x == 0)
+PLAIN_ROW(round, "Round", 11, ZT_ANY_FLOAT, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL,
+          nearbyint(x)) /* halves to even */
+PLAIN_ROW(sign, "Sign", 9, ZT_ANY_NUMBER, zt_infer_first, ZT_OP_IN_PLACE | ZT_OP_LIGHT, NULL,
+          x > 0   ? 1
+          : x < 0 ? -1
+                  : x)
 
 static bool bitwise_not_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
@@ -83,7 +87,7 @@ const struct zt_op zt_op_bitwise_not = {
     .domain = "",
     .since = 18,
     ZT_ONE_OUT(1, 1),
-    .flags = ZT_OP_IN_PLACE,
+    .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
     .in_types = { ZT_ANY_INT },
     .infer = zt_infer_first,
     .kernel = { [ZT_REF] = { .run = bitwise_not_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },

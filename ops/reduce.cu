@@ -94,14 +94,19 @@ static __device__ void part_of(const struct zt_launch_reduce &r, int64_t part, i
 }
 
 template <class Rule, class T>
+static __device__ void finish(const struct zt_launch_reduce &r, int64_t result, float value, T *y) {
+    value = Rule::finish(value, (float)r.over);
+    y[result] = from_float<T>(r.accumulate ? to_float(y[result]) + value : value);
+}
+
+template <class Rule, class T>
 static __device__ void give(const struct zt_launch_reduce &r, int64_t result, int64_t part, float value, T *y,
                             float *partial) {
     if (r.parts > 1) {
         partial[result * r.parts + part] = value;
         return;
     }
-    value = Rule::finish(value, (float)r.over);
-    y[result] = from_float<T>(r.accumulate ? to_float(y[result]) + value : value);
+    finish<Rule>(r, result, value, y);
 }
 
 /* Neighbouring results lie side by side: a block folds ACROSS of them, thread (c, k) elements k, k + ALONG, ... whose
@@ -165,8 +170,7 @@ static __global__ void join_kernel(struct zt_launch_reduce r, const float *parti
         float value = partial[i * r.parts];
         for (int64_t k = 1; k < r.parts; k++)
             value = Rule::join(value, partial[i * r.parts + k]);
-        value = Rule::finish(value, (float)r.over);
-        y[i] = from_float<T>(r.accumulate ? to_float(y[i]) + value : value);
+        finish<Rule>(r, i, value, y);
     }
 }
 
@@ -207,31 +211,22 @@ int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r) {
     return parts < 1 || r->fold == ZT_FOLD_LOG_SUM_EXP ? 1 : parts;
 }
 
+template <class Rule, class T>
+static void queue(cudaStream_t stream, const struct zt_launch_reduce *r, const T *x, T *y, float *partial) {
+    const bool columns = side_by_side(r);
+    const unsigned blocks = at_most((columns ? (r->kept + ACROSS - 1) / ACROSS : r->kept) * r->parts);
+    if (columns)
+        columns_kernel<Rule, T><<<blocks, dim3(ACROSS, ALONG), 0, stream>>>(*r, x, y, partial);
+    else
+        rows_kernel<Rule, T><<<blocks, BLOCK, 0, stream>>>(*r, x, y, partial);
+    if (r->parts > 1)
+        join_kernel<Rule, T><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, y);
+}
+
 template <class Rule>
 static int launch(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,
                   float *partial) {
-    if (r->kept == 0)
-        return cudaSuccess;
-    const int64_t blocks = (side_by_side(r) ? (r->kept + ACROSS - 1) / ACROSS : r->kept) * r->parts;
-    const dim3 block = side_by_side(r) ? dim3(ACROSS, ALONG) : dim3(BLOCK);
-    if (dtype == ZT_BFLOAT16) {
-        using T = __nv_bfloat16;
-        if (side_by_side(r))
-            columns_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
-        else
-            rows_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
-        if (r->parts > 1)
-            join_kernel<Rule, T><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, (T *)y);
-    } else {
-        using T = float;
-        if (side_by_side(r))
-            columns_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
-        else
-            rows_kernel<Rule, T><<<at_most(blocks), block, 0, stream>>>(*r, (const T *)x, (T *)y, partial);
-        if (r->parts > 1)
-            join_kernel<Rule, T><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, (T *)y);
-    }
-    return cudaGetLastError();
+    WITH_TYPE(dtype, r->kept, (queue<Rule, T>(stream, r, (const T *)x, (T *)y, partial)));
 }
 
 int zt_launch_reduce(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,

@@ -85,12 +85,7 @@ static const struct zt_attr_spec with_axes[] = { { "axes", ZT_ATTR_INTS }, { 0 }
 static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, true }, { 0 } };
 
 /* Where memory is not shared the bytes are copied. */
-static bool view_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
-    (void)err;
-    const struct zt_move move = zt_move_whole(&zt_in(g, node, 0)->shape);
-    take(arg, &move);
-    return true;
-}
+#define view_moves zt_moves_whole
 ZT_MOVES_DESCRIBE(view, false)
 
 #define VIEW_ROW(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER)                                          \

@@ -172,13 +172,11 @@ zt_typed_function *zt_typed_cast(enum zt_dtype from, enum zt_dtype to) {
 
 /* ---- as text ---- */
 
-#define SAME(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS, false },
-#define TEST(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS, true },
-static const struct zt_typed_text integer_texts[OPS] = { INTEGER_OPS(SAME, TEST) };
-static const struct zt_typed_text double_texts[OPS] = { DOUBLE_OPS(SAME, TEST) };
-static const struct zt_typed_text bool_texts[OPS] = { BOOL_OPS(TEST)[OP_equal] = { "a == b", 2, true } };
-#undef TEST
-#undef SAME
+#define TEXT(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS },
+static const struct zt_typed_text integer_texts[OPS] = { INTEGER_OPS(TEXT, TEXT) };
+static const struct zt_typed_text double_texts[OPS] = { DOUBLE_OPS(TEXT, TEXT) };
+static const struct zt_typed_text bool_texts[OPS] = { BOOL_OPS(TEXT)[OP_equal] = { "a == b", 2 } };
+#undef TEXT
 
 struct zt_typed_text zt_typed_text(const struct zt_node *node, enum zt_dtype dtype) {
     const int i = find_op(node);
@@ -202,5 +200,5 @@ static const struct {
 
 struct zt_typed_text zt_typed_cast_text(enum zt_dtype from, enum zt_dtype to) {
     const bool floats = zt_dtype_in(from, ZT_ANY_FLOAT);
-    return (struct zt_typed_text){ floats ? cast_texts[to].of_float : cast_texts[to].of_integer, 1, false };
+    return (struct zt_typed_text){ floats ? cast_texts[to].of_float : cast_texts[to].of_integer, 1 };
 }

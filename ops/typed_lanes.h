@@ -19,12 +19,11 @@ typedef void zt_typed_function(const struct zt_typed_span *s);
  * Sum take two of them at a time. */
 zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype, int *inputs);
 /* What the loop computes of a and b as C for one element: T is the elements' type, whose arithmetic wraps in U, BITS
- * its width, `negative` whether it has negative numbers; `test`: the result is bool. Also of casts, of a alone, from
+ * its width, `negative` whether it has negative numbers. Also of casts, of a alone, from
  * any type (half types come as float) to any. A NULL value where there is none. */
 struct zt_typed_text {
     const char *value;
     int inputs;
-    bool test;
 };
 struct zt_typed_text zt_typed_text(const struct zt_node *node, enum zt_dtype dtype);
 struct zt_typed_text zt_typed_cast_text(enum zt_dtype from, enum zt_dtype to);

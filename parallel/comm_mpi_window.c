@@ -255,7 +255,7 @@ bool zt_window_group_idle(const struct zt_window_group *g) {
 
 size_t zt_window_room(const struct zt_window_group *g, const struct zt_rounds *op) {
     if (op->block)
-        return (SIZE_MAX / 4 + 1);
+        return SIZE_MAX / 4 + 1; /* all in one round; a multiple of 64 */
     return op->kind->same_for_all ? HALF : HALF / (size_t)g->size / 64 * 64;
 }
 

@@ -16,6 +16,7 @@
 #include "parallel/comm_nccl.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "device/cuda.h"
 
 #include <nccl.h>
@@ -105,31 +106,30 @@ static bool failed(struct nccl_comm *c, ncclResult_t result, const char *doing, 
     return zt_fail(err, ZT_EXIT_RANK, "rank %d: NCCL: %s: %s", c->base.rank, doing, c->lib.ncclGetErrorString(result));
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void pause_shortly(void) {
     nanosleep(&(struct timespec){ 0, 100000 }, NULL);
 }
 
+enum { ASKS = 1000 }; /* before it sleeps between them */
+
 /* A call that may go on by itself is followed to its end; the host's communicator says whether a peer is gone. */
 static bool settle_within(struct nccl_comm *c, ncclResult_t result, int seconds, const char *doing,
                           struct zt_err *err) {
-    double began = now();
-    while (result == ncclInProgress) {
+    double began = zt_now();
+    for (int asked = 0; result == ncclInProgress; asked++) {
         if (!c->host->api->poll(c->host, err)) {
             drop(c);
             return false;
         }
-        if (now() - began > seconds) {
+        if (zt_now() - began > seconds) {
             drop(c);
             return zt_fail(err, ZT_EXIT_RANK, "rank %d: NCCL: %s: no answer within %d seconds", c->base.rank, doing,
                            seconds);
         }
-        pause_shortly();
+        if (asked < ASKS)
+            zt_comm_pause();
+        else
+            pause_shortly();
         if (c->lib.ncclCommGetAsyncError(c->nccl, &result) != ncclSuccess)
             result = ncclInternalError;
     }
@@ -316,20 +316,16 @@ static bool shares_gpus(const struct nccl_comm *c) {
 static bool agree(struct nccl_comm *c, bool well, struct zt_err *err) {
     int size = c->base.size;
     struct card *cards = zt_calloc((size_t)size, sizeof *cards), *mine = &cards[c->base.rank];
-    int64_t *bound = zt_calloc((size_t)size + 1, sizeof *bound);
     zt_cuda_identity(c->device, mine->gpu);
     mine->well = well;
-    for (int r = 0; r <= size; r++)
-        bound[r] = (int64_t)(r * sizeof *cards / 4);
-    bool ok = c->host->api->all_gather(c->host, cards, bound, 4, err);
+    bool shared = shares_gpus(c), ok = zt_comm_exchange(c->host, cards, sizeof *cards, err);
     for (int r = 0; ok && r < size; r++) {
         if (!cards[r].well && well)
             ok = zt_fail(err, ZT_EXIT_RUN, "communicator nccl: rank %d has none", r);
-        for (int k = 0; ok && !shares_gpus(c) && k < r; k++)
+        for (int k = 0; ok && !shared && k < r; k++)
             if (memcmp(cards[k].gpu, cards[r].gpu, sizeof cards[r].gpu) == 0)
                 ok = zt_fail(err, ZT_EXIT_RUN, "communicator nccl: ranks %d and %d have the same GPU", k, r);
     }
-    free(bound);
     free(cards);
     return ok && well;
 }

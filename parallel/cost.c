@@ -15,14 +15,15 @@ double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int no
     const struct zt_op *op = g->nodes[node].op;
     const struct zt_value *v = zt_in(g, node, 0);
     bool half = v && (v->dtype == ZT_BFLOAT16 || v->dtype == ZT_FLOAT16);
-    bool plain = g->nodes[node].backend == ZT_REF && m->plain_flops > 0;
-    bool copies = op->flags & ZT_OP_LIGHT && !(op->flags & ZT_OP_POINTWISE); /* at full speed in the reference too */
+    const bool light = op->flags & ZT_OP_LIGHT;
+    /* light rows without a kernel of the CPU copy: their reference kernels are as fast */
+    bool plain = g->nodes[node].backend == ZT_REF && m->plain_flops > 0 && !(light && !op->kernel[ZT_CPU].run);
     double rate = m->element_flops, move = bytes_around(g, node) / m->memory_rate;
-    if (op->flops) /* rows that say how many FLOPs a node has are products */
+    if (op->flops) /* products, and what is counted as them: sums, recurrent cells */
         rate = half ? m->half_flops : op->flags & ZT_OP_WINDOWS ? m->conv_flops : m->product_flops;
     if (plain)
         rate = m->plain_flops;
-    if (copies || (op->flags & ZT_OP_LIGHT && !plain))
+    if (light && !plain)
         return move + m->node_seconds;
     double compute = zt_op_flops(g, node) / (rate * m->efficiency);
     return (compute > move ? compute : move) + m->node_seconds;

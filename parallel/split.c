@@ -287,7 +287,8 @@ static double lowest_limit(const struct stretches *p, int stages, double low, do
 static void cut(const struct stretches *p, int stages, double slack, int *first) {
     double dearest = lowest_limit(p, stages, 0, p->weight[p->count], DBL_MAX, first);
     double bytes = cut_within(p, stages, dearest * slack, first);
-    cut_within(p, stages, lowest_limit(p, stages, dearest, dearest * slack, bytes, first), first);
+    if (slack > 1)
+        cut_within(p, stages, lowest_limit(p, stages, dearest, dearest * slack, bytes, first), first);
 }
 
 static void cut_evenly(int layers, int stages, int *first) {

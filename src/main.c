@@ -54,10 +54,10 @@ static const struct zt_command_row commands[] = {
 };
 
 /* Threads that wait for work should spin for a moment and then sleep. libgomp's default of 300,000 rounds takes the
- * core from whoever has work, and waking a thread takes longer than most kernels: the step of models/vit.onnx on 2
- * threads of a quiet machine takes 69 ms with 100 rounds, 34 with 1,000, 31 from 3,000 on (some 40 microseconds); with
- * two other programs computing beside it 147, 93 and 120 ms, and 98 with 10,000. libgomp reads the variable when it is
- * loaded, before main, so the program starts itself once more with it set. */
+ * core from whoever has work; with a hundred, threads sleep between the kernels of small networks, and waking one takes
+ * longer than most of these. GOMP_SPINCOUNT=N before a run of models/vit.onnx on two threads shows it in the line that
+ * tells the median step. libgomp reads the variable when it is loaded, before main, so the program starts itself once
+ * more with it set. */
 static void restart_with_short_spin(char **argv) {
     static const char spin_count[] = "3000";
     char self[4096];

@@ -111,8 +111,7 @@ bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, 
 struct zt_device *zt_session_device(const struct zt_session *s, int rank, struct zt_err *err) {
     int local = s->processes ? s->launched.local_rank : rank > 0 ? rank : -1; /* one rank may be told by LOCAL_RANK */
     const char *name = s->config->device;
-    /* A GPU that is there is used when it is asked for: until convolutions and norms have CUDA kernels, most networks
-     * would run on the host through copies. */
+    /* A GPU that is there is used when it is asked for: nothing of CUDA has run on one yet (README.md). */
     struct zt_device *device =
         zt_device_open(strcmp(name, "auto") == 0 ? "cpu" : name, local, zt_session_threads(s), &s->options->log, err);
     if (device)

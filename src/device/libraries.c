@@ -64,7 +64,7 @@ const struct zt_library zt_libraries[] = {
     { "runtime", "libcudart.so.13", 13000, 1000, 10, ask_runtime, INSTALL_CUDA },
     { "cuBLASLt", "libcublasLt.so.13", 130000, 10000, 100, ask_cublas, INSTALL_CUDA },
     { "NVRTC", "libnvrtc.so.13", 13000, 1000, 10, ask_nvrtc, INSTALL_CUDA },
-    { "cuDNN", "libcudnn.so.9", 90000, 10000, 100, ask_cudnn, "install cuDNN 9 for CUDA 13: convolutions need it" },
+    { "cuDNN", "libcudnn.so.9", 90000, 10000, 100, ask_cudnn, "install cuDNN 9 for CUDA 13: the CUDA module needs it" },
     { "NCCL", "libnccl.so.2", 21800, 10000, 100, ask_nccl,
       "install NCCL 2 for CUDA 13; without it data of several GPUs travel through the host" },
     { 0 },

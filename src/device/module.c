@@ -38,7 +38,7 @@ static const struct zt_module *load(const char *path, struct zt_err *err) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         zt_fail(err, ZT_EXIT_RUN, "the CUDA module cannot be loaded: %s", dlerror());
-        zt_hint(err, "install the CUDA 13 runtime, cuBLAS and NVRTC, or put their folder into LD_LIBRARY_PATH");
+        zt_hint(err, "install the CUDA 13 runtime, cuBLAS, cuDNN and NVRTC, or put their folder into LD_LIBRARY_PATH");
         return NULL;
     }
     const struct zt_module *module = dlsym(handle, ZT_MODULE_SYMBOL);

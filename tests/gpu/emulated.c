@@ -99,11 +99,10 @@ bool emulated_captures(void) {
     return capturing != NULL;
 }
 
-bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
-bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what)) {
+void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
+void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what)) {
     capturing->at = realloc(capturing->at, (size_t)(capturing->count + 1) * sizeof *capturing->at);
     capturing->at[capturing->count++] = (struct kept){ run, what, destroy };
-    return true;
 }
 
 /* For what cannot be kept: the capture gives no graph, and nothing of it is to be done. */
@@ -181,7 +180,8 @@ static cudaError_t queue_copy(struct copy c) {
     }
     struct copy *later = malloc(sizeof *later);
     *later = c;
-    return emulated_keeps(run_copy, later, free) ? cudaSuccess : cudaErrorUnknown;
+    emulated_keeps(run_copy, later, free);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
@@ -388,5 +388,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     *later = (struct product){ *description,         *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha,
                                *(const float *)beta, a,         b,         c,         d,         workspace,
                                workspace_bytes };
-    return emulated_keeps(run_product, later, free) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
+    emulated_keeps(run_product, later, free);
+    return CUBLAS_STATUS_SUCCESS;
 }

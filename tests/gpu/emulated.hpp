@@ -104,7 +104,7 @@ template <class... P> static auto bound(void (*kernel)(P...), typename as_is<P>:
 }
 
 /* While the stream is captured a launch is kept, and run when the graph is (emulated.c). */
-extern "C" bool emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
+extern "C" void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
 extern "C" bool emulated_captures(void);
 
 template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t stream, Kernel kernel) {

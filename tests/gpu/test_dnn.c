@@ -2,9 +2,9 @@
  * case in tests/ops/cases/conv.c, each of the three ways, alone and with a bias; and the engines that it has for them
  * on a GPU whose properties it is told. */
 #include "ops/conv_dnn.h"
+#include "tests/suite.h"
 #include "tests/ops/cases.h"
 
-#include <check.h>
 #include <string.h>
 
 extern const struct zt_case zt_cases_conv[];
@@ -99,16 +99,8 @@ START_TEST(a_shape_that_is_no_convolution_is_refused_with_cudnns_words) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("gpu-dnn");
     TCase *tests = tcase_create("descriptors");
-    tcase_set_timeout(tests, 120);
     tcase_add_test(tests, cudnn_takes_what_is_described_and_has_engines_for_it);
     tcase_add_test(tests, a_shape_that_is_no_convolution_is_refused_with_cudnns_words);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* cuDNN does not survive a fork */
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite("gpu-dnn", tests, CK_NOFORK); /* cuDNN does not survive a fork */
 }

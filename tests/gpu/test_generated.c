@@ -1,13 +1,13 @@
 /* What the CUDA module compiles at run time, without a GPU: NVRTC takes the generated source of every elementwise
  * expression, for every type and architecture, and what it gives is kept on disk safely. */
 #include "ops/compile_cuda.h"
+#include "tests/suite.h"
 #include "ops/elementwise_lanes.h"
 #include "ops/source_cuda.h"
 
 #include "base/arena.h"
 #include "base/file.h"
 
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -179,21 +179,14 @@ int main(void) {
     if (!mkdtemp(folder))
         return 1;
     setenv("XDG_CACHE_HOME", folder, 1);
-    Suite *suite = suite_create("generated");
     TCase *test = tcase_create("generated");
-    tcase_set_timeout(test, 120);
     tcase_add_loop_test(test, every_float_expression_compiles, 0, 3);
     tcase_add_test(test, every_type_is_read_and_written);
     tcase_add_test(test, a_broken_source_is_refused_with_what_the_compiler_says);
     tcase_add_test(test, what_was_kept_is_read_again);
     tcase_add_test(test, a_damaged_file_is_not_read);
     tcase_add_test(test, writers_at_the_same_time_leave_a_whole_file);
-    suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int failed = run_suite("generated", test, CK_NOFORK);
     struct zt_text path = { 0 };
     struct zt_text below = { 0 };
     zt_text_add(&below, "%s/ztrain", folder);

@@ -1,8 +1,8 @@
 /* Choosing a device where the CUDA module cannot be opened, and how broadcasting is handed to its kernels. */
 #include "device/module.h"
+#include "tests/suite.h"
 #include "ops/walk_cuda.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +101,6 @@ START_TEST(broadcast_axes_step_as_numpy_says) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("module");
     TCase *test = tcase_create("module");
     tcase_add_test(test, a_folder_without_a_module_is_named);
     tcase_add_test(test, device_cuda_without_a_module_fails_with_the_reason);
@@ -111,10 +110,5 @@ int main(void) {
     tcase_add_test(test, tensors_of_one_shape_are_walked_as_one_axis);
     tcase_add_test(test, a_scalar_repeats_over_everything);
     tcase_add_test(test, broadcast_axes_step_as_numpy_says);
-    suite_add_tcase(suite, test);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite("module", test, CK_FORK);
 }

@@ -15,7 +15,7 @@ struct joint {
 static int add_cotangent(struct zt_graph *g, int i) {
     const struct zt_value y = g->values[g->outputs[i]];
     struct zt_tensor wide = zt_case_random(g->arena, &y.shape, (uint64_t)i);
-    void *data = zt_arena_alloc(g->arena, machine_value_bytes(&y));
+    void *data = zt_arena_alloc(g->arena, (size_t)zt_value_bytes(&y));
     for (int64_t k = 0; k < zt_shape_count(&y.shape); k++)
         zt_store_double(y.dtype, data, k, ((const double *)wide.data)[k]);
     return zt_graph_add_constant(g, NULL, y.dtype, &y.shape, data);

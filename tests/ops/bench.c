@@ -227,9 +227,9 @@ static void print(const struct bench *b, int number, const double median[2]) {
     double bytes = 0;
     add_references(b, &slow);
     for (int i = 0; i < b->made.in_count; i++)
-        bytes += b->made.in[i] >= 0 ? (double)machine_value_bytes(&b->m.g->values[b->made.in[i]]) : 0;
+        bytes += b->made.in[i] >= 0 ? (double)zt_value_bytes(&b->m.g->values[b->made.in[i]]) : 0;
     for (int i = 0; i < b->m.g->output_count; i++)
-        bytes += (double)machine_value_bytes(&b->m.g->values[b->m.g->outputs[i]]);
+        bytes += (double)zt_value_bytes(&b->m.g->values[b->m.g->outputs[i]]);
     if (b->o->json) {
         printf("{");
         bench_print_case(b->c, number);

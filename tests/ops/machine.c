@@ -5,10 +5,6 @@
 
 static const struct zt_random no_random = { .seed = 1 };
 
-size_t machine_value_bytes(const struct zt_value *v) {
-    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
-}
-
 bool machine_infer(struct zt_case_graph *made, struct zt_err *err) {
     struct zt_graph *g = made->graph;
     for (int i = 0; i < made->in_count; i++)
@@ -60,7 +56,7 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
         if (m->shared[v])
             continue;
         struct zt_tensor constant = { value->dtype, value->shape, value->data };
-        char *block = api->allocate(o->device, machine_value_bytes(value) + shift_of(m, v), "a tensor", err);
+        char *block = api->allocate(o->device, (size_t)zt_value_bytes(value) + shift_of(m, v), "a tensor", err);
         m->buffer[v] = block ? block + shift_of(m, v) : NULL;
         good = block && (!value->data || machine_feed(m, v, &constant, err));
     }
@@ -77,7 +73,7 @@ void machine_finish(struct machine *m) {
     for (int v = 0; m->buffer && v < m->g->value_count; v++)
         if (m->buffer[v] && !m->shared[v])
             m->device->api->free(m->device, (char *)m->buffer[v] - shift_of(m, v),
-                                 machine_value_bytes(&m->g->values[v]) + shift_of(m, v));
+                                 (size_t)zt_value_bytes(&m->g->values[v]) + shift_of(m, v));
     if (m->workspace)
         m->device->api->free(m->device, m->workspace, m->workspace_bytes);
     if (m->prepared)
@@ -91,9 +87,9 @@ bool machine_feed(const struct machine *m, int value, const struct zt_tensor *te
 
 bool machine_fetch(const struct machine *m, int value, struct zt_tensor *to, struct zt_err *err) {
     const struct zt_value *v = &m->g->values[value];
-    void *data = zt_arena_alloc(m->g->arena, machine_value_bytes(v));
+    void *data = zt_arena_alloc(m->g->arena, (size_t)zt_value_bytes(v));
     *to = (struct zt_tensor){ v->dtype, v->shape, data };
-    return m->device->api->to_host(m->device, data, m->buffer[value], machine_value_bytes(v), err) &&
+    return m->device->api->to_host(m->device, data, m->buffer[value], (size_t)zt_value_bytes(v), err) &&
            m->device->api->synchronize(m->device, err);
 }
 

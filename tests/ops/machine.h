@@ -44,6 +44,5 @@ bool machine_run_node(const struct machine *m, int node, struct zt_err *err);
 bool machine_add_node(const struct machine *m, int n, struct zt_err *err);
 /* A back end with memory of its own runs only what it has kernels for; elsewhere reference kernels fill in. */
 bool machine_runs_here(const struct machine *m);
-size_t machine_value_bytes(const struct zt_value *v);
 
 #endif

@@ -246,7 +246,7 @@ static bool support(const struct zt_case *c, const struct options *o, int number
         const struct zt_op *op = m.graph->nodes[0].op;
         printf("%-18s %-52s", c->op, c->in ? c->in : "");
         for (int k = 0; k < ZT_BACKENDS; k++)
-            if (op->kernel[k].run && (!op->kernel[k].supports || op->kernel[k].supports(m.graph, 0)))
+            if (zt_op_takes(m.graph, 0, k))
                 printf(" %s", backend_names[k]);
         printf("%s\n", op->grad ? " grad" : "");
     }

@@ -1,12 +1,12 @@
 /* What a list of cases cannot say: training forms, ties, padding rows, errors, the same bits at any thread count. */
 #include "graph/eval.h"
+#include "tests/suite.h"
 #include "graph/grad.h"
 #include "graph/passes.h"
 #include "ops/table.h"
 #include "ops/window.h"
 #include "tests/ops/machine.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,7 +392,6 @@ START_TEST(bits_do_not_depend_on_the_number_of_threads) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("rows");
     TCase *t = tcase_create("rows");
     tcase_add_test(t, same_upper_pads_the_odd_side_last_and_same_lower_first);
     tcase_add_test(t, a_stretch_and_its_way_back_name_the_same_pairs);
@@ -409,11 +408,5 @@ int main(void) {
     tcase_add_test(t, drawn_numbers_have_the_moments_asked_for);
     tcase_add_test(t, drawn_rows_depend_on_sample_step_and_seed_alone);
     tcase_add_test(t, bits_do_not_depend_on_the_number_of_threads);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* libgomp does not survive a fork */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite("rows", t, CK_NOFORK); /* libgomp does not survive a fork */
 }

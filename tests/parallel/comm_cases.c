@@ -1,46 +1,14 @@
-#include "comm_cases.h"
+#include "comm_abort_cases.h"
+#include "comm_numbers.h"
 
 #include "base/arena.h"
-#include "base/rng.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { MOST = 16, ROUNDS = 20, BUFFERED = 8 };
-
-static void sleep_ms(int ms) {
-    nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
-}
-
-/* Numbers of very different size, so that another order of addition gives other bits. */
-static float contribution(int rank, int round, int64_t i) {
-    struct zt_rng rng = zt_rng_start(zt_rng_key(7, (uint64_t)rank, (uint64_t)round, 0), (uint64_t)i);
-    return ldexpf(zt_rng_uniform(&rng) - 0.5f, (int)zt_rng_below(&rng, 24));
-}
-
-/* Slices of 0, 1, odd and many elements, in an order that changes with the round. Returns the whole. */
-static int64_t uneven_bounds(int size, int round, int64_t bound[MOST + 1]) {
-    static const int64_t length[] = { 0, 2500, 1, 37, 0, 5, 2048, 3 };
-    bound[0] = 0;
-    for (int r = 0; r < size; r++)
-        bound[r + 1] = bound[r] + length[(r + round) % 8];
-    return bound[size];
-}
-
-/* Whether `got` is the sum over ranks of element i: bit for bit in rank order, in any order for a ring. */
-static bool is_sum(const struct zt_comm *c, int round, int64_t i, float got) {
-    float want = contribution(0, round, i), magnitude = fabsf(want);
-    for (int r = 1; r < c->size; r++) {
-        want += contribution(r, round, i);
-        magnitude += fabsf(contribution(r, round, i));
-    }
-    if (!strcmp(c->api->name, "ring"))
-        return fabsf(got - want) <= 1e-6f * magnitude;
-    return memcmp(&want, &got, sizeof want) == 0;
-}
+enum { ROUNDS = 20 };
 
 static void sums_are_added_in_rank_order_bit_for_bit(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
@@ -206,58 +174,6 @@ static void a_rank_outside_the_communicator_is_refused(struct zt_comm *c, struct
 
 /* ---- transfers underway ---- */
 
-enum { UNDERWAY = 4 };
-
-/* Some transfers of both kinds, with what they must bring. */
-struct transfers {
-    struct zt_transfer at[UNDERWAY];
-    int64_t bound[UNDERWAY][MOST + 1];
-};
-
-static void make_transfers(struct zt_comm *c, int round, struct transfers *to) {
-    for (int k = 0; k < UNDERWAY; k++) {
-        int64_t n = uneven_bounds(c->size, round + k, to->bound[k]);
-        float *flat = zt_malloc((size_t)n * sizeof *flat + 1);
-        for (int64_t i = 0; i < n; i++)
-            flat[i] = contribution(c->rank, round * UNDERWAY + k, i);
-        to->at[k] = (struct zt_transfer){ k % 2 ? ZT_ALL_GATHER : ZT_REDUCE_SCATTER, flat, to->bound[k], sizeof *flat };
-    }
-}
-
-static void free_transfers(struct transfers *t) {
-    for (int k = 0; k < UNDERWAY; k++)
-        free(t->at[k].data);
-}
-
-static int64_t first_wrong(struct zt_comm *c, int round, const struct transfers *t, int k) {
-    const float *flat = t->at[k].data;
-    for (int r = 0; r < c->size; r++) {
-        for (int64_t i = t->bound[k][r]; i < t->bound[k][r + 1] && (k % 2 || r == c->rank); i++) {
-            float gathered = contribution(r, round * UNDERWAY + k, i);
-            if (k % 2 ? memcmp(&gathered, &flat[i], sizeof gathered) != 0
-                      : !is_sum(c, round * UNDERWAY + k, i, flat[i]))
-                return i;
-        }
-    }
-    return -1;
-}
-
-static bool start_transfers(struct zt_comm *c, int round, struct transfers *to, struct zt_err *err) {
-    bool ok = true;
-    make_transfers(c, round, to);
-    for (int k = 0; k < UNDERWAY && ok; k++)
-        ok = c->api->start(c, &to->at[k], err);
-    return ok;
-}
-
-/* The first transfer that is not done or brought something else; -1: all are as they must be. */
-static int first_bad(struct zt_comm *c, int round, const struct transfers *t) {
-    for (int k = 0; k < UNDERWAY; k++)
-        if (!t->at[k].done || first_wrong(c, round, t, k) >= 0)
-            return k;
-    return -1;
-}
-
 static void transfers_underway_bring_what_blocking_calls_bring(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -378,21 +294,6 @@ static void transfers_of_a_split_go_on_beside_its_parent(struct zt_comm *c, stru
     part->api->destroy(part);
 }
 
-/* The last rank fails between start and wait, and gives its buffers back at once; so does every rank that hears of it.
- */
-static void buffers_of_a_failed_transfer_are_the_callers_again(struct zt_comm *c, struct rank_report *report) {
-    struct zt_err err = { 0 };
-    struct transfers t;
-    bool ok = start_transfers(c, 0, &t, &err);
-    if (c->rank == c->size - 1)
-        c->api->abort(c, "disk full");
-    else
-        while (ok)
-            ok = c->api->wait(c, &t.at[UNDERWAY - 1], &err) && c->api->barrier(c, &err);
-    free_transfers(&t);
-    EXPECT(!c->api->poll(c, &err) || c->api->barrier(c, &err) == false, "an aborted communicator goes on");
-}
-
 /* The sum of the world ranks over a communicator tells who its members are. */
 static double members(struct zt_comm *c, int world_rank, struct zt_err *err) {
     double sum = world_rank;
@@ -422,155 +323,6 @@ static void splits_join_the_ranks_of_a_color(struct zt_comm *c, struct rank_repo
     part->api->destroy(part);
 }
 
-/* Waiting calls, each of which the last rank leaves unanswered. */
-static bool wait_in_reduce_scatter(struct zt_comm *c, struct zt_err *err) {
-    int64_t bound[MOST + 1];
-    float *flat = zt_calloc((size_t)uneven_bounds(c->size, 0, bound), sizeof *flat);
-    bool ok = c->api->reduce_scatter(c, flat, bound, err);
-    free(flat);
-    return ok;
-}
-
-static bool wait_in_all_gather(struct zt_comm *c, struct zt_err *err) {
-    int64_t bound[MOST + 1];
-    float *flat = zt_calloc((size_t)uneven_bounds(c->size, 0, bound), sizeof *flat);
-    bool ok = c->api->all_gather(c, flat, bound, sizeof *flat, err);
-    free(flat);
-    return ok;
-}
-
-static bool wait_in_transfer(struct zt_comm *c, struct zt_err *err) {
-    struct transfers t;
-    make_transfers(c, 0, &t);
-    bool ok = true;
-    for (int k = 0; k < UNDERWAY && ok; k++)
-        ok = c->api->start(c, &t.at[k], err) && c->api->poll(c, err);
-    ok = ok && c->api->wait(c, &t.at[UNDERWAY - 1], err);
-    free_transfers(&t);
-    return ok;
-}
-
-static bool wait_in_broadcast(struct zt_comm *c, struct zt_err *err) {
-    char data[3] = { 0 };
-    return c->api->broadcast(c, data, sizeof data, c->size - 1, err);
-}
-
-static bool wait_in_sum(struct zt_comm *c, struct zt_err *err) {
-    double value = 1;
-    return c->api->sum(c, &value, 1, err);
-}
-
-static bool wait_in_barrier(struct zt_comm *c, struct zt_err *err) {
-    return c->api->barrier(c, err);
-}
-
-static bool wait_in_send(struct zt_comm *c, struct zt_err *err) {
-    char data = 0;
-    bool ok = true;
-    for (int i = 0; i <= BUFFERED && ok; i++)
-        ok = c->api->send(c, &data, 1, c->size - 1, err);
-    return ok;
-}
-
-static bool wait_in_recv(struct zt_comm *c, struct zt_err *err) {
-    char data;
-    return c->api->recv(c, &data, 1, c->size - 1, err);
-}
-
-static bool wait_in_split(struct zt_comm *c, struct zt_err *err) {
-    struct zt_comm *part = c->api->split(c, 0, err);
-    if (part)
-        part->api->destroy(part);
-    return part != NULL;
-}
-
-typedef bool (*waiting_call)(struct zt_comm *c, struct zt_err *err);
-
-static const waiting_call waiting_calls[] = {
-    wait_in_reduce_scatter, wait_in_all_gather, wait_in_broadcast, wait_in_sum,   wait_in_transfer,
-    wait_in_barrier,        wait_in_send,       wait_in_recv,      wait_in_split,
-};
-
-enum { WAITING_CALLS = sizeof waiting_calls / sizeof *waiting_calls };
-
-/* The last rank of `c` aborts through `through` while the others wait on `c`. */
-static void expect_abort(struct zt_comm *c, struct zt_comm *through, bool aborter, waiting_call call, int wait_ms,
-                         int failed_rank, struct rank_report *report) {
-    struct zt_err err = { 0 };
-    char who[32];
-    snprintf(who, sizeof who, "rank %d", failed_rank);
-    if (aborter) {
-        sleep_ms(wait_ms);
-        through->api->abort(through, "disk full");
-        through->api->abort(through, "a second reason");
-    }
-    for (int again = 0; again < 2; again++) {
-        err = (struct zt_err){ 0 };
-        EXPECT(!call(c, &err), "a call on an aborted communicator succeeded");
-        EXPECT(err.count == 1 && err.code == ZT_EXIT_RANK, "%d errors, code %d", err.count, err.code);
-        EXPECT(strstr(err.text[0], "disk full") && strstr(err.text[0], who), "message: %s", err.text[0]);
-    }
-}
-
-#define ABORT_CASE(call)                                                                                               \
-    static void abort_wakes_ranks_that_##call(struct zt_comm *c, struct rank_report *report) {                         \
-        expect_abort(c, c, c->rank == c->size - 1, call, 10, c->size - 1, report);                                     \
-    }
-
-ABORT_CASE(wait_in_reduce_scatter)
-ABORT_CASE(wait_in_all_gather)
-ABORT_CASE(wait_in_transfer)
-ABORT_CASE(wait_in_broadcast)
-ABORT_CASE(wait_in_sum)
-ABORT_CASE(wait_in_barrier)
-ABORT_CASE(wait_in_split)
-
-/* The aborter cannot exchange with itself: it only aborts. */
-#define PAIR_ABORT_CASE(call)                                                                                          \
-    static void abort_wakes_ranks_that_##call(struct zt_comm *c, struct rank_report *report) {                         \
-        bool last = c->rank == c->size - 1;                                                                            \
-        expect_abort(c, c, last, last ? wait_in_barrier : call, 10, c->size - 1, report);                              \
-    }
-
-PAIR_ABORT_CASE(wait_in_send)
-PAIR_ABORT_CASE(wait_in_recv)
-
-/* Rank 0 aborts the parent; the others wait in a split that rank 0 is no member of. */
-static void abort_of_the_parent_wakes_ranks_in_splits(struct zt_comm *c, struct rank_report *report) {
-    struct zt_err err = { 0 };
-    struct zt_comm *part = c->api->split(c, c->rank == 0, &err);
-    EXPECT(part, "split: %s", err.text[0]);
-    expect_abort(part, c, c->rank == 0, part->rank == part->size - 1 ? wait_in_barrier : wait_in_recv, 10, 0, report);
-    part->api->destroy(part);
-}
-
-/* A split's rank 0 may be another rank of the world, and the world waits as well. */
-static void abort_of_a_split_wakes_the_parent_and_names_the_rank_of_the_world(struct zt_comm *c,
-                                                                              struct rank_report *report) {
-    struct zt_err err = { 0 };
-    bool last = c->rank == c->size - 1;
-    struct zt_comm *part = c->api->split(c, last, &err);
-    EXPECT(part, "split: %s", err.text[0]);
-    expect_abort(c, part, last, wait_in_sum, 10, c->size - 1, report);
-    part->api->destroy(part);
-}
-
-/* Ranks work at full speed and give their buffers back at once when a call fails, while an abort comes at any moment.
- */
-static void abort_at_any_moment_ends_every_rank(struct zt_comm *c, struct rank_report *report) {
-    struct zt_err err = { 0 };
-    int rounds = 0;
-    bool ok = true;
-    while (ok) {
-        if (c->rank == 0 && rounds == 30)
-            c->api->abort(c, "enough");
-        for (int k = 0; k < 5 && ok; k++)
-            ok = waiting_calls[k](c, &err);
-        rounds++;
-    }
-    EXPECT(strstr(err.text[0], "rank 0: enough") && err.count == 1, "message: %s", err.text[0]);
-}
-
 #define CASE(function, ranks)                                                                                          \
     { .name = #function, .body = function, .fewest_ranks = ranks }
 #define ABORTING(function, ranks)                                                                                      \
@@ -593,18 +345,6 @@ const struct comm_case comm_cases[] = {
     CASE(shared_memory_gives_what_private_memory_gives, 1),
     CASE(a_collective_waits_for_the_transfers_started_before_it, 1),
     CASE(transfers_of_a_split_go_on_beside_its_parent, 1),
-    ABORTING(buffers_of_a_failed_transfer_are_the_callers_again, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_reduce_scatter, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_all_gather, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_transfer, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_broadcast, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_sum, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_barrier, 1),
-    ABORTING(abort_wakes_ranks_that_wait_in_send, 2),
-    ABORTING(abort_wakes_ranks_that_wait_in_recv, 2),
-    ABORTING(abort_wakes_ranks_that_wait_in_split, 1),
-    ABORTING(abort_of_the_parent_wakes_ranks_in_splits, 3),
-    ABORTING(abort_of_a_split_wakes_the_parent_and_names_the_rank_of_the_world, 2),
-    ABORTING(abort_at_any_moment_ends_every_rank, 1),
+    COMM_ABORT_CASES(ABORTING),
 };
 const int comm_case_count = sizeof comm_cases / sizeof *comm_cases;

@@ -2,8 +2,8 @@
  * that block, rendezvous of all ranks of a stage (REDUCE, GATHER, and what ZeRO puts inside forwards and backwards) and
  * of the world (CLIP). */
 #include "parallel/schedule.h"
+#include "tests/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -397,9 +397,7 @@ START_TEST(every_instruction_has_a_name) {
 END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("schedule");
     TCase *tc = tcase_create("schedule");
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, every_schedule_ends_with_eight_buffered_messages);
     tcase_add_test(tc, every_schedule_ends_with_one_buffered_message);
     tcase_add_test(tc, more_stages_and_micro_batches_than_buffers_end_too);
@@ -411,10 +409,5 @@ int main(void) {
     tcase_add_test(tc, a_long_list_prints_its_head_and_tail);
     tcase_add_test(tc, impossible_shapes_and_unknown_names_are_refused_by_name);
     tcase_add_test(tc, every_instruction_has_a_name);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("schedule", tc, CK_FORK);
 }

@@ -16,10 +16,6 @@ struct walk {
     const char *now; /* what runs, for messages */
 };
 
-static int64_t value_bytes(const struct zt_value *v) {
-    return v->layout ? (int64_t)v->layout->bytes : zt_shape_count(&v->shape) * (int64_t)zt_dtype_bytes(v->dtype);
-}
-
 static void check_inside(const struct walk *w, int64_t offset, int64_t bytes) {
     ck_assert_msg(offset >= 0 && offset % 4 == 0 && offset + bytes <= w->p->activation_bytes, "%s: bytes %lld of %lld",
                   w->now, (long long)(offset + bytes), (long long)w->p->activation_bytes);
@@ -46,13 +42,13 @@ static void expect_value(const struct walk *w, int phase, int value) {
     ck_assert_msg(place->in != ZT_NOWHERE, "%s reads \"%s\", which is nowhere", w->now, v->name);
     ck_assert_msg(place->in != ZT_CONSTANT || v->data, "%s reads constant \"%s\" without contents", w->now, v->name);
     if (place->in == ZT_ACTIVATIONS)
-        expect_name(w, place->offset, value_bytes(v), w->contents[value], v->name);
+        expect_name(w, place->offset, zt_value_bytes(v), w->contents[value], v->name);
 }
 
 static bool overlap(const struct walk *w, int phase, int a, int b) {
     const struct zt_place *x = &w->p->place[phase][a], *y = &w->p->place[phase][b];
-    return x->in == y->in && x->offset < y->offset + value_bytes(&w->g->values[b]) &&
-           y->offset < x->offset + value_bytes(&w->g->values[a]);
+    return x->in == y->in && x->offset < y->offset + zt_value_bytes(&w->g->values[b]) &&
+           y->offset < x->offset + zt_value_bytes(&w->g->values[a]);
 }
 
 static void run_node(const struct walk *w, int n) {
@@ -76,7 +72,7 @@ static void run_node(const struct walk *w, int n) {
         for (int k = 0; k < o; k++)
             ck_assert_msg(node->out[k] < 0 || !overlap(w, phase, v, node->out[k]), "outputs of %s overlap", w->now);
         if (w->p->place[phase][v].in == ZT_ACTIVATIONS)
-            write_name(w, w->p->place[phase][v].offset, value_bytes(&w->g->values[v]), w->contents[v]);
+            write_name(w, w->p->place[phase][v].offset, zt_value_bytes(&w->g->values[v]), w->contents[v]);
     }
 }
 
@@ -168,7 +164,7 @@ static void receive(const struct walk *w, const struct zt_crossings *c) {
 static void send(struct walk *w, const struct zt_crossings *c) {
     w->now = "a send";
     for (int i = 0; i < c->count; i++) {
-        ck_assert_int_eq((int64_t)c->at[i].bytes, value_bytes(&w->g->values[c->at[i].value]));
+        ck_assert_int_eq((int64_t)c->at[i].bytes, zt_value_bytes(&w->g->values[c->at[i].value]));
         ck_assert_ptr_null(w->g->values[c->at[i].value].layout);
         expect_value(w, 0, c->at[i].value);
     }
@@ -203,8 +199,9 @@ static void check_derived(struct walk *w) {
         for (int o = 0; o < node->out_count; o++) {
             const struct zt_place *place = &w->p->place[0][node->out[o]];
             ck_assert_int_eq(place->in, ZT_DERIVED);
-            ck_assert_int_le(place->offset + value_bytes(&w->g->values[node->out[o]]), w->p->derived_bytes);
-            for (int64_t k = place->offset / 4; k < (place->offset + value_bytes(&w->g->values[node->out[o]])) / 4; k++)
+            ck_assert_int_le(place->offset + zt_value_bytes(&w->g->values[node->out[o]]), w->p->derived_bytes);
+            for (int64_t k = place->offset / 4; k < (place->offset + zt_value_bytes(&w->g->values[node->out[o]])) / 4;
+                 k++)
                 ck_assert_int_eq(block[k]++, 0);
         }
     }

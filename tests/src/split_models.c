@@ -19,10 +19,8 @@ static const double LIMIT = 1.1;
 /* FLOPs and the bytes written, as pipeline.partition "best" has it (split.h). */
 static double cost_of(const struct zt_graph *g, int node) {
     double bytes = 0;
-    for (int i = 0; i < g->nodes[node].out_count; i++) {
-        const struct zt_value *v = zt_out(g, node, i);
-        bytes += v ? (double)zt_shape_count(&v->shape) * (double)zt_dtype_bytes(v->dtype) : 0;
-    }
+    for (int i = 0; i < g->nodes[node].out_count; i++)
+        bytes += (double)zt_value_bytes(zt_out(g, node, i));
     return zt_op_flops(g, node) + bytes;
 }
 
