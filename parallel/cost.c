@@ -52,8 +52,13 @@ struct walk {
     const struct zt_flat *flat;
     struct zt_spans *to;
     int64_t *gathered, *reduced; /* bytes sent in one run of the phase, by kind; those of last_only once a step */
-    int times;                   /* that the phase runs in a step */
+    int runs;                    /* of the phase in a step */
+    const double *times;         /* measured, as enum zt_part has it; NULL: not */
 };
+
+static double measured(const double *times, int at, double estimate) {
+    return times && times[at] >= 0 ? times[at] : estimate;
+}
 
 static void add_compute(struct zt_spans *to, double seconds) {
     if (!to->count || to->at[to->count - 1].kind != ZT_SPAN_COMPUTE)
@@ -64,7 +69,7 @@ static void add_compute(struct zt_spans *to, double seconds) {
 static void add_collective(const struct walk *w, const struct zt_command *c) {
     int64_t bytes = (w->flat->bucket[c->bucket + 1] - w->flat->bucket[c->bucket]) * (int64_t)sizeof(float);
     double seconds = zt_cost_half_reduce(w->m, w->grid->data, bytes);
-    int64_t sent = zt_cost_sent(w->grid->data, bytes) * (c->last_only ? 1 : w->times);
+    int64_t sent = zt_cost_sent(w->grid->data, bytes) * (c->last_only ? 1 : w->runs);
     bool gather = c->kind == ZT_GATHER;
     *(gather ? w->gathered : w->reduced) += c->all ? 2 * sent : sent;
     w->to->at[w->to->count++] = (struct zt_span){ .kind = gather ? ZT_SPAN_GATHER : ZT_SPAN_REDUCE,
@@ -94,7 +99,7 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
                                   .bucket = at[i].bucket,
                                   .last_only = at[i].last_only };
         } else if (at[i].kind == ZT_RUN_NODE) {
-            double seconds = zt_cost_node(w->m, g, at[i].node);
+            double seconds = measured(w->times, ZT_PARTS + at[i].node, zt_cost_node(w->m, g, at[i].node));
             add_compute(w->to, seconds);
             compute += seconds;
         } else if (at[i].kind == ZT_ADD_GRAD || at[i].kind == ZT_ZERO_GRAD) {
@@ -115,24 +120,46 @@ static int64_t crossing_bytes(const struct zt_crossings *c) {
 
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
                    const struct zt_program *p, const struct zt_flat *flat, const struct zt_command *after,
-                   int after_count, int64_t update_bytes, int micro_batches, struct zt_stage_cost *to) {
+                   int after_count, int64_t norm_bytes, int64_t update_bytes, int micro_batches, const double *times,
+                   struct zt_stage_cost *to) {
     const struct zt_graph *g = p->joint.graph;
-    *to = (struct zt_stage_cost){ .update_seconds = (double)update_bytes / m->memory_rate,
+    *to = (struct zt_stage_cost){ .load_seconds = measured(times, ZT_PART_LOAD, 0),
+                                  .norm_seconds = measured(times, ZT_PART_NORM, (double)norm_bytes / m->memory_rate),
+                                  .update_seconds =
+                                      measured(times, ZT_PART_UPDATE, (double)update_bytes / m->memory_rate),
                                   .own_channel = m->own_channel,
                                   .buckets = flat->bucket_count };
     to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
     to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
     to->after_step.at = ZT_NEW_N(arena, struct zt_span, after_count + p->derive_count + 1);
-    struct walk w = { m, grid, flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, micro_batches };
+    struct walk w = { m, grid, flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, micro_batches, times };
     to->forward_seconds = walk(&w, g, p->forward, p->forward_count);
     w.to = &to->backward;
     to->backward_seconds = walk(&w, g, p->backward, p->backward_count);
     w.to = &to->after_step;
-    w.times = 1;
+    w.runs = 1;
     walk(&w, g, after, after_count);
     to->derive_seconds = walk(&w, g, p->derive, p->derive_count);
     int64_t act = crossing_bytes(&p->send_act), grad = crossing_bytes(&p->send_grad);
     to->send_act_seconds = act ? zt_cost_send(m, grid, act) : 0;
     to->send_grad_seconds = grad ? zt_cost_send(m, grid, grad) : 0;
     to->send_bytes = (act + grad) * micro_batches;
+}
+
+static double kernels(const struct zt_machine *m, const struct zt_graph *g, const struct zt_command *at, int count) {
+    double seconds = 0;
+    for (int i = 0; i < count; i++)
+        seconds += at[i].kind == ZT_RUN_NODE ? zt_cost_node(m, g, at[i].node) : 0;
+    return seconds;
+}
+
+void zt_cost_replicas(const struct zt_machine *m, const struct zt_grid *grid, const struct zt_program *model,
+                      const struct zt_program *loss, int64_t input_bytes, struct zt_stage_cost *to) {
+    int others = grid->world - 1; /* one after the other */
+    const struct zt_graph *g = loss->joint.graph;
+    to->scatter_seconds = others * zt_cost_send(m, grid, input_bytes);
+    to->gather_act_seconds = others * zt_cost_send(m, grid, crossing_bytes(&model->send_act));
+    to->scatter_grad_seconds = others * zt_cost_send(m, grid, crossing_bytes(&model->recv_grad));
+    to->loss_forward_seconds = kernels(m, g, loss->forward, loss->forward_count);
+    to->loss_backward_seconds = kernels(m, g, loss->backward, loss->backward_count);
 }

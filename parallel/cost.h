@@ -12,6 +12,10 @@
 #include "parallel/machine.h"
 #include "parallel/program.h"
 
+/* Measured seconds of a rank, which stand for the model's own estimates: of what it does beside kernels and
+ * collectives, by part, then of its program's nodes, by index. < 0: not known. */
+enum zt_part { ZT_PART_LOAD, ZT_PART_NORM, ZT_PART_UPDATE, ZT_PARTS };
+
 /* Seconds of one node. */
 double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node);
 
@@ -38,19 +42,29 @@ struct zt_spans {
 struct zt_stage_cost {
     struct zt_spans forward, backward, after_step; /* after_step: gathers, then what is derived of the new weights */
     double forward_seconds, backward_seconds;      /* kernels alone */
-    double update_seconds;                         /* norm and optimizer */
+    double load_seconds;                           /* of a micro-batch's data; 0 unless measured */
+    double norm_seconds, update_seconds;           /* the optimizer's */
     double derive_seconds; /* of after_step: what is made of the new weights (packed and cast ones) */
     double send_act_seconds, send_grad_seconds;
+    /* Mode dp, of a micro-batch on rank 0: its inputs to the replicas, what the loss reads from them, the gradients
+     * back, and the loss itself. */
+    double scatter_seconds, gather_act_seconds, scatter_grad_seconds, loss_forward_seconds, loss_backward_seconds;
     bool own_channel; /* zt_machine.own_channel */
     int buckets;
     int64_t gather_bytes, reduce_bytes, send_bytes; /* that a rank sends a step */
 };
 
-/* `after`: collectives behind the step (zt_hooks_after_step). `update_bytes`: that norm and optimizer read and write.
- * `micro_batches` of a step. Lists live in `arena`. */
+/* `after`: collectives behind the step (zt_hooks_after_step). `norm_bytes`, `update_bytes`: that norm and optimizer
+ * read and write. `micro_batches` of a step. `times`: as enum zt_part has it; NULL: nothing was measured. Lists live in
+ * `arena`. */
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
                    const struct zt_program *program, const struct zt_flat *flat, const struct zt_command *after,
-                   int after_count, int64_t update_bytes, int micro_batches, struct zt_stage_cost *to);
+                   int after_count, int64_t norm_bytes, int64_t update_bytes, int micro_batches, const double *times,
+                   struct zt_stage_cost *to);
+
+/* Mode dp's share, of `loss` over the rows of all replicas. `input_bytes`: of a replica's inputs in a micro-batch. */
+void zt_cost_replicas(const struct zt_machine *m, const struct zt_grid *grid, const struct zt_program *model,
+                      const struct zt_program *loss, int64_t input_bytes, struct zt_stage_cost *to);
 
 /* Bytes that one rank of `ranks` sends in a reduce-scatter or all-gather of `bytes`. */
 int64_t zt_cost_sent(int ranks, int64_t bytes);

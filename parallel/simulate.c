@@ -85,22 +85,46 @@ static void send(struct play *p, int s, double *arrives, double seconds, int mic
     add(p, ZT_EVENT_SEND, s, micro_batch, p->stage[s].now, arrives[micro_batch]);
 }
 
+static void occupy(struct play *p, int s, enum zt_event_kind kind, int micro_batch, double seconds) {
+    struct stage *stage = &p->stage[s];
+    double end = stage->now + seconds;
+    if (end > stage->now)
+        zt_vec_push(&p->events, (struct zt_event){ kind, s, micro_batch, stage->now, end, false });
+    stage->now = end;
+}
+
 /* False: it has to wait. */
 static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
     struct stage *stage = &p->stage[s];
     const struct zt_stage_cost *c = stage->cost;
-    if (i->chunk) /* mode dp: the loss on rank 0, little beside the model, is not reckoned with */
-        return true;
     switch (i->op) {
+    case ZT_DO_LOAD:
+        stage->now += c->load_seconds; /* takes the data; reading waits for nobody */
+        return true;
     case ZT_DO_RECV_ACT:
         return take(p, s, stage->acts, i->micro_batch);
     case ZT_DO_RECV_GRAD:
         return take(p, s, stage->grads, i->micro_batch);
+    case ZT_DO_SCATTER:
+        occupy(p, s, ZT_EVENT_SEND, i->micro_batch, c->scatter_seconds);
+        return true;
+    case ZT_DO_GATHER_ACT:
+        occupy(p, s, ZT_EVENT_RECV, i->micro_batch, c->gather_act_seconds);
+        return true;
+    case ZT_DO_SCATTER_GRAD:
+        occupy(p, s, ZT_EVENT_SEND, i->micro_batch, c->scatter_grad_seconds);
+        return true;
     case ZT_DO_FORWARD:
-        run(p, s, &c->forward, ZT_EVENT_FORWARD, i->micro_batch);
+        if (i->chunk) /* mode dp: the loss */
+            occupy(p, s, ZT_EVENT_FORWARD, i->micro_batch, c->loss_forward_seconds);
+        else
+            run(p, s, &c->forward, ZT_EVENT_FORWARD, i->micro_batch);
         return true;
     case ZT_DO_BACKWARD:
-        run(p, s, &c->backward, ZT_EVENT_BACKWARD, i->micro_batch);
+        if (i->chunk)
+            occupy(p, s, ZT_EVENT_BACKWARD, i->micro_batch, c->loss_backward_seconds);
+        else
+            run(p, s, &c->backward, ZT_EVENT_BACKWARD, i->micro_batch);
         stage->last_backward = stage->now;
         return true;
     case ZT_DO_SEND_ACT:
@@ -110,13 +134,12 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
         send(p, s, p->stage[s - 1].grads, c->send_grad_seconds, i->micro_batch);
         return true;
     case ZT_DO_STEP:
-        add(p, ZT_EVENT_UPDATE, s, -1, stage->now, stage->now + c->update_seconds);
-        stage->now += c->update_seconds;
+        occupy(p, s, ZT_EVENT_UPDATE, -1, c->update_seconds);
         return true;
     case ZT_DO_GATHER:
         run(p, s, &c->after_step, ZT_EVENT_UPDATE, -1);
         return true;
-    default: /* loading waits for nobody; the reduction stands behind backward, where the hooks put it */
+    default: /* the reduction stands behind backward, where the hooks put it */
         return true;
     }
 }
@@ -148,6 +171,7 @@ static bool play(struct play *p) {
         }
         for (int s = 0; all && s < p->stages; s++) {
             p->stage[s].at++;
+            occupy(p, s, ZT_EVENT_UPDATE, -1, p->stage[s].cost->norm_seconds);
             moved = true;
         }
         double together = all ? meet(p) : 0;

@@ -42,18 +42,103 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
     if (s->config->cluster[0] || device->module)
         return true;
     return zt_measure(world, device->threads, &machine, err) &&
-           (!f->plan || (zt_plan_predict(f->plan, &machine, err) && write_plan(f->plan, folder, err)));
+           (!f->plan || (zt_plan_predict(f->plan, &machine, NULL, err) && write_plan(f->plan, folder, err)));
+}
+
+/* What the ranks did in the timed steps, known to all of them. */
+struct timed {
+    int step;       /* the one whose slowest rank took the median time */
+    int64_t *first; /* by stage: where its times stand in `times` */
+    double *took;   /* by step and rank: all kernels */
+    double *times;  /* each stage's rank that took longest in that step, one stage after the other */
+};
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double slowest(const double *took, int ranks) {
+    double most = 0;
+    for (int r = 0; r < ranks; r++)
+        most = took[r] > most ? took[r] : most;
+    return most;
+}
+
+static bool find_step(struct timed *t, const struct zt_rank *run, struct zt_comm *world, struct zt_err *err) {
+    double by_step[ZT_FORECAST_STEPS], sorted[ZT_FORECAST_STEPS];
+    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+        t->took[k * world->size + world->rank] = zt_rank_timed_step(run, k);
+    if (!world->api->sum(world, t->took, ZT_FORECAST_STEPS * world->size, err))
+        return false;
+    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+        sorted[k] = by_step[k] = slowest(t->took + k * world->size, world->size);
+    qsort(sorted, ZT_FORECAST_STEPS, sizeof *sorted, ascending);
+    while (by_step[t->step] != sorted[ZT_FORECAST_STEPS / 2])
+        t->step++;
+    return true;
+}
+
+/* Whether of the data-parallel ranks of its stage this one took longest, the first of equals. Where rank 0 loads for
+ * the others it is the one that all wait for. */
+static bool is_slowest(const struct timed *t, const struct zt_rank_plan *own) {
+    const struct zt_grid *grid = &own->grid;
+    if (own->replicas)
+        return grid->rank == 0;
+    const double *took = t->took + t->step * grid->world;
+    int found = zt_grid_rank(grid, grid->stage, 0);
+    for (int r = 1; r < grid->data; r++)
+        if (took[zt_grid_rank(grid, grid->stage, r)] > took[found])
+            found = zt_grid_rank(grid, grid->stage, r);
+    return found == grid->rank;
+}
+
+static bool share_times(struct timed *t, const struct zt_rank_plan *own, const struct zt_rank *run,
+                        struct zt_comm *world, struct zt_err *err) {
+    int stages = own->grid.stages, mine = own->grid.stage;
+    bool gives = is_slowest(t, own);
+    double *counts = zt_calloc((size_t)stages, sizeof *counts);
+    int64_t total = 0;
+    counts[mine] = gives ? zt_rank_plan_times(own) : 0;
+    bool ok = world->api->sum(world, counts, stages, err);
+    for (int s = 0; ok && s < stages; s++) {
+        t->first[s] = total;
+        total += (int64_t)counts[s];
+    }
+    free(counts);
+    t->times = zt_calloc((size_t)total + 1, sizeof *t->times);
+    if (ok && gives)
+        zt_rank_timed(run, t->step, t->times + t->first[mine]);
+    return ok && world->api->sum(world, t->times, (int)total, err);
+}
+
+static bool predict_timed(struct zt_forecast *f, const struct timed *t, const char *folder, struct zt_err *err) {
+    int stages = f->plan->grid.stages;
+    const double **times = zt_calloc((size_t)stages, sizeof *times);
+    struct zt_machine machine = f->plan->machine;
+    for (int s = 0; s < stages; s++)
+        times[s] = t->times + t->first[s];
+    bool ok = zt_plan_predict(f->plan, &machine, times, err) && write_plan(f->plan, folder, err);
+    free(times);
+    return ok;
+}
+
+bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run,
+                       struct zt_comm *world, const char *folder, struct zt_err *err) {
+    struct timed t = { .first = zt_calloc((size_t)own->grid.stages, sizeof *t.first),
+                       .took = zt_calloc((size_t)world->size * ZT_FORECAST_STEPS, sizeof *t.took) };
+    bool ok = find_step(&t, run, world, err) && share_times(&t, own, run, world, err) &&
+              (!f->plan || predict_timed(f, &t, folder, err));
+    free(t.first);
+    free(t.took);
+    free(t.times);
+    return ok;
 }
 
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds) {
     if (!f->plan || step < COLD_STEPS || samples != f->plan->stage[0]->full.samples || f->count == MOST_STEPS)
         return;
     f->seconds[f->count++] = seconds;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
 }
 
 void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s) {

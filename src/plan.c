@@ -8,9 +8,9 @@ static const struct zt_program *training(const struct zt_rank_plan *p) {
     return p->train.count ? p->train.at[0] : NULL;
 }
 
-/* The norm reads the gradients; the optimizer reads weight, gradient and states, and writes weight and states. */
-static int64_t update_bytes(const struct zt_rank_plan *p) {
-    return zt_rank_plan_stepped(p, zt_rank_plan_largest(p)) * (int64_t)sizeof(float) * (4 + 2 * p->optimizer_states);
+/* Of a rank's slices of the weights: one array of floats. */
+static int64_t stepped_bytes(const struct zt_rank_plan *p) {
+    return zt_rank_plan_stepped(p, zt_rank_plan_largest(p)) * (int64_t)sizeof(float);
 }
 
 static bool make_stage(struct zt_plan *plan, const struct zt_plan_options *o, int stage, struct zt_err *err) {
@@ -29,7 +29,17 @@ static bool make_stage(struct zt_plan *plan, const struct zt_plan_options *o, in
     return plan->made[stage] != NULL;
 }
 
-bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, struct zt_err *err) {
+/* That a replica takes in for a full micro-batch. */
+static int64_t input_bytes(const struct zt_rank_plan *p) {
+    const struct zt_joint *j = &training(p)->joint;
+    int64_t bytes = 0;
+    for (int i = 0; i < j->column_count; i++)
+        bytes += j->columns[i] >= 0 ? (int64_t)p->source->column[i].sample_bytes * j->rows : 0;
+    return bytes;
+}
+
+bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, const double *const *times,
+                     struct zt_err *err) {
     int stages = plan->grid.stages;
     plan->machine = *machine;
     plan->cost = ZT_NEW_N(plan->arena, struct zt_stage_cost, stages);
@@ -40,8 +50,14 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, str
             return true;
         struct zt_command *after = ZT_NEW_N(plan->arena, struct zt_command, 2 * p->flat->bucket_count + 1);
         int after_count = zt_hooks_after_step(p->flat, p->sharding, after);
-        zt_cost_stage(plan->arena, &plan->machine, &plan->grid, training(p), p->flat, after, after_count,
-                      update_bytes(p), p->full.micro_batches, &plan->cost[s]);
+        /* the norm reads the gradients; the optimizer reads weight, gradient and states, and writes weight and states
+         */
+        int64_t norm = stepped_bytes(p), update = norm * (3 + 2 * p->optimizer_states);
+        zt_cost_stage(plan->arena, &plan->machine, &plan->grid, training(p), p->flat, after, after_count, norm, update,
+                      p->full.micro_batches, times ? times[s] : NULL, &plan->cost[s]);
+        if (p->loss_train.count)
+            zt_cost_replicas(&plan->machine, &plan->grid, training(p), p->loss_train.at[0], input_bytes(p),
+                             &plan->cost[s]);
         schedules[s] = p->full_schedule;
     }
     return zt_simulate(plan->arena, stages, schedules, plan->cost, plan->stage[0]->full.micro_batches, &plan->timeline,
@@ -57,7 +73,7 @@ struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_op
     plan->made = ZT_NEW_N(arena, struct zt_rank_plan *, plan->grid.stages + 1);
     for (int s = 0; ok && s < plan->grid.stages; s++)
         ok = make_stage(plan, o, s, err);
-    if (ok && zt_plan_predict(plan, o->machine, err)) {
+    if (ok && zt_plan_predict(plan, o->machine, NULL, err)) {
         plan->hash = plan->stage[0]->hash;
         return plan;
     }

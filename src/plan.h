@@ -34,8 +34,10 @@ struct zt_plan_options {
 /* Errors as zt_rank_plan_create. */
 struct zt_plan *zt_plan_create(const struct zt_job *job, const struct zt_plan_options *options, struct zt_err *err);
 void zt_plan_destroy(struct zt_plan *plan);
-/* The prediction anew, for another machine. */
-bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, struct zt_err *err);
+/* The prediction anew, for another machine, and with what a rank of each stage measured of its parts and kernels (enum
+ * zt_part); NULL: nothing was. */
+bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, const double *const *times,
+                     struct zt_err *err);
 
 /* plan.txt, and what `ztrain plan` prints. */
 void zt_plan_print(const struct zt_plan *plan, FILE *to);

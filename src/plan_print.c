@@ -86,7 +86,8 @@ static void print_prediction(const struct zt_plan *plan, FILE *to) {
         snprintf(stage, sizeof stage, "stage %d", s);
         fprintf(to, "%-13s %10.3f %10.3f %10.3f %10.3f %10.3f %10.3f   %s, %s, %s\n", stage, 1e3 * c->forward_seconds,
                 1e3 * c->backward_seconds, 1e3 * gather, 1e3 * total(&c->backward, ZT_SPAN_REDUCE),
-                1e3 * (c->send_act_seconds + c->send_grad_seconds), 1e3 * (c->update_seconds + c->derive_seconds),
+                1e3 * (c->send_act_seconds + c->send_grad_seconds),
+                1e3 * (c->norm_seconds + c->update_seconds + c->derive_seconds),
                 zt_format_bytes(t[0], (double)c->gather_bytes), zt_format_bytes(t[1], (double)c->reduce_bytes),
                 zt_format_bytes(t[2], (double)c->send_bytes));
     }

@@ -346,6 +346,7 @@ void zt_rank_destroy(struct zt_rank *r) {
     const struct zt_device_api *api = r->device->api;
     int64_t start = (p->parameter_bytes + 63) / 64 * 64;
     zt_rank_hashes_destroy(r);
+    zt_rank_time_end(r);
     zt_rank_device_destroy(r);
     r->data->api->unshare(r->data, r->parameters);
     r->data->api->unshare(r->data, r->gradients);

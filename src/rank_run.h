@@ -96,6 +96,7 @@ struct zt_rank {
     int begun_count;
     struct zt_rank_hashes *hashes; /* rank_hashes.h; NULL: none are asked for */
     bool hashing;                  /* in this step */
+    struct zt_rank_times *times;   /* rank_times.h; NULL: nobody asks how long things take */
 };
 
 /* What chunk `chunk` runs for a micro-batch: the last of a step of `shape`, or another. */

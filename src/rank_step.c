@@ -2,6 +2,9 @@
 #include "rank_device.h"
 #include "rank_graphs.h"
 #include "rank_hashes.h"
+#include "rank_times.h"
+
+#include "base/clock.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,8 +28,11 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     const struct zt_ready *ready = &a->program->ready[a->command->node];
     bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_RANDOM; /* needs the host each time */
     zt_where_node(r->world->where, ready->name);
+    double began = r->times ? zt_now() : 0;
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
+    if (r->times)
+        zt_rank_times_node(r, a->program, a->command->node, zt_now() - began);
     return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
 }
 
@@ -222,6 +228,7 @@ static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct 
 static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
                  struct zt_err *err) {
     const struct zt_batch *batch = NULL;
+    double began = r->times ? zt_now() : 0;
     if (!zt_loader_next(loader, &batch, err))
         return false;
     if (!batch)
@@ -241,6 +248,8 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
         memcpy(feed, batch->column[i], bytes);
         feed += (bytes + 63) / 64 * 64;
     }
+    if (r->times)
+        zt_rank_times_part(r, ZT_PART_LOAD, zt_now() - began);
     return true;
 }
 
@@ -304,6 +313,15 @@ static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
     return computes || (r->world->size == 1 && op != ZT_DO_LOAD);
 }
 
+static bool update(struct zt_rank *r, struct zt_err *err) {
+    double began = r->times ? zt_now() : 0;
+    if (!zt_rank_update(r, err))
+        return false;
+    if (r->times)
+        zt_rank_times_part(r, ZT_PART_UPDATE, zt_now() - began);
+    return true;
+}
+
 static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_instruction *at, struct zt_err *err) {
     struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
     bool last = at->micro_batch == t->shape->micro_batches - 1, first = at->micro_batch == 0;
@@ -342,7 +360,7 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);
     case ZT_DO_STEP:
-        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device leaves it out by itself */
+        return (!r->stepping && !r->finite) || update(r, err); /* a device leaves it out by itself */
     case ZT_DO_GATHER:
         if (r->finite && !zt_rank_tie_weights(r, err))
             return false;
@@ -382,6 +400,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     const double *requests = r->scalars + 1 + r->world->size;
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
+    zt_rank_times_end(r);
     return (!r->stepping || zt_rank_stepping_end(r, err)) && zt_rank_hashes_step(r, step, false, err);
 }
 

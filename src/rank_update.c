@@ -1,6 +1,8 @@
 /* Weights of several stages, clipping, the optimizer step and bringing the weights home. */
 #include "rank_device.h"
+#include "rank_times.h"
 
+#include "base/clock.h"
 #include "device/threads.h"
 
 #include <math.h>
@@ -53,9 +55,12 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     zt_stop_take(r->stop, r->scalars + 1 + world);
     if (r->stepping)
         return zt_rank_stepping_clip(r, err);
+    double began = r->times ? zt_now() : 0;
     zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
     for (int i = 0; i < r->piece_count; i++)
         r->scalars[1 + r->plan->grid.rank] += r->pieces[i].norms[0];
+    if (r->times)
+        zt_rank_times_part(r, ZT_PART_NORM, zt_now() - began);
     r->scalars[0] = r->loss;
     if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;

@@ -160,6 +160,20 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
     return zt_checkpoints_step(w->checkpoints, &end, &w->err);
 }
 
+/* Behind the step `done` of this run, from 0: the first one is left out, as all is cold, then some are timed. */
+static bool time_kernels(struct worker *w, int64_t done) {
+    if (w->device->module || w->session->config->cluster[0] || w->stopped ||
+        w->steps <= w->first + ZT_FORECAST_STEPS + 1)
+        return true;
+    if (done == 0)
+        zt_rank_time(w->run);
+    if (done != ZT_FORECAST_STEPS)
+        return true;
+    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, w->world, w->folder, &w->err);
+    zt_rank_time_end(w->run);
+    return ok;
+}
+
 /* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
 static bool finish_step(struct worker *w, int64_t step, double *before) {
     struct zt_step_result r;
@@ -180,6 +194,8 @@ static bool finish_step(struct worker *w, int64_t step, double *before) {
     w->stopped = r.stop;
     bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
     if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
+        return false;
+    if (!time_kernels(w, step - w->first))
         return false;
     *before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
     return true;

@@ -179,6 +179,64 @@ START_TEST(a_collective_hides_behind_kernels_where_it_moves_by_itself) {
 }
 END_TEST
 
+/* Whole seconds for each: load 1, scatter 2, forward 3, gather 4, the loss 5 and 6, scatter 7, backward 8, norm 9,
+ * optimizer 10. */
+START_TEST(replicas_wait_for_what_rank_0_does_alone) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_err err = { 0 };
+    struct zt_span forward = { .kind = ZT_SPAN_COMPUTE, .seconds = 3 }, backward = { .seconds = 8 };
+    struct zt_stage_cost cost = { .forward = { &forward, 1 },
+                                  .backward = { &backward, 1 },
+                                  .load_seconds = 1,
+                                  .scatter_seconds = 2,
+                                  .gather_act_seconds = 4,
+                                  .loss_forward_seconds = 5,
+                                  .loss_backward_seconds = 6,
+                                  .scatter_grad_seconds = 7,
+                                  .norm_seconds = 9,
+                                  .update_seconds = 10 };
+    struct zt_schedule schedule;
+    struct zt_timeline line;
+    ck_assert(zt_schedule_make_replicas(arena, 2, true, true, &schedule, &err));
+    ck_assert(zt_simulate(arena, 1, &schedule, &cost, 2, &line, &err));
+    ck_assert_double_eq_tol(line.seconds, 2 * 36 + 19, 1e-9);
+    zt_arena_destroy(arena);
+}
+END_TEST
+
+static int count_nodes(const struct zt_command *at, int count) {
+    int nodes = 0;
+    for (int i = 0; i < count; i++)
+        nodes += at[i].kind == ZT_RUN_NODE;
+    return nodes;
+}
+
+/* One rank, eight micro-batches, a second for each part and node. */
+START_TEST(measured_times_stand_for_estimates) {
+    struct tiny t;
+    struct zt_err err = { 0 };
+    struct zt_plan *plan = must_make(&t, tiny_mlp(), (struct wants){ 1, 1, 0, NULL, NULL });
+    const struct zt_program *p = plan->stage[0]->train.at[0];
+    int count = zt_rank_plan_times(plan->stage[0]);
+    double estimated = plan->timeline.seconds, times[200];
+    const double *by_stage[] = { times };
+    struct zt_machine machine = plan->machine;
+    ck_assert_int_le(count, 200);
+    for (int i = 0; i < count; i++)
+        times[i] = -1; /* none is known */
+    ck_assert(zt_plan_predict(plan, &machine, by_stage, &err));
+    ck_assert_double_eq(plan->timeline.seconds, estimated);
+    for (int i = 0; i < count; i++)
+        times[i] = 1;
+    ck_assert(zt_plan_predict(plan, &machine, by_stage, &err));
+    int nodes = count_nodes(p->forward, p->forward_count) + count_nodes(p->backward, p->backward_count);
+    ck_assert_int_gt(nodes, 6);
+    ck_assert_double_eq_tol(plan->timeline.seconds, 8 * (1 + nodes) + count_nodes(p->derive, p->derive_count) + 2,
+                            0.01);
+    finish(&t, plan);
+}
+END_TEST
+
 START_TEST(a_node_costs_the_dearer_of_arithmetic_and_memory) {
     struct zt_err err = { 0 };
     const struct zt_machine *h200 = zt_machine_find("h200", &err);
@@ -210,6 +268,8 @@ int main(void) {
     tcase_add_test(cases, every_rank_has_the_same_hash_and_other_plans_have_others);
     tcase_add_test(cases, the_bubble_of_equal_stages_is_that_of_the_formula);
     tcase_add_test(cases, a_collective_hides_behind_kernels_where_it_moves_by_itself);
+    tcase_add_test(cases, replicas_wait_for_what_rank_0_does_alone);
+    tcase_add_test(cases, measured_times_stand_for_estimates);
     tcase_add_test(cases, a_node_costs_the_dearer_of_arithmetic_and_memory);
     tcase_add_test(cases, a_limit_that_nothing_fits_names_what_would_help);
     return run_suite("plan", cases, CK_NOFORK);

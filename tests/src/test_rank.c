@@ -4,6 +4,8 @@
 #include "tiny.h"
 
 #include "device/threads.h"
+#include "forecast.h"
+#include "parallel/cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -457,6 +459,54 @@ START_TEST(steps_are_cut_as_the_loader_cuts_them) {
 }
 END_TEST
 
+static void check_list(const struct zt_command *at, int count, int runs, const double *times, double *all) {
+    for (int i = 0; i < count; i++) {
+        if (at[i].kind != ZT_RUN_NODE)
+            continue;
+        ck_assert_double_gt(times[ZT_PARTS + at[i].node], 0);
+        *all += runs * times[ZT_PARTS + at[i].node];
+    }
+}
+
+static void check_times(struct zt_rank *run, const struct zt_rank_plan *plan, int step) {
+    if (step == 0)
+        zt_rank_time(run);
+    if (step != ZT_FORECAST_STEPS)
+        return;
+    const struct zt_program *p = plan->train.at[0];
+    double *times = zt_calloc((size_t)zt_rank_plan_times(plan), sizeof *times);
+    for (int k = 0; k < ZT_FORECAST_STEPS; k++) {
+        int runs = plan->full.micro_batches;
+        zt_rank_timed(run, k, times);
+        ck_assert(times[ZT_PART_LOAD] > 0 && times[ZT_PART_NORM] > 0 && times[ZT_PART_UPDATE] > 0);
+        double all = runs * times[ZT_PART_LOAD] + times[ZT_PART_NORM] + times[ZT_PART_UPDATE];
+        check_list(p->forward, p->forward_count, runs, times, &all);
+        check_list(p->backward, p->backward_count, runs, times, &all);
+        check_list(p->derive, p->derive_count, 1, times, &all);
+        ck_assert_double_eq_tol(zt_rank_timed_step(run, k), all, 1e-9 * all);
+    }
+    free(times);
+    zt_rank_time_end(run);
+}
+
+START_TEST(every_part_and_node_of_a_step_is_timed) {
+    static const char config[] =
+        "'train_batch_size': 12, 'train_micro_batch_size_per_gpu': 2, 'optimizer': {'type': "
+        "'Adam'}, 'ztrain': {'parallel': {'communicator': 'thread'}}";
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        struct tiny t;
+        struct tiny_run run = { 0 };
+        struct zt_err err = { 0 };
+        bool ok = tiny_open(&t, tiny_mlp(), config, ranks, &err);
+        ck_assert_msg(ok, "%s", err.text[0]);
+        t.after = check_times;
+        tiny_train(&t, ZT_FORECAST_STEPS + 2, &run);
+        ck_assert_msg(run.ok, "%s", run.err.text[0]);
+        tiny_finish(&t);
+    }
+}
+END_TEST
+
 /* ---- when it goes wrong ---- */
 
 static struct tiny_run train_plainly(const char *config, int ranks, int steps, const struct zt_format *format) {
@@ -553,6 +603,7 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("rank");
     tcase_add_test(cases, an_mlp_learns_the_same_in_every_layout);
+    tcase_add_test(cases, every_part_and_node_of_a_step_is_timed);
     tcase_add_test(cases, cut_slices_change_nothing);
     tcase_add_test(cases, shared_weights_and_relayed_residuals_learn_the_same_in_every_layout);
     tcase_add_test(cases, weights_tied_over_stages_learn_as_one);

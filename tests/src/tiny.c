@@ -259,6 +259,8 @@ static void *work(void *arg) {
         r->ok = zt_rank_step(w->run, w->loader, i, &step, &r->err);
         r->loss[i] = step.loss;
         r->norm[i] = step.grad_norm;
+        if (r->ok && w->t->after)
+            w->t->after(w->run, w->plan, i);
     }
     r->ok = r->ok && finish(w);
     if (!r->ok)

@@ -13,7 +13,8 @@ struct tiny {
     struct zt_config *config;
     struct zt_job *job;
     struct zt_source *source;
-    struct zt_device *(*device)(void); /* of every rank; NULL: the host */
+    struct zt_device *(*device)(void);                                             /* of every rank; NULL: the host */
+    void (*after)(struct zt_rank *run, const struct zt_rank_plan *plan, int step); /* each step of a rank, or NULL */
 };
 
 /* Takes over the graph. `config`: the JSON without its braces, single quotes for double ones, put behind

@@ -1,0 +1,79 @@
+#include "rank_times.h"
+
+#include "forecast.h"
+
+#include <stdlib.h>
+
+struct zt_rank_times {
+    const struct zt_program *program; /* the one that is timed: that of full micro-batches */
+    int entries, step;
+    int *runs;                          /* in the step at hand: by part, then by node */
+    double *seconds[ZT_FORECAST_STEPS]; /* as zt_rank_plan_times(): their sum in the step at hand, of one run before */
+    double all[ZT_FORECAST_STEPS];      /* of a step */
+};
+
+int zt_rank_plan_times(const struct zt_rank_plan *p) {
+    return p->train.count ? ZT_PARTS + p->train.at[0]->joint.graph->node_count : 0;
+}
+
+void zt_rank_time(struct zt_rank *r) {
+    const struct zt_rank_plan *p = r->plan;
+    if (r->times || r->device->module || !p->train.count)
+        return;
+    struct zt_rank_times *t = zt_calloc(1, sizeof *t);
+    t->program = p->train.at[0];
+    t->entries = zt_rank_plan_times(p);
+    t->runs = zt_calloc((size_t)t->entries, sizeof *t->runs);
+    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+        t->seconds[k] = zt_calloc((size_t)t->entries, sizeof *t->seconds[k]);
+    r->times = t;
+}
+
+static void note(struct zt_rank_times *t, int entry, double seconds) {
+    if (t->step == ZT_FORECAST_STEPS)
+        return;
+    t->seconds[t->step][entry] += seconds;
+    t->all[t->step] += seconds;
+    t->runs[entry]++;
+}
+
+void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double seconds) {
+    if (rp->program == r->times->program)
+        note(r->times, ZT_PARTS + node, seconds);
+}
+
+void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double seconds) {
+    note(r->times, part, seconds);
+}
+
+void zt_rank_times_end(struct zt_rank *r) {
+    struct zt_rank_times *t = r->times;
+    if (!t || t->step == ZT_FORECAST_STEPS)
+        return;
+    for (int i = 0; i < t->entries; i++) {
+        double *seconds = &t->seconds[t->step][i];
+        *seconds = t->runs[i] ? *seconds / t->runs[i] : -1;
+        t->runs[i] = 0;
+    }
+    t->step++;
+}
+
+double zt_rank_timed_step(const struct zt_rank *r, int step) {
+    return r->times ? r->times->all[step] : 0;
+}
+
+void zt_rank_timed(const struct zt_rank *r, int step, double *to) {
+    for (int i = 0; r->times && i < r->times->entries; i++)
+        to[i] = step < r->times->step ? r->times->seconds[step][i] : -1;
+}
+
+void zt_rank_time_end(struct zt_rank *r) {
+    struct zt_rank_times *t = r->times;
+    if (!t)
+        return;
+    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+        free(t->seconds[k]);
+    free(t->runs);
+    free(t);
+    r->times = NULL;
+}
