@@ -47,6 +47,7 @@ bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, stru
 
 /* What the ranks did in the timed steps, known to all of them. */
 struct timed {
+    int steps;      /* that were timed */
     int step;       /* the one whose slowest rank took the median time */
     int64_t *first; /* by stage: where its times stand in `times` */
     double *took;   /* by step and rank: all kernels */
@@ -67,24 +68,20 @@ static double slowest(const double *took, int ranks) {
 
 static bool find_step(struct timed *t, const struct zt_rank *run, struct zt_comm *world, struct zt_err *err) {
     double by_step[ZT_FORECAST_STEPS], sorted[ZT_FORECAST_STEPS];
-    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+    for (int k = 0; k < t->steps; k++)
         t->took[k * world->size + world->rank] = zt_rank_timed_step(run, k);
-    if (!world->api->sum(world, t->took, ZT_FORECAST_STEPS * world->size, err))
+    if (!world->api->sum(world, t->took, t->steps * world->size, err))
         return false;
-    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+    for (int k = 0; k < t->steps; k++)
         sorted[k] = by_step[k] = slowest(t->took + k * world->size, world->size);
-    qsort(sorted, ZT_FORECAST_STEPS, sizeof *sorted, ascending);
-    while (by_step[t->step] != sorted[ZT_FORECAST_STEPS / 2])
+    qsort(sorted, (size_t)t->steps, sizeof *sorted, ascending);
+    while (by_step[t->step] != sorted[t->steps / 2])
         t->step++;
     return true;
 }
 
-/* Whether of the data-parallel ranks of its stage this one took longest, the first of equals. Where rank 0 loads for
- * the others it is the one that all wait for. */
-static bool is_slowest(const struct timed *t, const struct zt_rank_plan *own) {
-    const struct zt_grid *grid = &own->grid;
-    if (own->replicas)
-        return grid->rank == 0;
+/* Whether of the data-parallel ranks of its stage this one took longest, the first of equals. */
+static bool is_slowest(const struct timed *t, const struct zt_grid *grid) {
     const double *took = t->took + t->step * grid->world;
     int found = zt_grid_rank(grid, grid->stage, 0);
     for (int r = 1; r < grid->data; r++)
@@ -96,10 +93,10 @@ static bool is_slowest(const struct timed *t, const struct zt_rank_plan *own) {
 static bool share_times(struct timed *t, const struct zt_rank_plan *own, const struct zt_rank *run,
                         struct zt_comm *world, struct zt_err *err) {
     int stages = own->grid.stages, mine = own->grid.stage;
-    bool gives = is_slowest(t, own);
+    bool kernels = is_slowest(t, &own->grid), parts = own->replicas ? own->grid.rank == 0 : kernels;
     double *counts = zt_calloc((size_t)stages, sizeof *counts);
     int64_t total = 0;
-    counts[mine] = gives ? zt_rank_plan_times(own) : 0;
+    counts[mine] = kernels ? zt_rank_plan_times(own) : 0;
     bool ok = world->api->sum(world, counts, stages, err);
     for (int s = 0; ok && s < stages; s++) {
         t->first[s] = total;
@@ -107,8 +104,11 @@ static bool share_times(struct timed *t, const struct zt_rank_plan *own, const s
     }
     free(counts);
     t->times = zt_calloc((size_t)total + 1, sizeof *t->times);
-    if (ok && gives)
-        zt_rank_timed(run, t->step, t->times + t->first[mine]);
+    double *mine_at = t->times + t->first[mine];
+    if (ok && (kernels || parts))
+        zt_rank_timed(run, t->step, mine_at);
+    for (int i = 0; ok && i < zt_rank_plan_times(own); i++) /* what another rank gives */
+        mine_at[i] = (i < ZT_PARTS ? parts : kernels) ? mine_at[i] : 0;
     return ok && world->api->sum(world, t->times, (int)total, err);
 }
 
@@ -123,10 +123,11 @@ static bool predict_timed(struct zt_forecast *f, const struct timed *t, const ch
     return ok;
 }
 
-bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run,
+bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
                        struct zt_comm *world, const char *folder, struct zt_err *err) {
-    struct timed t = { .first = zt_calloc((size_t)own->grid.stages, sizeof *t.first),
-                       .took = zt_calloc((size_t)world->size * ZT_FORECAST_STEPS, sizeof *t.took) };
+    struct timed t = { .steps = steps,
+                       .first = zt_calloc((size_t)own->grid.stages, sizeof *t.first),
+                       .took = zt_calloc((size_t)world->size * (size_t)steps, sizeof *t.took) };
     bool ok = find_step(&t, run, world, err) && share_times(&t, own, run, world, err) &&
               (!f->plan || predict_timed(f, &t, folder, err));
     free(t.first);

@@ -9,7 +9,7 @@ struct zt_rank_times {
     int entries, step;
     int *runs;                          /* in the step at hand: by part, then by node */
     double *seconds[ZT_FORECAST_STEPS]; /* as zt_rank_plan_times(): their sum in the step at hand, of one run before */
-    double all[ZT_FORECAST_STEPS];      /* of a step */
+    double kernels[ZT_FORECAST_STEPS];  /* of a step, together */
 };
 
 int zt_rank_plan_times(const struct zt_rank_plan *p) {
@@ -33,7 +33,7 @@ static void note(struct zt_rank_times *t, int entry, double seconds) {
     if (t->step == ZT_FORECAST_STEPS)
         return;
     t->seconds[t->step][entry] += seconds;
-    t->all[t->step] += seconds;
+    t->kernels[t->step] += entry < ZT_PARTS ? 0 : seconds;
     t->runs[entry]++;
 }
 
@@ -59,7 +59,7 @@ void zt_rank_times_end(struct zt_rank *r) {
 }
 
 double zt_rank_timed_step(const struct zt_rank *r, int step) {
-    return r->times ? r->times->all[step] : 0;
+    return r->times ? r->times->kernels[step] : 0;
 }
 
 void zt_rank_timed(const struct zt_rank *r, int step, double *to) {

@@ -160,16 +160,17 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
     return zt_checkpoints_step(w->checkpoints, &end, &w->err);
 }
 
-/* Behind the step `done` of this run, from 0: the first one is left out, as all is cold, then some are timed. */
+/* Behind the step `done` of this run, from 0: the first one is left out, as all is cold, and so is the last. */
 static bool time_kernels(struct worker *w, int64_t done) {
-    if (w->device->module || w->session->config->cluster[0] || w->stopped ||
-        w->steps <= w->first + ZT_FORECAST_STEPS + 1)
+    int64_t steps = w->steps - w->first - 2;
+    steps = steps < ZT_FORECAST_STEPS ? steps : ZT_FORECAST_STEPS;
+    if (w->device->module || w->session->config->cluster[0] || w->stopped || steps < 1)
         return true;
     if (done == 0)
         zt_rank_time(w->run);
-    if (done != ZT_FORECAST_STEPS)
+    if (done != steps)
         return true;
-    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, w->world, w->folder, &w->err);
+    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, (int)steps, w->world, w->folder, &w->err);
     zt_rank_time_end(w->run);
     return ok;
 }
