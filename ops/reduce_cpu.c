@@ -23,27 +23,20 @@ enum { LANES = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16 
 enum { CHUNKS = 16, PIECE = 256 }; /* chunks wanted, rows of a piece at least */
 enum { FEW = 1 << 15 };            /* elements not worth waking threads for */
 
-/* How two results become one. NaN wins. */
-#define ADD(a, x)      ((a) + (x))
-#define MULTIPLY(a, x) ((a) * (x))
-#define LARGER(a, x)   ((((a) > (x)) | ((a) != (a))) ? (a) : (x))
-#define SMALLER(a, x)  ((((a) < (x)) | ((a) != (a))) ? (a) : (x))
-
-/* NAME_merge joins two results; NAME_flush does so with those of columns and their parts, which start anew. */
-#define FOLD(name, START, MERGE)                                                                                       \
-    static double name##_merge(double a, double b) {                                                                   \
-        return MERGE(a, b);                                                                                            \
+/* ID_merge joins two results; ID_flush does so with those of columns and their parts, which start anew. Of the product
+ * rows are folded into the whole, the parts stay 1. */
+#define FOLD(id, START, JOIN, MERGE, ...)                                                                              \
+    static double id##_merge(double a, double x) {                                                                     \
+        return MERGE;                                                                                                  \
     }                                                                                                                  \
-    static void name##_flush(int64_t columns, float *part, double *total) {                                            \
+    static void id##_flush(int64_t columns, float *part, double *total) {                                              \
         for (int64_t k = 0; k < columns; k++) {                                                                        \
-            total[k] = MERGE(total[k], (double)part[k]);                                                               \
+            total[k] = id##_merge(total[k], (double)part[k]);                                                          \
             part[k] = START;                                                                                           \
         }                                                                                                              \
     }
-FOLD(sum, 0, ADD)
-FOLD(product, 1, MULTIPLY)
-FOLD(max, -INFINITY, LARGER)
-FOLD(min, INFINITY, SMALLER)
+#define FOLDS(FOLD) ZT_FLOAT_FOLDS(FOLD) FOLD(product, 1, , (a) * (x), )
+FOLDS(FOLD)
 
 /* Sixteen products side by side. */
 static double product_row(const float *x, int64_t n) {
@@ -58,39 +51,33 @@ static double product_row(const float *x, int64_t n) {
     return total;
 }
 
-struct fold {
-    double start;
+#define ROW(id, START, ...) [ZT_FOLD_##id] = { ZT_FOLD_##id, START, id##_merge, id##_flush },
+static const struct fold {
     enum zt_row_fold id;
+    double start;
     double (*merge)(double a, double b);
     void (*flush)(int64_t columns, float *part, double *total);
-};
-static const struct fold sums = { 0, ZT_FOLD_sum, sum_merge, sum_flush };
-static const struct fold absolutes = { 0, ZT_FOLD_abs, sum_merge, sum_flush };
-static const struct fold squares = { 0, ZT_FOLD_square, sum_merge, sum_flush };
-/* Rows are folded into the whole, the parts stay 1. */
-static const struct fold products = { 1, ZT_FOLD_product, product_merge, product_flush };
-static const struct fold maxima = { -INFINITY, ZT_FOLD_max, max_merge, max_flush };
-static const struct fold minima = { INFINITY, ZT_FOLD_min, min_merge, min_flush };
+} folds[ZT_FOLDS] = { FOLDS(ROW) };
 
 enum finish { AS_IT_IS, MEAN, ROOT, LOG };
 
 /* The rows, and what follows the fold. */
 static const struct kind {
     const char *op;
-    const struct fold *fold;
+    enum zt_row_fold fold;
     enum finish finish;
     bool shifted; /* exp(x - maximum) is folded, and the maximum added in the end */
 } kinds[] = {
-    { "ReduceSum", &sums, AS_IT_IS, false },
-    { "ReduceMean", &sums, MEAN, false },
-    { "ReduceL1", &absolutes, AS_IT_IS, false },
-    { "ReduceL2", &squares, ROOT, false },
-    { "ReduceSumSquare", &squares, AS_IT_IS, false },
-    { "ReduceLogSum", &sums, LOG, false },
-    { "ReduceLogSumExp", &sums, LOG, true },
-    { "ReduceMax", &maxima, AS_IT_IS, false },
-    { "ReduceMin", &minima, AS_IT_IS, false },
-    { "ReduceProd", &products, AS_IT_IS, false },
+    { "ReduceSum", ZT_FOLD_sum, AS_IT_IS, false },
+    { "ReduceMean", ZT_FOLD_sum, MEAN, false },
+    { "ReduceL1", ZT_FOLD_abs, AS_IT_IS, false },
+    { "ReduceL2", ZT_FOLD_square, ROOT, false },
+    { "ReduceSumSquare", ZT_FOLD_square, AS_IT_IS, false },
+    { "ReduceLogSum", ZT_FOLD_sum, LOG, false },
+    { "ReduceLogSumExp", ZT_FOLD_sum, LOG, true },
+    { "ReduceMax", ZT_FOLD_max, AS_IT_IS, false },
+    { "ReduceMin", ZT_FOLD_min, AS_IT_IS, false },
+    { "ReduceProd", ZT_FOLD_product, AS_IT_IS, false },
     { 0 },
 };
 
@@ -244,8 +231,8 @@ static void reduced_last(void *arg, int64_t chunk) {
     const struct plan *plan = job->plan;
     int64_t end = (chunk + 1) * RESULTS < plan->results ? (chunk + 1) * RESULTS : plan->results;
     for (int64_t i = chunk * RESULTS; i < end; i++) {
-        float shift = plan->kind->shifted ? shift_of(fold_rows(job, &maxima, i, NULL)) : 0;
-        double total = fold_rows(job, plan->kind->fold, i, plan->kind->shifted ? &shift : NULL);
+        float shift = plan->kind->shifted ? shift_of(fold_rows(job, &folds[ZT_FOLD_max], i, NULL)) : 0;
+        double total = fold_rows(job, &folds[plan->kind->fold], i, plan->kind->shifted ? &shift : NULL);
         job->y[i] = (float)finish(plan, total, (double)shift);
     }
 }
@@ -307,17 +294,17 @@ static void kept_last(void *arg, int64_t chunk) {
     double total[COLUMNS];
     float shift[SHIFTED_COLUMNS];
     if (!plan->kind->shifted) {
-        fold_columns(job, plan->kind->fold, &b, NULL, total);
+        fold_columns(job, &folds[plan->kind->fold], &b, NULL, total);
         if (plan->pieces > 1)
             memcpy(job->left + chunk * COLUMNS, total, (size_t)b.columns * sizeof *total);
         else
             give(job, &b, total, NULL);
         return;
     }
-    fold_columns(job, &maxima, &b, NULL, total);
+    fold_columns(job, &folds[ZT_FOLD_max], &b, NULL, total);
     for (int64_t k = 0; k < b.columns; k++)
         shift[k] = shift_of(total[k]);
-    fold_columns(job, &sums, &b, shift, total);
+    fold_columns(job, &folds[ZT_FOLD_sum], &b, shift, total);
     give(job, &b, total, shift);
 }
 
@@ -328,7 +315,7 @@ static void join_pieces(const struct job *job, int64_t block) {
     double *total = job->left + block * plan->pieces * COLUMNS;
     for (int64_t piece = 1; piece < plan->pieces; piece++)
         for (int64_t k = 0; k < b.columns; k++)
-            total[k] = plan->kind->fold->merge(total[k], total[piece * COLUMNS + k]);
+            total[k] = folds[plan->kind->fold].merge(total[k], total[piece * COLUMNS + k]);
     give(job, &b, total, NULL);
 }
 
