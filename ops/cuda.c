@@ -91,7 +91,16 @@ bool zt_cuda_pointwise(const struct zt_graph *g, int node) {
 }
 
 bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    return zt_pointwise_find(g, node, to) || zt_node_fail(g, node, err, "there is no expression for it");
+    struct zt_chain *chain = to;
+    struct zt_chain_step *only = &chain->step[0];
+    if (!zt_pointwise_find(g, node, &only->what))
+        return zt_node_fail(g, node, err, "there is no expression for it");
+    chain->inputs = only->what.inputs;
+    chain->steps = 1;
+    only->dtype = zt_out(g, node, 0)->dtype;
+    for (int i = 0; i < chain->inputs; i++)
+        only->from[i] = i;
+    return true;
 }
 
 bool zt_cuda_tile(const struct zt_graph *g, int node) {

@@ -267,6 +267,7 @@ bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or bfloa
 bool zt_cuda_class_loss(const struct zt_graph *g, int node);   /* targets int32 or int64 */
 bool zt_cuda_element_loss(const struct zt_graph *g, int node); /* targets float types, bool, uint8, int32 or int64 */
 
+/* To a struct zt_chain (pointwise.h). A row with this in its column is elementwise: its nodes may become steps. */
 bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err);
 
 bool zt_cuda_conv(const struct zt_graph *g, int node);   /* float or bfloat16, up to three axes, no empty tensor */

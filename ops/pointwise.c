@@ -33,16 +33,13 @@ static bool folds(const struct zt_graph *g, int node) {
     return g->nodes[node].op->flags & ZT_OP_VARIADIC;
 }
 
-/* Chosen elements are moved as they are: as unsigned integers of their width. */
+/* Chosen elements are moved as they are. */
 static bool find_choice(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    static const enum zt_dtype as[] = { [1] = ZT_UINT8, [2] = ZT_UINT16, [4] = ZT_UINT32, [8] = ZT_UINT64 };
     if (strcmp(g->nodes[node].op_type, "Where") != 0)
         return false;
-    *to = (struct zt_pointwise){ .value = "a ? b : c",
-                                 .dtype = as[zt_dtype_bytes(zt_in(g, node, 1)->dtype)],
-                                 .moves = true,
-                                 .inputs = 3,
-                                 .scale = 1 };
+    *to = (struct zt_pointwise){
+        .value = "a ? b : c", .dtype = zt_in(g, node, 1)->dtype, .moves = true, .inputs = 3, .scale = 1
+    };
     return true;
 }
 

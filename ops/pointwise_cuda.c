@@ -1,5 +1,5 @@
-/* Elementwise nodes on CUDA: their kernels are written (source_cuda.h) and compiled (generated_cuda.h) when a node is
- * prepared. */
+/* Elementwise nodes and chains of them on CUDA: their kernels are written (source_cuda.h) and compiled
+ * (generated_cuda.h) when a node is prepared. */
 #include "ops/generated_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/pointwise.h"
@@ -15,12 +15,12 @@ enum { THREADS = 256, BLOCKS = 132 * 16 };
 
 struct pointwise {
     const struct zt_cuda_code *code;
-    struct zt_source_arguments arguments;
+    struct zt_kernel_arguments arguments;
     int inputs;
     unsigned blocks;
 };
 
-static enum zt_spread spread_of(const struct zt_source_arguments *a, int axes, int input) {
+static enum zt_spread spread_of(const struct zt_kernel_arguments *a, int axes, int input) {
     int64_t next = 1;
     bool alike = true, one = true;
     for (int k = axes - 1; k >= 0; k--) {
@@ -31,39 +31,31 @@ static enum zt_spread spread_of(const struct zt_source_arguments *a, int axes, i
     return alike ? ZT_SPREAD_ALIKE : one ? ZT_SPREAD_ONE : ZT_SPREAD_AXES;
 }
 
-static void describe(const struct zt_graph *g, int node, const struct zt_pointwise *what, struct zt_source *s,
-                     struct zt_source_arguments *a) {
-    const struct zt_value *y = zt_out(g, node, 0);
-    s->inputs = what->inputs;
-    s->steps = 1;
-    s->step[0].what = *what;
-    s->out = what->moves ? what->dtype : y->dtype;
-    memcpy(a->dim, y->shape.dim, sizeof a->dim);
-    for (int i = 0; i < what->inputs; i++)
-        zt_steps_cuda(&y->shape, &zt_in(g, node, i)->shape, a->step[i]);
-    s->axes = zt_axes_cuda(y->shape.rank, a->dim, what->inputs, a->step);
-    a->count = zt_shape_count(&y->shape);
+/* How the inputs lie beside the output. */
+static void lay_out(const struct zt_graph *g, int node, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
+    const struct zt_shape *y = &zt_out(g, node, 0)->shape;
+    memcpy(a->dim, y->dim, sizeof a->dim);
+    for (int i = 0; i < s->chain.inputs; i++)
+        zt_steps_cuda(y, &zt_in(g, node, i)->shape, a->step[i]);
+    s->axes = zt_axes_cuda(y->rank, a->dim, s->chain.inputs, a->step);
+    a->count = zt_shape_count(y);
     s->wide = a->count >= INT32_MAX;
-    for (int i = 0; i < what->inputs; i++) {
-        s->input[i].dtype = what->moves && i > 0 ? what->dtype : zt_in(g, node, i)->dtype;
-        s->input[i].spread = spread_of(a, s->axes, i);
-        s->step[0].from[i] = i;
-    }
+    for (int i = 0; i < s->chain.inputs; i++)
+        s->input[i] = (struct zt_kernel_input){ zt_in(g, node, i)->dtype, spread_of(a, s->axes, i) };
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
-    struct zt_pointwise what;
-    struct zt_source source = { 0 };
+    struct zt_kernel_source source = { 0 };
     struct zt_text text = { 0 };
-    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &what, err))
+    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &source.chain, err))
         return false;
     struct pointwise *p = zt_calloc(1, sizeof *p);
-    describe(q->graph, q->node, &what, &source, &p->arguments);
-    zt_source_write(&source, &text);
-    p->inputs = what.inputs;
+    lay_out(q->graph, q->node, &source, &p->arguments);
+    zt_kernel_source_write(&source, &text);
+    p->inputs = source.chain.inputs;
     const int64_t blocks = (p->arguments.count + THREADS - 1) / THREADS;
     p->blocks = (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
-    p->code = zt_generated_cuda(q->device, text.at, ZT_SOURCE_ENTRY, err);
+    p->code = zt_generated_cuda(q->device, text.at, ZT_KERNEL_ENTRY, err);
     zt_text_finish(&text);
     if (!p->code) {
         free(p);
@@ -75,7 +67,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct pointwise *p = call->state;
-    struct zt_source_arguments a = p->arguments;
+    struct zt_kernel_arguments a = p->arguments;
     void *arguments[] = { &a };
     a.out = call->out[0].data;
     for (int i = 0; i < p->inputs; i++)

@@ -157,9 +157,10 @@ static void write_arguments(struct zt_text *to) {
 }
 
 /* at0, at1, ...: the elements of the inputs that belong to element i. */
-static void write_places(const struct zt_source *s, struct zt_text *to) {
+static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
+    const int inputs = s->chain.inputs;
     bool walks = false;
-    for (int k = 0; k < s->inputs; k++) {
+    for (int k = 0; k < inputs; k++) {
         walks |= s->input[k].spread == ZT_SPREAD_AXES;
         zt_text_add(to, "        place at%d = %s;\n", k, s->input[k].spread == ZT_SPREAD_ALIKE ? "i" : "0");
     }
@@ -170,7 +171,7 @@ static void write_places(const struct zt_source *s, struct zt_text *to) {
         if (axis > 0)
             zt_text_add(to, "        here = rest %% (place)p.dim[%d];\n        rest /= (place)p.dim[%d];\n", axis,
                         axis);
-        for (int k = 0; k < s->inputs; k++)
+        for (int k = 0; k < inputs; k++)
             if (s->input[k].spread == ZT_SPREAD_AXES)
                 zt_text_add(to, "        at%d += %s * (place)p.step[%d][%d];\n", k, axis ? "here" : "rest", k, axis);
     }
@@ -184,72 +185,84 @@ static void write_number(const char *name, float number, struct zt_text *to) {
         zt_text_add(to, " const float %s = (float)%.9g;", name, (double)number);
 }
 
-/* "rN = VALUE" of step N in a block of its own. Inputs and results are called v0, v1, ...; a is `first`, and b the
- * operand `second` of a fold, -1 where there is none: then b and c are the step's own. */
-static void write_value(const struct zt_source *s, int step, const char *first, int second, struct zt_text *to) {
+/* sN, the value as it is stored, and vN, what is computed with. */
+static void write_names(int value, enum zt_dtype dtype, struct zt_text *to) {
+    zt_text_add(to, "        const auto v%d = %s(s%d);\n", value, stored[dtype].load, value);
+}
+
+static void write_inputs(const struct zt_kernel_source *s, struct zt_text *to) {
+    for (int k = 0; k < s->chain.inputs; k++) {
+        const char *type = stored[s->input[k].dtype].type;
+        zt_text_add(to, "        const %s s%d = ((const %s *)p.in[%d])[at%d];\n", type, k, type, k, k);
+        write_names(k, s->input[k].dtype, to);
+    }
+}
+
+/* "rN = VALUE" of step N in a block of its own; a is `first`, and b the operand `second` of a fold, -1 where there is
+ * none: then b and c are the step's own. */
+static void write_value(const struct zt_chain *chain, int step, const char *first, int second, struct zt_text *to) {
     static const char *const operand[] = { "a", "b", "c" };
-    const struct zt_source_step *t = &s->step[step];
+    const struct zt_chain_step *t = &chain->step[step];
     const struct zt_pointwise *w = &t->what;
     const char *type = stored[w->dtype].type;
     zt_text_add(to, "        {");
     if (w->dtype == ZT_FLOAT) {
         write_number("u", w->number[0], to);
         write_number("v", w->number[1], to);
-    } else {
+    } else if (!w->moves) {
         zt_text_add(to, " typedef %s T; typedef %s U; const int BITS = %d; const bool negative = (T)-1 <= 0;", type,
                     stored[w->dtype].wrapping, stored[w->dtype].bits);
     }
     zt_text_add(to, " const %s a = (%s)%s;", type, type, first);
     for (int k = 1; second >= 0 ? k < 2 : k < w->inputs; k++)
-        zt_text_add(to, " const %s %s = (%s)v%d;", type, operand[k], type, t->from[second >= 0 ? second : k]);
+        zt_text_add(to, " const %s %s = (%s)%c%d;", type, operand[k], type, w->moves ? 's' : 'v',
+                    t->from[second >= 0 ? second : k]);
     zt_text_add(to, " r%d = %s; }\n", step, w->value);
 }
 
-/* A result is held in the type it is computed in, the last one as what is stored. */
-static const char *result_type(const struct zt_source *s, int step) {
-    const enum zt_dtype dtype = s->step[step].what.dtype;
-    if (step < s->steps - 1 || dtype == ZT_FLOAT)
-        return step == s->steps - 1 && zt_dtype_in(s->out, ZT_ANY_INT | ZT_BIT(ZT_DOUBLE)) ? stored[s->out].type
-                                                                                           : stored[dtype].type;
-    return zt_dtype_in(s->out, ZT_ANY_HALF) ? "float" : stored[s->out].type;
+/* What a result is before it is stored: a float where a half type, or a truth made of floats, is made of it. */
+static const char *result_type(const struct zt_chain_step *t) {
+    const unsigned rounded = t->what.dtype == ZT_FLOAT ? ZT_ANY_HALF | ZT_BIT(ZT_BOOL) : ZT_ANY_HALF;
+    return !t->what.moves && zt_dtype_in(t->dtype, rounded) ? "float" : stored[t->dtype].type;
 }
 
-static void write_step(const struct zt_source *s, int step, struct zt_text *to) {
-    const struct zt_source_step *t = &s->step[step];
+static void write_step(const struct zt_chain *chain, int step, struct zt_text *to) {
+    const struct zt_chain_step *t = &chain->step[step];
+    const int value = chain->inputs + step;
     char name[32];
     snprintf(name, sizeof name, "v%d", t->from[0]);
-    zt_text_add(to, "        %s r%d;\n", result_type(s, step), step);
+    zt_text_add(to, "        %s r%d;\n", result_type(t), step);
     if (!t->what.folds)
-        write_value(s, step, name, -1, to);
+        write_value(chain, step, name, -1, to);
     for (int k = 1; t->what.folds && k < t->what.inputs; k++) {
-        write_value(s, step, name, k, to);
+        write_value(chain, step, name, k, to);
         snprintf(name, sizeof name, "r%d", step);
     }
     if (t->what.folds && t->what.inputs == 1)
         zt_text_add(to, "        r%d = %s;\n", step, name);
     if (t->what.scale != 1)
         zt_text_add(to, "        r%d *= (float)%.9g;\n", step, (double)t->what.scale);
-    zt_text_add(to, "        const %s v%d = r%d;\n", result_type(s, step), s->inputs + step, step);
+    zt_text_add(to, "        const %s s%d = %s(r%d);\n", stored[t->dtype].type, value,
+                t->what.moves ? "" : stored[t->dtype].store, step);
+    write_names(value, t->dtype, to);
 }
 
-void zt_source_write(const struct zt_source *s, struct zt_text *to) {
+void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to) {
+    const struct zt_chain *chain = &s->chain;
+    const int last = chain->steps - 1;
     zt_text_add(to, "%s%s%s%s", types, conversions, float_functions, integer_functions);
     write_arguments(to);
     zt_text_add(to,
                 "typedef %s place;\n"
-                "extern \"C\" __global__ void " ZT_SOURCE_ENTRY
+                "extern \"C\" __global__ void " ZT_KERNEL_ENTRY
                 "(const arguments p) {\n"
                 "    const place all = (place)gridDim.x * blockDim.x;\n"
                 "    for (place i = (place)blockIdx.x * blockDim.x + threadIdx.x; i < (place)p.count; i += all) {\n",
                 s->wide ? "int64_t" : "uint32_t");
     write_places(s, to);
-    for (int k = 0; k < s->inputs; k++) {
-        const enum zt_dtype dtype = s->input[k].dtype;
-        zt_text_add(to, "        const auto v%d = %s(((const %s *)p.in[%d])[at%d]);\n", k, stored[dtype].load,
-                    stored[dtype].type, k, k);
-    }
-    for (int step = 0; step < s->steps; step++)
-        write_step(s, step, to);
-    zt_text_add(to, "        ((%s *)p.out)[i] = %s(v%d);\n    }\n}\n", stored[s->out].type, stored[s->out].store,
-                s->inputs + s->steps - 1);
+    write_inputs(s, to);
+    for (int step = 0; step <= last; step++)
+        write_step(chain, step, to);
+    zt_text_add(to, "        ((%s *)p.out)[i] = s%d;\n    }\n}\n", stored[chain->step[last].dtype].type,
+                chain->inputs + last);
 }

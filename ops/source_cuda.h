@@ -1,33 +1,26 @@
 /* CUDA source of a chain of elementwise operations, written from their expressions (pointwise.h): one kernel that reads
- * every input once and writes the last result. A single node is a chain of one. Needs no device and no CUDA header. */
+ * every input once and writes the last result. Needs no device and no CUDA header. */
 #ifndef ZT_OPS_SOURCE_CUDA_H
 #define ZT_OPS_SOURCE_CUDA_H
 
 #include "base/text.h"
 #include "ops/pointwise.h"
 
-enum { ZT_SOURCE_STEPS = 16 };
-
 /* How an input lies beside the output: element by element, one number for all, or by steps along the axes. */
 enum zt_spread { ZT_SPREAD_ALIKE, ZT_SPREAD_ONE, ZT_SPREAD_AXES };
 
-struct zt_source {
-    int inputs, steps;
-    struct zt_source_input {
+struct zt_kernel_source {
+    struct zt_chain chain;
+    struct zt_kernel_input {
         enum zt_dtype dtype;
         enum zt_spread spread;
     } input[ZT_POINTWISE_INPUTS];
-    struct zt_source_step {
-        struct zt_pointwise what;
-        int from[ZT_POINTWISE_INPUTS]; /* an input, or `inputs` + an earlier step */
-    } step[ZT_SOURCE_STEPS];
-    enum zt_dtype out;
     int axes;  /* that ZT_SPREAD_AXES walks */
     bool wide; /* places do not fit 32 bits */
 };
 
 /* The only argument of the kernel, as the source has it too. */
-struct zt_source_arguments {
+struct zt_kernel_arguments {
     int64_t count; /* of elements */
     void *out;
     const void *in[ZT_POINTWISE_INPUTS];
@@ -36,8 +29,8 @@ struct zt_source_arguments {
 };
 
 /* The kernel's name in the source. */
-#define ZT_SOURCE_ENTRY "chain"
+#define ZT_KERNEL_ENTRY "chain"
 
-void zt_source_write(const struct zt_source *s, struct zt_text *to);
+void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to);
 
 #endif

@@ -151,7 +151,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *to, cudaLibrary_t library, const 
 /* A launch, which is kept while the stream is captured (emulated.c). */
 struct launch {
     void (*run)(const void *, unsigned, unsigned);
-    struct zt_source_arguments arguments;
+    struct zt_kernel_arguments arguments;
     unsigned blocks, threads;
 };
 

@@ -17,28 +17,31 @@
 
 /* ---- sources ---- */
 
-static struct zt_source one_step(const struct zt_pointwise *what, enum zt_dtype in, enum zt_dtype out) {
-    struct zt_source s = { .inputs = what->inputs, .steps = 1, .out = out };
-    s.step[0].what = *what;
+static struct zt_kernel_source one_step(const struct zt_pointwise *what, enum zt_dtype in, enum zt_dtype out) {
+    struct zt_kernel_source s = { .chain = { .inputs = what->inputs, .steps = 1 } };
+    s.chain.step[0] = (struct zt_chain_step){ .what = *what, .dtype = out };
     for (int i = 0; i < what->inputs; i++) {
         s.input[i].dtype = in;
-        s.step[0].from[i] = i;
+        s.chain.step[0].from[i] = i;
     }
     return s;
 }
 
-static void compiles(const struct zt_source *s, int capability, const char *what) {
+static void compiles(const struct zt_kernel_source *s, int capability, const char *what) {
     struct zt_text source = { 0 }, ptx = { 0 };
     struct zt_err err = { 0 };
-    zt_source_write(s, &source);
+    zt_kernel_source_write(s, &source);
     ck_assert_msg(zt_compile_source(source.at, capability, true, &ptx, &err), "%s for sm_%d: %s\n%s", what, capability,
                   err.text[0], source.at);
-    ck_assert_msg(strstr(ptx.at, ".entry " ZT_SOURCE_ENTRY "(") != NULL, "%s: no entry in the PTX", what);
+    ck_assert_msg(strstr(ptx.at, ".entry " ZT_KERNEL_ENTRY "(") != NULL, "%s: no entry in the PTX", what);
     zt_text_finish(&source);
     zt_text_finish(&ptx);
 }
 
-/* All values of the table as one chain of independent steps would be too long; so many at a time. */
+static const int capabilities[] = { 80, 90, 100 };
+enum { CAPABILITIES = sizeof capabilities / sizeof *capabilities };
+
+/* All values of the table as one chain would be too long; so many at a time. */
 START_TEST(every_float_expression_compiles) {
     static const struct zt_pointwise rows[] = {
 #define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE)                                                              \
@@ -46,16 +49,38 @@ START_TEST(every_float_expression_compiles) {
         ZT_ELEMENTWISE(LANE)
 #undef LANE
     };
-    static const int capabilities[] = { 80, 90, 100 };
     const int count = (int)(sizeof rows / sizeof *rows);
-    for (int first = 0; first < count; first += ZT_SOURCE_STEPS) {
-        struct zt_source s = { .inputs = 2, .input = { { ZT_FLOAT }, { ZT_BFLOAT16 } }, .out = ZT_FLOAT };
-        for (int i = first; i < count && s.steps < ZT_SOURCE_STEPS; i++) {
-            s.step[s.steps].what = rows[i];
-            s.step[s.steps].from[0] = s.steps ? s.inputs + s.steps - 1 : 0;
-            s.step[s.steps++].from[1] = 1;
+    for (int first = 0; first < count; first += ZT_CHAIN_STEPS) {
+        struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } } };
+        s.chain.inputs = 2;
+        for (int i = first; i < count && s.chain.steps < ZT_CHAIN_STEPS; i++) {
+            struct zt_chain_step *step = &s.chain.step[s.chain.steps];
+            *step = (struct zt_chain_step){ .what = rows[i], .from = { 0, 1 }, .dtype = ZT_FLOAT };
+            step->from[0] = s.chain.steps ? s.chain.inputs + s.chain.steps - 1 : 0;
+            s.chain.steps++;
         }
         compiles(&s, capabilities[_i], rows[first].value);
+    }
+}
+END_TEST
+
+/* Every type as what lies between two steps: made of floats, read as floats, and chosen from as it is stored. */
+START_TEST(chains_through_every_type_compile) {
+    static const enum zt_dtype types[] = { ZT_FLOAT, ZT_FLOAT16, ZT_BFLOAT16, ZT_BOOL,  ZT_INT8,
+                                           ZT_INT16, ZT_UINT8,   ZT_UINT16,   ZT_INT32, ZT_DOUBLE };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const enum zt_dtype t = types[i], computed = zt_dtype_in(t, ZT_ANY_HALF) ? ZT_FLOAT : t;
+        const struct zt_kernel_source s = {
+            .input = { { .dtype = ZT_FLOAT }, { .dtype = t, .spread = ZT_SPREAD_ONE }, { .dtype = ZT_BOOL } },
+            .chain = { .inputs = 3,
+                       .steps = 3,
+                       .step = { { { .value = "a", .dtype = ZT_FLOAT, .inputs = 1, .scale = 1 }, { 0 }, t },
+                                 { { .value = "a ? b : c", .dtype = t, .moves = true, .inputs = 3, .scale = 1 },
+                                   { 2, 3, 1 },
+                                   t },
+                                 { { .value = "a", .dtype = computed, .inputs = 1, .scale = 1 }, { 4 }, ZT_FLOAT } } },
+        };
+        compiles(&s, capabilities[_i], zt_dtype_name(t));
     }
 }
 END_TEST
@@ -69,7 +94,7 @@ START_TEST(every_type_is_read_and_written) {
         const struct zt_pointwise what = {
             .value = "a", .dtype = half ? ZT_FLOAT : types[i], .inputs = 1, .number = { INFINITY, NAN }, .scale = 1
         };
-        struct zt_source s = one_step(&what, types[i], types[(i + 1) % count]);
+        struct zt_kernel_source s = one_step(&what, types[i], types[(i + 1) % count]);
         s.wide = i % 2;
         s.axes = 3;
         s.input[0].spread = (enum zt_spread)(i % 3);
@@ -180,7 +205,8 @@ int main(void) {
         return 1;
     setenv("XDG_CACHE_HOME", folder, 1);
     TCase *test = tcase_create("generated");
-    tcase_add_loop_test(test, every_float_expression_compiles, 0, 3);
+    tcase_add_loop_test(test, every_float_expression_compiles, 0, CAPABILITIES);
+    tcase_add_loop_test(test, chains_through_every_type_compile, 0, CAPABILITIES);
     tcase_add_test(test, every_type_is_read_and_written);
     tcase_add_test(test, a_broken_source_is_refused_with_what_the_compiler_says);
     tcase_add_test(test, what_was_kept_is_read_again);
