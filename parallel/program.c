@@ -122,6 +122,18 @@ static bool assign(struct zt_program *p, const struct zt_program_options *o, str
     return ok;
 }
 
+/* What others than nodes read is what the stage's graph hands out: no pattern may take it away. */
+static bool fuse(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
+    struct zt_graph *g = p->joint.graph;
+    struct read r = read_by_others(p);
+    g->outputs = ZT_NEW_N(p->arena, int, r.count + 1);
+    g->output_count = r.count;
+    for (int i = 0; i < r.count; i++)
+        g->outputs[i] = *r.ids[i];
+    free(r.ids);
+    return !o->fusion || zt_pass_fuse(g, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err);
+}
+
 /* Behind fusion, so that what runs again is what ran, and in front of layouts and memory. */
 static bool recompute(struct zt_program *p, const struct zt_program_options *o, struct zt_err *err) {
     if (!o->recompute || !p->joint.training)
@@ -488,8 +500,7 @@ struct zt_program *zt_program_create(const struct zt_joint *joint, const struct 
         return NULL;
     }
     if (!zt_program_cut(p, o->stages, err) || !zt_pass_compute_in_float(p->joint.graph, o->table, o->fast, err) ||
-        (o->fusion && !zt_pass_fuse(p->joint.graph, o->table, o->fusion, 1u << o->fast, NULL, p->joint.fused, err)) ||
-        !recompute(p, o, err) || !assign(p, o, err)) {
+        !fuse(p, o, err) || !recompute(p, o, err) || !assign(p, o, err)) {
         zt_program_destroy(p);
         return NULL;
     }
