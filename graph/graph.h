@@ -129,7 +129,7 @@ enum { ZT_OPSET = 26 }; /* opset of the nodes that passes emit: the newest whose
 
 /* A model's graph; or a body: what an attribute of type graph or a model-local function holds. Bodies are as the file
  * has them, their nodes sorted but neither resolved nor inferred, and stay so: graph/lower.h copies them into a graph.
- */
+ * Those of nodes that our own passes make are what their rows say (ops/fuse_chain.c). */
 struct zt_graph {
     struct zt_arena *arena;
     const char *name;

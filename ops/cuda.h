@@ -172,6 +172,7 @@
     OP("ztrain", "AttentionGrad", attention_grad)               \
     OP("ztrain", "AttentionTrain", attention)                   \
     OP("ztrain", "AveragePoolGrad", average_pool_grad)          \
+    OP("ztrain", "Chain", pointwise)                            \
     OP("ztrain", "BatchMatMul", matmul)                         \
     OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
     OP("ztrain", "BatchNormGrad", batch_norm_grad)              \

@@ -37,7 +37,7 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
         return -1;
     int from = g->values[value].producer;
     const struct zt_node *p = from >= 0 ? &g->nodes[from] : NULL;
-    if (!p || p->dead || strcmp(p->op_type, op_type) != 0 || p->phase != n->phase || p->stage != n->stage)
+    if (!p || p->dead || (op_type && strcmp(p->op_type, op_type) != 0) || p->phase != n->phase || p->stage != n->stage)
         return -1;
     return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
 }

@@ -21,7 +21,8 @@
     ROW(attention)                                                                                                     \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
-/* Those of the joint graph: conv_relu_pool takes what the two before it made. One of CUDA has the name of the CPU's. */
+/* Those of the joint graph: conv_relu_pool takes what the two before it made, chain what is left. One of CUDA has the
+ * name of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
@@ -29,7 +30,8 @@
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \
     ROW(conv_activation)                                                                                               \
-    ROW(pool_relu_grad_cuda)
+    ROW(pool_relu_grad_cuda)                                                                                           \
+    ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;
 FORWARD(DECLARE)

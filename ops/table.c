@@ -58,6 +58,7 @@
     ROW(celu)                                                                                                          \
     ROW(celu_grad)                                                                                                     \
     ROW(center_crop_pad)                                                                                               \
+    ROW(chain)                                                                                                         \
     ROW(clip)                                                                                                          \
     ROW(clip_6)                                                                                                        \
     ROW(clip_grad)                                                                                                     \

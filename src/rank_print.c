@@ -6,6 +6,14 @@
 
 #include <stdio.h>
 
+/* The operators that the node runs as one, where it has them as a graph. */
+static void print_body(FILE *to, const struct zt_node *node) {
+    for (int i = 0; i < node->attr_count; i++)
+        for (int n = 0; node->attr[i].graph && n < node->attr[i].graph->node_count; n++)
+            fprintf(to, "%s%s", n ? ", " : ": ", node->attr[i].graph->nodes[n].op_type);
+    fputc('\n', to);
+}
+
 static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
                            const struct zt_command *at, int count, const char *segment) {
     static const char *const backend[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
@@ -16,8 +24,9 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
         const char *tensor = plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "";
         switch (c->kind) {
         case ZT_RUN_NODE:
-            fprintf(to, "  %-4s %-24s %s\n", backend[g->nodes[c->node].backend], g->nodes[c->node].op_type,
+            fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node].backend], g->nodes[c->node].op_type,
                     g->nodes[c->node].name);
+            print_body(to, &g->nodes[c->node]);
             break;
         case ZT_ADD_GRAD:
             fprintf(to, "  ADD gradient of %s\n", tensor);

@@ -10,6 +10,8 @@
     tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS]  the first losses of a case of ../shared/reference, run with the module, are those
                                                             expected, no node runs on the host, and --verbose says SEGMENTS of what was
                                                             captured; skipped where the module finds no GPU
+    tests/gpu/module.py chains ZTRAIN MODULE CASE [KEY=VALUE]  the same case leaves the same weights with chains of elementwise nodes and
+                                                            without, and plan.txt lists them; skipped alike
 """
 import json
 import pathlib
@@ -91,18 +93,27 @@ def refuses(ztrain, model, config):
     return problems
 
 
-def trains(ztrain, module, case, segments="1 in a full step"):
-    steps, case = 6, pathlib.Path(case)
+def train(folder, ztrain, module, case, steps, *options):
+    """The run, which leaves `folder`/run; None where the case or a GPU is not there."""
+    case = pathlib.Path(case)
     if not case.exists():
         print(f"SKIP: {case} is not there")
         return None
+    for file in ztrain, module: # the program looks for its module beside itself
+        shutil.copy(file, folder)
+    run = subprocess.run([folder + "/ztrain", "--model", case / "model.onnx", "--config", case / "config.json", "--device", "cuda", "--verbose",
+                          "--steps", str(steps), "--output", folder + "/run", *options], capture_output=True, text=True, timeout=100)
+    if "no CUDA device" in run.stderr:
+        print("SKIP:", run.stderr.splitlines()[0])
+        return None
+    return run
+
+
+def trains(ztrain, module, case, segments="1 in a full step"):
+    steps, case = 6, pathlib.Path(case)
     with tempfile.TemporaryDirectory() as folder:
-        for file in ztrain, module: # the program looks for its module beside itself
-            shutil.copy(file, folder)
-        run = subprocess.run([folder + "/ztrain", "--model", case / "model.onnx", "--config", case / "config.json", "--device", "cuda", "--verbose",
-                              "--steps", str(steps), "--output", folder + "/run"], capture_output=True, text=True, timeout=100)
-        if "no CUDA device" in run.stderr:
-            print("SKIP:", run.stderr.splitlines()[0])
+        run = train(folder, ztrain, module, case, steps)
+        if run is None:
             return None
         if run.returncode:
             return [f"exits {run.returncode}: {run.stderr}"]
@@ -117,8 +128,25 @@ def trains(ztrain, module, case, segments="1 in a full step"):
                        for i, (g, w, most) in enumerate(zip(got, want, expected["loss_tol"])) if not abs(g - w) <= most / 10]
 
 
+def chains(ztrain, module, case, *settings):
+    weights, problems = [], []
+    for fuse in '["chain"]', "[]":
+        with tempfile.TemporaryDirectory() as folder:
+            run = train(folder, ztrain, module, case, 4, "--set", "ztrain.fuse=" + fuse, *[word for s in settings for word in ("--set", s)])
+            if run is None:
+                return None
+            if run.returncode:
+                return [f"exits {run.returncode}: {run.stderr}"]
+            plan = (pathlib.Path(folder) / "run" / "plan.txt").read_text()
+        weights += re.findall(r"^weights: (\w+)$", run.stdout + run.stderr, re.M)
+        found = re.search(r"^ fused: chain [1-9]", plan, re.M) and re.search(r"^  cuda Chain .*: \w+, \w+", plan, re.M)
+        problems += [] if bool(found) == (fuse != "[]") else [f"ztrain.fuse={fuse}: chains are {'' if found else 'not '}in plan.txt"]
+    print(*weights)
+    return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
+
+
 def main():
-    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains}
+    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2

@@ -22,9 +22,12 @@ static void lay_out(struct made *m, const struct zt_joint *joint, const struct w
 
 void made_build(struct made *m, const struct zt_joint *joint, const struct wish *wish) {
     struct zt_program_options o = { .table = &zt_ops,
-                                    .fusion = wish->fast ? &m->t.job->fusion : NULL,
-                                    .fast = wish->fast ? ZT_CPU : ZT_REF,
+                                    .fusion = wish->fast || wish->device ? &m->t.job->fusion : NULL,
+                                    .fast = wish->device ? (enum zt_backend)wish->device->api->backend
+                                            : wish->fast ? ZT_CPU
+                                                         : ZT_REF,
                                     .threads = 1,
+                                    .device = wish->device,
                                     .sharding = zt_sharding_of(wish->zero),
                                     .traffic = &wish->traffic,
                                     .stage = wish->stage,

@@ -18,6 +18,7 @@ struct wish {
     bool accumulates, fast, bf16, evaluation, weighted;
     int64_t bucket;
     struct zt_traffic traffic;
+    struct zt_device *device; /* whose back end is fast; NULL: the host's, and `fast` chooses */
 };
 
 /* The program of `graph` (taken over), under Adam and 4 samples. Fails the test where there is none. */
