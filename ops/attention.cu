@@ -110,6 +110,11 @@ static __device__ struct softmax softmax_of(const struct zt_launch_attention &a,
     return x;
 }
 
+/* What the forward pass kept of the row. */
+static __device__ float *kept_of(const struct zt_launch_attention &a, const struct line &l) {
+    return a.kept ? a.kept + (a.batch * a.all_heads + l.head) * 2 * a.queries + l.query : NULL;
+}
+
 static __device__ float weight(const struct zt_launch_attention &a, const struct line &l, const struct softmax &x,
                                const float *s, int64_t n) {
     bool seen = n >= l.from && n < l.to && x.factor != 0;
@@ -126,7 +131,7 @@ template <class T> static __global__ void attention_kernel(struct zt_launch_atte
         struct softmax x = softmax_of(a, l, s, part);
         for (int64_t n = threadIdx.x; n < a.keys; n += LINE)
             p[row * a.keys + n] = from_float<T>(weight(a, l, x, s, n));
-        float *kept = a.kept ? a.kept + (a.batch * a.all_heads + l.head) * 2 * a.queries + l.query : NULL;
+        float *kept = kept_of(a, l);
         if (kept && threadIdx.x == 0) {
             kept[0] = x.most;
             kept[a.queries] = x.factor;
@@ -143,7 +148,8 @@ static __global__ void attention_grad_kernel(struct zt_launch_attention a, const
     for (int64_t row = blockIdx.x; row < a.heads * a.queries; row += gridDim.x) {
         struct line l = line_of(a, row);
         const float *s = scores + row * a.keys, *d = dp + row * a.keys;
-        struct softmax x = softmax_of(a, l, s, part);
+        const float *kept = kept_of(a, l);
+        struct softmax x = kept ? softmax{ kept[0], kept[a.queries] } : softmax_of(a, l, s, part);
         float dot = 0;
         for (int64_t n = l.from + threadIdx.x; n < l.to; n += LINE)
             dot += weight(a, l, x, s, n) * d[n];

@@ -4,6 +4,8 @@
  *     s = q k^T    p = softmax(s)    y = p v
  *     s = q k^T    dp = dy v^T    p, ds of both    dv = p^T dy    dq = ds k    dk = ds^T q
  *
+ * Where the forward pass was AttentionTrain, p is made of the statistics it kept and not of maxima and sums anew.
+ *
  * Query heads that share a head of keys are taken one after the other: "member" m of every group. So a product is a
  * batch of key heads, as many as keep the scores within SCORES bytes. The scores stay in the workspace, in fp32; p and
  * ds take their places, or stand beside them in bfloat16. */
@@ -227,10 +229,12 @@ static bool grad_part(const struct part *p, struct zt_err *err) {
     const struct zt_call *call = p->call;
     const struct zt_attention *a = &p->s->a;
     const struct zt_view *dy = &call->in[ZT_ATTENTION_INS + ZT_Y], *dmask = gradient(call, ZT_DMASK);
+    const bool trained = call->in_count > ZT_KEPT_STATISTICS;
     char *room = call->workspace;
     float *dp = (float *)(room + p->s->dp_at);
     void *weights = room + p->s->p_at, *ds = room + p->s->ds_at;
     struct zt_launch_attention l = job(p);
+    l.kept = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
     if (!scores(p, err) ||
         !multiply(p, DP, queries_at(p, dy, &a->y), keys_at(p, &call->in[ZT_V], &a->v), dp, false, err))
         return false;

@@ -165,13 +165,13 @@ struct zt_launch_attention {
     float scale, softcap;
     const void *mask;      /* NULL: none */
     const int64_t *nonpad; /* a number a batch; NULL: none */
-    float *kept;           /* [batches, all_heads, 2, queries]: maximum and 1 / sum; NULL: not wanted */
+    float *kept;           /* [batches, all_heads, 2, queries]: maximum and 1 / sum; NULL: there are none */
 };
-/* p = softmax of the scores; float p may lie where they do. */
+/* p = softmax of the scores, and `kept`; float p may lie where they do. */
 int zt_launch_attention(struct CUstream_st *stream, const struct zt_launch_attention *attention, const float *scores,
                         void *p);
-/* p again, ds = scale times the gradient of the scores, and dmask [batches, all_heads, queries, mask_length] (NULL: not
- * wanted); float p and ds may lie where scores and dp do. */
+/* p again, from `kept` where that is there; ds = scale times the gradient of the scores, and dmask [batches, all_heads,
+ * queries, mask_length] (NULL: not wanted); float p and ds may lie where scores and dp do. */
 int zt_launch_attention_grad(struct CUstream_st *stream, const struct zt_launch_attention *attention,
                              const float *scores, const float *dp, void *p, void *ds, void *dmask);
 
