@@ -35,7 +35,8 @@ static bool attention_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* y, and of every query the maximum of its scores and 1 / sum of exp(score - maximum). */
+/* y, and of every query a number m and a factor f with p = exp(x - m) f, 0 and 0 where all keys are masked: the maximum
+ * of x and 1 / sum of exp(x - maximum), or the logarithm of the sum of exp(x) and 1, whichever a kernel has. */
 static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_attention a;
     if (!zt_attention_read(g, node, &a, err))

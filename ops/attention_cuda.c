@@ -1,5 +1,5 @@
-/* Attention and its gradient on CUDA, without past keys (formulas: ops/attention.c): products by cuBLASLt, between them
- * a kernel that takes a row of scores at a time.
+/* Attention and its gradient on CUDA, without past keys (formulas: ops/attention.c): by cuDNN where that takes the node
+ * (attention_flash_cuda.h), else products by cuBLASLt, between them a kernel that takes a row of scores at a time.
  *
  *     s = q k^T    p = softmax(s)    y = p v
  *     s = q k^T    dp = dy v^T    p, ds of both    dv = p^T dy    dq = ds k    dk = ds^T q
@@ -9,7 +9,7 @@
  * Query heads that share a head of keys are taken one after the other: "member" m of every group. So a product is a
  * batch of key heads, as many as keep the scores within SCORES bytes. The scores stay in the workspace, in fp32; p and
  * ds take their places, or stand beside them in bfloat16. */
-#include "ops/attention.h"
+#include "ops/attention_flash_cuda.h"
 #include "ops/blas_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
@@ -24,6 +24,7 @@ static const size_t most_scores = (size_t)256 << 20;
 enum product { SCORES, MIX, DP, DV, DQ, DK, PRODUCTS };
 
 struct attention {
+    struct zt_flash_plan *flash; /* NULL: what follows */
     struct zt_attention a;
     enum zt_dtype dtype;
     int64_t group, heads;                  /* query heads of a head of keys; heads of keys taken together */
@@ -35,6 +36,8 @@ static void release(void *state) {
     struct attention *s = state;
     for (int i = 0; s && i < PRODUCTS; i++)
         zt_blas_destroy(s->product[i]);
+    if (s)
+        zt_flash_destroy(s->flash);
     free(s);
 }
 
@@ -111,7 +114,8 @@ static void place(struct attention *s, bool grad) {
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
     struct attention *s = zt_calloc(1, sizeof *s);
     bool made = zt_attention_read(p->graph, p->node, &s->a, err);
-    if (made) {
+    s->flash = made ? zt_flash_create(p, &s->a, grad) : NULL;
+    if (made && !s->flash) {
         s->dtype = zt_in(p->graph, p->node, ZT_Q)->dtype;
         s->group = s->a.heads / s->a.kv_heads;
         s->heads = heads_together(&s->a);
@@ -247,6 +251,8 @@ static bool run(const struct zt_call *call, bool (*part)(const struct part *p, s
                 struct zt_err *err) {
     const struct attention *s = call->state;
     struct part p = { .call = call, .s = s };
+    if (s->flash)
+        return zt_flash_run(s->flash, call, err);
     for (p.batch = 0; p.batch < s->a.batch; p.batch++)
         for (p.first = 0; p.first < s->a.kv_heads; p.first += s->heads)
             for (p.member = 0; p.member < s->group; p.member++)

@@ -84,24 +84,11 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
 
 /* ---- running ---- */
 
-static bool is_aligned(const void *data) {
-    return (uintptr_t)data % ZT_DNN_ALIGNMENT == 0;
-}
-
-/* *data as it is, or its copy at `at`. */
-static bool bring(const struct zt_call *call, void **data, void *at, size_t bytes, struct zt_err *err) {
-    if (is_aligned(*data))
-        return true;
-    bool copied = call->device->api->copy(call->device, at, *data, bytes, err);
-    *data = at;
-    return copied;
-}
-
 static bool run_dnn(const struct zt_call *call, const struct conv *c, void **data, struct zt_err *err) {
     char *room_at = call->workspace;
-    if (c->roles->way != ZT_CONV_TO_W && !bring(call, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
+    if (c->roles->way != ZT_CONV_TO_W && !zt_dnn_bring(call->device, &data[ZT_DNN_W], room_at, c->weight_bytes, err))
         return false;
-    if (c->bias_bytes && !bring(call, &data[ZT_DNN_BIAS], room_at + c->bias_at, c->bias_bytes, err))
+    if (c->bias_bytes && !zt_dnn_bring(call->device, &data[ZT_DNN_BIAS], room_at + c->bias_at, c->bias_bytes, err))
         return false;
     return zt_dnn_run(c->dnn, data, room_at + c->scratch_at, call->node->name, err);
 }
@@ -145,10 +132,10 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         data[i] = c->roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->roles->of[i]].data;
     void *bias = data[ZT_DNN_BIAS] = call->in_count > 2 ? call->in[2].data : NULL;
     const bool weight = c->roles->way == ZT_CONV_TO_W;
-    if (weight && (call->accumulate || !is_aligned(data[ZT_DNN_W])))
+    if (weight && (call->accumulate || !zt_dnn_is_placed(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;
     void *dw = data[ZT_DNN_W];
-    const bool dnn = c->dnn && is_aligned(data[ZT_DNN_X]) && is_aligned(data[ZT_DNN_Y]);
+    const bool dnn = c->dnn && zt_dnn_is_placed(data[ZT_DNN_X]) && zt_dnn_is_placed(data[ZT_DNN_Y]);
     if (!(dnn ? run_dnn(call, c, data, err) : run_own(call, c, data, err)))
         return false;
     if (weight)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* CONFIGS: those with tensor cores come first and are many. */
-enum { KEPT = 16, CONFIGS = 256, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+enum { KEPT = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8, CONFIGS = 256, NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
 /* Everything that was made lives as long as the plan, which refers to it. */
 struct zt_dnn {
@@ -41,6 +41,10 @@ static void *create_handle(void) {
 
 static void destroy_handle(void *handle) {
     cudnnDestroy(handle);
+}
+
+int zt_dnn_version(void) {
+    return (int)cudnnGetVersion();
 }
 
 bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
@@ -87,15 +91,29 @@ static cudnnBackendDescriptor_t make(struct zt_dnn *d, cudnnBackendDescriptorTyp
 #define MAKE(d, type, list, doing, err)                                                                                \
     make(d, CUDNN_BACKEND_##type##_DESCRIPTOR, list, (int)(sizeof(list) / sizeof *(list)), doing, err)
 
+static cudnnDataType_t type_of(enum zt_dtype dtype) {
+    switch (dtype) {
+    case ZT_BFLOAT16:
+        return CUDNN_DATA_BFLOAT16;
+    case ZT_INT32:
+        return CUDNN_DATA_INT32;
+    case ZT_BOOL:
+        return CUDNN_DATA_BOOLEAN;
+    default:
+        return CUDNN_DATA_FLOAT;
+    }
+}
+
 static bool make_tensor(struct zt_dnn *d, int i, struct zt_err *err) {
     const struct zt_dnn_tensor *t = &d->graph.tensor[i];
-    cudnnDataType_t type = t->dtype == ZT_BFLOAT16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    cudnnDataType_t type = type_of(t->dtype);
     int64_t id = i + 1, alignment = ZT_DNN_ALIGNMENT;
-    bool inner = t->inner;
+    bool inner = t->inner, number = t->number;
     const struct attribute list[] = {
         ONE(TENSOR_DATA_TYPE, DATA_TYPE, &type),         LIST(TENSOR_DIMENSIONS, INT64, t->rank, t->dim),
         LIST(TENSOR_STRIDES, INT64, t->rank, t->stride), ONE(TENSOR_UNIQUE_ID, INT64, &id),
         ONE(TENSOR_BYTE_ALIGNMENT, INT64, &alignment),   ONE(TENSOR_IS_VIRTUAL, BOOLEAN, &inner),
+        ONE(TENSOR_IS_BY_VALUE, BOOLEAN, &number),
     };
     return (d->tensor[i] = MAKE(d, TENSOR, list, "describing a tensor", err));
 }
@@ -143,23 +161,103 @@ static cudnnBackendDescriptor_t make_convolution(struct zt_dnn *d, const struct 
     CONVOLUTION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY)
 }
 
-static cudnnBackendDescriptor_t make_sum(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
-    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
-    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+static const struct pointwise {
+    cudnnPointwiseMode_t mode;
+    int inputs;
+    cudnnDataType_t compute;
+    int64_t axis; /* 0: it has none */
+} pointwise[] = {
+    [ZT_DNN_ADD] = { CUDNN_POINTWISE_ADD, 2 },
+    [ZT_DNN_SUBTRACT] = { CUDNN_POINTWISE_SUB, 2 },
+    [ZT_DNN_MULTIPLY] = { CUDNN_POINTWISE_MUL, 2 },
+    [ZT_DNN_DIVIDE] = { CUDNN_POINTWISE_DIV, 2 },
+    [ZT_DNN_AT_LEAST] = { CUDNN_POINTWISE_CMP_GE, 2, CUDNN_DATA_BOOLEAN },
+    [ZT_DNN_EXP] = { CUDNN_POINTWISE_EXP, 1 },
+    [ZT_DNN_LOG] = { CUDNN_POINTWISE_LOG, 1 },
+    [ZT_DNN_ROW] = { CUDNN_POINTWISE_GEN_INDEX, 1, .axis = 2 },
+    [ZT_DNN_COLUMN] = { CUDNN_POINTWISE_GEN_INDEX, 1, .axis = 3 },
+    [ZT_DNN_SELECT] = { CUDNN_POINTWISE_BINARY_SELECT, 3 },
+};
+
+static cudnnBackendDescriptor_t make_pointwise(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    const struct pointwise *p = &pointwise[o->kind];
     const struct attribute what[] = {
-        ONE(POINTWISE_MODE, POINTWISE_MODE, &mode),
-        ONE(POINTWISE_MATH_PREC, DATA_TYPE, &compute),
+        ONE(POINTWISE_MODE, POINTWISE_MODE, &p->mode),
+        ONE(POINTWISE_MATH_PREC, DATA_TYPE, &p->compute),
+        ONE(POINTWISE_AXIS, INT64, &p->axis),
     };
-    cudnnBackendDescriptor_t add = MAKE(d, POINTWISE, what, "describing a sum", err);
-    if (!add)
+    cudnnBackendDescriptor_t function =
+        make(d, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what, p->axis ? 3 : 2, "describing what is done to elements", err);
+    if (!function)
         return NULL;
     const struct attribute list[] = {
-        ONE(OPERATION_POINTWISE_PW_DESCRIPTOR, BACKEND_DESCRIPTOR, &add),
+        ONE(OPERATION_POINTWISE_PW_DESCRIPTOR, BACKEND_DESCRIPTOR, &function),
+        ONE(OPERATION_POINTWISE_YDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[p->inputs]]),
         ONE(OPERATION_POINTWISE_XDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),
         ONE(OPERATION_POINTWISE_BDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),
-        ONE(OPERATION_POINTWISE_YDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),
+        ONE(OPERATION_POINTWISE_TDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),
     };
-    return MAKE(d, OPERATION_POINTWISE, list, "describing a sum of tensors", err);
+    return make(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, list, 2 + p->inputs,
+                "describing what is done to the elements of tensors", err);
+}
+
+static cudnnBackendDescriptor_t make_product(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const struct attribute what[] = { ONE(MATMUL_COMP_TYPE, DATA_TYPE, &compute) };
+    cudnnBackendDescriptor_t product = MAKE(d, MATMUL, what, "describing a product", err);
+    if (!product)
+        return NULL;
+    const struct attribute list[] = {
+        ONE(OPERATION_MATMUL_DESC, BACKEND_DESCRIPTOR, &product),
+        ONE(OPERATION_MATMUL_ADESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),
+        ONE(OPERATION_MATMUL_BDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),
+        ONE(OPERATION_MATMUL_CDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[2]]),
+    };
+    return MAKE(d, OPERATION_MATMUL, list, "describing a product of tensors", err);
+}
+
+static cudnnBackendDescriptor_t make_reduction(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    cudnnReduceTensorOp_t which = o->kind == ZT_DNN_SUM ? CUDNN_REDUCE_TENSOR_ADD : CUDNN_REDUCE_TENSOR_MAX;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const struct attribute what[] = {
+        ONE(REDUCTION_OPERATOR, REDUCTION_OPERATOR_TYPE, &which),
+        ONE(REDUCTION_COMP_TYPE, DATA_TYPE, &compute),
+    };
+    cudnnBackendDescriptor_t reduction = MAKE(d, REDUCTION, what, "describing a reduction", err);
+    if (!reduction)
+        return NULL;
+    const struct attribute list[] = {
+        ONE(OPERATION_REDUCTION_DESC, BACKEND_DESCRIPTOR, &reduction),
+        ONE(OPERATION_REDUCTION_XDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),
+        ONE(OPERATION_REDUCTION_YDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),
+    };
+    return MAKE(d, OPERATION_REDUCTION, list, "describing a reduction of a tensor", err);
+}
+
+static cudnnBackendDescriptor_t make_reshape(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    const struct attribute list[] = {
+        ONE(OPERATION_RESHAPE_XDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[0]]),
+        ONE(OPERATION_RESHAPE_YDESC, BACKEND_DESCRIPTOR, &d->tensor[o->tensor[1]]),
+    };
+    return MAKE(d, OPERATION_RESHAPE, list, "describing another shape of a tensor", err);
+}
+
+static cudnnBackendDescriptor_t make_operation(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    switch (o->kind) {
+    case ZT_DNN_CONV:
+    case ZT_DNN_CONV_DATA:
+    case ZT_DNN_CONV_WEIGHT:
+        return make_convolution(d, o, err);
+    case ZT_DNN_MATMUL:
+        return make_product(d, o, err);
+    case ZT_DNN_RESHAPE:
+        return make_reshape(d, o, err);
+    case ZT_DNN_SUM:
+    case ZT_DNN_LARGEST:
+        return make_reduction(d, o, err);
+    default:
+        return make_pointwise(d, o, err);
+    }
 }
 
 struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err) {
@@ -169,8 +267,7 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
     for (int i = 0; made && i < graph->tensor_count; i++)
         made = make_tensor(d, i, err);
     for (int i = 0; made && i < graph->operation_count; i++) {
-        const struct zt_dnn_operation *o = &graph->operation[i];
-        d->operation[i] = o->kind == ZT_DNN_ADD ? make_sum(d, o, err) : make_convolution(d, o, err);
+        d->operation[i] = make_operation(d, &graph->operation[i], err);
         made = d->operation[i] != NULL;
     }
     if (made)
@@ -310,11 +407,23 @@ size_t zt_dnn_workspace_bytes(const struct zt_dnn *d) {
 
 /* ---- running ---- */
 
+bool zt_dnn_is_placed(const void *data) {
+    return (uintptr_t)data % ZT_DNN_ALIGNMENT == 0;
+}
+
+bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err) {
+    if (zt_dnn_is_placed(*data))
+        return true;
+    bool copied = device->api->copy(device, room, *data, bytes, err);
+    *data = room;
+    return copied;
+}
+
 bool zt_dnn_run(const struct zt_dnn *d, void *const *data, void *workspace, const char *name, struct zt_err *err) {
     int64_t id[ZT_DNN_TENSORS], count = 0;
     void *place[ZT_DNN_TENSORS];
     for (int i = 0; i < d->graph.tensor_count; i++)
-        if (!d->graph.tensor[i].inner) {
+        if (data[i]) {
             id[count] = i + 1;
             place[count++] = data[i];
         }

@@ -165,15 +165,23 @@ struct zt_launch_attention {
     float scale, softcap;
     const void *mask;      /* NULL: none */
     const int64_t *nonpad; /* a number a batch; NULL: none */
-    float *kept;           /* [batches, all_heads, 2, queries]: maximum and 1 / sum; NULL: there are none */
+    float *kept;           /* [batches, all_heads, 2, queries]: m and f (below); NULL: there are none */
 };
-/* p = softmax of the scores, and `kept`; float p may lie where they do. */
+/* p = softmax of the scores, and `kept`, a row's maximum and 1 / sum; float p may lie where they do. */
 int zt_launch_attention(struct CUstream_st *stream, const struct zt_launch_attention *attention, const float *scores,
                         void *p);
 /* p again, from `kept` where that is there; ds = scale times the gradient of the scores, and dmask [batches, all_heads,
  * queries, mask_length] (NULL: not wanted); float p and ds may lie where scores and dp do. */
 int zt_launch_attention_grad(struct CUstream_st *stream, const struct zt_launch_attention *attention,
                              const float *scores, const float *dp, void *p, void *ds, void *dmask);
+
+/* What is kept [lines, 2, queries] of a query, a number m and a factor f with p = exp(score - m) f, from the logarithm
+ * of the sum of exp(score) [lines, queries], and back; lines: batches * all_heads. */
+struct zt_launch_rows {
+    int64_t lines, queries;
+};
+int zt_launch_kept_of_lse(struct CUstream_st *stream, const struct zt_launch_rows *rows, const float *lse, float *kept);
+int zt_launch_lse_of_kept(struct CUstream_st *stream, const struct zt_launch_rows *rows, const float *kept, float *lse);
 
 /* ---- recurrent.cu: names and layouts as in ops/recurrent_cpu.h; float alone ---- */
 

@@ -2,30 +2,13 @@
  * case in tests/ops/cases/conv.c, each of the three ways, alone and with a bias; and the engines that it has for them
  * on a GPU whose properties it is told. */
 #include "ops/conv_dnn.h"
+#include "tests/gpu/gpus.h"
 #include "tests/suite.h"
 #include "tests/ops/cases.h"
 
 #include <string.h>
 
 extern const struct zt_case zt_cases_conv[];
-
-/* In cuDNN's JSON; sizes, limits and clocks as the CUDA runtime gives them. */
-#define GPU(SMS, SHARED, ID, CLOCK, MEMORY_CLOCK, CACHE, NAME, VERSION, CAPACITY)                                      \
-    "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536, "      \
-    "\"multiProcessorCount\": " SMS                                                                                    \
-    ", \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152, "                                                         \
-    "\"maxSharedMemoryPerBlockOptin\": " SHARED                                                                        \
-    ", \"reservedSharedMemoryPerBlock\": 1024, "                                                                       \
-    "\"maxRegistersPerSM\": 65536, \"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, "    \
-    "\"pciDeviceId\": " ID ", \"isTccDriver\": 0, \"supportCoopLaunch\": 1, \"smClockRateKHz\": " CLOCK                \
-    ", "                                                                                                               \
-    "\"memClockRateKHz\": " MEMORY_CLOCK ", \"l2CacheSize\": " CACHE ", \"deviceName\": \"" NAME                       \
-    "\", "                                                                                                             \
-    "\"deviceVer\": " VERSION ", \"driverVer\": 13000, \"totalGlobalMem\": " CAPACITY ", \"cudaDeviceId\": 0}"
-static const char *const gpus[] = {
-    GPU("132", "232448", "9013", "1980000", "3201000", "62914560", "NVIDIA H200", "900", "150754820096"),
-    GPU("108", "166912", "8370", "1410000", "1593000", "41943040", "NVIDIA A100", "800", "85095612416"),
-};
 
 static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way,
                                enum zt_dtype dtype, bool bias) {
@@ -46,10 +29,10 @@ static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way w
 
 /* Plans it on each of the GPUs. */
 static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias) {
-    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
+    for (size_t i = 0; i < ZT_GPUS; i++)
         for (int half = 0; half < 2; half++) {
             struct zt_dnn *dnn = describe(c, conv, way, half ? ZT_BFLOAT16 : ZT_FLOAT, bias);
-            plan(c, dnn, way, gpus[i]);
+            plan(c, dnn, way, zt_gpus[i]);
             zt_dnn_destroy(dnn);
         }
 }

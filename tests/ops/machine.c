@@ -30,14 +30,24 @@ static void mark_views(struct machine *m) {
     }
 }
 
-/* On a device of its own the inputs but the first lie as parameters do in their block: at any multiple of an element.
- */
+/* A gradient that is a result of the graph. */
+static bool is_gradient(const struct machine *m, int value) {
+    const struct zt_value *v = &m->g->values[value];
+    bool result = false;
+    for (int i = 0; i < m->g->output_count; i++)
+        result |= m->g->outputs[i] == value;
+    return result && v->origin == ZT_FROM_NODE && m->g->nodes[v->producer].phase == ZT_BACKWARD;
+}
+
+/* On a device of its own the inputs but the first, and gradients, lie as parameters do in their block: at any multiple
+ * of an element. */
 static size_t shift_of(const struct machine *m, int value) {
     bool first = true;
     for (int v = 0; v < value; v++)
         first &= m->g->values[v].origin != ZT_FROM_INPUT;
     const struct zt_value *v = &m->g->values[value];
-    return m->device->module && !first && v->origin == ZT_FROM_INPUT ? zt_dtype_bytes(v->dtype) : 0;
+    bool shifted = (!first && v->origin == ZT_FROM_INPUT) || is_gradient(m, value);
+    return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
 
 bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_count, const struct options *o,

@@ -1,0 +1,131 @@
+/* Descriptors of the emulated cuDNN as they are kept, and what an operation says of its tensors: emulated_dnn.c makes
+ * them, emulated_dnn_run.c does what they describe. */
+#ifndef ZT_TESTS_EMULATED_DNN_H
+#define ZT_TESTS_EMULATED_DNN_H
+
+#include "graph/dtype.h"
+
+#include <cudnn.h>
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { ATTRIBUTES = 8 };
+
+struct attribute {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    void *values;
+};
+
+struct cudnnBackendDescriptor {
+    cudnnBackendDescriptorType_t type;
+    bool finalized;
+    int count;
+    struct attribute attribute[ATTRIBUTES];
+};
+
+static inline const struct attribute *find(const struct cudnnBackendDescriptor *d, cudnnBackendAttributeName_t name) {
+    for (int i = 0; i < d->count; i++)
+        if (d->attribute[i].name == name)
+            return &d->attribute[i];
+    return NULL;
+}
+
+static inline const int64_t *ints(const struct cudnnBackendDescriptor *d, cudnnBackendAttributeName_t name) {
+    const struct attribute *a = find(d, name);
+    return a ? a->values : NULL;
+}
+
+static inline struct cudnnBackendDescriptor *child(const struct cudnnBackendDescriptor *d,
+                                                   cudnnBackendAttributeName_t name) {
+    const struct attribute *a = find(d, name);
+    return a ? *(struct cudnnBackendDescriptor **)a->values : NULL;
+}
+
+/* ---- what the operations of a graph are ---- */
+
+struct tensor {
+    int rank;
+    const int64_t *dim, *stride;
+    bool inner, number; /* number: the place is the host's, and read at once */
+    enum zt_dtype dtype;
+    int64_t id;
+};
+
+static inline bool is_set(const struct cudnnBackendDescriptor *d, cudnnBackendAttributeName_t name) {
+    const struct attribute *a = find(d, name);
+    return a && *(const bool *)a->values;
+}
+
+static inline struct tensor tensor_of(const struct cudnnBackendDescriptor *d) {
+    const cudnnDataType_t *type = find(d, CUDNN_ATTR_TENSOR_DATA_TYPE)->values;
+    return (struct tensor){ .rank = (int)find(d, CUDNN_ATTR_TENSOR_DIMENSIONS)->count,
+                            .dim = ints(d, CUDNN_ATTR_TENSOR_DIMENSIONS),
+                            .stride = ints(d, CUDNN_ATTR_TENSOR_STRIDES),
+                            .dtype = *type == CUDNN_DATA_BFLOAT16  ? ZT_BFLOAT16
+                                     : *type == CUDNN_DATA_INT32   ? ZT_INT32
+                                     : *type == CUDNN_DATA_BOOLEAN ? ZT_BOOL
+                                                                   : ZT_FLOAT,
+                            .inner = is_set(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL),
+                            .number = is_set(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE),
+                            .id = *ints(d, CUDNN_ATTR_TENSOR_UNIQUE_ID) };
+}
+
+/* Attributes of the three tensors of a convolution and of its window. */
+struct names {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t x, w, y, window;
+};
+static const struct names convolutions[] = {
+    { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC },
+    { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC },
+    { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC },
+};
+
+static inline const struct names *names_of(const struct cudnnBackendDescriptor *d) {
+    for (int i = 0; i < 3; i++)
+        if (convolutions[i].type == d->type)
+            return &convolutions[i];
+    return NULL;
+}
+
+struct window {
+    int axes;
+    const int64_t *stride, *dilation, *before, *behind;
+};
+
+static inline struct window window_of(const struct cudnnBackendDescriptor *d) {
+    return (struct window){ .axes = (int)*ints(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS),
+                            .stride = ints(d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
+                            .dilation = ints(d, CUDNN_ATTR_CONVOLUTION_DILATIONS),
+                            .before = ints(d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+                            .behind = ints(d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) };
+}
+
+/* The tensors of an operation, as many as are given; `room` for ATTRIBUTES. */
+static inline int tensors_of(const struct cudnnBackendDescriptor *operation, struct tensor *room) {
+    int count = 0;
+    for (int i = 0; i < operation->count; i++) {
+        const struct attribute *a = &operation->attribute[i];
+        const struct cudnnBackendDescriptor *d =
+            a->type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? *(struct cudnnBackendDescriptor **)a->values : NULL;
+        if (d && d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+            room[count++] = tensor_of(d);
+    }
+    return count;
+}
+
+/* Does the operations in order with the tensors where the variant pack says. False where one in memory has no place, or
+ * one of the device lies at no multiple of 16. */
+bool emulated_dnn_run(struct cudnnBackendDescriptor *const *list, int64_t count,
+                      const struct cudnnBackendDescriptor *pack);
+
+#endif
