@@ -106,20 +106,31 @@ static int64_t take(struct recurrent *s, int64_t count) {
     return at;
 }
 
-/* Both directions use the same, one after the other. */
-static void lay_out(struct recurrent *s, bool backward, bool lengths) {
+static bool has_c(const struct zt_recurrent *r) {
+    return r->cell->ins > IN_C;
+}
+
+/* Whether the node has the output. */
+static bool is_given(const struct zt_prepare *p, int output) {
+    return zt_out(p->graph, p->node, output) != NULL;
+}
+
+/* Both directions use the same, one after the other. A state of cells is an LSTM's; the last gate's product beside the
+ * gates and what is kept of it a GRU's. */
+static void lay_out(struct recurrent *s, const struct zt_prepare *p, bool backward) {
     const struct zt_recurrent *r = &s->r;
-    const int64_t nh = r->rows * r->hidden;
+    const int64_t nh = r->rows * r->hidden, gates = s->places * s->wide, units = s->places * r->hidden;
+    const bool apart = r->cell->apart, lengths = zt_in(p->graph, p->node, IN_LENGTHS) != NULL;
     s->h = take(s, nh);
-    s->c = take(s, nh);
-    s->product_at = take(s, nh);
+    s->c = take(s, has_c(r) ? nh : 0);
+    s->product_at = take(s, apart && r->on != backward ? nh : 0);
     s->bias = take(s, backward ? 0 : s->wide);
-    s->gate = take(s, backward ? 0 : s->places * s->wide);
-    s->kept = take(s, backward ? 0 : s->places * r->hidden);
-    s->da = take(s, backward ? s->places * s->wide : 0);
-    s->u = take(s, backward ? s->places * r->hidden : 0);
-    s->before_h = take(s, backward ? s->places * r->hidden : 0);
-    s->x = take(s, backward && lengths ? s->places * r->input : 0);
+    s->gate = take(s, backward || is_given(p, r->cell->outs) ? 0 : gates);
+    s->kept = take(s, backward || !apart || is_given(p, r->cell->outs + 1) ? 0 : units);
+    s->da = take(s, backward ? gates : 0);
+    s->u = take(s, backward && apart && r->on ? units : 0);
+    s->before_h = take(s, backward ? units : 0);
+    s->x = take(s, backward && lengths && is_given(p, IN_W) ? s->places * r->input : 0);
 }
 
 static bool prepare(struct zt_prepare *p, const struct zt_cell *cell, bool backward, struct zt_err *err) {
@@ -129,7 +140,7 @@ static bool prepare(struct zt_prepare *p, const struct zt_cell *cell, bool backw
         s->wide = cell->gates * s->r.hidden;
         s->seen = s->wide - cell->apart * s->r.hidden;
         s->places = s->r.steps * s->r.rows;
-        lay_out(s, backward, zt_in(p->graph, p->node, IN_LENGTHS) != NULL);
+        lay_out(s, p, backward);
         made = make_products(p, s, backward, err);
     }
     if (made)
@@ -197,7 +208,7 @@ static void begin(struct turn *t, const struct zt_call *call, int64_t direction)
                                     .on = r->on,
                                     .clip = (float)r->clip,
                                     .h = t->room + s->h,
-                                    .c = t->room + s->c,
+                                    .c = has_c(r) ? t->room + s->c : NULL,
                                     .product = t->room + s->product_at };
     for (int i = 0; i < r->cell->functions; i++)
         t->l.function[i] = kinds[zt_gate_plain(&r->function[direction][i])];
@@ -228,7 +239,7 @@ static bool step(const struct turn *t, struct zt_err *err) {
     if (!multiply(t, RECUR, t->l.h, in(t, IN_R, s->wide * h), NULL, gate, true, err))
         return false;
     if (!s->r.cell->apart)
-        return cells(t, s->r.cell->ins > IN_C ? ZT_LAUNCH_LSTM : ZT_LAUNCH_RNN, err);
+        return cells(t, has_c(&s->r) ? ZT_LAUNCH_LSTM : ZT_LAUNCH_RNN, err);
     if (s->r.on)
         return multiply(t, LAST, t->l.h, last_weight(t), NULL, product, false, err) &&
                cells(t, ZT_LAUNCH_GRU_LINEAR, err);
@@ -246,13 +257,12 @@ static bool open_turn(struct turn *t, struct zt_err *err) {
     if (r->cell->extra > 1)
         kept = out(t, r->cell->outs + 1, s->places * r->hidden);
     t->l.gate = gate ? gate : t->room + s->gate;
-    t->l.kept = kept ? kept : t->room + s->kept;
+    t->l.kept = kept ? kept : r->cell->apart ? t->room + s->kept : NULL;
     t->l.y = out(t, 0, r->y_turn);
     t->l.bias = both && r->on ? both + 2 * s->wide - r->hidden : NULL;
     return good(t, zt_launch_turn_bias(t->stream, both, s->wide, r->on ? s->seen : s->wide, bias), err) &&
            good(t, zt_launch_turn_load(t->stream, &t->l, in(t, IN_H, r->h_turn), false, t->l.h), err) &&
-           (r->cell->ins <= IN_C ||
-            good(t, zt_launch_turn_load(t->stream, &t->l, in(t, IN_C, r->h_turn), false, t->l.c), err)) &&
+           (!has_c(r) || good(t, zt_launch_turn_load(t->stream, &t->l, in(t, IN_C, r->h_turn), false, t->l.c), err)) &&
            multiply(t, GATES, t->call->in[0].data, in(t, IN_W, s->wide * r->input), bias, t->l.gate, false, err);
 }
 
@@ -285,7 +295,7 @@ static bool step_back(const struct turn *t, struct zt_err *err) {
     float *da = t->l.da + first_place(t) * s->wide, *product = t->room + s->product_at;
     bool done;
     if (!s->r.cell->apart)
-        done = cells_back(t, s->r.cell->ins > IN_C ? ZT_LAUNCH_LSTM : ZT_LAUNCH_RNN, err);
+        done = cells_back(t, has_c(&s->r) ? ZT_LAUNCH_LSTM : ZT_LAUNCH_RNN, err);
     else if (s->r.on)
         done = cells_back(t, ZT_LAUNCH_GRU_LINEAR, err) &&
                multiply(t, LAST_BACK, t->l.u + first_place(t) * h, last_weight(t), NULL, t->l.h, true, err);
@@ -303,7 +313,7 @@ static bool open_back(struct turn *t, struct zt_err *err) {
     t->l.gate = (float *)in(t, past + 1, s->places * s->wide);
     t->l.kept = r->cell->extra > 1 ? (float *)in(t, past + 2, s->places * r->hidden) : NULL;
     t->l.dy = in(t, first, r->y_turn);
-    t->l.start_c = r->cell->ins > IN_C ? in(t, IN_C, r->h_turn) : NULL;
+    t->l.start_c = has_c(r) ? in(t, IN_C, r->h_turn) : NULL;
     t->l.da = t->room + s->da;
     t->l.u = r->cell->apart && r->on ? t->room + s->u : NULL;
     t->l.before_h = t->room + s->before_h;
@@ -359,8 +369,8 @@ static bool backward_turn(struct turn *t, struct zt_err *err) {
             return false;
     }
     return store(t, gradient(t, IN_H, r->h_turn), t->l.h, false, err) &&
-           (r->cell->ins <= IN_C || store(t, gradient(t, IN_C, r->h_turn), t->l.c, false, err)) &&
-           give_weights(t, err) && give_bias(t, err) && give_peephole(t, err) &&
+           (!has_c(r) || store(t, gradient(t, IN_C, r->h_turn), t->l.c, false, err)) && give_weights(t, err) &&
+           give_bias(t, err) && give_peephole(t, err) &&
            (!dx || multiply(t, DX, t->l.da, in(t, IN_W, s->wide * r->input), NULL, dx, t->d > 0, err));
 }
 
