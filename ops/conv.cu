@@ -1,5 +1,5 @@
 /* Convolutions by plain loops, a thread an element of the result (formulas: ops/conv.c), for what cuDNN has no engine
- * for; bias and its gradient beside those it has. */
+ * for. */
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 #include "ops/window.cuh"
@@ -82,44 +82,4 @@ int zt_launch_conv_to_w(cudaStream_t stream, const struct zt_launch_conv *v, con
     WITH_TYPE(
         v->dtype, count,
         (conv_to_w_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (const T *)x, (T *)w, (const T *)y)));
-}
-
-/* ---- bias ---- */
-
-template <class T> static __global__ void planes_bias_kernel(struct zt_launch_planes s, const T *bias, T *y) {
-    EACH(i, s.samples * s.channels * s.plane)
-    y[i] = from_float<T>(to_float(y[i]) + to_float(bias[i / s.plane % s.channels]));
-}
-
-/* A block a channel; the partial sums of its threads are added in a fixed tree. */
-template <class T> static __global__ void planes_sum_kernel(struct zt_launch_planes s, const T *x, T *sum) {
-    __shared__ float part[BLOCK];
-    for (int64_t c = blockIdx.x; c < s.channels; c += gridDim.x) {
-        float own = 0;
-        for (int64_t i = threadIdx.x; i < s.samples * s.plane; i += BLOCK)
-            own += to_float(x[(i / s.plane * s.channels + c) * s.plane + i % s.plane]);
-        part[threadIdx.x] = own;
-        __syncthreads();
-        for (int half = BLOCK / 2; half > 0; half /= 2) {
-            if ((int)threadIdx.x < half)
-                part[threadIdx.x] += part[threadIdx.x + half];
-            __syncthreads();
-        }
-        if (threadIdx.x == 0)
-            sum[c] = from_float<T>(part[0]);
-        __syncthreads();
-    }
-}
-
-int zt_launch_planes_bias(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_planes *s, const void *bias,
-                          void *y) {
-    int64_t count = s->samples * s->channels * s->plane;
-    WITH_TYPE(dtype, count,
-              (planes_bias_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*s, (const T *)bias, (T *)y)));
-}
-
-int zt_launch_planes_sum(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_planes *s, const void *x,
-                         void *sum) {
-    unsigned blocks = (unsigned)(s->channels < 65535 ? s->channels : 65535);
-    WITH_TYPE(dtype, s->channels, (planes_sum_kernel<T><<<blocks, BLOCK, 0, stream>>>(*s, (const T *)x, (T *)sum)));
 }

@@ -8,6 +8,7 @@
  * where some do not, our own kernels take them. */
 #include "ops/conv_dnn.h"
 #include "ops/kernels_cuda.h"
+#include "ops/launch_reduce.h"
 #include "ops/walk_cuda.h"
 
 #include "device/cuda.h"
@@ -21,8 +22,9 @@ struct conv {
     struct zt_dnn *dnn; /* NULL: our own kernels */
     bool fused;         /* the bias is in the graph */
     struct zt_launch_conv own;
-    struct zt_launch_planes y, x;                         /* as planes of channels */
-    size_t weight_bytes, bias_bytes, bias_at, scratch_at; /* workspace [ weight | bias | cuDNN's ] */
+    struct zt_launch_reduce sums; /* of y's channels */
+    /* workspace [ weight | bias, or partial sums | cuDNN's ] */
+    size_t weight_bytes, bias_bytes, bias_at, scratch_at;
 };
 
 static void release(void *state) {
@@ -47,16 +49,34 @@ static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *con
     return NULL;
 }
 
+/* The gradient of the bias from y's, [n, m, plane]. */
+static struct zt_launch_reduce channel_sums(const struct zt_conv *conv) {
+    const int64_t plane = conv->window.out_elems;
+    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM,
+                                  .kept_axes = 1,
+                                  .kept_dim = { conv->m },
+                                  .kept_step = { plane },
+                                  .over_axes = 2,
+                                  .over_dim = { conv->n, plane },
+                                  .over_step = { conv->m * plane, 1 },
+                                  .kept = conv->m,
+                                  .over = conv->n * plane };
+    r.parts = zt_launch_reduce_parts(&r);
+    return r;
+}
+
 static size_t room(size_t bytes) {
     return (bytes + PLACE - 1) / PLACE * PLACE;
 }
 
 static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv) {
     const size_t bytes = zt_dtype_bytes(c->own.dtype);
+    const bool weight = c->roles->way == ZT_CONV_TO_W;
     c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
     c->bias_bytes = c->fused ? (size_t)conv->m * bytes : 0;
     c->bias_at = room(c->weight_bytes);
-    c->scratch_at = c->bias_at + room(c->bias_bytes);
+    const size_t sums = weight && c->sums.parts > 1 ? (size_t)(c->sums.kept * c->sums.parts) * sizeof(float) : 0;
+    c->scratch_at = c->bias_at + room(c->bias_bytes + sums); /* never both */
     p->workspace_bytes = c->scratch_at + (c->dnn ? zt_dnn_workspace_bytes(c->dnn) : 0);
 }
 
@@ -69,8 +89,7 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     struct conv *c = zt_calloc(1, sizeof *c);
     c->roles = roles;
     c->own = zt_conv_launch(&conv, zt_in(g, p->node, 0)->dtype);
-    c->y = (struct zt_launch_planes){ conv.n, conv.m, conv.window.out_elems };
-    c->x = (struct zt_launch_planes){ conv.n, conv.c, conv.window.in_elems };
+    c->sums = channel_sums(&conv);
     if (roles->way == ZT_CONV_TO_Y && zt_in(g, p->node, 2))
         c->dnn = plan(p, &conv, c, true);
     c->fused = c->dnn != NULL;
@@ -104,8 +123,13 @@ static bool run_own(const struct zt_call *call, const struct conv *c, void *cons
 
 /* The bias behind the convolution, in place. */
 static bool add_bias(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
-    const struct zt_launch_planes *planes = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
-    int code = zt_launch_planes_bias(zt_cuda_stream(call->device), c->own.dtype, planes, bias, call->out[0].data);
+    const struct zt_shape *y = &call->out[0].shape;
+    struct zt_shape channels = { .rank = y->rank - 1, .dim = { y->dim[1] } };
+    for (int k = 1; k < channels.rank; k++)
+        channels.dim[k] = 1;
+    struct zt_launch_walk walk = zt_walk_cuda(y, y, &channels);
+    void *to = call->out[0].data;
+    int code = zt_launch_add(zt_cuda_stream(call->device), c->own.dtype, &walk, to, bias, to);
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
@@ -121,8 +145,10 @@ static bool finish_weight(const struct zt_call *call, const struct conv *c, cons
     } else if (dw != to && !call->device->api->copy(call->device, to, dw, c->weight_bytes, err)) {
         return false;
     }
-    return !db ||
-           zt_cuda_good(call->device, zt_launch_planes_sum(stream, c->own.dtype, &c->y, dy, db), err, call->node->name);
+    int code =
+        db ? zt_launch_reduce(stream, c->own.dtype, &c->sums, dy, db, (void *)((char *)call->workspace + c->bias_at))
+           : 0;
+    return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {

@@ -82,7 +82,7 @@ int zt_launch_element_loss(struct CUstream_st *stream, const struct zt_launch_el
 int zt_launch_element_loss_grad(struct CUstream_st *stream, const struct zt_launch_element_loss *l, const void *dloss,
                                 void *dx, void *workspace);
 
-/* ---- conv.cu: for convolutions that cuDNN has no engine for, and what goes with those it has ---- */
+/* ---- conv.cu: for convolutions that cuDNN has no engine for ---- */
 
 /* Sliding windows (ops/window.h) of three axes. */
 enum { ZT_LAUNCH_AXES = 3 };
@@ -103,17 +103,6 @@ int zt_launch_conv_to_x(struct CUstream_st *stream, const struct zt_launch_conv 
                         const void *y);
 int zt_launch_conv_to_w(struct CUstream_st *stream, const struct zt_launch_conv *conv, const void *x, void *w,
                         const void *y);
-
-/* [samples, channels, plane] */
-struct zt_launch_planes {
-    int64_t samples, channels, plane;
-};
-/* y += bias of its channel. */
-int zt_launch_planes_bias(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_planes *shape,
-                          const void *bias, void *y);
-/* sum[channel] = sum over samples and plane of x. */
-int zt_launch_planes_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_planes *shape,
-                         const void *x, void *sum);
 
 /* ---- pool.cu ---- */
 
