@@ -107,6 +107,7 @@ enum zt_op_flags {
     ZT_OP_LIGHT = 1 << 8,     /* about one operation an element: its time is that of its bytes (the cost model) */
     ZT_OP_WINDOWS =
         1 << 9, /* a product over windows, as convolutions are: a machine does those at a rate of their own */
+    ZT_OP_PEERS = 1 << 10, /* its kernels sum over the data ranks (zt_call.peers): the host takes part */
 };
 
 /* What a training form needs to know. */

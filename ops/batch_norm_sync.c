@@ -14,6 +14,8 @@
 #include "ops/norm.h"
 
 #include "graph/grad.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
@@ -211,6 +213,31 @@ static bool sync_grad_ref(const struct zt_call *call, struct zt_err *err) {
     return run(call, true, err);
 }
 
+/* A struct zt_launch_norm_sync for other back ends. */
+static bool describe(const struct zt_graph *g, int node, bool backward, struct zt_launch_norm_sync *to,
+                     struct zt_err *err) {
+    const struct zt_value *weights = zt_in(g, node, WEIGHTS);
+    struct zt_batch_norm bn;
+    if (!read_geometry(g, node, backward, &bn, err))
+        return false;
+    *to = (struct zt_launch_norm_sync){ .n = bn.n,
+                                        .channels = bn.channels,
+                                        .spatial = bn.spatial,
+                                        .per_weight = weights ? bn.n / weights->shape.dim[0] : 1,
+                                        .epsilon = bn.epsilon,
+                                        .momentum = bn.momentum,
+                                        .alone = zt_attr_int(&g->nodes[node], "alone", 0) != 0 };
+    return true;
+}
+
+static bool sync_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return describe(g, node, false, to, err);
+}
+
+static bool sync_grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return describe(g, node, true, to, err);
+}
+
 /* ---- gradient rule ---- */
 
 static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -230,7 +257,7 @@ static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* ---- rows ---- */
 
 #define SYNC_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs,                                          \
+    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs, .flags = ZT_OP_PEERS,                    \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
 /* (x, scale, b, mean, var[, row weights]) -> y, new mean, new var, mean, 1 / sqrt(var + epsilon) */
@@ -243,7 +270,7 @@ const struct zt_op zt_op_batch_norm_sync = {
     .no_grad_in = 1 << 3 | 1 << 4 | 1 << WEIGHTS,
     .infer = sync_infer,
     .grad = sync_grad,
-    .kernel = { [ZT_REF] = { .run = sync_ref } },
+    .kernel = { [ZT_REF] = { .run = sync_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_describe) },
 };
 /* (dy, x, scale, mean, inv_std[, row weights]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_sync_grad = {
@@ -252,5 +279,5 @@ const struct zt_op zt_op_batch_norm_sync_grad = {
     .min_out = 1,
     .max_out = 3,
     .infer = sync_grad_infer,
-    .kernel = { [ZT_REF] = { .run = sync_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = sync_grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_grad_describe) },
 };

@@ -176,6 +176,8 @@
     OP("ztrain", "BatchMatMul", matmul)                         \
     OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
     OP("ztrain", "BatchNormGrad", batch_norm_grad)              \
+    OP("ztrain", "BatchNormSync", batch_norm_sync)              \
+    OP("ztrain", "BatchNormSyncGrad", batch_norm_sync_grad)     \
     OP("ztrain", "BatchNormTrain", batch_norm)                  \
     OP("ztrain", "BinaryCrossEntropy", element_loss)            \
     OP("ztrain", "BinaryCrossEntropyGrad", element_loss_grad)   \
@@ -259,12 +261,13 @@ bool zt_cuda_has(const char *domain, const char *name);
 bool zt_cuda_floats(const struct zt_graph *g, int node); /* all inputs and outputs float, or all bfloat16 */
 bool zt_cuda_matmul(const struct zt_graph *g, int node); /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
 bool zt_cuda_listed(const struct zt_graph *g, int node); /* of any type */
-bool zt_cuda_any_floats(const struct zt_graph *g, int node);   /* every tensor float or bfloat16 */
-bool zt_cuda_float_data(const struct zt_graph *g, int node);   /* input 0 and output 0 float, or both bfloat16 */
-bool zt_cuda_numbers(const struct zt_graph *g, int node);      /* input 0 float, bfloat16, int32 or int64 */
-bool zt_cuda_pointwise(const struct zt_graph *g, int node);    /* for which there is an expression (pointwise.h) */
-bool zt_cuda_tile(const struct zt_graph *g, int node);         /* Tile of no more axes than a copy can have */
-bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or bfloat16 */
+bool zt_cuda_any_floats(const struct zt_graph *g, int node); /* every tensor float or bfloat16 */
+bool zt_cuda_float_data(const struct zt_graph *g,
+                        int node);                          /* input 0 and output 0, if there, float or both bfloat16 */
+bool zt_cuda_numbers(const struct zt_graph *g, int node);   /* input 0 float, bfloat16, int32 or int64 */
+bool zt_cuda_pointwise(const struct zt_graph *g, int node); /* for which there is an expression (pointwise.h) */
+bool zt_cuda_tile(const struct zt_graph *g, int node);      /* Tile of no more axes than a copy can have */
+bool zt_cuda_reduce(const struct zt_graph *g, int node);    /* float or bfloat16 */
 bool zt_cuda_class_loss(const struct zt_graph *g, int node);   /* targets int32 or int64 */
 bool zt_cuda_element_loss(const struct zt_graph *g, int node); /* targets float types, bool, uint8, int32 or int64 */
 

@@ -1,8 +1,11 @@
-/* Inside the CUDA module: what a row says of its node (describe of graph/op.h) as the state of the node's kernel. */
+/* Inside the CUDA module: what a row says of its node (describe of graph/op.h) as the state of the node's kernel, and
+ * what a call hands to a launcher. */
 #ifndef ZT_OPS_DESCRIBE_CUDA_H
 #define ZT_OPS_DESCRIBE_CUDA_H
 
+#include "device/cuda.h"
 #include "graph/op.h"
+#include "ops/launch_line.h"
 
 #include <stdlib.h>
 
@@ -15,6 +18,38 @@ static inline bool zt_describe_cuda(struct zt_prepare *q, size_t bytes, struct z
     }
     free(state);
     return false;
+}
+
+/* id_prepare: the description alone. And a module's kernel of id_prepare and id_run. */
+#define ZT_PREPARE_CUDA(id, type)                                                                                      \
+    static bool id##_prepare(struct zt_prepare *q, struct zt_err *err) {                                               \
+        return zt_describe_cuda(q, sizeof(struct type), err);                                                          \
+    }
+#define ZT_KERNEL_CUDA(id)                                                                                             \
+    const struct zt_kernel zt_kernel_##id##_cuda = { .prepare = id##_prepare, .run = id##_run, .release = free };
+
+/* Input and output i as launchers take them; those that are not there have no data. */
+static inline struct zt_launch_tensor zt_tensor_cuda(const struct zt_view *views, int count, int i) {
+    return i < count && views[i].data ? (struct zt_launch_tensor){ views[i].dtype, views[i].data }
+                                      : (struct zt_launch_tensor){ ZT_FLOAT, NULL };
+}
+static inline struct zt_launch_tensor zt_in_cuda(const struct zt_call *call, int i) {
+    return zt_tensor_cuda(call->in, call->in_count, i);
+}
+static inline struct zt_launch_tensor zt_out_cuda(const struct zt_call *call, int i) {
+    return zt_tensor_cuda(call->out, call->out_count, i);
+}
+
+/* The stream of the call's device, and whether a launch on it went well; else the error names the node. */
+static inline struct CUstream_st *zt_stream_of(const struct zt_call *call) {
+    return zt_cuda_stream(call->device);
+}
+static inline bool zt_launched(const struct zt_call *call, int code, struct zt_err *err) {
+    return zt_cuda_good(call->device, code, err, call->node->name);
+}
+
+static inline size_t zt_all_bytes_of(const struct zt_view *v) {
+    return (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
 }
 
 #endif

@@ -27,9 +27,12 @@ extern const struct zt_kernel zt_kernel_lstm_cuda;
 extern const struct zt_kernel zt_kernel_lstm_grad_cuda;
 extern const struct zt_kernel zt_kernel_gru_cuda;
 extern const struct zt_kernel zt_kernel_gru_grad_cuda;
-extern const struct zt_kernel zt_kernel_pointwise_cuda; /* pointwise_cuda.c */
-extern const struct zt_kernel zt_kernel_moves_cuda;     /* moves_cuda.c */
-extern const struct zt_kernel zt_kernel_reduce_cuda;    /* reduce_cuda.c */
+extern const struct zt_kernel zt_kernel_pointwise_cuda;       /* pointwise_cuda.c */
+extern const struct zt_kernel zt_kernel_moves_cuda;           /* moves_cuda.c */
+extern const struct zt_kernel zt_kernel_reduce_cuda;          /* reduce_cuda.c */
+extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda; /* batch_norm_sync_cuda.c */
+extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;
+extern const struct zt_kernel
 /* lines_cuda.c */
 extern const struct zt_kernel zt_kernel_line_cuda;
 extern const struct zt_kernel zt_kernel_extreme_cuda;

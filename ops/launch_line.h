@@ -1,6 +1,6 @@
-/* Launchers of kernels over lines along an axis and over rows with statistics: what line.cu and norm.cu give the
- * *_cuda.c files. As launch_cuda.h says; a tensor names its own type, ZT_FLOAT or ZT_BFLOAT16 where nothing else is
- * said, and is not there where `data` is NULL. */
+/* Launchers of kernels over lines along an axis and over rows with statistics: what line.cu, norm.cu,
+ * norm_line.cu, top_k.cu and batch_norm_sync.cu give the *_cuda.c files. As launch_cuda.h says; a tensor names its own
+ * type, ZT_FLOAT or ZT_BFLOAT16 where nothing else is said, and is not there where `data` is NULL. */
 #ifndef ZT_OPS_LAUNCH_LINE_H
 #define ZT_OPS_LAUNCH_LINE_H
 
@@ -100,6 +100,25 @@ struct zt_launch_batch_norm_grad {
 };
 int zt_launch_batch_norm_grad(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
                               const struct zt_launch_batch_norm_grad *g);
+
+/* Batch normalisation over all ranks (ops/batch_norm_sync.c), in two launches for channels [first, first + count): two
+ * sums a channel and behind them the elements that count, all fp64; and what comes of the sums over the ranks. */
+struct zt_launch_norm_sync {
+    int64_t n, channels, spatial, per_weight; /* per_weight: rows that share an entry of weights */
+    double epsilon, momentum;
+    bool alone; /* the sums are this rank's */
+};
+/* The gradient is asked for where dy is there; weights: 0 for rows that do not count, NULL: all do. What is NULL of the
+ * results is not wanted. inv_std: what the forward node gave as out_inv_std. */
+struct zt_launch_norm_sync_tensors {
+    struct zt_launch_tensor dy, x, scale, b, mean, var, inv_std, weights;
+    struct zt_launch_tensor y, new_mean, new_var, batch_mean, out_inv_std, dx, dscale, db;
+};
+int zt_launch_norm_sync_sums(struct CUstream_st *stream, const struct zt_launch_norm_sync *n,
+                             const struct zt_launch_norm_sync_tensors *t, int64_t first, int64_t count, double *sums);
+int zt_launch_norm_sync_apply(struct CUstream_st *stream, const struct zt_launch_norm_sync *n,
+                              const struct zt_launch_norm_sync_tensors *t, int64_t first, int64_t count,
+                              const double *sums);
 
 /* Dropout in training: y = x / (1 - ratio) where the draw of an element is not below ratio, else 0; mask is bool. The
  * draws are those of ops/random.h with the rows [rows, width]. */

@@ -15,18 +15,21 @@ static __device__ inline void put(const struct zt_launch_tensor &t, int64_t i, f
         set_float(t.dtype, t.data, i, value);
 }
 
-/* Adds a value of each of N threads in a fixed tree; all get the sum. `part` has N places. */
-template <int N> static __device__ float add_block(float value, float *part) {
-    part[threadIdx.x] = value;
+/* Joins a value of each of N threads in a fixed tree; all get the result. `part` has N places. */
+template <int N, class V, class Join> static __device__ V fold_block(V mine, V *part, Join join) {
+    part[threadIdx.x] = mine;
     __syncthreads();
     for (int half = N / 2; half > 0; half /= 2) {
         if ((int)threadIdx.x < half)
-            part[threadIdx.x] += part[threadIdx.x + half];
+            part[threadIdx.x] = join(part[threadIdx.x], part[threadIdx.x + half]);
         __syncthreads();
     }
-    value = part[0];
+    mine = part[0];
     __syncthreads();
-    return value;
+    return mine;
+}
+template <int N, class V> static __device__ V add_block(V value, V *part) {
+    return fold_block<N>(value, part, [](V a, V b) { return a + b; });
 }
 
 /* An element and its place, of which one is first: NaN before all, of equals the lower place (`last`: the higher). */

@@ -26,7 +26,8 @@ static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_e
 
 static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_ready *ready = &a->program->ready[a->command->node];
-    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_RANDOM; /* needs the host each time */
+    /* what needs the host each time */
+    bool apart = ready->on_host || ready->call.node->op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS);
     zt_where_node(r->world->where, ready->name);
     double began = r->times ? zt_now() : 0;
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))

@@ -7,9 +7,10 @@
     tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files
     tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
                                                             skipped (77) where there is one
-    tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS]  the first losses of a case of ../shared/reference, run with the module, are those
-                                                            expected, no node runs on the host, and --verbose says SEGMENTS of what was
-                                                            captured; skipped where the module finds no GPU
+    tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS [OPTION ...]]
+                                                            the first losses of a case of ../shared/reference, run with the module and
+                                                            these options, are those expected, no node runs on the host, and --verbose
+                                                            says SEGMENTS of what was captured; skipped where the module finds no GPU
     tests/gpu/module.py chains ZTRAIN MODULE CASE [KEY=VALUE]  the same case leaves the same weights with chains of elementwise nodes and
                                                             without, and plan.txt lists them; skipped alike
 """
@@ -109,10 +110,10 @@ def train(folder, ztrain, module, case, steps, *options):
     return run
 
 
-def trains(ztrain, module, case, segments="1 in a full step"):
+def trains(ztrain, module, case, segments="1 in a full step", *options):
     steps, case = 6, pathlib.Path(case)
     with tempfile.TemporaryDirectory() as folder:
-        run = train(folder, ztrain, module, case, steps)
+        run = train(folder, ztrain, module, case, steps, *options)
         if run is None:
             return None
         if run.returncode:

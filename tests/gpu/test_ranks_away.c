@@ -14,6 +14,7 @@ enum { STEPS = 6 };
 struct layout {
     int ranks, stages, zero, micro;
     const char *mode, *more, *optimizer;
+    bool sync; /* sync_batch_norm */
 };
 
 static struct tiny_run train(struct zt_graph *(*make)(void), const struct layout *l,
@@ -24,10 +25,11 @@ static struct tiny_run train(struct zt_graph *(*make)(void), const struct layout
     char config[800];
     snprintf(config, sizeof config,
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
-             "'pipeline': {'stages': %d}, 'ztrain': {'parallel': {'communicator': 'thread', 'mode': '%s'}, "
+             "'pipeline': {'stages': %d}, "
+             "'ztrain': {'parallel': {'communicator': 'thread', 'mode': '%s', 'sync_batch_norm': %s}, "
              "'data': {'samples': 22}}, 'gradient_clipping': 0.7, "
              "'optimizer': {'type': '%s', 'params': {'lr': 0.01, 'weight_decay': 0.01}}",
-             l->micro, l->zero, l->more, l->stages, l->mode, l->optimizer);
+             l->micro, l->zero, l->more, l->stages, l->mode, l->sync ? "true" : "false", l->optimizer);
     ck_assert_msg(tiny_open(&t, make(), config, l->ranks, &err), "%s", err.text[0]);
     t.device = device;
     tiny_train(&t, STEPS, &run);
@@ -99,6 +101,13 @@ START_TEST(overlapped_and_cut_transfers_away_learn_as_on_the_host) {
 }
 END_TEST
 
+START_TEST(batch_norm_over_ranks_away_learns_as_on_the_host) {
+    for (int micro = 2; micro <= 4; micro += 2)
+        compare(tiny_norm,
+                (struct layout){ .ranks = 2, .stages = 1, .micro = micro, .optimizer = "SGD", .sync = true });
+}
+END_TEST
+
 START_TEST(ddp_and_the_zero_stages_leave_the_same_bits_away) {
     struct layout l = { .ranks = 2, .stages = 1, .micro = 4, .mode = "ddp", .more = "", .optimizer = "AdamW" };
     struct tiny_run ddp = train(tiny_wide, &l, far_device_create);
@@ -114,6 +123,7 @@ int main(void) {
     tcase_add_loop_test(test, pipelines_away_learn_as_on_the_host, 0, MODELS);
     tcase_add_loop_test(test, replicas_away_learn_as_on_the_host, 0, MODELS);
     tcase_add_test(test, overlapped_and_cut_transfers_away_learn_as_on_the_host);
+    tcase_add_test(test, batch_norm_over_ranks_away_learns_as_on_the_host);
     tcase_add_test(test, ddp_and_the_zero_stages_leave_the_same_bits_away);
     return run_suite("ranks_away", test, CK_NOFORK);
 }
