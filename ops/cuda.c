@@ -77,7 +77,8 @@ bool zt_cuda_any_floats(const struct zt_graph *g, int node) {
 
 bool zt_cuda_float_data(const struct zt_graph *g, int node) {
     const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    return is_listed(&g->nodes[node]) && zt_dtype_in(dtype, floats) && zt_out(g, node, 0)->dtype == dtype;
+    const struct zt_value *y = zt_out(g, node, 0);
+    return is_listed(&g->nodes[node]) && zt_dtype_in(dtype, floats) && (!y || y->dtype == dtype);
 }
 
 bool zt_cuda_numbers(const struct zt_graph *g, int node) {

@@ -127,6 +127,7 @@
     OP("", "Relu", pointwise)                                   \
     OP("", "Reshape", moves)                                    \
     OP("", "Resize", resize)                                    \
+    OP("", "RotaryEmbedding", rotary)                           \
     OP("", "Round", pointwise)                                  \
     OP("", "Scatter", scatter_elements)                         \
     OP("", "ScatterElements", scatter_elements)                 \
@@ -230,6 +231,7 @@
     OP("ztrain", "ReciprocalGrad", pointwise)                   \
     OP("ztrain", "ReluGrad", pointwise)                         \
     OP("ztrain", "ResizeGrad", resize_grad)                     \
+    OP("ztrain", "RotaryCacheGrad", rotary_cache_grad)          \
     OP("ztrain", "SeluGrad", pointwise)                         \
     OP("ztrain", "ShrinkGrad", pointwise)                       \
     OP("ztrain", "SigmoidGrad", pointwise)                      \

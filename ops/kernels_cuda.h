@@ -32,6 +32,8 @@ extern const struct zt_kernel zt_kernel_moves_cuda;           /* moves_cuda.c */
 extern const struct zt_kernel zt_kernel_reduce_cuda;          /* reduce_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda; /* batch_norm_sync_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;
+extern const struct zt_kernel zt_kernel_rotary_cuda; /* rotary_cuda.c */
+extern const struct zt_kernel zt_kernel_rotary_cache_grad_cuda;
 extern const struct zt_kernel
 /* lines_cuda.c */
 extern const struct zt_kernel zt_kernel_line_cuda;

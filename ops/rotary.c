@@ -10,6 +10,8 @@
 #include "ops/rotary.h"
 
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_rotary.h"
 #include "ops/runs.h"
 #include "ops/bodies.h"
 #include "ops/shape.h"
@@ -180,6 +182,24 @@ static bool cache_grad_ref(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_rotary for other back ends. */
+static bool rotary_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_rotary r;
+    if (!zt_rotary_read(g, node, &r, err))
+        return false;
+    *(struct zt_launch_rotary *)to = (struct zt_launch_rotary){ .batch = r.batch,
+                                                                .heads = r.heads,
+                                                                .rows = r.rows,
+                                                                .size = r.size,
+                                                                .half = r.half,
+                                                                .batch_step = r.batch_step,
+                                                                .head_step = r.head_step,
+                                                                .row_step = r.row_step,
+                                                                .angles = r.angles,
+                                                                .interleaved = r.interleaved };
+    return true;
+}
+
 static bool rotary_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
@@ -217,7 +237,9 @@ const struct zt_op zt_op_rotary_embedding = {
     .infer = rotary_infer,
     .grad = rotary_grad,
     .no_grad_in = 1 << ZT_ROTARY_POSITION,
-    .kernel = { [ZT_REF] = { .run = rotary_ref }, [ZT_CPU] = ZT_ON_CPU(zt_rotary_cpu) },
+    .kernel = { [ZT_REF] = { .run = rotary_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_rotary_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, rotary_describe) },
 };
 /* (x, cos, sin, positions, dy) -> dcos, dsin */
 const struct zt_op zt_op_rotary_cache_grad = {
@@ -233,5 +255,5 @@ const struct zt_op zt_op_rotary_cache_grad = {
     .attrs = attrs,
     .infer = cache_grad_infer,
     .body = zt_rotary_cache_grad_body,
-    .kernel = { [ZT_REF] = { .run = cache_grad_ref } },
+    .kernel = { [ZT_REF] = { .run = cache_grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, rotary_describe) },
 };

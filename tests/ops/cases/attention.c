@@ -78,6 +78,8 @@ const struct zt_case zt_cases_attention[] = {
       .attrs = "num_heads=3 rotary_embedding_dim=4", .grad = 7 },
     { "RotaryEmbedding", "float[2,4,18] float[2,4,2] float[2,4,2]",
       .attrs = "num_heads=3 rotary_embedding_dim=4 interleaved=1", .grad = 7 },
+    { "RotaryEmbedding", "float[2,2,3,4] float[4,2] float[4,2] int64[2,3]:-4..3", .grad = 7 },
+    { "RotaryEmbedding", "bfloat16[2,3,4,6] bfloat16[7,3] bfloat16[7,3] int64[2,4]:0..6" },
     { "RotaryEmbedding", "float16[2,3,4,6] float16[7,3] float16[7,3] int64[2,4]:0..6" },
     { NULL },
 };

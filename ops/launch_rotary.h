@@ -1,0 +1,31 @@
+/* Launchers of RotaryEmbedding (ops/rotary.c) and of the gradient of its caches: what rotary.cu gives rotary_cuda.c. As
+ * launch_line.h says. A position outside the caches makes what it turns NaN: a kernel cannot report it. */
+#ifndef ZT_OPS_LAUNCH_ROTARY_H
+#define ZT_OPS_LAUNCH_ROTARY_H
+
+#include "ops/launch_line.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As struct zt_rotary of rotary.h has it. */
+struct zt_launch_rotary {
+    int64_t batch, heads, rows, size, half;
+    int64_t batch_step, head_step, row_step, angles;
+    bool interleaved;
+};
+/* position: [batch, rows], NULL: row (b, s) of the caches is that of place (b, s). */
+int zt_launch_rotary(struct CUstream_st *stream, const struct zt_launch_rotary *r, struct zt_launch_tensor x,
+                     struct zt_launch_tensor cos, struct zt_launch_tensor sin, const int64_t *position,
+                     struct zt_launch_tensor y);
+/* dcos and dsin [angles, half]; each may be NULL. */
+int zt_launch_rotary_cache_grad(struct CUstream_st *stream, const struct zt_launch_rotary *r, struct zt_launch_tensor x,
+                                struct zt_launch_tensor dy, const int64_t *position, struct zt_launch_tensor dcos,
+                                struct zt_launch_tensor dsin);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
