@@ -86,6 +86,7 @@
     OP("", "InstanceNormalization", norm)                       \
     OP("", "IsInf", pointwise)                                  \
     OP("", "IsNaN", pointwise)                                  \
+    OP("", "LRN", lrn)                                          \
     OP("", "LSTM", lstm)                                        \
     OP("", "LayerNormalization", norm)                          \
     OP("", "LeakyRelu", pointwise)                              \
@@ -99,6 +100,7 @@
     OP("", "Max", pointwise)                                    \
     OP("", "MaxPool", max_pool)                                 \
     OP("", "Mean", pointwise)                                   \
+    OP("", "MeanVarianceNormalization", mvn)                    \
     OP("", "Min", pointwise)                                    \
     OP("", "Mish", pointwise)                                   \
     OP("", "Mod", pointwise)                                    \
@@ -155,6 +157,7 @@
     OP("", "Tanh", pointwise)                                   \
     OP("", "ThresholdedRelu", pointwise)                        \
     OP("", "Tile", moves)                                       \
+    OP("", "TopK", top_k)                                       \
     OP("", "Transpose", moves)                                  \
     OP("", "Trilu", triangle)                                   \
     OP("", "Unsqueeze", moves)                                  \
@@ -208,6 +211,7 @@
     OP("ztrain", "HardSwishGrad", pointwise)                    \
     OP("ztrain", "Huber", element_loss)                         \
     OP("ztrain", "HuberGrad", element_loss_grad)                \
+    OP("ztrain", "LRNGrad", lrn_grad)                           \
     OP("ztrain", "LSTMGrad", lstm_grad)                         \
     OP("ztrain", "LSTMTrain", lstm)                             \
     OP("ztrain", "LeakyReluGrad", pointwise)                    \
@@ -217,6 +221,7 @@
     OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
     OP("ztrain", "MaxPoolReluGrad", max_pool_grad)              \
     OP("ztrain", "MaxPoolTrain", max_pool_train)                \
+    OP("ztrain", "MeanVarianceNormalizationGrad", mvn)          \
     OP("ztrain", "MishGrad", pointwise)                         \
     OP("ztrain", "NegGrad", pointwise)                          \
     OP("ztrain", "NegativeLogLikelihood", class_loss)           \

@@ -34,8 +34,12 @@ extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda; /* batch_norm_sync
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;
 extern const struct zt_kernel zt_kernel_rotary_cuda; /* rotary_cuda.c */
 extern const struct zt_kernel zt_kernel_rotary_cache_grad_cuda;
+extern const struct zt_kernel zt_kernel_lrn_cuda; /* norm_line_cuda.c */
+extern const struct zt_kernel zt_kernel_lrn_grad_cuda;
+extern const struct zt_kernel zt_kernel_mvn_cuda; /* the gradient too */
 extern const struct zt_kernel
 /* lines_cuda.c */
+extern const struct zt_kernel zt_kernel_top_k_cuda;
 extern const struct zt_kernel zt_kernel_line_cuda;
 extern const struct zt_kernel zt_kernel_extreme_cuda;
 extern const struct zt_kernel zt_kernel_cumulate_cuda;

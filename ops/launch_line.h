@@ -52,6 +52,15 @@ struct zt_launch_cumulate {
 int zt_launch_cumulate(struct CUstream_st *stream, const struct zt_launch_cumulate *c, struct zt_launch_tensor x,
                        struct zt_launch_tensor y);
 
+/* The k largest (smallest) elements of every line and their places, in order (ops/top_k.c); values and places
+ * [outer, k, inner], each may be NULL. x: float types, int32, int64. */
+struct zt_launch_top_k {
+    int64_t outer, length, inner, k;
+    bool least;
+};
+int zt_launch_top_k(struct CUstream_st *stream, const struct zt_launch_top_k *t, struct zt_launch_tensor x,
+                    void *values, int64_t *places);
+
 /* CountCorrect (ops/loss.c): how many targets are their line's largest, and how many count. `counts`: workspace, two
  * numbers a line. */
 struct zt_launch_count {
@@ -61,6 +70,28 @@ struct zt_launch_count {
 int zt_launch_count_correct(struct CUstream_st *stream, const struct zt_launch_count *c, struct zt_launch_tensor x,
                             struct zt_launch_tensor target, struct zt_launch_tensor row_weight, int32_t *counts,
                             float *correct, float *counted);
+
+/* ---- norm_line.cu ---- */
+
+/* LRN of [outer, channels, inner]: a sum holds `before` and `after` channels beside its own. */
+struct zt_launch_lrn {
+    int64_t outer, channels, inner, before, after;
+    float alpha, beta, bias;
+};
+int zt_launch_lrn(struct CUstream_st *stream, const struct zt_launch_lrn *n, struct zt_launch_tensor x,
+                  struct zt_launch_tensor y);
+/* slope: workspace, a number an element. */
+int zt_launch_lrn_grad(struct CUstream_st *stream, const struct zt_launch_lrn *n, struct zt_launch_tensor dy,
+                       struct zt_launch_tensor x, struct zt_launch_tensor dx, float *slope);
+
+/* MeanVarianceNormalization over groups of `over` elements, `kept` of them. With dy: its gradient, else dy is NULL. */
+struct zt_launch_mvn {
+    int kept_axes, over_axes;
+    int64_t kept_dim[ZT_MAX_RANK], kept_step[ZT_MAX_RANK], over_dim[ZT_MAX_RANK], over_step[ZT_MAX_RANK];
+    int64_t kept, over; /* products of the dims */
+};
+int zt_launch_mvn(struct CUstream_st *stream, const struct zt_launch_mvn *n, struct zt_launch_tensor dy,
+                  struct zt_launch_tensor x, struct zt_launch_tensor y);
 
 /* ---- norm.cu ---- */
 

@@ -34,6 +34,15 @@ static bool cumulate_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(cumulate)
 
+ZT_PREPARE_CUDA(top_k, zt_launch_top_k)
+static bool top_k_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(call,
+                       zt_launch_top_k(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_out_cuda(call, 0).data,
+                                       zt_out_cuda(call, 1).data),
+                       err);
+}
+ZT_KERNEL_CUDA(top_k)
+
 static bool count_correct_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_cuda(q, sizeof(struct zt_launch_count), err))
         return false;

@@ -210,6 +210,22 @@ static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_lrn for other back ends. */
+static bool lrn_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_lrn n;
+    if (!zt_lrn_read(g, node, &n, err))
+        return false;
+    *(struct zt_launch_lrn *)to = (struct zt_launch_lrn){ .outer = n.lines.outer,
+                                                          .channels = n.lines.length,
+                                                          .inner = n.lines.inner,
+                                                          .before = n.before,
+                                                          .after = n.after,
+                                                          .alpha = (float)n.alpha,
+                                                          .beta = (float)n.beta,
+                                                          .bias = (float)n.bias };
+    return true;
+}
+
 static bool lrn_ref(const struct zt_call *call, struct zt_err *err) {
     return run_lrn(call, false, err);
 }
@@ -298,6 +314,11 @@ static bool run_mvn(const struct zt_call *call, bool grad, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_mvn for other back ends. */
+static bool mvn_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return zt_mvn_read(g, node, to, err);
+}
+
 static bool mvn_ref(const struct zt_call *call, struct zt_err *err) {
     return run_mvn(call, false, err);
 }
@@ -346,7 +367,9 @@ const struct zt_op zt_op_lrn = {
     .attrs = lrn_attrs,
     .infer = lrn_infer,
     .grad = lrn_grad,
-    .kernel = { [ZT_REF] = { .run = lrn_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+    .kernel = { [ZT_REF] = { .run = lrn_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_lrn_grad = {
     .name = "LRNGrad",
@@ -354,7 +377,9 @@ const struct zt_op zt_op_lrn_grad = {
     .attrs = lrn_attrs,
     .infer = lrn_infer,
     .body = zt_lrn_grad_body,
-    .kernel = { [ZT_REF] = { .run = lrn_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+    .kernel = { [ZT_REF] = { .run = lrn_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization = {
     .name = "MeanVarianceNormalization",
@@ -363,7 +388,9 @@ const struct zt_op zt_op_mean_variance_normalization = {
     .attrs = mvn_attrs,
     .infer = mvn_infer,
     .grad = mvn_grad,
-    .kernel = { [ZT_REF] = { .run = mvn_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+    .kernel = { [ZT_REF] = { .run = mvn_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization_grad = {
     .name = "MeanVarianceNormalizationGrad",
@@ -371,5 +398,7 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     .attrs = mvn_attrs,
     .infer = mvn_infer,
     .body = zt_mean_variance_normalization_grad_body,
-    .kernel = { [ZT_REF] = { .run = mvn_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu) },
+    .kernel = { [ZT_REF] = { .run = mvn_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
 };

@@ -6,6 +6,9 @@
  * the one before it, in k passes: no memory is needed. */
 #include "device/threads.h"
 #include "ops/bodies.h"
+#include "ops/cuda.h"
+#include "ops/launch_line.h"
+#include "ops/lines.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 
@@ -100,6 +103,22 @@ static bool top_k_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_top_k for other back ends. */
+static bool top_k_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const struct zt_value *values = zt_out(g, node, 0), *y = values ? values : zt_out(g, node, 1);
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), x->rank, &axis, err))
+        return false;
+    const struct zt_lines lines = zt_lines_along(x, axis);
+    *(struct zt_launch_top_k *)to = (struct zt_launch_top_k){ .outer = lines.outer,
+                                                              .length = lines.length,
+                                                              .inner = lines.inner,
+                                                              .k = y->shape.dim[axis],
+                                                              .least = !zt_attr_int(&g->nodes[node], "largest", 1) };
+    return true;
+}
+
 static bool top_k_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int dy = zt_grad_out(b, node, 0);
     const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
@@ -135,7 +154,7 @@ static const struct zt_attr_spec top_k_attrs[] = {
         .grad = top_k_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_top_k_old_body,                                                                                     \
-        .kernel = { [ZT_REF] = { .run = top_k_run } },                                                                 \
+        .kernel = { [ZT_REF] = { .run = top_k_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_numbers, top_k_describe) },        \
     };
 
 TOP_K_ROW(top_k_1, 1, 9, 1, top_k_attrs_1)

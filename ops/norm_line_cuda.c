@@ -1,0 +1,62 @@
+/* LRN and MeanVarianceNormalization with their gradients on CUDA. */
+#include "ops/describe_cuda.h"
+#include "ops/kernels_cuda.h"
+#include "ops/norm_line.h"
+#include "ops/walk_cuda.h"
+
+#include <string.h>
+
+ZT_PREPARE_CUDA(lrn, zt_launch_lrn)
+static bool lrn_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(call, zt_launch_lrn(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_out_cuda(call, 0)),
+                       err);
+}
+ZT_KERNEL_CUDA(lrn)
+
+static bool lrn_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_lrn), err))
+        return false;
+    const struct zt_launch_lrn *n = q->state;
+    q->workspace_bytes = (size_t)(n->outer * n->channels * n->inner) * sizeof(float);
+    return true;
+}
+static bool lrn_grad_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(call,
+                       zt_launch_lrn_grad(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1),
+                                          zt_out_cuda(call, 0), call->workspace),
+                       err);
+}
+ZT_KERNEL_CUDA(lrn_grad)
+
+/* Axes of one side, neighbours that go on alike merged. */
+static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t *to) {
+    int64_t steps[1][ZT_MAX_RANK];
+    memcpy(dim, shape->dim, sizeof shape->dim);
+    memcpy(steps[0], step, sizeof steps[0]);
+    const int axes = zt_axes_cuda(shape->rank, dim, 1, steps);
+    memcpy(to, steps[0], sizeof steps[0]);
+    return axes;
+}
+
+static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_mvn mvn;
+    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &mvn, err))
+        return false;
+    struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
+    n->kept = zt_shape_count(&mvn.kept);
+    n->over = zt_shape_count(&mvn.over);
+    n->kept_axes = merged(&mvn.kept, mvn.kept_step, n->kept_dim, n->kept_step);
+    n->over_axes = merged(&mvn.over, mvn.over_step, n->over_dim, n->over_step);
+    q->state = n;
+    return true;
+}
+/* The gradient has dy in front of x. */
+static bool mvn_run(const struct zt_call *call, struct zt_err *err) {
+    const bool grad = call->in_count > 1;
+    const struct zt_launch_tensor none = { ZT_FLOAT, NULL };
+    return zt_launched(call,
+                       zt_launch_mvn(zt_stream_of(call), call->state, grad ? zt_in_cuda(call, 0) : none,
+                                     zt_in_cuda(call, grad), zt_out_cuda(call, 0)),
+                       err);
+}
+ZT_KERNEL_CUDA(mvn)
