@@ -39,6 +39,7 @@
     OP("", "Attention", attention)                              \
     OP("", "AveragePool", average_pool)                         \
     OP("", "BatchNormalization", batch_norm)                    \
+    OP("", "Bernoulli", draws)                                  \
     OP("", "BitShift", pointwise)                               \
     OP("", "BitwiseAnd", pointwise)                             \
     OP("", "BitwiseNot", pointwise)                             \
@@ -105,6 +106,7 @@
     OP("", "Mish", pointwise)                                   \
     OP("", "Mod", pointwise)                                    \
     OP("", "Mul", pointwise)                                    \
+    OP("", "Multinomial", multinomial)                          \
     OP("", "Neg", pointwise)                                    \
     OP("", "NegativeLogLikelihoodLoss", class_loss)             \
     OP("", "Not", pointwise)                                    \
@@ -115,6 +117,10 @@
     OP("", "Pow", pointwise)                                    \
     OP("", "RMSNormalization", norm)                            \
     OP("", "RNN", rnn)                                          \
+    OP("", "RandomNormal", draws)                               \
+    OP("", "RandomNormalLike", draws)                           \
+    OP("", "RandomUniform", draws)                              \
+    OP("", "RandomUniformLike", draws)                          \
     OP("", "Reciprocal", pointwise)                             \
     OP("", "ReduceL1", reduce)                                  \
     OP("", "ReduceL2", reduce)                                  \

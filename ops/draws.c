@@ -12,6 +12,16 @@ struct zt_draws zt_draws_of(const struct zt_call *call, const char *name) {
     return (struct zt_draws){ zt_rng_key(r->seed, r->step, r->micro_batch, what), r->first_sample };
 }
 
+struct zt_draws zt_draws_own(const struct zt_call *call) {
+    struct zt_draws draws = zt_draws_of(call, call->node->name);
+    const struct zt_attr *seed = zt_node_attr(call->node, "seed");
+    uint32_t bits = 0;
+    if (seed)
+        memcpy(&bits, &seed->f, sizeof bits);
+    draws.key = seed ? zt_rng_key(draws.key, bits, 1, 0) : draws.key;
+    return draws;
+}
+
 void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to) {
     uint32_t word[4] = { 0 };
     for (int64_t i = 0; i < count; i++) {

@@ -38,6 +38,8 @@ extern const struct zt_kernel zt_kernel_lrn_cuda; /* norm_line_cuda.c */
 extern const struct zt_kernel zt_kernel_lrn_grad_cuda;
 extern const struct zt_kernel zt_kernel_mvn_cuda; /* the gradient too */
 extern const struct zt_kernel
+    zt_kernel_draws_cuda; /* random_cuda.c: RandomUniform, RandomNormal, their Like, Bernoulli */
+extern const struct zt_kernel zt_kernel_multinomial_cuda;
 /* lines_cuda.c */
 extern const struct zt_kernel zt_kernel_top_k_cuda;
 extern const struct zt_kernel zt_kernel_line_cuda;

@@ -7,15 +7,14 @@
  * numbers of its own; they still change from step to step. Without a training run (predict) all are those of step 0. */
 #include "ops/random.h"
 
-#include "base/map.h"
-#include "base/rng.h"
+#include "ops/cuda.h"
 #include "ops/elementwise_lanes.h"
+#include "ops/launch_random.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- draws ---- */
 
@@ -26,17 +25,6 @@ static void make_normal(double *u, int64_t count) {
         u[i] = radius * cos(angle);
         u[i + 1] = radius * sin(angle);
     }
-}
-
-/* The draws of this node, mixed with its own seed. */
-static struct zt_draws own_draws(const struct zt_call *call) {
-    struct zt_draws draws = zt_draws_of(call, call->node->name);
-    const struct zt_attr *seed = zt_node_attr(call->node, "seed");
-    uint32_t bits = 0;
-    if (seed)
-        memcpy(&bits, &seed->f, sizeof bits);
-    draws.key = seed ? zt_rng_key(draws.key, bits, 1, 0) : draws.key;
-    return draws;
 }
 
 /* ---- shapes ---- */
@@ -152,7 +140,7 @@ static void finish_bernoulli(const struct zt_call *call, int64_t from, int64_t c
 
 static bool draw(const struct zt_call *call, finisher *finish) {
     const struct zt_view *y = &call->out[0];
-    const struct zt_draws draws = own_draws(call);
+    const struct zt_draws draws = zt_draws_own(call);
     int64_t rows = y->shape.rank > 0 ? y->shape.dim[0] : 1, width = rows ? zt_shape_count(&y->shape) / rows : 0;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, 8.0 * (double)(rows * width))) schedule(static)
     for (int64_t row = 0; row < rows; row++)
@@ -272,7 +260,7 @@ static void multinomial_row(const struct zt_call *call, const struct zt_draws *d
 }
 
 static bool draw_classes(const struct zt_call *call, bool fast) {
-    const struct zt_draws draws = own_draws(call);
+    const struct zt_draws draws = zt_draws_own(call);
     const struct zt_shape *x = &call->in[0].shape;
     const double work = 16.0 * (double)x->dim[0] * (double)(x->dim[1] + call->out[0].shape.dim[1]);
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, work)) schedule(static)
@@ -298,6 +286,57 @@ static bool takes_float(const struct zt_graph *g, int node) {
     return zt_in(g, node, 0)->dtype == ZT_FLOAT;
 }
 
+/* ---- what other back ends are told ---- */
+
+enum {
+    CUDA_FROM = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16),
+    CUDA_TO = ZT_ANY_FLOAT | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64)
+};
+
+static bool draws_cuda(const struct zt_graph *g, int node) {
+    return zt_cuda_listed(g, node) && zt_dtype_in(zt_out(g, node, 0)->dtype, CUDA_TO);
+}
+static bool draws_cuda_from(const struct zt_graph *g, int node) {
+    return draws_cuda(g, node) && zt_dtype_in(zt_in(g, node, 0)->dtype, CUDA_FROM);
+}
+
+/* A struct zt_launch_draws. */
+static bool describe(const struct zt_graph *g, int node, enum zt_launch_drawing how, double shift, double factor,
+                     struct zt_launch_draws *to) {
+    const struct zt_shape *y = &zt_out(g, node, 0)->shape;
+    const int64_t rows = y->rank > 0 ? y->dim[0] : 1;
+    *to = (struct zt_launch_draws){
+        .how = how, .rows = rows, .width = rows ? zt_shape_count(y) / rows : 0, .shift = shift, .factor = factor
+    };
+    return true;
+}
+
+static bool uniform_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    const double low = (double)zt_attr_float(&g->nodes[node], "low", 0),
+                 high = (double)zt_attr_float(&g->nodes[node], "high", 1);
+    return describe(g, node, ZT_DRAW_UNIFORM, low, high - low, to);
+}
+static bool normal_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    return describe(g, node, ZT_DRAW_NORMAL, (double)zt_attr_float(&g->nodes[node], "mean", 0),
+                    (double)zt_attr_float(&g->nodes[node], "scale", 1), to);
+}
+static bool bernoulli_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    return describe(g, node, ZT_DRAW_BERNOULLI, 0, 0, to);
+}
+
+/* A struct zt_launch_multinomial. */
+static bool multinomial_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    *(struct zt_launch_multinomial *)to = (struct zt_launch_multinomial){ .rows = x->dim[0],
+                                                                          .classes = x->dim[1],
+                                                                          .samples = zt_out(g, node, 0)->shape.dim[1] };
+    return true;
+}
+
 /* ---- rows ---- */
 
 #define SEEDED                                                                                                         \
@@ -321,7 +360,7 @@ static const struct zt_attr_spec random_uniform_like_attrs[] = { UNIFORM, { 0 } 
 static const struct zt_attr_spec random_normal_attrs[] = { NORMAL, SHAPED, { 0 } };
 static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
 
-#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN, ...)                                                     \
+#define RANDOM_ROW(id, NAME, SINCE, COUNT, TYPES, INFER, RUN, CUDA, ...)                                               \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -331,14 +370,17 @@ static const struct zt_attr_spec random_normal_like_attrs[] = { NORMAL, { 0 } };
         .in_types = { TYPES },                                                                                         \
         .attrs = id##_attrs,                                                                                           \
         .infer = INFER##_infer,                                                                                        \
-        .kernel = { [ZT_REF] = { .run = RUN##_run }, [ZT_CPU] = { __VA_ARGS__ } },                                     \
+        .kernel = { [ZT_REF] = { .run = RUN##_run },                                                                   \
+                    [ZT_CPU] = { __VA_ARGS__ },                                                                        \
+                    [ZT_CUDA] = ZT_CUDA_AS(CUDA, RUN##_describe) },                                                    \
     };
 
-RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli, 0)
-RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial, .supports = takes_float,
-           .run = multinomial_fast_run)
-RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal, .supports = gives_float, .run = normal_fast_run)
-RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal, .supports = gives_float,
+RANDOM_ROW(bernoulli, "Bernoulli", 15, 1, ZT_ANY_FLOAT, bernoulli, bernoulli, draws_cuda_from, 0)
+RANDOM_ROW(multinomial, "Multinomial", 7, 1, ZT_ANY_FLOAT, multinomial, multinomial, draws_cuda_from,
+           .supports = takes_float, .run = multinomial_fast_run)
+RANDOM_ROW(random_normal, "RandomNormal", 1, 0, 0, made, normal, draws_cuda, .supports = gives_float,
            .run = normal_fast_run)
-RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform, 0)
-RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform, 0)
+RANDOM_ROW(random_normal_like, "RandomNormalLike", 1, 1, 0, like, normal, draws_cuda, .supports = gives_float,
+           .run = normal_fast_run)
+RANDOM_ROW(random_uniform, "RandomUniform", 1, 0, 0, made, uniform, draws_cuda, 0)
+RANDOM_ROW(random_uniform_like, "RandomUniformLike", 1, 1, 0, like, uniform, draws_cuda, 0)

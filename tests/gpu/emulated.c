@@ -12,6 +12,8 @@
 float emulated_half_to_float(uint16_t half);
 uint16_t emulated_float_to_half(float value);
 uint16_t emulated_float_to_bfloat(float value);
+uint16_t emulated_double_to_half(double value);
+uint16_t emulated_double_to_bfloat(double value);
 
 float emulated_half_to_float(uint16_t half) {
     return zt_half_to_float(half);
@@ -21,6 +23,17 @@ uint16_t emulated_float_to_half(float value) {
 }
 uint16_t emulated_float_to_bfloat(float value) {
     return zt_float_to_bfloat(value);
+}
+
+uint16_t emulated_double_to_half(double value) {
+    uint16_t half;
+    zt_store_double(ZT_FLOAT16, &half, 0, value);
+    return half;
+}
+uint16_t emulated_double_to_bfloat(double value) {
+    uint16_t bfloat;
+    zt_store_double(ZT_BFLOAT16, &bfloat, 0, value);
+    return bfloat;
 }
 
 /* ---- the runtime ---- */

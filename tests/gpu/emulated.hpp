@@ -134,6 +134,8 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
 extern "C" float emulated_half_to_float(uint16_t half); /* graph/dtype.c's */
 extern "C" uint16_t emulated_float_to_half(float value);
 extern "C" uint16_t emulated_float_to_bfloat(float value);
+extern "C" uint16_t emulated_double_to_half(double value);
+extern "C" uint16_t emulated_double_to_bfloat(double value);
 
 struct __half {
     uint16_t bits;
@@ -148,6 +150,12 @@ static inline __half __float2half_rn(float value) {
 struct __nv_bfloat16 {
     uint16_t bits;
 };
+static inline __half __double2half(double value) {
+    return { emulated_double_to_half(value) };
+}
+static inline __nv_bfloat16 __double2bfloat16(double value) {
+    return { emulated_double_to_bfloat(value) };
+}
 static inline float __bfloat162float(__nv_bfloat16 x) {
     uint32_t bits = (uint32_t)x.bits << 16;
     float value;

@@ -1,0 +1,38 @@
+/* Launchers of the operators that draw (ops/random.c), with the numbers of ops/random.h: what random.cu gives
+ * random_cuda.c. As launch_line.h says. */
+#ifndef ZT_OPS_LAUNCH_RANDOM_H
+#define ZT_OPS_LAUNCH_RANDOM_H
+
+#include "ops/launch_line.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum zt_launch_drawing { ZT_DRAW_UNIFORM, ZT_DRAW_NORMAL, ZT_DRAW_BERNOULLI };
+
+/* y [rows, width] = shift + factor u (uniform), shift + factor z (normal), or u < p[i] (Bernoulli); in fp64, rounded
+ * once to y's type: a float type of any width, and what Bernoulli may give: bool, uint8, int32, int64. */
+struct zt_launch_draws {
+    enum zt_launch_drawing how;
+    uint64_t key, first_sample;
+    int64_t rows, width;
+    double shift, factor;
+};
+int zt_launch_draws(struct CUstream_st *stream, const struct zt_launch_draws *d, struct zt_launch_tensor p,
+                    struct zt_launch_tensor y);
+
+/* y [rows, samples], int32 or int64: the first class whose cumulated softmax of the row of x [rows, classes] is above
+ * the draw. cumulated: workspace, a number an element of x. */
+struct zt_launch_multinomial {
+    uint64_t key, first_sample;
+    int64_t rows, classes, samples;
+};
+int zt_launch_multinomial(struct CUstream_st *stream, const struct zt_launch_multinomial *m, struct zt_launch_tensor x,
+                          struct zt_launch_tensor y, double *cumulated);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,33 @@
+/* Operators that draw on CUDA: with the draws of the call at hand. */
+#include "ops/describe_cuda.h"
+#include "ops/kernels_cuda.h"
+#include "ops/launch_random.h"
+#include "ops/random.h"
+
+ZT_PREPARE_CUDA(draws, zt_launch_draws)
+static bool draws_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_draws d = *(const struct zt_launch_draws *)call->state;
+    const struct zt_draws draws = zt_draws_own(call);
+    d.key = draws.key;
+    d.first_sample = draws.first_sample;
+    return zt_launched(call, zt_launch_draws(zt_stream_of(call), &d, zt_in_cuda(call, 0), zt_out_cuda(call, 0)), err);
+}
+ZT_KERNEL_CUDA(draws)
+
+static bool multinomial_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_multinomial), err))
+        return false;
+    const struct zt_launch_multinomial *m = q->state;
+    q->workspace_bytes = (size_t)(m->rows * m->classes) * sizeof(double);
+    return true;
+}
+static bool multinomial_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_multinomial m = *(const struct zt_launch_multinomial *)call->state;
+    const struct zt_draws draws = zt_draws_own(call);
+    m.key = draws.key;
+    m.first_sample = draws.first_sample;
+    return zt_launched(
+        call, zt_launch_multinomial(zt_stream_of(call), &m, zt_in_cuda(call, 0), zt_out_cuda(call, 0), call->workspace),
+        err);
+}
+ZT_KERNEL_CUDA(multinomial)
