@@ -61,6 +61,7 @@
     OP("", "DepthToSpace", moves)                               \
     OP("", "Div", pointwise)                                    \
     OP("", "Dropout", moves)                                    \
+    OP("", "Einsum", einsum)                                    \
     OP("", "Elu", pointwise)                                    \
     OP("", "Equal", pointwise)                                  \
     OP("", "Erf", pointwise)                                    \
@@ -204,6 +205,7 @@
     OP("ztrain", "CrossEntropyGrad", class_loss_grad)           \
     OP("ztrain", "DropoutGrad", pointwise)                      \
     OP("ztrain", "DropoutTrain", dropout)                       \
+    OP("ztrain", "EinsumGrad", einsum)                          \
     OP("ztrain", "EluGrad", pointwise)                          \
     OP("ztrain", "ErfGrad", pointwise)                          \
     OP("ztrain", "ExpGrad", pointwise)                          \

@@ -11,6 +11,7 @@
 #include "ops/einsum.h"
 
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 #include "ops/runs.h"
 #include "ops/bodies.h"
 #include "ops/shape.h"
@@ -390,6 +391,19 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     return run(call, true, err);
 }
 
+/* A struct zt_contraction for other back ends, of either row. */
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return zt_contraction_read(g, node, g->nodes[node].domain[0] != '\0', to, err);
+}
+
+/* Results and sums of no more axes than launchers take. */
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_contraction c;
+    struct zt_err err = { 0 };
+    return zt_cuda_floats(g, node) && describe(g, node, &c, &err) && c.kept <= ZT_MAX_RANK &&
+           c.axes - c.kept <= ZT_MAX_RANK;
+}
+
 static bool einsum_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
@@ -418,7 +432,9 @@ const struct zt_op zt_op_einsum = {
     .infer = einsum_infer,
     .grad = einsum_grad,
     .flops = einsum_flops,
-    .kernel = { [ZT_REF] = { .run = einsum_ref }, [ZT_CPU] = ZT_ON_CPU(zt_einsum_cpu) },
+    .kernel = { [ZT_REF] = { .run = einsum_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_einsum_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };
 /* (dy, the operands) -> the gradient of one of them; its own contents are not read */
 const struct zt_op zt_op_einsum_grad = {
@@ -430,5 +446,7 @@ const struct zt_op zt_op_einsum_grad = {
     .infer = grad_infer,
     .flops = grad_flops,
     .body = zt_einsum_grad_body,
-    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_einsum_grad_cpu) },
+    .kernel = { [ZT_REF] = { .run = grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_einsum_grad_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };
