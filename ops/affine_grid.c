@@ -2,6 +2,8 @@
  * (x, y, z, 1) and x, y, z from -1 to 1 along the last, the second to last and the third to last axis: the middles of
  * equal parts, or, with align_corners, both ends included.        dtheta[n, r, c] = sum over the places of dgrid[n,
  * place, r] b[place, c] */
+#include "ops/cuda.h"
+#include "ops/launch_sample.h"
 #include "ops/runs.h"
 #include "ops/bodies.h"
 #include "ops/shape.h"
@@ -159,6 +161,20 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_affine_grid for other back ends, of either row: theta is the first input and the last one. */
+static bool grid_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct grid grid;
+    if (!grid_read(g, node, zt_in(g, node, g->nodes[node].domain[0] ? 2 : 0), 1, &grid, err))
+        return false;
+    *(struct zt_launch_affine_grid *)to =
+        (struct zt_launch_affine_grid){ .axes = grid.axes,
+                                        .batch = grid.batch,
+                                        .dim = { grid.dim[0], grid.dim[1], grid.dim[2] },
+                                        .places = grid.places,
+                                        .align_corners = grid.align_corners };
+    return true;
+}
+
 static bool grid_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
@@ -180,7 +196,7 @@ const struct zt_op zt_op_affine_grid = {
     .infer = grid_infer,
     .grad = grid_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = grid_run } },
+    .kernel = { [ZT_REF] = { .run = grid_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, grid_describe) },
 };
 /* (dgrid, size, theta) -> dtheta; of theta only the shape counts */
 const struct zt_op zt_op_affine_grid_grad = {
@@ -193,5 +209,5 @@ const struct zt_op zt_op_affine_grid_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .body = zt_affine_grid_grad_body,
-    .kernel = { [ZT_REF] = { .run = grad_run } },
+    .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, grid_describe) },
 };

@@ -29,6 +29,7 @@
     OP("", "Acos", pointwise)                                   \
     OP("", "Acosh", pointwise)                                  \
     OP("", "Add", pointwise)                                    \
+    OP("", "AffineGrid", affine_grid)                           \
     OP("", "And", pointwise)                                    \
     OP("", "ArgMax", extreme)                                   \
     OP("", "ArgMin", extreme)                                   \
@@ -80,6 +81,7 @@
     OP("", "GlobalMaxPool", global_max_pool)                    \
     OP("", "Greater", pointwise)                                \
     OP("", "GreaterOrEqual", pointwise)                         \
+    OP("", "GridSample", grid_sample)                           \
     OP("", "GroupNormalization", norm)                          \
     OP("", "HardSigmoid", pointwise)                            \
     OP("", "HardSwish", pointwise)                              \
@@ -176,6 +178,7 @@
     OP("ztrain", "AbsoluteErrorGrad", element_loss_grad)        \
     OP("ztrain", "AcosGrad", pointwise)                         \
     OP("ztrain", "AcoshGrad", pointwise)                        \
+    OP("ztrain", "AffineGridGrad", affine_grid_grad)            \
     OP("ztrain", "AsinGrad", pointwise)                         \
     OP("ztrain", "AsinhGrad", pointwise)                        \
     OP("ztrain", "AtanGrad", pointwise)                         \
@@ -215,6 +218,7 @@
     OP("ztrain", "GatherGrad", gather_grad)                     \
     OP("ztrain", "GatherNDGrad", gather_tuples_grad)            \
     OP("ztrain", "GeluGrad", pointwise)                         \
+    OP("ztrain", "GridSampleGrad", grid_sample_grad)            \
     OP("ztrain", "HardSigmoidGrad", pointwise)                  \
     OP("ztrain", "HardSwishGrad", pointwise)                    \
     OP("ztrain", "Huber", element_loss)                         \

@@ -13,12 +13,13 @@
 #include "ops/grid_sample.h"
 
 #include "ops/cpu.h"
+#include "ops/cuda.h"
+#include "ops/launch_sample.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
 #include "ops/runs.h"
 #include "ops/tile.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- reading the node ---- */
@@ -94,88 +95,10 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- taps ---- */
 
-/* x thrown back between low and high as often as it takes; *turn is -1 where that mirrors the direction. */
-static double reflect(double x, double low, double high, double *turn) {
-    double range = high - low, over = x < low ? low - x : x - high;
-    *turn = 1;
-    if (x >= low && x <= high)
-        return x;
-    if (!(range > 0))
-        return low;
-    double times = floor(over / range), rest = over - times * range;
-    bool from_low = (x < low) == (fmod(times, 2) == 0);
-    *turn = (x < low) == from_low ? -1 : 1;
-    return from_low ? low + rest : high - rest;
-}
-
-static int64_t pixel(const struct zt_sampler *s, int axis, double low, double high, double index) {
-    double last = (double)s->size[axis] - 1, turn;
-    if (s->padding == ZT_SAMPLE_ZEROS && (index < 0 || index > last))
-        return -1;
-    if (s->padding == ZT_SAMPLE_REFLECTION)
-        index = reflect(index, low, high, &turn);
-    return s->stride[axis] * (int64_t)fmin(fmax(index, 0), last);
-}
-
-static const double keys = -0.75;
-
-/* Keys' convolution at distance d: within 1, and from 1 to 2. */
-static double near(double d) {
-    return ((keys + 2) * d - (keys + 3)) * d * d + 1;
-}
-static double near_slope(double d) {
-    return (3 * (keys + 2) * d - 2 * (keys + 3)) * d;
-}
-static double far(double d) {
-    return ((keys * d - 5 * keys) * d + 8 * keys) * d - 4 * keys;
-}
-static double far_slope(double d) {
-    return (3 * keys * d - 10 * keys) * d + 8 * keys;
-}
-
-/* Weights of the taps at fraction t and their slopes; returns the distance of the first tap from floor(x). */
-static double set_weights(enum zt_sample_mode mode, double t, struct zt_sample_taps *to) {
-    if (mode == ZT_SAMPLE_NEAREST) {
-        *to = (struct zt_sample_taps){ .count = 1, .weight = { 1 } };
-        return 0;
-    }
-    if (mode == ZT_SAMPLE_LINEAR) {
-        *to = (struct zt_sample_taps){ .count = 2, .weight = { 1 - t, t }, .slope = { -1, 1 } };
-        return 0;
-    }
-    *to =
-        (struct zt_sample_taps){ .count = ZT_SAMPLE_TAPS,
-                                 .weight = { far(1 + t), near(t), near(1 - t), far(2 - t) },
-                                 .slope = { far_slope(1 + t), near_slope(t), -near_slope(1 - t), -far_slope(2 - t) } };
-    return -1;
-}
-
-/* The taps of a place g on an axis. */
-static void find_taps(const struct zt_sampler *s, int axis, double g, struct zt_sample_taps *to) {
-    double size = (double)s->size[axis], low = s->align ? 0 : -0.5, high = s->align ? size - 1 : size - 0.5;
-    double x = s->align ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2, turn = 1;
-    double slope = s->align ? (size - 1) / 2 : size / 2;
-    if (s->mode == ZT_SAMPLE_NEAREST)
-        x = rint(x);
-    if (s->padding == ZT_SAMPLE_BORDER && s->mode != ZT_SAMPLE_CUBIC && (x < low || x > high)) {
-        x = fmin(fmax(x, 0), size - 1);
-        slope = 0;
-    } else if (s->padding == ZT_SAMPLE_REFLECTION) {
-        x = reflect(x, low, high, &turn);
-    }
-    if (!(fabs(x) < 0x1p52)) /* not a number, or so far out that only the padding is there */
-        x = -100;
-    double base = floor(x), first = base + set_weights(s->mode, x - base, to);
-    for (int k = 0; k < to->count; k++) {
-        to->offset[k] = pixel(s, axis, low, high, first + k);
-        to->slope[k] *= slope * turn;
-    }
-}
-
 /* The taps of all axes at place `at` of sample n; grid names the last axis first. */
 void zt_sampler_taps(const struct zt_sampler *s, const struct zt_view *grid, int64_t at, struct zt_sample_taps *to) {
     for (int k = 0; k < s->axes; k++)
-        find_taps(s, k, zt_load_double(grid->dtype, grid->data, (at + 1) * s->axes - 1 - k), &to[k]);
+        zt_sample_axis_taps(s, k, zt_load_double(grid->dtype, grid->data, (at + 1) * s->axes - 1 - k), &to[k]);
 }
 
 /* ---- kernels ---- */
@@ -283,6 +206,20 @@ static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
+/* ---- what other back ends are told ---- */
+
+/* A struct zt_sampler, of either row. */
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return zt_sampler_read(g, node, g->nodes[node].domain[0] ? 1 : 0, to, err);
+}
+
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_sampler s;
+    struct zt_err err = { 0 };
+    return zt_cuda_any_floats(g, node) && describe(g, node, &s, &err) && s.axes <= ZT_LAUNCH_SAMPLE_AXES &&
+           s.pixels <= INT32_MAX;
+}
+
 /* ---- gradient rule and rows ---- */
 
 static bool grid_sample_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -309,7 +246,9 @@ const struct zt_op zt_op_grid_sample = {
     .attrs = attrs,
     .infer = grid_sample_infer,
     .grad = grid_sample_grad,
-    .kernel = { [ZT_REF] = { .run = grid_sample_ref }, [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_cpu) },
+    .kernel = { [ZT_REF] = { .run = grid_sample_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };
 
 /* (dy, x, grid) -> dx[, dgrid] */
@@ -326,5 +265,6 @@ const struct zt_op zt_op_grid_sample_grad = {
     .infer = grad_infer,
     .body = zt_grid_sample_grad_body,
     .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_grad_cpu) },
+                [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_grad_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };

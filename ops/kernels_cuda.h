@@ -41,6 +41,10 @@ extern const struct zt_kernel
     zt_kernel_draws_cuda; /* random_cuda.c: RandomUniform, RandomNormal, their Like, Bernoulli */
 extern const struct zt_kernel zt_kernel_multinomial_cuda;
 extern const struct zt_kernel zt_kernel_einsum_cuda;      /* einsum_cuda.c: the gradient too */
+extern const struct zt_kernel zt_kernel_grid_sample_cuda; /* sample_cuda.c */
+extern const struct zt_kernel zt_kernel_grid_sample_grad_cuda;
+extern const struct zt_kernel zt_kernel_affine_grid_cuda;
+extern const struct zt_kernel zt_kernel_affine_grid_grad_cuda;
 /* lines_cuda.c */
 extern const struct zt_kernel zt_kernel_top_k_cuda;
 extern const struct zt_kernel zt_kernel_line_cuda;
