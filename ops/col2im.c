@@ -1,6 +1,8 @@
 /* Col2Im (opset 18 on): element (n, c, k, l) of x [batch, channels * kernel, blocks], k a place in the block and l a
  * block, is added to element  l stride - pad + k dilation  of plane (n, c) of the image, where that is inside. Its
  * gradient is ztrain.Im2Col, which reads where Col2Im adds. */
+#include "ops/columns.h"
+#include "ops/cuda.h"
 #include "ops/runs.h"
 #include "ops/bodies.h"
 #include "ops/window.h"
@@ -164,6 +166,20 @@ static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_columns for other back ends, of either row: the image is the result, or the input. */
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_value *image = g->nodes[node].domain[0] ? zt_in(g, node, 0) : zt_out(g, node, 0);
+    struct zt_columns *c = to;
+    c->planes = image->shape.dim[0] * image->shape.dim[1];
+    return read_window(g, node, &c->window, err);
+}
+
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_columns c;
+    struct zt_err err = { 0 };
+    return zt_cuda_float_data(g, node) && describe(g, node, &c, &err) && c.window.axes <= 3;
+}
+
 static bool col2im_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
@@ -187,7 +203,7 @@ const struct zt_op zt_op_col2im = {
     .infer = col2im_infer,
     .grad = col2im_grad,
     .no_grad_in = 0x6,
-    .kernel = { [ZT_REF] = { .run = col2im_run } },
+    .kernel = { [ZT_REF] = { .run = col2im_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };
 const struct zt_op zt_op_im2col = {
     .name = "Im2Col",
@@ -198,5 +214,5 @@ const struct zt_op zt_op_im2col = {
     .attrs = attrs,
     .infer = im2col_infer,
     .body = zt_im2col_body,
-    .kernel = { [ZT_REF] = { .run = im2col_run } },
+    .kernel = { [ZT_REF] = { .run = im2col_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };

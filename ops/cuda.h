@@ -52,6 +52,7 @@
     OP("", "Celu", pointwise)                                   \
     OP("", "CenterCropPad", moves)                              \
     OP("", "Clip", pointwise)                                   \
+    OP("", "Col2Im", col2im)                                    \
     OP("", "Concat", moves)                                     \
     OP("", "Conv", conv)                                        \
     OP("", "ConvTranspose", conv)                               \
@@ -103,6 +104,7 @@
     OP("", "MatMul", matmul)                                    \
     OP("", "Max", pointwise)                                    \
     OP("", "MaxPool", max_pool)                                 \
+    OP("", "MaxUnpool", unpool)                                 \
     OP("", "Mean", pointwise)                                   \
     OP("", "MeanVarianceNormalization", mvn)                    \
     OP("", "Min", pointwise)                                    \
@@ -138,6 +140,7 @@
     OP("", "Relu", pointwise)                                   \
     OP("", "Reshape", moves)                                    \
     OP("", "Resize", resize)                                    \
+    OP("", "ReverseSequence", reverse)                          \
     OP("", "RotaryEmbedding", rotary)                           \
     OP("", "Round", pointwise)                                  \
     OP("", "Scatter", scatter_elements)                         \
@@ -223,6 +226,7 @@
     OP("ztrain", "HardSwishGrad", pointwise)                    \
     OP("ztrain", "Huber", element_loss)                         \
     OP("ztrain", "HuberGrad", element_loss_grad)                \
+    OP("ztrain", "Im2Col", im2col)                              \
     OP("ztrain", "LRNGrad", lrn_grad)                           \
     OP("ztrain", "LSTMGrad", lstm_grad)                         \
     OP("ztrain", "LSTMTrain", lstm)                             \
@@ -233,6 +237,7 @@
     OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
     OP("ztrain", "MaxPoolReluGrad", max_pool_grad)              \
     OP("ztrain", "MaxPoolTrain", max_pool_train)                \
+    OP("ztrain", "MaxUnpoolGrad", unpool_grad)                  \
     OP("ztrain", "MeanVarianceNormalizationGrad", mvn)          \
     OP("ztrain", "MishGrad", pointwise)                         \
     OP("ztrain", "NegGrad", pointwise)                          \

@@ -45,7 +45,12 @@ extern const struct zt_kernel zt_kernel_grid_sample_cuda; /* sample_cuda.c */
 extern const struct zt_kernel zt_kernel_grid_sample_grad_cuda;
 extern const struct zt_kernel zt_kernel_affine_grid_cuda;
 extern const struct zt_kernel zt_kernel_affine_grid_grad_cuda;
+extern const struct zt_kernel zt_kernel_im2col_cuda; /* columns_cuda.c */
+extern const struct zt_kernel zt_kernel_col2im_cuda;
+extern const struct zt_kernel zt_kernel_unpool_cuda;
+extern const struct zt_kernel zt_kernel_unpool_grad_cuda;
 /* lines_cuda.c */
+extern const struct zt_kernel zt_kernel_reverse_cuda;
 extern const struct zt_kernel zt_kernel_top_k_cuda;
 extern const struct zt_kernel zt_kernel_line_cuda;
 extern const struct zt_kernel zt_kernel_extreme_cuda;

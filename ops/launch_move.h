@@ -49,6 +49,15 @@ struct zt_launch_one_hot {
 int zt_launch_one_hot(struct CUstream_st *stream, size_t bytes, const struct zt_launch_one_hot *h, const void *index,
                       const void *values, void *y);
 
+/* The first length[b] steps of each sample b turned round; [steps, samples, inner], or [samples, steps, inner]. A
+ * length beyond 0..steps is taken as the nearer end: a kernel cannot report it. */
+struct zt_launch_reverse {
+    int64_t samples, steps, inner;
+    bool batch_first;
+};
+int zt_launch_reverse(struct CUstream_st *stream, size_t bytes, const struct zt_launch_reverse *r, const void *x,
+                      const int64_t *length, void *y);
+
 /* ---- gather and scatter ---- */
 
 /* How elements are put: y[at] = y[at] op x[from], in the order of the sources. */

@@ -173,6 +173,15 @@ static bool triangle_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(triangle)
 
+ZT_PREPARE_CUDA(reverse, zt_launch_reverse)
+static bool reverse_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(call,
+                       zt_launch_reverse(zt_stream_of(call), bytes_of(&call->in[0]), call->state, call->in[0].data,
+                                         call->in[1].data, call->out[0].data),
+                       err);
+}
+ZT_KERNEL_CUDA(reverse)
+
 ZT_PREPARE_CUDA(one_hot, zt_launch_one_hot)
 static bool one_hot_run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(call,

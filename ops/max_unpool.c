@@ -1,5 +1,7 @@
 /* MaxUnpool (opset 9 on): y = zeros but y[index] = x, where indices are flat ones into a tensor of the size the pool
  * had, which lies in the corner of the output where output_shape asks for a larger one. Backwards dx = dy[index]. */
+#include "ops/cuda.h"
+#include "ops/launch_columns.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/bodies.h"
@@ -125,6 +127,30 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
     return move_elements(call, &call->out[0], &call->in[0], false, err);
 }
 
+/* A struct zt_launch_unpool for other back ends, of either row. */
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const bool grad = g->nodes[node].domain[0] != '\0';
+    const struct zt_shape *pooled = &zt_in(g, node, grad)->shape;
+    const struct zt_shape *whole = grad ? &zt_in(g, node, 0)->shape : &zt_out(g, node, 0)->shape;
+    struct zt_launch_unpool *u = to;
+    struct zt_shape inner;
+    if (!pooled_shape(g, node, pooled, &inner, err))
+        return false;
+    *u = (struct zt_launch_unpool){ .axes = inner.rank,
+                                    .elems = zt_shape_count(pooled),
+                                    .inner_elems = zt_shape_count(&inner),
+                                    .whole_elems = zt_shape_count(whole) };
+    memcpy(u->inner, inner.dim, sizeof u->inner);
+    zt_shape_strides(whole, u->step);
+    return true;
+}
+
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_launch_unpool u;
+    struct zt_err err = { 0 };
+    return zt_cuda_listed(g, node) && describe(g, node, &u, &err) && u.elems < INT32_MAX && u.whole_elems < INT32_MAX;
+}
+
 static bool unpool_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node n = zt_grad_graph(b)->nodes[node];
@@ -148,7 +174,7 @@ const struct zt_op zt_op_max_unpool = {
     .infer = unpool_infer,
     .grad = unpool_grad,
     .no_grad_in = 0x6,
-    .kernel = { [ZT_REF] = { .run = unpool_run } },
+    .kernel = { [ZT_REF] = { .run = unpool_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };
 const struct zt_op zt_op_max_unpool_grad = {
     .name = "MaxUnpoolGrad",
@@ -159,5 +185,5 @@ const struct zt_op zt_op_max_unpool_grad = {
     .attrs = attrs,
     .infer = grad_infer,
     .body = zt_max_unpool_grad_body,
-    .kernel = { [ZT_REF] = { .run = grad_run } },
+    .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };

@@ -201,3 +201,24 @@ int zt_launch_one_hot(cudaStream_t stream, size_t bytes, const struct zt_launch_
         bytes, count,
         (one_hot_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*h, count, index, (const T *)values, (T *)y)));
 }
+
+/* ---- sequences turned round ---- */
+
+template <class T>
+static __global__ void reverse_kernel(struct zt_launch_reverse r, int64_t count, const T *x, const int64_t *length,
+                                      T *y) {
+    EACH(i, count) {
+        const int64_t line = i / r.inner, sample = r.batch_first ? line / r.steps : line % r.samples;
+        const int64_t step = r.batch_first ? line % r.steps : line / r.samples;
+        const int64_t end = length[sample] < r.steps ? length[sample] : r.steps;
+        const int64_t from = step < end ? end - 1 - step : step;
+        y[i] = x[i + (from - step) * (r.batch_first ? 1 : r.samples) * r.inner];
+    }
+}
+
+int zt_launch_reverse(cudaStream_t stream, size_t bytes, const struct zt_launch_reverse *r, const void *x,
+                      const int64_t *length, void *y) {
+    const int64_t count = r->samples * r->steps * r->inner;
+    WITH_BYTES(bytes, count,
+               (reverse_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*r, count, (const T *)x, length, (T *)y)));
+}

@@ -1,4 +1,6 @@
 /* ReverseSequence: the first sequence_lens[b] steps of each sample b turned round; its own gradient. */
+#include "ops/cuda.h"
+#include "ops/launch_move.h"
 #include "ops/shape.h"
 
 #include <string.h>
@@ -36,6 +38,18 @@ static bool reverse_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+/* A struct zt_launch_reverse for other back ends. */
+static bool reverse_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    (void)err;
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    const bool batch_first = zt_attr_int(&g->nodes[node], "batch_axis", 1) == 0;
+    *(struct zt_launch_reverse *)to = (struct zt_launch_reverse){ .samples = x->dim[batch_first ? 0 : 1],
+                                                                  .steps = x->dim[batch_first ? 1 : 0],
+                                                                  .inner = zt_dims(x, 2, x->rank),
+                                                                  .batch_first = batch_first };
+    return true;
+}
+
 static bool reverse_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), dx;
@@ -58,5 +72,5 @@ const struct zt_op zt_op_reverse_sequence = {
     .infer = reverse_infer,
     .grad = reverse_grad,
     .no_grad_in = 1 << 1,
-    .kernel = { [ZT_REF] = { .run = reverse_run } },
+    .kernel = { [ZT_REF] = { .run = reverse_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, reverse_describe) },
 };

@@ -8,7 +8,7 @@ struct place {
     int64_t at[ZT_LAUNCH_AXES];
 };
 
-static __device__ inline int64_t elems_of(const int64_t *dim) {
+static __host__ __device__ inline int64_t elems_of(const int64_t *dim) {
     return dim[0] * dim[1] * dim[2];
 }
 static __device__ inline struct place split(int64_t flat, const int64_t *dim) {

@@ -17,6 +17,7 @@
 #define __CUDACC__
 #define __global__
 #define __device__
+#define __host__
 #define __shared__ static
 
 typedef struct CUstream_st *cudaStream_t;
@@ -127,6 +128,13 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
                 blockIdx = dim3(x, y, z);
                 emulate_block(count, block);
             }
+}
+
+/* One thread runs at a time. */
+static inline int32_t atomicMax(int32_t *at, int32_t value) {
+    const int32_t old = *at;
+    *at = value > old ? value : old;
+    return old;
 }
 
 /* ---- half types ---- */
