@@ -329,17 +329,18 @@ static bool gather_nd_grad(struct zt_grad *b, int node, struct zt_err *err) {
 static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
     int batch_dims = batch_dims_of(call->node);
-    int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to;
+    int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to[ZT_RUN];
     int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
-    const bool floats = dx->dtype == ZT_FLOAT && slice == 1;
     clear(dx);
-    for (int64_t i = 0; i < rows && slice; i++) {
-        if (!zt_gather_tuple(call, &dx->shape, indices, i, batch_dims, &to, err))
-            return false;
-        if (floats)
-            ((float *)dx->data)[to] += ((const float *)dy->data)[i];
-        else
-            zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i * slice, slice);
+    for (int64_t i = 0; i < rows && slice; i += ZT_RUN) {
+        const int64_t count = zt_min_int(ZT_RUN, rows - i);
+        for (int64_t k = 0; k < count; k++)
+            if (!zt_gather_tuple(call, &dx->shape, indices, i + k, batch_dims, &to[k], err))
+                return false;
+        if (slice == 1)
+            zt_combine_at(ZT_COMBINE_ADD, dx->dtype, dx->data, to, dy->data, i, count);
+        for (int64_t k = 0; slice > 1 && k < count; k++)
+            zt_combine_run(ZT_COMBINE_ADD, dx->dtype, dx->data, to[k], dy->data, (i + k) * slice, slice);
     }
     return true;
 }
