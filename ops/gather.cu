@@ -1,6 +1,7 @@
 /* Gather and scatter. What several sources send to one place is combined there in the order of the sources: a thread
  * looks for the sources of its place, or a block, whose source is the first of its place, for the others. No atomics.
  */
+#include "ops/block.cuh"
 #include "ops/launch_move.h"
 #include "ops/types.cuh"
 
@@ -124,7 +125,7 @@ static __global__ void put_slices_kernel(Sources from, enum zt_launch_combine ho
 template <class Sources>
 static int put_slices(cudaStream_t stream, enum zt_dtype dtype, int64_t sources, const Sources &from,
                       enum zt_launch_combine how, const void *x, void *y) {
-    const unsigned blocks = (unsigned)(sources < 65535 ? sources : 65535);
+    const unsigned blocks = job_blocks(sources);
     const size_t bytes = bytes_of(dtype);
     if (how != ZT_PUT_REPLACE)
         WITH_TYPE(dtype, sources,

@@ -10,23 +10,23 @@ static __device__ int64_t start_of(int64_t line, int64_t length, int64_t inner) 
 }
 
 static __device__ struct found most_of(const struct zt_launch_tensor &x, int64_t start, int64_t length, int64_t inner,
-                                       bool least, bool last, float *values, int64_t *places) {
+                                       bool least, bool last, struct found *places) {
     struct found best = { 0, -1 };
     for (int64_t i = threadIdx.x; i < length; i += LINE) {
         struct found here = { get(x, start + i * inner), i };
         best = beats(here, best, least, last) ? here : best;
     }
-    return first_block<LINE>(best, least, last, values, places);
+    return first_block<LINE>(best, least, last, places);
 }
 
 /* ---- softmax, log softmax, hardmax ---- */
 
 static __global__ void softmax_kernel(struct zt_launch_line l, struct zt_launch_tensor x, struct zt_launch_tensor y) {
     __shared__ float part[LINE];
-    __shared__ int64_t places[LINE];
+    __shared__ struct found places[LINE];
     for (int64_t line = blockIdx.x; line < l.outer * l.inner; line += gridDim.x) {
         const int64_t start = start_of(line, l.length, l.inner);
-        const struct found most = most_of(x, start, l.length, l.inner, false, false, part, places);
+        const struct found most = most_of(x, start, l.length, l.inner, false, false, places);
         float sum = 0;
         for (int64_t i = threadIdx.x; l.rule != ZT_LINE_HARDMAX && i < l.length; i += LINE)
             sum += expf(get(x, start + i * l.inner) - most.value);
@@ -129,11 +129,10 @@ int zt_launch_line(cudaStream_t stream, const struct zt_launch_line *l, struct z
 /* ---- places of extremes ---- */
 
 static __global__ void extreme_kernel(struct zt_launch_extreme e, struct zt_launch_tensor x, int64_t *y) {
-    __shared__ float values[LINE];
-    __shared__ int64_t places[LINE];
+    __shared__ struct found places[LINE];
     for (int64_t line = blockIdx.x; line < e.outer * e.inner; line += gridDim.x) {
         const struct found best =
-            most_of(x, start_of(line, e.length, e.inner), e.length, e.inner, e.least, e.last, values, places);
+            most_of(x, start_of(line, e.length, e.inner), e.length, e.inner, e.least, e.last, places);
         if (threadIdx.x == 0)
             y[line] = best.at;
     }
@@ -203,13 +202,12 @@ int zt_launch_cumulate(cudaStream_t stream, const struct zt_launch_cumulate *c, 
 
 static __global__ void correct_kernel(struct zt_launch_count c, struct zt_launch_tensor x,
                                       struct zt_launch_tensor target, struct zt_launch_tensor weight, int32_t *counts) {
-    __shared__ float values[LINE];
-    __shared__ int64_t places[LINE];
+    __shared__ struct found places[LINE];
     const int64_t lines = c.outer * c.inner, each = c.samples > 0 ? lines / c.samples : 0;
     for (int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
         const int64_t wanted = int_at(target.dtype, target.data, line);
         const struct found best =
-            most_of(x, start_of(line, c.length, c.inner), c.length, c.inner, false, false, values, places);
+            most_of(x, start_of(line, c.length, c.inner), c.length, c.inner, false, false, places);
         const bool counts_here = wanted != c.ignore && (!weight.data || get(weight, line / (each > 0 ? each : 1)) != 0);
         if (threadIdx.x == 0) {
             counts[2 * line] = counts_here && best.at == wanted;

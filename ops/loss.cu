@@ -1,5 +1,6 @@
 /* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of classes; what lines give is
  * added by one block in a fixed order, in fp64. */
+#include "ops/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
@@ -29,31 +30,6 @@ static __device__ float class_weight(const struct zt_launch_loss &j, int64_t c) 
     return j.class_weight ? float_at(j.class_dtype, j.class_weight, c) : 1;
 }
 
-struct plus {
-    template <class V> static __device__ V f(V a, V b) {
-        return a + b;
-    }
-};
-struct larger {
-    static __device__ float f(float a, float b) {
-        return fmaxf(a, b);
-    }
-};
-
-/* Folds a value of each of N threads; all get the result. `part` has N places. */
-template <class Rule, int N, class V> static __device__ V fold(V value, V *part) {
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (int half = N / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            part[threadIdx.x] = Rule::f(part[threadIdx.x], part[threadIdx.x + half]);
-        __syncthreads();
-    }
-    V result = part[0];
-    __syncthreads();
-    return result;
-}
-
 /* sums[2 l] = weighted loss of line l, sums[2 l + 1] = its weight in the mean. */
 static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss, float *lse, void *log_p,
                                             double *sums) {
@@ -63,10 +39,10 @@ static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss,
         float most = -CUDART_INF_F, sum = 0, spread = 0;
         for (int64_t c = threadIdx.x; !j.logs && c < j.classes; c += LINE)
             most = fmaxf(most, float_at(j.dtype, j.x, line.start + c * j.inner));
-        most = fold<larger, LINE>(most, part);
+        most = fold_block<LINE>(most, part, [](float a, float b) { return fmaxf(a, b); });
         for (int64_t c = threadIdx.x; !j.logs && c < j.classes; c += LINE)
             sum += expf(float_at(j.dtype, j.x, line.start + c * j.inner) - most);
-        sum = fold<plus, LINE>(sum, part);
+        sum = add_block<LINE>(sum, part);
         float log_sum = j.logs ? 0 : most + logf(sum);
         for (int64_t c = threadIdx.x; log_p && c < j.classes; c += LINE) {
             int64_t at = line.start + c * j.inner;
@@ -74,7 +50,7 @@ static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss,
         }
         for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
             spread += class_weight(j, c) * (log_sum - float_at(j.dtype, j.x, line.start + c * j.inner));
-        spread = fold<plus, LINE>(spread, part);
+        spread = add_block<LINE>(spread, part);
         if (threadIdx.x != 0)
             continue;
         float weight = line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
@@ -104,8 +80,8 @@ static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, double
         value += sums[2 * l];
         weight += sums[2 * l + 1];
     }
-    value = fold<plus, FINISH>(value, part);
-    weight = fold<plus, FINISH>(weight, part);
+    value = add_block<FINISH>(value, part);
+    weight = add_block<FINISH>(weight, part);
     if (threadIdx.x != 0)
         return;
     sums[2 * lines] = value;
@@ -130,7 +106,7 @@ static __global__ void cross_entropy_grad_kernel(struct zt_launch_loss j, const 
     float classes_weight = 0;
     for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
         classes_weight += class_weight(j, c);
-    classes_weight = fold<plus, LINE>(classes_weight, part);
+    classes_weight = add_block<LINE>(classes_weight, part);
     for (int64_t l = blockIdx.x; l < lines; l += gridDim.x) {
         struct line line = line_of(j, l);
         float d = float_at(j.dloss_dtype, dloss, j.none ? l : 0);
@@ -149,14 +125,12 @@ static __global__ void cross_entropy_grad_kernel(struct zt_launch_loss j, const 
     }
 }
 
-static unsigned line_blocks(int64_t lines) {
-    return (unsigned)(lines < 1 ? 1 : lines < 65535 ? lines : 65535);
-}
-
 int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *log_p,
                             void *workspace) {
     double *sums = (double *)workspace;
-    cross_entropy_kernel<<<line_blocks(j->outer * j->inner), LINE, 0, stream>>>(*j, loss, lse, log_p, sums);
+    const int64_t lines = j->outer * j->inner;
+    if (lines > 0)
+        cross_entropy_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*j, loss, lse, log_p, sums);
     if (!j->none)
         finish_kernel<<<1, FINISH, 0, stream>>>(*j, loss, sums);
     return cudaGetLastError();
@@ -170,7 +144,8 @@ int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_los
         line_weight_kernel<<<blocks_for(lines), BLOCK, 0, stream>>>(*j, sums);
     if (j->mean)
         finish_kernel<<<1, FINISH, 0, stream>>>(*j, NULL, sums);
-    cross_entropy_grad_kernel<<<line_blocks(lines), LINE, 0, stream>>>(*j, dloss, lse, dx, sums);
+    if (lines > 0)
+        cross_entropy_grad_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*j, dloss, lse, dx, sums);
     return cudaGetLastError();
 }
 
@@ -243,8 +218,8 @@ static __global__ void element_loss_kernel(struct zt_launch_element_loss j, bool
         if (terms && w != 0)
             value += (double)w * term_of(j, float_at(j.dtype, j.x, i), target_at(j.target_dtype, j.target, i));
     }
-    value = fold<plus, BLOCK>(value, part);
-    weight = fold<plus, BLOCK>(weight, part);
+    value = add_block<BLOCK>(value, part);
+    weight = add_block<BLOCK>(weight, part);
     if (threadIdx.x == 0) {
         sums[2 * blockIdx.x] = value;
         sums[2 * blockIdx.x + 1] = weight;

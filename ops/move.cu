@@ -1,4 +1,5 @@
 /* Kernels that move elements by strides: copies, transposes, paddings, triangles. An element is so many bits. */
+#include "ops/block.cuh"
 #include "ops/launch_move.h"
 #include "ops/types.cuh"
 
@@ -70,7 +71,7 @@ int zt_launch_move(cudaStream_t stream, size_t bytes, const struct zt_launch_mov
     if (across >= 0) {
         const int64_t high = (m->dim[across] + TILE - 1) / TILE, wide = (m->dim[m->axes - 1] + TILE - 1) / TILE;
         const int64_t squares = count / m->dim[across] / m->dim[m->axes - 1] * high * wide;
-        const unsigned blocks = (unsigned)(squares < 65535 ? squares : 65535);
+        const unsigned blocks = job_blocks(squares);
         WITH_BYTES(
             bytes, count,
             (turn_kernel<T><<<blocks, dim3(TILE, ROWS), 0, stream>>>(*m, across, squares, (const T *)from, (T *)to)));

@@ -1,5 +1,6 @@
 /* Folds over any axes. fp32; the order depends on the shape alone. A result's elements are cut into `parts`, which
  * blocks fold each; where there is more than one, a second kernel joins them in order. */
+#include "ops/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/launch_reduce.h"
 #include "ops/types.cuh"
@@ -136,16 +137,7 @@ static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, T *
 
 /* A block folds one result; what its threads have is joined in a fixed tree. */
 template <class Rule> static __device__ float join_block(float value, float *kept) {
-    kept[threadIdx.x] = value;
-    __syncthreads();
-    for (int half = BLOCK / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            kept[threadIdx.x] = Rule::join(kept[threadIdx.x], kept[threadIdx.x + half]);
-        __syncthreads();
-    }
-    value = kept[0];
-    __syncthreads();
-    return value;
+    return fold_block<BLOCK>(value, kept, [](float a, float b) { return Rule::join(a, b); });
 }
 
 template <class Rule, class T>
@@ -194,10 +186,6 @@ template <class T> static __global__ void log_sum_exp_kernel(struct zt_launch_re
 
 /* ---- launching ---- */
 
-static unsigned at_most(int64_t blocks) {
-    return (unsigned)(blocks < 65535 ? blocks : 65535);
-}
-
 static bool side_by_side(const struct zt_launch_reduce *r) {
     return r->kept_axes > 0 && r->kept_step[r->kept_axes - 1] == 1 && r->kept_dim[r->kept_axes - 1] >= ACROSS / 4;
 }
@@ -214,7 +202,7 @@ int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r) {
 template <class Rule, class T>
 static void queue(cudaStream_t stream, const struct zt_launch_reduce *r, const T *x, T *y, float *partial) {
     const bool columns = side_by_side(r);
-    const unsigned blocks = at_most((columns ? (r->kept + ACROSS - 1) / ACROSS : r->kept) * r->parts);
+    const unsigned blocks = job_blocks((columns ? (r->kept + ACROSS - 1) / ACROSS : r->kept) * r->parts);
     if (columns)
         columns_kernel<Rule, T><<<blocks, dim3(ACROSS, ALONG), 0, stream>>>(*r, x, y, partial);
     else
@@ -252,7 +240,7 @@ int zt_launch_reduce(cudaStream_t stream, enum zt_dtype dtype, const struct zt_l
         return launch<fold_min>(stream, dtype, r, x, y, partial);
     default:
         WITH_TYPE(dtype, r->kept,
-                  (log_sum_exp_kernel<T><<<at_most(r->kept), BLOCK, 0, stream>>>(*r, (const T *)x, (T *)y)));
+                  (log_sum_exp_kernel<T><<<job_blocks(r->kept), BLOCK, 0, stream>>>(*r, (const T *)x, (T *)y)));
     }
 }
 
