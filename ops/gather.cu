@@ -22,6 +22,20 @@ template <class T> static __device__ T combined(enum zt_launch_combine how, T ol
                          : how == ZT_PUT_MAX ? (a != a || a > b ? a : b)
                                              : (a != a || a < b ? a : b));
 }
+/* Integers wrap as their type does. */
+template <class T> static __device__ T combined_whole(enum zt_launch_combine how, T old, T with) {
+    return how == ZT_PUT_ADD   ? (T)((uint64_t)old + (uint64_t)with)
+           : how == ZT_PUT_MUL ? (T)((uint64_t)old * (uint64_t)with)
+           : how == ZT_PUT_MAX ? (old < with ? with : old)
+           : how == ZT_PUT_MIN ? (old < with ? old : with)
+                               : with;
+}
+template <> __device__ int32_t combined<int32_t>(enum zt_launch_combine how, int32_t old, int32_t with) {
+    return combined_whole(how, old, with);
+}
+template <> __device__ int64_t combined<int64_t>(enum zt_launch_combine how, int64_t old, int64_t with) {
+    return combined_whole(how, old, with);
+}
 template <> __device__ uint8_t combined<uint8_t>(enum zt_launch_combine, uint8_t, uint8_t with) {
     return with;
 }
@@ -34,6 +48,23 @@ template <> __device__ uint32_t combined<uint32_t>(enum zt_launch_combine, uint3
 template <> __device__ uint64_t combined<uint64_t>(enum zt_launch_combine, uint64_t, uint64_t with) {
     return with;
 }
+
+/* As WITH_TYPE, for int32 and int64 too. */
+#define WITH_NUMBER(dtype, count, call)                                                                                \
+    do {                                                                                                               \
+        if ((dtype) != ZT_INT32 && (dtype) != ZT_INT64)                                                                \
+            WITH_TYPE(dtype, count, call);                                                                             \
+        if ((count) <= 0)                                                                                              \
+            return cudaSuccess;                                                                                        \
+        if ((dtype) == ZT_INT32) {                                                                                     \
+            using T = int32_t;                                                                                         \
+            call;                                                                                                      \
+        } else {                                                                                                       \
+            using T = int64_t;                                                                                         \
+            call;                                                                                                      \
+        }                                                                                                              \
+        return cudaGetLastError();                                                                                     \
+    } while (0)
 
 /* ---- sources with slices: a block a source ---- */
 
@@ -128,8 +159,8 @@ static int put_slices(cudaStream_t stream, enum zt_dtype dtype, int64_t sources,
     const unsigned blocks = job_blocks(sources);
     const size_t bytes = bytes_of(dtype);
     if (how != ZT_PUT_REPLACE)
-        WITH_TYPE(dtype, sources,
-                  (put_slices_kernel<Sources, T><<<blocks, BLOCK, 0, stream>>>(from, how, (const T *)x, (T *)y)));
+        WITH_NUMBER(dtype, sources,
+                    (put_slices_kernel<Sources, T><<<blocks, BLOCK, 0, stream>>>(from, how, (const T *)x, (T *)y)));
     WITH_BYTES(bytes, sources,
                (put_slices_kernel<Sources, T><<<blocks, BLOCK, 0, stream>>>(from, how, (const T *)x, (T *)y)));
 }
@@ -235,9 +266,9 @@ int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struc
         count *= e->data[k];
     const size_t bytes = bytes_of(dtype);
     if (e->how != ZT_PUT_REPLACE)
-        WITH_TYPE(dtype, count,
-                  (put_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)start,
-                                                                                   (const T *)x, index, (T *)y)));
+        WITH_NUMBER(dtype, count,
+                    (put_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)start,
+                                                                                     (const T *)x, index, (T *)y)));
     WITH_BYTES(bytes, count,
                (put_elements_kernel<T>
                 <<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)start, (const T *)x, index, (T *)y)));

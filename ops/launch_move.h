@@ -85,8 +85,8 @@ struct zt_launch_elements {
 };
 int zt_launch_gather_elements(struct CUstream_st *stream, size_t bytes, const struct zt_launch_elements *e,
                               const void *x, const void *index, void *y);
-/* y[e] = start[e] (NULL: 0) combined with what `index` sends there from x, in its order. dtype: float, bfloat16, or
- * with ZT_PUT_REPLACE any. */
+/* y[e] = start[e] (NULL: 0) combined with what `index` sends there from x, in its order. dtype: float, bfloat16, int32,
+ * int64, or with ZT_PUT_REPLACE any. */
 int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
                            const void *start, const void *x, const void *index, void *y);
 

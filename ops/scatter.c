@@ -88,9 +88,9 @@ static bool scatter_nd_describe(const struct zt_graph *g, int node, void *to, st
     return zt_gather_describe_tuples(g, node, &zt_in(g, node, 0)->shape, 0, put[reduction_of(&g->nodes[node])], to);
 }
 
-/* Floats with every reduction; other types are put as they are. */
+/* Floats, int32 and int64 with every reduction; other types are put as they are. */
 static bool scatter_supports(const struct zt_graph *g, int node) {
-    return reduction_of(&g->nodes[node]) == ZT_COMBINE_REPLACE ? zt_cuda_listed(g, node) : zt_cuda_float_data(g, node);
+    return reduction_of(&g->nodes[node]) == ZT_COMBINE_REPLACE ? zt_cuda_listed(g, node) : zt_cuda_numbers(g, node);
 }
 
 /* ---- gradients ---- */
