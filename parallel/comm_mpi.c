@@ -20,8 +20,8 @@
 #include <time.h>
 
 enum {
-    SLEEP_MS = 50, /* a bell ends it sooner */
-    LOOKS = 200,   /* at messages, before sleeping between looks */
+    SLEEP_US = 50000, /* a bell ends it sooner */
+    LOOKS = 200,      /* at messages, before sleeping between looks */
     LOOK_AGAIN_US = 50,
 };
 
@@ -69,11 +69,20 @@ struct wait {
     bool for_message; /* which rings no bell when it comes */
 };
 
+/* Whether MPI still has something to send; no other call may come in which it could. */
+static bool push_messages(struct family *f) {
+    bool sending = false;
+    for (int i = 0; i < f->next_group; i++)
+        sending |= zt_message_sending(f->groups[i]);
+    return sending;
+}
+
 static bool wait_on(struct family *f, struct wait *w, struct zt_err *err) {
     if (is_aborted(f, err))
         return false;
+    bool sending = push_messages(f);
     if (f->window && !w->for_message) {
-        zt_window_rest(f->window, &w->attempt, SLEEP_MS);
+        zt_window_rest(f->window, &w->attempt, sending ? LOOK_AGAIN_US : SLEEP_US);
         return true;
     }
     if (w->attempt++ < LOOKS)
@@ -158,6 +167,7 @@ static bool poll_family(struct family *f, struct zt_err *err) {
 }
 
 static bool mpi_poll(struct zt_comm *c, struct zt_err *err) {
+    push_messages(down(c)->family);
     return poll_family(down(c)->family, err);
 }
 

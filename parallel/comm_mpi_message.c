@@ -43,6 +43,7 @@ struct zt_message_group {
     char *out, *in;        /* size x room each, by peer */
     MPI_Request *requests; /* of the round: size to receive, size to send */
     struct outbox *outboxes;
+    bool sending; /* a slot may be underway */
     MPI_Request receiving;
 };
 
@@ -218,7 +219,18 @@ bool zt_message_send(struct zt_message_group *g, const void *data, size_t bytes,
     if (bytes > BLOCK)
         MPI_Type_free(&type);
     box->sent++;
+    g->sending = true;
     return true;
+}
+
+bool zt_message_sending(struct zt_message_group *g) {
+    if (!g->sending)
+        return false;
+    g->sending = false;
+    for (int r = 0; r < g->size; r++)
+        for (int k = 0; k < BUFFERED; k++)
+            g->sending |= !is_over(&g->outboxes[r].slots[k].request);
+    return g->sending;
 }
 
 bool zt_message_waiting(struct zt_message_group *g, int from, size_t *bytes) {

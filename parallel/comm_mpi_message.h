@@ -41,6 +41,9 @@ bool zt_message_arrived(struct zt_message_group *g, const void **given, bool *ok
  * an error where there is no memory. */
 bool zt_message_send(struct zt_message_group *g, const void *data, size_t bytes, int to, bool *sent,
                      struct zt_err *err);
+/* Whether something that was sent is still underway, after moving it on: a message may need its sender before it can
+ * arrive, so whoever waits for anything else calls this meanwhile. */
+bool zt_message_sending(struct zt_message_group *g);
 /* The next message of rank `from`, in two steps. zt_message_waiting(): whether it has come, and its bytes; it may then
  * be received with zt_message_receive() into data[0..bytes) until zt_message_received(). */
 bool zt_message_waiting(struct zt_message_group *g, int from, size_t *bytes);

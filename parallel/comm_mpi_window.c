@@ -197,7 +197,7 @@ bool zt_window_aborted(const struct zt_window *w, struct zt_err *err) {
 }
 
 /* To sleep, a rank first says so and looks once more: whoever changes something after that look rings. */
-void zt_window_rest(struct zt_window *w, int *attempt, int most_ms) {
+void zt_window_rest(struct zt_window *w, int *attempt, int most_us) {
     struct segment *own = w->segments[w->rank];
     int spins_left = w->spins - (*attempt)++;
     if (spins_left > 0) {
@@ -206,7 +206,7 @@ void zt_window_rest(struct zt_window *w, int *attempt, int most_ms) {
         w->seen = atomic_load(&own->bell);
         atomic_store(&own->sleeps, true);
     } else {
-        struct timespec limit = { .tv_sec = most_ms / 1000, .tv_nsec = most_ms % 1000 * 1000000L };
+        struct timespec limit = { .tv_nsec = most_us * 1000L };
         syscall(SYS_futex, &own->bell, FUTEX_WAIT, w->seen, &limit, NULL, 0);
         w->seen = atomic_load(&own->bell);
     }

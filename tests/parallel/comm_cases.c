@@ -159,6 +159,23 @@ static void a_message_of_another_size_names_both_sizes(struct zt_comm *c, struct
     if (c->rank == 1) {
         EXPECT(!c->api->recv(c, data, 20, 0, &err), "12 bytes were received as 20");
         EXPECT(strstr(err.text[0], "12 bytes") && strstr(err.text[0], "20 bytes"), "message: %s", err.text[0]);
+        EXPECT(c->api->recv(c, data, 12, 0, &err), "the message is gone: %s", err.text[1]);
+    }
+}
+
+/* Its sender has long gone on: whatever a message still needs of it must happen in the collective. */
+static void a_message_arrives_while_its_sender_waits_for_a_collective(struct zt_comm *c, struct rank_report *report) {
+    static const size_t sizes[] = { 1, 5000, 70000, 3000000 };
+    struct zt_err err = { 0 };
+    for (int i = 0; i < 4; i++) {
+        unsigned char *data = zt_malloc(sizes[i]);
+        memset(data, c->rank == 0 ? 7 : 0, sizes[i]);
+        bool ok = c->rank != 0 || c->api->send(c, data, sizes[i], 1, &err);
+        ok = ok && (c->rank != 1 || c->api->recv(c, data, sizes[i], 0, &err)) && c->api->barrier(c, &err);
+        bool came = c->rank > 1 || (data[0] == 7 && data[sizes[i] - 1] == 7);
+        free(data);
+        EXPECT(ok, "%s", err.text[0]);
+        EXPECT(came, "%zu bytes are not those sent", sizes[i]);
     }
 }
 
@@ -338,6 +355,7 @@ const struct comm_case comm_cases[] = {
     CASE(eight_messages_a_pair_are_buffered, 1),
     CASE(a_sender_with_full_buffers_waits_for_the_receiver, 2),
     CASE(a_message_of_another_size_names_both_sizes, 2),
+    CASE(a_message_arrives_while_its_sender_waits_for_a_collective, 2),
     CASE(a_rank_outside_the_communicator_is_refused, 1),
     CASE(splits_join_the_ranks_of_a_color, 1),
     CASE(transfers_underway_bring_what_blocking_calls_bring, 1),
