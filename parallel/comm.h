@@ -108,6 +108,14 @@ enum zt_comm_mpi_paths { ZT_MPI_WINDOW_AND_MESSAGES, ZT_MPI_MESSAGES_ONLY };
 struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *err);
 void zt_comm_mpi_finalize(int exit_code);
 
+/* What users and launchers must know of the MPI that the program was built with. */
+struct zt_mpi_kind {
+    const char *srun;     /* value of srun's --mpi with which its ranks find each other: "pmix", "pmi2" */
+    const char *variable; /* which is then in their environment */
+    const char *pass;     /* option of its mpirun that hands a variable to other hosts; NULL: it hands on all */
+};
+const struct zt_mpi_kind *zt_comm_mpi_kind(void);
+
 /* The same ranks with reduce_scatter and all_gather around a ring (comm_ring.c), over the messages of `inner`, which it
  * takes over; no message of the caller's may be underway on it then. Outside the promise of the same bits: sums are
  * added in ring order. start does the whole exchange. */

@@ -484,3 +484,12 @@ void zt_comm_mpi_finalize(int exit_code) {
         MPI_Abort(MPI_COMM_WORLD, exit_code);
     MPI_Finalize();
 }
+
+const struct zt_mpi_kind *zt_comm_mpi_kind(void) {
+#ifdef OPEN_MPI
+    static const struct zt_mpi_kind kind = { .srun = "pmix", .variable = "PMIX_RANK", .pass = "-x" };
+#else /* MPICH and what was made from it */
+    static const struct zt_mpi_kind kind = { .srun = "pmi2", .variable = "PMI_RANK" };
+#endif
+    return &kind;
+}

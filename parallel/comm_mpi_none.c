@@ -13,3 +13,8 @@ struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *
 void zt_comm_mpi_finalize(int exit_code) {
     (void)exit_code;
 }
+
+const struct zt_mpi_kind *zt_comm_mpi_kind(void) {
+    static const struct zt_mpi_kind open_mpi = { .srun = "pmix", .variable = "PMIX_RANK", .pass = "-x" };
+    return &open_mpi;
+}

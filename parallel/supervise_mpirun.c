@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "parallel/comm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,9 +58,10 @@ static void list_arguments(const char **to, const struct zt_supervise *job, cons
         to[n++] = "--host";
         to[n++] = job->hosts;
     }
-    for (size_t i = 0; job->hosts && i < sizeof passed / sizeof *passed; i++)
+    const char *pass = job->hosts ? zt_comm_mpi_kind()->pass : NULL;
+    for (size_t i = 0; pass && i < sizeof passed / sizeof *passed; i++)
         if (getenv(passed[i])) {
-            to[n++] = "-x";
+            to[n++] = pass;
             to[n++] = passed[i];
         }
     to[n++] = program;

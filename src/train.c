@@ -334,19 +334,22 @@ static bool open_world(const struct zt_session *s, int held, struct zt_comm **co
         return zt_comm_thread_create(held, comms, err);
     if (!s->processes)
         return (comms[0] = zt_comm_self_create()) != NULL;
-    if (strcmp(s->launched.launcher, "srun") == 0 && !getenv("PMIX_RANK")) {
+    const struct zt_mpi_kind *mpi = zt_comm_mpi_kind();
+    if (strcmp(s->launched.launcher, "mpirun") != 0 && !getenv(mpi->variable)) {
         err->code = ZT_EXIT_CONFIG; /* rank 0 says it for all */
         return s->launched.rank == 0 &&
-               (zt_fail(err, ZT_EXIT_CONFIG, "srun started %d ranks without what MPI needs to find them",
-                        s->launched.size) ||
-                zt_hint(err, "srun --mpi=pmix; `srun --mpi=list` says whether Slurm has it, mpirun works without"));
+               (zt_fail(err, ZT_EXIT_CONFIG, "%s started %d ranks without what MPI needs to find them",
+                        getenv("SLURM_STEP_ID") ? "srun" : s->launched.launcher, s->launched.size) ||
+                zt_hint(err, "srun --mpi=%s; `srun --mpi=list` says whether Slurm has it, mpirun works without",
+                        mpi->srun));
     }
     comms[0] = zt_comm_mpi_create(ZT_MPI_WINDOW_AND_MESSAGES, err);
     if (!comms[0] || (comms[0]->rank == s->launched.rank && comms[0]->size == s->launched.size))
         return comms[0] != NULL;
     zt_fail(err, ZT_EXIT_RUN, "%s started rank %d of %d, which MPI knows as rank %d of %d", s->launched.launcher,
             s->launched.rank, s->launched.size, comms[0]->rank, comms[0]->size);
-    zt_hint(err, "start with the launcher of the MPI that ztrain was built with; under Slurm, srun --mpi=pmix");
+    zt_hint(err, "start with the launcher of the MPI that ztrain was built with; under Slurm, srun --mpi=%s",
+            mpi->srun);
     comms[0]->api->abort(comms[0], "not the launcher's world");
     comms[0]->api->destroy(comms[0]);
     return false;
