@@ -3,12 +3,14 @@
 
     test_launch.py ZTRAIN SOURCE_ROOT [TEST ...]
 
-The two hosts are network namespaces joined by a veth pair: needs root and `ip netns`. srun needs Slurm's daemons and munged
+The two hosts are network namespaces joined by a veth pair: needs root and `ip netns`, once more with sshd between them. srun needs Slurm's daemons and munged
 installed, which it starts for itself, and root. What cannot be had is skipped by name; exit status 77 where all is.
 """
+import contextlib
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -28,6 +30,7 @@ ROOTLY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", 
 
 
 ENDLESS = 100000  # steps of a run that goes on until it is ended
+SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
 
 
 def end(process):
@@ -120,7 +123,7 @@ class Ranks(Case):
 
     def test_a_world_of_another_size_is_refused(self):
         said = self.run_it("mpirun", "-n", "2", *self.words("--ranks", "3"), code=None, env=ROOTLY)
-        self.assertIn("--ranks 3, but mpirun started 2 ranks", said)
+        self.assertRegex(said, "--ranks 3, but (mpirun|PMI) started 2 ranks")
 
     def test_processes_that_are_to_be_threads_are_refused(self):
         said = self.run_it("mpirun", "-n", "2", *self.words("--set", "ztrain.parallel.communicator=thread"), code=None, env=ROOTLY)
@@ -244,13 +247,26 @@ class TwoHosts(Case):
             subprocess.run(["ip", *line.split()], check=True)
         agent = self.folder / "agent"
         agent.write_text(f"""#!/bin/sh
-# AGENT HOST COMMAND...: what ssh does between hosts
+# AGENT [-x] HOST COMMAND...: what ssh does between hosts
+[ "$1" = -x ] && shift
 shift
 exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"' - "$*"
 """)
         agent.chmod(0o755)
-        self.env = {"OMPI_MCA_plm_rsh_agent": str(agent)}
+        self.log_in_with(agent)
         (self.folder / "hosts").write_text("10.231.7.1 slots=1  # here\n10.231.7.2 slots=2\n")
+
+    def log_in_with(self, agent):
+        self.env = {"OMPI_MCA_plm_rsh_agent": str(agent), "HYDRA_LAUNCHER_EXEC": str(agent)}
+
+    def on_other_host(self):
+        """pid and name of what the run has started there"""
+        pids = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
+        names = {}
+        for pid in pids:
+            with contextlib.suppress(OSError):  # it has ended since
+                names[int(pid)] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return list(names.items())
 
     def over_both(self, *more, **how):
         return self.run_it("ip", "netns", "exec", self.near, *self.words("--hostfile", self.folder / "hosts", *more), env=self.env, **how)
@@ -267,17 +283,65 @@ exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"
     def hit_other_host(self, number, limit, says):
         words = self.words("--hostfile", self.folder / "hosts", "--include", "10.231.7.1@10.231.7.2:0", steps=ENDLESS)
         process, _ = self.start("ip", "netns", "exec", self.near, *words, env=self.env)
-        pids = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
-        for pid in pids:
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ztrain":
-                os.kill(int(pid), number)
+        for pid, name in self.on_other_host():
+            if name == "ztrain":
+                os.kill(pid, number)
         killed = time.monotonic()
         said = process.communicate(timeout=60)[1]
         self.assertLess(time.monotonic() - killed, limit)
         self.assertEqual(process.returncode, 5, said)
         self.assertRegex(self.one_error(said), rf"rank 1 on far: {says} at step \d+ ")
-        left = subprocess.run(["ip", "netns", "pids", self.far], capture_output=True, text=True).stdout.split()
-        self.assertEqual(left, [])
+        self.assertEqual(self.on_other_host(), [])
+
+
+SSH_SERVER = """
+Port 2222
+ListenAddress 10.231.7.2
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/login.pub
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+"""
+SSH_CLIENT = """
+Port 2222
+User root
+IdentityFile {folder}/login
+IdentitiesOnly yes
+UserKnownHostsFile {folder}/known
+BatchMode yes
+"""
+
+
+@unittest.skipUnless(SSHD and shutil.which("ssh"), "needs ssh and sshd (Debian: openssh-client openssh-server)")
+class TwoHostsOverSsh(TwoHosts):
+    def setUp(self):
+        super().setUp()
+        for name in ["host", "login"]:
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name], check=True)
+        (self.folder / "known").write_text(f"[10.231.7.2]:2222 {(self.folder / 'host.pub').read_text()}")
+        (self.folder / "server").write_text(SSH_SERVER.format(folder=self.folder))
+        (self.folder / "client").write_text(SSH_CLIENT.format(folder=self.folder))
+        script = f"hostname far; mount -t tmpfs none /run; mkdir /run/sshd; exec {SSHD} -D -f {self.folder}/server"
+        server = subprocess.Popen(["ip", "netns", "exec", self.far, "unshare", "--uts", "sh", "-c", script], stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+        ssh = self.folder / "ssh"
+        ssh.write_text(f'#!/bin/sh\nexec ssh -F {self.folder}/client "$@"\n')
+        ssh.chmod(0o755)
+        self.log_in_with(ssh)
+        for _ in range(50):
+            done = subprocess.run(["ip", "netns", "exec", self.near, ssh, "10.231.7.2", "hostname"], capture_output=True, text=True)
+            if done.returncode == 0:
+                break
+            time.sleep(0.1)
+        self.assertEqual(done.stdout, "far\n", done.stderr)
+
+    def on_other_host(self):
+        """A session may still be closing when its commands are gone."""
+        return [(pid, name) for pid, name in super().on_other_host() if name not in ["sshd", "sshd-session"]]
 
 
 SLURM = """
@@ -298,6 +362,7 @@ SlurmdPidFile={folder}/d.pid
 SlurmctldLogFile={folder}/ctld.log
 SlurmdLogFile={folder}/d.log
 ReturnToService=2
+KillWait=5
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
@@ -320,6 +385,7 @@ class Slurm(Case):
         (self.folder / "slurm.conf").write_text(SLURM.format(host=os.uname().nodename.split(".")[0], folder=self.folder, port=port,
                                                              next=port + 1, cores=os.cpu_count()))
         self.env = {"SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.mpi = "pmi2" if b"libmpich" in ZTRAIN.read_bytes() else "pmix"
         self.daemons = []
         self.addCleanup(self.stop)
         self.serve("munged", "--foreground", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket", f"--pid-file={munge}/pid",
@@ -344,13 +410,66 @@ class Slurm(Case):
             daemon.wait(30)
 
     def test_srun_gives_the_same_run(self):
-        said = self.run_it("srun", "--mpi=pmix", "-n", "2", "--overcommit", *self.words(), env=self.env)
+        said = self.run_it("srun", f"--mpi={self.mpi}", "-n", "2", "--overcommit", *self.words(), env=self.env)
         self.assertEqual(self.hash_of(said), self.as_threads())
 
-    def test_srun_without_pmix_is_refused_with_a_hint(self):
-        said = self.run_it("srun", "--mpi=none", "-n", "2", "--overcommit", *self.words(), code=None, env=self.env)
-        self.assertIn("srun started 2 ranks without what MPI needs", self.one_error(said))
-        self.assertIn("hint: srun --mpi=pmix", said)
+    def test_srun_without_what_mpi_needs_is_refused_with_a_hint(self):
+        for how in {"none", "pmi2", "pmix"} - {self.mpi}:
+            said = self.run_it("srun", f"--mpi={how}", "-n", "2", "--overcommit", *self.words(), code=None, env=self.env)
+            self.assertIn("srun started 2 ranks without what MPI needs", self.one_error(said))
+            self.assertIn(f"hint: srun --mpi={self.mpi}", said)
+
+    def test_a_batch_script_starts_ranks_in_either_way(self):
+        script = self.folder / "job.sh"
+        for line in [["--ranks", "2"], ["mpirun", "-n", "2"]]:
+            words = self.words(*(line if line[0] == "--ranks" else []))
+            script.write_text("#!/bin/sh\n" + shlex.join(map(str, [*(line if line[0] == "mpirun" else []), *words])))
+            out = self.folder / "job.out"
+            self.run_it("sbatch", "--wait", "-n", "2", "--overcommit", "-o", out, script, env=self.env | ROOTLY)
+            self.assertEqual(self.hash_of(out.read_text()), self.as_threads())
+
+    def test_a_rank_that_is_killed_takes_the_step_along(self):
+        process, _ = self.start("srun", f"--mpi={self.mpi}", "--kill-on-bad-exit", "-n", "2", "--overcommit",
+                                *self.words(steps=ENDLESS), env=self.env)
+        ranks = self.ranks()
+        os.kill(ranks[1], signal.SIGKILL)
+        killed = time.monotonic()
+        said = process.communicate(timeout=60)[1]
+        self.assertLess(time.monotonic() - killed, 10)
+        self.assertNotEqual(process.returncode, 0, said)
+        self.assertIn("task 1: Killed", said)
+        self.assertEqual([pid for pid in ranks.values() if pathlib.Path(f"/proc/{pid}").exists()], [])
+
+    def test_a_rank_that_fails_before_the_others_meet_it_ends_the_step(self):
+        # before MPI has started only srun can end them, and does where it is told to
+        script = self.folder / "rank.sh"
+        script.write_text(f'#!/bin/sh\n[ "$SLURM_PROCID" = 1 ] && set -- "$@" --data cifar10:none\nexec "$@"\n')
+        script.chmod(0o755)
+        said = self.run_it("srun", f"--mpi={self.mpi}", "--kill-on-bad-exit", "-n", "2", "--overcommit", script, *self.words(), code=None,
+                           env=self.env)
+        self.assertIn("none: No such file", self.one_error(said))
+        self.assertIn("task 1: Exited with exit code 4", said)
+
+    def test_a_stop_signal_saves_and_stops(self):
+        process, run = self.start("srun", f"--mpi={self.mpi}", "--kill-on-bad-exit", "-n", "2", "--overcommit",
+                                  *self.words(steps=ENDLESS), env=self.env)
+        os.kill(self.ranks()[1], signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assertNotIn("ztrain: error", said)
+        self.assertTrue(list((run / "checkpoints").glob("step-*")), said)
+
+    def ranks(self):
+        """Process by rank, of the ranks that slurmd's daemon for the step has started."""
+        found = {}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (folder / "environ").read_bytes().split(b"\0")
+                if f"SLURM_CONF={self.folder}/slurm.conf".encode() in environment and (folder / "comm").read_text().strip() == "ztrain":
+                    found[next(int(e.split(b"=")[1]) for e in environment if e.startswith(b"SLURM_PROCID="))] = int(folder.name)
+            except (OSError, StopIteration):
+                pass
+        return found
 
 
 def main():
