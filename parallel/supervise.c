@@ -18,6 +18,7 @@ enum {
     QUIT_MS = 2000,      /* for ranks to quit by themselves */
     TERMINATE_MS = 3000, /* for mpirun to end the rest */
     KILL_MS = 1500,
+    LINGER_MS = 10000, /* for mpirun to end when all ranks are done */
 };
 
 static bool is_over(const struct zt_parent *p) {
@@ -81,8 +82,9 @@ static void run(struct zt_parent *p) {
             /* one that left sooner with a code would have mpirun kill others */
             zt_parent_tell(p, ZT_TALK_QUIT, NULL, 0);
             released = true;
+            take_until(p, LINGER_MS, nobody_left);
         }
-        if (p->first_bad >= 0 || p->stop_at_once) {
+        if (p->first_bad >= 0 || p->stop_at_once || (released && !nobody_left(p))) {
             end_all(p);
             return;
         }

@@ -8,9 +8,13 @@
  *                                     where there is no other
  *     end of file without goodbye     lost: code 5, with where it was
  *     five silent seconds             stopped: code 5
+ *     no connection, fifteen seconds  stopped: code 5; counted from the last one of another rank, since how long mpirun
+ *                                     takes to reach its hosts is nobody's fault
  *
  * After the first that is not done the others are asked where they are, told to quit, and what is left is killed: by
- * the parent on this host, by mpirun's daemons on others. */
+ * the parent on this host, by mpirun's daemons on others. What is left ten seconds after all ranks were done is killed
+ * too.
+ */
 #ifndef ZT_PARALLEL_SUPERVISE_H
 #define ZT_PARALLEL_SUPERVISE_H
 

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SILENT_MS = 5000 };
+enum { SILENT_MS = 5000, ABSENT_MS = 15000 };
 
 /* ---- listening ---- */
 
@@ -143,6 +143,7 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
         return false;
     r->fd = guest->fd;
     r->state = ZT_RANK_RUNNING;
+    p->lonely_ms = 0;
     r->pid = hello.pid;
     p->job_number = hello.job;
     r->here = strcmp(hello.host, p->host) == 0;
@@ -297,6 +298,19 @@ static int list_sources(const struct zt_parent *p, struct pollfd *polled, struct
     return n;
 }
 
+/* Ranks that have not come although others have: stopped as soon as they were started, or held up for ever. */
+static void count_absence(struct zt_parent *p, int ms) {
+    int absent = zt_parent_count(p, ZT_RANK_ABSENT);
+    if (p->ending || absent == 0 || absent == p->job->ranks)
+        return;
+    p->lonely_ms += ms;
+    for (int i = 0; i < p->job->ranks && p->lonely_ms >= ABSENT_MS; i++)
+        if (p->ranks[i].state == ZT_RANK_ABSENT) {
+            p->ranks[i].state = ZT_RANK_STOPPED;
+            blame(p, i);
+        }
+}
+
 /* Time that the parent itself did not run does not count: then nothing could be heard, and all is heard now. */
 static void count_silence(struct zt_parent *p, int ms) {
     for (int i = 0; i < p->job->ranks; i++) {
@@ -338,6 +352,7 @@ void zt_parent_take(struct zt_parent *p, int ms) {
     }
     zt_mpirun_take(&p->mpirun);
     count_silence(p, waited_ms < ms ? waited_ms : ms);
+    count_absence(p, waited_ms < ms ? waited_ms : ms);
     free(polled);
     free(from);
 }

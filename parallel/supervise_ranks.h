@@ -55,6 +55,7 @@ struct zt_parent {
     struct zt_rank_seen *ranks;
     struct zt_guest *guests[ZT_GUESTS];
     struct zt_mpirun mpirun;
+    int lonely_ms;     /* since a rank connected last, while others have not */
     int first_bad;     /* rank that was lost, stopped or failed first; -1: none */
     int stop_signal;   /* SIGINT or SIGTERM that came, 0: none */
     bool stop_at_once; /* it came twice */

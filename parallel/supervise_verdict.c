@@ -93,6 +93,8 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     say_where(p, rank, where, sizeof where);
     last_line(r, line, sizeof line);
     zt_mpirun_cause(&p->mpirun, &number, &status);
+    if (r->state == ZT_RANK_STOPPED && !r->in)
+        return zt_fail(err, ZT_EXIT_RANK, "stopped (start-up): it has not connected in fifteen seconds");
     if (r->state == ZT_RANK_STOPPED)
         return zt_fail(err, ZT_EXIT_RANK, "stopped%s: no sign of life for five seconds", where);
     if (strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0 && number == 0)

@@ -4,8 +4,9 @@
  *     ZT_FAULT="RANK FUNCTION NTH ACTION FILE [TEXT]"      FILE gets the time at which it happened
  *
  * Calls count from 1, of the main thread alone, and only those whose path or name ends with TEXT where one is given.
- * FUNCTION: open, open_memstream (ranks that compare configs), posix_memalign after that (planning), clock_gettime
- * (steps), pthread_create (loaders), rename (files that get their final name). ACTION: kill, stop, memory, fail. */
+ * FUNCTION: connect (the first one is to the parent), open, open_memstream (ranks that compare configs), posix_memalign
+ * after that (planning), clock_gettime (steps), pthread_create (loaders), rename (files that get their final name),
+ * exit (behind main). ACTION: kill, stop, memory, fail. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,6 +116,14 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return hit("pthread_create", "") ? EAGAIN : NEXT(pthread_create)(thread, attributes, body, arg);
 }
 
+int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size) {
+    if (hit("connect", "")) {
+        errno = EIO;
+        return -1;
+    }
+    return NEXT(connect)(fd, to, size);
+}
+
 int rename(const char *from, const char *to) {
     if (hit("rename", to)) {
         errno = EIO;
@@ -128,4 +138,8 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to) {
         return -1;
     }
     return NEXT(renameat)(from_folder, from, to_folder, to);
+}
+
+__attribute__((destructor)) static void leave(void) {
+    hit("exit", "");
 }
