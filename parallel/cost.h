@@ -40,10 +40,11 @@ struct zt_spans {
 
 /* What a rank of a stage takes. */
 struct zt_stage_cost {
-    struct zt_spans forward, backward, after_step; /* after_step: gathers, then what is derived of the new weights */
-    double forward_seconds, backward_seconds;      /* kernels alone */
-    double load_seconds;                           /* of a micro-batch's data; 0 unless measured */
-    double norm_seconds, update_seconds;           /* the optimizer's */
+    struct zt_spans forward, backward, after_step;   /* after_step: gathers, then what is derived of the new weights */
+    struct zt_spans backward_input, backward_weight; /* the halves of a split backward; empty: never split yet */
+    double forward_seconds, backward_seconds;        /* kernels alone */
+    double load_seconds;                             /* of a micro-batch's data; 0 unless measured */
+    double norm_seconds, update_seconds;             /* the optimizer's */
     double derive_seconds; /* of after_step: what is made of the new weights (packed and cast ones) */
     double send_act_seconds, send_grad_seconds;
     /* Mode dp, of a micro-batch on rank 0: its inputs to the replicas, what the loss reads from them, the gradients

@@ -1,6 +1,7 @@
 #include "parallel/schedule.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -148,7 +149,7 @@ bool zt_schedule_make(struct zt_arena *arena, const char *name, const struct zt_
     row->emit(&b);
     emit_step_end(&b);
     finish(&b, schedule);
-    return true;
+    return zt_schedule_check(schedule, shape, err); /* a row's mistake is named before any rank runs it */
 }
 
 bool zt_schedule_make_replicas(struct zt_arena *arena, int micro_batches, bool first, bool training,
@@ -187,6 +188,8 @@ static const struct {
     [ZT_DO_SEND_ACT] = { .name = "SEND_ACT", .before = "a", .after = ">" },
     [ZT_DO_RECV_GRAD] = { .name = "RECV_GRAD", .before = "<g", .after = "" },
     [ZT_DO_BACKWARD] = { .name = "BACKWARD", .before = "B", .after = "" },
+    [ZT_DO_BACKWARD_INPUT] = { .name = "BACKWARD_INPUT", .before = "I", .after = "" },
+    [ZT_DO_BACKWARD_WEIGHT] = { .name = "BACKWARD_WEIGHT", .before = "W", .after = "" },
     [ZT_DO_SEND_GRAD] = { .name = "SEND_GRAD", .before = "g", .after = ">" },
     [ZT_DO_SCATTER] = { .name = "SCATTER", .before = "S", .after = "" },
     [ZT_DO_GATHER_ACT] = { .name = "GATHER_ACT", .before = "G", .after = "" },
@@ -200,6 +203,84 @@ static const struct {
 const char *zt_instruction_name(enum zt_instruction_op op) {
     return ops[op].name;
 }
+
+/* ---- checking ---- */
+
+/* What has been done of a micro-batch: a bit an instruction. A whole backward is both halves. */
+static unsigned does(enum zt_instruction_op op) {
+    return op == ZT_DO_BACKWARD ? 1u << ZT_DO_BACKWARD_INPUT | 1u << ZT_DO_BACKWARD_WEIGHT : 1u << op;
+}
+
+/* What must have been done of the same micro-batch before. */
+static unsigned needs(enum zt_instruction_op op, const struct zt_schedule_shape *shape) {
+    bool first = shape->stage == 0, last = shape->stage == shape->stages - 1;
+    switch (op) {
+    case ZT_DO_FORWARD:
+        return first ? does(ZT_DO_LOAD) : does(ZT_DO_RECV_ACT);
+    case ZT_DO_SEND_ACT:
+    case ZT_DO_RECV_GRAD:
+        return does(ZT_DO_FORWARD);
+    case ZT_DO_BACKWARD:
+    case ZT_DO_BACKWARD_INPUT:
+        return does(ZT_DO_FORWARD) | (last ? 0 : does(ZT_DO_RECV_GRAD));
+    case ZT_DO_BACKWARD_WEIGHT:
+    case ZT_DO_SEND_GRAD:
+        return does(ZT_DO_BACKWARD_INPUT);
+    default:
+        return 0;
+    }
+}
+
+/* All that a micro-batch has seen when its gradients are reduced. */
+static unsigned whole(const struct zt_schedule_shape *shape) {
+    bool first = shape->stage == 0, last = shape->stage == shape->stages - 1;
+    return does(ZT_DO_FORWARD) | does(ZT_DO_BACKWARD) | (first || last ? does(ZT_DO_LOAD) : 0) |
+           (first ? 0 : does(ZT_DO_RECV_ACT) | does(ZT_DO_SEND_GRAD)) |
+           (last ? 0 : does(ZT_DO_SEND_ACT) | does(ZT_DO_RECV_GRAD));
+}
+
+static bool check_one(const struct zt_instruction *i, unsigned *done, const struct zt_schedule_shape *shape,
+                      struct zt_err *err) {
+    if (i->micro_batch < 0 || i->micro_batch >= shape->micro_batches)
+        return zt_fail(err, ZT_EXIT_RUN, "stage %d: %s of micro-batch %d, wants 0..%d", shape->stage, ops[i->op].name,
+                       i->micro_batch, shape->micro_batches - 1);
+    unsigned *of = &done[i->micro_batch], missing = needs(i->op, shape) & ~*of;
+    for (int op = 0; op < ZT_INSTRUCTION_OPS; op++)
+        if (missing & 1u << op)
+            return zt_fail(err, ZT_EXIT_RUN, "stage %d: %s of micro-batch %d stands before its %s", shape->stage,
+                           ops[i->op].name, i->micro_batch, ops[op].name);
+    if (*of & does(i->op) || does(i->op) & ~whole(shape))
+        return zt_fail(err, ZT_EXIT_RUN, "stage %d: %s of micro-batch %d stands there %s", shape->stage,
+                       ops[i->op].name, i->micro_batch, *of & does(i->op) ? "twice" : "for nothing");
+    *of |= does(i->op);
+    return true;
+}
+
+/* What is left of any micro-batch when the step's end begins. */
+static bool check_end(const unsigned *done, const struct zt_schedule_shape *shape, struct zt_err *err) {
+    for (int i = 0; i < shape->micro_batches; i++)
+        for (int op = 0; op < ZT_INSTRUCTION_OPS; op++)
+            if (whole(shape) & ~done[i] & 1u << op)
+                return zt_fail(err, ZT_EXIT_RUN, "stage %d: REDUCE stands before %s of micro-batch %d", shape->stage,
+                               ops[op].name, i);
+    return true;
+}
+
+bool zt_schedule_check(const struct zt_schedule *schedule, const struct zt_schedule_shape *shape, struct zt_err *err) {
+    unsigned *done = zt_calloc((size_t)shape->micro_batches, sizeof *done);
+    int at = 0;
+    bool ok = true;
+    for (; ok && at < schedule->count && schedule->at[at].op < ZT_DO_REDUCE; at++)
+        ok = check_one(&schedule->at[at], done, shape, err);
+    ok = ok && check_end(done, shape, err);
+    free(done);
+    for (enum zt_instruction_op op = ZT_DO_REDUCE; ok && op <= ZT_DO_GATHER; op++, at++)
+        if (at >= schedule->count || schedule->at[at].op != op)
+            ok = zt_fail(err, ZT_EXIT_RUN, "stage %d: no %s at the step's end", shape->stage, ops[op].name);
+    return ok;
+}
+
+/* ---- printing ---- */
 
 static void print_range(struct zt_text *to, const struct zt_schedule *schedule, int first, int end) {
     for (int i = first; i < end; i++) {

@@ -22,6 +22,12 @@
  * step ends with REDUCE CLIP STEP GATHER. Backwards run in the order 0, 1, 2, ... under every row, so that gradients
  * are added in one order and schedules agree bit for bit.
  *
+ * A list may split a backward (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024): BACKWARD_INPUT makes what
+ * SEND_GRAD waits for, BACKWARD_WEIGHT the parameter gradients that REDUCE waits for, any time later; a slot is held
+ * until both and the send are done. zt_schedule_check(), the simulation and their tests take such lists and know what
+ * depends on what. No row emits one yet, and the executor refuses one by name: its programs compute both halves in one
+ * pass, and zt_cost_stage() leaves their costs empty.
+ *
  * Deadlock: a send follows at once what it sends, and a receive stands right before what needs it. With receives that
  * block and sends that block at the ninth unreceived message of a pair (comm.h), every list ends; the test simulates
  * it. */
@@ -41,14 +47,16 @@ enum zt_instruction_op {
     ZT_DO_SEND_ACT,  /* to the stage after */
     ZT_DO_RECV_GRAD, /* from the stage after */
     ZT_DO_BACKWARD,  /* accumulates parameter gradients; the slot is free once SEND_GRAD, or on stage 0 this, is done */
-    ZT_DO_SEND_GRAD, /* to the stage before */
-    ZT_DO_SCATTER,   /* mode dp: inputs from rank 0 to all replicas, their rows each, into the slot */
-    ZT_DO_GATHER_ACT,   /* mode dp: what the loss reads, from all replicas to rank 0's slot of the loss */
-    ZT_DO_SCATTER_GRAD, /* mode dp: its gradients back */
-    ZT_DO_REDUCE,       /* gradients over the data-parallel ranks of the stage */
-    ZT_DO_CLIP,         /* norm over all ranks, overflow check, clipping factor */
-    ZT_DO_STEP,         /* optimizer on the owned slices */
-    ZT_DO_GATHER,       /* parameters over the data-parallel ranks of the stage */
+    ZT_DO_BACKWARD_INPUT,  /* of a split backward: gradients of what the stage received */
+    ZT_DO_BACKWARD_WEIGHT, /* and of its parameters, accumulated */
+    ZT_DO_SEND_GRAD,       /* to the stage before */
+    ZT_DO_SCATTER,         /* mode dp: inputs from rank 0 to all replicas, their rows each, into the slot */
+    ZT_DO_GATHER_ACT,      /* mode dp: what the loss reads, from all replicas to rank 0's slot of the loss */
+    ZT_DO_SCATTER_GRAD,    /* mode dp: its gradients back */
+    ZT_DO_REDUCE,          /* gradients over the data-parallel ranks of the stage */
+    ZT_DO_CLIP,            /* norm over all ranks, overflow check, clipping factor */
+    ZT_DO_STEP,            /* optimizer on the owned slices */
+    ZT_DO_GATHER,          /* parameters over the data-parallel ranks of the stage */
     ZT_INSTRUCTION_OPS
 };
 
@@ -89,12 +97,17 @@ bool zt_schedule_make_replicas(struct zt_arena *arena, int micro_batches, bool f
 bool zt_schedule_make_forward(struct zt_arena *arena, const struct zt_schedule_shape *shape,
                               struct zt_schedule *schedule, struct zt_err *err);
 
+/* Whether a training list of one chunk does everything once for each micro-batch, and nothing before what it needs:
+ * FORWARD, a whole or a split backward, SEND_GRAD behind the part that makes it, REDUCE behind all. Errors name stage,
+ * instruction and micro-batch. */
+bool zt_schedule_check(const struct zt_schedule *schedule, const struct zt_schedule_shape *shape, struct zt_err *err);
+
 /* "RECV_ACT" */
 const char *zt_instruction_name(enum zt_instruction_op op);
 
 /* Appends one line without its end, as `ztrain plan` shows it: "3 slots: <a0 F0 a0> ... REDUCE CLIP STEP GATHER". L
- * load, F forward, B backward, <a and a> activations received and sent, <g and g> gradients, S G D what mode dp
- * scatters and gathers (.1: the loss); the middle of a long list is counted. */
+ * load, F forward, B backward (I and W where it is split: inputs, weights), <a and a> activations received and sent, <g
+ * and g> gradients, S G D what mode dp scatters and gathers (.1: the loss); the middle of a long list is counted. */
 void zt_schedule_print(struct zt_text *to, const struct zt_schedule *schedule);
 
 #endif

@@ -127,6 +127,12 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
             run(p, s, &c->backward, ZT_EVENT_BACKWARD, i->micro_batch);
         stage->last_backward = stage->now;
         return true;
+    case ZT_DO_BACKWARD_INPUT:
+    case ZT_DO_BACKWARD_WEIGHT:
+        run(p, s, i->op == ZT_DO_BACKWARD_INPUT ? &c->backward_input : &c->backward_weight, ZT_EVENT_BACKWARD,
+            i->micro_batch);
+        stage->last_backward = stage->now;
+        return true;
     case ZT_DO_SEND_ACT:
         send(p, s, p->stage[s + 1].acts, c->send_act_seconds, i->micro_batch);
         return true;

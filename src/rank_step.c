@@ -354,6 +354,9 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
         return cross(r, p, slot, &p->recv_grad, zt_grid_next(&r->plan->grid), false, err);
     case ZT_DO_BACKWARD:
         return backward(r, rp, slot, !first, last, err);
+    case ZT_DO_BACKWARD_INPUT:
+    case ZT_DO_BACKWARD_WEIGHT:
+        return zt_fail(err, ZT_EXIT_RUN, "%s: programs do not split backward yet", zt_instruction_name(at->op));
     case ZT_DO_SEND_GRAD:
         return cross(r, p, slot, &p->send_grad, zt_grid_previous(&r->plan->grid), true, err);
     case ZT_DO_REDUCE: /* over data ranks it is done behind backward, where the hooks put it */

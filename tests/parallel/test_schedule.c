@@ -1,189 +1,13 @@
-/* Schedules are run here by a machine that knows only what comm.h promises: sends that block at a full buffer, receives
- * that block, rendezvous of all ranks of a stage (REDUCE, GATHER, and what ZeRO puts inside forwards and backwards) and
- * of the world (CLIP). */
-#include "parallel/schedule.h"
+/* The lists of every schedule, run by the machine of schedule_machine.h and held against what papers and DeepSpeed say.
+ */
+#include "tests/parallel/schedule_machine.h"
 #include "tests/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STAGES = 20, DATA = 2, MOST_MICRO = 40, BUFFERED = 8 };
-
 static const char *const names[] = { "1f1b", "gpipe" };
 enum { NAMES = sizeof names / sizeof *names };
-
-/* One way between two neighbours of a pipeline. */
-struct channel {
-    int micro_batch[MOST_MICRO];
-    int sent, received;
-};
-
-struct rank {
-    const struct zt_schedule *schedule;
-    int at;
-    int meetings;           /* rendezvous this rank stands at or has passed */
-    bool waits_at_meeting;  /* counted in, not yet through */
-    int holder[MOST_MICRO]; /* by slot: micro-batch, -1 free */
-    int in_flight, forwarded, backwarded;
-};
-
-struct machine {
-    int stages, micro_batches, buffered;
-    bool training;
-    bool inside; /* zero2, zero3: the ranks of a stage meet in every forward and backward too */
-    struct zt_schedule schedule[MOST_STAGES];
-    struct rank rank[MOST_STAGES][DATA];
-    struct channel act[MOST_STAGES][DATA], grad[MOST_STAGES][DATA]; /* act[s]: s to s + 1; grad[s]: s to s - 1 */
-};
-
-static bool push(struct channel *c, int micro_batch, int buffered) {
-    if (c->sent - c->received >= buffered)
-        return false;
-    c->micro_batch[c->sent++] = micro_batch;
-    return true;
-}
-
-static bool pull(struct channel *c, int micro_batch) {
-    if (c->sent == c->received)
-        return false;
-    ck_assert_int_eq(c->micro_batch[c->received], micro_batch);
-    c->received++;
-    return true;
-}
-
-static void take_slot(struct rank *r, const struct zt_instruction *i) {
-    ck_assert_int_lt(i->slot, r->schedule->slots);
-    ck_assert_int_ge(i->slot, 0);
-    if (r->holder[i->slot] == i->micro_batch)
-        return;
-    ck_assert_msg(r->holder[i->slot] < 0, "slot %d is taken by micro-batch %d while %d holds it", i->slot,
-                  i->micro_batch, r->holder[i->slot]);
-    r->holder[i->slot] = i->micro_batch;
-    r->in_flight++;
-}
-
-static void free_slot(struct rank *r, const struct zt_instruction *i) {
-    r->holder[i->slot] = -1;
-    r->in_flight--;
-}
-
-/* All ranks of [first, end) stages meet: through when each has come as often as this one. */
-static bool meet(struct machine *m, struct rank *r, int first, int end) {
-    if (!r->waits_at_meeting)
-        r->meetings++;
-    r->waits_at_meeting = true;
-    for (int s = first; s < end; s++)
-        for (int d = 0; d < DATA; d++)
-            if (m->rank[s][d].meetings < r->meetings)
-                return false;
-    r->waits_at_meeting = false;
-    return true;
-}
-
-/* Whether the next instruction of a rank could be done; checks it on the way. */
-static bool step(struct machine *m, int s, int d) {
-    struct rank *r = &m->rank[s][d];
-    const struct zt_instruction *i = &r->schedule->at[r->at];
-    bool done = true;
-    switch (i->op) {
-    case ZT_DO_LOAD:
-        ck_assert(s == 0 || s == m->stages - 1);
-        take_slot(r, i);
-        break;
-    case ZT_DO_RECV_ACT:
-        take_slot(r, i);
-        done = pull(&m->act[s - 1][d], i->micro_batch);
-        break;
-    case ZT_DO_FORWARD:
-        if (m->inside && !(done = meet(m, r, s, s + 1)))
-            break;
-        ck_assert_int_eq(i->micro_batch, r->forwarded);
-        ck_assert_int_eq(r->holder[i->slot], i->micro_batch);
-        r->forwarded++;
-        if (!m->training && s == m->stages - 1)
-            free_slot(r, i);
-        break;
-    case ZT_DO_SEND_ACT:
-        ck_assert_int_eq(r->holder[i->slot], i->micro_batch);
-        done = push(&m->act[s][d], i->micro_batch, m->buffered);
-        if (done && !m->training)
-            free_slot(r, i);
-        break;
-    case ZT_DO_RECV_GRAD:
-        done = pull(&m->grad[s + 1][d], i->micro_batch);
-        break;
-    case ZT_DO_BACKWARD:
-        if (m->inside && !(done = meet(m, r, s, s + 1)))
-            break;
-        ck_assert_int_lt(i->micro_batch, r->forwarded);
-        ck_assert_int_eq(i->micro_batch, r->backwarded);
-        ck_assert_int_eq(r->holder[i->slot], i->micro_batch);
-        r->backwarded++;
-        if (s == 0)
-            free_slot(r, i);
-        break;
-    case ZT_DO_SEND_GRAD:
-        ck_assert_int_eq(r->holder[i->slot], i->micro_batch);
-        done = push(&m->grad[s][d], i->micro_batch, m->buffered);
-        if (done)
-            free_slot(r, i);
-        break;
-    case ZT_DO_REDUCE:
-    case ZT_DO_GATHER:
-        ck_assert_int_eq(r->backwarded, m->micro_batches);
-        done = meet(m, r, s, s + 1);
-        break;
-    case ZT_DO_CLIP:
-        done = meet(m, r, 0, m->stages);
-        break;
-    case ZT_DO_STEP:
-        break;
-    case ZT_DO_SCATTER:
-    case ZT_DO_GATHER_ACT:
-    case ZT_DO_SCATTER_GRAD:
-    case ZT_INSTRUCTION_OPS:
-        ck_abort_msg("not an instruction of a pipeline");
-    }
-    ck_assert_int_le(r->in_flight, r->schedule->slots);
-    r->at += done;
-    return done;
-}
-
-static bool all_ended(const struct machine *m) {
-    for (int s = 0; s < m->stages; s++)
-        for (int d = 0; d < DATA; d++)
-            if (m->rank[s][d].at < m->rank[s][d].schedule->count)
-                return false;
-    return true;
-}
-
-static void run(struct machine *m, const char *name) {
-    for (int s = 0; s < m->stages; s++)
-        for (int d = 0; d < DATA; d++) {
-            m->rank[s][d].schedule = &m->schedule[s];
-            for (int k = 0; k < MOST_MICRO; k++)
-                m->rank[s][d].holder[k] = -1;
-        }
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int s = 0; s < m->stages; s++)
-            for (int d = 0; d < DATA; d++)
-                while (m->rank[s][d].at < m->schedule[s].count && step(m, s, d))
-                    moved = true;
-    }
-    ck_assert_msg(all_ended(m), "%s: %d micro-batches on %d stages with %d buffered messages stand still", name,
-                  m->micro_batches, m->stages, m->buffered);
-    for (int s = 0; s < m->stages; s++)
-        for (int d = 0; d < DATA; d++) {
-            ck_assert_int_eq(m->rank[s][d].forwarded, m->micro_batches);
-            ck_assert_int_eq(m->rank[s][d].backwarded, m->training ? m->micro_batches : 0);
-            ck_assert_int_eq(m->rank[s][d].in_flight, 0);
-            ck_assert_int_eq(m->act[s][d].sent, m->act[s][d].received);
-            ck_assert_int_eq(m->grad[s][d].sent, m->grad[s][d].received);
-            ck_assert_int_eq(m->act[s][d].sent, s + 1 < m->stages ? m->micro_batches : 0);
-            ck_assert_int_eq(m->grad[s][d].sent, s > 0 && m->training ? m->micro_batches : 0);
-        }
-}
 
 /* `name` NULL: the forward-only schedule. */
 static void simulate(const char *name, int micro_batches, int stages, int buffered, bool inside) {
@@ -201,7 +25,7 @@ static void simulate(const char *name, int micro_batches, int stages, int buffer
                            : zt_schedule_make_forward(arena, &shape, &m->schedule[s], &err),
                       "%s", err.text[0]);
     }
-    run(m, name ? name : "forward");
+    run_schedules(m, name ? name : "forward");
     zt_arena_destroy(arena);
     free(m);
 }
