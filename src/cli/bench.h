@@ -29,10 +29,15 @@ struct zt_bench_row {
 
     /* planned */
     int64_t micro_batch, accumulation;
-    int64_t predicted_bytes;  /* parameters, gradients, optimizer, activations, workspace */
-    double predicted_seconds; /* of a step */
-    double sent_bytes;        /* in collectives and messages of one step */
-    double bubble; /* share of the stages' time in which neither kernel nor collective runs; 0 without a pipeline */
+    int64_t predicted_bytes; /* parameters, gradients, optimizer, activations, workspace */
+    double planned_seconds;  /* of a step, with nominal figures of the machine or those of the named cluster */
+    double sent_bytes;       /* in collectives and messages of one step */
+    double planned_bubble;   /* share of the stages' time in which neither kernel nor collective runs; 0 without a
+                                pipeline */
+
+    /* forecast by the runs themselves, whose plan knows what their own kernels and links take; means over the repeats
+     */
+    double forecast_seconds, forecast_bubble;
 
     /* measured, over all repeats */
     double *seconds; /* of the full steps behind the warm-up */

@@ -111,13 +111,13 @@ static void write_row(const struct zt_bench_row *r, FILE *to) {
     }
     cell(to, r->median * 1e3, "%.3f");
     fprintf(to, "<td>%.3f to %.3f</td>", r->low * 1e3, r->high * 1e3);
-    cell(to, r->predicted_seconds * 1e3, "%.3f");
+    cell(to, r->forecast_seconds * 1e3, "%.3f");
     cell(to, r->rate, "%.0f");
     cell(to, r->efficiency, "%.2f");
     bytes_cell(to, (double)r->predicted_bytes);
     bytes_cell(to, (double)r->measured_bytes);
     bytes_cell(to, r->sent_bytes);
-    cell(to, r->bubble, "%.2f");
+    cell(to, r->forecast_bubble, "%.2f");
     cell(to, r->loss, "%.5f");
     fputs("<td class=\"text\"><code>", to);
     add(to, r->weights);
@@ -128,10 +128,11 @@ static void write_table(const struct zt_bench *b, FILE *to) {
     fputs(
         "<h2>Results</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>mode</th><th>ranks</th><th>batch</th>"
         "<th>step, "
-        "median<br/>ms</th><th>quartiles<br/>ms</th><th>planned<br/>ms</th><th>samples/s</th><th>scaling<br/"
+        "median<br/>ms</th><th>quartiles<br/>ms</th><th>forecast<br/>ms</th><th>samples/s</th><th>scaling<br/"
         ">efficiency</th>"
-        "<th>peak a rank,<br/>predicted</th><th>peak a rank,<br/>measured</th><th>sent by a rank<br/>a step</th>"
-        "<th>bubble</th><th>loss at<br/>the end</th><th>weights</th></tr></thead>\n<tbody>\n",
+        "<th>peak a rank,<br/>predicted</th><th>peak a rank,<br/>measured</th><th>sent by a rank<br/>a step, "
+        "planned</th>"
+        "<th>bubble,<br/>forecast</th><th>loss at<br/>the end</th><th>weights</th></tr></thead>\n<tbody>\n",
         to);
     for (int i = 0; i < b->row_count; i++)
         write_row(&b->rows[i], to);
@@ -139,8 +140,10 @@ static void write_table(const struct zt_bench *b, FILE *to) {
         "</tbody></table></div>\n"
         "<p class=\"quiet\">Efficiency is samples/s over ranks times the samples/s of one rank at the same batch. "
         "Predicted are the five blocks of the plan (parameters, gradients, optimizer, activations, workspace) of the "
-        "rank with most; measured is resident memory, the program and its libraries included, over the ranks. Planned "
-        "time, bytes sent and bubble are the plan's. The same numbers stand in <code>results.tsv</code>.</p>\n",
+        "rank with most; measured is resident memory, the program and its libraries included, over the ranks. Forecast "
+        "are a step's time and the bubble, by the run itself from what its own kernels and links took; bytes sent are "
+        "the plan's. The same numbers stand in <code>results.tsv</code>, with what the plan said of time and bubble "
+        "before anything had run.</p>\n",
         to);
 }
 

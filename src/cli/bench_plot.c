@@ -16,7 +16,7 @@ struct plot {
 static double value_of(const struct zt_bench_row *r, int plot, int column) {
     switch (plot) {
     case 0:
-        return column ? r->predicted_seconds : r->median;
+        return column ? r->forecast_seconds : r->median;
     case 1:
         return r->rate;
     default:
@@ -25,7 +25,7 @@ static double value_of(const struct zt_bench_row *r, int plot, int column) {
 }
 
 static const struct plot plots[] = {
-    { "time", "Time of a step", "ms", { "measured, median", "planned" }, 1e3 },
+    { "time", "Time of a step", "ms", { "measured, median", "forecast" }, 1e3 },
     { "rate", "Samples a second", "samples/s", { "" }, 1 },
     { "memory", "Peak memory of a rank", "MB", { "planned: the five blocks", "measured: the process" }, 1e-6 },
 };

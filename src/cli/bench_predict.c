@@ -10,8 +10,8 @@
 /* The rank that sends most, the rank that holds most, the simulated step. */
 static void take(const struct zt_plan *plan, struct zt_bench_row *row) {
     row->predicted_bytes = zt_plan_most_bytes(plan);
-    row->predicted_seconds = plan->timeline.seconds;
-    row->bubble = plan->grid.stages > 1 ? plan->timeline.bubble : 0;
+    row->planned_seconds = plan->timeline.seconds;
+    row->planned_bubble = plan->grid.stages > 1 ? plan->timeline.bubble : 0;
     for (int s = 0; plan->cost && s < plan->grid.stages; s++) {
         const struct zt_stage_cost *cost = &plan->cost[s];
         double sent = (double)(cost->gather_bytes + cost->reduce_bytes + cost->send_bytes);

@@ -32,6 +32,8 @@ void zt_bench_finish(struct zt_bench_row *rows, int count) {
         r->high = zt_bench_quantile(r->seconds, r->count, 0.75);
         r->rate = r->median > 0 ? (double)r->batch / r->median : NAN;
         r->efficiency = NAN;
+        if (r->repeats == 0)
+            r->forecast_seconds = r->forecast_bubble = NAN;
     }
     for (int i = 0; i < count; i++) {
         int base = 0;
@@ -82,7 +84,7 @@ static void add_bytes(FILE *to, double bytes) {
 
 void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to) {
     fprintf(to, "%-16s %5s %6s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %6s  %9s  %s\n", "mode", "ranks", "batch",
-            "step ms", "planned ms", "samples/s", "efficiency", "predicted", "measured", "sent/step", "bubble", "loss",
+            "step ms", "forecast", "samples/s", "efficiency", "predicted", "measured", "sent/step", "bubble", "loss",
             "weights");
     for (int i = 0; i < count; i++) {
         const struct zt_bench_row *r = &rows[i];
@@ -95,13 +97,13 @@ void zt_bench_print(const struct zt_bench_row *rows, int count, FILE *to) {
             continue;
         }
         add_number(to, r->median * 1e3, "%.3f", 10);
-        add_number(to, r->predicted_seconds * 1e3, "%.3f", 10);
+        add_number(to, r->forecast_seconds * 1e3, "%.3f", 10);
         add_number(to, r->rate, "%.0f", 10);
         add_number(to, r->efficiency, "%.2f", 10);
         add_bytes(to, (double)r->predicted_bytes);
         add_bytes(to, (double)r->measured_bytes);
         add_bytes(to, r->sent_bytes);
-        add_number(to, r->bubble, "%.2f", 6);
+        add_number(to, r->forecast_bubble, "%.2f", 6);
         add_number(to, r->loss, "%.5f", 9);
         fprintf(to, "  %s\n", r->weights);
     }
@@ -116,8 +118,9 @@ static void add_field(FILE *to, double value, const char *format) {
 void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to) {
     fputs(
         "mode\tranks\tbatch\tmicro_batch\taccumulation\trepeats\tsteps\tmedian_ms\tquartile1_ms\tquartile3_"
-        "ms\tpredicted_ms\t"
-        "samples_per_second\tefficiency\tpredicted_bytes\tmeasured_bytes\tsent_bytes\tbubble\tloss\tweights\treason\n",
+        "ms\tforecast_ms\tplanned_ms\t"
+        "samples_per_second\tefficiency\tpredicted_bytes\tmeasured_bytes\tplanned_sent_bytes\tforecast_bubble\tplanned_"
+        "bubble\tloss\tweights\treason\n",
         to);
     for (int i = 0; i < count; i++) {
         const struct zt_bench_row *r = &rows[i];
@@ -126,12 +129,14 @@ void zt_bench_write_tsv(const struct zt_bench_row *rows, int count, FILE *to) {
         add_field(to, r->median * 1e3, "%.6g");
         add_field(to, r->low * 1e3, "%.6g");
         add_field(to, r->high * 1e3, "%.6g");
-        add_field(to, r->predicted_seconds > 0 ? r->predicted_seconds * 1e3 : NAN, "%.6g");
+        add_field(to, r->forecast_seconds * 1e3, "%.6g");
+        add_field(to, r->planned_seconds > 0 ? r->planned_seconds * 1e3 : NAN, "%.6g");
         add_field(to, r->rate, "%.6g");
         add_field(to, r->efficiency, "%.4f");
         fprintf(to, "\t%lld\t%lld", (long long)r->predicted_bytes, (long long)r->measured_bytes);
         add_field(to, r->sent_bytes, "%.0f");
-        add_field(to, r->bubble, "%.4f");
+        add_field(to, r->forecast_bubble, "%.4f");
+        add_field(to, r->planned_bubble, "%.4f");
         add_field(to, ran(r) ? r->loss : NAN, "%.9g");
         fprintf(to, "\t%s\t", r->weights);
         for (const char *c = r->reason; *c; c++)

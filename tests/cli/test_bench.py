@@ -16,8 +16,8 @@ import test_cli
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL, CONFIG = ROOT / "models" / "mlp.onnx", ROOT / "configs" / "mlp.json"
 COLUMNS = ["mode", "ranks", "batch", "micro_batch", "accumulation", "repeats", "steps", "median_ms", "quartile1_ms",
-           "quartile3_ms", "predicted_ms", "samples_per_second", "efficiency", "predicted_bytes", "measured_bytes", "sent_bytes", "bubble",
-           "loss", "weights", "reason"]
+           "quartile3_ms", "forecast_ms", "planned_ms", "samples_per_second", "efficiency", "predicted_bytes", "measured_bytes", "planned_sent_bytes",
+           "forecast_bubble", "planned_bubble", "loss", "weights", "reason"]
 PARAMETERS = 6570
 SAME_BITS = ["ddp", "zero1", "zero2", "zero3"]
 THREADS = ["--set", "ztrain.parallel.communicator=thread"]
@@ -56,14 +56,17 @@ class Bench(test_cli.Case):
             split = SAME_BITS.index(row["mode"])  # of momentum, gradients and weights so many are cut into the ranks' slices
             self.assertGreater(int(row["predicted_bytes"]), 4 * PARAMETERS * (3 - split + split / int(row["ranks"])))
             self.assertIn(row["weights"], done.stdout)
+            self.assertNotEqual(row["forecast_ms"], row["planned_ms"])
+            self.assertGreater(float(row["forecast_ms"]), 0)
+            self.assertEqual((float(row["forecast_bubble"]), float(row["planned_bubble"])), (0, 0))
         for ranks in "12":
             hashes = {row["weights"] for row in rows if row["ranks"] == ranks}
             self.assertEqual(len(hashes), 1)
             self.assertRegex(hashes.pop(), "^[0-9a-f]{16}$")
         self.assertEqual(float(rows[0]["efficiency"]), 1)
-        self.assertEqual({row["sent_bytes"] for row in rows[:4]}, {"0"})
-        self.assertEqual(len({row["sent_bytes"] for row in rows[4:7]}), 1)  # ddp = ZeRO 1 = ZeRO 2, and ZeRO 3 more
-        self.assertGreaterEqual(int(rows[7]["sent_bytes"]), int(rows[4]["sent_bytes"]))
+        self.assertEqual({row["planned_sent_bytes"] for row in rows[:4]}, {"0"})
+        self.assertEqual(len({row["planned_sent_bytes"] for row in rows[4:7]}), 1)  # ddp = ZeRO 1 = ZeRO 2, and ZeRO 3 more
+        self.assertGreaterEqual(int(rows[7]["planned_sent_bytes"]), int(rows[4]["planned_sent_bytes"]))
         self.assertLess(int(rows[5]["predicted_bytes"]), int(rows[4]["predicted_bytes"]))
         self.assertEqual(sorted(p.name for p in self.output.iterdir()), ["index.html", "results.tsv"])
 
@@ -71,6 +74,9 @@ class Bench(test_cli.Case):
         self.bench("--set", "ztrain.freeze=[\"*<&\"]", modes="ddp,pp2-1f1b", ranks="2")
         text, root = self.page()
         self.assertEqual(len(root.findall(".//tbody/tr")), 2)
+        for row, line in zip(self.rows(), root.findall(".//tbody/tr")):
+            self.assertIn(f"{float(row['forecast_ms']):.3f}", [cell.text for cell in line])
+            self.assertEqual(float(row["forecast_bubble"]) > 0, row["mode"] == "pp2-1f1b")
         for words in ["DP", "DDP", "ZeRO 1", "ZeRO 2", "ZeRO 3"]:
             self.assertIn(words, [e.text for e in root.iter("dt")])
         self.assertIn("&lt;&amp;", text)
