@@ -82,6 +82,7 @@ struct zt_kernel {
     bool (*describe)(const struct zt_graph *g, int node, void *to, struct zt_err *err);
     /* NULL: plain layouts, no workspace, no state. Reference kernels are always given plain layouts. */
     bool (*prepare)(struct zt_prepare *p, struct zt_err *err);
+    bool layouts; /* of kernels that lie elsewhere: prepare chooses among layouts, else all are plain */
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the row has no kernel of this back end */
     void (*release)(void *state);
 };

@@ -4,6 +4,10 @@
 #include "ops/types.cuh"
 #include "ops/window.cuh"
 
+static __device__ int64_t at_of(const struct zt_launch_steps &s, int64_t first, int64_t second, int64_t place) {
+    return first * s.first + second * s.second + place * s.place;
+}
+
 template <class T>
 static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, const T *x, const T *w, T *y) {
     const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
@@ -16,9 +20,9 @@ static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, 
             for (int64_t k = 0; k < taps; k++) {
                 int64_t at = covered(v.window, o, split(k, v.window.kernel));
                 if (at >= 0)
-                    sum += to_float(w[(m * channels + c) * taps + k]) * to_float(x[(n * v.c + c0 + c) * in + at]);
+                    sum += to_float(w[at_of(v.w, m, c, k)]) * to_float(x[at_of(v.x, n, c0 + c, at)]);
             }
-        y[i] = from_float<T>(sum);
+        y[at_of(v.y, n, m, i % out)] = from_float<T>(sum);
     }
 }
 
@@ -34,9 +38,9 @@ static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, 
             for (int64_t k = 0; k < taps; k++) {
                 int64_t o = covering(v.window, at, split(k, v.window.kernel));
                 if (o >= 0)
-                    sum += to_float(w[(m * channels + c % channels) * taps + k]) * to_float(y[(n * v.m + m) * out + o]);
+                    sum += to_float(w[at_of(v.w, m, c % channels, k)]) * to_float(y[at_of(v.y, n, m, o)]);
             }
-        x[i] = from_float<T>(sum);
+        x[at_of(v.x, n, c, i % in)] = from_float<T>(sum);
     }
 }
 
@@ -53,9 +57,9 @@ static __global__ void conv_to_w_kernel(struct zt_launch_conv v, int64_t count, 
             for (int64_t o = 0; o < out; o++) {
                 int64_t at = covered(v.window, split(o, v.window.out), k);
                 if (at >= 0)
-                    sum += (double)to_float(y[(n * v.m + m) * out + o]) * to_float(x[(n * v.c + c) * in + at]);
+                    sum += (double)to_float(y[at_of(v.y, n, m, o)]) * to_float(x[at_of(v.x, n, c, at)]);
             }
-        w[i] = from_float<T>((float)sum);
+        w[at_of(v.w, m, i / taps % channels, i % taps)] = from_float<T>((float)sum);
     }
 }
 

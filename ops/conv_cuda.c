@@ -2,18 +2,25 @@
  * that, else behind it; our own kernels (conv.cu) where it has none for the convolution either. ReLU is left to others:
  * the engines that take it in promise nothing about NaN.
  *
+ * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in bfloat16, and
+ * in fp32 where that may be rounded to TF32. Weights come as KRSC then, derived values which are made anew after a
+ * step; their gradients are computed so and written in plain order. A convolution for which cuDNN has no such engine
+ * stays plain, as those in exact fp32 do, whose kernels know no tensor core and like planes as well. Our own kernels
+ * take either order as it comes.
+ *
  * cuDNN wants addresses that are multiples of 16, and a parameter lies where the tensors before it in the flat block
  * end: weights and biases have room in the workspace, to which they are copied where they lie otherwise. A weight's
- * gradient is computed there too where it is added to what there is. Planes of activations begin at such multiples;
- * where some do not, our own kernels take them. */
+ * gradient is computed there too where it is added to what there is or lies in another order. Planes of activations
+ * begin at such multiples; where some do not, our own kernels take them. */
 #include "ops/conv_dnn.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_reduce.h"
-#include "ops/walk_cuda.h"
+#include "ops/layout_cuda.h"
 
 #include "device/cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
 
@@ -21,8 +28,14 @@ struct conv {
     const struct zt_conv_roles *roles;
     struct zt_dnn *dnn; /* NULL: our own kernels */
     bool fused;         /* the bias is in the graph */
+    bool last;          /* channels last, of all three tensors */
+    bool turned;        /* dw has to be made plain */
     struct zt_launch_conv own;
+    struct planes {
+        int64_t samples, channels, plane; /* channels last: a sample a place, of planes of 1 */
+    } x, y;
     struct zt_launch_reduce sums; /* of y's channels */
+    struct zt_launch_move turn;   /* dw to plain order */
     /* workspace [ weight | bias, or partial sums | cuDNN's ] */
     size_t weight_bytes, bias_bytes, bias_at, scratch_at;
 };
@@ -37,10 +50,11 @@ static void release(void *state) {
 /* ---- preparing ---- */
 
 /* NULL where cuDNN has no engine. */
-static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, const struct conv *c, bool bias) {
+static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_way way,
+                           const struct zt_conv_dnn_form *form) {
     struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
-    zt_conv_dnn(conv, c->roles->way, c->own.dtype, bias, &graph);
+    zt_conv_dnn(conv, way, form, &graph);
     graph.tensor_cores = p->device->tf32;
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &why);
     if (dnn && zt_dnn_plan(dnn, p->device, &why))
@@ -49,18 +63,62 @@ static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *con
     return NULL;
 }
 
-/* The gradient of the bias from y's, [n, m, plane]. */
-static struct zt_launch_reduce channel_sums(const struct zt_conv *conv) {
-    const int64_t plane = conv->window.out_elems;
+static bool comes_last(const struct zt_prepare *p) {
+    bool last = false;
+    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+        last |= zt_is_last(p->in_layout[i]);
+    return last;
+}
+
+/* Engine and order: channels last where tensor cores compute, the bias in the graph where it can be. */
+static void choose(const struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
+    const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
+    const bool tensor_cores = dtype == ZT_BFLOAT16 || p->device->tf32;
+    const bool bias = c->roles->way == ZT_CONV_TO_Y && zt_in(p->graph, p->node, 2);
+    for (int last = tensor_cores; last >= 0 && !c->dnn; last--)
+        for (int fused = bias; fused >= 0 && !c->dnn; fused--) {
+            const struct zt_conv_dnn_form form = { dtype, last, fused };
+            c->dnn = plan(p, conv, c->roles->way, &form);
+            c->fused = c->dnn && fused;
+            c->last = last;
+        }
+    if (!c->dnn)
+        c->last = comes_last(p);
+    c->own = zt_conv_launch(conv, dtype, c->last);
+}
+
+/* What the node takes and gives in that order; dw, the bias and its gradient are plain. */
+static void lay(struct zt_prepare *p, struct conv *c) {
+    struct zt_graph *g = p->graph;
+    const struct zt_node *n = &g->nodes[p->node];
+    for (int i = 0; i < n->out_count; i++)
+        p->out_layout[i] = NULL;
+    for (int i = 0; i < n->in_count; i++)
+        p->in_layout[i] = c->last && i < 2 ? zt_layout_last(g->arena, p->in_layout[i], zt_in(g, p->node, i)) : NULL;
+    const struct zt_layout *to = c->last ? zt_layout_last(g->arena, NULL, zt_out(g, p->node, 0)) : NULL;
+    if (c->roles->way == ZT_CONV_TO_W) {
+        c->turned = to != NULL;
+        c->turn = zt_turn_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
+    } else {
+        p->out_layout[0] = to;
+    }
+}
+
+static struct planes planes(int64_t samples, int64_t channels, int64_t places, bool last) {
+    return last ? (struct planes){ samples * places, channels, 1 } : (struct planes){ samples, channels, places };
+}
+
+/* The gradient of the bias from y's. */
+static struct zt_launch_reduce channel_sums(const struct planes *y) {
     struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM,
                                   .kept_axes = 1,
-                                  .kept_dim = { conv->m },
-                                  .kept_step = { plane },
-                                  .over_axes = 2,
-                                  .over_dim = { conv->n, plane },
-                                  .over_step = { conv->m * plane, 1 },
-                                  .kept = conv->m,
-                                  .over = conv->n * plane };
+                                  .kept_dim = { y->channels },
+                                  .kept_step = { y->plane },
+                                  .kept = y->channels,
+                                  .over_axes = y->plane > 1 ? 2 : 1,
+                                  .over_dim = { y->samples, y->plane },
+                                  .over_step = { y->channels * y->plane, 1 },
+                                  .over = y->samples * y->plane };
     r.parts = zt_launch_reduce_parts(&r);
     return r;
 }
@@ -88,13 +146,12 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     struct conv *c = zt_calloc(1, sizeof *c);
     c->roles = roles;
-    c->own = zt_conv_launch(&conv, zt_in(g, p->node, 0)->dtype);
-    c->sums = channel_sums(&conv);
-    if (roles->way == ZT_CONV_TO_Y && zt_in(g, p->node, 2))
-        c->dnn = plan(p, &conv, c, true);
-    c->fused = c->dnn != NULL;
-    if (!c->dnn)
-        c->dnn = plan(p, &conv, c, false);
+    choose(p, &conv, c);
+    lay(p, c);
+    c->y = planes(conv.n, conv.m, conv.window.out_elems, c->last);
+    c->x = planes(conv.n, conv.c, conv.window.in_elems, c->last);
+    if (roles->way == ZT_CONV_TO_W && zt_out(g, p->node, 1))
+        c->sums = channel_sums(&c->y);
     place(p, c, &conv);
     p->state = c;
     p->can_accumulate = roles->way == ZT_CONV_TO_W;
@@ -123,14 +180,25 @@ static bool run_own(const struct zt_call *call, const struct conv *c, void *cons
 
 /* The bias behind the convolution, in place. */
 static bool add_bias(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
-    const struct zt_shape *y = &call->out[0].shape;
-    struct zt_shape channels = { .rank = y->rank - 1, .dim = { y->dim[1] } };
-    for (int k = 1; k < channels.rank; k++)
-        channels.dim[k] = 1;
-    struct zt_launch_walk walk = zt_walk_cuda(y, y, &channels);
+    const struct planes *y = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
+    const struct zt_launch_walk walk = { .rank = 3,
+                                         .dim = { y->samples, y->channels, y->plane },
+                                         .a = { y->channels * y->plane, y->plane, 1 },
+                                         .b = { 0, 1, 0 } };
     void *to = call->out[0].data;
     int code = zt_launch_add(zt_cuda_stream(call->device), c->own.dtype, &walk, to, bias, to);
     return zt_cuda_good(call->device, code, err, call->node->name);
+}
+
+/* dw += what is in the workspace, whose order may be another. */
+static int add_weight(const struct zt_call *call, const struct conv *c, const void *dw) {
+    void *to = call->out[0].data;
+    struct zt_launch_walk walk = { .rank = c->turn.axes, .dim = { 1 } };
+    memcpy(walk.dim, c->turn.dim, sizeof *walk.dim * (size_t)c->turn.axes);
+    memcpy(walk.a, c->turn.to_step, sizeof *walk.a * (size_t)c->turn.axes);
+    memcpy(walk.b, c->turn.from_step, sizeof *walk.b * (size_t)c->turn.axes);
+    walk.rank = walk.rank ? walk.rank : 1;
+    return zt_launch_add(zt_cuda_stream(call->device), c->own.dtype, &walk, to, dw, to);
 }
 
 /* dw from the workspace to its place, and db, which is always written anew. */
@@ -138,16 +206,11 @@ static bool finish_weight(const struct zt_call *call, const struct conv *c, cons
                           struct zt_err *err) {
     struct CUstream_st *stream = zt_cuda_stream(call->device);
     void *to = call->out[0].data, *db = call->out_count > 1 ? call->out[1].data : NULL;
-    if (dw != to && call->accumulate) {
-        struct zt_launch_walk walk = zt_walk_cuda(&call->out[0].shape, &call->out[0].shape, &call->out[0].shape);
-        if (!zt_cuda_good(call->device, zt_launch_add(stream, c->own.dtype, &walk, to, dw, to), err, call->node->name))
-            return false;
-    } else if (dw != to && !call->device->api->copy(call->device, to, dw, c->weight_bytes, err)) {
-        return false;
-    }
-    int code =
-        db ? zt_launch_reduce(stream, c->own.dtype, &c->sums, dy, db, (void *)((char *)call->workspace + c->bias_at))
-           : 0;
+    int code = dw == to           ? 0
+               : call->accumulate ? add_weight(call, c, dw)
+                                  : zt_launch_move(stream, zt_dtype_bytes(c->own.dtype), &c->turn, dw, to);
+    if (code == 0 && db)
+        code = zt_launch_reduce(stream, c->own.dtype, &c->sums, dy, db, (void *)((char *)call->workspace + c->bias_at));
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
@@ -158,7 +221,7 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         data[i] = c->roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->roles->of[i]].data;
     void *bias = data[ZT_DNN_BIAS] = call->in_count > 2 ? call->in[2].data : NULL;
     const bool weight = c->roles->way == ZT_CONV_TO_W;
-    if (weight && (call->accumulate || !zt_dnn_is_placed(data[ZT_DNN_W])))
+    if (weight && (call->accumulate || c->turned || !zt_dnn_is_placed(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;
     void *dw = data[ZT_DNN_W];
     const bool dnn = c->dnn && zt_dnn_is_placed(data[ZT_DNN_X]) && zt_dnn_is_placed(data[ZT_DNN_Y]);
@@ -169,4 +232,4 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return !bias || (dnn && c->fused) || add_bias(call, c, bias, err);
 }
 
-const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .run = run, .release = release };
+const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = release };

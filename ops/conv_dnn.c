@@ -5,16 +5,17 @@
 
 /* ---- tensors ---- */
 
-/* [first, second, plane], row-major. */
-static struct zt_dnn_tensor tensor(enum zt_dtype dtype, int64_t first, int64_t second, const int64_t *plane, int axes) {
+/* [first, second, plane], row-major, or with the second axis innermost. */
+static struct zt_dnn_tensor tensor(const struct zt_conv_dnn_form *form, int64_t first, int64_t second,
+                                   const int64_t *plane, int axes) {
     const int all = axes == 1 ? 2 : axes;
-    struct zt_dnn_tensor t = { .dtype = dtype, .rank = all + 2, .dim = { first, second, 1 } };
-    int64_t step = 1;
+    struct zt_dnn_tensor t = { .dtype = form->dtype, .rank = all + 2, .dim = { first, second, 1 } };
+    int64_t step = form->last ? second : 1;
     for (int a = 0; a < axes; a++)
         t.dim[2 + all - axes + a] = plane[a];
     for (int k = t.rank - 1; k >= 0; k--) {
-        t.stride[k] = step;
-        step *= t.dim[k];
+        t.stride[k] = form->last && k == 1 ? 1 : step;
+        step *= form->last && k == 1 ? 1 : t.dim[k];
     }
     return t;
 }
@@ -44,7 +45,7 @@ static struct zt_dnn_conv window(const struct zt_window *w) {
 
 /* ---- the graph ---- */
 
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, bool bias,
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to) {
     static const enum zt_dnn_kind kinds[] = {
         [ZT_CONV_TO_Y] = ZT_DNN_CONV, [ZT_CONV_TO_X] = ZT_DNN_CONV_DATA, [ZT_CONV_TO_W] = ZT_DNN_CONV_WEIGHT
@@ -52,14 +53,14 @@ void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype
     const struct zt_window *w = &conv->window;
     const int64_t point[] = { 1, 1, 1 };
     *to = (struct zt_dnn_graph){ .tensor_count = 3, .operation_count = 1, .conv = window(w) };
-    to->tensor[ZT_DNN_X] = tensor(dtype, conv->n, conv->c, w->in, w->axes);
-    to->tensor[ZT_DNN_W] = tensor(dtype, conv->m, conv->c / conv->groups, w->kernel, w->axes);
-    to->tensor[ZT_DNN_Y] = tensor(dtype, conv->n, conv->m, w->out, w->axes);
+    to->tensor[ZT_DNN_X] = tensor(form, conv->n, conv->c, w->in, w->axes);
+    to->tensor[ZT_DNN_W] = tensor(form, conv->m, conv->c / conv->groups, w->kernel, w->axes);
+    to->tensor[ZT_DNN_Y] = tensor(form, conv->n, conv->m, w->out, w->axes);
     to->operation[0] = (struct zt_dnn_operation){ kinds[way], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
-    if (!bias)
+    if (!form->bias)
         return;
     to->tensor_count = ZT_DNN_CONVOLVED + 1;
-    to->tensor[ZT_DNN_BIAS] = tensor(dtype, 1, conv->m, point, w->axes);
+    to->tensor[ZT_DNN_BIAS] = tensor(form, 1, conv->m, point, w->axes);
     to->tensor[ZT_DNN_CONVOLVED] = to->tensor[ZT_DNN_Y];
     to->tensor[ZT_DNN_CONVOLVED].dtype = ZT_FLOAT;
     to->tensor[ZT_DNN_CONVOLVED].inner = true;
@@ -70,11 +71,18 @@ void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype
 
 /* ---- our own kernels ---- */
 
-struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype) {
+static struct zt_launch_steps steps(int64_t second, int64_t places, bool last) {
+    return (struct zt_launch_steps){ second * places, last ? 1 : places, last ? second : 1 };
+}
+
+struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype, bool last) {
     return (struct zt_launch_conv){ .dtype = dtype,
                                     .n = conv->n,
                                     .c = conv->c,
                                     .m = conv->m,
                                     .groups = conv->groups,
-                                    .window = zt_window_cuda(&conv->window) };
+                                    .window = zt_window_cuda(&conv->window),
+                                    .x = steps(conv->c, conv->window.in_elems, last),
+                                    .w = steps(conv->c / conv->groups, conv->window.kernel_elems, last),
+                                    .y = steps(conv->m, conv->window.out_elems, last) };
 }

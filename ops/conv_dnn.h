@@ -10,12 +10,16 @@
 /* Tensors of the graph by number; those behind ZT_DNN_Y only where there is a bias. */
 enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS, ZT_DNN_CONVOLVED };
 
-/* Up to three spatial axes; one is taken for two, the first of length 1. bias: y = that of the convolution + a number a
- * channel, in the same graph. */
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, enum zt_dtype dtype, bool bias,
+/* Up to three spatial axes; one is taken for two, the first of length 1. All tensors are plain, or channels last: x and
+ * y NHWC, w KRSC. bias: y = that of the convolution + a number a channel, in the same graph. */
+struct zt_conv_dnn_form {
+    enum zt_dtype dtype;
+    bool last, bias;
+};
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to);
 
 /* The same for our own kernels, which take any convolution of up to three axes. */
-struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype);
+struct zt_launch_conv zt_conv_launch(const struct zt_conv *conv, enum zt_dtype dtype, bool last);
 
 #endif

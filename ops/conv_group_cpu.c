@@ -139,7 +139,7 @@ const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const str
 
 const struct zt_layout *zt_conv_group_layout(const struct zt_conv_group *g, struct zt_arena *arena,
                                              const struct zt_shape *shape) {
-    return zt_layout_cpu(arena, ZT_ORDER_BLOCKED, g->kernel->lanes, ZT_FLOAT, shape);
+    return zt_layout_of(arena, ZT_ORDER_BLOCKED, g->kernel->lanes, ZT_FLOAT, shape);
 }
 
 /* ---- workspace: [ weights or their partial sums | a plane with margins a thread ] ---- */

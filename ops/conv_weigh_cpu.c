@@ -34,7 +34,7 @@ const struct zt_conv_weigh *zt_conv_weigh_make(struct zt_arena *arena, const str
 }
 
 const struct zt_layout *zt_conv_weigh_layout(struct zt_arena *arena, const struct zt_shape *shape) {
-    return zt_layout_cpu(arena, ZT_ORDER_BLOCKED, LANES, ZT_FLOAT, shape);
+    return zt_layout_of(arena, ZT_ORDER_BLOCKED, LANES, ZT_FLOAT, shape);
 }
 
 /* Elements of a chunk's sums. */

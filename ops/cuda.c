@@ -246,6 +246,8 @@ bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err) {
         err->code = err->count == 1 ? ZT_EXIT_RUN : err->code;
         return false;
     }
+    for (int i = 0; i < n->in_count && !kernel->layouts; i++)
+        p->in_layout[i] = NULL;
     if (kernel->prepare && !kernel->prepare(p, err))
         return false;
     struct proxy *proxy = zt_malloc(sizeof *proxy);

@@ -252,6 +252,7 @@
     OP("ztrain", "RNNTrain", rnn)                               \
     OP("ztrain", "ReciprocalGrad", pointwise)                   \
     OP("ztrain", "ReluGrad", pointwise)                         \
+    OP("ztrain", "Reorder", reorder)                            \
     OP("ztrain", "ResizeGrad", resize_grad)                     \
     OP("ztrain", "RotaryCacheGrad", rotary_cache_grad)          \
     OP("ztrain", "SeluGrad", pointwise)                         \

@@ -471,7 +471,7 @@ const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_d
     if (desc->order == ZT_DESC_STRIDED)
         return NULL;
     if (desc->order != ZT_DESC_VENDOR)
-        return zt_layout_cpu(arena, (enum zt_order)desc->order, desc->block, desc->dtype, shape);
+        return zt_layout_of(arena, (enum zt_order)desc->order, desc->block, desc->dtype, shape);
     struct zt_desc *kept = zt_arena_copy(arena, desc, sizeof *desc);
 #if !V3 /* there it lives as long as the primitive it came from */
     kept->vendor = zt_arena_copy(arena, desc->vendor, sizeof(dnnl_memory_desc_t));
@@ -484,7 +484,7 @@ struct zt_desc zt_desc_of(const struct zt_layout *layout, enum zt_dtype dtype, c
     memcpy(d.dim, shape->dim, sizeof *d.dim * (size_t)shape->rank);
     d.order = (enum zt_desc_order)zt_layout_order(layout, &d.block);
     if (d.order == ZT_DESC_VENDOR)
-        d = *(const struct zt_desc *)((const struct zt_layout_cpu *)layout->descriptor)->vendor;
+        d = *(const struct zt_desc *)((const struct zt_layout_ordered *)layout->descriptor)->vendor;
     return d;
 }
 

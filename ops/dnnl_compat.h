@@ -8,7 +8,7 @@
 
 #include "ops/layout_cpu.h"
 
-/* A tensor as a primitive sees it. Channels are dim[1], so plain, blocked and channels-last are as in layout_cpu.h;
+/* A tensor as a primitive sees it. Channels are dim[1], so plain, blocked and channels-last are as in layout.h;
  * STRIDED is any order of a matrix; ANY lets the primitive choose. */
 enum zt_desc_order {
     ZT_DESC_PLAIN = ZT_ORDER_PLAIN,

@@ -29,6 +29,7 @@ extern const struct zt_kernel zt_kernel_gru_cuda;
 extern const struct zt_kernel zt_kernel_gru_grad_cuda;
 extern const struct zt_kernel zt_kernel_pointwise_cuda;       /* pointwise_cuda.c */
 extern const struct zt_kernel zt_kernel_moves_cuda;           /* moves_cuda.c */
+extern const struct zt_kernel zt_kernel_reorder_cuda;         /* layout_cuda.c */
 extern const struct zt_kernel zt_kernel_reduce_cuda;          /* reduce_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda; /* batch_norm_sync_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;

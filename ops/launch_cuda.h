@@ -90,11 +90,16 @@ struct zt_launch_window {
     int64_t in[ZT_LAUNCH_AXES], out[ZT_LAUNCH_AXES], kernel[ZT_LAUNCH_AXES];
     int64_t stride[ZT_LAUNCH_AXES], dilation[ZT_LAUNCH_AXES], pad[ZT_LAUNCH_AXES], pad_end[ZT_LAUNCH_AXES];
 };
+/* Steps in elements of a tensor [first, second, places of a plane], in either of the two orders (layout_cuda.h). */
+struct zt_launch_steps {
+    int64_t first, second, place;
+};
 /* x [n, c, window.in], w [m, c / groups, window.kernel], y [n, m, window.out] */
 struct zt_launch_conv {
     enum zt_dtype dtype;
     int64_t n, c, m, groups;
     struct zt_launch_window window;
+    struct zt_launch_steps x, w, y;
 };
 /* y of x and w; x of w and y; w of x and y. */
 int zt_launch_conv_to_y(struct CUstream_st *stream, const struct zt_launch_conv *conv, const void *x, const void *w,

@@ -1,6 +1,7 @@
 /* ztrain.Reorder(x) -> y: the same tensor in another memory layout. The assign pass puts it where a producer and a
  * reader want different ones; in a graph without layouts it is a copy. */
 #include "ops/cpu.h"
+#include "ops/cuda.h"
 #include "ops/shape.h"
 
 #ifdef HAVE_DNNL
@@ -60,5 +61,7 @@ const struct zt_op zt_op_reorder = {
     .max_out = 1,
     .flags = ZT_OP_LIGHT,
     .infer = zt_infer_first,
-    .kernel = { [ZT_REF] = { .run = zt_run_copy }, [ZT_CPU] = ZT_IF_DNNL(zt_reorder_cpu) },
+    .kernel = { [ZT_REF] = { .run = zt_run_copy },
+                [ZT_CPU] = ZT_IF_DNNL(zt_reorder_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_listed) },
 };

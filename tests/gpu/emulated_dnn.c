@@ -2,8 +2,9 @@
  * (emulated_dnn_run.c does what they say).
  *
  * Engines: of two configurations the first is marked as not deterministic and computes rubbish, the second does what
- * the graph says. None is had for uneven padding, and none for several operations where the channels are an odd number,
- * or rows of a product in memory are no multiple of 8, so that what the module does then is run too. */
+ * the graph says. Tensors of a convolution are all plain or all channels last. None is had for uneven padding, none for
+ * channels last where x has five channels, and none for several operations where the channels are an odd number, or
+ * rows of a product in memory are no multiple of 8, so that what the module does then is run too. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <string.h>
@@ -148,13 +149,34 @@ static bool has_product_engine(struct cudnnBackendDescriptor *const *list, int64
     return whole;
 }
 
+/* Whether the elements lie without gaps, channels innermost (last) or row-major. */
+static bool is_packed(const struct tensor *t, bool last) {
+    int64_t step = last ? t->dim[1] : 1;
+    bool packed = !last || t->dim[1] == 1 || t->stride[1] == 1;
+    for (int k = t->rank - 1; k >= 0; k--)
+        if (!last || k != 1) {
+            packed &= t->dim[k] == 1 || t->stride[k] == step;
+            step *= t->dim[k];
+        }
+    return packed;
+}
+
+static bool are_packed(const struct cudnnBackendDescriptor *operation, bool last) {
+    const struct names *n = names_of(operation);
+    const struct tensor x = tensor_of(child(operation, n->x)), w = tensor_of(child(operation, n->w)),
+                        y = tensor_of(child(operation, n->y));
+    return is_packed(&x, last) && is_packed(&w, last) && is_packed(&y, last);
+}
+
 static bool has_engine(const struct cudnnBackendDescriptor *graph) {
     int64_t count;
     struct cudnnBackendDescriptor *const *list = operations(graph, &count);
     if (!names_of(list[0]))
         return has_product_engine(list, count);
-    struct tensor y = tensor_of(child(list[0], names_of(list[0])->y));
-    return is_even(list[0]) && (count == 1 || y.dim[1] % 2 == 0);
+    struct tensor x = tensor_of(child(list[0], names_of(list[0])->x)),
+                  y = tensor_of(child(list[0], names_of(list[0])->y));
+    const bool plain = are_packed(list[0], false), last = are_packed(list[0], true) && x.dim[1] != 5;
+    return (plain || last) && is_even(list[0]) && (count == 1 || y.dim[1] % 2 == 0);
 }
 
 static void fill_config(struct cudnnBackendDescriptor *config, struct cudnnBackendDescriptor *graph, int64_t number) {

@@ -11,10 +11,10 @@
 extern const struct zt_case zt_cases_conv[];
 
 static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way,
-                               enum zt_dtype dtype, bool bias) {
+                               const struct zt_conv_dnn_form *form) {
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
-    zt_conv_dnn(conv, way, dtype, bias, &graph);
+    zt_conv_dnn(conv, way, form, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s (%s %s), way %d: %s", c->op, c->in, c->attrs ? c->attrs : "", way, err.text[0]);
     return dnn;
@@ -27,11 +27,12 @@ static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way w
     ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
 }
 
-/* Plans it on each of the GPUs. */
+/* Plans it on each of the GPUs, in both orders of the tensors. */
 static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias) {
     for (size_t i = 0; i < ZT_GPUS; i++)
-        for (int half = 0; half < 2; half++) {
-            struct zt_dnn *dnn = describe(c, conv, way, half ? ZT_BFLOAT16 : ZT_FLOAT, bias);
+        for (int form = 0; form < 4; form++) {
+            const struct zt_conv_dnn_form of = { form & 1 ? ZT_BFLOAT16 : ZT_FLOAT, form >> 1 & 1, bias };
+            struct zt_dnn *dnn = describe(c, conv, way, &of);
             plan(c, dnn, way, zt_gpus[i]);
             zt_dnn_destroy(dnn);
         }
@@ -74,7 +75,7 @@ START_TEST(a_shape_that_is_no_convolution_is_refused_with_cudnns_words) {
     conv.window = (struct zt_window){
         .axes = 2, .in = { 5, 5 }, .out = { 3, 3 }, .kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 }
     };
-    zt_conv_dnn(&conv, ZT_CONV_TO_Y, ZT_FLOAT, false, &graph);
+    zt_conv_dnn(&conv, ZT_CONV_TO_Y, &(struct zt_conv_dnn_form){ .dtype = ZT_FLOAT }, &graph);
     graph.tensor[ZT_DNN_Y].dim[3] = 4;
     ck_assert_ptr_null(zt_dnn_describe(&graph, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "cuDNN, describing a convolution of tensors: CUDNN_STATUS_"));

@@ -1,6 +1,8 @@
 #include "tests/ops/machine.h"
 
 #include "graph/op.h"
+#include "ops/layout.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 
 static const struct zt_random no_random = { .seed = 1 };
@@ -50,10 +52,22 @@ static size_t shift_of(const struct machine *m, int value) {
     return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
 
+/* Channels last for every value that no node makes and that has channels and places. */
+static void lay_last(struct zt_graph *g) {
+    for (int v = 0; v < g->value_count; v++) {
+        struct zt_value *value = &g->values[v];
+        if (value->producer < 0 && value->shape.rank >= 3 && value->shape.rank <= 5 && value->shape.dim[1] > 1 &&
+            zt_dims(&value->shape, 2, value->shape.rank) > 1)
+            value->layout = zt_layout_of(g->arena, ZT_ORDER_CHANNELS_LAST, 0, value->dtype, &value->shape);
+    }
+}
+
 bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_count, const struct options *o,
                    struct zt_err *err) {
     const struct zt_device_api *api = o->device->api;
     *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
+    if (o->last && o->device->module)
+        lay_last(g);
     if (!zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, plain, plain_count, &m->prepared, err))
         return false;
     bool good = true;
@@ -90,9 +104,23 @@ void machine_finish(struct machine *m) {
         zt_assign_release(m->g, m->prepared);
 }
 
+/* [n, c, places] as [n, places, c] */
+static void *make_last(struct zt_arena *arena, const struct zt_tensor *t) {
+    const int64_t channels = t->shape.dim[1], places = zt_dims(&t->shape, 2, t->shape.rank);
+    const struct zt_shape shape = { 3, { t->shape.dim[0], places, channels } };
+    const int64_t to_step[] = { channels * places, channels, 1 }, from_step[] = { channels * places, 1, places };
+    const size_t bytes = zt_dtype_bytes(t->dtype);
+    void *to = zt_arena_alloc(arena, (size_t)zt_shape_count(&t->shape) * bytes);
+    zt_copy_strided(1, bytes, &shape, to, to_step, t->data, from_step);
+    return to;
+}
+
 bool machine_feed(const struct machine *m, int value, const struct zt_tensor *tensor, struct zt_err *err) {
     size_t bytes = (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
-    return m->device->api->to_device(m->device, m->buffer[value], tensor->data, bytes, err);
+    int block;
+    bool last = m->device->module && zt_layout_order(m->g->values[value].layout, &block) == ZT_ORDER_CHANNELS_LAST;
+    const void *data = last ? make_last(m->g->arena, tensor) : tensor->data;
+    return m->device->api->to_device(m->device, m->buffer[value], data, bytes, err);
 }
 
 bool machine_fetch(const struct machine *m, int value, struct zt_tensor *to, struct zt_err *err) {

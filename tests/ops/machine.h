@@ -10,7 +10,8 @@ struct options {
     enum zt_backend backend;
     const char *only, *family;
     int threads;
-    bool json, ask, bf16;
+    bool json, ask, bf16, tf32;
+    bool last;  /* inputs of rank 3 to 5 come channels last, on a device of its own */
     bool views; /* nodes whose output holds its input's bytes share its memory and need no run */
     struct zt_device *device;
 };

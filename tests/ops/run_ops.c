@@ -3,7 +3,7 @@
  *     run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN] ...
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
- * 77 where either is missing.
+ * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -376,6 +376,8 @@ static bool take_flag(struct options *o, const char *word) {
     bool *const flag = strcmp(word, "--json") == 0   ? &o->json
                        : strcmp(word, "--ask") == 0  ? &o->ask
                        : strcmp(word, "--bf16") == 0 ? &o->bf16
+                       : strcmp(word, "--tf32") == 0 ? &o->tf32
+                       : strcmp(word, "--last") == 0 ? &o->last
                                                      : NULL;
     if (flag)
         *flag = true;
@@ -418,7 +420,7 @@ int main(int argc, char **argv) {
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
         fprintf(stderr,
                 "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16]\n");
+                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--tf32] [--last]\n");
         return 2;
     }
     o.views = mode == BENCH;
@@ -427,6 +429,7 @@ int main(int argc, char **argv) {
         printf("SKIP: %s\n", err.text[0]);
         return 77;
     }
+    o.device->tf32 = o.tf32;
     int failed = o.ask ? answer(&o) : run_all((enum mode)mode, &o);
     o.device->api->destroy(o.device);
     return failed;

@@ -1,0 +1,124 @@
+#include "ops/layout_cuda.h"
+
+#include "ops/kernels_cuda.h"
+#include "ops/shape.h"
+#include "ops/walk_cuda.h"
+
+#include "device/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool zt_is_last(const struct zt_layout *layout) {
+    int block;
+    return zt_layout_order(layout, &block) == ZT_ORDER_CHANNELS_LAST;
+}
+
+/* ---- choosing ---- */
+
+static bool is_either(const struct zt_shape *shape) {
+    return shape->rank < 3 || shape->dim[1] == 1 || zt_dims(shape, 2, shape->rank) == 1;
+}
+
+const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_layout *given,
+                                       const struct zt_value *v) {
+    if (zt_is_last(given))
+        return given;
+    return is_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
+}
+
+/* Whether a node that reads `value` reads a tensor of its shape beside it that is channels last. */
+static bool joins_last(const struct zt_graph *g, int value) {
+    for (int n = 0; n < g->node_count; n++) {
+        bool reads = false, last = false;
+        for (int i = 0; i < g->nodes[n].in_count; i++) {
+            const struct zt_value *v = zt_in(g, n, i);
+            reads |= g->nodes[n].in[i] == value;
+            last |= v && zt_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value].shape);
+        }
+        if (reads && last)
+            return true;
+    }
+    return false;
+}
+
+static bool comes_last(const struct zt_prepare *p, unsigned ins) {
+    const struct zt_node *n = &p->graph->nodes[p->node];
+    bool last = false, shows = false;
+    for (int i = 0; i < n->in_count; i++)
+        if (ins >> i & 1 && zt_in(p->graph, p->node, i)) {
+            last |= zt_is_last(p->in_layout[i]);
+            shows |= !is_either(&zt_in(p->graph, p->node, i)->shape);
+        }
+    return last || (!shows && joins_last(p->graph, n->out[0]));
+}
+
+bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_node *n = &g->nodes[p->node];
+    const bool last = comes_last(p, ins);
+    for (int i = 0; i < n->in_count; i++) {
+        const struct zt_value *v = zt_in(g, p->node, i);
+        p->in_layout[i] = last && v && ins >> i & 1 ? zt_layout_last(g->arena, p->in_layout[i], v) : NULL;
+    }
+    for (int i = 0; i < n->out_count; i++) {
+        const struct zt_value *v = zt_out(g, p->node, i);
+        p->out_layout[i] = last && v && outs >> i & 1 ? zt_layout_last(g->arena, NULL, v) : NULL;
+    }
+    return last;
+}
+
+/* ---- orders ---- */
+
+void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RANK]) {
+    const bool last = zt_is_last(layout);
+    for (int k = 0; k < rank; k++)
+        axis[k] = !last || k == 0 ? k : k < rank - 1 ? k + 1 : 1;
+}
+
+void zt_layout_steps(const struct zt_layout *layout, const struct zt_shape *shape, int64_t step[ZT_MAX_RANK]) {
+    int axis[ZT_MAX_RANK];
+    int64_t next = 1;
+    zt_layout_axes(layout, shape->rank, axis);
+    for (int k = shape->rank - 1; k >= 0; k--) {
+        step[axis[k]] = next;
+        next *= shape->dim[axis[k]];
+    }
+}
+
+struct zt_launch_move zt_turn_cuda(const struct zt_shape *shape, const struct zt_layout *from,
+                                   const struct zt_layout *to) {
+    struct zt_launch_move m;
+    int axis[ZT_MAX_RANK];
+    int64_t from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
+    zt_layout_axes(to, shape->rank, axis);
+    zt_layout_steps(from, shape, from_step);
+    zt_layout_steps(to, shape, to_step);
+    for (int k = 0; k < shape->rank; k++) {
+        m.dim[k] = shape->dim[axis[k]];
+        step[0][k] = from_step[axis[k]];
+        step[1][k] = to_step[axis[k]];
+    }
+    m.axes = zt_axes_cuda(shape->rank, m.dim, 2, step);
+    memcpy(m.from_step, step[0], sizeof m.from_step);
+    memcpy(m.to_step, step[1], sizeof m.to_step);
+    return m;
+}
+
+/* ---- Reorder ---- */
+
+static bool prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    struct zt_launch_move *m = zt_malloc(sizeof *m);
+    *m = zt_turn_cuda(&zt_in(p->graph, p->node, 0)->shape, p->in_layout[0], p->out_layout[0]);
+    p->state = m;
+    return true;
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    int code = zt_launch_move(zt_cuda_stream(call->device), zt_dtype_bytes(call->in[0].dtype), call->state,
+                              call->in[0].data, call->out[0].data);
+    return zt_cuda_good(call->device, code, err, call->node->name);
+}
+
+const struct zt_kernel zt_kernel_reorder_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };
