@@ -118,19 +118,26 @@ struct zt_launch_batch_norm {
     float epsilon, momentum;
     bool fixed;     /* mean and var are given, not the batch's */
     bool keeps_var; /* the last output is the batch's variance, not 1 / sqrt(var + epsilon) */
+    int64_t parts;  /* of channels last (spatial 1): how many blocks share a channel; 0: a block takes whole channels */
 };
+/* For rows [n, channels]. */
+int64_t zt_launch_batch_norm_parts(const struct zt_launch_batch_norm *n);
+/* Of workspace; 0 without parts. */
+static inline size_t zt_launch_batch_norm_bytes(const struct zt_launch_batch_norm *n) {
+    return n->parts ? (size_t)(n->channels * (2 * n->parts + 5)) * sizeof(float) : 0;
+}
 struct zt_launch_batch_norm_tensors {
     struct zt_launch_tensor x, scale, b, mean, var;
     struct zt_launch_tensor y, new_mean, new_var, batch_mean, inv_std; /* all but y may be NULL */
 };
 int zt_launch_batch_norm(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
-                         const struct zt_launch_batch_norm_tensors *t);
+                         const struct zt_launch_batch_norm_tensors *t, float *workspace);
 /* fixed: inv_std holds the variance. dmean and dvar: gradients of the statistics themselves. */
 struct zt_launch_batch_norm_grad {
     struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dvar, dx, dscale, db;
 };
 int zt_launch_batch_norm_grad(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
-                              const struct zt_launch_batch_norm_grad *g);
+                              const struct zt_launch_batch_norm_grad *g, float *workspace);
 
 /* Batch normalisation over all ranks (ops/batch_norm_sync.c), in two launches for channels [first, first + count): two
  * sums a channel and behind them the elements that count, all fp64; and what comes of the sums over the ranks. */

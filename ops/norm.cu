@@ -173,13 +173,6 @@ static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct z
     }
 }
 
-int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                         const struct zt_launch_batch_norm_tensors *t) {
-    if (n->channels > 0)
-        batch_norm_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *t);
-    return cudaGetLastError();
-}
-
 static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g) {
     __shared__ float part[CHANNEL];
     const int64_t count = n.n * n.spatial;
@@ -209,8 +202,206 @@ static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, str
     }
 }
 
+/* ---- the same of rows of channels: blocks take ACROSS channels of a part of the rows, and what they find is joined in
+ * the order of the parts; then each channel's numbers are made once, and every element of them ----
+ *
+ * Workspace: float found[2][parts][channels], number[5][channels]. */
+
+static __device__ void rows_of(const struct zt_launch_batch_norm &n, int64_t part, int64_t *first, int64_t *end) {
+    const int64_t each = (n.n + n.parts - 1) / n.parts;
+    *first = part * each < n.n ? part * each : n.n;
+    *end = *first + each < n.n ? *first + each : n.n;
+}
+
+/* Mean and sum of squared distances from it of `count` elements; joined as in Chan, Golub, LeVeque, "Updating Formulae
+ * and a Pairwise Algorithm for Computing Sample Variances", 1979. */
+struct moments {
+    float count, mean, squares;
+};
+static __device__ struct moments join(const struct moments &a, const struct moments &b) {
+    const float count = a.count + b.count, d = b.mean - a.mean;
+    if (a.count == 0 || b.count == 0)
+        return a.count == 0 ? b : a;
+    return { count, a.mean + d * (b.count / count), a.squares + b.squares + d * d * (a.count * (b.count / count)) };
+}
+
+static __global__ void rows_moments_kernel(struct zt_launch_batch_norm n, struct zt_launch_tensor x, float *found) {
+    __shared__ struct moments kept[ALONG][ACROSS];
+    const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
+        const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
+        int64_t first, end;
+        rows_of(n, part, &first, &end);
+        const float shift = c < n.channels ? get(x, c) : 0; /* as in batch_norm_kernel */
+        struct moments m = { 0, 0, 0 };
+        for (int64_t row = first + threadIdx.y; c < n.channels && row < end; row += ALONG) {
+            const float v = get(x, row * n.channels + c) - shift, d = v - m.mean;
+            m.count += 1;
+            m.mean += d / m.count;
+            m.squares += d * (v - m.mean);
+        }
+        kept[threadIdx.y][threadIdx.x] = m;
+        __syncthreads();
+        if (threadIdx.y == 0 && c < n.channels) {
+            for (int k = 1; k < ALONG; k++)
+                m = join(m, kept[k][threadIdx.x]);
+            found[part * n.channels + c] = m.mean;
+            found[(n.parts + part) * n.channels + c] = m.squares;
+        }
+        __syncthreads();
+    }
+}
+
+static __global__ void rows_numbers_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t,
+                                           const float *found, float *number) {
+    EACH(c, n.channels) {
+        struct moments m = { 0, 0, 0 };
+        for (int64_t part = 0; !n.fixed && part < n.parts; part++) {
+            int64_t first, end;
+            rows_of(n, part, &first, &end);
+            m = join(m,
+                     { (float)(end - first), found[part * n.channels + c], found[(n.parts + part) * n.channels + c] });
+        }
+        const float shift = n.fixed ? get(t.mean, c) : get(t.x, c), mean = shift + m.mean;
+        const float var = n.fixed ? get(t.var, c) : m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);
+        number[c] = shift;
+        number[n.channels + c] = m.mean;
+        number[2 * n.channels + c] = get(t.scale, c) * inv_std;
+        number[3 * n.channels + c] = get(t.b, c);
+        if (n.fixed)
+            continue;
+        put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
+        put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
+        put(t.batch_mean, c, mean);
+        put(t.inv_std, c, n.keeps_var ? var : inv_std);
+    }
+}
+
+static __global__ void rows_kernel(struct zt_launch_batch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor y,
+                                   const float *number) {
+    EACH(i, n.n * n.channels) {
+        const int64_t c = i % n.channels;
+        const float d = get(x, i) - number[c] - number[n.channels + c];
+        put(y, i, d * number[2 * n.channels + c] + number[3 * n.channels + c]);
+    }
+}
+
+int64_t zt_launch_batch_norm_parts(const struct zt_launch_batch_norm *n) {
+    const int64_t wide = (n->channels + ACROSS - 1) / ACROSS;
+    if (n->n == 0 || n->channels == 0)
+        return 0;
+    int64_t parts = n->n / (16 * ALONG); /* rows that are worth a block */
+    parts = parts * wide < 1024 ? parts : 1024 / wide;
+    return parts < 1 ? 1 : parts;
+}
+
+static unsigned jobs_of(const struct zt_launch_batch_norm *n) {
+    return job_blocks((n->channels + ACROSS - 1) / ACROSS * n->parts);
+}
+
+static int launch_rows(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                       const struct zt_launch_batch_norm_tensors *t, float *workspace) {
+    float *number = workspace + 2 * n->parts * n->channels;
+    const int64_t count = n->n * n->channels;
+    if (!n->fixed)
+        rows_moments_kernel<<<jobs_of(n), dim3(ACROSS, ALONG), 0, stream>>>(*n, t->x, workspace);
+    rows_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *t, workspace, number);
+    rows_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, t->x, t->y, number);
+    return cudaGetLastError();
+}
+
+static __device__ float inv_std_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
+                                   int64_t c) {
+    const float kept = get(g.inv_std, c);
+    return n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
+}
+
+static __global__ void rows_sums_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
+                                        float *found) {
+    __shared__ float kept[2][ALONG][ACROSS];
+    const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
+        const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
+        int64_t first, end;
+        rows_of(n, part, &first, &end);
+        const float mean = c < n.channels ? get(g.mean, c) : 0, inv_std = c < n.channels ? inv_std_of(n, g, c) : 0;
+        float db = 0, dscale = 0;
+        for (int64_t row = first + threadIdx.y; c < n.channels && row < end; row += ALONG) {
+            const float dy = get(g.dy, row * n.channels + c);
+            db += dy;
+            dscale += dy * (get(g.x, row * n.channels + c) - mean) * inv_std;
+        }
+        kept[0][threadIdx.y][threadIdx.x] = db;
+        kept[1][threadIdx.y][threadIdx.x] = dscale;
+        __syncthreads();
+        if (threadIdx.y == 0 && c < n.channels) {
+            for (int k = 1; k < ALONG; k++) {
+                db += kept[0][k][threadIdx.x];
+                dscale += kept[1][k][threadIdx.x];
+            }
+            found[part * n.channels + c] = db;
+            found[(n.parts + part) * n.channels + c] = dscale;
+        }
+        __syncthreads();
+    }
+}
+
+/* number: what batch_norm_grad_kernel calls a, b, d, mean, inv_std */
+static __global__ void rows_grad_numbers_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
+                                                const float *found, float *number) {
+    EACH(c, n.channels) {
+        float db = 0, dscale = 0;
+        for (int64_t part = 0; part < n.parts; part++) {
+            db += found[part * n.channels + c];
+            dscale += found[(n.parts + part) * n.channels + c];
+        }
+        put(g.dscale, c, dscale);
+        put(g.db, c, db);
+        const float inv_std = inv_std_of(n, g, c), a = get(g.scale, c) * inv_std, m = (float)n.n;
+        const float b = n.fixed ? 0 : -a * db / m, d = n.fixed ? 0 : -a * dscale / m;
+        number[c] = a;
+        number[n.channels + c] = b + (g.dmean.data ? get(g.dmean, c) / m : 0);
+        number[2 * n.channels + c] = d + (g.dvar.data ? 2 * get(g.dvar, c) / (m * inv_std) : 0);
+        number[3 * n.channels + c] = get(g.mean, c);
+        number[4 * n.channels + c] = inv_std;
+    }
+}
+
+static __global__ void rows_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
+                                        const float *number) {
+    EACH(i, n.n * n.channels) {
+        const int64_t c = i % n.channels;
+        const float xh = (get(g.x, i) - number[3 * n.channels + c]) * number[4 * n.channels + c];
+        put(g.dx, i, number[c] * get(g.dy, i) + number[n.channels + c] + number[2 * n.channels + c] * xh);
+    }
+}
+
+static int launch_rows_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                            const struct zt_launch_batch_norm_grad *g, float *workspace) {
+    float *number = workspace + 2 * n->parts * n->channels;
+    const int64_t count = n->n * n->channels;
+    rows_sums_kernel<<<jobs_of(n), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, workspace);
+    rows_grad_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *g, workspace, number);
+    if (g->dx.data)
+        rows_grad_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, *g, number);
+    return cudaGetLastError();
+}
+
+/* ---- either ---- */
+
+int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                         const struct zt_launch_batch_norm_tensors *t, float *workspace) {
+    if (n->parts)
+        return launch_rows(stream, n, t, workspace);
+    if (n->channels > 0)
+        batch_norm_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *t);
+    return cudaGetLastError();
+}
+
 int zt_launch_batch_norm_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                              const struct zt_launch_batch_norm_grad *g) {
+                              const struct zt_launch_batch_norm_grad *g, float *workspace) {
+    if (n->parts)
+        return launch_rows_grad(stream, n, g, workspace);
     if (n->channels > 0)
         batch_norm_grad_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *g);
     return cudaGetLastError();
