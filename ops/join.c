@@ -38,14 +38,16 @@ static int axis_of(const struct zt_node *node, int rank, int64_t otherwise) {
 
 /* A slab of two tensors that agree outside `axis`: where it is in the whole from index `at` on, and in the part. */
 struct slab {
-    struct zt_shape walk;
-    int64_t start, whole_step[2], part_step[2];
+    struct zt_shape walk; /* before the axis, along it, behind it */
+    int64_t start, whole_step[3], part_step[3];
 };
 
 static struct slab slab_of(const struct zt_shape *whole, const struct zt_shape *part, int axis, int64_t at) {
-    const int64_t inner = zt_dims(part, axis + 1, part->rank), run = part->dim[axis] * inner;
-    return (
-        struct slab){ { 2, { zt_dims(part, 0, axis), run } }, at * inner, { whole->dim[axis] * inner, 1 }, { run, 1 } };
+    const int64_t inner = zt_dims(part, axis + 1, part->rank), along = part->dim[axis];
+    return (struct slab){ { 3, { zt_dims(part, 0, axis), along, inner } },
+                          at * inner,
+                          { whole->dim[axis] * inner, inner, 1 },
+                          { along * inner, inner, 1 } };
 }
 
 static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {

@@ -111,10 +111,11 @@ int zt_launch_conv_to_w(struct CUstream_st *stream, const struct zt_launch_conv 
 
 /* ---- pool.cu ---- */
 
-/* planes of window.in to as many of window.out */
+/* Planes of window.in to as many of window.out: `channels` of them lie side by side, element by element, where channels
+ * are last, else 1. */
 struct zt_launch_pool {
     enum zt_dtype dtype;
-    int64_t planes;
+    int64_t planes, channels;
     struct zt_launch_window window;
     bool count_include_pad; /* mean: padding counts, but not what ceil_mode adds beyond it */
     bool columns;           /* indices count planes along columns */

@@ -27,8 +27,7 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
     return is_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
 
-/* Whether a node that reads `value` reads a tensor of its shape beside it that is channels last. */
-static bool joins_last(const struct zt_graph *g, int value) {
+bool zt_layout_joins(const struct zt_graph *g, int value) {
     for (int n = 0; n < g->node_count; n++) {
         bool reads = false, last = false;
         for (int i = 0; i < g->nodes[n].in_count; i++) {
@@ -36,21 +35,26 @@ static bool joins_last(const struct zt_graph *g, int value) {
             reads |= g->nodes[n].in[i] == value;
             last |= v && zt_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value].shape);
         }
-        if (reads && last)
+        if (reads && (last || (g->nodes[n].op->flags & ZT_OP_CAST && zt_layout_joins(g, g->nodes[n].out[0]))))
             return true;
     }
     return false;
+}
+
+/* The last bit stands for all from there on. */
+static bool in_mask(unsigned mask, int i) {
+    return mask >> (i < 31 ? i : 31) & 1;
 }
 
 static bool comes_last(const struct zt_prepare *p, unsigned ins) {
     const struct zt_node *n = &p->graph->nodes[p->node];
     bool last = false, shows = false;
     for (int i = 0; i < n->in_count; i++)
-        if (ins >> i & 1 && zt_in(p->graph, p->node, i)) {
+        if (in_mask(ins, i) && zt_in(p->graph, p->node, i)) {
             last |= zt_is_last(p->in_layout[i]);
             shows |= !is_either(&zt_in(p->graph, p->node, i)->shape);
         }
-    return last || (!shows && joins_last(p->graph, n->out[0]));
+    return last || (!shows && zt_layout_joins(p->graph, n->out[0]));
 }
 
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
@@ -59,13 +63,41 @@ bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
     const bool last = comes_last(p, ins);
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, p->node, i);
-        p->in_layout[i] = last && v && ins >> i & 1 ? zt_layout_last(g->arena, p->in_layout[i], v) : NULL;
+        p->in_layout[i] = last && v && in_mask(ins, i) ? zt_layout_last(g->arena, p->in_layout[i], v) : NULL;
     }
     for (int i = 0; i < n->out_count; i++) {
         const struct zt_value *v = zt_out(g, p->node, i);
-        p->out_layout[i] = last && v && outs >> i & 1 ? zt_layout_last(g->arena, NULL, v) : NULL;
+        p->out_layout[i] = last && v && in_mask(outs, i) ? zt_layout_last(g->arena, NULL, v) : NULL;
     }
     return last;
+}
+
+static bool is_like_y(const struct zt_prepare *p, int i) {
+    return zt_shape_equal(&zt_in(p->graph, p->node, i)->shape, &zt_out(p->graph, p->node, 0)->shape);
+}
+
+void zt_layout_spread(struct zt_prepare *p, int inputs) {
+    struct zt_graph *g = p->graph;
+    const struct zt_value *y = zt_out(g, p->node, 0);
+    const struct zt_layout *given = NULL; /* that of an input as wide as y: one layout lets them share memory */
+    bool last = false, whole = false;
+    for (int i = 0; i < inputs; i++)
+        if (is_like_y(p, i)) {
+            const bool comes_last = zt_is_last(p->in_layout[i]);
+            last |= comes_last;
+            whole = true;
+            if (!given && comes_last && zt_dtype_bytes(zt_in(g, p->node, i)->dtype) == zt_dtype_bytes(y->dtype))
+                given = p->in_layout[i];
+        }
+    last = whole ? last : zt_layout_joins(g, g->nodes[p->node].out[0]);
+    for (int i = 0; i < g->nodes[p->node].in_count; i++) {
+        const struct zt_value *x = zt_in(g, p->node, i);
+        if (i >= inputs || x->shape.rank != y->shape.rank || (is_like_y(p, i) && !last))
+            p->in_layout[i] = NULL;
+        else if (is_like_y(p, i))
+            p->in_layout[i] = zt_layout_last(g->arena, p->in_layout[i], x);
+    }
+    p->out_layout[0] = last ? zt_layout_last(g->arena, given, y) : NULL;
 }
 
 /* ---- orders ---- */
@@ -83,6 +115,26 @@ void zt_layout_steps(const struct zt_layout *layout, const struct zt_shape *shap
     for (int k = shape->rank - 1; k >= 0; k--) {
         step[axis[k]] = next;
         next *= shape->dim[axis[k]];
+    }
+}
+
+void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]) {
+    const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
+    int axis[ZT_MAX_RANK];
+    zt_layout_axes(p->out_layout[0], y->rank, axis);
+    for (int k = 0; k < y->rank; k++)
+        dim[k] = y->dim[axis[k]];
+}
+
+void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]) {
+    const struct zt_shape *x = &zt_in(p->graph, p->node, i)->shape, *y = &zt_out(p->graph, p->node, 0)->shape;
+    int axis[ZT_MAX_RANK];
+    int64_t own[ZT_MAX_RANK];
+    zt_layout_axes(p->out_layout[0], y->rank, axis);
+    zt_layout_steps(p->in_layout[i], x, own);
+    for (int k = 0; k < y->rank; k++) {
+        const int from = axis[k] - (y->rank - x->rank); /* right-aligned */
+        step[k] = from < 0 || x->dim[from] == 1 ? 0 : own[from];
     }
 }
 

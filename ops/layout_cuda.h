@@ -17,12 +17,24 @@ bool zt_is_last(const struct zt_layout *layout);
 const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_layout *given, const struct zt_value *v);
 
 /* For kernels that take their tensors in either order, if it is one for all: channels last where one of the inputs in
- * `ins` (a bit each) comes so, and those of `ins` and `outs` are asked to be; else all are plain. Inputs and outputs
- * beside them are plain. Whether it is channels last.
+ * `ins` (a bit each, the last one for all behind it) comes so, and those of `ins` and `outs` are asked to be; else all
+ * are plain. Inputs and outputs beside them are plain. Whether it is channels last.
  *
  * Where none of `ins` can show it, having one place a channel, what the readers of output 0 have beside it does: the
  * gradient of a global pool is wanted as the tensor that was pooled lies. */
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs);
+
+/* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
+ * last. */
+bool zt_layout_joins(const struct zt_graph *g, int value);
+
+/* For elementwise kernels: y comes channels last where one of the first `inputs` inputs of its shape does, or where
+ * these only stretch and its readers want it so. Inputs of y's shape lie as it does, those that stretch as they come.
+ */
+void zt_layout_spread(struct zt_prepare *p, int inputs);
+/* Dims of output 0 as it lies, outermost first, and the steps in input `i` along them: 0 along stretched axes. */
+void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]);
+void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]);
 
 /* Axes outermost first, and the step of each axis in elements. */
 void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RANK]);

@@ -1,7 +1,9 @@
 /* Ops that only move elements, on CUDA: the copies their rows list (moves.h), a launch each. */
 #include "ops/kernels_cuda.h"
 #include "ops/launch_move.h"
+#include "ops/layout_cuda.h"
 #include "ops/moves.h"
+#include "ops/shape.h"
 #include "ops/walk_cuda.h"
 
 #include "device/cuda.h"
@@ -19,6 +21,73 @@ struct plan {
     } * at;
 };
 
+/* ---- channels last ---- */
+
+enum { ANY = 3 }; /* the axis of a walk that stays where it is */
+
+/* Moves start and steps of a walk in a plain tensor to the same elements with channels last; axis[k]: samples, channels
+ * or places, along which axis k of the walk goes. False where it leaves that: then there is no step for it. */
+static bool turn(const struct zt_shape *shape, const struct zt_shape *walk, int64_t *start, int64_t *step, int *axis) {
+    const int64_t channels = shape->dim[1], places = zt_dims(shape, 2, shape->rank), sample = channels * places;
+    const int64_t size[] = { shape->dim[0], channels, places }, plain[] = { sample, places, 1 },
+                  last[] = { sample, 1, channels };
+    const int64_t at[] = { *start / sample, *start / places % channels, *start % places };
+    for (int k = 0; k < walk->rank; k++) {
+        const bool stays = walk->dim[k] == 1 || step[k] == 0;
+        for (axis[k] = stays ? ANY : 0; axis[k] < ANY; axis[k]++) {
+            const int64_t end = at[axis[k]] + step[k] / plain[axis[k]] * (walk->dim[k] - 1);
+            if (step[k] % plain[axis[k]] == 0 && end >= 0 && end < size[axis[k]])
+                break;
+        }
+        if (axis[k] == ANY && !stays)
+            return false;
+        step[k] = stays ? 0 : step[k] / plain[axis[k]] * last[axis[k]];
+    }
+    *start = at[0] * last[0] + at[1] * last[1] + at[2] * last[2];
+    return true;
+}
+
+/* False too where channels would become places: what reads a transposed tensor wants it plain. */
+static bool turn_move(const struct zt_prepare *q, struct zt_move *m) {
+    const struct zt_value *x = zt_in(q->graph, q->node, m->in), *y = zt_out(q->graph, q->node, m->out);
+    const bool reads = q->in_layout[m->in], writes = q->out_layout[m->out];
+    int from[ZT_MAX_RANK], to[ZT_MAX_RANK];
+    if ((reads && !turn(&x->shape, &m->shape, &m->from, m->from_step, from)) ||
+        (writes && !turn(&y->shape, &m->shape, &m->to, m->to_step, to)))
+        return false;
+    for (int k = 0; reads && writes && k < m->shape.rank; k++)
+        if (from[k] != to[k] && from[k] != ANY && to[k] != ANY)
+            return false;
+    return true;
+}
+
+/* The copies of `list` in the order in which the inputs come; false where they cannot be had so. */
+static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outputs) {
+    struct zt_move *at = zt_malloc(((size_t)list->count + 1) * sizeof *at);
+    bool last = zt_layout_alike(q, ~0U, outputs ? ~0U : 0), turned = true;
+    if (list->count)
+        memcpy(at, list->move, (size_t)list->count * sizeof *at);
+    for (int i = 0; last && turned && i < list->count; i++)
+        turned = zt_shape_count(&at[i].shape) == 0 || turn_move(q, &at[i]);
+    if (last && turned && list->count)
+        memcpy(list->move, at, (size_t)list->count * sizeof *at);
+    free(at);
+    return turned;
+}
+
+/* As the inputs come, the outputs too if that can be; else all is plain. */
+static void lay(struct zt_prepare *q, struct zt_move_list *list) {
+    const struct zt_node *n = &q->graph->nodes[q->node];
+    if (turn_all(q, list, true) || turn_all(q, list, false))
+        return;
+    for (int i = 0; i < n->in_count; i++)
+        q->in_layout[i] = NULL;
+    for (int i = 0; i < n->out_count; i++)
+        q->out_layout[i] = NULL;
+}
+
+/* ---- launches ---- */
+
 static struct zt_launch_move launch_of(const struct zt_move *m) {
     struct zt_launch_move launch;
     int64_t step[2][ZT_MAX_RANK];
@@ -35,6 +104,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_move_list list;
     if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &list, err))
         return false;
+    lay(q, &list);
     struct plan *p = zt_malloc(sizeof *p + (size_t)list.count * sizeof *p->at);
     *p = (struct plan){ .clears = list.clears, .at = (struct one *)(p + 1) };
     for (int i = 0; i < list.count; i++) {
@@ -65,4 +135,4 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-const struct zt_kernel zt_kernel_moves_cuda = { .prepare = prepare, .run = run, .release = free };
+const struct zt_kernel zt_kernel_moves_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

@@ -2,6 +2,7 @@
  * (generated_cuda.h) when a node is prepared. */
 #include "ops/generated_cuda.h"
 #include "ops/kernels_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/pointwise.h"
 #include "ops/source_cuda.h"
 #include "ops/walk_cuda.h"
@@ -9,7 +10,6 @@
 #include "device/cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { THREADS = 256, BLOCKS = 132 * 16 };
 
@@ -31,17 +31,18 @@ static enum zt_spread spread_of(const struct zt_kernel_arguments *a, int axes, i
     return alike ? ZT_SPREAD_ALIKE : one ? ZT_SPREAD_ONE : ZT_SPREAD_AXES;
 }
 
-/* How the inputs lie beside the output. */
-static void lay_out(const struct zt_graph *g, int node, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
-    const struct zt_shape *y = &zt_out(g, node, 0)->shape;
-    memcpy(a->dim, y->dim, sizeof a->dim);
+/* How the inputs lie beside the output, whose axes are walked in its own order. */
+static void lay_out(struct zt_prepare *q, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
+    const struct zt_shape *y = &zt_out(q->graph, q->node, 0)->shape;
+    zt_layout_spread(q, s->chain.inputs);
+    zt_spread_dims(q, a->dim);
     for (int i = 0; i < s->chain.inputs; i++)
-        zt_steps_cuda(y, &zt_in(g, node, i)->shape, a->step[i]);
+        zt_spread_steps(q, i, a->step[i]);
     s->axes = zt_axes_cuda(y->rank, a->dim, s->chain.inputs, a->step);
     a->count = zt_shape_count(y);
     s->wide = a->count >= INT32_MAX;
     for (int i = 0; i < s->chain.inputs; i++)
-        s->input[i] = (struct zt_kernel_input){ zt_in(g, node, i)->dtype, spread_of(a, s->axes, i) };
+        s->input[i] = (struct zt_kernel_input){ zt_in(q->graph, q->node, i)->dtype, spread_of(a, s->axes, i) };
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
@@ -50,7 +51,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &source.chain, err))
         return false;
     struct pointwise *p = zt_calloc(1, sizeof *p);
-    lay_out(q->graph, q->node, &source, &p->arguments);
+    lay_out(q, &source, &p->arguments);
     zt_kernel_source_write(&source, &text);
     p->inputs = source.chain.inputs;
     const int64_t blocks = (p->arguments.count + THREADS - 1) / THREADS;
@@ -77,4 +78,4 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
                         call->node->name);
 }
 
-const struct zt_kernel zt_kernel_pointwise_cuda = { .prepare = prepare, .run = run, .release = free };
+const struct zt_kernel zt_kernel_pointwise_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

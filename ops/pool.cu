@@ -90,6 +90,15 @@ static __device__ int64_t flat(const struct place &p, const int64_t *dim) {
     return (p.at[0] * dim[1] + p.at[1]) * dim[2] + p.at[2];
 }
 
+/* Element i of tensors whose planes have `elems` elements: which plane, which channel beside it, which element. */
+struct spot {
+    int64_t plane, channel, element;
+};
+static __device__ struct spot spot_of(const struct zt_launch_pool &p, int64_t i, int64_t elems) {
+    struct spot s = { i / p.channels / elems, i % p.channels, i / p.channels % elems };
+    return s;
+}
+
 /* ---- forward ---- */
 
 /* ONNX's Indices: the place of an element in the whole input, its plane counted along rows or along columns. */
@@ -103,12 +112,13 @@ static __device__ int64_t index_of(const struct zt_launch_pool &p, int64_t plane
 template <class T>
 static __global__ void max_kernel(struct zt_launch_pool p, const T *x, T *y, void *position, int64_t *indices) {
     const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
-    EACH(i, p.planes * out) {
-        const T *plane = x + i / out * in;
+    EACH(i, p.planes * p.channels * out) {
+        const struct spot s = spot_of(p, i, out);
+        const T *plane = x + s.plane * in * p.channels + s.channel;
         float best = -CUDART_INF_F;
         int64_t at = -1, element = 0;
-        each_covered(p.window, split(i % out, p.window.out), [&](int64_t from, int64_t k) {
-            float v = to_float(plane[from]);
+        each_covered(p.window, split(s.element, p.window.out), [&](int64_t from, int64_t k) {
+            float v = to_float(plane[from * p.channels]);
             if (at >= 0 && !(v > best) && !(isnan(v) && !isnan(best)))
                 return;
             best = v;
@@ -122,28 +132,30 @@ static __global__ void max_kernel(struct zt_launch_pool p, const T *x, T *y, voi
         else if (position)
             ((int32_t *)position)[i] = (int32_t)at;
         if (indices)
-            indices[i] = index_of(p, i / out, element);
+            indices[i] = index_of(p, s.plane * p.channels + s.channel, element);
     }
 }
 
 template <class T> static __global__ void mean_kernel(struct zt_launch_pool p, const T *x, T *y) {
     const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
-    EACH(i, p.planes * out) {
-        const T *plane = x + i / out * in;
-        struct place o = split(i % out, p.window.out);
+    EACH(i, p.planes * p.channels * out) {
+        const struct spot s = spot_of(p, i, out);
+        const T *plane = x + s.plane * in * p.channels + s.channel;
+        struct place o = split(s.element, p.window.out);
         float sum = 0;
-        each_covered(p.window, o, [&](int64_t from, int64_t) { sum += to_float(plane[from]); });
+        each_covered(p.window, o, [&](int64_t from, int64_t) { sum += to_float(plane[from * p.channels]); });
         y[i] = from_float<T>(sum / count_at(p, o));
     }
 }
 
 template <class T> static __global__ void norm_kernel(struct zt_launch_pool p, const T *x, T *y) {
     const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
-    EACH(i, p.planes * out) {
-        const T *plane = x + i / out * in;
+    EACH(i, p.planes * p.channels * out) {
+        const struct spot s = spot_of(p, i, out);
+        const T *plane = x + s.plane * in * p.channels + s.channel;
         float sum = 0;
-        each_covered(p.window, split(i % out, p.window.out), [&](int64_t from, int64_t) {
-            float v = to_float(plane[from]);
+        each_covered(p.window, split(s.element, p.window.out), [&](int64_t from, int64_t) {
+            float v = to_float(plane[from * p.channels]);
             sum += p.p == 2 ? v * v : powf(fabsf(v), p.p);
         });
         y[i] = from_float<T>(powf(sum, 1 / p.p));
@@ -152,18 +164,18 @@ template <class T> static __global__ void norm_kernel(struct zt_launch_pool p, c
 
 int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y, void *position,
                        int64_t *indices) {
-    int64_t count = p->planes * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    int64_t count = p->planes * p->channels * p->window.out[0] * p->window.out[1] * p->window.out[2];
     WITH_TYPE(p->dtype, count,
               (max_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y, position, indices)));
 }
 
 int zt_launch_pool_mean(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    int64_t count = p->planes * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    int64_t count = p->planes * p->channels * p->window.out[0] * p->window.out[1] * p->window.out[2];
     WITH_TYPE(p->dtype, count, (mean_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y)));
 }
 
 int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    int64_t count = p->planes * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    int64_t count = p->planes * p->channels * p->window.out[0] * p->window.out[1] * p->window.out[2];
     WITH_TYPE(p->dtype, count, (norm_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y)));
 }
 
@@ -172,11 +184,12 @@ int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, con
 template <class T>
 static __global__ void max_grad_kernel(struct zt_launch_pool p, const T *dy, const void *positions, const T *y, T *dx) {
     const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
-    EACH(i, p.planes * in) {
-        const int64_t first = i / in * out;
+    EACH(i, p.planes * p.channels * in) {
+        const struct spot s = spot_of(p, i, in);
+        const int64_t first = s.plane * out;
         float sum = 0;
-        each_covering(p.window, split(i % in, p.window.in), [&](const struct place &o, int64_t k) {
-            int64_t at = first + flat(o, p.window.out);
+        each_covering(p.window, split(s.element, p.window.in), [&](const struct place &o, int64_t k) {
+            int64_t at = (first + flat(o, p.window.out)) * p.channels + s.channel;
             int64_t kept =
                 p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : (int64_t)((const int32_t *)positions)[at];
             if (kept == k && !(y && to_float(y[at]) <= 0))
@@ -188,11 +201,12 @@ static __global__ void max_grad_kernel(struct zt_launch_pool p, const T *dy, con
 
 template <class T> static __global__ void sum_grad_kernel(struct zt_launch_pool p, const T *dy, bool mean, T *dx) {
     const int64_t in = elems_of(p.window.in), out = elems_of(p.window.out);
-    EACH(i, p.planes * in) {
-        const int64_t first = i / in * out;
+    EACH(i, p.planes * p.channels * in) {
+        const struct spot s = spot_of(p, i, in);
+        const int64_t first = s.plane * out;
         float sum = 0;
-        each_covering(p.window, split(i % in, p.window.in), [&](const struct place &o, int64_t) {
-            float d = to_float(dy[first + flat(o, p.window.out)]);
+        each_covering(p.window, split(s.element, p.window.in), [&](const struct place &o, int64_t) {
+            float d = to_float(dy[(first + flat(o, p.window.out)) * p.channels + s.channel]);
             sum += mean ? d / count_at(p, o) : d;
         });
         dx[i] = from_float<T>(sum);
@@ -201,14 +215,14 @@ template <class T> static __global__ void sum_grad_kernel(struct zt_launch_pool 
 
 int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, const void *position,
                             const void *y, void *dx) {
-    int64_t count = p->planes * p->window.in[0] * p->window.in[1] * p->window.in[2];
+    int64_t count = p->planes * p->channels * p->window.in[0] * p->window.in[1] * p->window.in[2];
     WITH_TYPE(p->dtype, count,
               (max_grad_kernel<T>
                <<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)dy, position, (const T *)y, (T *)dx)));
 }
 
 int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool mean, void *dx) {
-    int64_t count = p->planes * p->window.in[0] * p->window.in[1] * p->window.in[2];
+    int64_t count = p->planes * p->channels * p->window.in[0] * p->window.in[1] * p->window.in[2];
     WITH_TYPE(p->dtype, count,
               (sum_grad_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)dy, mean, (T *)dx)));
 }

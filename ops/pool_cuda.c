@@ -1,5 +1,6 @@
-/* Pools and their gradients on CUDA. */
+/* Pools and their gradients on CUDA, plain or channels last as their tensors come. */
 #include "ops/kernels_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/pool.h"
 #include "ops/window_cuda.h"
 
@@ -14,9 +15,12 @@ static bool prepare(struct zt_prepare *p, read_pool *read, enum zt_dtype positio
     struct zt_pool pool;
     if (!read(p->graph, p->node, &pool, err))
         return false;
+    /* positions and places lie as the results they are of */
+    const int64_t channels = zt_layout_alike(p, ~0U, ~0U) ? zt_in(p->graph, p->node, 0)->shape.dim[1] : 1;
     struct zt_launch_pool *to = zt_malloc(sizeof *to);
     *to = (struct zt_launch_pool){ .dtype = zt_in(p->graph, p->node, 0)->dtype,
-                                   .planes = pool.planes,
+                                   .planes = pool.planes / channels,
+                                   .channels = channels,
                                    .window = zt_window_cuda(&pool.window),
                                    .count_include_pad = pool.count_include_pad,
                                    .columns = zt_attr_int(n, "storage_order", 0) != 0,
@@ -87,7 +91,9 @@ static bool sum_grad_run(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define KERNEL(id, prepare_, run_)                                                                                     \
-    const struct zt_kernel zt_kernel_##id##_cuda = { .prepare = prepare_, .run = run_, .release = free }
+    const struct zt_kernel zt_kernel_##id##_cuda = {                                                                   \
+        .prepare = prepare_, .layouts = true, .run = run_, .release = free                                             \
+    }
 KERNEL(max_pool, forward_prepare, max_run);
 KERNEL(max_pool_train, forward_prepare, max_train_run);
 KERNEL(average_pool, forward_prepare, mean_run);

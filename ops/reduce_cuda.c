@@ -1,6 +1,7 @@
 /* Reductions over any axes on CUDA. */
 #include "ops/kernels_cuda.h"
 #include "ops/launch_reduce.h"
+#include "ops/layout_cuda.h"
 #include "ops/reduce.h"
 #include "ops/walk_cuda.h"
 
@@ -19,19 +20,31 @@ static const struct {
               { "ReduceSum", ZT_FOLD_SUM },        { "ReduceSumSquare", ZT_FOLD_SUM_SQUARE },
               { "TileGrad", ZT_FOLD_SUM } };
 
-/* The axes with `over` or without: neighbours that go on alike are merged. */
-static int take_axes(const struct zt_reduction *r, bool over, int64_t *dim, int64_t *step, int64_t *count) {
-    int64_t next = 1, steps[1][ZT_MAX_RANK];
-    int axes = 0;
-    for (int k = 0; k < r->axes; k++)
+/* Steps of the axes in x, which may have its channels last where they are its own. */
+static void steps_of(const struct zt_reduction *r, const struct zt_layout *layout, int64_t *step) {
+    struct zt_shape shape = { .rank = r->axes };
+    int64_t next = 1;
+    if (layout) {
+        memcpy(shape.dim, r->dim, sizeof shape.dim);
+        zt_layout_steps(layout, &shape, step);
+    }
+    for (int k = r->axes - 1; k >= 0 && !layout; k--) {
+        step[k] = next;
         next *= r->dim[k];
+    }
+}
+
+/* The axes with `over` or without: neighbours that go on alike are merged. all_steps: of all axes in x. */
+static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, bool over, int64_t *dim, int64_t *step,
+                     int64_t *count) {
+    int64_t steps[1][ZT_MAX_RANK];
+    int axes = 0;
     *count = 1;
     for (int k = 0; k < r->axes; k++) {
-        next = r->dim[k] ? next / r->dim[k] : 0;
         if (r->over[k] != over)
             continue;
         dim[axes] = r->dim[k];
-        steps[0][axes++] = next;
+        steps[0][axes++] = all_steps[k];
         *count *= r->dim[k];
     }
     axes = zt_axes_cuda(axes, dim, 1, steps);
@@ -41,16 +54,21 @@ static int take_axes(const struct zt_reduction *r, bool over, int64_t *dim, int6
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_op *op = q->graph->nodes[q->node].op;
+    const struct zt_shape *x = &zt_in(q->graph, q->node, 0)->shape;
     struct zt_reduction reduction;
+    int64_t step[2 * ZT_MAX_RANK];
     size_t i = 0;
     if (!op->kernel[ZT_CUDA].describe(q->graph, q->node, &reduction, err))
         return false;
     while (strcmp(folds[i].op, op->name) != 0)
         i++;
+    for (int k = 0; k < q->graph->nodes[q->node].in_count; k++)
+        q->in_layout[k] = k == 0 && reduction.axes == x->rank ? q->in_layout[k] : NULL;
+    steps_of(&reduction, q->in_layout[0], step);
     struct zt_launch_reduce *r = zt_calloc(1, sizeof *r);
     r->fold = folds[i].fold;
-    r->kept_axes = take_axes(&reduction, false, r->kept_dim, r->kept_step, &r->kept);
-    r->over_axes = take_axes(&reduction, true, r->over_dim, r->over_step, &r->over);
+    r->kept_axes = take_axes(&reduction, step, false, r->kept_dim, r->kept_step, &r->kept);
+    r->over_axes = take_axes(&reduction, step, true, r->over_dim, r->over_step, &r->over);
     r->parts = zt_launch_reduce_parts(r);
     q->workspace_bytes = r->parts > 1 ? (size_t)(r->kept * r->parts) * sizeof(float) : 0;
     q->can_accumulate = r->fold == ZT_FOLD_SUM;
@@ -66,4 +84,4 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
-const struct zt_kernel zt_kernel_reduce_cuda = { .prepare = prepare, .run = run, .release = free };
+const struct zt_kernel zt_kernel_reduce_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

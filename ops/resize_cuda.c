@@ -1,7 +1,9 @@
 /* Resize, Upsample and their gradient on CUDA: the maps of the axes (ops/resize.h) are made on the host, the gradient's
- * transposed, and lie in device memory as long as the node. Neighbouring axes that stay as they are are one. */
+ * transposed, and lie in device memory as long as the node. Axes are walked as the tensors lie, plain or channels last;
+ * neighbouring ones that stay as they are are one. */
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/resize.h"
 
 #include "device/cuda.h"
@@ -48,12 +50,13 @@ static bool make_map(const struct zt_resize *r, int axis, bool transposed, struc
     return made;
 }
 
-/* Axes of the launch: neighbours that are not resized are folded. */
-static bool make_axes(const struct zt_resize *r, bool transposed, struct zt_launch_resize *l, struct host_maps *maps,
-                      struct zt_err *err) {
+/* Axes of the launch, in the order `axis`: neighbours that are not resized are folded. */
+static bool make_axes(const struct zt_resize *r, const int *axis, bool transposed, struct zt_launch_resize *l,
+                      struct host_maps *maps, struct zt_err *err) {
     const struct zt_shape *from = transposed ? &r->y : &r->x, *to = transposed ? &r->x : &r->y;
-    for (int k = 0; k < r->x.rank; k++) {
-        const bool folds = k > 0 && !r->resized[k] && !r->resized[k - 1];
+    for (int i = 0; i < r->x.rank; i++) {
+        const int k = axis[i];
+        const bool folds = i > 0 && !r->resized[k] && !r->resized[axis[i - 1]];
         const int at = folds ? l->rank - 1 : l->rank++;
         l->from[at] = (folds ? l->from[at] : 1) * from->dim[k];
         l->to[at] = (folds ? l->to[at] : 1) * to->dim[k];
@@ -103,12 +106,15 @@ static bool upload(struct resize *s, struct host_maps *maps, struct zt_err *err)
 static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
     struct zt_resize r;
     struct host_maps maps = { 0 };
+    int axis[ZT_MAX_RANK];
     if (!zt_resize_read(p->graph, p->node, &r, err))
         return false;
     struct resize *s = zt_calloc(1, sizeof *s);
+    zt_layout_alike(p, 1, 1);
+    zt_layout_axes(p->in_layout[0] ? p->in_layout[0] : p->out_layout[0], r.x.rank, axis);
     s->device = p->device;
     s->launch.fill = transposed ? 0 : (float)r.extrapolation;
-    bool made = make_axes(&r, transposed, &s->launch, &maps, err) && upload(s, &maps, err);
+    bool made = make_axes(&r, axis, transposed, &s->launch, &maps, err) && upload(s, &maps, err);
     for (int k = 0; k < s->launch.rank; k++)
         zt_resize_map_destroy(&maps.of[k]);
     if (made)
@@ -132,5 +138,9 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
-const struct zt_kernel zt_kernel_resize_cuda = { .prepare = forward_prepare, .run = run, .release = release };
-const struct zt_kernel zt_kernel_resize_grad_cuda = { .prepare = grad_prepare, .run = run, .release = release };
+const struct zt_kernel zt_kernel_resize_cuda = {
+    .prepare = forward_prepare, .layouts = true, .run = run, .release = release
+};
+const struct zt_kernel zt_kernel_resize_grad_cuda = {
+    .prepare = grad_prepare, .layouts = true, .run = run, .release = release
+};

@@ -68,6 +68,39 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
 }
 END_TEST
 
+static size_t workspace_of(const struct zt_conv *conv, enum zt_conv_way way, bool last, const char *gpu) {
+    const struct zt_conv_dnn_form form = { .dtype = ZT_BFLOAT16, .last = last };
+    struct zt_dnn_graph graph;
+    struct zt_err err = { 0 };
+    zt_conv_dnn(conv, way, &form, &graph);
+    struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
+    ck_assert_msg(dnn && zt_dnn_plan_for(dnn, gpu, &err), "way %d: %s", way, err.text[0]);
+    const size_t bytes = zt_dnn_workspace_bytes(dnn);
+    zt_dnn_destroy(dnn);
+    return bytes;
+}
+
+/* What convolutions keep channels last for: with planes cuDNN turns x and y in its workspace, each time. One of
+ * ResNet-50's. */
+START_TEST(cudnn_turns_no_activation_whose_channels_are_last) {
+    struct zt_conv conv = { .n = 128, .c = 64, .m = 64, .groups = 1 };
+    conv.window = (struct zt_window){ .axes = 2,
+                                      .in = { 56, 56 },
+                                      .out = { 56, 56 },
+                                      .kernel = { 3, 3 },
+                                      .stride = { 1, 1 },
+                                      .dilation = { 1, 1 },
+                                      .pad = { 1, 1 },
+                                      .pad_end = { 1, 1 } };
+    const size_t x_bytes = (size_t)conv.n * 64 * 56 * 56 * 2;
+    for (size_t i = 0; i < ZT_GPUS; i++)
+        for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++) {
+            ck_assert_uint_lt(workspace_of(&conv, (enum zt_conv_way)way, true, zt_gpus[i]), x_bytes / 4);
+            ck_assert_uint_ge(workspace_of(&conv, (enum zt_conv_way)way, false, zt_gpus[i]), x_bytes);
+        }
+}
+END_TEST
+
 START_TEST(a_shape_that_is_no_convolution_is_refused_with_cudnns_words) {
     struct zt_conv conv = { .n = 1, .c = 2, .m = 3, .groups = 1 };
     struct zt_dnn_graph graph;
@@ -85,6 +118,7 @@ END_TEST
 int main(void) {
     TCase *tests = tcase_create("descriptors");
     tcase_add_test(tests, cudnn_takes_what_is_described_and_has_engines_for_it);
+    tcase_add_test(tests, cudnn_turns_no_activation_whose_channels_are_last);
     tcase_add_test(tests, a_shape_that_is_no_convolution_is_refused_with_cudnns_words);
     return run_suite("gpu-dnn", tests, CK_NOFORK); /* cuDNN does not survive a fork */
 }

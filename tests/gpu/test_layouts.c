@@ -1,0 +1,104 @@
+/* What the sample models become on a CUDA device in bfloat16, planned over the emulated libraries: tensors lie channels
+ * last from convolution to convolution, and change their order at the edges alone. Those are the images, with few
+ * channels, what is flattened for the first dense layer, and its gradient on the way back. */
+#include "tests/suite.h"
+
+#include "device/module.h"
+#include "train.h"
+
+#include "graph/op.h"
+#include "ops/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct counts {
+    int reorders, derived, convolutions, last;
+};
+
+static bool is_last(const struct zt_value *v) {
+    int block;
+    return v && zt_layout_order(v->layout, &block) == ZT_ORDER_CHANNELS_LAST;
+}
+
+/* Convolutions that read or write channels last, and the reorders of what is not made of parameters alone. */
+static void count_nodes(const struct zt_program *p, struct counts *to) {
+    const struct zt_graph *g = p->joint.graph;
+    const struct zt_command *list[] = { p->derive, p->forward, p->backward };
+    const int count[] = { p->derive_count, p->forward_count, p->backward_count };
+    for (int k = 0; k < 3; k++)
+        for (int c = 0; c < count[k]; c++) {
+            const int node = list[k][c].node;
+            if (list[k][c].kind != ZT_RUN_NODE)
+                continue;
+            const bool reorder = strcmp(g->nodes[node].op_type, "Reorder") == 0;
+            to->reorders += reorder && k > 0;
+            to->derived += reorder && k == 0;
+            if (strncmp(g->nodes[node].op_type, "Conv", 4) == 0) {
+                to->convolutions++;
+                to->last += is_last(zt_in(g, node, 0)) || is_last(zt_in(g, node, 1)) || is_last(zt_out(g, node, 0));
+            }
+        }
+}
+
+static struct counts plan_sample(const char *model, const char *config) {
+    static const char *const set[] = { "bf16={\"enabled\": true}" };
+    char model_path[4096], config_path[4096];
+    struct zt_err err = { 0 };
+    struct zt_session s;
+    struct counts counts = { 0 };
+    snprintf(model_path, sizeof model_path, "%s/models/%s.onnx", getenv("ZT_ROOT"), model);
+    snprintf(config_path, sizeof config_path, "%s/configs/%s.json", getenv("ZT_ROOT"), config);
+    struct zt_options options = { .model = model_path, .config = config_path };
+    options.over = (struct zt_config_overrides){ .set = set, .set_count = 1, .epochs = -1, .steps = 2, .seed = -1 };
+    ck_assert_msg(zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_IF_THERE, &err), "%s: %s",
+                  model, err.text[0]);
+    const struct zt_module *module = zt_module_open(getenv("ZT_MODULE"), &err);
+    struct zt_device *device = module ? module->create(0, &err) : NULL;
+    ck_assert_msg(device != NULL, "%s", err.text[0]);
+    device->module = module;
+    struct zt_rank_options of = { .source = s.source, .device = device, .threads = 1 };
+    struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
+    ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);
+    count_nodes(plan->train.at[0], &counts);
+    zt_rank_plan_destroy(plan);
+    device->api->destroy(device);
+    zt_session_finish(&s);
+    return counts;
+}
+
+/* `edges`: reorders of activations and their gradients. */
+static void check_sample(const char *model, const char *config, int edges) {
+    const struct counts found = plan_sample(model, config);
+    ck_assert_int_gt(found.convolutions, 0);
+    ck_assert_msg(found.last == found.convolutions, "%s: %d of %d convolutions have channels last", model, found.last,
+                  found.convolutions);
+    ck_assert_msg(found.reorders == edges, "%s: %d reorders, wants %d", model, found.reorders, edges);
+    ck_assert_int_gt(found.derived, 0);
+}
+
+START_TEST(a_network_that_ends_in_a_global_pool_reorders_its_images_alone) {
+    check_sample("resnet20", "resnet20", 1);
+    check_sample("mobilenet", "mobilenet", 1);
+}
+END_TEST
+
+START_TEST(images_of_one_channel_need_no_reorder) {
+    check_sample("unet", "unet", 0);
+}
+END_TEST
+
+/* The copy that flattens reads channels last itself. */
+START_TEST(a_network_that_flattens_reorders_its_images_and_one_gradient) {
+    check_sample("convnet", "ds_config", 2);
+}
+END_TEST
+
+int main(void) {
+    TCase *test = tcase_create("layouts");
+    tcase_add_test(test, a_network_that_ends_in_a_global_pool_reorders_its_images_alone);
+    tcase_add_test(test, images_of_one_channel_need_no_reorder);
+    tcase_add_test(test, a_network_that_flattens_reorders_its_images_and_one_gradient);
+    tcase_set_timeout(test, 200);
+    return run_suite("layouts", test, CK_NOFORK); /* libgomp does not survive a fork */
+}
