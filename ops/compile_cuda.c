@@ -41,19 +41,47 @@ static bool take_code(nvrtcProgram program, bool ptx, struct zt_text *to, struct
     return ok;
 }
 
-bool zt_compile_source(const char *source, int capability, bool ptx, struct zt_text *to, struct zt_err *err) {
+bool zt_compile_choose(const int *archs, int count, int capability, struct zt_compile_target *to) {
+    int newest = 0;
+    for (int i = 0; i < count; i++)
+        if (archs[i] <= capability && archs[i] > newest)
+            newest = archs[i];
+    *to = (struct zt_compile_target){ .capability = newest, .ptx = newest != capability };
+    return newest > 0;
+}
+
+/* NVRTC may be older than the GPU. */
+static bool find_target(int capability, struct zt_compile_target *to, struct zt_err *err) {
+    int count = 0;
+    if (!good(nvrtcGetNumSupportedArchs(&count), err))
+        return false;
+    int *archs = zt_calloc((size_t)count + 1, sizeof *archs);
+    bool ok = good(nvrtcGetSupportedArchs(archs), err);
+    if (ok && !zt_compile_choose(archs, count, capability, to))
+        ok = zt_fail(err, ZT_EXIT_RUN, "compiling a kernel: NVRTC has no target for compute capability %d.%d",
+                     capability / 10, capability % 10);
+    free(archs);
+    return ok;
+}
+
+static const char *family(const struct zt_compile_target *target) {
+    return target->ptx ? "compute" : "sm";
+}
+
+bool zt_compile_source(const char *source, const struct zt_compile_target *target, struct zt_text *to,
+                       struct zt_err *err) {
     nvrtcProgram program = NULL;
-    char target[48];
-    snprintf(target, sizeof target, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", capability);
+    char architecture[48];
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", family(target), target->capability);
     /* as the other kernels are compiled: a result does not depend on what it is fused with */
-    const char *const options[] = { target, "--std=c++17", "--fmad=false" };
+    const char *const options[] = { architecture, "--std=c++17", "--fmad=false" };
     if (!good(nvrtcCreateProgram(&program, source, "generated.cu", 0, NULL, NULL), err))
         return false;
     nvrtcResult result = nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
     bool ok = good(result, err);
     if (!ok)
         say_why(program, err);
-    ok = ok && take_code(program, ptx, to, err);
+    ok = ok && take_code(program, target->ptx, to, err);
     nvrtcDestroyProgram(&program);
     return ok;
 }
@@ -76,12 +104,13 @@ static bool folder_of(struct zt_text *to) {
     return to->length > 0;
 }
 
-bool zt_compile_path(const char *source, int capability, struct zt_text *to) {
+bool zt_compile_path(const char *source, const struct zt_compile_target *target, struct zt_text *to) {
     int major = 0, minor = 0;
     if (nvrtcVersion(&major, &minor) != NVRTC_SUCCESS || !folder_of(to))
         return false;
-    zt_text_add(to, "/%016llx-sm_%d-nvrtc_%d.%d.kernel",
-                (unsigned long long)zt_hash(ZT_HASH_START, source, strlen(source)), capability, major, minor);
+    zt_text_add(to, "/%016llx-%s_%d-nvrtc_%d.%d.kernel",
+                (unsigned long long)zt_hash(ZT_HASH_START, source, strlen(source)), family(target), target->capability,
+                major, minor);
     return true;
 }
 
@@ -131,10 +160,13 @@ bool zt_compile_keep(const char *path, const char *source, const struct zt_text 
 bool zt_compile_find(const char *source, int capability, struct zt_text *to, struct zt_err *err) {
     struct zt_text path = { 0 };
     struct zt_err none = { 0 };
-    const bool named = zt_compile_path(source, capability, &path);
+    struct zt_compile_target target;
+    if (!find_target(capability, &target, err))
+        return false;
+    const bool named = zt_compile_path(source, &target, &path);
     bool ok = named && zt_compile_read(path.at, source, to);
     if (!ok) {
-        ok = zt_compile_source(source, capability, false, to, err);
+        ok = zt_compile_source(source, &target, to, err);
         if (ok && named)
             zt_compile_keep(path.at, source, to, &none);
     }

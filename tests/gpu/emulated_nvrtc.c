@@ -46,6 +46,15 @@ nvrtcResult nvrtcVersion(int *major, int *minor) {
     *minor = 0;
     return NVRTC_SUCCESS;
 }
+nvrtcResult nvrtcGetNumSupportedArchs(int *to) {
+    *to = 2;
+    return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetSupportedArchs(int *to) {
+    to[0] = 80;
+    to[1] = 90;
+    return NVRTC_SUCCESS;
+}
 const char *nvrtcGetErrorString(nvrtcResult result) {
     return result == NVRTC_ERROR_COMPILATION ? "a compilation that fails" : "an emulated error";
 }

@@ -4,7 +4,8 @@
     tests/gpu/module.py links MODULE                        every undefined symbol is one of the libraries it names, it names no others
                                                             than allowed, and it exports its table alone
     tests/gpu/module.py kernels NVCC 'ARGUMENT ...' FILE.cu ...  every kernel of the files is an entry in its PTX
-    tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files
+    tests/gpu/module.py embeds MODULE FILE.cu ...           the module carries device code that has every kernel of the files: machine code
+                                                            for 9.0, PTX of 8.0 for what is older and of 9.0 for what is newer
     tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
                                                             skipped (77) where there is one
     tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS [OPTION ...]]
@@ -18,6 +19,7 @@ import json
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ import tempfile
 # Libraries the module may name: its own needs and the C run time.
 ALLOWED = re.compile(r"lib(cudart|cublasLt|cudnn|nvrtc|c|m|gcc_s|dl|pthread)\.so|ld-linux|linux-vdso")
 EXPORTS = {"zt_cuda_module"}
+FATBIN, KINDS = b"\x50\xed\x55\xba", {1: "compute", 2: "sm"}
 
 
 def output(*command):
@@ -65,8 +68,30 @@ def kernels(nvcc, arguments, *sources):
     return problems
 
 
+def device_code(module):
+    """What each file's device code holds, {("sm" or "compute", capability), ...}: a header of magic, version, its own size and the size of what
+    follows; before each piece its kind (1: PTX, 2: machine code), version, header size, size and, at 28, the capability."""
+    with tempfile.NamedTemporaryFile() as section:
+        output("objcopy", "-O", "binary", "--only-section=.nv_fatbin", module, section.name)
+        data = pathlib.Path(section.name).read_bytes()
+    found, at = [], data.find(FATBIN)
+    while at >= 0:
+        header, size = struct.unpack_from("<HQ", data, at + 6)
+        piece, end, pieces = at + header, at + header + size, set()
+        while piece < end:
+            kind, own, length = struct.unpack_from("<HxxIQ", data, piece)
+            pieces.add((KINDS[kind], *struct.unpack_from("<I", data, piece + 28)))
+            piece += own + length
+        found.append(pieces)
+        at = data.find(FATBIN, end)
+    return found
+
+
 def embeds(module, *sources):
-    problems = [] if ".nv_fatbin" in output("readelf", "-SW", module) else ["has no device code"]
+    wanted = {("compute", 80), ("sm", 90), ("compute", 90)}
+    found = device_code(module)
+    problems = [] if len(found) == len(sources) else [f"has device code of {len(found)} files, wants {len(sources)}"]
+    problems += [f"has device code for {sorted(pieces)}, wants {sorted(wanted)}" for pieces in found if pieces != wanted]
     registered = pathlib.Path(module).read_bytes()
     names = [name for source in sources for name in names_in(source)]
     problems += [f"lacks kernel {name}" for name in names if name.encode() not in registered]

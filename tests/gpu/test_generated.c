@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 
+#include <ftw.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,10 +29,11 @@ static struct zt_kernel_source one_step(const struct zt_pointwise *what, enum zt
 }
 
 static void compiles(const struct zt_kernel_source *s, int capability, const char *what) {
+    const struct zt_compile_target target = { capability, .ptx = true };
     struct zt_text source = { 0 }, ptx = { 0 };
     struct zt_err err = { 0 };
     zt_kernel_source_write(s, &source);
-    ck_assert_msg(zt_compile_source(source.at, capability, true, &ptx, &err), "%s for sm_%d: %s\n%s", what, capability,
+    ck_assert_msg(zt_compile_source(source.at, &target, &ptx, &err), "%s for sm_%d: %s\n%s", what, capability,
                   err.text[0], source.at);
     ck_assert_msg(strstr(ptx.at, ".entry " ZT_KERNEL_ENTRY "(") != NULL, "%s: no entry in the PTX", what);
     zt_text_finish(&source);
@@ -103,11 +105,53 @@ START_TEST(every_type_is_read_and_written) {
 }
 END_TEST
 
+static const struct zt_compile_target ptx_90 = { 90, .ptx = true }, sm_90 = { 90, .ptx = false };
+
 START_TEST(a_broken_source_is_refused_with_what_the_compiler_says) {
     struct zt_text code = { 0 };
     struct zt_err err = { 0 };
-    ck_assert(!zt_compile_source("extern \"C\" __global__ void chain() { nothing; }", 90, true, &code, &err));
+    ck_assert(!zt_compile_source("extern \"C\" __global__ void chain() { nothing; }", &ptx_90, &code, &err));
     ck_assert_msg(strstr(err.hint[0], "nothing") != NULL, "%s", err.hint[0]);
+}
+END_TEST
+
+/* ---- for which GPU ---- */
+
+START_TEST(a_gpu_the_compiler_knows_gets_machine_code_and_a_newer_one_ptx) {
+    static const int archs[] = { 75, 80, 86, 90, 120, 100, 121 }; /* in no order that is promised */
+    static const struct {
+        int capability;
+        struct zt_compile_target wanted;
+    } rows[] = { { 90, { 90, false } },  { 120, { 120, false } }, { 75, { 75, false } }, { 89, { 86, true } },
+                 { 103, { 100, true } }, { 200, { 121, true } },  { 70, { 0, true } } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct zt_compile_target found;
+        bool any = zt_compile_choose(archs, sizeof archs / sizeof *archs, rows[i].capability, &found);
+        ck_assert_int_eq(any, rows[i].wanted.capability > 0);
+        ck_assert_int_eq(found.capability, rows[i].wanted.capability);
+        ck_assert(!any || found.ptx == rows[i].wanted.ptx);
+    }
+}
+END_TEST
+
+START_TEST(code_for_a_gpu_newer_than_the_compiler_is_ptx_the_driver_can_read) {
+    static const char source[] = "extern \"C\" __global__ void chain() { }";
+    struct zt_text machine = { 0 }, ptx = { 0 };
+    struct zt_err err = { 0 };
+    ck_assert_msg(zt_compile_find(source, 90, &machine, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_compile_find(source, 998, &ptx, &err), "%s", err.text[0]);
+    ck_assert(memcmp(machine.at, "\177ELF", 4) == 0);
+    ck_assert_ptr_nonnull(strstr(ptx.at, ".target sm_"));
+    ck_assert_ptr_nonnull(strstr(ptx.at, ".entry chain("));
+    ck_assert_int_eq(ptx.at[ptx.length - 1], 0); /* loading it looks for the end */
+    struct zt_text again = { 0 };
+    ck_assert(zt_compile_find(source, 998, &again, &err)); /* from disk */
+    ck_assert(again.length == ptx.length && memcmp(again.at, ptx.at, ptx.length) == 0);
+    ck_assert(!zt_compile_find(source, 12, &again, &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "no target for compute capability 1.2"));
+    zt_text_finish(&machine);
+    zt_text_finish(&ptx);
+    zt_text_finish(&again);
 }
 END_TEST
 
@@ -118,7 +162,7 @@ static char folder[] = "/tmp/ztrain-generated-XXXXXX";
 
 static char *path_of(void) {
     struct zt_text path = { 0 };
-    ck_assert(zt_compile_path(source, 90, &path));
+    ck_assert(zt_compile_path(source, &sm_90, &path));
     return path.at;
 }
 
@@ -200,6 +244,11 @@ START_TEST(writers_at_the_same_time_leave_a_whole_file) {
 }
 END_TEST
 
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)about, (void)kind, (void)place;
+    return remove(path);
+}
+
 int main(void) {
     if (!mkdtemp(folder))
         return 1;
@@ -212,15 +261,9 @@ int main(void) {
     tcase_add_test(test, what_was_kept_is_read_again);
     tcase_add_test(test, a_damaged_file_is_not_read);
     tcase_add_test(test, writers_at_the_same_time_leave_a_whole_file);
+    tcase_add_test(test, a_gpu_the_compiler_knows_gets_machine_code_and_a_newer_one_ptx);
+    tcase_add_test(test, code_for_a_gpu_newer_than_the_compiler_is_ptx_the_driver_can_read);
     int failed = run_suite("generated", test, CK_NOFORK);
-    struct zt_text path = { 0 };
-    struct zt_text below = { 0 };
-    zt_text_add(&below, "%s/ztrain", folder);
-    if (zt_compile_path(source, 90, &path))
-        unlink(path.at);
-    rmdir(below.at);
-    rmdir(folder);
-    zt_text_finish(&below);
-    zt_text_finish(&path);
+    nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
     return failed != 0;
 }
