@@ -129,6 +129,26 @@ bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *
     return ok;
 }
 
+/* ---- devices ---- */
+
+static bool other_device(const void *cards, int rank) {
+    const int32_t *c = cards;
+    return c[rank] != c[0];
+}
+
+bool zt_agree_device(const struct zt_device *device, struct zt_comm *world, struct zt_err *err) {
+    int32_t *cards = zt_calloc((size_t)world->size, sizeof *cards);
+    char ranks[128];
+    cards[world->rank] = (int32_t)device->api->backend;
+    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
+    if (ok && list_ranks(world->size, other_device, cards, ranks, sizeof ranks))
+        ok = disagree(
+            world, ZT_EXIT_RUN, "the kind of device", ranks,
+            "device \"auto\" takes a GPU where there is one: --device cpu or --device cuda is the same for all", err);
+    free(cards);
+    return ok;
+}
+
 /* ---- plans ---- */
 
 struct plan_card {

@@ -1,5 +1,5 @@
 /* What ranks that are processes tell each other before they start: whether they run the same thing, and who shares a
- * host. Ranks in threads of one process have nothing to agree on. */
+ * host. */
 #ifndef ZT_AGREE_H
 #define ZT_AGREE_H
 
@@ -10,6 +10,9 @@
  * every rank. Then gives this rank its share of the host's cores, before anything starts a thread, and says so in
  * session->cores. */
 bool zt_agree_start(struct zt_session *session, struct zt_comm *world, struct zt_err *err);
+/* Collective. Whether all ranks, threads or processes, compute on one kind of device: "auto" may have found a GPU on
+ * some hosts only. */
+bool zt_agree_device(const struct zt_device *device, struct zt_comm *world, struct zt_err *err);
 /* Collective. Whether all ranks made the same plan: the same cuts, and on one stage the same slices and commands. */
 bool zt_agree_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err);
 

@@ -119,6 +119,7 @@ struct zt_comms_config { /* comms_logger */
 
 /* What the backward phase makes again instead of keeping it (graph/recompute.h). Names go first. */
 struct zt_recompute_config {
+    bool on_host;          /* cpu_checkpointing: what is kept lies in the host's memory */
     struct zt_texts names; /* ztrain.recompute: globs over node names */
     bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
     int segments;          /* 0: the square root of the number of layers */

@@ -150,7 +150,8 @@ static void refuse_checkpointing(struct zt_reading *r) {
     if (profile && profile->truth && zt_keys_checkpointing(r))
         zt_key_fail(r, profile, "a time for each checkpoint is not supported yet");
     const struct zt_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
-    if (host && host->truth && zt_keys_checkpointing(r) && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)
+    r->config->recompute.on_host = host && host->truth && zt_keys_checkpointing(r);
+    if (r->config->recompute.on_host && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)
         zt_key_fail(r, host, "keeping activations of the GPU in host memory is not supported yet");
 }
 

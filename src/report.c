@@ -60,6 +60,15 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
         row(s, "cores", s->cores);
 }
 
+static void report_device(const struct zt_session *s, const struct zt_device *device) {
+    char text[ZT_ERR_TEXT + 64];
+    if (s->no_gpu.count)
+        snprintf(text, sizeof text, "%s (auto: %s)", device->api->name, s->no_gpu.text[0]);
+    else
+        snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
+    row(s, "device", text);
+}
+
 static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
     char t[5][32], text[256];
     snprintf(text, sizeof text, "parameters %s, gradients %s, optimizer %s, activations %s, workspace %s",
@@ -91,8 +100,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
              s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);
-    snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
-    row(s, "device", text);
+    report_device(s, device);
     report_step(s, plan, steps);
     if (s->chosen)
         zt_say(&s->options->log, ZT_LOG_INFO, "%s", s->chosen);

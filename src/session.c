@@ -44,7 +44,7 @@ static bool find_world(struct zt_session *s, struct zt_config_overrides *over, s
 
 static bool check_communicator(const struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
-    if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cuda") != 0) {
+    if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
         zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" is between GPUs, the device is \"%s\"",
                 c->device);
         return zt_hint(err, "use --device cuda, or communicator \"auto\"");
@@ -108,12 +108,21 @@ bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, 
     return true;
 }
 
-struct zt_device *zt_session_device(const struct zt_session *s, int rank, struct zt_err *err) {
+/* What "auto" leaves open unless the config decides it: NCCL is between GPUs, and some keys have no meaning on one. */
+static const char *device_name(const struct zt_config *c, struct zt_err *why) {
+    if (strcmp(c->device, "auto") != 0)
+        return c->device;
+    if (strcmp(c->parallel.communicator, "nccl") == 0)
+        return "cuda";
+    if (c->recompute.on_host)
+        zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not there on a GPU");
+    return c->recompute.on_host ? "cpu" : "auto";
+}
+
+struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err) {
     int local = s->processes ? s->launched.local_rank : rank > 0 ? rank : -1; /* one rank may be told by LOCAL_RANK */
-    const char *name = s->config->device;
-    /* A GPU that is there is used when it is asked for: nothing of CUDA has run on one yet (README.md). */
-    struct zt_device *device =
-        zt_device_open(strcmp(name, "auto") == 0 ? "cpu" : name, local, zt_session_threads(s), &s->options->log, err);
+    struct zt_err unasked = { 0 }, *why = rank == 0 ? &s->no_gpu : &unasked;
+    struct zt_device *device = zt_device_open(device_name(s->config, why), local, zt_session_threads(s), why, err);
     if (device)
         device->tf32 = s->config->tf32;
     return device;

@@ -276,6 +276,7 @@ static void *run_worker(void *arg) {
         w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err);
     }
     w->ok = w->ok && (w->device = zt_session_device(w->session, w->rank, &w->err)) != NULL &&
+            zt_agree_device(w->device, w->world, &w->err) &&
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
         w->data->where = &w->where;

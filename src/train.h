@@ -19,11 +19,12 @@ struct zt_session {
     struct zt_job *job;
     struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
     struct zt_launched launched;            /* who started this process */
-    bool processes;     /* each rank is a process, this one launched.rank; else this process holds all ranks */
-    int sharers;        /* ranks that share the cores this process may use */
-    char cores[256];    /* processes: which rank has which, for the start table; "" before they agreed */
-    const char *chosen; /* plan "auto": what was chosen among what, in lines; NULL: nothing was */
-    double opened;      /* when opening began, by zt_now() */
+    bool processes;       /* each rank is a process, this one launched.rank; else this process holds all ranks */
+    int sharers;          /* ranks that share the cores this process may use */
+    char cores[256];      /* processes: which rank has which, for the start table; "" before they agreed */
+    const char *chosen;   /* plan "auto": what was chosen among what, in lines; NULL: nothing was */
+    struct zt_err no_gpu; /* device "auto": why it is the CPU; count 0: it is not, or nobody looked yet */
+    double opened;        /* when opening began, by zt_now() */
 };
 
 enum zt_session_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2, ZT_DATA_IF_THERE = 4 };
@@ -43,8 +44,9 @@ int zt_session_threads(const struct zt_session *s);
 bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err);
 /* ztrain.plan "auto": makes the best plan the config's. */
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
-/* The config's device for rank `rank`, opened for the calling thread; NULL with the reason where it is not there. */
-struct zt_device *zt_session_device(const struct zt_session *s, int rank, struct zt_err *err);
+/* The config's device for rank `rank`, opened for the calling thread; NULL with the reason where it is not there. Rank
+ * 0 leaves in s->no_gpu why "auto" is the CPU. */
+struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err);
 
 /* Where the ranks are to be processes that this one starts (the config says so, and no launcher has started them):
  * starts them with the same words and waits for their end; `folder` is the run's. *launched: it did. */

@@ -120,9 +120,8 @@ static struct zt_device *open_cuda(int local, int threads, struct zt_err *err) {
     return device;
 }
 
-struct zt_device *zt_device_open(const char *name, int local, int threads, const struct zt_log *log,
-                                 struct zt_err *err) {
-    struct zt_err why = { 0 };
+struct zt_device *zt_device_open(const char *name, int local, int threads, struct zt_err *why, struct zt_err *err) {
+    struct zt_err unasked = { 0 };
     bool automatic = strcmp(name, "auto") == 0;
     if (strcmp(name, "cpu") == 0)
         return zt_device_host_create(threads);
@@ -130,9 +129,8 @@ struct zt_device *zt_device_open(const char *name, int local, int threads, const
         zt_fail(err, ZT_EXIT_CONFIG, "device \"%s\", allowed auto, cpu, cuda", name);
         return NULL;
     }
-    struct zt_device *device = open_cuda(local, threads, automatic ? &why : err);
+    struct zt_device *device = open_cuda(local, threads, !automatic ? err : why ? why : &unasked);
     if (device || !automatic)
         return device;
-    zt_say(log, ZT_LOG_DEBUG, "device auto is cpu: %s", why.text[0]);
     return zt_device_host_create(threads);
 }

@@ -7,7 +7,7 @@
 #ifndef ZT_DEVICE_MODULE_H
 #define ZT_DEVICE_MODULE_H
 
-#include "base/log.h"
+#include "base/err.h"
 #include "device/device.h"
 
 #include <stdint.h>
@@ -75,9 +75,8 @@ const struct zt_module *zt_module_open(const char *folder, struct zt_err *err);
 
 /* The device called `name` for rank `local` of this host, -1 where nobody says: then LOCAL_RANK, 0 without. "cpu";
  * "cuda": the GPU of that number, counted round where there are fewer than ranks, or an error that says why not;
- * "auto": "cuda" where module and GPU are there, else "cpu", and `log` (NULL: silent) hears why. NULL on failure. Call
- * in the thread that will use it. */
-struct zt_device *zt_device_open(const char *name, int local, int threads, const struct zt_log *log,
-                                 struct zt_err *err);
+ * "auto": "cuda" where module and GPU are there, else "cpu", and *why (NULL: nobody asks) says why. NULL on failure.
+ * Call in the thread that will use it. */
+struct zt_device *zt_device_open(const char *name, int local, int threads, struct zt_err *why, struct zt_err *err);
 
 #endif

@@ -14,8 +14,11 @@
                                                             says SEGMENTS of what was captured; skipped where the module finds no GPU
     tests/gpu/module.py chains ZTRAIN MODULE CASE [KEY=VALUE]  the same case leaves the same weights with chains of elementwise nodes and
                                                             without, and plan.txt lists them; skipped alike
+    tests/gpu/module.py chooses ZTRAIN MODULE CASE          without --device the GPU is taken where the module and a GPU are there, else the CPU,
+                                                            and the start says why; ranks that find different ones are refused
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -27,6 +30,7 @@ import tempfile
 # Libraries the module may name: its own needs and the C run time.
 ALLOWED = re.compile(r"lib(cudart|cublasLt|cudnn|nvrtc|c|m|gcc_s|dl|pthread)\.so|ld-linux|linux-vdso")
 EXPORTS = {"zt_cuda_module"}
+STEPS = 6
 FATBIN, KINDS = b"\x50\xed\x55\xba", {1: "compute", 2: "sm"}
 
 
@@ -119,6 +123,33 @@ def refuses(ztrain, model, config):
     return problems
 
 
+def installed(folder, *files):
+    """The program with what stands beside it, where it looks for its module, in a folder of their own."""
+    folder.mkdir()
+    for file in files:
+        shutil.copy(file, folder)
+    return folder / "ztrain"
+
+
+def words(program, case, output, *more):
+    return [str(w) for w in (program, "--model", case / "model.onnx", "--config", case / "config.json", "--verbose", "--steps", STEPS, "--output",
+                             output, "--overwrite", *more)]
+
+
+def said(*command, code=0):
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+    return run.stderr, [] if code in (None, run.returncode) else [f"exits {run.returncode}: {run.stderr}"]
+
+
+def wrong_losses(case, output):
+    got = [json.loads(line)["loss"] for line in (output / "metrics.jsonl").read_text().splitlines()]
+    expected = json.loads((case / "expected.json").read_text())
+    # a tenth of what the case allows: 1e-5 of the loss in fp32
+    return ([f"{len(got)} losses, wants {STEPS}"] if len(got) != STEPS else []) + \
+        [f"step {i + 1}: loss {g}, wants {w}" for i, (g, w, most) in enumerate(zip(got, expected["losses"], expected["loss_tol"]))
+         if not abs(g - w) <= most / 10]
+
+
 def train(folder, ztrain, module, case, steps, *options):
     """The run, which leaves `folder`/run; None where the case or a GPU is not there."""
     case = pathlib.Path(case)
@@ -136,22 +167,15 @@ def train(folder, ztrain, module, case, steps, *options):
 
 
 def trains(ztrain, module, case, segments="1 in a full step", *options):
-    steps, case = 6, pathlib.Path(case)
     with tempfile.TemporaryDirectory() as folder:
-        run = train(folder, ztrain, module, case, steps, *options)
+        run = train(folder, ztrain, module, case, STEPS, *options)
         if run is None:
             return None
         if run.returncode:
             return [f"exits {run.returncode}: {run.stderr}"]
-        rows = [json.loads(line) for line in (pathlib.Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()]
-    expected = json.loads((case / "expected.json").read_text())
-    got, want = [row["loss"] for row in rows], expected["losses"][:steps]
-    problems = [] if "runs on the host" not in run.stderr else [run.stderr]
-    problems += [f"{len(got)} losses, wants {steps}"] if len(got) != steps else []
-    problems += [] if f"captured segments: {segments}" in run.stderr else [f"does not say \"captured segments: {segments}\": {run.stderr}"]
-    # a tenth of what the case allows: 1e-5 of the loss in fp32
-    return problems + [f"step {i + 1}: loss {g}, wants {w}"
-                       for i, (g, w, most) in enumerate(zip(got, want, expected["loss_tol"])) if not abs(g - w) <= most / 10]
+        problems = wrong_losses(pathlib.Path(case), pathlib.Path(folder) / "run")
+    problems += [] if "runs on the host" not in run.stderr else [run.stderr]
+    return problems + ([] if f"captured segments: {segments}" in run.stderr else [f"does not say \"captured segments: {segments}\": {run.stderr}"])
 
 
 def chains(ztrain, module, case, *settings):
@@ -171,8 +195,39 @@ def chains(ztrain, module, case, *settings):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
+def wants(stderr, *patterns):
+    return [f"does not say {p!r}: {stderr}" for p in patterns if not re.search(p, stderr, re.M)]
+
+
+def chooses(ztrain, module, case):
+    case = pathlib.Path(case)
+    if not case.exists():
+        print(f"SKIP: {case} is not there")
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        gpu, bare, run = installed(folder / "gpu", ztrain, module), installed(folder / "bare", ztrain), folder / "run"
+        problems, halves = [], ["--set", "train_micro_batch_size_per_gpu=8"]
+        for program, more, patterns in [
+                (gpu, [], [r"^  device +cuda \(auto\)$"]),
+                (gpu, ["--ranks", 2, *halves, "--set", "ztrain.parallel.communicator=thread"], [r"^  device +cuda \(auto\)$"]),
+                (gpu, ["--device", "cpu"], [r"^  device +cpu$"]),
+                (gpu, ["--set", "activation_checkpointing.cpu_checkpointing=true"], [r"^  device +cpu \(auto: activation_checkpointing\.cpu_ch"]),
+                (bare, [], [r"^  device +cpu \(auto: no CUDA device: the CUDA module .* is not there"])]:
+            stderr, wrong = said(*words(program, case, run, *more))
+            problems += wrong or wants(stderr, *patterns) + wrong_losses(case, run)
+        stderr, wrong = said(*words(bare, case, run, "--set", "ztrain.parallel.communicator=nccl"), code=1)
+        problems += wrong + wants(stderr, "^ztrain: error: .*no CUDA device: ")
+        if mpirun := shutil.which("mpirun"):
+            root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+            os.environ.update(root)
+            stderr, _ = said(mpirun, "-n", "1", *words(gpu, case, run, *halves), ":", "-n", "1", *words(bare, case, run, *halves), code=None)
+            problems += wants(stderr, "^ztrain: error: .*the kind of device of rank 1 differs from that of rank 0$", "^hint: .*--device cpu")
+    return problems
+
+
 def main():
-    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains}
+    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2

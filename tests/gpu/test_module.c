@@ -28,13 +28,17 @@ START_TEST(device_cuda_without_a_module_fails_with_the_reason) {
 END_TEST
 
 START_TEST(device_auto_is_the_host_where_there_is_no_module) {
-    struct zt_err err = { 0 };
-    struct zt_device *device = zt_device_open("auto", -1, 3, NULL, &err);
+    struct zt_err err = { 0 }, why = { 0 };
+    struct zt_device *device = zt_device_open("auto", -1, 3, &why, &err);
     ck_assert_ptr_nonnull(device);
     ck_assert_str_eq(device->api->name, "cpu");
     ck_assert_int_eq(device->threads, 3);
     ck_assert_ptr_null(device->module);
     ck_assert_int_eq(err.count, 0);
+    expect(&why, ZT_EXIT_RUN, "no CUDA device: ");
+    device->api->destroy(device);
+    device = zt_device_open("auto", -1, 3, NULL, &err); /* nobody asks why */
+    ck_assert_str_eq(device->api->name, "cpu");
     device->api->destroy(device);
 }
 END_TEST
