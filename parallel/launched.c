@@ -46,6 +46,33 @@ static bool read_row(const struct row *row, struct zt_launched *to, bool *there,
            zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d, but %s=%d", row->rank, to->rank, row->size, to->size);
 }
 
+/* torchrun's RANK and WORLD_SIZE come together; either may stand for something else where no MASTER_ is beside it. */
+static bool check_pair(struct zt_err *err) {
+    const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE");
+    if (!rank == !size || !(getenv("MASTER_ADDR") || getenv("MASTER_PORT")))
+        return true;
+    return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%s, but %s is not set", rank ? "RANK" : "WORLD_SIZE",
+                   rank ? rank : size, rank ? "WORLD_SIZE" : "RANK");
+}
+
+bool zt_launched_meeting(const struct zt_launched *launched, struct zt_meeting *meeting, struct zt_err *err) {
+    enum { PATIENCE_SECONDS = 60 };
+    static const char *const wanted[] = { "MASTER_ADDR", "MASTER_PORT" };
+    for (int i = 0; i < 2; i++) {
+        const char *text = getenv(wanted[i]);
+        if (!text || !*text)
+            return zt_fail(err, ZT_EXIT_CONFIG, "environment: WORLD_SIZE=%d and RANK=%d, but %s is not set",
+                           launched->size, launched->rank, wanted[i]);
+    }
+    *meeting = (struct zt_meeting){
+        .address = getenv(wanted[0]), .rank = launched->rank, .size = launched->size, .seconds = PATIENCE_SECONDS
+    };
+    if (!read_number(wanted[1], 0, &meeting->port, err))
+        return false;
+    return (meeting->port > 0 && meeting->port < 65536) ||
+           zt_fail(err, ZT_EXIT_CONFIG, "environment: MASTER_PORT=%d, wants a port of 1..65535", meeting->port);
+}
+
 bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
     struct zt_launched found = { .size = 1, .local_rank = -1 }, other = { 0 };
     const struct row *by = NULL;
@@ -55,10 +82,8 @@ bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
         bool there;
         if (!read_row(row, &other, &there, err))
             return false;
-        if (there && !by && row == &torchrun) {
-            zt_fail(err, ZT_EXIT_CONFIG, "WORLD_SIZE=%d: ranks started by torchrun cannot meet on the CPU", other.size);
-            return zt_hint(err, "--ranks %d starts them, and so does mpirun -n %d", other.size, other.size);
-        }
+        if (row == &torchrun && !by && !check_pair(err))
+            return false;
         /* inside a batch job mpirun's ranks also have Slurm's variables, of the daemons that Slurm started */
         if (there && by && row == &torchrun && (other.rank != found.rank || other.size != found.size))
             return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d and %s=%d, but %s=%d and %s=%d", by->rank,

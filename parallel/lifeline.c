@@ -2,13 +2,13 @@
 
 #include "base/arena.h"
 #include "base/thread.h"
+#include "parallel/dial.h"
 #include "parallel/launched.h"
 #include "parallel/talk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,46 +34,24 @@ struct zt_lifeline {
 
 /* ---- connecting ---- */
 
-static int connect_within(const struct addrinfo *to, int ms) {
-    int fd = socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
-    socklen_t size = sizeof error;
-    if (fd < 0)
-        return -1;
-    bool ok = connect(fd, to->ai_addr, to->ai_addrlen) == 0;
-    if (!ok && errno == EINPROGRESS) {
-        struct pollfd wait = { .fd = fd, .events = POLLOUT };
-        ok = poll(&wait, 1, ms) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-    }
-    if (ok)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 /* The first of the parent's addresses that answers. A host may have networks that this one cannot reach. */
 static int connect_parent(char *addresses, const char *port) {
     char *rest = NULL;
     int count = 1, fd = -1;
     for (const char *p = addresses; *p; p++)
         count += *p == ',';
-    for (char *a = strtok_r(addresses, ",", &rest); a && fd < 0; a = strtok_r(NULL, ",", &rest)) {
-        struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV }, *found;
-        if (getaddrinfo(a, port, &want, &found) != 0)
-            continue;
-        fd = connect_within(found, CONNECT_MS / count);
-        freeaddrinfo(found);
-    }
+    for (char *a = strtok_r(addresses, ",", &rest); a && fd < 0; a = strtok_r(NULL, ",", &rest))
+        fd = zt_dial(a, port, AI_NUMERICHOST, CONNECT_MS / count);
     return fd;
 }
 
 static int open_channel(const char *addresses, const char *port, struct zt_talk_hello *hello, int channel) {
     char *copy = zt_strdup(addresses);
-    int fd = connect_parent(copy, port), yes = 1;
+    int fd = connect_parent(copy, port);
     free(copy);
     hello->channel = channel;
     if (fd < 0)
         return -1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     if (zt_talk_send(fd, ZT_TALK_HELLO, hello, sizeof *hello))
         return fd;
     close(fd);

@@ -92,7 +92,7 @@ struct zt_group_config {
 struct zt_parallel_config {
     const char *mode;         /* "ddp" | "dp" */
     const char *schedule;     /* "1f1b" | "gpipe" | ... */
-    const char *communicator; /* "auto" | "thread" | "mpi" | "nccl" */
+    const char *communicator; /* "auto" | "thread" | "mpi" | "tcp" | "nccl" */
     bool ring;                /* all_reduce "ring" */
     int stages;               /* pipeline.stages, 1: no pipeline */
     const char *partition;    /* pipeline.partition (parallel/split.h) */

@@ -216,7 +216,7 @@ static void parallel(struct zt_reading *r) {
         FAIL("ztrain.plan", "\"auto\" excludes %smode \"dp\"", P);
     if (says(r, P "mode", "dp") && stages > 1)
         FAIL(P "mode", "\"dp\" excludes pipeline.stages %d", stages);
-    if (says(r, P "mode", "dp") && (says(r, P "communicator", "mpi") || says(r, P "communicator", "nccl")))
+    if (says(r, P "mode", "dp") && !says(r, P "communicator", "auto") && !says(r, P "communicator", "thread"))
         FAIL(P "communicator", "\"%s\": mode \"dp\" is always threads", zt_keys_text(r, P "communicator"));
     if (number(r, P "chunks") > 1 && !says(r, P "schedule", "interleaved"))
         FAIL(P "chunks", "%g needs schedule \"interleaved\", found \"%s\"", number(r, P "chunks"),

@@ -41,7 +41,7 @@ static const struct zt_key_choice schedules[] = {
 /* A ring adds in another order: outside the promise that ddp and the ZeRO stages leave the same bits. */
 static const struct zt_key_choice all_reduces[] = { { .name = "pairwise" }, { .name = "ring" }, { 0 } };
 static const struct zt_key_choice communicators[] = {
-    { .name = "auto" }, { .name = "thread" }, { .name = "mpi" }, { .name = "nccl" }, { 0 },
+    { .name = "auto" }, { .name = "thread" }, { .name = "mpi" }, { .name = "tcp" }, { .name = "nccl" }, { 0 },
 };
 static const struct zt_key_choice best[] = { { .name = "loss" }, { .name = "accuracy" }, { .name = "" }, { 0 } };
 static const struct zt_key_choice plans[] = { { .name = "fixed" }, { .name = "auto" }, { 0 } };

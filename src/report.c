@@ -51,9 +51,10 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
     row(s, "optimizer", text);
     snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
              zt_session_threads(s),
-             c->ranks == 1  ? "one process"
-             : s->processes ? "processes over MPI"
-                            : "threads of one process",
+             c->ranks == 1         ? "one process"
+             : zt_session_meets(s) ? "processes over TCP"
+             : s->processes        ? "processes over MPI"
+                                   : "threads of one process",
              c->bf16 ? ", bf16" : ", fp32", c->parallel.stages);
     row(s, "parallel", text);
     if (s->cores[0])

@@ -1,6 +1,7 @@
 #include "train.h"
 
 #include "base/clock.h"
+#include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
 
@@ -42,7 +43,33 @@ static bool find_world(struct zt_session *s, struct zt_config_overrides *over, s
     return true;
 }
 
-static bool check_communicator(const struct zt_session *s, struct zt_err *err) {
+/* Ranks that torchrun's variables describe are those of GPUs, unless the config says that they meet on the CPU. */
+static bool check_meeting(struct zt_session *s, struct zt_err *err) {
+    const struct zt_config *c = s->config;
+    const char *wanted = c->parallel.communicator;
+    char gpus[1024];
+    bool asked = strcmp(wanted, "tcp") == 0, automatic = strcmp(c->device, "auto") == 0;
+    if (!zt_session_meets(s)) {
+        if (!asked || c->ranks == 1)
+            return true;
+        zt_fail(err, ZT_EXIT_CONFIG,
+                "ztrain.parallel.communicator \"tcp\" is between ranks that RANK, WORLD_SIZE, "
+                "MASTER_ADDR and MASTER_PORT describe, and these are not set");
+        return zt_hint(err, "--ranks %d without it starts ranks over MPI", c->ranks);
+    }
+    if (strcmp(wanted, "mpi") == 0 ||
+        (!asked && (strcmp(c->device, "cpu") == 0 || (automatic && !zt_gpus_find(gpus, sizeof gpus))))) {
+        zt_fail(err, ZT_EXIT_CONFIG, "WORLD_SIZE=%d: ranks started by torchrun %s", s->launched.size,
+                strcmp(wanted, "mpi") == 0 ? "are none of MPI's" : "cannot meet on the CPU");
+        return zt_hint(err,
+                       "--ranks %d starts them, and so does mpirun -n %d; ztrain.parallel.communicator \"tcp\" lets "
+                       "those of torchrun meet",
+                       s->launched.size, s->launched.size);
+    }
+    return zt_launched_meeting(&s->launched, &s->meeting, err);
+}
+
+static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
         zt_fail(err, ZT_EXIT_CONFIG, "ztrain.parallel.communicator \"nccl\" is between GPUs, the device is \"%s\"",
@@ -50,7 +77,7 @@ static bool check_communicator(const struct zt_session *s, struct zt_err *err) {
         return zt_hint(err, "use --device cuda, or communicator \"auto\"");
     }
     if (!s->processes || !zt_session_threaded(c))
-        return true;
+        return check_meeting(s, err);
     zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s keeps all ranks in one", s->launched.launcher,
             s->launched.size,
             strcmp(c->parallel.mode, "dp") == 0 ? "mode \"dp\"" : "ztrain.parallel.communicator \"thread\"");
@@ -59,6 +86,10 @@ static bool check_communicator(const struct zt_session *s, struct zt_err *err) {
 
 bool zt_session_threaded(const struct zt_config *c) {
     return strcmp(c->parallel.mode, "dp") == 0 || strcmp(c->parallel.communicator, "thread") == 0;
+}
+
+bool zt_session_meets(const struct zt_session *s) {
+    return s->processes && strcmp(s->launched.launcher, "torchrun") == 0;
 }
 
 bool zt_session_alone(const struct zt_session *s, struct zt_err *err) {
@@ -108,11 +139,14 @@ bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, 
     return true;
 }
 
-/* What "auto" leaves open unless the config decides it: NCCL is between GPUs, and some keys have no meaning on one. */
-static const char *device_name(const struct zt_config *c, struct zt_err *why) {
+/* What "auto" leaves open unless something decides it: NCCL is between GPUs, and so are torchrun's ranks unless they
+ * are told to meet on the CPU; some keys have no meaning on a GPU. */
+static const char *device_name(const struct zt_session *s, struct zt_err *why) {
+    const struct zt_config *c = s->config;
+    const char *communicator = c->parallel.communicator;
     if (strcmp(c->device, "auto") != 0)
         return c->device;
-    if (strcmp(c->parallel.communicator, "nccl") == 0)
+    if (strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0))
         return "cuda";
     if (c->recompute.on_host)
         zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not there on a GPU");
@@ -122,7 +156,7 @@ static const char *device_name(const struct zt_config *c, struct zt_err *why) {
 struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err) {
     int local = s->processes ? s->launched.local_rank : rank > 0 ? rank : -1; /* one rank may be told by LOCAL_RANK */
     struct zt_err unasked = { 0 }, *why = rank == 0 ? &s->no_gpu : &unasked;
-    struct zt_device *device = zt_device_open(device_name(s->config, why), local, zt_session_threads(s), why, err);
+    struct zt_device *device = zt_device_open(device_name(s, why), local, zt_session_threads(s), why, err);
     if (device)
         device->tf32 = s->config->tf32;
     return device;

@@ -335,6 +335,8 @@ static bool open_world(const struct zt_session *s, int held, struct zt_comm **co
         return zt_comm_thread_create(held, comms, err);
     if (!s->processes)
         return (comms[0] = zt_comm_self_create()) != NULL;
+    if (zt_session_meets(s))
+        return (comms[0] = zt_comm_tcp_create(&s->meeting, err)) != NULL;
     const struct zt_mpi_kind *mpi = zt_comm_mpi_kind();
     if (strcmp(s->launched.launcher, "mpirun") != 0 && !getenv(mpi->variable)) {
         err->code = ZT_EXIT_CONFIG; /* rank 0 says it for all */

@@ -19,6 +19,7 @@ struct zt_session {
     struct zt_job *job;
     struct zt_source *source, *eval_source; /* NULL: not opened, or none configured */
     struct zt_launched launched;            /* who started this process */
+    struct zt_meeting meeting;              /* zt_session_meets: where */
     bool processes;       /* each rank is a process, this one launched.rank; else this process holds all ranks */
     int sharers;          /* ranks that share the cores this process may use */
     char cores[256];      /* processes: which rank has which, for the start table; "" before they agreed */
@@ -36,6 +37,8 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
 void zt_session_finish(struct zt_session *s);
 /* Whether the config keeps all ranks as threads of one process. */
 bool zt_session_threaded(const struct zt_config *config);
+/* Whether the ranks are processes that MASTER_ADDR and MASTER_PORT bring together (torchrun), not MPI. */
+bool zt_session_meets(const struct zt_session *s);
 /* For commands that run in one process: an error where a launcher started several. */
 bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
 /* Compute threads of each rank. */

@@ -12,6 +12,10 @@ const char zt_help_train[] =
     "the ZeRO stage it was written with. SIGINT and SIGTERM save a checkpoint and stop (a second one stops at once), "
     "SIGUSR1\n"
     "saves one and goes on.\n"
+    "Ranks are started by --ranks, --hostfile, mpirun or srun, on GPUs also by RANK, WORLD_SIZE, LOCAL_RANK, "
+    "MASTER_ADDR "
+    "and\n"
+    "MASTER_PORT, as torchrun sets them.\n"
     "The command line wins over the configuration.\n";
 
 const char zt_help_plan[] =

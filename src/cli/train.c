@@ -49,9 +49,14 @@ static char *resume_from(const struct zt_options *o, const char *folder, struct 
     return o->resume_from ? zt_checkpoint_find(o->resume_from, err) : zt_checkpoint_latest(folder, err);
 }
 
+static bool begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 /* Under a foreign launcher each rank prints for itself. What only repeats what another rank says stays unsaid. */
 static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
-    if (err->code == ZT_EXIT_RANK && (s->launched.rank != 0 || strncmp(err->text[0], "rank ", 5) == 0))
+    if (err->code == ZT_EXIT_RANK && !begins(err->text[0], ZT_LOST_RANK) &&
+        (s->launched.rank != 0 || begins(err->text[0], "rank ")))
         err->count = 0;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ranks as processes: started by ztrain, by mpirun, by srun, on one host and on two.
+"""Ranks as processes: started by ztrain, by mpirun, by srun, by torchrun's variables alone, on one host and on two.
 
     test_launch.py ZTRAIN SOURCE_ROOT [TEST ...]
 
@@ -191,6 +191,78 @@ class Ranks(Case):
             self.assertTrue(list((run / "checkpoints").glob("step-*")), said)
 
 
+class Meeting(Case):
+    """Ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe, which the tests set as torchrun does."""
+    TCP = ["--set", "ztrain.parallel.communicator=tcp"]
+
+    def port(self):
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            return one.getsockname()[1]
+
+    def variables(self, rank, ranks, port):
+        return {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+    def begin(self, ranks, *words):
+        port, started = self.port(), []
+        for rank in range(ranks):
+            started.append(subprocess.Popen(list(map(str, words)), env=self.variables(rank, ranks, port), stdin=subprocess.DEVNULL,
+                                            stderr=subprocess.PIPE, text=True))
+            self.addCleanup(end, started[-1])
+        return started
+
+    def test_ranks_leave_the_weights_of_threads(self):
+        for ranks, more in [(2, []), (4, []), (4, ["--set", "zero_optimization.stage=2"]), (2, ["--set", "zero_optimization.stage=3"]),
+                            (4, ["--set", "pipeline.stages=2"])]:
+            said = [rank.communicate(timeout=100)[1] for rank in self.begin(ranks, *self.words(*self.TCP, *more))]
+            self.assertIn("processes over TCP", said[0])
+            self.assertEqual(said[1:], [""] * (ranks - 1))
+            self.assertEqual(self.hash_of(said[0]), self.as_threads(ranks, *more), f"{ranks} ranks {more}")
+
+    def test_a_rank_that_is_killed_is_named_once_and_ends_the_others(self):
+        for killed, speaks in [(1, 0), (0, 1)]:
+            ranks = self.begin(3, *self.words(*self.TCP, "--set", "train_batch_size=96", steps=ENDLESS))
+            metrics = self.folder / f"run{self.runs}" / "metrics.jsonl"
+            while not (metrics.exists() and metrics.read_text()) and ranks[0].poll() is None:
+                time.sleep(0.05)
+            ranks[killed].kill()
+            began = time.monotonic()
+            said = [rank.communicate(timeout=60)[1] for rank in ranks]
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertEqual([rank.returncode for rank in ranks], [-9 if r == killed else 5 for r in range(3)], said)
+            self.assertIn(f"rank {speaks}: lost rank {killed}: ", self.one_error("".join(said)))
+            self.assertIn("ztrain: error: ", said[speaks])
+
+    def test_what_a_rank_cannot_do_is_said_once_and_ends_the_others(self):
+        port = self.port()
+        words = self.words(*self.TCP)
+        other = self.words(*self.TCP, "--seed", "7")
+        ranks = [subprocess.Popen(list(map(str, w)), env=self.variables(rank, 2, port), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                 for rank, w in enumerate([words, other])]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [2, 5], said)
+        self.assertIn("the configuration of rank 1 differs from that of rank 0", self.one_error("".join(said)))
+
+    def test_wrong_variables_are_named(self):
+        good = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        for change, says in [({"WORLD_SIZE": "two"}, "WORLD_SIZE=two"), ({"RANK": "2"}, "RANK=2"), ({"MASTER_PORT": ""}, "MASTER_PORT"),
+                             ({"MASTER_ADDR": ""}, "MASTER_ADDR"), ({"MASTER_PORT": "70000"}, "MASTER_PORT=70000")]:
+            self.assertIn(says, self.one_error(self.run_it(*self.words(*self.TCP), code=2, env={**good, **change})))
+        with socket.socket() as taken:
+            taken.bind(("0.0.0.0", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            said = self.run_it(*self.words(*self.TCP), code=1, env={**good, "MASTER_PORT": port})
+            self.assertIn(f"MASTER_PORT={port}", self.one_error(said))
+
+    def test_a_communicator_that_does_not_fit_the_launcher_is_refused(self):
+        self.assertIn("MASTER_ADDR", self.one_error(self.run_it(*self.words(*self.TCP, "--ranks", "2"), code=2)))
+        said = self.run_it(*self.words("--set", "ztrain.parallel.communicator=mpi"), code=2,
+                           env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"})
+        self.assertIn("none of MPI's", self.one_error(said))
+
+
 class Refusals(Case):
     def test_without_mpirun_the_message_says_what_to_install(self):
         said = self.run_it(*self.words("--ranks", "2"), code=1, env={"PATH": str(self.folder)})
@@ -201,6 +273,7 @@ class Refusals(Case):
         said = self.run_it(*self.words(), code=2, env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"})
         self.assertIn("torchrun", self.one_error(said))
         self.assertIn("hint: --ranks 2", said)
+        self.assertIn('communicator "tcp"', said)
 
     def test_hostfiles_are_checked_before_anything_starts(self):
         hosts = self.folder / "hosts"

@@ -3,9 +3,12 @@
 #include "device/device.h"
 #include "parallel/comm_count.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 struct rank_thread {
     pthread_t thread;
@@ -53,12 +56,54 @@ static bool make_staged(int size, struct zt_comm *comms[], struct zt_err *err) {
     return true;
 }
 
+/* One of them meets the others in a thread of its own. */
+struct meeting_thread {
+    pthread_t thread;
+    struct zt_meeting meeting;
+    struct zt_comm *comm;
+    struct zt_err err;
+};
+
+static void *meet(void *argument) {
+    struct meeting_thread *t = argument;
+    t->comm = zt_comm_tcp_create(&t->meeting, &t->err);
+    return NULL;
+}
+
+int comm_fixture_free_port(void) {
+    struct sockaddr_in at = { .sin_family = AF_INET };
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool ok = bind(fd, (struct sockaddr *)&at, size) == 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0;
+    close(fd);
+    return ok ? ntohs(at.sin_port) : 0;
+}
+
+static bool make_tcp(int size, struct zt_comm *comms[], struct zt_err *err) {
+    struct meeting_thread ranks[FIXTURE_RANKS] = { 0 };
+    int port = comm_fixture_free_port();
+    bool ok = true;
+    for (int r = 0; r < size; r++) {
+        ranks[r].meeting = (struct zt_meeting){ "127.0.0.1", port, r, size, 30 };
+        pthread_create(&ranks[r].thread, NULL, meet, &ranks[r]);
+    }
+    for (int r = 0; r < size; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        comms[r] = ranks[r].comm;
+        if (!comms[r] && ok)
+            *err = ranks[r].err;
+        ok = ok && comms[r];
+    }
+    return ok;
+}
+
 const struct comm_maker comm_makers[] = {
     { .name = "self", .most_ranks = 1, .make = make_self },
     { .name = "thread", .most_ranks = 5, .make = zt_comm_thread_create },
     { .name = "ring", .most_ranks = 5, .make = make_ring },
     { .name = "count", .most_ranks = 3, .make = make_counted },
     { .name = "staged", .most_ranks = 4, .make = make_staged },
+    { .name = "tcp", .most_ranks = 4, .make = make_tcp },
 };
 const int comm_maker_count = sizeof comm_makers / sizeof *comm_makers;
 

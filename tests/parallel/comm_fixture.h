@@ -16,6 +16,9 @@ extern const int comm_maker_count;
 
 enum { FIXTURE_RANKS = 16 };
 
+/* A port of this host on which nobody listens. */
+int comm_fixture_free_port(void);
+
 /* Runs `body` on `size` ranks and destroys their communicators. False: some rank had something to report; `all` says
  * what. A rank that reports aborts its communicator, so that the others end too. */
 bool comm_fixture_run(const struct comm_maker *maker, int size, rank_body body, char *all, size_t room);

@@ -21,7 +21,10 @@ static const char *const names[] = { "OMPI_COMM_WORLD_RANK",
                                      "SLURM_NTASKS",
                                      "SLURM_STEP_ID",
                                      "RANK",
-                                     "WORLD_SIZE" };
+                                     "WORLD_SIZE",
+                                     "LOCAL_RANK",
+                                     "MASTER_ADDR",
+                                     "MASTER_PORT" };
 
 static bool find(const char *set, struct zt_launched *to, struct zt_err *err) {
     char copy[512], *rest = NULL;
@@ -66,14 +69,53 @@ END_TEST
 START_TEST(variables_that_cannot_be_are_refused) {
     struct zt_launched l;
     struct zt_err err;
-    ck_assert(!find("WORLD_SIZE=4 RANK=1", &l, &err) && err.code == ZT_EXIT_CONFIG);
-    ck_assert(strstr(err.text[0], "torchrun") && strstr(err.hint[0], "--ranks 4"));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 WORLD_SIZE=4 RANK=1", &l, &err));
     ck_assert(find("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 WORLD_SIZE=4 RANK=1", &l, &err));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4", &l, &err));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=4", &l, &err));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4x", &l, &err));
     ck_assert(!find("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=99999999999", &l, &err));
+}
+END_TEST
+
+START_TEST(ranks_of_torchrun_meet_where_its_variables_say) {
+    struct zt_launched l;
+    struct zt_meeting m;
+    struct zt_err err;
+    ck_assert(find("WORLD_SIZE=4 RANK=1 LOCAL_RANK=0 MASTER_ADDR=host-a MASTER_PORT=29500", &l, &err));
+    ck_assert(strcmp(l.launcher, "torchrun") == 0 && l.rank == 1 && l.size == 4 && l.local_rank == 0);
+    ck_assert(zt_launched_meeting(&l, &m, &err));
+    ck_assert(strcmp(m.address, "host-a") == 0 && m.port == 29500 && m.rank == 1 && m.size == 4);
+    ck_assert(find("WORLD_SIZE=1 RANK=0", &l, &err) && !l.launcher);
+    ck_assert(find("WORLD_SIZE=4", &l, &err) && !l.launcher); /* may be anybody's */
+}
+END_TEST
+
+START_TEST(a_meeting_that_cannot_be_names_the_variable) {
+    static const struct {
+        const char *set, *says;
+    } rows[] = {
+        { "WORLD_SIZE=two RANK=0", "WORLD_SIZE=two is not a whole number" },
+        { "WORLD_SIZE=2 RANK=one", "RANK=one is not a whole number" },
+        { "WORLD_SIZE=2 RANK=2", "RANK=2, but WORLD_SIZE=2" },
+        { "WORLD_SIZE=2 RANK=0 LOCAL_RANK=-1", "LOCAL_RANK=-1 is not a whole number" },
+        { "WORLD_SIZE=2 MASTER_PORT=29500", "WORLD_SIZE=2, but RANK is not set" },
+        { "RANK=0 MASTER_ADDR=a", "RANK=0, but WORLD_SIZE is not set" },
+        { "WORLD_SIZE=2 RANK=0 MASTER_PORT=29500", "MASTER_ADDR is not set" },
+        { "WORLD_SIZE=2 RANK=0 MASTER_ADDR=a", "MASTER_PORT is not set" },
+        { "WORLD_SIZE=2 RANK=0 MASTER_ADDR=a MASTER_PORT=", "MASTER_PORT is not set" },
+        { "WORLD_SIZE=2 RANK=0 MASTER_ADDR=a MASTER_PORT=http", "MASTER_PORT=http is not a whole number" },
+        { "WORLD_SIZE=2 RANK=0 MASTER_ADDR=a MASTER_PORT=0", "MASTER_PORT=0, wants a port" },
+        { "WORLD_SIZE=2 RANK=0 MASTER_ADDR=a MASTER_PORT=65536", "MASTER_PORT=65536, wants a port" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct zt_launched l;
+        struct zt_meeting m;
+        struct zt_err err;
+        ck_assert_msg(!(find(rows[i].set, &l, &err) && zt_launched_meeting(&l, &m, &err)), "%s", rows[i].set);
+        ck_assert_msg(strstr(err.text[0], rows[i].says) && err.code == ZT_EXIT_CONFIG && err.count == 1, "%s: %s",
+                      rows[i].set, err.text[0]);
+    }
 }
 END_TEST
 
@@ -204,6 +246,8 @@ int main(void) {
     tcase_add_test(tc, ranks_of_every_launcher_are_known);
     tcase_add_test(tc, the_ranks_of_mpirun_inside_a_batch_job_are_mpiruns);
     tcase_add_test(tc, variables_that_cannot_be_are_refused);
+    tcase_add_test(tc, ranks_of_torchrun_meet_where_its_variables_say);
+    tcase_add_test(tc, a_meeting_that_cannot_be_names_the_variable);
     tcase_add_test(tc, a_hostfile_lists_hosts_and_slots);
     tcase_add_test(tc, hosts_and_slots_are_included_and_excluded);
     tcase_add_test(tc, what_is_no_hostfile_is_refused_with_its_line);
