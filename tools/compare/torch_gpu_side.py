@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""The PyTorch half of tools/gpu_suite's row G1: the sample ConvNet at PyTorch's best on the GPU. Prints {"ms": median of a step, ...}.
+"""The PyTorch half of tools/gpu_suite: a network of gpu_models.py at PyTorch's best. Prints {"ms": median of a step, ...}.
 
-    torch_gpu_side.py --batch 256 --steps 60 [--bf16]
+    torch_gpu_side.py NAME --batch 256 --steps 60 [--bf16] [--profile] [--device cpu --small]
 
-torch.compile(mode="max-autotune") with CUDA graphs, the fused optimizer, channels_last, and bf16 autocast where asked; images lie on the GPU
-before the first step. TF32 is off, as it is in ztrain by default.
+torch.compile(mode="max-autotune"), which records CUDA graphs, fused AdamW (the ConvNet: Adam), bf16 autocast where asked, channels_last for
+images, scaled_dot_product_attention; data lie on the GPU before the first step. TF32 is off, as it is in ztrain by default. --profile adds
+the kernels that take longest, by torch.profiler. The CPU is for a trial of the script: eager, and no figure means anything.
 """
 import argparse
 import json
@@ -13,37 +14,67 @@ import time
 
 import torch
 
-from torch_side import convnet
+from gpu_models import ROWS, row
 
 WARMUP = 10
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--bf16", action="store_true")
-    options = parser.parse_args()
-    torch.manual_seed(0)
-    torch.backends.cudnn.allow_tf32 = False  # of convolutions on by default; of matrix products off
-    model = convnet().cuda().to(memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=True)
-    loss_of = torch.nn.CrossEntropyLoss()
-    images = torch.randn(options.batch, 3, 32, 32, device="cuda").contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, 10, (options.batch,), device="cuda")
-    forward = torch.compile(lambda x, y: loss_of(model(x), y), mode="max-autotune")
-    seconds = []
-    for _ in range(options.steps + WARMUP):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=options.bf16):
-            loss = forward(images, labels)
+def step_of(options, one, model, optimizer):
+    def forward(x, y):
+        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.bf16):
+            return one.loss(model(x), y)
+
+    compute = torch.compile(forward, mode="max-autotune") if options.device == "cuda" else forward
+
+    def step(x, y):
+        loss = compute(x, y)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
+        return loss
+    return step
+
+
+def profile(step, batch, rows):
+    with torch.profiler.profile() as seen:
+        for _ in range(5):
+            step(*batch)
+    events = [e for e in seen.key_averages() if getattr(e, "self_device_time_total", 0) > 0] or list(seen.key_averages())
+    time_of = lambda e: getattr(e, "self_device_time_total", 0) or e.self_cpu_time_total  # noqa: E731
+    events.sort(key=time_of, reverse=True)
+    return [{"kernel": e.key[:90], "us": time_of(e) / 5, "calls": e.count / 5} for e in events[:rows]]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=ROWS)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    one = row(options.name, options.small)
+    torch.manual_seed(0)
+    torch.backends.cudnn.allow_tf32 = False  # of convolutions on by default; of matrix products off
+    model = one.make().to(options.device)
+    batch = [t.to(options.device) for t in one.batch(options.batch)]
+    if one.image():
+        model, batch[0] = model.to(memory_format=torch.channels_last), batch[0].contiguous(memory_format=torch.channels_last)
+    kind = torch.optim.Adam if options.name == "convnet" else torch.optim.AdamW
+    optimizer = kind(model.parameters(), lr=1e-3, fused=True, **({"capturable": True} if options.device == "cuda" else {}))
+    step, wait, seconds = step_of(options, one, model, optimizer), torch.cuda.synchronize if options.device == "cuda" else lambda: None, []
+    for _ in range(options.steps + WARMUP):
+        wait()
+        began = time.perf_counter()
+        loss = step(*batch)
+        wait()
         seconds.append(time.perf_counter() - began)
-    print(json.dumps({"ms": 1e3 * statistics.median(seconds[WARMUP:]), "torch": torch.__version__, "loss": loss.item()}))
+    result = {"ms": 1e3 * statistics.median(seconds[WARMUP:]), "torch": torch.__version__, "loss": loss.item()}
+    if options.profile:
+        result["kernels"] = profile(step, batch, 12)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
