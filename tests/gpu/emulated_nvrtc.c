@@ -20,7 +20,7 @@ bool emulated_captures(void);
 static const char before[] =
     "#define __global__\n#define __device__\n"
     "struct emulated_index { unsigned x; };\n"
-    "static emulated_index blockIdx, threadIdx, blockDim, gridDim;\n"
+    "static thread_local emulated_index blockIdx, threadIdx, blockDim, gridDim;\n"
     "extern \"C\" {\n"
 #define ONE(name) "float " #name "(float);\n"
 #define TWO(name) "float " #name "(float, float);\n"
