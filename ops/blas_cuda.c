@@ -20,7 +20,7 @@ struct zt_blas {
     cublasLtMatrixLayoutOpaque_t left, right, result; /* b, a, y */
     cublasLtMatmulAlgo_t algorithm[ALIGNMENTS];
     size_t workspace_bytes;
-    bool bias;
+    bool bias, z, takes_any;
 };
 
 /* ---- the handle of the device ---- */
@@ -36,6 +36,14 @@ static void destroy_handle(void *handle) {
 
 /* ---- describing ---- */
 
+struct zt_blas_matrix zt_blas_packed(enum zt_dtype dtype, int64_t rows, int64_t columns, bool transposed) {
+    return (struct zt_blas_matrix){ .dtype = dtype,
+                                    .rows = transposed ? columns : rows,
+                                    .columns = transposed ? rows : columns,
+                                    .row_step = transposed ? rows : columns,
+                                    .transposed = transposed };
+}
+
 static cudaDataType type_of(const struct zt_blas_matrix *m) {
     return m->dtype == ZT_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
 }
@@ -50,10 +58,24 @@ static cublasStatus_t set_layout(cublasLtMatrixLayout_t to, const struct zt_blas
     return s;
 }
 
+static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
+    static const cublasLtEpilogue_t of[][2] = {
+        [ZT_BLAS_STORE] = { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS },
+        [ZT_BLAS_GELU] = { CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS },
+        [ZT_BLAS_GELU_KEEP] = { CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS },
+        [ZT_BLAS_GELU_GRAD] = { CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU },
+    };
+    return of[spec->then][spec->bias];
+}
+
+static bool has_z(const struct zt_blas_spec *spec) {
+    return spec->then == ZT_BLAS_GELU_KEEP || spec->then == ZT_BLAS_GELU_GRAD;
+}
+
 static cublasStatus_t set_operation(struct zt_blas *p, const struct zt_blas_spec *spec) {
     cublasOperation_t left = spec->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t right = spec->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    cublasLtEpilogue_t epilogue = epilogue_of(spec);
     bool fast = spec->tf32 && spec->a.dtype == ZT_FLOAT;
     cublasStatus_t s =
         cublasLtMatmulDescInit(&p->operation, fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -61,8 +83,21 @@ static cublasStatus_t set_operation(struct zt_blas *p, const struct zt_blas_spec
         s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right);
-    if (s == CUBLAS_STATUS_SUCCESS && spec->bias)
+    if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (s == CUBLAS_STATUS_SUCCESS && has_z(spec))
+        s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &spec->y.row_step,
+                                           sizeof spec->y.row_step);
+    return s;
+}
+
+/* Addresses that belong to the description. */
+static cublasStatus_t set_addresses(const struct zt_blas *p, cublasLtMatmulDesc_t to, const void *bias, const void *z) {
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (p->bias)
+        s = cublasLtMatmulDescSetAttribute(to, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (s == CUBLAS_STATUS_SUCCESS && p->z)
+        s = cublasLtMatmulDescSetAttribute(to, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &z, sizeof z);
     return s;
 }
 
@@ -81,14 +116,13 @@ static cublasStatus_t set_alignment(cublasLtMatmulPreference_t to, uint32_t byte
 
 static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
     const size_t most = ZT_BLAS_WORKSPACE;
-    const uintptr_t somewhere = bytes; /* where no bias is yet: an address that lies as it will */
+    const void *somewhere = (const void *)(uintptr_t)bytes; /* where nothing is yet: an address that lies as it will */
     cublasLtMatmulPreferenceOpaque_t wish;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     cublasStatus_t s = cublasLtMatmulPreferenceInit(&wish);
-    if (s == CUBLAS_STATUS_SUCCESS && p->bias)
-        s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere,
-                                           sizeof somewhere);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = set_addresses(p, &p->operation, somewhere, somewhere);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     if (s == CUBLAS_STATUS_SUCCESS)
@@ -104,19 +138,32 @@ static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Products that are only stored are there for every address; with GELU those for aligned ones will do. */
+static cublasStatus_t choose_both(struct zt_blas *p, const struct zt_blas_spec *spec) {
+    cublasStatus_t loose = choose(p, LOOSE, (uint32_t)zt_dtype_bytes(spec->a.dtype));
+    p->takes_any = loose == CUBLAS_STATUS_SUCCESS;
+    if (!p->takes_any && spec->then == ZT_BLAS_STORE)
+        return loose;
+    if (choose(p, WIDE, wide_alignment) == CUBLAS_STATUS_SUCCESS)
+        return CUBLAS_STATUS_SUCCESS;
+    p->algorithm[WIDE] = p->algorithm[LOOSE]; /* what takes any address takes these */
+    return loose;
+}
+
+/* z's rows are multiples of 8 elements (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). */
 static cublasStatus_t describe(struct zt_blas *p, const struct zt_blas_spec *spec) {
-    cublasStatus_t s = p->handle ? set_operation(p, spec) : CUBLAS_STATUS_NOT_INITIALIZED;
+    cublasStatus_t s = p->handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+    if (p->z && spec->y.row_step % 8)
+        s = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = set_operation(p, spec);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_layout(&p->left, &spec->b, spec->batch);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_layout(&p->right, &spec->a, spec->batch);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_layout(&p->result, &spec->y, spec->batch);
-    if (s == CUBLAS_STATUS_SUCCESS)
-        s = choose(p, LOOSE, (uint32_t)zt_dtype_bytes(spec->a.dtype));
-    if (s == CUBLAS_STATUS_SUCCESS && choose(p, WIDE, wide_alignment) != CUBLAS_STATUS_SUCCESS)
-        p->algorithm[WIDE] = p->algorithm[LOOSE]; /* what takes any address takes these */
-    return s;
+    return s == CUBLAS_STATUS_SUCCESS ? choose_both(p, spec) : s;
 }
 
 struct zt_blas *zt_blas_create(struct zt_device *device, const struct zt_blas_spec *spec, struct zt_err *err) {
@@ -124,6 +171,7 @@ struct zt_blas *zt_blas_create(struct zt_device *device, const struct zt_blas_sp
     p->device = device;
     p->handle = zt_cuda_library(device, create_handle, destroy_handle);
     p->bias = spec->bias;
+    p->z = has_z(spec);
     cublasStatus_t s = describe(p, spec);
     if (s == CUBLAS_STATUS_SUCCESS)
         return p;
@@ -143,17 +191,19 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *p) {
 /* ---- running ---- */
 
 static bool is_wide(const struct zt_blas_data *d) {
-    uintptr_t all = (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->y | (uintptr_t)d->bias;
+    uintptr_t all = (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->y | (uintptr_t)d->bias | (uintptr_t)d->z;
     return all % wide_alignment == 0;
+}
+
+bool zt_blas_takes(const struct zt_blas *p, const struct zt_blas_data *d) {
+    return p->takes_any || (d && is_wide(d));
 }
 
 bool zt_blas_run(const struct zt_blas *p, const struct zt_blas_data *d, void *workspace, const char *name,
                  struct zt_err *err) {
-    cublasLtMatmulDescOpaque_t operation = p->operation; /* the bias belongs to the description */
-    struct zt_blas *q = (struct zt_blas *)p;             /* layouts are only read; cuBLASLt's types do not say so */
-    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    if (p->bias)
-        s = cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &d->bias, sizeof d->bias);
+    cublasLtMatmulDescOpaque_t operation = p->operation;
+    struct zt_blas *q = (struct zt_blas *)p; /* layouts are only read; cuBLASLt's types do not say so */
+    cublasStatus_t s = set_addresses(p, &operation, d->bias, d->z);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta, d->y,
                            &q->result, d->y, &q->result, &p->algorithm[is_wide(d) ? WIDE : LOOSE], workspace,

@@ -231,9 +231,11 @@
     OP("ztrain", "LSTMGrad", lstm_grad)                         \
     OP("ztrain", "LSTMTrain", lstm)                             \
     OP("ztrain", "LeakyReluGrad", pointwise)                    \
+    OP("ztrain", "LinearGelu", linear_gelu)                     \
     OP("ztrain", "LogGrad", pointwise)                          \
     OP("ztrain", "LogSoftmaxGrad", line)                        \
     OP("ztrain", "LpNormalizationGrad", line)                   \
+    OP("ztrain", "MatMulGeluGrad", linear_gelu_grad)            \
     OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
     OP("ztrain", "MaxPoolReluGrad", max_pool_grad)              \
     OP("ztrain", "MaxPoolTrain", max_pool_train)                \
@@ -283,9 +285,9 @@ bool zt_cuda_has(const char *domain, const char *name);
 
 /* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the
  * same. */
-bool zt_cuda_floats(const struct zt_graph *g, int node); /* all inputs and outputs float, or all bfloat16 */
-bool zt_cuda_matmul(const struct zt_graph *g, int node); /* the same, and no empty matrix: MatMul, BatchMatMul, Gemm */
-bool zt_cuda_listed(const struct zt_graph *g, int node); /* of any type */
+bool zt_cuda_floats(const struct zt_graph *g, int node);     /* all inputs and outputs float, or all bfloat16 */
+bool zt_cuda_matmul(const struct zt_graph *g, int node);     /* the same, and no empty matrix: products */
+bool zt_cuda_listed(const struct zt_graph *g, int node);     /* of any type */
 bool zt_cuda_any_floats(const struct zt_graph *g, int node); /* every tensor float or bfloat16 */
 bool zt_cuda_float_data(const struct zt_graph *g,
                         int node);                          /* input 0 and output 0, if there, float or both bfloat16 */

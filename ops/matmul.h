@@ -19,6 +19,9 @@ struct zt_matmul {
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
                     bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err);
 
+/* Whether `c` is a number a column of n, the same for every row: [N], [1, N] and so on. */
+bool zt_matmul_is_bias(const struct zt_shape *c, int64_t n);
+
 /* The broadcast batch axes of a and b (all but the last two); false where they do not broadcast. */
 bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct zt_shape *to);
 

@@ -61,22 +61,6 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
     return (int)batch;
 }
 
-static struct zt_blas_matrix matrix(enum zt_dtype dtype, int64_t rows, int64_t columns, int64_t batch_step,
-                                    bool transposed) {
-    return (struct zt_blas_matrix){ .dtype = dtype,
-                                    .rows = transposed ? columns : rows,
-                                    .columns = transposed ? rows : columns,
-                                    .row_step = transposed ? rows : columns,
-                                    .batch_step = batch_step,
-                                    .transposed = transposed };
-}
-
-/* A number a column, the whole of c: [N] or [1, N]. */
-static bool is_bias(const struct zt_value *c, const struct zt_matmul *m, float beta) {
-    return c && beta == 1 && c->shape.rank >= 1 && c->shape.dim[c->shape.rank - 1] == m->n &&
-           zt_shape_count(&c->shape) == m->n;
-}
-
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = &g->nodes[q->node];
@@ -90,14 +74,17 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     p->elem_bytes = zt_dtype_bytes(a->dtype);
     p->alpha = zt_attr_float(n, "alpha", 1);
     p->beta = zt_attr_float(n, "beta", 1);
-    p->bias = is_bias(c, &m, p->beta);
+    p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m.n);
     p->spreads = c && !p->bias;
     if (p->spreads)
         p->spread = zt_walk_cuda(&m.out, &m.out, &c->shape);
     struct zt_blas_spec spec = { .batch = split_batch(&m, p, step), .bias = p->bias, .tf32 = q->device->tf32 };
-    spec.a = matrix(a->dtype, m.m, m.k, step[0], trans_a);
-    spec.b = matrix(a->dtype, m.k, m.n, step[1], trans_b);
-    spec.y = matrix(a->dtype, m.m, m.n, m.m * m.n, false);
+    spec.a = zt_blas_packed(a->dtype, m.m, m.k, trans_a);
+    spec.b = zt_blas_packed(a->dtype, m.k, m.n, trans_b);
+    spec.y = zt_blas_packed(a->dtype, m.m, m.n, false);
+    spec.a.batch_step = step[0];
+    spec.b.batch_step = step[1];
+    spec.y.batch_step = m.m * m.n;
     p->blas = zt_blas_create(q->device, &spec, err);
     if (!p->blas) {
         release(p);

@@ -31,6 +31,10 @@ bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct 
     return true;
 }
 
+bool zt_matmul_is_bias(const struct zt_shape *c, int64_t n) {
+    return c->rank >= 1 && c->dim[c->rank - 1] == n && zt_shape_count(c) == n;
+}
+
 /* Folds the batch of a into its rows where b is one matrix: one tall product instead of many small ones. */
 static void fold_batch(struct zt_matmul *to, const struct zt_shape *a, bool trans_a) {
     int64_t batch = zt_shape_count(&to->batch);

@@ -31,6 +31,8 @@
     ROW(gemm_relu)                                                                                                     \
     ROW(conv_activation)                                                                                               \
     ROW(pool_relu_grad_cuda)                                                                                           \
+    ROW(linear_gelu)                                                                                                   \
+    ROW(linear_gelu_grad)                                                                                              \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

@@ -1,10 +1,10 @@
 /* Elementwise nodes and chains of them on CUDA: their kernels are written (source_cuda.h) and compiled
  * (generated_cuda.h) when a node is prepared. */
+#include "ops/pointwise_cuda.h"
+
 #include "ops/generated_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/layout_cuda.h"
-#include "ops/pointwise.h"
-#include "ops/source_cuda.h"
 #include "ops/walk_cuda.h"
 
 #include "device/cuda.h"
@@ -12,13 +12,6 @@
 #include <stdlib.h>
 
 enum { THREADS = 256, BLOCKS = 132 * 16 };
-
-struct pointwise {
-    const struct zt_cuda_code *code;
-    struct zt_kernel_arguments arguments;
-    int inputs;
-    unsigned blocks;
-};
 
 static enum zt_spread spread_of(const struct zt_kernel_arguments *a, int axes, int input) {
     int64_t next = 1;
@@ -45,37 +38,50 @@ static void lay_out(struct zt_prepare *q, struct zt_kernel_source *s, struct zt_
         s->input[i] = (struct zt_kernel_input){ zt_in(q->graph, q->node, i)->dtype, spread_of(a, s->axes, i) };
 }
 
+bool zt_pointwise_make(struct zt_pointwise_kernel *k, struct zt_device *device, const struct zt_kernel_source *source,
+                       struct zt_err *err) {
+    struct zt_text text = { 0 };
+    const int64_t blocks = (k->arguments.count + THREADS - 1) / THREADS;
+    zt_kernel_source_write(source, &text);
+    k->inputs = source->chain.inputs;
+    k->blocks = (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
+    k->code = zt_generated_cuda(device, text.at, ZT_KERNEL_ENTRY, err);
+    zt_text_finish(&text);
+    return k->code != NULL;
+}
+
+bool zt_pointwise_run(const struct zt_pointwise_kernel *k, const struct zt_call *call, const void *const *in, void *out,
+                      struct zt_err *err) {
+    struct zt_kernel_arguments a = k->arguments;
+    void *arguments[] = { &a };
+    a.out = out;
+    for (int i = 0; i < k->inputs; i++)
+        a.in[i] = in[i];
+    return a.count == 0 ||
+           zt_cuda_good(call->device, zt_cuda_launch(call->device, k->code, k->blocks, THREADS, arguments), err,
+                        call->node->name);
+}
+
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_kernel_source source = { 0 };
-    struct zt_text text = { 0 };
     if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &source.chain, err))
         return false;
-    struct pointwise *p = zt_calloc(1, sizeof *p);
-    lay_out(q, &source, &p->arguments);
-    zt_kernel_source_write(&source, &text);
-    p->inputs = source.chain.inputs;
-    const int64_t blocks = (p->arguments.count + THREADS - 1) / THREADS;
-    p->blocks = (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
-    p->code = zt_generated_cuda(q->device, text.at, ZT_KERNEL_ENTRY, err);
-    zt_text_finish(&text);
-    if (!p->code) {
-        free(p);
+    struct zt_pointwise_kernel *k = zt_calloc(1, sizeof *k);
+    lay_out(q, &source, &k->arguments);
+    if (!zt_pointwise_make(k, q->device, &source, err)) {
+        free(k);
         return false;
     }
-    q->state = p;
+    q->state = k;
     return true;
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
-    const struct pointwise *p = call->state;
-    struct zt_kernel_arguments a = p->arguments;
-    void *arguments[] = { &a };
-    a.out = call->out[0].data;
-    for (int i = 0; i < p->inputs; i++)
-        a.in[i] = call->in[i].data;
-    return a.count == 0 ||
-           zt_cuda_good(call->device, zt_cuda_launch(call->device, p->code, p->blocks, THREADS, arguments), err,
-                        call->node->name);
+    const struct zt_pointwise_kernel *k = call->state;
+    const void *in[ZT_POINTWISE_INPUTS];
+    for (int i = 0; i < k->inputs; i++)
+        in[i] = call->in[i].data;
+    return zt_pointwise_run(k, call, in, call->out[0].data, err);
 }
 
 const struct zt_kernel zt_kernel_pointwise_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

@@ -145,6 +145,7 @@
     ROW(leaky_relu_grad)                                                                                               \
     ROW(less)                                                                                                          \
     ROW(less_or_equal)                                                                                                 \
+    ROW(linear_gelu)                                                                                                   \
     ROW(log)                                                                                                           \
     ROW(log_grad)                                                                                                      \
     ROW(log_softmax)                                                                                                   \
@@ -160,6 +161,7 @@
     ROW(lstm_grad)                                                                                                     \
     ROW(lstm_train)                                                                                                    \
     ROW(matmul)                                                                                                        \
+    ROW(matmul_gelu_grad)                                                                                              \
     ROW(max)                                                                                                           \
     ROW(max_pool)                                                                                                      \
     ROW(max_pool_grad)                                                                                                 \

@@ -6,6 +6,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,6 +247,11 @@ struct matrix {
 struct operation {
     int left_transposed, right_transposed, epilogue;
     const void *bias; /* a number a row of the result, of its type */
+    void *aux;        /* GELU's argument, of the result's type */
+    int64_t aux_leading;
+};
+struct preference {
+    uint32_t alignment; /* the least of all matrices */
 };
 _Static_assert(sizeof(struct matrix) <= sizeof(cublasLtMatrixLayoutOpaque_t), "a layout holds a matrix");
 _Static_assert(sizeof(struct operation) <= sizeof(cublasLtMatmulDescOpaque_t), "a description holds an operation");
@@ -274,6 +280,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtM
     struct operation *o = (struct operation *)to;
     if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof o->bias)
         memcpy(&o->bias, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER && bytes == sizeof o->aux)
+        memcpy(&o->aux, value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD && bytes == sizeof o->aux_leading)
+        memcpy(&o->aux_leading, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE && bytes == sizeof o->epilogue)
         memcpy(&o->epilogue, value, bytes);
     else if (what == CUBLASLT_MATMUL_DESC_TRANSA && bytes == sizeof(cublasOperation_t))
@@ -310,9 +320,69 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to,
                                                     cublasLtMatmulPreferenceAttributes_t what, const void *value,
                                                     size_t bytes) {
-    (void)to, (void)what, (void)value;
+    struct preference *p = (struct preference *)to;
+    uint32_t alignment;
+    if (what != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof alignment) {
+        memcpy(&alignment, value, bytes);
+        p->alignment = p->alignment && p->alignment < alignment ? p->alignment : alignment;
+    }
     return bytes == 4 || bytes == 8 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
+
+/* ---- epilogues ---- */
+
+enum { GELU = CUBLASLT_EPILOGUE_GELU, AUX = 128, GELU_SLOPE = CUBLASLT_EPILOGUE_DGELU & ~AUX };
+
+static bool is_known(int epilogue) {
+    static const cublasLtEpilogue_t known[] = { CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
+                                                CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
+                                                CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                                CUBLASLT_EPILOGUE_DGELU };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (epilogue == (int)known[i])
+            return true;
+    return false;
+}
+
+/* What the documentation asks of addresses and of the argument's columns. */
+static bool is_whole(const struct operation *o, const struct matrix *result) {
+    const bool aux = o->epilogue & AUX;
+    return is_known(o->epilogue) && !(o->epilogue & CUBLASLT_EPILOGUE_BIAS) == !o->bias && aux == (o->aux != NULL) &&
+           (!aux || (o->aux_leading % 8 == 0 && o->aux_leading >= result->rows && result->batch == 1));
+}
+
+/* GELU wants columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told of them: so callers see
+ * products that it is there for always, sometimes and never. */
+static bool has_algorithm(const struct operation *o, const struct matrix *const m[3], uint32_t alignment) {
+    const bool half = m[2]->type == CUDA_R_16BF;
+    bool fits = !half || (alignment >= 16 && (uintptr_t)o->bias % 16 == 0 && (uintptr_t)o->aux % 16 == 0);
+    for (int i = 0; i < 3; i++)
+        fits &= m[i]->leading * (half ? 2 : 4) % 16 == 0;
+    return fits || !(o->epilogue & (GELU | GELU_SLOPE));
+}
+
+static double gelu(double x) {
+    return x * (1 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x))) / 2;
+}
+static double gelu_slope(double x) {
+    double c = M_2_SQRTPI * M_SQRT1_2, t = tanh(c * (x + 0.044715 * x * x * x));
+    return (1 + t) / 2 + x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x) / 2;
+}
+
+/* What is stored for `sum`, the element (i, k) of the product. */
+static double finish(const struct operation *o, const struct matrix *result, int64_t i, int64_t k, double sum) {
+    const enum zt_dtype dtype = result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT;
+    const int64_t aux = i + k * o->aux_leading;
+    if (o->epilogue & CUBLASLT_EPILOGUE_BIAS)
+        sum += zt_load_double(dtype, o->bias, i);
+    if (o->epilogue & GELU_SLOPE)
+        return sum * gelu_slope(zt_load_double(dtype, o->aux, aux));
+    if (o->epilogue & AUX)
+        zt_store_double(dtype, o->aux, aux, sum);
+    return o->epilogue & GELU ? gelu(sum) : sum;
+}
+
+/* ---- products ---- */
 
 /* op(left) [m, k], op(right) [k, n], result [m, n] */
 static int64_t depth(const struct operation *o, const struct matrix *left) {
@@ -326,15 +396,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulHeuristicResult_t to[], int *count) {
     const struct operation *o = (struct operation *)description;
     const struct matrix *left = (struct matrix *)a, *right = (struct matrix *)b, *result = (struct matrix *)d;
-    (void)handle, (void)c, (void)wish, (void)wanted;
+    const struct matrix *const all[] = { left, right, result };
+    (void)handle, (void)c, (void)wanted;
     bool fits = (o->left_transposed ? left->columns : left->rows) == result->rows &&
                 (o->right_transposed ? right->rows : right->columns) == result->columns &&
                 (o->right_transposed ? right->columns : right->rows) == depth(o, left) &&
                 left->batch == result->batch && right->batch == result->batch;
     memset(to, 0, sizeof *to);
     to->workspaceSize = 1024;
-    *count = fits;
-    return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    fits &= is_whole(o, result);
+    *count = fits && has_algorithm(o, all, ((struct preference *)wish)->alignment);
+    if (!fits)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return *count ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 static double element(const struct matrix *m, const void *data, int batch, int64_t row, int64_t column) {
@@ -352,9 +426,10 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     const struct matrix *left = (struct matrix *)a_layout, *right = (struct matrix *)b_layout;
     const struct matrix *old = (struct matrix *)c_layout, *result = (struct matrix *)d_layout;
     double scale = *(const float *)alpha, keep = *(const float *)beta;
-    const bool biased = o->epilogue == CUBLASLT_EPILOGUE_BIAS;
+    const struct matrix *const all[] = { left, right, result };
+    const uintptr_t addresses = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
     (void)handle, (void)algorithm, (void)stream;
-    if (o->epilogue != (biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT) || biased != (o->bias != NULL))
+    if (!is_whole(o, result) || !has_algorithm(o, all, addresses % 16 ? 1 : 16))
         return CUBLAS_STATUS_INVALID_VALUE;
     memset(workspace, 0xff, workspace_bytes);
     for (int batch = 0; batch < result->batch; batch++)
@@ -365,10 +440,8 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
                     sum += (o->left_transposed ? element(left, a, batch, n, i) : element(left, a, batch, i, n)) *
                            (o->right_transposed ? element(right, b, batch, k, n) : element(right, b, batch, n, k));
                 sum = scale * sum + (keep != 0 ? keep * element(old, c, batch, i, k) : 0);
-                if (biased)
-                    sum += zt_load_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, o->bias, i);
                 zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, d,
-                                batch * result->batch_step + i + k * result->leading, sum);
+                                batch * result->batch_step + i + k * result->leading, finish(o, result, i, k, sum));
             }
     return CUBLAS_STATUS_SUCCESS;
 }

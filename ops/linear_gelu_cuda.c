@@ -1,0 +1,124 @@
+/* LinearGelu and MatMulGeluGrad on CUDA (fuse_gelu.c): a product of cuBLASLt whose epilogue is GELU or its gradient.
+ * Where cuBLASLt has none for the size, the type or the addresses, a product without it and a generated kernel behind
+ * it. */
+#include "ops/blas_cuda.h"
+#include "ops/kernels_cuda.h"
+#include "ops/matmul.h"
+#include "ops/pointwise_cuda.h"
+
+#include <stdlib.h>
+
+struct linear {
+    struct zt_blas *fused;           /* NULL: there is none */
+    struct zt_blas *plain;           /* the product where `fused` does not run; NULL: it always does */
+    struct zt_pointwise_kernel gelu; /* behind `plain` */
+    float alpha;
+    bool grad, bias;
+};
+
+static void release(void *state) {
+    struct linear *s = state;
+    if (s) {
+        zt_blas_destroy(s->fused);
+        zt_blas_destroy(s->plain);
+    }
+    free(s);
+}
+
+/* ---- preparing ---- */
+
+static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
+                          struct zt_err *err) {
+    const struct zt_value *y = zt_out(q->graph, q->node, 0);
+    struct zt_kernel_source source = { 0 };
+    struct zt_blas_spec plain = *spec;
+    plain.then = ZT_BLAS_STORE;
+    s->plain = zt_blas_create(q->device, &plain, err);
+    if (!s->plain || !q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &source.chain, err))
+        return false;
+    for (int i = 0; i < source.chain.inputs; i++)
+        source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE };
+    s->gelu.arguments.count = zt_shape_count(&y->shape);
+    source.wide = s->gelu.arguments.count >= INT32_MAX;
+    return zt_pointwise_make(&s->gelu, q->device, &source, err);
+}
+
+static bool prepare_products(struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
+                             struct zt_err *err) {
+    struct zt_err none = { 0 };
+    s->fused = zt_blas_create(q->device, spec, &none);
+    if ((!s->fused || !zt_blas_takes(s->fused, NULL)) && !prepare_plain(q, s, spec, err))
+        return zt_err_within(err, 0, "%s (%s)", q->graph->nodes[q->node].name, q->graph->nodes[q->node].op_type);
+    const struct zt_blas *of[] = { s->fused, s->plain };
+    for (int i = 0; i < 2; i++)
+        if (of[i] && zt_blas_workspace_bytes(of[i]) > q->workspace_bytes)
+            q->workspace_bytes = zt_blas_workspace_bytes(of[i]);
+    return true;
+}
+
+static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
+    const struct zt_graph *g = q->graph;
+    const struct zt_node *n = &g->nodes[q->node];
+    const struct zt_value *a = zt_in(g, q->node, 0), *b = zt_in(g, q->node, 1);
+    const bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
+    struct zt_matmul m;
+    if (!zt_matmul_read(g, q->node, &a->shape, &b->shape, trans_a, trans_b, &m, err))
+        return false;
+    struct linear *s = zt_calloc(1, sizeof *s);
+    s->alpha = zt_attr_float(n, "alpha", 1);
+    s->grad = grad;
+    s->bias = !grad && zt_in(g, q->node, 2);
+    const struct zt_blas_spec spec = { .a = zt_blas_packed(a->dtype, m.m, m.k, trans_a),
+                                       .b = zt_blas_packed(a->dtype, m.k, m.n, trans_b),
+                                       .y = zt_blas_packed(a->dtype, m.m, m.n, false),
+                                       .batch = 1,
+                                       .bias = s->bias,
+                                       .tf32 = q->device->tf32,
+                                       .then = grad                    ? ZT_BLAS_GELU_GRAD
+                                               : zt_out(g, q->node, 1) ? ZT_BLAS_GELU_KEEP
+                                                                       : ZT_BLAS_GELU };
+    if (prepare_products(q, s, &spec, err)) {
+        q->state = s;
+        return true;
+    }
+    release(s);
+    return false;
+}
+
+static bool prepare_linear(struct zt_prepare *q, struct zt_err *err) {
+    return prepare(q, false, err);
+}
+static bool prepare_grad(struct zt_prepare *q, struct zt_err *err) {
+    return prepare(q, true, err);
+}
+
+/* ---- running ---- */
+
+/* p goes to z where the node gives z, else to y, over which the kernel then goes. */
+static bool run_plain(const struct linear *s, const struct zt_call *call, struct zt_blas_data data,
+                      struct zt_err *err) {
+    void *y = data.y;
+    data.y = data.z && !s->grad ? data.z : y;
+    const void *in[] = { data.y, data.z };
+    return zt_blas_run(s->plain, &data, call->workspace, call->node->name, err) &&
+           zt_pointwise_run(&s->gelu, call, in, y, err);
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    const struct linear *s = call->state;
+    struct zt_blas_data data = { .a = call->in[0].data,
+                                 .b = call->in[1].data,
+                                 .bias = s->bias ? call->in[2].data : NULL,
+                                 .y = call->out[0].data,
+                                 .alpha = s->alpha };
+    if (s->grad)
+        data.z = call->in[2].data;
+    else if (call->out_count > 1)
+        data.z = call->out[1].data;
+    if (s->fused && zt_blas_takes(s->fused, &data))
+        return zt_blas_run(s->fused, &data, call->workspace, call->node->name, err);
+    return run_plain(s, call, data, err);
+}
+
+const struct zt_kernel zt_kernel_linear_gelu_cuda = { .prepare = prepare_linear, .run = run, .release = release };
+const struct zt_kernel zt_kernel_linear_gelu_grad_cuda = { .prepare = prepare_grad, .run = run, .release = release };
