@@ -36,6 +36,15 @@ void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, in
     }
 }
 
+void zt_transfer_append(struct zt_transfer_queue *q, struct zt_transfer *t) {
+    t->row.next = NULL;
+    if (q->first)
+        q->last->row.next = t;
+    else
+        q->first = t;
+    q->last = t;
+}
+
 bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
     struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
     return c->api->start(c, &t, err) && c->api->wait(c, &t, err);

@@ -1,9 +1,9 @@
 /* Communicators: how ranks exchange data. One interface of about ten functions; a row is one way of doing it.
  *
- * `self` (one rank) and `thread` (ranks are threads of one process) need nothing installed and are the definition; mpi
- * and nccl must agree with them. All functions are collective over the communicator unless said otherwise, called in
- * the same order by every rank, and return false with an error when a peer failed or the communicator was aborted: no
- * peer waits for ever.
+ * `self` (one rank) and `thread` (ranks are threads of one process) need nothing installed and are the definition; mpi,
+ * tcp and nccl must agree with them. All functions are collective over the communicator unless said otherwise, called
+ * in the same order by every rank, and return false with an error when a peer failed or the communicator was aborted:
+ * no peer waits for ever.
  *
  * Same bits: reduce_scatter adds in rank order 0..size-1, element by element, whatever the slice bounds. */
 #ifndef ZT_PARALLEL_COMM_H
@@ -23,8 +23,9 @@ struct zt_rounds_kind;
 struct zt_shared_block;
 
 /* A collective underway. The caller fills the first four, keeps the struct, `data` and `bound` where they are, and
- * leaves the contents of `data` alone until the transfer is done or a call of its communicator returned false. */
-enum zt_transfer_kind { ZT_REDUCE_SCATTER, ZT_ALL_GATHER };
+ * leaves the contents of `data` alone until the transfer is done or a call of its communicator returned false. Callers
+ * start the first two kinds; the others are how comm_rounds.h runs what is no transfer of theirs. */
+enum zt_transfer_kind { ZT_REDUCE_SCATTER, ZT_ALL_GATHER, ZT_BROADCAST, ZT_SUM, ZT_BARRIER };
 struct zt_transfer {
     enum zt_transfer_kind kind;
     void *data;
@@ -43,6 +44,8 @@ struct zt_transfer {
         double since_ms;
     } row;
 };
+
+enum { ZT_COMM_BUFFERED = 8 }; /* messages of a pair of ranks that send does not wait for */
 
 struct zt_comm_api {
     const char *name;
@@ -70,8 +73,8 @@ struct zt_comm_api {
     /* Sums fp64 scalars over ranks, added in rank order; the result is on every rank. */
     bool (*sum)(struct zt_comm *c, double *values, int count, struct zt_err *err);
     bool (*barrier)(struct zt_comm *c, struct zt_err *err);
-    /* Point to point. Sends are buffered up to 8 messages a pair of ranks (a ninth waits); messages of a pair arrive in
-     * order. */
+    /* Point to point. Sends are buffered up to ZT_COMM_BUFFERED messages a pair of ranks (one more waits); messages of
+     * a pair arrive in order. */
     bool (*send)(struct zt_comm *c, const void *data, size_t bytes, int to, struct zt_err *err);
     bool (*recv)(struct zt_comm *c, void *data, size_t bytes, int from, struct zt_err *err);
     /* A communicator of the ranks with the same `color`, ordered by rank. Collective. Destroy it before its parent. */
@@ -134,10 +137,16 @@ struct zt_comm *zt_comm_tcp_create(const struct zt_meeting *m, struct zt_err *er
 struct zt_comm *zt_comm_ring_create(struct zt_comm *inner);
 
 /* The same ranks for data in the memory of `device`, through host memory and `inner`, which it takes over where it
- * `owns` it: data of the
- * collectives, of send and recv are the device's, the scalars of sum the host's. Works on its queue in order: what wait
- * and recv bring is there for what is queued later. Host memory grows with the first calls. */
+ * `owns` it: data of the collectives, of send and recv are the device's, the scalars of sum the host's. Works on its
+ * queue in order: what wait and recv bring is there for what is queued later. Host memory grows with the first calls.
+ */
 struct zt_comm *zt_comm_staged_create(struct zt_comm *inner, struct zt_device *device, bool owns);
+
+/* Transfers started and not done, in order; only the first one moves. */
+struct zt_transfer_queue {
+    struct zt_transfer *first, *last;
+};
+void zt_transfer_append(struct zt_transfer_queue *q, struct zt_transfer *t);
 
 /* What rows share. The definition of a reduced sum: to[i] = ((from[0][i] + from[1][i]) + from[2][i]) + ... for i in
  * first..end-1; `to` may be one of the addends. */

@@ -34,13 +34,13 @@ struct family {
     int next_context;
     struct zt_message_group **groups; /* of all communicators there ever were, in order of their creation */
     int next_group;
-    struct zt_transfer *first, *last; /* started and not done, in order; only the first one moves */
+    struct zt_transfer_queue queue;
 };
 
 struct mpi_comm {
     struct zt_comm base;
     struct family *family;
-    int *world;                   /* by rank: its rank in the world */
+    struct zt_part part;
     struct zt_window_group *near; /* NULL: ranks on several hosts */
     struct zt_message_group *far;
     const void **given; /* by rank, of the present round */
@@ -59,7 +59,7 @@ static bool is_aborted(struct family *f, struct zt_err *err) {
     bool aborted =
         (f->window && zt_window_aborted(f->window, err)) || (!f->one_host && zt_messages_aborted(f->messages, err));
     if (aborted)
-        f->first = NULL;
+        f->queue.first = NULL;
     return aborted;
 }
 
@@ -109,15 +109,7 @@ static bool arrived(struct mpi_comm *c, const struct zt_rounds *op, bool *ok, st
 }
 
 static struct zt_rounds rounds_of(struct mpi_comm *c, const struct zt_transfer *t) {
-    struct zt_rounds op = { .kind = t->row.kind,
-                            .rank = c->base.rank,
-                            .size = c->base.size,
-                            .data = t->data,
-                            .bound = t->bound,
-                            .width = t->bytes_per_element,
-                            .bytes = t->row.bytes,
-                            .block = t->row.block,
-                            .root = t->row.root };
+    struct zt_rounds op = zt_rounds_of(t);
     op.room = c->near ? zt_window_room(c->near, &op) : zt_message_room(c->far);
     return op;
 }
@@ -127,7 +119,7 @@ enum phase { TO_GIVE, TO_TAKE, TO_LEAVE };
 
 /* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
 static bool advance(struct family *f, struct zt_err *err) {
-    struct zt_transfer *t = f->first;
+    struct zt_transfer *t = f->queue.first;
     if (!t)
         return false;
     struct mpi_comm *c = down(t->row.comm);
@@ -152,7 +144,7 @@ static bool advance(struct family *f, struct zt_err *err) {
     } else if (!zt_window_group_idle(c->near)) { /* peers still read it */
         return false;
     }
-    f->first = t->row.next;
+    f->queue.first = t->row.next;
     return t->done = ok;
 }
 
@@ -160,9 +152,9 @@ static bool poll_family(struct family *f, struct zt_err *err) {
     int before = err->count;
     while (advance(f, err))
         ;
-    if (err->count == before && (!f->first || !is_aborted(f, err)))
+    if (err->count == before && (!f->queue.first || !is_aborted(f, err)))
         return true;
-    f->first = NULL;
+    f->queue.first = NULL;
     return false;
 }
 
@@ -171,33 +163,18 @@ static bool mpi_poll(struct zt_comm *c, struct zt_err *err) {
     return poll_family(down(c)->family, err);
 }
 
-static bool start(struct mpi_comm *c, struct zt_transfer *t, const struct zt_rounds_kind *kind, size_t bytes, int root,
-                  struct zt_err *err) {
+static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
+    struct mpi_comm *c = down(base);
     struct family *f = c->family;
     if (is_aborted(f, err) || (!c->near && !zt_message_prepare(c->far, err)))
         return false;
-    t->done = false;
-    t->row.comm = &c->base;
-    t->row.next = NULL;
-    t->row.kind = kind;
-    t->row.block = t->bound ? zt_shared_block_find(c->blocks, t->data, bytes) : NULL;
-    t->row.bytes = bytes;
-    t->row.root = root;
-    t->row.phase = TO_GIVE;
-    t->row.round = 0;
+    zt_rounds_prepare(t, base);
+    if (t->bound)
+        t->row.block = zt_shared_block_find(c->blocks, t->data, t->row.bytes);
     struct zt_rounds op = rounds_of(c, t);
-    t->row.rounds = kind->count(&op);
-    if (f->first)
-        f->last->row.next = t;
-    else
-        f->first = t;
-    f->last = t;
+    t->row.rounds = op.kind->count(&op);
+    zt_transfer_append(&f->queue, t);
     return poll_family(f, err);
-}
-
-static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
-    return start(down(base), t, t->kind == ZT_REDUCE_SCATTER ? &zt_rounds_reduce_scatter : &zt_rounds_all_gather,
-                 (size_t)t->bound[base->size] * t->bytes_per_element, 0, err);
 }
 
 static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
@@ -207,14 +184,14 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
     while (ok && !t->done) {
         struct wait w = { 0 };
         while (ok && !t->done) {
-            struct zt_transfer *moving = f->first;
+            struct zt_transfer *moving = f->queue.first;
             if (!moving)
                 return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
             w.for_message = !down(moving->row.comm)->near;
             int64_t round = moving->row.round;
             int phase = moving->row.phase;
             ok = poll_family(f, err);
-            if (!ok || t->done || f->first != moving || moving->row.round != round || moving->row.phase != phase)
+            if (!ok || t->done || f->queue.first != moving || moving->row.round != round || moving->row.phase != phase)
                 break;
             ok = wait_on(f, &w, err);
         }
@@ -223,27 +200,8 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
     if (ok) /* else it says where it failed */
         zt_where_leave(base->where, before);
     else
-        f->first = NULL;
+        f->queue.first = NULL;
     return ok;
-}
-
-static bool run(struct zt_comm *c, struct zt_transfer t, const struct zt_rounds_kind *kind, size_t bytes, int root,
-                struct zt_err *err) {
-    return start(down(c), &t, kind, bytes, root, err) && mpi_wait(c, &t, err);
-}
-
-static bool mpi_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
-    return zt_comm_check_root(c, root, err) &&
-           run(c, (struct zt_transfer){ .data = data }, &zt_rounds_broadcast, bytes, root, err);
-}
-
-static bool mpi_sum(struct zt_comm *c, double *values, int count, struct zt_err *err) {
-    return run(c, (struct zt_transfer){ .data = values }, &zt_rounds_sum,
-               count > 0 ? (size_t)count * sizeof *values : 0, 0, err);
-}
-
-static bool mpi_barrier(struct zt_comm *c, struct zt_err *err) {
-    return run(c, (struct zt_transfer){ 0 }, &zt_rounds_barrier, 0, 0, err);
 }
 
 static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
@@ -272,8 +230,8 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     while (ok && !zt_message_waiting(c->far, from, &come))
         ok = wait_on(c->family, &w, err);
     if (ok && come != bytes)
-        ok = zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", c->world[from], come,
-                     c->world[base->rank], bytes);
+        ok = zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", c->part.world[from], come,
+                     c->part.world[base->rank], bytes);
     if (ok)
         zt_message_receive(c->far, data, bytes, from);
     while (ok && !zt_message_received(c->far))
@@ -284,55 +242,37 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     return ok;
 }
 
-/* Takes over `world`. */
-static struct zt_comm *comm_create(struct family *f, int *world, int rank, int size, int context, struct zt_err *err) {
+/* Takes over the part's list. */
+static struct zt_comm *comm_create(struct family *f, struct zt_part part, struct zt_err *err) {
     struct mpi_comm *c = zt_calloc(1, sizeof *c);
-    c->base = (struct zt_comm){ .api = &mpi_api, .rank = rank, .size = size };
+    c->base = (struct zt_comm){ .api = &mpi_api, .rank = part.rank, .size = part.size };
     c->family = f;
-    c->world = world;
-    c->given = zt_calloc((size_t)size, sizeof *c->given);
+    c->part = part;
+    c->given = zt_calloc((size_t)part.size, sizeof *c->given);
     bool one_host = f->window;
-    for (int r = 0; r < size && one_host; r++)
-        one_host = zt_window_holds(f->window, world[r]);
+    for (int r = 0; r < part.size && one_host; r++)
+        one_host = zt_window_holds(f->window, part.world[r]);
     if (one_host)
-        c->near = zt_window_group_create(f->window, world, rank, size, context, err);
+        c->near = zt_window_group_create(f->window, part.world, part.rank, part.size, part.context, err);
     if (one_host && !c->near) {
         free(c->given);
-        free(world);
+        free(part.world);
         free(c);
         return NULL;
     }
-    c->far = zt_message_group_create(f->messages, world, rank, size, context);
+    c->far = zt_message_group_create(f->messages, part.world, part.rank, part.size, part.context);
     f->groups = zt_realloc(f->groups, (size_t)(f->next_group + 1) * sizeof(struct zt_message_group *));
     f->groups[f->next_group++] = c->far;
     f->members++;
     return &c->base;
 }
 
-/* All ranks learn all colors; the number of the new communicators is one that no member has used yet. */
 static struct zt_comm *mpi_split(struct zt_comm *base, int color, struct zt_err *err) {
     struct mpi_comm *c = down(base);
-    struct wish {
-        int color, next_context;
-    } *wishes = zt_calloc((size_t)base->size, sizeof *wishes);
-    wishes[base->rank] = (struct wish){ .color = color, .next_context = c->family->next_context };
-    int *world = zt_calloc((size_t)base->size, sizeof *world), rank = 0, size = 0, context = 0;
-    struct zt_comm *part = NULL;
-    bool ok = zt_comm_exchange(base, wishes, sizeof *wishes, err);
-    for (int r = 0; r < base->size && ok; r++) {
-        context = wishes[r].next_context > context ? wishes[r].next_context : context;
-        if (wishes[r].color != color)
-            continue;
-        rank += r < base->rank;
-        world[size++] = c->world[r];
-    }
-    if (ok) {
-        c->family->next_context = context + 1;
-        part = comm_create(c->family, world, rank, size, context, err);
-    } else
-        free(world);
-    free(wishes);
-    return part;
+    struct zt_part part;
+    return zt_part_split(base, c->part.world, color, &c->family->next_context, &part, err)
+               ? comm_create(c->family, part, err)
+               : NULL;
 }
 
 static bool mpi_share(struct zt_comm *base, void *memory, size_t bytes, struct zt_err *err) {
@@ -343,7 +283,7 @@ static bool mpi_share(struct zt_comm *base, void *memory, size_t bytes, struct z
     struct zt_shared_block *b = zt_shared_block_create(memory, bytes, &cards[base->rank]);
     bool ok = zt_comm_exchange(base, cards, sizeof *cards, err);
     double opened = ok && zt_shared_block_open(b, cards, base->rank, base->size);
-    ok = ok && mpi_sum(base, &opened, 1, err);
+    ok = ok && zt_rounds_sum(base, &opened, 1, err);
     zt_shared_block_begin(b);
     if (ok && opened == base->size) {
         b->next = c->blocks;
@@ -369,7 +309,7 @@ static void mpi_unshare(struct zt_comm *base, void *memory) {
 static void mpi_abort(struct zt_comm *base, const char *why) {
     struct family *f = down(base)->family;
     struct zt_err first = { 0 };
-    f->first = NULL; /* buffers are their owners' again */
+    f->queue.first = NULL; /* buffers are their owners' again */
     if (is_aborted(f, &first))
         return;
     if (f->window)
@@ -400,10 +340,10 @@ static void mpi_destroy(struct zt_comm *base) {
     wait_over(f, &w);
     /* One rank must not wait for all others while these leave: all ranks pass this barrier, or an abort stops them all.
      */
-    bool last = --f->members == 0, leave = last && !mpi_barrier(base, &failed);
+    bool last = --f->members == 0, leave = last && !zt_rounds_barrier(base, &failed);
     zt_window_group_destroy(c->near);
     free(c->given);
-    free(c->world);
+    free(c->part.world);
     free(c);
     if (last)
         end_family(f, leave);
@@ -418,9 +358,9 @@ static const struct zt_comm_api mpi_api = {
     .wait = mpi_wait,
     .share = mpi_share,
     .unshare = mpi_unshare,
-    .broadcast = mpi_broadcast,
-    .sum = mpi_sum,
-    .barrier = mpi_barrier,
+    .broadcast = zt_rounds_broadcast,
+    .sum = zt_rounds_sum,
+    .barrier = zt_rounds_barrier,
     .send = mpi_send,
     .recv = mpi_recv,
     .split = mpi_split,
@@ -456,12 +396,9 @@ struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *
     }
     f->messages = zt_messages_create();
     f->one_host = f->window;
-    int *world = zt_calloc((size_t)f->size, sizeof *world);
-    for (int r = 0; r < f->size; r++) {
-        world[r] = r;
-        f->one_host = f->one_host && zt_window_holds(f->window, r);
-    }
-    return comm_create(f, world, f->rank, f->size, 0, err);
+    for (int r = 0; r < f->size && f->one_host; r++)
+        f->one_host = zt_window_holds(f->window, r);
+    return comm_create(f, zt_part_whole(f->rank, f->size), err);
 }
 
 /* After a failure some ranks may be gone for good, and MPI_Finalize would wait for them for ever. */

@@ -8,8 +8,6 @@
 #include <string.h>
 
 enum {
-    ROUND = 1 << 20, /* bytes a rank sends, and receives, in one round */
-    BUFFERED = 8,    /* messages of a pair, comm.h */
     ABORT_TAG = 0,   /* others: two a communicator */
     BLOCK = 1 << 30, /* an MPI count is an int: longer messages are blocks of a derived type */
 };
@@ -33,7 +31,7 @@ struct outbox {
         void *data;
         size_t room;
         MPI_Request request;
-    } slots[BUFFERED];
+    } slots[ZT_COMM_BUFFERED];
 };
 
 struct zt_message_group {
@@ -107,7 +105,7 @@ struct zt_message_group *zt_message_group_create(struct zt_messages *m, const in
     memcpy(g->world, world, (size_t)size * sizeof *g->world);
     g->outboxes = zt_calloc((size_t)size, sizeof *g->outboxes);
     for (int r = 0; r < size; r++)
-        for (int k = 0; k < BUFFERED; k++)
+        for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             g->outboxes[r].slots[k].request = MPI_REQUEST_NULL;
     g->requests = zt_malloc(2 * (size_t)size * sizeof(MPI_Request));
     for (int i = 0; i < 2 * size; i++)
@@ -136,7 +134,7 @@ void zt_message_group_destroy(struct zt_message_group *g) {
     if (over && g->in)
         zt_block_destroy(g->in, bytes);
     for (int r = 0; r < g->size; r++)
-        for (int k = 0; k < BUFFERED; k++)
+        for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             if (is_over(&g->outboxes[r].slots[k].request))
                 zt_block_destroy(g->outboxes[r].slots[k].data, g->outboxes[r].slots[k].room);
     free(g->outboxes);
@@ -146,7 +144,7 @@ void zt_message_group_destroy(struct zt_message_group *g) {
 }
 
 size_t zt_message_room(const struct zt_message_group *g) {
-    return (ROUND / (size_t)g->size + 63) / 64 * 64;
+    return zt_rounds_room(g->size);
 }
 
 bool zt_message_prepare(struct zt_message_group *g, struct zt_err *err) {
@@ -201,11 +199,11 @@ static MPI_Datatype type_of_long_message(size_t bytes) {
     return type;
 }
 
-/* A synchronous send is over when the receiver took it up, so a pair has at most BUFFERED messages underway. */
+/* A synchronous send is over when the receiver took it up, so a pair has at most ZT_COMM_BUFFERED messages underway. */
 bool zt_message_send(struct zt_message_group *g, const void *data, size_t bytes, int to, bool *sent,
                      struct zt_err *err) {
     struct outbox *box = &g->outboxes[to];
-    unsigned slot = box->sent % BUFFERED;
+    unsigned slot = box->sent % ZT_COMM_BUFFERED;
     *sent = is_over(&box->slots[slot].request);
     if (!*sent)
         return true;
@@ -228,7 +226,7 @@ bool zt_message_sending(struct zt_message_group *g) {
         return false;
     g->sending = false;
     for (int r = 0; r < g->size; r++)
-        for (int k = 0; k < BUFFERED; k++)
+        for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             g->sending |= !is_over(&g->outboxes[r].slots[k].request);
     return g->sending;
 }

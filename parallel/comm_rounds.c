@@ -1,7 +1,8 @@
 #include "parallel/comm_rounds.h"
 
-#include "parallel/comm.h"
+#include "base/arena.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Rounds that `bytes` take in pieces of the room; none still take one. */
@@ -46,7 +47,7 @@ static void take_addends(const struct zt_rounds *op, int64_t round, const void *
                               (int64_t)(piece(op, round, slice_bytes(op, op->rank)) / sizeof *own));
 }
 
-const struct zt_rounds_kind zt_rounds_reduce_scatter = {
+static const struct zt_rounds_kind reduce_scatter = {
     .name = "reduce_scatter",
     .count = longest_slice_rounds,
     .bytes = addend_bytes,
@@ -74,7 +75,7 @@ static void take_slices(const struct zt_rounds *op, int64_t round, const void **
     }
 }
 
-const struct zt_rounds_kind zt_rounds_all_gather = {
+static const struct zt_rounds_kind all_gather = {
     .name = "all_gather",
     .same_for_all = true,
     .count = longest_slice_rounds,
@@ -103,7 +104,7 @@ static void take_from_root(const struct zt_rounds *op, int64_t round, const void
         memcpy((char *)op->data + (size_t)round * op->room, given[op->root], bytes);
 }
 
-const struct zt_rounds_kind zt_rounds_broadcast = {
+static const struct zt_rounds_kind broadcast = {
     .name = "broadcast",
     .same_for_all = true,
     .count = whole_rounds,
@@ -129,7 +130,7 @@ static void take_scalars(const struct zt_rounds *op, int64_t round, const void *
     }
 }
 
-const struct zt_rounds_kind zt_rounds_sum = {
+static const struct zt_rounds_kind sum = {
     .name = "sum",
     .same_for_all = true,
     .count = whole_rounds,
@@ -147,7 +148,7 @@ static void take_nothing(const struct zt_rounds *op, int64_t round, const void *
     (void)op, (void)round, (void)given;
 }
 
-const struct zt_rounds_kind zt_rounds_barrier = {
+static const struct zt_rounds_kind barrier = {
     .name = "barrier",
     .same_for_all = true,
     .count = whole_rounds,
@@ -155,3 +156,89 @@ const struct zt_rounds_kind zt_rounds_barrier = {
     .give = give_piece,
     .take = take_nothing,
 };
+
+static const struct zt_rounds_kind *const kinds[] = {
+    [ZT_REDUCE_SCATTER] = &reduce_scatter,
+    [ZT_ALL_GATHER] = &all_gather,
+    [ZT_BROADCAST] = &broadcast,
+    [ZT_SUM] = &sum,
+    [ZT_BARRIER] = &barrier,
+};
+
+void zt_rounds_prepare(struct zt_transfer *t, struct zt_comm *c) {
+    t->done = false;
+    t->row.comm = c;
+    t->row.block = NULL;
+    t->row.kind = kinds[t->kind];
+    if (t->bound) {
+        t->row.bytes = (size_t)t->bound[c->size] * t->bytes_per_element;
+        t->row.root = 0;
+    }
+    t->row.phase = 0;
+    t->row.round = 0;
+}
+
+struct zt_rounds zt_rounds_of(const struct zt_transfer *t) {
+    return (struct zt_rounds){ .kind = t->row.kind,
+                               .rank = t->row.comm->rank,
+                               .size = t->row.comm->size,
+                               .data = t->data,
+                               .bound = t->bound,
+                               .width = t->bytes_per_element,
+                               .bytes = t->row.bytes,
+                               .root = t->row.root,
+                               .block = t->row.block };
+}
+
+size_t zt_rounds_room(int size) {
+    enum { ROUND = 1 << 20 };
+    return (ROUND / (size_t)size + 63) / 64 * 64;
+}
+
+static bool run(struct zt_comm *c, struct zt_transfer t, struct zt_err *err) {
+    return c->api->start(c, &t, err) && c->api->wait(c, &t, err);
+}
+
+bool zt_rounds_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err) {
+    return zt_comm_check_root(c, root, err) &&
+           run(c, (struct zt_transfer){ .kind = ZT_BROADCAST, .data = data, .row = { .bytes = bytes, .root = root } },
+               err);
+}
+
+bool zt_rounds_sum(struct zt_comm *c, double *values, int count, struct zt_err *err) {
+    size_t bytes = count > 0 ? (size_t)count * sizeof *values : 0;
+    return run(c, (struct zt_transfer){ .kind = ZT_SUM, .data = values, .row.bytes = bytes }, err);
+}
+
+bool zt_rounds_barrier(struct zt_comm *c, struct zt_err *err) {
+    return run(c, (struct zt_transfer){ .kind = ZT_BARRIER }, err);
+}
+
+struct zt_part zt_part_whole(int rank, int size) {
+    struct zt_part whole = { .world = zt_calloc((size_t)size, sizeof *whole.world), .rank = rank, .size = size };
+    for (int r = 0; r < size; r++)
+        whole.world[r] = r;
+    return whole;
+}
+
+bool zt_part_split(struct zt_comm *c, const int *world, int color, int *next_context, struct zt_part *part,
+                   struct zt_err *err) {
+    struct wish {
+        int color, next_context;
+    } *wishes = zt_calloc((size_t)c->size, sizeof *wishes);
+    wishes[c->rank] = (struct wish){ .color = color, .next_context = *next_context };
+    bool ok = zt_comm_exchange(c, wishes, sizeof *wishes, err);
+    if (ok) {
+        *part = (struct zt_part){ .world = zt_calloc((size_t)c->size, sizeof *part->world) };
+        for (int r = 0; r < c->size; r++) {
+            part->context = wishes[r].next_context > part->context ? wishes[r].next_context : part->context;
+            if (wishes[r].color != color)
+                continue;
+            part->rank += r < c->rank;
+            part->world[part->size++] = world[r];
+        }
+        *next_context = part->context + 1;
+    }
+    free(wishes);
+    return ok;
+}

@@ -2,7 +2,8 @@
  *
  * In every round each rank gives every other rank some bytes (none is allowed) and takes what it was given. What is
  * given, and what is done with it, is a row below; how the bytes travel is the transport's business (through a window
- * on a host, as messages between hosts). So the sums of both transports are the same code, and the same bits:
+ * on a host, as MPI's messages, as frames over TCP). So the sums of all transports are the same code, and the same
+ * bits:
  *
  *     reduce_scatter   gives rank `to` this rank's addend of a piece of its slice; the owner adds in rank order
  *     all_gather       gives everybody a piece of this rank's slice
@@ -12,12 +13,9 @@
 #ifndef ZT_PARALLEL_COMM_ROUNDS_H
 #define ZT_PARALLEL_COMM_ROUNDS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "parallel/comm.h"
 
 struct zt_rounds;
-struct zt_shared_block;
 
 struct zt_rounds_kind {
     const char *name;
@@ -32,9 +30,6 @@ struct zt_rounds_kind {
     void (*take)(const struct zt_rounds *op, int64_t round, const void **given);
 };
 
-extern const struct zt_rounds_kind zt_rounds_reduce_scatter, zt_rounds_all_gather, zt_rounds_broadcast, zt_rounds_sum,
-    zt_rounds_barrier;
-
 struct zt_rounds {
     const struct zt_rounds_kind *kind;
     int rank, size;
@@ -46,5 +41,29 @@ struct zt_rounds {
     const struct zt_shared_block *block; /* whose memory `data` is, where the peers read it there; NULL: they do not */
     size_t room; /* most bytes for one peer in one round; a multiple of 64; set by the transport */
 };
+
+/* Fills in t->row for `c` at its first round, but for what the transport knows: block, rounds. */
+void zt_rounds_prepare(struct zt_transfer *t, struct zt_comm *c);
+/* What a prepared transfer does, but for `room`. */
+struct zt_rounds zt_rounds_of(const struct zt_transfer *t);
+/* Room where a rank of `size` ranks sends, and receives, a megabyte in a round. */
+size_t zt_rounds_room(int size);
+
+/* The communicator's functions of these names, by its start and wait. */
+bool zt_rounds_broadcast(struct zt_comm *c, void *data, size_t bytes, int root, struct zt_err *err);
+bool zt_rounds_sum(struct zt_comm *c, double *values, int count, struct zt_err *err);
+bool zt_rounds_barrier(struct zt_comm *c, struct zt_err *err);
+
+/* A communicator as its ranks see it: its number keeps its traffic apart from others of the same world. */
+struct zt_part {
+    int *world; /* by rank: its rank in the world; the owner frees it */
+    int rank, size, context;
+};
+/* The world itself, number 0. */
+struct zt_part zt_part_whole(int rank, int size);
+/* The part of `c`, whose ranks are `world`, that asks for `color`. All ranks learn all colors; the number is the first
+ * that no member has used for one yet, and *next_context the one behind it. */
+bool zt_part_split(struct zt_comm *c, const int *world, int color, int *next_context, struct zt_part *part,
+                   struct zt_err *err);
 
 #endif

@@ -24,7 +24,6 @@
 #include <string.h>
 
 enum {
-    BUFFERED = 8,     /* messages of a pair, comm.h */
     SUM_PIECE = 64,   /* scalars added between two barriers of sum() */
     MOST_RANKS = 256, /* rings grow with the square */
     ANY = -1,
@@ -39,7 +38,7 @@ struct message {
 struct ring {
     _Alignas(64) atomic_uint sent;
     _Alignas(64) atomic_uint received;
-    struct message slots[BUFFERED];
+    struct message slots[ZT_COMM_BUFFERED];
 };
 
 /* What a rank says on entering a collective; all ranks must say the same function, bytes and root. */
@@ -80,7 +79,7 @@ struct group {
 struct thread_comm {
     struct zt_comm base;
     struct group *group;
-    struct zt_transfer *first, *last; /* started and not done, in order; only the first one has been posted */
+    struct zt_transfer_queue queue; /* only the first one has been posted */
 };
 
 /* A transfer waits behind others, for all ranks to post, for all ranks to be done reading. */
@@ -223,23 +222,24 @@ static const struct {
 };
 
 static void drop_first(struct thread_comm *c) {
-    c->first = c->first->row.next;
+    c->queue.first = c->queue.first->row.next;
 }
 
 /* No peer reads this rank's buffers when it returns. After a failure: what the first transfer has opened is closed. */
 static void drop_all(struct thread_comm *c) {
     struct group *g = c->group;
-    if (c->first && c->first->row.phase == OPENING && atomic_load(&g->generation) != c->first->row.generation)
+    if (c->queue.first && c->queue.first->row.phase == OPENING &&
+        atomic_load(&g->generation) != c->queue.first->row.generation)
         close_round(g);
-    else if (c->first && c->first->row.phase == CLOSING)
-        wait_for_change(g, &g->generation, c->first->row.generation, ANY, NULL);
-    c->first = NULL;
+    else if (c->queue.first && c->queue.first->row.phase == CLOSING)
+        wait_for_change(g, &g->generation, c->queue.first->row.generation, ANY, NULL);
+    c->queue.first = NULL;
 }
 
 /* One step of the first transfer. False: it must wait for peers, or it failed (an error was added). */
 static bool advance(struct thread_comm *c, struct zt_err *err) {
     struct group *g = c->group;
-    struct zt_transfer *t = c->first;
+    struct zt_transfer *t = c->queue.first;
     if (!t)
         return false;
     switch ((enum phase)t->row.phase) {
@@ -274,13 +274,8 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
 static bool thread_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct thread_comm *c = down(base);
     t->done = false;
-    t->row.next = NULL;
     t->row.phase = QUEUED;
-    if (c->first)
-        c->last->row.next = t;
-    else
-        c->first = t;
-    c->last = t;
+    zt_transfer_append(&c->queue, t);
     return base->api->poll(base, err);
 }
 
@@ -303,10 +298,10 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
         return false;
     const char *before = zt_where_enter(base->where, transfers[t->kind].name);
     while (!t->done) {
-        if (!c->first)
+        if (!c->queue.first)
             return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
-        bool opening = c->first->row.phase == OPENING;
-        if (!wait_for_change(g, &g->generation, c->first->row.generation, ANY, opening ? err : NULL)) {
+        bool opening = c->queue.first->row.phase == OPENING;
+        if (!wait_for_change(g, &g->generation, c->queue.first->row.generation, ANY, opening ? err : NULL)) {
             drop_all(c);
             return false;
         }
@@ -319,7 +314,7 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
 
 /* Every other collective begins with nothing underway. */
 static bool end_transfers(struct thread_comm *c, struct zt_err *err) {
-    return !c->first || thread_wait(&c->base, c->last, err);
+    return !c->queue.first || thread_wait(&c->base, c->queue.last, err);
 }
 
 static bool thread_broadcast(struct zt_comm *base, void *data, size_t bytes, int root, struct zt_err *err) {
@@ -375,10 +370,10 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
     struct ring *ring = ring_of(g, base->rank, to);
     unsigned sent = atomic_load(&ring->sent);
     const char *before = zt_where_enter(base->where, "send");
-    if (!wait_for_change(g, &ring->received, sent - BUFFERED, to, err))
+    if (!wait_for_change(g, &ring->received, sent - ZT_COMM_BUFFERED, to, err))
         return false;
     zt_where_leave(base->where, before);
-    struct message *m = &ring->slots[sent % BUFFERED];
+    struct message *m = &ring->slots[sent % ZT_COMM_BUFFERED];
     if (!zt_block_reserve(&m->data, &m->room, bytes, "message buffer", err)) /* slots keep their memory */
         return false;
     if (bytes)
@@ -399,7 +394,7 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
     if (!wait_for_change(g, &ring->sent, received, from, err))
         return false;
     zt_where_leave(base->where, before);
-    const struct message *m = &ring->slots[received % BUFFERED];
+    const struct message *m = &ring->slots[received % ZT_COMM_BUFFERED];
     if (m->bytes != bytes)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", g->world_rank[from],
                        m->bytes, g->world_rank[base->rank], bytes);
@@ -411,7 +406,7 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
 
 static void group_destroy(struct group *g) {
     for (size_t i = 0; i < (size_t)g->size * (size_t)g->size; i++)
-        for (int k = 0; k < BUFFERED; k++)
+        for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             zt_block_destroy(g->rings[i].slots[k].data, g->rings[i].slots[k].room);
     zt_block_destroy(g->rings, g->rings_bytes);
     pthread_cond_destroy(&g->changed);
