@@ -272,15 +272,22 @@ static bool hear_answer(struct table *t, struct zt_err *err) {
            zt_fail(err, ZT_EXIT_RANK, "rank 0: it ended before all had met");
 }
 
-static int dial_place(const struct place *p) {
+static bool is_loopback(const struct in6_addr *a) {
+    return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}
+
+/* A rank that came to rank 0 over loopback is on its host, whose own address is the one that all know. */
+static int dial_place(const struct table *t, const struct place *p) {
     struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_addr = p->at, .sin6_port = htons(p->port) };
     char host[INET6_ADDRSTRLEN], port[8];
+    snprintf(port, sizeof port, "%d", p->port);
+    if (is_loopback(&p->at))
+        return zt_dial(t->m->address, port, 0, 5000);
     if (IN6_IS_ADDR_V4MAPPED(&to.sin6_addr))
         snprintf(host, sizeof host, "%d.%d.%d.%d", p->at.s6_addr[12], p->at.s6_addr[13], p->at.s6_addr[14],
                  p->at.s6_addr[15]);
     else
         inet_ntop(AF_INET6, &p->at, host, sizeof host);
-    snprintf(port, sizeof port, "%d", p->port);
     return zt_dial(host, port, AI_NUMERICHOST, 5000);
 }
 
@@ -299,7 +306,7 @@ static bool visit(struct table *t, struct zt_err *err) {
     if (!hear_answer(t, err))
         return false;
     for (int r = 1; r < m->rank; r++)
-        if ((t->fds[r] = dial_place(&t->places[r])) < 0 || !say_hello(t, t->fds[r]))
+        if ((t->fds[r] = dial_place(t, &t->places[r])) < 0 || !say_hello(t, t->fds[r]))
             return zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d: rank %d cannot reach it", r, m->rank);
     return wait_for_all(t) || some_missing(t, err);
 }

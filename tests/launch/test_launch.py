@@ -275,6 +275,12 @@ class Refusals(Case):
         self.assertIn("hint: --ranks 2", said)
         self.assertIn('communicator "tcp"', said)
 
+    def test_what_a_gpu_cannot_keep_is_refused_where_ranks_need_gpus(self):
+        keep = ["--set", "activation_checkpointing.cpu_checkpointing=true"]
+        for more, env in [(["--ranks", "2", "--set", "ztrain.parallel.communicator=nccl"], {}),
+                          ([], {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"})]:
+            self.assertIn("cpu_checkpointing is not there on GPUs", self.one_error(self.run_it(*self.words(*keep, *more), code=2, env=env)))
+
     def test_hostfiles_are_checked_before_anything_starts(self):
         hosts = self.folder / "hosts"
         hosts.write_text("a slots=2\na slots=2\n")
@@ -305,8 +311,8 @@ def can_make_networks():
     return bool(made)
 
 
-@unittest.skipUnless(shutil.which("mpirun") and can_make_networks(), "needs mpirun, root and ip netns")
-class TwoHosts(Case):
+class Networks(Case):
+    """Two hosts, 10.231.7.1 and 10.231.7.2."""
     def setUp(self):
         super().setUp()
         self.near, self.far = f"zt-near-{os.getpid()}", f"zt-far-{os.getpid()}"
@@ -318,6 +324,30 @@ class TwoHosts(Case):
                      f"-n {self.near} link set {a} up", f"-n {self.far} link set {b} up", f"-n {self.near} link set lo up",
                      f"-n {self.far} link set lo up"]:
             subprocess.run(["ip", *line.split()], check=True)
+
+
+@unittest.skipUnless(can_make_networks(), "needs root and ip netns")
+class MeetingOfTwoHosts(Networks):
+    def test_ranks_beside_rank_0_are_reached_where_their_host_calls_itself_127(self):
+        """as Debian does in /etc/hosts: rank 1 comes to rank 0 from an address that means another host to rank 2"""
+        run, started = self.words(*Meeting.TCP, "--set", "train_batch_size=96"), []
+        for rank, space, address in [(0, self.near, "127.0.1.1"), (1, self.near, "127.0.1.1"), (2, self.far, "10.231.7.1")]:
+            hosts = self.folder / f"hosts{rank}"
+            hosts.write_text(f"{address} first\n")
+            names = {"RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank % 2), "MASTER_ADDR": "first", "MASTER_PORT": "29500"}
+            words = ["ip", "netns", "exec", space, "unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "-", *run]
+            started.append(subprocess.Popen(list(map(str, words)), env={**os.environ, **names}, stdin=subprocess.DEVNULL,
+                                            stderr=subprocess.PIPE, text=True))
+            self.addCleanup(end, started[-1])
+        said = [rank.communicate(timeout=60)[1] for rank in started]
+        self.assertEqual(said[1:], ["", ""])
+        self.assertEqual(self.hash_of(said[0]), self.as_threads(3, "--set", "train_batch_size=96"))
+
+
+@unittest.skipUnless(shutil.which("mpirun") and can_make_networks(), "needs mpirun, root and ip netns")
+class TwoHosts(Networks):
+    def setUp(self):
+        super().setUp()
         agent = self.folder / "agent"
         agent.write_text(f"""#!/bin/sh
 # AGENT [-x] HOST COMMAND...: what ssh does between hosts
