@@ -69,6 +69,12 @@ static bool check_meeting(struct zt_session *s, struct zt_err *err) {
     return zt_launched_meeting(&s->launched, &s->meeting, err);
 }
 
+/* NCCL is between GPUs, and so are torchrun's ranks unless they are told to meet on the CPU. */
+static bool wants_gpus(const struct zt_session *s) {
+    const char *communicator = s->config->parallel.communicator;
+    return strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0);
+}
+
 static bool check_communicator(struct zt_session *s, struct zt_err *err) {
     const struct zt_config *c = s->config;
     if (strcmp(c->parallel.communicator, "nccl") == 0 && strcmp(c->device, "cpu") == 0) {
@@ -76,6 +82,9 @@ static bool check_communicator(struct zt_session *s, struct zt_err *err) {
                 c->device);
         return zt_hint(err, "use --device cuda, or communicator \"auto\"");
     }
+    if (c->recompute.on_host && strcmp(c->device, "cpu") != 0 && wants_gpus(s))
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       "activation_checkpointing.cpu_checkpointing is not there on GPUs, which these ranks are for");
     if (!s->processes || !zt_session_threaded(c))
         return check_meeting(s, err);
     zt_fail(err, ZT_EXIT_CONFIG, "%s started %d processes, but %s keeps all ranks in one", s->launched.launcher,
@@ -139,14 +148,12 @@ bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, 
     return true;
 }
 
-/* What "auto" leaves open unless something decides it: NCCL is between GPUs, and so are torchrun's ranks unless they
- * are told to meet on the CPU; some keys have no meaning on a GPU. */
+/* What "auto" leaves open unless something decides it; some keys have no meaning on a GPU. */
 static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     const struct zt_config *c = s->config;
-    const char *communicator = c->parallel.communicator;
     if (strcmp(c->device, "auto") != 0)
         return c->device;
-    if (strcmp(communicator, "nccl") == 0 || (zt_session_meets(s) && strcmp(communicator, "tcp") != 0))
+    if (wants_gpus(s))
         return "cuda";
     if (c->recompute.on_host)
         zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not there on a GPU");
