@@ -29,11 +29,10 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     /* what needs the host each time */
     bool apart = ready->on_host || ready->call.node->op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS);
     zt_where_node(r->world->where, ready->name);
-    double began = r->times ? zt_now() : 0;
+    double began = zt_now();
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
-    if (r->times)
-        zt_rank_times_node(r, a->program, a->command->node, zt_now() - began);
+    zt_rank_times_node(r, a->program, a->command->node, began);
     return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
 }
 
@@ -229,7 +228,6 @@ static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct 
 static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
                  struct zt_err *err) {
     const struct zt_batch *batch = NULL;
-    double began = r->times ? zt_now() : 0;
     if (!zt_loader_next(loader, &batch, err))
         return false;
     if (!batch)
@@ -249,8 +247,6 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
         memcpy(feed, batch->column[i], bytes);
         feed += (bytes + 63) / 64 * 64;
     }
-    if (r->times)
-        zt_rank_times_part(r, ZT_PART_LOAD, zt_now() - began);
     return true;
 }
 
@@ -314,15 +310,6 @@ static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
     return computes || (r->world->size == 1 && op != ZT_DO_LOAD);
 }
 
-static bool update(struct zt_rank *r, struct zt_err *err) {
-    double began = r->times ? zt_now() : 0;
-    if (!zt_rank_update(r, err))
-        return false;
-    if (r->times)
-        zt_rank_times_part(r, ZT_PART_UPDATE, zt_now() - began);
-    return true;
-}
-
 static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_instruction *at, struct zt_err *err) {
     struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
     bool last = at->micro_batch == t->shape->micro_batches - 1, first = at->micro_batch == 0;
@@ -333,9 +320,14 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
         point_random(r, t, at->micro_batch, last);
     if (!is_own(r, at->op) && !zt_rank_flush(r, err))
         return false;
+    double began = zt_now();
     switch (at->op) {
     case ZT_DO_LOAD:
-        return load(r, t->loader, slot, t->source, err);
+        if (!load(r, t->loader, slot, t->source, err))
+            return false;
+        if (t->training)
+            zt_rank_times_part(r, ZT_PART_LOAD, began);
+        return true;
     case ZT_DO_SCATTER:
     case ZT_DO_GATHER_ACT:
     case ZT_DO_SCATTER_GRAD:
@@ -364,7 +356,7 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     case ZT_DO_CLIP:
         return zt_rank_clip(r, err);
     case ZT_DO_STEP:
-        return (!r->stepping && !r->finite) || update(r, err); /* a device leaves it out by itself */
+        return (!r->stepping && !r->finite) || zt_rank_update(r, err); /* a device leaves it out by itself */
     case ZT_DO_GATHER:
         if (r->finite && !zt_rank_tie_weights(r, err))
             return false;

@@ -1,15 +1,16 @@
 #include "rank_times.h"
 
-#include "forecast.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 
 struct zt_rank_times {
     const struct zt_program *program; /* the one that is timed: that of full micro-batches */
     int entries, step;
-    int *runs;                          /* in the step at hand: by part, then by node */
-    double *seconds[ZT_FORECAST_STEPS]; /* as zt_rank_plan_times(): their sum in the step at hand, of one run before */
-    double kernels[ZT_FORECAST_STEPS];  /* of a step, together */
+    int *runs; /* in the step at hand: by part, then by node */
+    double
+        *seconds[ZT_RANK_TIMED_STEPS];   /* as zt_rank_plan_times(): their sum in the step at hand, of one run before */
+    double kernels[ZT_RANK_TIMED_STEPS]; /* of a step, together */
 };
 
 int zt_rank_plan_times(const struct zt_rank_plan *p) {
@@ -24,31 +25,33 @@ void zt_rank_time(struct zt_rank *r) {
     t->program = p->train.at[0];
     t->entries = zt_rank_plan_times(p);
     t->runs = zt_calloc((size_t)t->entries, sizeof *t->runs);
-    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+    for (int k = 0; k < ZT_RANK_TIMED_STEPS; k++)
         t->seconds[k] = zt_calloc((size_t)t->entries, sizeof *t->seconds[k]);
     r->times = t;
 }
 
-static void note(struct zt_rank_times *t, int entry, double seconds) {
-    if (t->step == ZT_FORECAST_STEPS)
+static void note(struct zt_rank_times *t, int entry, double began) {
+    if (t->step == ZT_RANK_TIMED_STEPS)
         return;
+    double seconds = zt_now() - began;
     t->seconds[t->step][entry] += seconds;
     t->kernels[t->step] += entry < ZT_PARTS ? 0 : seconds;
     t->runs[entry]++;
 }
 
-void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double seconds) {
-    if (rp->program == r->times->program)
-        note(r->times, ZT_PARTS + node, seconds);
+void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double began) {
+    if (r->times && rp->program == r->times->program)
+        note(r->times, ZT_PARTS + node, began);
 }
 
-void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double seconds) {
-    note(r->times, part, seconds);
+void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double began) {
+    if (r->times)
+        note(r->times, part, began);
 }
 
 void zt_rank_times_end(struct zt_rank *r) {
     struct zt_rank_times *t = r->times;
-    if (!t || t->step == ZT_FORECAST_STEPS)
+    if (!t || t->step == ZT_RANK_TIMED_STEPS)
         return;
     for (int i = 0; i < t->entries; i++) {
         double *seconds = &t->seconds[t->step][i];
@@ -71,7 +74,7 @@ void zt_rank_time_end(struct zt_rank *r) {
     struct zt_rank_times *t = r->times;
     if (!t)
         return;
-    for (int k = 0; k < ZT_FORECAST_STEPS; k++)
+    for (int k = 0; k < ZT_RANK_TIMED_STEPS; k++)
         free(t->seconds[k]);
     free(t->runs);
     free(t);

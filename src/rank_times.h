@@ -6,9 +6,9 @@
 #include "parallel/cost.h"
 #include "rank_run.h"
 
-/* A node of the program, or another part, has just run for so many seconds; while r->times. */
-void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double seconds);
-void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double seconds);
-void zt_rank_times_end(struct zt_rank *r); /* of a step; harmless without */
+/* A node of the program, or another part, has just run, since `began` (base/clock.h). Harmless without r->times. */
+void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double began);
+void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double began);
+void zt_rank_times_end(struct zt_rank *r); /* of a step */
 
 #endif

@@ -163,7 +163,7 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
 /* Behind the step `done` of this run, from 0: the first one is left out, as all is cold, and so is the last. */
 static bool time_kernels(struct worker *w, int64_t done) {
     int64_t steps = w->steps - w->first - 2;
-    steps = steps < ZT_FORECAST_STEPS ? steps : ZT_FORECAST_STEPS;
+    steps = steps < ZT_RANK_TIMED_STEPS ? steps : ZT_RANK_TIMED_STEPS;
     if (w->device->module || w->session->config->cluster[0] || w->stopped || steps < 1)
         return true;
     if (done == 0)
