@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/sort.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -91,16 +92,11 @@ static const char *size_text(char text[32], size_t bytes) {
     return text;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double trimmed_mean(const struct row *row) {
     int cut = row->count / 10;
     double *sorted = zt_malloc((size_t)row->count * sizeof *sorted), sum = 0;
     memcpy(sorted, row->ms, (size_t)row->count * sizeof *sorted);
-    qsort(sorted, (size_t)row->count, sizeof *sorted, ascending);
+    zt_sort_doubles(sorted, row->count);
     for (int i = cut; i < row->count - cut; i++)
         sum += sorted[i];
     free(sorted);

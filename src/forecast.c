@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/resident.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "measure.h"
 
@@ -54,11 +55,6 @@ struct timed {
     double *times;  /* each stage's rank that took longest in that step, one stage after the other */
 };
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double slowest(const double *took, int ranks) {
     double most = 0;
     for (int r = 0; r < ranks; r++)
@@ -67,14 +63,14 @@ static double slowest(const double *took, int ranks) {
 }
 
 static bool find_step(struct timed *t, const struct zt_rank *run, struct zt_comm *world, struct zt_err *err) {
-    double by_step[ZT_FORECAST_STEPS], sorted[ZT_FORECAST_STEPS];
+    double by_step[ZT_RANK_TIMED_STEPS], sorted[ZT_RANK_TIMED_STEPS];
     for (int k = 0; k < t->steps; k++)
         t->took[k * world->size + world->rank] = zt_rank_timed_step(run, k);
     if (!world->api->sum(world, t->took, t->steps * world->size, err))
         return false;
     for (int k = 0; k < t->steps; k++)
         sorted[k] = by_step[k] = slowest(t->took + k * world->size, world->size);
-    qsort(sorted, (size_t)t->steps, sizeof *sorted, ascending);
+    zt_sort_doubles(sorted, t->steps);
     while (by_step[t->step] != sorted[t->steps / 2])
         t->step++;
     return true;
@@ -115,10 +111,9 @@ static bool share_times(struct timed *t, const struct zt_rank_plan *own, const s
 static bool predict_timed(struct zt_forecast *f, const struct timed *t, const char *folder, struct zt_err *err) {
     int stages = f->plan->grid.stages;
     const double **times = zt_calloc((size_t)stages, sizeof *times);
-    struct zt_machine machine = f->plan->machine;
     for (int s = 0; s < stages; s++)
         times[s] = t->times + t->first[s];
-    bool ok = zt_plan_predict(f->plan, &machine, times, err) && write_plan(f->plan, folder, err);
+    bool ok = zt_plan_predict(f->plan, &f->plan->machine, times, err) && write_plan(f->plan, folder, err);
     free(times);
     return ok;
 }
@@ -148,7 +143,7 @@ void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s)
         return;
     double *sorted = zt_malloc((size_t)f->count * sizeof *sorted);
     memcpy(sorted, f->seconds, (size_t)f->count * sizeof *sorted);
-    qsort(sorted, (size_t)f->count, sizeof *sorted, ascending);
+    zt_sort_doubles(sorted, f->count);
     double median = sorted[f->count / 2], predicted = f->plan->timeline.seconds;
     struct zt_rank_bytes bytes = zt_plan_bytes(f->plan, 0, 0);
     free(sorted);

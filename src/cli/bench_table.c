@@ -1,6 +1,8 @@
 /* Numbers of what was measured: median and quartiles, rates, efficiency, and whether weights agree. */
 #include "cli/bench.h"
 
+#include "base/sort.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +15,6 @@ double zt_bench_quantile(const double *sorted, int count, double at) {
     return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool ran(const struct zt_bench_row *row) {
     return !row->reason[0] && row->count > 0;
 }
@@ -25,8 +22,7 @@ static bool ran(const struct zt_bench_row *row) {
 void zt_bench_finish(struct zt_bench_row *rows, int count) {
     for (int i = 0; i < count; i++) {
         struct zt_bench_row *r = &rows[i];
-        if (r->count)
-            qsort(r->seconds, (size_t)r->count, sizeof *r->seconds, by_size);
+        zt_sort_doubles(r->seconds, r->count);
         r->median = zt_bench_quantile(r->seconds, r->count, 0.5);
         r->low = zt_bench_quantile(r->seconds, r->count, 0.25);
         r->high = zt_bench_quantile(r->seconds, r->count, 0.75);

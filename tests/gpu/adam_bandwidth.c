@@ -6,6 +6,7 @@
  * them reads weight, gradient and two moments and writes all but the gradient: 28 bytes a weight. Prints
  * {"elements": N, "ms": median of an update, "gb_per_s": ...}. */
 #include "base/clock.h"
+#include "base/sort.h"
 #include "device/module.h"
 #include "optim/optim.h"
 #include "optim/step.h"
@@ -61,10 +62,6 @@ static bool set_up(struct job *j, struct zt_err *err) {
     return ok && j->call.state && j->call.table && j->call.pieces;
 }
 
-static int ascending(const void *a, const void *b) {
-    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
-}
-
 static bool measure(struct job *j, int updates, double *seconds, struct zt_err *err) {
     double rounds[ROUNDS];
     for (int r = -1; r < ROUNDS; r++) { /* the first is not counted */
@@ -77,7 +74,7 @@ static bool measure(struct job *j, int updates, double *seconds, struct zt_err *
         if (r >= 0)
             rounds[r] = (zt_now() - began) / updates;
     }
-    qsort(rounds, ROUNDS, sizeof *rounds, ascending);
+    zt_sort_doubles(rounds, ROUNDS);
     *seconds = rounds[ROUNDS / 2];
     return true;
 }

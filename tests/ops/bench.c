@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "graph/grad.h"
 #include "ops/table.h"
@@ -199,11 +200,6 @@ static bool run_phase(const struct bench *b, enum zt_phase phase, double *took, 
     return good;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* ---- results ---- */
 
 void bench_print_case(const struct zt_case *c, int number) {
@@ -258,7 +254,7 @@ bool bench_print(struct bench *b, int number, double budget, struct zt_err *err)
         count++;
     }
     for (int phase = 0; phase < 2; phase++) {
-        qsort(b->sample[phase], (size_t)count, sizeof(double), by_size);
+        zt_sort_doubles(b->sample[phase], count);
         median[phase] = b->sample[phase][count / 2];
     }
     print(b, number, median);

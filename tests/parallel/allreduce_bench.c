@@ -6,6 +6,7 @@
  * by ours), least and greatest ratio, least milliseconds of ours and of MPI's. The time of a call is that of its
  * slowest rank, in the mean over some calls. */
 #include "base/arena.h"
+#include "base/sort.h"
 #include "parallel/comm.h"
 
 #include <math.h>
@@ -43,13 +44,8 @@ static double time_of(const struct bench *b, bool (*call)(const struct bench *b,
     return slowest;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, ascending);
+    zt_sort_doubles(values, count);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
