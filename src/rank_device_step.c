@@ -251,19 +251,8 @@ bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err) {
 static bool share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err) {
     const struct zt_step_call *c = &r->stepping->call;
     size_t bytes = (size_t)c->tensor_count * sizeof *c->norms;
-    double *norms = r->tensor_norms + 2 * c->tensor_count * r->data->rank;
-    memset(r->tensor_norms, 0, 2 * bytes * (size_t)r->data->size);
-    if (!zt_rank_fetch(r, norms, c->norms, 2 * bytes, err) ||
-        !r->data->api->sum(r->data, r->tensor_norms, 2 * c->tensor_count * r->data->size, err))
-        return false;
-    for (int t = 0; t < c->tensor_count; t++) {
-        double sum[2] = { 0 };
-        for (int k = 0; k < r->data->size; k++)
-            for (int i = 0; i < 2; i++)
-                sum[i] += r->tensor_norms[2 * (k * c->tensor_count + t) + i];
-        r->ratios[t] = r->row->ratio(u, sum);
-    }
-    return tell(r, c->ratios, r->ratios, bytes, err) && r->device->api->synchronize(r->device, err);
+    return zt_rank_fetch(r, zt_rank_own_norms(r), c->norms, 2 * bytes, err) && zt_rank_share_norms(r, u, err) &&
+           tell(r, c->ratios, r->ratios, bytes, err) && r->device->api->synchronize(r->device, err);
 }
 
 static bool find_norms(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {

@@ -81,7 +81,7 @@ struct zt_rank {
     int underway;             /* buckets with transfers begun */
     struct zt_stop *stop;     /* whose requests this rank passes on; NULL: none */
     double *scalars;          /* of the step's reduction: loss, squares by rank, requests */
-    double *tensor_norms;     /* Lamb: [tensor][data rank][2] */
+    double *tensor_norms;     /* Lamb: [data rank][tensor][2] */
     double *ratios;           /* by tensor */
     double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
     const struct zt_optimizer *row;
@@ -122,5 +122,9 @@ bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *share, struct 
 bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
 bool zt_rank_clip(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err);
+/* Trust ratios: each data rank puts the norms of its slices of every tensor, [tensor][2], at its own place, all others
+ * being 0; then, collectively, they are added in rank order and r->ratios is what the optimizer's row makes of them. */
+double *zt_rank_own_norms(struct zt_rank *r);
+bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err);
 
 #endif

@@ -55,12 +55,11 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     zt_stop_take(r->stop, r->scalars + 1 + world);
     if (r->stepping)
         return zt_rank_stepping_clip(r, err);
-    double began = r->times ? zt_now() : 0;
+    double began = zt_now();
     zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
     for (int i = 0; i < r->piece_count; i++)
         r->scalars[1 + r->plan->grid.rank] += r->pieces[i].norms[0];
-    if (r->times)
-        zt_rank_times_part(r, ZT_PART_NORM, zt_now() - began);
+    zt_rank_times_part(r, ZT_PART_NORM, began);
     r->scalars[0] = r->loss;
     if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
         return false;
@@ -105,32 +104,36 @@ static void piece_norms(void *arg, int64_t i) {
     u->r->row->norms(&one, piece->param, piece->grad, piece->state, piece->count, piece->norms);
 }
 
-/* Trust ratios: each data rank gives the norms of its slices of every tensor, [tensor][rank], added in rank order. */
-static bool find_ratios(struct update *u, struct zt_err *err) {
-    struct zt_rank *r = u->r;
-    const struct zt_flat *flat = r->plan->flat;
-    int total = flat->tensor_count * flat->ranks;
-    zt_parallel_for(r->device->threads, r->piece_count, piece_norms, u);
-    memset(r->tensor_norms, 0, 2 * (size_t)total * sizeof *r->tensor_norms);
-    for (int i = 0; i < r->piece_count; i++) {
-        const struct zt_piece *piece = &r->pieces[i];
-        int owner = r->owned[piece->range].rank, at = 2 * (piece->tensor * flat->ranks + owner);
-        if (owner != r->plan->grid.data_rank)
-            continue;
-        r->tensor_norms[at] += piece->norms[0];
-        r->tensor_norms[at + 1] += piece->norms[1];
-    }
-    if (!r->data->api->sum(r->data, r->tensor_norms, 2 * total, err))
+double *zt_rank_own_norms(struct zt_rank *r) {
+    int tensors = r->plan->flat->tensor_count;
+    memset(r->tensor_norms, 0, 2 * (size_t)tensors * (size_t)r->data->size * sizeof *r->tensor_norms);
+    return r->tensor_norms + 2 * tensors * r->data->rank;
+}
+
+bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err) {
+    int tensors = r->plan->flat->tensor_count, ranks = r->data->size;
+    if (!r->data->api->sum(r->data, r->tensor_norms, 2 * tensors * ranks, err))
         return false;
-    for (int t = 0; t < flat->tensor_count; t++) {
+    for (int t = 0; t < tensors; t++) {
         double norms[2] = { 0 };
-        for (int k = 0; k < flat->ranks; k++) {
-            norms[0] += r->tensor_norms[2 * (t * flat->ranks + k)];
-            norms[1] += r->tensor_norms[2 * (t * flat->ranks + k) + 1];
-        }
-        r->ratios[t] = r->row->ratio(&u->base, norms);
+        for (int k = 0; k < ranks; k++)
+            for (int i = 0; i < 2; i++)
+                norms[i] += r->tensor_norms[2 * (k * tensors + t) + i];
+        r->ratios[t] = r->row->ratio(u, norms);
     }
     return true;
+}
+
+static bool find_ratios(struct update *u, struct zt_err *err) {
+    struct zt_rank *r = u->r;
+    double *own = zt_rank_own_norms(r);
+    zt_parallel_for(r->device->threads, r->piece_count, piece_norms, u);
+    for (int i = 0; i < r->piece_count; i++) {
+        const struct zt_piece *piece = &r->pieces[i];
+        for (int k = 0; k < 2 && r->owned[piece->range].rank == r->plan->grid.data_rank; k++)
+            own[2 * piece->tensor + k] += piece->norms[k];
+    }
+    return zt_rank_share_norms(r, &u->base, err);
 }
 
 static bool update_here(struct zt_rank *r, struct zt_err *err) {
@@ -150,8 +153,10 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
 }
 
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
+    double began = zt_now();
     if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
         return false;
+    zt_rank_times_part(r, ZT_PART_UPDATE, began);
     r->updates++;
     r->derived_for = NULL;
     return true;
