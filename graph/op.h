@@ -105,7 +105,8 @@ enum zt_op_flags {
                             the memory plan lets them share, the executor runs no kernel then */
     ZT_OP_CAST = 1 << 6, /* output 0 holds input 0's numbers, in another type where the attribute or input says so */
     ZT_OP_POINTWISE = 1 << 7, /* each element of the result is made of those in its place of the inputs, broadcast */
-    ZT_OP_LIGHT = 1 << 8,     /* about one operation an element: its time is that of its bytes (the cost model) */
+    ZT_OP_LIGHT = 1 << 8,     /* about one operation an element of the outputs, from at most as many of each input:
+                                 its time is that of those bytes (the cost model) */
     ZT_OP_WINDOWS =
         1 << 9, /* a product over windows, as convolutions are: a machine does those at a rate of their own */
     ZT_OP_PEERS = 1 << 10, /* its kernels sum over the data ranks (zt_call.peers): the host takes part */

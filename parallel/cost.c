@@ -2,12 +2,23 @@
 
 #include "graph/op.h"
 
+static double elements_of(const struct zt_value *v) {
+    return v ? (double)zt_shape_count(&v->shape) : 0;
+}
+
+/* Light rows read no more elements of an input than they write: Gather and Slice leave the others alone. */
 static double bytes_around(const struct zt_graph *g, int node) {
-    double bytes = 0;
-    for (int i = 0; i < g->nodes[node].in_count; i++)
-        bytes += (double)zt_value_bytes(zt_in(g, node, i));
-    for (int i = 0; i < g->nodes[node].out_count; i++)
+    const struct zt_node *n = &g->nodes[node];
+    double bytes = 0, written = 0;
+    for (int i = 0; i < n->out_count; i++) {
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
+        written += elements_of(zt_out(g, node, i));
+    }
+    for (int i = 0; i < n->in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        bool part = n->op->flags & ZT_OP_LIGHT && elements_of(v) > written;
+        bytes += (double)zt_value_bytes(v) * (part ? written / elements_of(v) : 1);
+    }
     return bytes;
 }
 
@@ -119,31 +130,32 @@ static int64_t crossing_bytes(const struct zt_crossings *c) {
 }
 
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
-                   const struct zt_program *p, const struct zt_flat *flat, const struct zt_command *after,
-                   int after_count, int64_t norm_bytes, int64_t update_bytes, int micro_batches, const double *times,
-                   struct zt_stage_cost *to) {
+                   const struct zt_stage_work *work, struct zt_stage_cost *to) {
+    const struct zt_program *p = work->program;
     const struct zt_graph *g = p->joint.graph;
-    *to = (struct zt_stage_cost){ .load_seconds = measured(times, ZT_PART_LOAD, 0),
-                                  .norm_seconds = measured(times, ZT_PART_NORM, (double)norm_bytes / m->memory_rate),
-                                  .update_seconds =
-                                      measured(times, ZT_PART_UPDATE, (double)update_bytes / m->memory_rate),
+    double norm = (double)work->norm_bytes / m->memory_rate, update = (double)work->update_bytes / m->memory_rate;
+    *to = (struct zt_stage_cost){ .load_seconds = measured(work->times, ZT_PART_LOAD, 0),
+                                  .norm_seconds = measured(work->times, ZT_PART_NORM, norm),
+                                  .update_seconds = measured(work->times, ZT_PART_UPDATE, update),
                                   .own_channel = m->own_channel,
-                                  .buckets = flat->bucket_count };
+                                  .buckets = work->flat->bucket_count };
     to->forward.at = ZT_NEW_N(arena, struct zt_span, p->forward_count + 1);
     to->backward.at = ZT_NEW_N(arena, struct zt_span, p->backward_count + 1);
-    to->after_step.at = ZT_NEW_N(arena, struct zt_span, after_count + p->derive_count + 1);
-    struct walk w = { m, grid, flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, micro_batches, times };
+    to->after_step.at = ZT_NEW_N(arena, struct zt_span, work->after_count + p->derive_count + 1);
+    struct walk w = {
+        m, grid, work->flat, &to->forward, &to->gather_bytes, &to->reduce_bytes, work->micro_batches, work->times
+    };
     to->forward_seconds = walk(&w, g, p->forward, p->forward_count);
     w.to = &to->backward;
     to->backward_seconds = walk(&w, g, p->backward, p->backward_count);
     w.to = &to->after_step;
     w.runs = 1;
-    walk(&w, g, after, after_count);
+    walk(&w, g, work->after, work->after_count);
     to->derive_seconds = walk(&w, g, p->derive, p->derive_count);
     int64_t act = crossing_bytes(&p->send_act), grad = crossing_bytes(&p->send_grad);
     to->send_act_seconds = act ? zt_cost_send(m, grid, act) : 0;
     to->send_grad_seconds = grad ? zt_cost_send(m, grid, grad) : 0;
-    to->send_bytes = (act + grad) * micro_batches;
+    to->send_bytes = (act + grad) * work->micro_batches;
 }
 
 static double kernels(const struct zt_machine *m, const struct zt_graph *g, const struct zt_command *at, int count) {

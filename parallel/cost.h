@@ -55,13 +55,19 @@ struct zt_stage_cost {
     int64_t gather_bytes, reduce_bytes, send_bytes; /* that a rank sends a step */
 };
 
-/* `after`: collectives behind the step (zt_hooks_after_step). `norm_bytes`, `update_bytes`: that norm and optimizer
- * read and write. `micro_batches` of a step. `times`: as enum zt_part has it; NULL: nothing was measured. Lists live in
- * `arena`. */
+/* What a rank of a stage does in a step. */
+struct zt_stage_work {
+    const struct zt_program *program;
+    int micro_batches;
+    const struct zt_flat *flat;
+    const struct zt_command *after; /* collectives behind the step (zt_hooks_after_step) */
+    int after_count;
+    int64_t norm_bytes, update_bytes; /* that norm and optimizer read and write */
+    const double *times;              /* as enum zt_part has it; NULL: nothing was measured */
+};
+/* Lists live in `arena`. */
 void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const struct zt_grid *grid,
-                   const struct zt_program *program, const struct zt_flat *flat, const struct zt_command *after,
-                   int after_count, int64_t norm_bytes, int64_t update_bytes, int micro_batches, const double *times,
-                   struct zt_stage_cost *to);
+                   const struct zt_stage_work *work, struct zt_stage_cost *to);
 
 /* Mode dp's share, of `loss` over the rows of all replicas. `input_bytes`: of a replica's inputs in a micro-batch. */
 void zt_cost_replicas(const struct zt_machine *m, const struct zt_grid *grid, const struct zt_program *model,

@@ -277,7 +277,8 @@ bool zt_schedule_check(const struct zt_schedule *schedule, const struct zt_sched
     for (enum zt_instruction_op op = ZT_DO_REDUCE; ok && op <= ZT_DO_GATHER; op++, at++)
         if (at >= schedule->count || schedule->at[at].op != op)
             ok = zt_fail(err, ZT_EXIT_RUN, "stage %d: no %s at the step's end", shape->stage, ops[op].name);
-    return ok;
+    return ok && (at == schedule->count || zt_fail(err, ZT_EXIT_RUN, "stage %d: %s stands behind the step's end",
+                                                   shape->stage, ops[schedule->at[at].op].name));
 }
 
 /* ---- printing ---- */

@@ -22,9 +22,22 @@ struct play {
     ZT_VEC(struct zt_event) events;
 };
 
-static void add(struct play *p, enum zt_event_kind kind, int stage, int micro_batch, double start, double end) {
+/* What takes seconds from now on: the stage goes through it, or it goes on `beside` the stage. */
+static double add(struct play *p, int s, enum zt_event_kind kind, int micro_batch, double seconds, bool beside) {
+    double start = p->stage[s].now, end = start + seconds;
     if (end > start)
-        zt_vec_push(&p->events, (struct zt_event){ kind, stage, micro_batch, start, end, kind == ZT_EVENT_SEND });
+        zt_vec_push(&p->events, (struct zt_event){ kind, s, micro_batch, start, end, beside });
+    return end;
+}
+
+static void occupy(struct play *p, int s, enum zt_event_kind kind, int micro_batch, double seconds) {
+    p->stage[s].now = add(p, s, kind, micro_batch, seconds, false);
+}
+
+/* A kernel or collective of a micro-batch, or of the step's end. */
+static void work(struct play *p, int s, enum zt_event_kind kind, int micro_batch, double seconds) {
+    occupy(p, s, kind, micro_batch, seconds);
+    p->stage[s].work += micro_batch >= 0 ? seconds : 0;
 }
 
 /* Collectives of a stage move one after the other, beside the kernels. */
@@ -56,15 +69,11 @@ static void run(struct play *p, int s, const struct zt_spans *spans, enum zt_eve
             begin(p, s, span, micro_batch);
             continue;
         }
-        double seconds = waits ? wait_for(stage, span) : span->seconds, end = stage->now + seconds;
-        add(p,
-            span->kind == ZT_SPAN_COMPUTE                                    ? kind
-            : span->kind == ZT_SPAN_GATHER || span->kind == ZT_SPAN_GATHERED ? ZT_EVENT_GATHER
-                                                                             : ZT_EVENT_REDUCE,
-            s, micro_batch, stage->now, end);
-        if (micro_batch >= 0)
-            stage->work += seconds;
-        stage->now = end;
+        work(p, s,
+             span->kind == ZT_SPAN_COMPUTE                                    ? kind
+             : span->kind == ZT_SPAN_GATHER || span->kind == ZT_SPAN_GATHERED ? ZT_EVENT_GATHER
+                                                                              : ZT_EVENT_REDUCE,
+             micro_batch, waits ? wait_for(stage, span) : span->seconds);
     }
 }
 
@@ -73,24 +82,13 @@ static bool take(struct play *p, int s, const double *arrives, int micro_batch) 
     struct stage *stage = &p->stage[s];
     if (arrives[micro_batch] < 0)
         return false;
-    if (arrives[micro_batch] > stage->now) {
-        add(p, ZT_EVENT_RECV, s, micro_batch, stage->now, arrives[micro_batch]);
-        stage->now = arrives[micro_batch];
-    }
+    if (arrives[micro_batch] > stage->now)
+        occupy(p, s, ZT_EVENT_RECV, micro_batch, arrives[micro_batch] - stage->now);
     return true;
 }
 
 static void send(struct play *p, int s, double *arrives, double seconds, int micro_batch) {
-    arrives[micro_batch] = p->stage[s].now + seconds;
-    add(p, ZT_EVENT_SEND, s, micro_batch, p->stage[s].now, arrives[micro_batch]);
-}
-
-static void occupy(struct play *p, int s, enum zt_event_kind kind, int micro_batch, double seconds) {
-    struct stage *stage = &p->stage[s];
-    double end = stage->now + seconds;
-    if (end > stage->now)
-        zt_vec_push(&p->events, (struct zt_event){ kind, s, micro_batch, stage->now, end, false });
-    stage->now = end;
+    arrives[micro_batch] = add(p, s, ZT_EVENT_SEND, micro_batch, seconds, true);
 }
 
 /* False: it has to wait. */
@@ -116,13 +114,13 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
         return true;
     case ZT_DO_FORWARD:
         if (i->chunk) /* mode dp: the loss */
-            occupy(p, s, ZT_EVENT_FORWARD, i->micro_batch, c->loss_forward_seconds);
+            work(p, s, ZT_EVENT_FORWARD, i->micro_batch, c->loss_forward_seconds);
         else
             run(p, s, &c->forward, ZT_EVENT_FORWARD, i->micro_batch);
         return true;
     case ZT_DO_BACKWARD:
         if (i->chunk)
-            occupy(p, s, ZT_EVENT_BACKWARD, i->micro_batch, c->loss_backward_seconds);
+            work(p, s, ZT_EVENT_BACKWARD, i->micro_batch, c->loss_backward_seconds);
         else
             run(p, s, &c->backward, ZT_EVENT_BACKWARD, i->micro_batch);
         stage->last_backward = stage->now;
@@ -191,13 +189,13 @@ static bool play(struct play *p) {
 }
 
 static void finish(struct play *p, struct zt_arena *arena, struct zt_timeline *to) {
-    double work = 0, last = 0;
+    double worked = 0, last = 0;
     *to = (struct zt_timeline){ .seconds = meet(p) };
     for (int s = 0; s < p->stages; s++) {
-        work += p->stage[s].work;
+        worked += p->stage[s].work;
         last = p->stage[s].last_backward > last ? p->stage[s].last_backward : last;
     }
-    to->bubble = last > 0 ? 1 - work / (last * p->stages) : 0;
+    to->bubble = last > 0 ? 1 - worked / (last * p->stages) : 0;
     to->count = p->events.count;
     to->at = zt_arena_copy(arena, p->events.at, (size_t)p->events.count * sizeof *to->at);
 }

@@ -52,9 +52,16 @@ bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, con
         int after_count = zt_hooks_after_step(p->flat, p->sharding, after);
         /* the norm reads the gradients; the optimizer reads weight, gradient and states, and writes weight and states
          */
-        int64_t norm = stepped_bytes(p), update = norm * (3 + 2 * p->optimizer_states);
-        zt_cost_stage(plan->arena, &plan->machine, &plan->grid, training(p), p->flat, after, after_count, norm, update,
-                      p->full.micro_batches, times ? times[s] : NULL, &plan->cost[s]);
+        int64_t norm = stepped_bytes(p);
+        struct zt_stage_work work = { .program = training(p),
+                                      .micro_batches = p->full.micro_batches,
+                                      .flat = p->flat,
+                                      .after = after,
+                                      .after_count = after_count,
+                                      .norm_bytes = norm,
+                                      .update_bytes = norm * (3 + 2 * p->optimizer_states),
+                                      .times = times ? times[s] : NULL };
+        zt_cost_stage(plan->arena, &plan->machine, &plan->grid, &work, &plan->cost[s]);
         if (p->loss_train.count)
             zt_cost_replicas(&plan->machine, &plan->grid, training(p), p->loss_train.at[0], input_bytes(p),
                              &plan->cost[s]);

@@ -136,6 +136,15 @@ START_TEST(lists_that_forget_or_hurry_are_refused_by_name) {
     at[1].op = ZT_DO_BACKWARD_INPUT;
     ck_assert(!zt_schedule_check(&schedule, &shape, &err));
     ck_assert_str_eq(err.text[0], "stage 2: SEND_GRAD of micro-batch 0 stands before its BACKWARD_INPUT");
+    /* more behind the end */
+    schedule = expand(arena, zb_h1[2], 2, SPLIT_STAGES);
+    at = zt_arena_alloc(arena, (size_t)(schedule.count + 1) * sizeof *at);
+    memcpy(at, schedule.at, (size_t)schedule.count * sizeof *at);
+    at[schedule.count++] = (struct zt_instruction){ .op = ZT_DO_STEP };
+    schedule.at = at;
+    err = (struct zt_err){ 0 };
+    ck_assert(!zt_schedule_check(&schedule, &shape, &err));
+    ck_assert_str_eq(err.text[0], "stage 2: STEP stands behind the step's end");
     zt_arena_destroy(arena);
 }
 END_TEST

@@ -200,6 +200,7 @@ START_TEST(replicas_wait_for_what_rank_0_does_alone) {
     ck_assert(zt_schedule_make_replicas(arena, 2, true, true, &schedule, &err));
     ck_assert(zt_simulate(arena, 1, &schedule, &cost, 2, &line, &err));
     ck_assert_double_eq_tol(line.seconds, 2 * 36 + 19, 1e-9);
+    ck_assert_double_eq_tol(line.bubble, 1 - (3 + 5 + 6 + 8) / 36.0, 1e-9);
     zt_arena_destroy(arena);
 }
 END_TEST
@@ -238,6 +239,26 @@ START_TEST(measured_times_stand_for_estimates) {
 END_TEST
 
 START_TEST(a_node_costs_the_dearer_of_arithmetic_and_memory) {
+    static const struct zt_machine m = {
+        .product_flops = 1e9, .element_flops = 1e9, .memory_rate = 1e9, .efficiency = 1
+    };
+    struct zt_graph *g = zt_graph_create("costs");
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(50, 40)), w = net_input(g, "w", ZT_FLOAT, SHAPE(40, 30));
+    int v = net_input(g, "v", ZT_FLOAT, SHAPE(40, 1)), at = net_input(g, "at", ZT_INT64, SHAPE(3));
+    NET(g, "MatMul", "deep", x, w);
+    NET(g, "MatMul", "flat", x, v);
+    NET(g, "Add", "sum", x, x);
+    NET(g, "Gather", "rows", x, at);
+    net_infer(g, &zt_ops);
+    ck_assert_double_eq_tol(zt_cost_node(&m, g, 0), 2e-9 * 50 * 40 * 30, 1e-12);
+    ck_assert_double_eq_tol(zt_cost_node(&m, g, 1), 4e-9 * (50 * 40 + 40 + 50), 1e-12);
+    ck_assert_double_eq_tol(zt_cost_node(&m, g, 2), 4e-9 * 3 * 50 * 40, 1e-12);
+    ck_assert_double_eq_tol(zt_cost_node(&m, g, 3), 1e-9 * (2 * 4 * 3 * 40 + 8 * 3), 1e-12); /* of x three rows alone */
+    zt_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(clusters_have_the_published_rates) {
     struct zt_err err = { 0 };
     const struct zt_machine *h200 = zt_machine_find("h200", &err);
     ck_assert(h200 && h200->memory_bytes == 141000000000 && h200->per_host == 8);
@@ -271,6 +292,7 @@ int main(void) {
     tcase_add_test(cases, replicas_wait_for_what_rank_0_does_alone);
     tcase_add_test(cases, measured_times_stand_for_estimates);
     tcase_add_test(cases, a_node_costs_the_dearer_of_arithmetic_and_memory);
+    tcase_add_test(cases, clusters_have_the_published_rates);
     tcase_add_test(cases, a_limit_that_nothing_fits_names_what_would_help);
     return run_suite("plan", cases, CK_NOFORK);
 }
