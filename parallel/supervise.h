@@ -13,8 +13,7 @@
  *
  * After the first that is not done the others are asked where they are, told to quit, and what is left is killed: by
  * the parent on this host, by mpirun's daemons on others. What is left ten seconds after all ranks were done is killed
- * too.
- */
+ * too. */
 #ifndef ZT_PARALLEL_SUPERVISE_H
 #define ZT_PARALLEL_SUPERVISE_H
 

@@ -1,9 +1,8 @@
 /* What ranks and the parent that started them tell each other over a socket: frames of a kind, a length and contents.
  *
- * All processes are the same program, so contents are plain structs; ranks of another build are refused
- * before they train (agree.h). The
- * listening socket can be reached by others, so that nothing is believed before the token of a hello was right, and
- * lengths are checked before they are used. */
+ * All processes are the same program, so contents are plain structs; ranks of another build are refused before they
+ * train (agree.h). The listening socket can be reached by others, so that nothing is believed before the token of a
+ * hello was right, and lengths are checked before they are used. */
 #ifndef ZT_PARALLEL_TALK_H
 #define ZT_PARALLEL_TALK_H
 
