@@ -5,6 +5,7 @@ import json
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,7 @@ def main(doc, tests, options):
     for name, default, what in options:
         parser.add_argument(name, type=int, default=default, help=f"{what} (%(default)s)")
     args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would its runs
     with tempfile.TemporaryDirectory() as tmp:
         for test in tests:
             if not args.only or test.__name__ in args.only:
