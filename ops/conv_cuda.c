@@ -1,6 +1,5 @@
-/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with the bias in the same graph where cuDNN has an engine for
- * that, else behind it; our own kernels (conv.cu) where it has none for the convolution either. ReLU is left to others:
- * the engines that take it in promise nothing about NaN.
+/* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with the bias, and ReLU behind it, in the same graph where cuDNN
+ * has an engine for that, else behind it; our own kernels (conv.cu) where it has none for the convolution either.
  *
  * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in bfloat16, and
  * in fp32 where that may be rounded to TF32. Weights come as KRSC then, derived values which are made anew after a
@@ -27,7 +26,8 @@ enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
 struct conv {
     const struct zt_conv_roles *roles;
     struct zt_dnn *dnn; /* NULL: our own kernels */
-    bool fused;         /* the bias is in the graph */
+    bool bias, relu;    /* follow the convolution */
+    bool fused;         /* and are in the graph */
     bool last;          /* channels last, of all three tensors */
     bool turned;        /* dw has to be made plain */
     struct zt_launch_conv own;
@@ -70,14 +70,14 @@ static bool comes_last(const struct zt_prepare *p) {
     return last;
 }
 
-/* Engine and order: channels last where tensor cores compute, the bias in the graph where it can be. */
+/* Engine and order: channels last where tensor cores compute, what follows in the graph where it can be. */
 static void choose(const struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const bool tensor_cores = dtype == ZT_BFLOAT16 || p->device->tf32;
-    const bool bias = c->roles->way == ZT_CONV_TO_Y && zt_in(p->graph, p->node, 2);
+    const bool follows = c->roles->way == ZT_CONV_TO_Y && c->bias;
     for (int last = tensor_cores; last >= 0 && !c->dnn; last--)
-        for (int fused = bias; fused >= 0 && !c->dnn; fused--) {
-            const struct zt_conv_dnn_form form = { dtype, last, fused };
+        for (int fused = follows; fused >= 0 && !c->dnn; fused--) {
+            const struct zt_conv_dnn_form form = { dtype, last, fused, fused && c->relu };
             c->dnn = plan(p, conv, c->roles->way, &form);
             c->fused = c->dnn && fused;
             c->last = last;
@@ -146,6 +146,8 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     struct conv *c = zt_calloc(1, sizeof *c);
     c->roles = roles;
+    c->bias = roles->way != ZT_CONV_TO_W && zt_in(g, p->node, 2);
+    c->relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
     choose(p, &conv, c);
     lay(p, c);
     c->y = planes(conv.n, conv.m, conv.window.out_elems, c->last);
@@ -178,15 +180,18 @@ static bool run_own(const struct zt_call *call, const struct conv *c, void *cons
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
-/* The bias behind the convolution, in place. */
-static bool add_bias(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
+/* Bias and ReLU behind the convolution, in place. */
+static bool follow(const struct zt_call *call, const struct conv *c, const void *bias, struct zt_err *err) {
     const struct planes *y = c->roles->way == ZT_CONV_TO_Y ? &c->y : &c->x;
     const struct zt_launch_walk walk = { .rank = 3,
                                          .dim = { y->samples, y->channels, y->plane },
                                          .a = { y->channels * y->plane, y->plane, 1 },
                                          .b = { 0, 1, 0 } };
+    struct CUstream_st *stream = zt_cuda_stream(call->device);
     void *to = call->out[0].data;
-    int code = zt_launch_add(zt_cuda_stream(call->device), c->own.dtype, &walk, to, bias, to);
+    int code = c->bias ? zt_launch_add(stream, c->own.dtype, &walk, to, bias, to) : 0;
+    if (code == 0 && c->relu)
+        code = zt_launch_relu(stream, c->own.dtype, y->samples * y->channels * y->plane, to);
     return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
@@ -229,7 +234,7 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         return false;
     if (weight)
         return finish_weight(call, c, dw, data[ZT_DNN_Y], err);
-    return !bias || (dnn && c->fused) || add_bias(call, c, bias, err);
+    return (dnn && c->fused) || follow(call, c, bias, err);
 }
 
 const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = release };

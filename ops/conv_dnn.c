@@ -45,6 +45,18 @@ static struct zt_dnn_conv window(const struct zt_window *w) {
 
 /* ---- the graph ---- */
 
+/* y becomes what the operation makes of it and `b`, ZT_DNN_Y for one of one tensor. */
+static void append(struct zt_dnn_graph *g, enum zt_dnn_kind kind, int b) {
+    const int before = g->tensor_count++;
+    struct zt_dnn_operation *last = &g->operation[g->operation_count - 1];
+    g->tensor[before] = g->tensor[ZT_DNN_Y];
+    g->tensor[before].dtype = ZT_FLOAT;
+    g->tensor[before].inner = true;
+    for (int i = 0; i < 4; i++)
+        last->tensor[i] = last->tensor[i] == ZT_DNN_Y ? before : last->tensor[i];
+    g->operation[g->operation_count++] = (struct zt_dnn_operation){ kind, { before, b, ZT_DNN_Y } };
+}
+
 void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to) {
     static const enum zt_dnn_kind kinds[] = {
@@ -52,21 +64,16 @@ void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct 
     };
     const struct zt_window *w = &conv->window;
     const int64_t point[] = { 1, 1, 1 };
-    *to = (struct zt_dnn_graph){ .tensor_count = 3, .operation_count = 1, .conv = window(w) };
+    *to = (struct zt_dnn_graph){ .tensor_count = ZT_DNN_BIAS + 1, .operation_count = 1, .conv = window(w) };
     to->tensor[ZT_DNN_X] = tensor(form, conv->n, conv->c, w->in, w->axes);
     to->tensor[ZT_DNN_W] = tensor(form, conv->m, conv->c / conv->groups, w->kernel, w->axes);
     to->tensor[ZT_DNN_Y] = tensor(form, conv->n, conv->m, w->out, w->axes);
     to->operation[0] = (struct zt_dnn_operation){ kinds[way], { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y } };
-    if (!form->bias)
-        return;
-    to->tensor_count = ZT_DNN_CONVOLVED + 1;
     to->tensor[ZT_DNN_BIAS] = tensor(form, 1, conv->m, point, w->axes);
-    to->tensor[ZT_DNN_CONVOLVED] = to->tensor[ZT_DNN_Y];
-    to->tensor[ZT_DNN_CONVOLVED].dtype = ZT_FLOAT;
-    to->tensor[ZT_DNN_CONVOLVED].inner = true;
-    to->operation[0].tensor[2] = ZT_DNN_CONVOLVED;
-    to->operation[to->operation_count++] =
-        (struct zt_dnn_operation){ ZT_DNN_ADD, { ZT_DNN_CONVOLVED, ZT_DNN_BIAS, ZT_DNN_Y } };
+    if (form->bias)
+        append(to, ZT_DNN_ADD, ZT_DNN_BIAS);
+    if (form->relu)
+        append(to, ZT_DNN_RELU, ZT_DNN_Y);
 }
 
 /* ---- our own kernels ---- */

@@ -7,14 +7,15 @@
 #include "ops/dnn_cuda.h"
 #include "ops/launch_cuda.h"
 
-/* Tensors of the graph by number; those behind ZT_DNN_Y only where there is a bias. */
-enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS, ZT_DNN_CONVOLVED };
+/* Tensors of the graph by number, the bias where there is one; inner ones behind these. */
+enum { ZT_DNN_X, ZT_DNN_W, ZT_DNN_Y, ZT_DNN_BIAS };
 
 /* Up to three spatial axes; one is taken for two, the first of length 1. All tensors are plain, or channels last: x and
- * y NHWC, w KRSC. bias: y = that of the convolution + a number a channel, in the same graph. */
+ * y NHWC, w KRSC. bias: y = that of the convolution + a number a channel, in the same graph; relu: and of that what is
+ * above 0, NaN where it is NaN. */
 struct zt_conv_dnn_form {
     enum zt_dtype dtype;
-    bool last, bias;
+    bool last, bias, relu;
 };
 void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to);

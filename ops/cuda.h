@@ -202,6 +202,7 @@
     OP("ztrain", "ClipGrad", pointwise)                         \
     OP("ztrain", "ConvGradInput", conv)                         \
     OP("ztrain", "ConvGradWeight", conv)                        \
+    OP("ztrain", "ConvRelu", conv)                              \
     OP("ztrain", "ConvTransposeGradInput", conv)                \
     OP("ztrain", "ConvTransposeGradWeight", conv)               \
     OP("ztrain", "CosGrad", pointwise)                          \

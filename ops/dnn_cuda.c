@@ -172,6 +172,7 @@ static const struct pointwise {
     [ZT_DNN_MULTIPLY] = { CUDNN_POINTWISE_MUL, 2 },
     [ZT_DNN_DIVIDE] = { CUDNN_POINTWISE_DIV, 2 },
     [ZT_DNN_AT_LEAST] = { CUDNN_POINTWISE_CMP_GE, 2, CUDNN_DATA_BOOLEAN },
+    [ZT_DNN_RELU] = { CUDNN_POINTWISE_RELU_FWD, 1 },
     [ZT_DNN_EXP] = { CUDNN_POINTWISE_EXP, 1 },
     [ZT_DNN_LOG] = { CUDNN_POINTWISE_LOG, 1 },
     [ZT_DNN_ROW] = { CUDNN_POINTWISE_GEN_INDEX, 1, .axis = 2 },
@@ -296,8 +297,12 @@ static bool has(const cudnnBackendNumericalNote_t *notes, int64_t count, cudnnBa
 /* Whether an engine with these notes computes as is wanted here. */
 static bool is_wanted(const struct zt_dnn *d, const cudnnBackendNumericalNote_t *notes, int64_t count) {
     const bool fp32 = d->graph.tensor[0].dtype == ZT_FLOAT;
+    bool compares = false;
+    for (int i = 0; i < d->graph.operation_count; i++)
+        compares |= d->graph.operation[i].kind == ZT_DNN_RELU;
     return !has(notes, count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) &&
            !has(notes, count, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
+           !(compares && !has(notes, count, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP)) &&
            !(fp32 && has(notes, count, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) &&
            !(fp32 && !d->graph.tensor_cores && has(notes, count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }

@@ -3,8 +3,8 @@
  *
  * A graph is described in two steps. zt_dnn_describe builds cuDNN's descriptors, for which it needs no device;
  * zt_dnn_plan adds the operation graph and asks cuDNN's heuristics for an engine. The first engine is taken
- * whose results are the same bits every time, that keeps fp32 in fp32 where that is wanted, and whose workspace is no
- * larger than ZT_DNN_WORKSPACE. */
+ * whose results are the same bits every time, that keeps fp32 in fp32 where that is wanted and loses no NaN, and whose
+ * workspace is no larger than ZT_DNN_WORKSPACE. */
 #ifndef ZT_OPS_DNN_CUDA_H
 #define ZT_OPS_DNN_CUDA_H
 
@@ -39,6 +39,7 @@ enum zt_dnn_kind {
     ZT_DNN_MULTIPLY,
     ZT_DNN_DIVIDE,
     ZT_DNN_AT_LEAST, /* a >= b */
+    ZT_DNN_RELU,     /* b = max(a, 0), NaN where a is */
     ZT_DNN_EXP,      /* b = exp(a) and so on */
     ZT_DNN_LOG,
     ZT_DNN_ROW,    /* an element's place along axis 2 of a */

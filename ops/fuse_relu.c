@@ -78,7 +78,9 @@ const struct zt_op zt_op_conv_relu = {
     .flags = ZT_OP_HALF | ZT_OP_WINDOWS,
     .infer = conv_relu_infer,
     .flops = conv_relu_flops,
-    .kernel = { [ZT_REF] = { .run = conv_relu_ref }, [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu) },
+    .kernel = { [ZT_REF] = { .run = conv_relu_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
 };
 const struct zt_op zt_op_gemm_relu = {
     .name = "GemmRelu",
@@ -107,12 +109,13 @@ const struct zt_op zt_op_max_pool_relu_grad = {
 
 /* ---- patterns ---- */
 
-static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, int node, const char *product,
-                         const char *fused, struct zt_err *err) {
+/* cuDNN has no engine for ReLU behind a convolution without bias. */
+static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
+                         const char *product, const char *fused, struct zt_err *err) {
     if (strcmp(g->nodes[node].op_type, "Relu") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, product, true);
-    if (from < 0 || !zt_op_takes(g, from, ZT_CPU))
+    if (from < 0 || !zt_op_takes(g, from, backend) || (backend == ZT_CUDA && !zt_in(g, from, 2)))
         return false;
     const struct zt_node p = g->nodes[from];
     g->nodes[from].dead = true;
@@ -143,7 +146,8 @@ static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, 
         return find;                                                                                                   \
     }                                                                                                                  \
     const struct zt_pattern zt_pattern_##id = { name, 1 << (backend), id##_fuse }
-PATTERN(conv_relu, "conv_relu", ZT_CPU, fuse_product(g, table, node, "Conv", "ConvRelu", err));
-PATTERN(gemm_relu, "gemm_relu", ZT_CPU, fuse_product(g, table, node, "Gemm", "GemmRelu", err));
+PATTERN(conv_relu, "conv_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, "Conv", "ConvRelu", err));
+PATTERN(conv_relu_cuda, "conv_relu", ZT_CUDA, fuse_product(g, table, node, ZT_CUDA, "Conv", "ConvRelu", err));
+PATTERN(gemm_relu, "gemm_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, "Gemm", "GemmRelu", err));
 PATTERN(pool_relu_grad, "pool_relu_grad", ZT_CPU, fuse_pool_grad(g, table, node, ZT_CPU, err));
 PATTERN(pool_relu_grad_cuda, "pool_relu_grad", ZT_CUDA, fuse_pool_grad(g, table, node, ZT_CUDA, err));

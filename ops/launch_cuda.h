@@ -25,6 +25,8 @@ struct zt_launch_walk {
 /* y = a + b */
 int zt_launch_add(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, const void *a,
                   const void *b, void *y);
+/* y = max(y, 0) of `count` elements, NaN where it is */
+int zt_launch_relu(struct CUstream_st *stream, enum zt_dtype dtype, int64_t count, void *y);
 /* y = factor * b; b is spread by walk->b. */
 int zt_launch_spread(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
                      const void *b, void *y);

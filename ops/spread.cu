@@ -1,4 +1,4 @@
-/* What products and convolutions need beside them: what is added to a product, spread over its result; sums. */
+/* What products and convolutions need beside them: what is added to a product, spread over its result; ReLU of it. */
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
@@ -32,6 +32,11 @@ static __global__ void spread_kernel(struct zt_launch_walk walk, int64_t count, 
     }
 }
 
+template <class T> static __global__ void relu_kernel(int64_t count, T *y) {
+    EACH(i, count)
+    y[i] = to_float(y[i]) <= 0 ? from_float<T>(0) : y[i];
+}
+
 static int64_t count_of(const struct zt_launch_walk *walk) {
     int64_t count = 1;
     for (int k = 0; k < walk->rank; k++)
@@ -52,4 +57,8 @@ int zt_launch_spread(cudaStream_t stream, enum zt_dtype dtype, const struct zt_l
     int64_t count = count_of(walk);
     WITH_TYPE(dtype, count,
               (spread_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));
+}
+
+int zt_launch_relu(cudaStream_t stream, enum zt_dtype dtype, int64_t count, void *y) {
+    WITH_TYPE(dtype, count, (relu_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(count, (T *)y)));
 }

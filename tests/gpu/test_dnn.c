@@ -1,6 +1,6 @@
 /* What cuDNN itself says of what is described for it, which needs no GPU: tensors, convolutions and operations of every
- * case in tests/ops/cases/conv.c, each of the three ways, alone and with a bias; and the engines that it has for them
- * on a GPU whose properties it is told. */
+ * case in tests/ops/cases/conv.c, each of the three ways, alone, with a bias, and with ReLU behind that; and the
+ * engines that it has for them on a GPU whose properties it is told. */
 #include "ops/conv_dnn.h"
 #include "tests/gpu/gpus.h"
 #include "tests/suite.h"
@@ -28,10 +28,11 @@ static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way w
 }
 
 /* Plans it on each of the GPUs, in both orders of the tensors. */
-static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias) {
+static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias,
+                        bool relu) {
     for (size_t i = 0; i < ZT_GPUS; i++)
         for (int form = 0; form < 4; form++) {
-            const struct zt_conv_dnn_form of = { form & 1 ? ZT_BFLOAT16 : ZT_FLOAT, form >> 1 & 1, bias };
+            const struct zt_conv_dnn_form of = { form & 1 ? ZT_BFLOAT16 : ZT_FLOAT, form >> 1 & 1, bias, relu };
             struct zt_dnn *dnn = describe(c, conv, way, &of);
             plan(c, dnn, way, zt_gpus[i]);
             zt_dnn_destroy(dnn);
@@ -59,8 +60,9 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
         const struct zt_conv_roles *roles = zt_conv_roles(&made.graph->nodes[0]);
         if (roles && roles->read(made.graph, 0, &conv, &err) && is_known(&conv)) {
             for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++, count++)
-                check_graph(c, &conv, (enum zt_conv_way)way, false);
-            check_graph(c, &conv, ZT_CONV_TO_Y, true);
+                check_graph(c, &conv, (enum zt_conv_way)way, false, false);
+            check_graph(c, &conv, ZT_CONV_TO_Y, true, false);
+            check_graph(c, &conv, ZT_CONV_TO_Y, true, true);
         }
         zt_graph_destroy(made.graph);
     }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct counts {
-    int reorders, derived, convolutions, last;
+    int reorders, derived, convolutions, last, rectified, relus;
 };
 
 static bool is_last(const struct zt_value *v) {
@@ -34,6 +34,8 @@ static void count_nodes(const struct zt_program *p, struct counts *to) {
             const bool reorder = strcmp(g->nodes[node].op_type, "Reorder") == 0;
             to->reorders += reorder && k > 0;
             to->derived += reorder && k == 0;
+            to->rectified += strcmp(g->nodes[node].op_type, "ConvRelu") == 0;
+            to->relus += strcmp(g->nodes[node].op_type, "Relu") == 0;
             if (strncmp(g->nodes[node].op_type, "Conv", 4) == 0) {
                 to->convolutions++;
                 to->last += is_last(zt_in(g, node, 0)) || is_last(zt_in(g, node, 1)) || is_last(zt_out(g, node, 0));
@@ -94,11 +96,19 @@ START_TEST(a_network_that_flattens_reorders_its_images_and_one_gradient) {
 }
 END_TEST
 
+START_TEST(convolutions_take_in_the_relu_behind_their_bias) {
+    const struct counts found = plan_sample("convnet", "ds_config");
+    ck_assert_int_eq(found.rectified, 2);
+    ck_assert_int_eq(found.relus, 1); /* of the dense layer */
+}
+END_TEST
+
 int main(void) {
     TCase *test = tcase_create("layouts");
     tcase_add_test(test, a_network_that_ends_in_a_global_pool_reorders_its_images_alone);
     tcase_add_test(test, images_of_one_channel_need_no_reorder);
     tcase_add_test(test, a_network_that_flattens_reorders_its_images_and_one_gradient);
+    tcase_add_test(test, convolutions_take_in_the_relu_behind_their_bias);
     tcase_set_timeout(test, 200);
     return run_suite("layouts", test, CK_NOFORK); /* libgomp does not survive a fork */
 }

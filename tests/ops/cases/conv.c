@@ -34,6 +34,9 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[5,48,33] float[48,4,3] float[48]", .attrs = "group=12 strides=[4] pads=[2,0]", .grad = 7 },
     { "Conv", "float[2,16,6,5] float[16,4,1,1]", .attrs = "group=4", .grad = 3 },
     { "ConvRelu", "float[2,16,6,5] float[16,2,3,3] float[16]", .attrs = "group=8", .domain = "ztrain" },
+    { "ConvRelu", "float[3,5,9,7] float[6,5,3,3]", .attrs = "pads=[1,1,1,1] strides=[2,1]", .domain = "ztrain" },
+    { "ConvRelu", "bfloat16[2,8,6,5] bfloat16[16,8,3,3] bfloat16[16]", .attrs = "pads=[1,1,1,1]", .domain = "ztrain",
+      .tolerance = 5e-2 },
     /* with an activation behind it: channels that leave a block part empty, narrow groups, what the convolution made as
      * a second output */
     { "ConvActivation", "float[2,3,6,5] float[5,3,3,3] float[5]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
