@@ -29,7 +29,7 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     /* what needs the host each time */
     bool apart = ready->on_host || ready->call.node->op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS);
     zt_where_node(r->world->where, ready->name);
-    double began = zt_now();
+    double began = r->times ? zt_now() : 0;
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
     zt_rank_times_node(r, a->program, a->command->node, began);
