@@ -82,6 +82,17 @@ class Watch:
         return None
 
 
+def undisturbed(wanted, once):
+    """(results, how many of them are of a disturbed machine, how many such calls there were) of as many undisturbed calls of once() as
+    are wanted, which gives (result, why the machine was not ours, or None); after three times as many calls disturbed ones count as well."""
+    good, bad = [], []
+    while len(good) < wanted and len(good) + len(bad) < 3 * wanted:
+        result, reason = once()
+        (bad if reason else good).append(result)
+    missing = wanted - len(good)
+    return good + bad[:missing], missing, len(bad)
+
+
 # ------------------------------------------------------------------ PyTorch
 
 def torch_settings(folder):
