@@ -48,7 +48,7 @@ static const struct zt_module *load(const char *path, struct zt_err *err) {
     return module && matches(module, path, err) ? module : NULL;
 }
 
-const struct zt_module *zt_module_open(const char *folder, struct zt_err *err) {
+static const struct zt_module *open_module(const char *folder, struct zt_err *err) {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/%s", folder, file_name);
     if (length < 0 || length >= (int)sizeof path) {
@@ -61,6 +61,16 @@ const struct zt_module *zt_module_open(const char *folder, struct zt_err *err) {
         return NULL;
     }
     return driver_is_there(err) ? load(path, err) : NULL;
+}
+
+struct zt_device *zt_module_device(const char *folder, int number, int threads, struct zt_err *err) {
+    const struct zt_module *module = open_module(folder, err);
+    struct zt_device *device = module ? module->create(number, err) : NULL;
+    if (device) {
+        device->threads = threads;
+        device->module = module;
+    }
+    return device;
 }
 
 const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *module, const char *name) {
@@ -109,15 +119,8 @@ static bool device_number(int local, int *to, struct zt_err *err) {
 static struct zt_device *open_cuda(int local, int threads, struct zt_err *err) {
     char folder[PATH_MAX];
     int number;
-    if (!find_folder(folder, err) || !device_number(local, &number, err))
-        return NULL;
-    const struct zt_module *module = zt_module_open(folder, err);
-    struct zt_device *device = module ? module->create(number, err) : NULL;
-    if (device) {
-        device->threads = threads;
-        device->module = module;
-    }
-    return device;
+    bool ok = find_folder(folder, err) && device_number(local, &number, err);
+    return ok ? zt_module_device(folder, number, threads, err) : NULL;
 }
 
 struct zt_device *zt_device_open(const char *name, int local, int threads, struct zt_err *why, struct zt_err *err) {

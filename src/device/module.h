@@ -69,9 +69,9 @@ const struct zt_module_optimizer *zt_module_optimizer(const struct zt_module *mo
 /* The name under which the module exports its struct zt_module. */
 #define ZT_MODULE_SYMBOL "zt_cuda_module"
 
-/* Opens `folder`/ztrain-cuda.so, which then stays for the life of the process. NULL with the reason, exit code
- * ZT_EXIT_RUN. */
-const struct zt_module *zt_module_open(const char *folder, struct zt_err *err);
+/* A device of `folder`/ztrain-cuda.so, as zt_module's create has it, with `threads` for what the host does beside it.
+ * The module stays for the life of the process. NULL with the reason, exit code ZT_EXIT_RUN. */
+struct zt_device *zt_module_device(const char *folder, int number, int threads, struct zt_err *err);
 
 /* The device called `name` for rank `local` of this host, -1 where nobody says: then LOCAL_RANK, 0 without. "cpu";
  * "cuda": the GPU of that number, counted round where there are fewer than ranks, or an error that says why not;

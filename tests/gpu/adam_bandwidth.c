@@ -88,9 +88,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: adam_bandwidth FOLDER [ELEMENTS [UPDATES]]\n");
         return 2;
     }
-    const struct zt_module *module = zt_module_open(argv[1], &err);
-    j.adam = module ? zt_module_optimizer(module, "Adam") : NULL;
-    j.device = module ? module->create(0, &err) : NULL;
+    j.device = zt_module_device(argv[1], 0, 1, &err);
+    j.adam = j.device ? zt_module_optimizer(j.device->module, "Adam") : NULL;
     if (!j.device || !j.adam || !set_up(&j, &err) || !measure(&j, updates, &seconds, &err)) {
         zt_err_print(&err, stderr);
         return 1;

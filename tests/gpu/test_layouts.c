@@ -55,10 +55,8 @@ static struct counts plan_sample(const char *model, const char *config) {
     options.over = (struct zt_config_overrides){ .set = set, .set_count = 1, .epochs = -1, .steps = 2, .seed = -1 };
     ck_assert_msg(zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_IF_THERE, &err), "%s: %s",
                   model, err.text[0]);
-    const struct zt_module *module = zt_module_open(getenv("ZT_MODULE"), &err);
-    struct zt_device *device = module ? module->create(0, &err) : NULL;
+    struct zt_device *device = zt_module_device(getenv("ZT_MODULE"), 0, 1, &err);
     ck_assert_msg(device != NULL, "%s", err.text[0]);
-    device->module = module;
     struct zt_rank_options of = { .source = s.source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
     ck_assert_msg(plan != NULL, "%s: %s", model, err.text[0]);

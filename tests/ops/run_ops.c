@@ -362,13 +362,7 @@ static int answer(const struct options *o) {
 
 /* The device of a back end; the GPU's through the CUDA module in `folder`. */
 static struct zt_device *open_device(enum zt_backend backend, const char *folder, int threads, struct zt_err *err) {
-    if (backend != ZT_CUDA)
-        return zt_device_host_create(threads);
-    const struct zt_module *module = zt_module_open(folder, err);
-    struct zt_device *device = module ? module->create(0, err) : NULL;
-    if (device)
-        device->module = module;
-    return device;
+    return backend == ZT_CUDA ? zt_module_device(folder, 0, threads, err) : zt_device_host_create(threads);
 }
 
 /* False for what is not an option. */

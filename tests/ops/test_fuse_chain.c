@@ -212,19 +212,12 @@ START_TEST(a_chain_ends_where_the_phase_or_the_stage_does) {
 }
 END_TEST
 
-static bool open_device(const char *folder) {
-    const struct zt_module *module = folder ? zt_module_open(folder, &err) : NULL;
-    device = folder ? (module ? module->create(0, &err) : NULL) : zt_device_host_create(1);
-    if (module && device)
-        device->module = module;
-    if (!device)
-        printf("%s\n", err.text[0]);
-    return device;
-}
-
 int main(int argc, char **argv) {
-    if (!open_device(argc > 1 ? argv[1] : NULL))
+    device = argc > 1 ? zt_module_device(argv[1], 0, 1, &err) : zt_device_host_create(1);
+    if (!device) {
+        printf("%s\n", err.text[0]);
         return 1;
+    }
     TCase *cases = tcase_create("chain");
     tcase_add_loop_test(cases, chains_are_what_only_they_read_and_keep_the_bits, 0, (int)(sizeof rows / sizeof *rows));
     tcase_add_test(cases, what_is_read_much_later_is_made_at_once);
