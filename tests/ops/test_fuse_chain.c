@@ -1,9 +1,9 @@
 /* Chains of elementwise nodes: which nodes become steps of one, and that every value a graph hands out keeps its bits.
  * Without arguments the reference kernels run both graphs; with the folder of a CUDA module, its kernels do. */
+#include "tests/ops/chain_steps.h"
 #include "tests/ops/machine.h"
 #include "tests/ops/term_graph.h"
 
-#include "base/text.h"
 #include "device/device.h"
 #include "device/module.h"
 #include "ops/table.h"
@@ -48,16 +48,9 @@ static int fuse(struct zt_graph *g, const char *glob) {
     return found;
 }
 
-/* "Add Tanh; Mul Neg": the steps of all chains. */
 static char *steps_of(const struct zt_graph *g) {
     struct zt_text text = { 0 };
-    for (int n = 0; n < g->node_count; n++) {
-        if (strcmp(g->nodes[n].op_type, "Chain") != 0)
-            continue;
-        const struct zt_graph *steps = zt_node_attr(&g->nodes[n], "steps")->graph;
-        for (int k = 0; k < steps->node_count; k++)
-            zt_text_add(&text, "%s%s", k ? " " : text.at ? "; " : "", steps->nodes[k].op_type);
-    }
+    chain_steps(g, &text);
     return text.at ? text.at : zt_strdup("");
 }
 

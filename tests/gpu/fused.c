@@ -1,0 +1,90 @@
+#include "tests/gpu/fused.h"
+#include "tests/parallel/walk.h"
+
+#include <check.h>
+
+/* ---- graphs ---- */
+
+int fused_input(struct zt_graph *g) {
+    const int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 8));
+    g->values[x].dim_param[0] = "N";
+    return x;
+}
+
+int fused_product(struct zt_graph *g, const char *name, int x, int64_t in, int64_t out) {
+    const int w = net_param(g, zt_arena_printf(g->arena, "%s.weight", name), SHAPE(in, out));
+    return NET(g, "MatMul", name, x, w);
+}
+
+struct zt_graph *fused_output(struct zt_graph *g, int h) {
+    const int y = fused_product(g, "y", h, 8, 5);
+    g->values[y].dtype = ZT_FLOAT; /* as a file declares its outputs */
+    return tiny_output(g, y);
+}
+
+/* ---- what is merged ---- */
+
+static void expect(const struct fused *f, const struct made *m, const struct wish *wish, const char *wanted) {
+    struct zt_text listed = { 0 };
+    f->list(m->program->joint.graph, &listed);
+    ck_assert_str_eq(listed.at ? listed.at : "", wanted);
+    zt_text_finish(&listed);
+    walk_program(m->program, m->flat, zt_sharding_of(wish->zero));
+}
+
+void fused_expect(const struct fused *f, struct zt_graph *graph, struct wish wish, const char *wanted) {
+    struct made m;
+    wish.device = f->device();
+    wish.ranks = 1;
+    wish.stages = 1;
+    made_program(&m, graph, &wish);
+    expect(f, &m, &wish, wanted);
+    made_finish(&m);
+    wish.device->api->destroy(wish.device);
+}
+
+void fused_expect_stages(const struct fused *f, struct zt_graph *(*make)(void), const char *crossing,
+                         const char *const wanted[2]) {
+    struct wish wish = { .ranks = 1, .stages = 2, .device = f->device() };
+    for (; wish.stage < 2; wish.stage++) {
+        struct made m;
+        made_program(&m, make(), &wish);
+        const struct zt_crossings *all = wish.stage ? &m.program->recv_act : &m.program->send_act;
+        bool crosses = false;
+        for (int i = 0; i < all->count; i++)
+            crosses |= all->at[i].value == zt_graph_find(m.program->joint.graph, crossing);
+        ck_assert(crosses);
+        expect(f, &m, &wish, wanted[wish.stage]);
+        made_finish(&m);
+    }
+    wish.device->api->destroy(wish.device);
+}
+
+/* ---- training ---- */
+
+const struct fused_layout fused_layouts[] = {
+    { 1, false, "" },
+    { 1, false, ", 'train_micro_batch_size_per_gpu': 2" },
+    { 1, true, ", 'bf16': {'enabled': true}" },
+    { 2, false, ", 'zero_optimization': {'stage': 3}" },
+    { 2, false, ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },
+    { 0 },
+};
+
+struct tiny_run fused_train(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,
+                            const char *fuse) {
+    struct tiny t;
+    struct tiny_run run = { 0 };
+    struct zt_err err = { 0 };
+    char config[1000];
+    snprintf(config, sizeof config,
+             "'train_batch_size': 8, 'optimizer': {'type': %s}, "
+             "'ztrain': {'parallel': {'communicator': 'thread'}, 'data': {'samples': 22}, 'fuse': ['%s']}%s",
+             f->optimizer, fuse, layout->more);
+    ck_assert_msg(tiny_open(&t, make(), config, layout->ranks, &err), "%s", err.text[0]);
+    t.device = f->device;
+    tiny_train(&t, FUSED_STEPS, &run);
+    ck_assert_msg(run.ok, "%s: %s", layout->more, run.err.text[0]);
+    tiny_finish(&t);
+    return run;
+}
