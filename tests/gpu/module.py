@@ -103,12 +103,17 @@ def embeds(module, *sources):
     return problems
 
 
+def there(path):
+    if not pathlib.Path(path).exists():
+        print(f"SKIP: {path} is not there")
+    return pathlib.Path(path).exists()
+
+
 def refuses(ztrain, model, config):
     if pathlib.Path("/dev/nvidiactl").exists() or pathlib.Path("/dev/dxg").exists():
         print("SKIP: there is a GPU here")
         return None
-    if not pathlib.Path(model).exists():
-        print(f"SKIP: {model} is not there")
+    if not there(model):
         return None
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run([ztrain, "--model", model, "--config", config, "--device", "cuda", "--output", folder + "/run"],
@@ -150,45 +155,37 @@ def wrong_losses(case, output):
          if not abs(g - w) <= most / 10]
 
 
-def train(folder, ztrain, module, case, steps, *options):
-    """The run, which leaves `folder`/run; None where the case or a GPU is not there."""
-    case = pathlib.Path(case)
-    if not case.exists():
-        print(f"SKIP: {case} is not there")
+def train(folder, ztrain, module, case, *options):
+    """What the run on the GPU says, and what is wrong with that; it leaves `folder`/run. None where the case or a GPU is not there."""
+    if not there(case):
         return None
-    for file in ztrain, module: # the program looks for its module beside itself
-        shutil.copy(file, folder)
-    run = subprocess.run([folder + "/ztrain", "--model", case / "model.onnx", "--config", case / "config.json", "--device", "cuda", "--verbose",
-                          "--steps", str(steps), "--output", folder + "/run", *options], capture_output=True, text=True, timeout=100)
-    if "no CUDA device" in run.stderr:
-        print("SKIP:", run.stderr.splitlines()[0])
+    program = installed(folder / "program", ztrain, module)
+    stderr, wrong = said(*words(program, pathlib.Path(case), folder / "run", "--device", "cuda", *options))
+    if "no CUDA device" in stderr:
+        print("SKIP:", stderr.splitlines()[0])
         return None
-    return run
+    return stderr, wrong
 
 
 def trains(ztrain, module, case, segments="1 in a full step", *options):
-    with tempfile.TemporaryDirectory() as folder:
-        run = train(folder, ztrain, module, case, STEPS, *options)
-        if run is None:
-            return None
-        if run.returncode:
-            return [f"exits {run.returncode}: {run.stderr}"]
-        problems = wrong_losses(pathlib.Path(case), pathlib.Path(folder) / "run")
-    problems += [] if "runs on the host" not in run.stderr else [run.stderr]
-    return problems + ([] if f"captured segments: {segments}" in run.stderr else [f"does not say \"captured segments: {segments}\": {run.stderr}"])
+    with tempfile.TemporaryDirectory() as scratch:
+        run = train(pathlib.Path(scratch), ztrain, module, case, *options)
+        if run is None or run[1]:
+            return run and run[1]
+        problems = wrong_losses(pathlib.Path(case), pathlib.Path(scratch) / "run")
+    problems += [] if "runs on the host" not in run[0] else [run[0]]
+    return problems + wants(run[0], re.escape(f"captured segments: {segments}"))
 
 
 def chains(ztrain, module, case, *settings):
     weights, problems = [], []
     for fuse in '["chain"]', "[]":
-        with tempfile.TemporaryDirectory() as folder:
-            run = train(folder, ztrain, module, case, 4, "--set", "ztrain.fuse=" + fuse, *[word for s in settings for word in ("--set", s)])
-            if run is None:
-                return None
-            if run.returncode:
-                return [f"exits {run.returncode}: {run.stderr}"]
-            plan = (pathlib.Path(folder) / "run" / "plan.txt").read_text()
-        weights += re.findall(r"^weights: (\w+)$", run.stdout + run.stderr, re.M)
+        with tempfile.TemporaryDirectory() as scratch:
+            run = train(pathlib.Path(scratch), ztrain, module, case, *[word for s in ("ztrain.fuse=" + fuse, *settings) for word in ("--set", s)])
+            if run is None or run[1]:
+                return run and run[1]
+            plan = (pathlib.Path(scratch) / "run" / "plan.txt").read_text()
+        weights += re.findall(r"^weights: (\w+)$", run[0], re.M)
         found = re.search(r"^ fused: chain [1-9]", plan, re.M) and re.search(r"^  cuda Chain .*: \w+, \w+", plan, re.M)
         problems += [] if bool(found) == (fuse != "[]") else [f"ztrain.fuse={fuse}: chains are {'' if found else 'not '}in plan.txt"]
     print(*weights)
@@ -200,10 +197,9 @@ def wants(stderr, *patterns):
 
 
 def chooses(ztrain, module, case):
-    case = pathlib.Path(case)
-    if not case.exists():
-        print(f"SKIP: {case} is not there")
+    if not there(case):
         return None
+    case = pathlib.Path(case)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         gpu, bare, run = installed(folder / "gpu", ztrain, module), installed(folder / "bare", ztrain), folder / "run"
