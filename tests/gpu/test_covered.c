@@ -1,6 +1,6 @@
 /* No node of what users train falls back to the host: the programs of every visible case and every sample model,
- * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. What does is
- * listed with its nodes. */
+ * planned for a device of CUDA's back end (far_device.h), in float and in bfloat16. What does is listed with its
+ * nodes. */
 #include "tests/gpu/far_device.h"
 #include "tests/gpu/reference_case.h"
 #include "tests/suite.h"
@@ -11,6 +11,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,16 +84,18 @@ static void note_cases(struct missing *all, const char *path, bool half) {
 }
 
 static void note_samples(struct missing *all, const char *root, bool half) {
-    static const struct {
-        const char *model, *config;
-    } samples[] = { { "convnet", "ds_config" },   { "gpt", "gpt" },           { "lstm", "lstm" }, { "mlp", "mlp" },
-                    { "mobilenet", "mobilenet" }, { "resnet20", "resnet20" }, { "unet", "unet" }, { "vit", "vit" } };
-    char model[4096], config[4096];
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-        snprintf(model, sizeof model, "%s/models/%s.onnx", root, samples[i].model);
-        snprintf(config, sizeof config, "%s/configs/%s.json", root, samples[i].config);
-        note_model(all, model, config, half);
+    char path[4096];
+    glob_t models;
+    snprintf(path, sizeof path, "%s/models/*.onnx", root);
+    ck_assert_int_eq(glob(path, 0, NULL, &models), 0);
+    for (size_t i = 0; i < models.gl_pathc; i++) {
+        const char *name = strrchr(models.gl_pathv[i], '/') + 1;
+        const bool convnet = strcmp(name, "convnet.onnx") == 0;
+        snprintf(path, sizeof path, "%s/configs/%.*s.json", root, convnet ? 9 : (int)strlen(name) - 5,
+                 convnet ? "ds_config" : name);
+        note_model(all, models.gl_pathv[i], path, half);
     }
+    globfree(&models);
 }
 
 START_TEST(no_node_of_cases_and_samples_runs_on_the_host) {
