@@ -1,10 +1,10 @@
 /* As much of cuDNN's graph API as the CUDA module calls, in host memory: an interpreter of finalized descriptors
  * (emulated_dnn_run.c does what they say).
  *
- * Engines: of two configurations the first is marked as not deterministic and computes rubbish, the second does what
- * the graph says. Tensors of a convolution are all plain or all channels last. None is had for uneven padding, none for
- * channels last where x has five channels, and none for several operations where the channels are an odd number, or
- * rows of a product in memory are no multiple of 8, so that what the module does then is run too. */
+ * Engines: of two configurations the first is marked as not deterministic and refused where it is run, the second does
+ * what the graph says. Tensors of a convolution are all plain or all channels last. None is had for uneven padding,
+ * none for channels last where x has five channels, and none for several operations where the channels are an odd
+ * number, or rows of a product in memory are no multiple of 8, so that what the module does then is run too. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <string.h>
