@@ -18,12 +18,12 @@ def step_ms(result):
     return 1e3 * statistics.median(result["seconds"][WARMUP:])
 
 
-def read_rows(metrics, steps):
+def read_rows(metrics, steps, batch=BATCH):
     """The training rows of a metrics.jsonl: `steps` of whole batches, or a Problem."""
     rows = [json.loads(line) for line in pathlib.Path(metrics).read_text().splitlines()]
     rows = [row for row in rows if not row.get("eval")]
-    if len(rows) != steps or any(row["samples"] != BATCH for row in rows):
-        raise Problem(f"{metrics}: {len(rows)} steps of {sorted({r['samples'] for r in rows})} samples, expected {steps} of {BATCH}")
+    if len(rows) != steps or any(row["samples"] != batch for row in rows):
+        raise Problem(f"{metrics}: {len(rows)} steps of {sorted({r['samples'] for r in rows})} samples, expected {steps} of {batch}")
     return rows
 
 
