@@ -27,7 +27,9 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
     return is_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
 
-bool zt_layout_joins(const struct zt_graph *g, int value) {
+/* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
+ * last. */
+static bool joins_last(const struct zt_graph *g, int value) {
     for (int n = 0; n < g->node_count; n++) {
         bool reads = false, last = false;
         for (int i = 0; i < g->nodes[n].in_count; i++) {
@@ -35,7 +37,7 @@ bool zt_layout_joins(const struct zt_graph *g, int value) {
             reads |= g->nodes[n].in[i] == value;
             last |= v && zt_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value].shape);
         }
-        if (reads && (last || (g->nodes[n].op->flags & ZT_OP_CAST && zt_layout_joins(g, g->nodes[n].out[0]))))
+        if (reads && (last || (g->nodes[n].op->flags & ZT_OP_CAST && joins_last(g, g->nodes[n].out[0]))))
             return true;
     }
     return false;
@@ -46,21 +48,22 @@ static bool in_mask(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }
 
-static bool comes_last(const struct zt_prepare *p, unsigned ins) {
+static bool comes_last(const struct zt_prepare *p, unsigned ins, unsigned outs) {
     const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_value *y = in_mask(outs, 0) ? zt_out(p->graph, p->node, 0) : NULL;
     bool last = false, shows = false;
     for (int i = 0; i < n->in_count; i++)
         if (in_mask(ins, i) && zt_in(p->graph, p->node, i)) {
             last |= zt_is_last(p->in_layout[i]);
             shows |= !is_either(&zt_in(p->graph, p->node, i)->shape);
         }
-    return last || (!shows && zt_layout_joins(p->graph, n->out[0]));
+    return last || (!shows && y && !is_either(&y->shape) && joins_last(p->graph, n->out[0]));
 }
 
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
     const struct zt_graph *g = p->graph;
     const struct zt_node *n = &g->nodes[p->node];
-    const bool last = comes_last(p, ins);
+    const bool last = comes_last(p, ins, outs);
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, p->node, i);
         p->in_layout[i] = last && v && in_mask(ins, i) ? zt_layout_last(g->arena, p->in_layout[i], v) : NULL;
@@ -89,7 +92,7 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
             if (!given && comes_last && zt_dtype_bytes(zt_in(g, p->node, i)->dtype) == zt_dtype_bytes(y->dtype))
                 given = p->in_layout[i];
         }
-    last = whole ? last : zt_layout_joins(g, g->nodes[p->node].out[0]);
+    last = whole ? last : !is_either(&y->shape) && joins_last(g, g->nodes[p->node].out[0]);
     for (int i = 0; i < g->nodes[p->node].in_count; i++) {
         const struct zt_value *x = zt_in(g, p->node, i);
         if (i >= inputs || x->shape.rank != y->shape.rank || (is_like_y(p, i) && !last))

@@ -24,10 +24,6 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
  * gradient of a global pool is wanted as the tensor that was pooled lies. */
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs);
 
-/* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
- * last. */
-bool zt_layout_joins(const struct zt_graph *g, int value);
-
 /* For elementwise kernels: y comes channels last where one of the first `inputs` inputs of its shape does, or where
  * these only stretch and its readers want it so. Inputs of y's shape lie as it does, those that stretch as they come.
  */
