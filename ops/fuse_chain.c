@@ -5,7 +5,8 @@
  *         a = Add(x, bias)    t = Tanh(a)    y = Mul(t, s)          =>        y = Chain(x, bias, s)
  *
  * `steps` is a graph of these nodes as they were, resolved and inferred. Its first values are the inputs, then come the
- * results of the nodes in their order, then what kernels do not read but know beforehand, such as the bounds of a Clip.
+ * results of the nodes in their order, then what kernels do not read: what they know beforehand, such as the bounds of
+ * a Clip, and what CastLike asks for its type alone.
  * All results have the shape of y; inputs are broadcast to it.
  *
  * A node becomes a step where every reader of its result is one. So nothing is lost that the backward phase, another
@@ -126,8 +127,9 @@ static bool holds(const struct region *r, int node) {
     return i < r->count;
 }
 
-/* Made of parameters and constants, as far as a few nodes show: such nodes run once after an update, so they stay among
- * themselves. */
+/* Made of parameters and constants: such nodes run once after an update, so they stay among themselves. Where more than
+ * `nodes` nodes stand one behind the other the last ones are taken for others: they may join those, and run each time.
+ */
 static bool is_settled(const struct zt_graph *g, int node, int nodes) {
     const struct zt_node *n = &g->nodes[node];
     bool settled = nodes > 0 && n->in_count > 0 && !(n->op->flags & ZT_OP_RANDOM);
@@ -162,7 +164,8 @@ static bool list_input(struct region *r, int value) {
     return true;
 }
 
-/* What kernels do not read and is known stays with the steps. False where there are too many. */
+/* What no kernel reads stays with the steps; those of reference read more than is computed with (NegGrad). False where
+ * there are too many. */
 static bool list_inputs(const struct zt_graph *g, struct region *r) {
     bool fit = true;
     r->in_count = 0;
@@ -171,7 +174,8 @@ static bool list_inputs(const struct zt_graph *g, struct region *r) {
         for (int i = 0; fit && i < n->in_count; i++) {
             const struct zt_value *v = zt_in(g, r->node[k], i);
             const bool inside = v && v->origin == ZT_FROM_NODE && holds(r, v->producer);
-            if (v && !inside && !(i >= r->reads[k] && zt_value_is_constant(v)))
+            const bool unread = i >= r->reads[k] && v && (zt_value_is_constant(v) || n->op->flags & ZT_OP_CAST);
+            if (v && !inside && !unread)
                 fit = list_input(r, n->in[i]);
         }
     }

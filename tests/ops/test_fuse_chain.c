@@ -125,6 +125,7 @@ static const struct {
     { "Cast<to=10>(Exp(Cast<to=10>(x~[3,5])))", 1, "Cast Exp Cast" },
     { "Cast<to=1>(Where(m~bool[3,5], Cast<to=16>(x~[3,5]), Cast<to=16>(y~[3,5])))", 1, "Cast Cast Where Cast" },
     { "Cast<to=11>(Add(Cast<to=6>(Mul(x~[3,5], 10)), Cast<to=6>(y~[3,5])))", 1, "Mul Cast Cast Add Cast" },
+    { "CastLike(Neg(x~[3,5]), like~bool[1,2])", 1, "Neg CastLike" },
     { "Add(Cast<to=3>(Mul(x~[3,5], 100)), Cast<to=3>(Mul(y~[3,5], 100)))", 1, "Mul Cast Mul Cast Add" },
     /* y could be written over an input of as many bytes that lies otherwise */
     { "Cast<to=1>(Mul(Cast<to=11>(x~[1,2]), Cast<to=11>(y~[2,1])))", 0, "" },
@@ -176,6 +177,14 @@ static void expect_steps(struct zt_graph *g, const char *wanted) {
     zt_graph_destroy(g);
 }
 
+START_TEST(what_gives_a_type_alone_is_no_input) {
+    struct zt_graph *g = make("CastLike(Neg(x~[3,5]), like~bool[1,2])").g;
+    ck_assert_int_eq(count_chains(g), 1);
+    ck_assert_int_eq(g->nodes[g->values[g->outputs[0]].producer].in_count, 1);
+    zt_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(what_the_graph_hands_out_is_made) {
     struct zt_graph *g = three();
     const int outputs[] = { zt_graph_find(g, "tanh"), g->outputs[0] };
@@ -214,6 +223,7 @@ int main(int argc, char **argv) {
     TCase *cases = tcase_create("chain");
     tcase_add_loop_test(cases, chains_are_what_only_they_read_and_keep_the_bits, 0, (int)(sizeof rows / sizeof *rows));
     tcase_add_test(cases, what_is_read_much_later_is_made_at_once);
+    tcase_add_test(cases, what_gives_a_type_alone_is_no_input);
     tcase_add_test(cases, what_the_graph_hands_out_is_made);
     tcase_add_test(cases, what_is_written_back_is_made);
     tcase_add_test(cases, a_chain_ends_where_the_phase_or_the_stage_does);
