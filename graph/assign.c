@@ -132,13 +132,14 @@ static bool assign_node(struct assignment *a, int node) {
     const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
     for (int i = 0; i < in; i++)
         layouts[i] = zt_in(g, node, i) ? zt_in(g, node, i)->layout : NULL;
+    const enum zt_backend backend = (enum zt_backend)g->nodes[node].backend;
+    const bool elsewhere = backend != a->fast; /* between a device and the host tensors travel in plain order */
     /* Reference kernels, and those without prepare, want plain layouts, as op.h says. */
-    if (g->nodes[node].backend == ZT_REF || !g->nodes[node].op->kernel[g->nodes[node].backend].prepare)
+    if (elsewhere || backend == ZT_REF || !g->nodes[node].op->kernel[backend].prepare)
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
     bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
-    if (ok && g->nodes[node].backend != (int)a->fast && !all_plain(layouts, in + out)) {
-        /* between a device and the host tensors travel in plain order */
+    if (ok && elsewhere && !all_plain(layouts, in + out)) {
         if (p.release)
             p.release(p.state);
         memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);

@@ -246,24 +246,32 @@ static const struct zt_attr_spec group[] = { { .name = "group", .type = ZT_ATTR_
     }
 static const struct zt_op rows[] = {
     ROW("Fast", "", .attrs = group,
-        .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(wants_blocked, .supports = in_group) }),
+        .kernel = { [ZT_REF] = { .run = nothing },
+                    [ZT_CPU] = KERNEL(wants_blocked, .supports = in_group),
+                    [ZT_CUDA] = KERNEL(wants_blocked) }),
+    ROW("Host", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(wants_blocked) }),
     ROW("Slow", "", .kernel = { [ZT_REF] = { .run = nothing } }),
     ROW("Simple", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = { .run = nothing } }),
     ROW("Any", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),
-    ROW("Reorder", "ztrain", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),
+    ROW("Reorder", "ztrain",
+        .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember), [ZT_CUDA] = KERNEL(remember) }),
 };
-static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], NULL };
+static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5], NULL };
 static const struct zt_op_table table = { row_list };
 
-static struct zt_prepared *assign(int *plain, int plain_count) {
+static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain_count) {
     struct zt_prepared *prepared = NULL;
     states = 0;
     fails_at = -1;
     net_infer(g, &table);
-    ck_assert_msg(zt_pass_assign(g, &table, ZT_CPU, 1, NULL, plain, plain_count, &prepared, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_assign(g, &table, fast, 1, NULL, plain, plain_count, &prepared, &err), "%s", err.text[0]);
     for (int n = 0; n < g->node_count; n++) /* what was prepared stayed with its node */
         ck_assert(!prepared[n].state || prepared[n].state == (void *)g->nodes[n].out);
     return prepared;
+}
+
+static struct zt_prepared *assign(int *plain, int plain_count) {
+    return assign_to(ZT_CPU, plain, plain_count);
 }
 
 static void finish(struct zt_prepared *prepared) {
@@ -308,6 +316,20 @@ START_TEST(a_node_that_the_fast_kernel_does_not_take_runs_on_the_reference) {
     struct zt_prepared *p = assign(NULL, 0);
     ck_assert_int_eq(maker(a)->backend, ZT_REF);
     ck_assert_int_eq(g->node_count, 1);
+    finish(p);
+}
+END_TEST
+
+START_TEST(beside_a_device_the_hosts_fast_kernel_takes_plain_tensors_or_the_reference_does) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
+    int any = NET(g, "Any", "any", a), host = NET(g, "Host", "host", a);
+    struct zt_prepared *p = assign_to(ZT_CUDA, NULL, 0);
+    ck_assert_int_eq(maker(a)->backend, ZT_CUDA);
+    ck_assert_ptr_nonnull(g->values[a].layout);
+    ck_assert_int_eq(maker(any)->backend, ZT_CPU);
+    ck_assert_int_eq(maker(host)->backend, ZT_REF);
+    ck_assert_int_eq(maker(any)->in[0], maker(host)->in[0]);
+    ck_assert_ptr_null(g->values[maker(any)->in[0]].layout);
     finish(p);
 }
 END_TEST
@@ -378,6 +400,7 @@ int main(void) {
     tcase_add_test(cases, fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_once);
     tcase_add_test(cases, kernels_without_prepare_get_plain_layouts_and_others_see_what_is_there);
     tcase_add_test(cases, a_node_that_the_fast_kernel_does_not_take_runs_on_the_reference);
+    tcase_add_test(cases, beside_a_device_the_hosts_fast_kernel_takes_plain_tensors_or_the_reference_does);
     tcase_add_test(cases, half_products_compute_in_float_and_are_stored_half);
     tcase_add_test(cases, float_graphs_and_the_reference_need_no_casts);
     tcase_add_test(cases, what_others_read_comes_out_plain_and_its_id_follows);
