@@ -30,6 +30,14 @@ bool zt_fuse_is_output(const struct zt_graph *g, int value) {
     return false;
 }
 
+bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes, int count) {
+    int reads = 0;
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < g->nodes[nodes[k]].in_count; i++)
+            reads += g->nodes[nodes[k]].in[i] == value;
+    return reads == zt_graph_users(g, value, NULL) && !zt_fuse_is_output(g, value);
+}
+
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone) {
     const struct zt_node *n = &g->nodes[node];
     int value = in < n->in_count ? n->in[in] : -1;

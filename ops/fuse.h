@@ -13,6 +13,9 @@ extern const struct zt_attr_spec zt_fused_attrs[15];
 /* Whether the graph hands the value out or writes it back: it must go on being made. */
 bool zt_fuse_is_output(const struct zt_graph *g, int value);
 
+/* Whether nothing but these nodes reads the value, as often as they do. */
+bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes, int count);
+
 /* The node that makes input `in` of `node` where it is alive, is a `op_type` (NULL: any) and stands in the same phase
  * and stage, and nothing else reads what it makes there (`alone`); else -1. */
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone);

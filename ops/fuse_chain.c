@@ -143,16 +143,6 @@ static bool is_settled(const struct zt_graph *g, int node, int nodes) {
     return settled;
 }
 
-/* Whether nothing but nodes of the region reads what `node` makes. */
-static bool is_read_inside(const struct zt_graph *g, const struct region *r, int node) {
-    const int value = g->nodes[node].out[0];
-    int inside = 0;
-    for (int k = 0; k < r->count; k++)
-        for (int i = 0; i < g->nodes[r->node[k]].in_count; i++)
-            inside += g->nodes[r->node[k]].in[i] == value;
-    return inside == zt_graph_users(g, value, NULL) && !zt_fuse_is_output(g, value);
-}
-
 static bool list_input(struct region *r, int value) {
     int i = 0;
     while (i < r->in_count && r->in[i] != value)
@@ -199,7 +189,8 @@ static bool add(const struct zt_graph *g, struct region *r, int node) {
 static bool may_join(const struct zt_graph *g, const struct region *r, int node) {
     const int last = r->node[0];
     return !holds(r, node) && last - node <= NEAR && is_elementwise(&g->nodes[node]) &&
-           zt_shape_equal(&zt_out(g, node, 0)->shape, &zt_out(g, last, 0)->shape) && is_read_inside(g, r, node) &&
+           zt_shape_equal(&zt_out(g, node, 0)->shape, &zt_out(g, last, 0)->shape) &&
+           zt_fuse_read_only_by(g, g->nodes[node].out[0], r->node, r->count) &&
            (is_settled(g, last, LOOK) || !is_settled(g, node, LOOK));
 }
 

@@ -122,16 +122,6 @@ static int take_maker(struct zt_match *m, int value) {
 
 /* ---- the group ---- */
 
-static int reads_inside(const struct zt_match *m, int value) {
-    int count = 0;
-    for (int i = 0; i < m->node_count; i++) {
-        const struct zt_node *n = &m->g->nodes[m->node[i]];
-        for (int k = 0; k < n->in_count; k++)
-            count += n->in[k] == value;
-    }
-    return count;
-}
-
 /* Whether nothing outside of the group reads what it makes, but for the result, and no input of it is made inside. */
 static bool is_closed(const struct zt_match *m) {
     for (int i = 0; i < m->name_count; i++)
@@ -143,8 +133,7 @@ static bool is_closed(const struct zt_match *m) {
         for (int k = 0; k < n->out_count; k++) {
             if (n->out[k] < 0 || (m->node[i] == m->root && k == 0))
                 continue;
-            if (zt_fuse_is_output(m->g, n->out[k]) ||
-                zt_graph_users(m->g, n->out[k], NULL) != reads_inside(m, n->out[k]))
+            if (!zt_fuse_read_only_by(m->g, n->out[k], m->node, m->node_count))
                 return false;
         }
     }

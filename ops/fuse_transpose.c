@@ -14,13 +14,8 @@
 
 /* The Transpose that makes input `in`, where nothing but `node` reads it; -1 without. */
 static int own_transpose(const struct zt_graph *g, int node, int in) {
-    const struct zt_node *n = &g->nodes[node];
-    int from = zt_fuse_producer(g, node, in, "Transpose", false), uses = 0;
-    if (from < 0)
-        return -1;
-    for (int i = 0; i < n->in_count; i++)
-        uses += n->in[i] == n->in[in];
-    return zt_graph_users(g, n->in[in], NULL) == uses && !zt_fuse_is_output(g, n->in[in]) ? from : -1;
+    const int from = zt_fuse_producer(g, node, in, "Transpose", false);
+    return from >= 0 && zt_fuse_read_only_by(g, g->nodes[node].in[in], &node, 1) ? from : -1;
 }
 
 static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK]) {
