@@ -11,14 +11,12 @@
  * ds take their places, or stand beside them in bfloat16. */
 #include "ops/attention_flash_cuda.h"
 #include "ops/blas_cuda.h"
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
 
-#include "device/cuda.h"
-
 #include <stdlib.h>
 
-enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
 static const size_t most_scores = (size_t)256 << 20;
 
 enum product { SCORES, MIX, DP, DV, DQ, DK, PRODUCTS };
@@ -101,7 +99,7 @@ static bool make_products(struct zt_prepare *p, struct attention *s, bool grad, 
 
 static void place(struct attention *s, bool grad) {
     size_t scores = (size_t)(s->heads * s->a.queries) * (size_t)s->a.keys * sizeof(float);
-    size_t room = (scores + PLACE - 1) / PLACE * PLACE;
+    size_t room = zt_room_cuda(scores);
     bool apart = s->dtype != ZT_FLOAT;
     s->dp_at = grad ? room : 0;
     s->scratch_at = s->dp_at + room;
@@ -206,8 +204,7 @@ static bool forward_part(const struct part *p, struct zt_err *err) {
     struct zt_launch_attention l = job(p);
     l.kept = call->out_count > 1 ? call->out[1].data : NULL; /* of AttentionTrain: Attention has no more outputs here */
     return scores(p, err) &&
-           zt_cuda_good(call->device, zt_launch_attention(zt_cuda_stream(call->device), &l, call->workspace, weights),
-                        err, call->node->name) &&
+           zt_launched(call, zt_launch_attention(zt_stream_of(call), &l, call->workspace, weights), err) &&
            multiply(p, MIX, weights, keys_at(p, &call->in[ZT_V], &a->v), queries_at(p, &call->out[ZT_Y], &a->y), false,
                     err);
 }
@@ -242,9 +239,9 @@ static bool grad_part(const struct part *p, struct zt_err *err) {
     if (!scores(p, err) ||
         !multiply(p, DP, queries_at(p, dy, &a->y), keys_at(p, &call->in[ZT_V], &a->v), dp, false, err))
         return false;
-    int code = zt_launch_attention_grad(zt_cuda_stream(call->device), &l, call->workspace, dp, weights, ds,
-                                        dmask ? dmask->data : NULL);
-    return zt_cuda_good(call->device, code, err, call->node->name) && grad_products(p, weights, ds, err);
+    int code =
+        zt_launch_attention_grad(zt_stream_of(call), &l, call->workspace, dp, weights, ds, dmask ? dmask->data : NULL);
+    return zt_launched(call, code, err) && grad_products(p, weights, ds, err);
 }
 
 static bool run(const struct zt_call *call, bool (*part)(const struct part *p, struct zt_err *err),

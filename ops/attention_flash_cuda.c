@@ -7,6 +7,7 @@
 #include "ops/attention_flash_cuda.h"
 
 #include "ops/attention_dnn.h"
+#include "ops/describe_cuda.h"
 #include "ops/launch_cuda.h"
 
 #include "base/arena.h"
@@ -16,7 +17,6 @@
 #include <float.h>
 #include <stdlib.h>
 
-enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
 /* cuDNN before 9.16 is wrong backwards where the keys are no multiple of 128, and 9.10 forward. */
 enum { OLDEST = 91600 };
 /* From compute capability 10 on an engine that gives the same bits every time must be named by its knobs. */
@@ -75,7 +75,7 @@ static bool grad_fits(const struct zt_prepare *p) {
 
 static size_t take(size_t *at, size_t bytes) {
     size_t taken = *at;
-    *at += (bytes + PLACE - 1) / PLACE * PLACE;
+    *at += zt_room_cuda(bytes);
     return taken;
 }
 
@@ -164,7 +164,7 @@ static bool scatter(const struct zt_flash_plan *f, const struct zt_call *call, v
 }
 
 bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, struct zt_err *err) {
-    struct CUstream_st *stream = zt_cuda_stream(call->device);
+    struct CUstream_st *stream = zt_stream_of(call);
     const bool keeps = !f->grad && call->out_count > 1; /* AttentionTrain */
     /* read when it is queued: cuDNN's types say nothing of const */
     void *data[ZT_DNN_TENSORS] = {
@@ -174,10 +174,10 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
         return false;
     float *lse = data[ZT_FLASH_LSE];
     int code = f->grad ? zt_launch_lse_of_kept(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
-    if (!zt_cuda_good(call->device, code, err, call->node->name) ||
+    if (!zt_launched(call, code, err) ||
         !zt_dnn_run(f->dnn, data, (char *)call->workspace + f->scratch_at, call->node->name, err) ||
         !scatter(f, call, data, err))
         return false;
     code = keeps ? zt_launch_kept_of_lse(stream, &f->rows, lse, call->out[1].data) : 0;
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    return zt_launched(call, code, err);
 }

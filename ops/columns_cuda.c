@@ -7,7 +7,7 @@
 
 static bool columns_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_columns columns;
-    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &columns, err))
+    if (!zt_describe_to_cuda(q, &columns, err))
         return false;
     struct zt_launch_columns *c = zt_malloc(sizeof *c);
     *c = (struct zt_launch_columns){ columns.planes, zt_window_cuda(&columns.window) };

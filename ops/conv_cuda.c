@@ -12,16 +12,13 @@
  * gradient is computed there too where it is added to what there is or lies in another order. Planes of activations
  * begin at such multiples; where some do not, our own kernels take them. */
 #include "ops/conv_dnn.h"
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_reduce.h"
 #include "ops/layout_cuda.h"
 
-#include "device/cuda.h"
-
 #include <stdlib.h>
 #include <string.h>
-
-enum { PLACE = 256 }; /* what offsets into the workspace are multiples of */
 
 struct conv {
     const struct zt_conv_roles *roles;
@@ -123,18 +120,14 @@ static struct zt_launch_reduce channel_sums(const struct planes *y) {
     return r;
 }
 
-static size_t room(size_t bytes) {
-    return (bytes + PLACE - 1) / PLACE * PLACE;
-}
-
 static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *conv) {
     const size_t bytes = zt_dtype_bytes(c->own.dtype);
     const bool weight = c->roles->way == ZT_CONV_TO_W;
     c->weight_bytes = (size_t)(conv->m * (conv->c / conv->groups) * conv->window.kernel_elems) * bytes;
     c->bias_bytes = c->fused ? (size_t)conv->m * bytes : 0;
-    c->bias_at = room(c->weight_bytes);
+    c->bias_at = zt_room_cuda(c->weight_bytes);
     const size_t sums = weight && c->sums.parts > 1 ? (size_t)(c->sums.kept * c->sums.parts) * sizeof(float) : 0;
-    c->scratch_at = c->bias_at + room(c->bias_bytes + sums); /* never both */
+    c->scratch_at = c->bias_at + zt_room_cuda(c->bias_bytes + sums); /* never both */
     p->workspace_bytes = c->scratch_at + (c->dnn ? zt_dnn_workspace_bytes(c->dnn) : 0);
 }
 
@@ -172,12 +165,12 @@ static bool run_dnn(const struct zt_call *call, const struct conv *c, void **dat
 }
 
 static bool run_own(const struct zt_call *call, const struct conv *c, void *const *data, struct zt_err *err) {
-    struct CUstream_st *stream = zt_cuda_stream(call->device);
+    struct CUstream_st *stream = zt_stream_of(call);
     void *x = data[ZT_DNN_X], *w = data[ZT_DNN_W], *y = data[ZT_DNN_Y];
     int code = c->roles->way == ZT_CONV_TO_Y   ? zt_launch_conv_to_y(stream, &c->own, x, w, y)
                : c->roles->way == ZT_CONV_TO_X ? zt_launch_conv_to_x(stream, &c->own, x, w, y)
                                                : zt_launch_conv_to_w(stream, &c->own, x, w, y);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    return zt_launched(call, code, err);
 }
 
 /* Bias and ReLU behind the convolution, in place. */
@@ -187,12 +180,12 @@ static bool follow(const struct zt_call *call, const struct conv *c, const void 
                                          .dim = { y->samples, y->channels, y->plane },
                                          .a = { y->channels * y->plane, y->plane, 1 },
                                          .b = { 0, 1, 0 } };
-    struct CUstream_st *stream = zt_cuda_stream(call->device);
+    struct CUstream_st *stream = zt_stream_of(call);
     void *to = call->out[0].data;
     int code = c->bias ? zt_launch_add(stream, c->own.dtype, &walk, to, bias, to) : 0;
     if (code == 0 && c->relu)
         code = zt_launch_relu(stream, c->own.dtype, y->samples * y->channels * y->plane, to);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    return zt_launched(call, code, err);
 }
 
 /* dw += what is in the workspace, whose order may be another. */
@@ -203,20 +196,20 @@ static int add_weight(const struct zt_call *call, const struct conv *c, const vo
     memcpy(walk.a, c->turn.to_step, sizeof *walk.a * (size_t)c->turn.axes);
     memcpy(walk.b, c->turn.from_step, sizeof *walk.b * (size_t)c->turn.axes);
     walk.rank = walk.rank ? walk.rank : 1;
-    return zt_launch_add(zt_cuda_stream(call->device), c->own.dtype, &walk, to, dw, to);
+    return zt_launch_add(zt_stream_of(call), c->own.dtype, &walk, to, dw, to);
 }
 
 /* dw from the workspace to its place, and db, which is always written anew. */
 static bool finish_weight(const struct zt_call *call, const struct conv *c, const void *dw, const void *dy,
                           struct zt_err *err) {
-    struct CUstream_st *stream = zt_cuda_stream(call->device);
+    struct CUstream_st *stream = zt_stream_of(call);
     void *to = call->out[0].data, *db = call->out_count > 1 ? call->out[1].data : NULL;
     int code = dw == to           ? 0
                : call->accumulate ? add_weight(call, c, dw)
                                   : zt_launch_move(stream, zt_dtype_bytes(c->own.dtype), &c->turn, dw, to);
     if (code == 0 && db)
         code = zt_launch_reduce(stream, c->own.dtype, &c->sums, dy, db, (void *)((char *)call->workspace + c->bias_at));
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    return zt_launched(call, code, err);
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {

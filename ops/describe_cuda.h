@@ -9,10 +9,15 @@
 
 #include <stdlib.h>
 
+/* The row's description of the node, into the struct of its family. */
+static inline bool zt_describe_to_cuda(const struct zt_prepare *q, void *to, struct zt_err *err) {
+    return q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, to, err);
+}
+
 /* q->state becomes the row's description, a struct of `bytes` bytes, which free() releases. */
 static inline bool zt_describe_cuda(struct zt_prepare *q, size_t bytes, struct zt_err *err) {
     void *state = zt_calloc(1, bytes);
-    if (q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, state, err)) {
+    if (zt_describe_to_cuda(q, state, err)) {
         q->state = state;
         return true;
     }
@@ -46,6 +51,11 @@ static inline struct CUstream_st *zt_stream_of(const struct zt_call *call) {
 }
 static inline bool zt_launched(const struct zt_call *call, int code, struct zt_err *err) {
     return zt_cuda_good(call->device, code, err, call->node->name);
+}
+
+/* Room in the workspace for so many bytes: what lies behind it begins at a multiple of 256, as all offsets there do. */
+static inline size_t zt_room_cuda(size_t bytes) {
+    return (bytes + 255) / 256 * 256;
 }
 
 static inline size_t zt_all_bytes_of(const struct zt_view *v) {

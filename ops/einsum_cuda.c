@@ -19,7 +19,6 @@ _Static_assert((int)ZT_LAUNCH_OPERANDS == (int)ZT_EINSUM_OPERANDS, "all operands
 
 enum { EACH, ROWS, COLUMNS, DEPTH, GROUPS };
 enum { A, B, Y, TENSORS };
-enum { ALIGNMENT = 256 };
 
 /* Axes that belong together, outermost first. */
 struct group {
@@ -144,7 +143,7 @@ static void copy_so(const struct group *const order[3], int tensor, enum zt_dtyp
 
 /* Takes room for a copy; returns what is taken with it. */
 static size_t place(struct side *side, int64_t elems, size_t elem_bytes, size_t taken) {
-    side->at = (taken + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    side->at = zt_room_cuda(taken);
     return side->at + (size_t)elems * elem_bytes;
 }
 
@@ -182,7 +181,7 @@ static bool prepare_product(struct zt_prepare *q, const struct group *group, str
         bytes = place(&e->side[t], order[0]->all * order[1]->all * order[2]->all, e->elem_bytes, bytes);
     }
     e->blas = zt_blas_create(q->device, &spec, err);
-    e->blas_bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; /* where cuBLASLt's own begins */
+    e->blas_bytes = zt_room_cuda(bytes); /* where cuBLASLt's own begins */
     q->workspace_bytes = e->blas ? e->blas_bytes + zt_blas_workspace_bytes(e->blas) : 0;
     return e->blas != NULL;
 }
@@ -221,7 +220,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_contraction c;
     struct group group[GROUPS];
     int64_t reached = 1;
-    if (!n->op->kernel[ZT_CUDA].describe(q->graph, q->node, &c, err))
+    if (!zt_describe_to_cuda(q, &c, err))
         return false;
     for (int k = 0; k < c.kept; k++)
         reached *= c.dim[k];

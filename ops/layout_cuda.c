@@ -1,10 +1,9 @@
 #include "ops/layout_cuda.h"
 
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/shape.h"
 #include "ops/walk_cuda.h"
-
-#include "device/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,9 +170,9 @@ static bool prepare(struct zt_prepare *p, struct zt_err *err) {
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
-    int code = zt_launch_move(zt_cuda_stream(call->device), zt_dtype_bytes(call->in[0].dtype), call->state,
-                              call->in[0].data, call->out[0].data);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    int code = zt_launch_move(zt_stream_of(call), zt_dtype_bytes(call->in[0].dtype), call->state, call->in[0].data,
+                              call->out[0].data);
+    return zt_launched(call, code, err);
 }
 
 const struct zt_kernel zt_kernel_reorder_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

@@ -2,6 +2,7 @@
  * Where cuBLASLt has none for the size, the type or the addresses, a product without it and a generated kernel behind
  * it. */
 #include "ops/blas_cuda.h"
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/matmul.h"
 #include "ops/pointwise_cuda.h"
@@ -34,7 +35,7 @@ static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const st
     struct zt_blas_spec plain = *spec;
     plain.then = ZT_BLAS_STORE;
     s->plain = zt_blas_create(q->device, &plain, err);
-    if (!s->plain || !q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &source.chain, err))
+    if (!s->plain || !zt_describe_to_cuda(q, &source.chain, err))
         return false;
     for (int i = 0; i < source.chain.inputs; i++)
         source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE };

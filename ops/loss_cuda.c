@@ -3,8 +3,6 @@
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
 
-#include "device/cuda.h"
-
 #include <stdlib.h>
 
 static const void *data(const struct zt_view *views, int count, int i) {
@@ -12,9 +10,6 @@ static const void *data(const struct zt_view *views, int count, int i) {
 }
 static void *out(const struct zt_call *call, int i) {
     return i < call->out_count ? call->out[i].data : NULL;
-}
-static bool good(const struct zt_call *call, int code, struct zt_err *err) {
-    return zt_cuda_good(call->device, code, err, call->node->name);
 }
 
 /* ---- over classes ---- */
@@ -39,18 +34,19 @@ static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
 /* The own rows keep the log sum exp, the standard's log p. */
 static bool class_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_loss l = class_job(call, 0);
-    return good(call,
-                zt_launch_cross_entropy(zt_cuda_stream(call->device), &l, call->out[0].data,
-                                        l.own ? out(call, 1) : NULL, l.own ? NULL : out(call, 1), call->workspace),
-                err);
+    return zt_launched(call,
+                       zt_launch_cross_entropy(zt_stream_of(call), &l, call->out[0].data, l.own ? out(call, 1) : NULL,
+                                               l.own ? NULL : out(call, 1), call->workspace),
+                       err);
 }
 
 static bool class_grad_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_loss l = class_job(call, 1);
-    return good(call,
-                zt_launch_cross_entropy_grad(zt_cuda_stream(call->device), &l, call->in[0].data,
-                                             data(call->in, call->in_count, 5), call->out[0].data, call->workspace),
-                err);
+    return zt_launched(call,
+                       zt_launch_cross_entropy_grad(zt_stream_of(call), &l, call->in[0].data,
+                                                    data(call->in, call->in_count, 5), call->out[0].data,
+                                                    call->workspace),
+                       err);
 }
 
 const struct zt_kernel zt_kernel_class_loss_cuda = { .prepare = class_prepare, .run = class_run, .release = free };
@@ -75,16 +71,14 @@ static struct zt_launch_element_loss element_job(const struct zt_call *call, int
 
 static bool element_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_element_loss l = element_job(call, 0);
-    return good(call, zt_launch_element_loss(zt_cuda_stream(call->device), &l, call->out[0].data, call->workspace),
-                err);
+    return zt_launched(call, zt_launch_element_loss(zt_stream_of(call), &l, call->out[0].data, call->workspace), err);
 }
 
 static bool element_grad_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_element_loss l = element_job(call, 1);
-    return good(call,
-                zt_launch_element_loss_grad(zt_cuda_stream(call->device), &l, call->in[0].data, call->out[0].data,
-                                            call->workspace),
-                err);
+    return zt_launched(
+        call, zt_launch_element_loss_grad(zt_stream_of(call), &l, call->in[0].data, call->out[0].data, call->workspace),
+        err);
 }
 
 const struct zt_kernel zt_kernel_element_loss_cuda = { .prepare = element_prepare,

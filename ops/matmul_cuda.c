@@ -4,11 +4,10 @@
  * Gemm's c is the product's bias where it is a number a column and counts once, else it is spread over y first, times
  * beta, and the product added to it. */
 #include "ops/blas_cuda.h"
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/matmul.h"
 #include "ops/walk_cuda.h"
-
-#include "device/cuda.h"
 
 #include <stdlib.h>
 
@@ -118,9 +117,9 @@ static bool multiply(const struct product *p, const struct zt_call *call, int64_
 static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct product *p = call->state;
     if (p->spreads) {
-        int code = zt_launch_spread(zt_cuda_stream(call->device), call->in[2].dtype, &p->spread, p->beta,
-                                    call->in[2].data, call->out[0].data);
-        if (!zt_cuda_good(call->device, code, err, call->node->name))
+        int code = zt_launch_spread(zt_stream_of(call), call->in[2].dtype, &p->spread, p->beta, call->in[2].data,
+                                    call->out[0].data);
+        if (!zt_launched(call, code, err))
             return false;
     }
     for (int64_t i = 0; i < p->outer_count; i++)

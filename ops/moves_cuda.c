@@ -1,4 +1,5 @@
 /* Ops that only move elements, on CUDA: the copies their rows list (moves.h), a launch each. */
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_move.h"
 #include "ops/layout_cuda.h"
@@ -102,7 +103,7 @@ static struct zt_launch_move launch_of(const struct zt_move *m) {
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_move_list list;
-    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &list, err))
+    if (!zt_describe_to_cuda(q, &list, err))
         return false;
     lay(q, &list);
     struct plan *p = zt_malloc(sizeof *p + (size_t)list.count * sizeof *p->at);

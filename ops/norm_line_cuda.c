@@ -40,7 +40,7 @@ static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *di
 
 static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_mvn mvn;
-    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &mvn, err))
+    if (!zt_describe_to_cuda(q, &mvn, err))
         return false;
     struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
     n->kept = zt_shape_count(&mvn.kept);

@@ -2,6 +2,7 @@
  * (generated_cuda.h) when a node is prepared. */
 #include "ops/pointwise_cuda.h"
 
+#include "ops/describe_cuda.h"
 #include "ops/generated_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/layout_cuda.h"
@@ -57,14 +58,12 @@ bool zt_pointwise_run(const struct zt_pointwise_kernel *k, const struct zt_call 
     a.out = out;
     for (int i = 0; i < k->inputs; i++)
         a.in[i] = in[i];
-    return a.count == 0 ||
-           zt_cuda_good(call->device, zt_cuda_launch(call->device, k->code, k->blocks, THREADS, arguments), err,
-                        call->node->name);
+    return a.count == 0 || zt_launched(call, zt_cuda_launch(call->device, k->code, k->blocks, THREADS, arguments), err);
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_kernel_source source = { 0 };
-    if (!q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, &source.chain, err))
+    if (!zt_describe_to_cuda(q, &source.chain, err))
         return false;
     struct zt_pointwise_kernel *k = zt_calloc(1, sizeof *k);
     lay_out(q, &source, &k->arguments);

@@ -1,10 +1,9 @@
 /* Pools and their gradients on CUDA, plain or channels last as their tensors come. */
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/layout_cuda.h"
 #include "ops/pool.h"
 #include "ops/window_cuda.h"
-
-#include "device/cuda.h"
 
 #include <stdlib.h>
 
@@ -42,51 +41,43 @@ static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, zt_pool_read_grad, position ? position->dtype : ZT_UINT8, err);
 }
 
-static bool checked(const struct zt_call *call, int code, struct zt_err *err) {
-    return zt_cuda_good(call->device, code, err, call->node->name);
-}
-
 /* MaxPool's second output is where in the input its maxima are. */
 static bool max_run(const struct zt_call *call, struct zt_err *err) {
     int64_t *indices = call->out_count > 1 ? call->out[1].data : NULL;
-    return checked(call,
-                   zt_launch_pool_max(zt_cuda_stream(call->device), call->state, call->in[0].data, call->out[0].data,
-                                      NULL, indices),
-                   err);
+    return zt_launched(
+        call, zt_launch_pool_max(zt_stream_of(call), call->state, call->in[0].data, call->out[0].data, NULL, indices),
+        err);
 }
 /* That of MaxPoolTrain is where in their windows. */
 static bool max_train_run(const struct zt_call *call, struct zt_err *err) {
-    return checked(call,
-                   zt_launch_pool_max(zt_cuda_stream(call->device), call->state, call->in[0].data, call->out[0].data,
-                                      call->out[1].data, NULL),
-                   err);
+    return zt_launched(call,
+                       zt_launch_pool_max(zt_stream_of(call), call->state, call->in[0].data, call->out[0].data,
+                                          call->out[1].data, NULL),
+                       err);
 }
 static bool mean_run(const struct zt_call *call, struct zt_err *err) {
-    return checked(
-        call, zt_launch_pool_mean(zt_cuda_stream(call->device), call->state, call->in[0].data, call->out[0].data), err);
+    return zt_launched(call, zt_launch_pool_mean(zt_stream_of(call), call->state, call->in[0].data, call->out[0].data),
+                       err);
 }
 static bool norm_run(const struct zt_call *call, struct zt_err *err) {
-    return checked(
-        call, zt_launch_pool_norm(zt_cuda_stream(call->device), call->state, call->in[0].data, call->out[0].data), err);
+    return zt_launched(call, zt_launch_pool_norm(zt_stream_of(call), call->state, call->in[0].data, call->out[0].data),
+                       err);
 }
 /* MaxPoolReluGrad has the pool's result as third input. */
 static bool max_grad_run(const struct zt_call *call, struct zt_err *err) {
     const void *y = call->in_count > 2 ? call->in[2].data : NULL;
-    return checked(call,
-                   zt_launch_pool_max_grad(zt_cuda_stream(call->device), call->state, call->in[0].data,
-                                           call->in[1].data, y, call->out[0].data),
-                   err);
+    return zt_launched(call,
+                       zt_launch_pool_max_grad(zt_stream_of(call), call->state, call->in[0].data, call->in[1].data, y,
+                                               call->out[0].data),
+                       err);
 }
 static bool mean_grad_run(const struct zt_call *call, struct zt_err *err) {
-    return checked(
-        call,
-        zt_launch_pool_sum_grad(zt_cuda_stream(call->device), call->state, call->in[0].data, true, call->out[0].data),
-        err);
+    return zt_launched(
+        call, zt_launch_pool_sum_grad(zt_stream_of(call), call->state, call->in[0].data, true, call->out[0].data), err);
 }
 static bool sum_grad_run(const struct zt_call *call, struct zt_err *err) {
-    return checked(
-        call,
-        zt_launch_pool_sum_grad(zt_cuda_stream(call->device), call->state, call->in[0].data, false, call->out[0].data),
+    return zt_launched(
+        call, zt_launch_pool_sum_grad(zt_stream_of(call), call->state, call->in[0].data, false, call->out[0].data),
         err);
 }
 

@@ -4,11 +4,10 @@
  *
  * Functions Sigmoid, Tanh and Relu, whose slopes follow from their values; float. */
 #include "ops/blas_cuda.h"
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
 #include "ops/recurrent.h"
-
-#include "device/cuda.h"
 
 #include <stdlib.h>
 
@@ -177,7 +176,7 @@ static float *gradient(const struct turn *t, int i, int64_t size) {
 }
 
 static bool good(const struct turn *t, int code, struct zt_err *err) {
-    return zt_cuda_good(t->call->device, code, err, t->call->node->name);
+    return zt_launched(t->call, code, err);
 }
 
 static bool multiply(const struct turn *t, enum product which, const float *a, const float *b, const float *bias,
@@ -192,9 +191,7 @@ static void begin(struct turn *t, const struct zt_call *call, int64_t direction)
     };
     const struct recurrent *s = call->state;
     const struct zt_recurrent *r = &s->r;
-    *t = (struct turn){
-        .call = call, .s = s, .stream = zt_cuda_stream(call->device), .d = direction, .room = call->workspace
-    };
+    *t = (struct turn){ .call = call, .s = s, .stream = zt_stream_of(call), .d = direction, .room = call->workspace };
     t->l = (struct zt_launch_turn){ .rows = r->rows,
                                     .steps = r->steps,
                                     .hidden = r->hidden,

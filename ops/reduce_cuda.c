@@ -1,4 +1,5 @@
 /* Reductions over any axes on CUDA. */
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_reduce.h"
 #include "ops/layout_cuda.h"
@@ -58,7 +59,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_reduction reduction;
     int64_t step[2 * ZT_MAX_RANK];
     size_t i = 0;
-    if (!op->kernel[ZT_CUDA].describe(q->graph, q->node, &reduction, err))
+    if (!zt_describe_to_cuda(q, &reduction, err))
         return false;
     while (strcmp(folds[i].op, op->name) != 0)
         i++;

@@ -1,12 +1,11 @@
 /* Resize, Upsample and their gradient on CUDA: the maps of the axes (ops/resize.h) are made on the host, the gradient's
  * transposed, and lie in device memory as long as the node. Axes are walked as the tensors lie, plain or channels last;
  * neighbouring ones that stay as they are are one. */
+#include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
 #include "ops/layout_cuda.h"
 #include "ops/resize.h"
-
-#include "device/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,9 +132,8 @@ static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct resize *s = call->state;
-    int code = zt_launch_resize(zt_cuda_stream(call->device), call->in[0].dtype, &s->launch, call->in[0].data,
-                                call->out[0].data);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    int code = zt_launch_resize(zt_stream_of(call), call->in[0].dtype, &s->launch, call->in[0].data, call->out[0].data);
+    return zt_launched(call, code, err);
 }
 
 const struct zt_kernel zt_kernel_resize_cuda = {
