@@ -63,7 +63,7 @@ static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *con
 static bool comes_last(const struct zt_prepare *p) {
     bool last = false;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
-        last |= zt_is_last(p->in_layout[i]);
+        last |= zt_layout_is_last(p->in_layout[i]);
     return last;
 }
 

@@ -10,7 +10,6 @@
 #include "ops/einsum.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_einsum.h"
-#include "ops/launch_move.h"
 #include "ops/walk_cuda.h"
 
 #include <string.h>
@@ -118,22 +117,20 @@ static bool lies_so(const struct group *const order[3], int tensor, enum zt_dtyp
 /* The tensor's matrices copied one after the other, row by row. */
 static void copy_so(const struct group *const order[3], int tensor, enum zt_dtype dtype, struct zt_blas_matrix *to,
                     struct side *side) {
-    int64_t steps[2][ZT_MAX_RANK], next = 1;
+    int64_t dim[ZT_MAX_RANK], own[ZT_MAX_RANK], packed[ZT_MAX_RANK], next = 1;
     int count = 0;
     for (int g = 0; g < 3; g++)
         count += order[g]->count;
-    side->copied = true;
-    side->move.axes = count;
+    const int axes = count;
     for (int g = 2; g >= 0; g--)
         for (int k = order[g]->count - 1; k >= 0; k--) {
-            side->move.dim[--count] = order[g]->dim[k];
-            steps[0][count] = order[g]->step[tensor][k];
-            steps[1][count] = next;
+            dim[--count] = order[g]->dim[k];
+            own[count] = order[g]->step[tensor][k];
+            packed[count] = next;
             next *= order[g]->dim[k];
         }
-    side->move.axes = zt_axes_cuda(side->move.axes, side->move.dim, 2, steps);
-    memcpy(side->move.from_step, steps[tensor == Y], sizeof side->move.from_step);
-    memcpy(side->move.to_step, steps[tensor != Y], sizeof side->move.to_step);
+    side->copied = true;
+    side->move = tensor == Y ? zt_move_cuda(axes, dim, packed, own) : zt_move_cuda(axes, dim, own, packed);
     *to = (struct zt_blas_matrix){ .dtype = dtype,
                                    .rows = order[1]->all,
                                    .columns = order[2]->all,

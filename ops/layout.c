@@ -48,3 +48,8 @@ enum zt_order zt_layout_order(const struct zt_layout *layout, int *block) {
     *block = l->block;
     return l->order;
 }
+
+bool zt_layout_is_last(const struct zt_layout *layout) {
+    int block;
+    return zt_layout_order(layout, &block) == ZT_ORDER_CHANNELS_LAST;
+}

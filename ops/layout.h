@@ -28,5 +28,6 @@ const struct zt_layout *zt_layout_vendor(struct zt_arena *arena, const char *nam
                                          bool (*equal)(const void *a, const void *b));
 /* Order and block of a layout; NULL is plain. */
 enum zt_order zt_layout_order(const struct zt_layout *layout, int *block);
+bool zt_layout_is_last(const struct zt_layout *layout); /* channels last */
 
 #endif

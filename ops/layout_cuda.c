@@ -6,12 +6,6 @@
 #include "ops/walk_cuda.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-bool zt_is_last(const struct zt_layout *layout) {
-    int block;
-    return zt_layout_order(layout, &block) == ZT_ORDER_CHANNELS_LAST;
-}
 
 /* ---- choosing ---- */
 
@@ -21,7 +15,7 @@ static bool is_either(const struct zt_shape *shape) {
 
 const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_layout *given,
                                        const struct zt_value *v) {
-    if (zt_is_last(given))
+    if (zt_layout_is_last(given))
         return given;
     return is_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
@@ -34,7 +28,7 @@ static bool joins_last(const struct zt_graph *g, int value) {
         for (int i = 0; i < g->nodes[n].in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
             reads |= g->nodes[n].in[i] == value;
-            last |= v && zt_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value].shape);
+            last |= v && zt_layout_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value].shape);
         }
         if (reads && (last || (g->nodes[n].op->flags & ZT_OP_CAST && joins_last(g, g->nodes[n].out[0]))))
             return true;
@@ -53,7 +47,7 @@ static bool comes_last(const struct zt_prepare *p, unsigned ins, unsigned outs) 
     bool last = false, shows = false;
     for (int i = 0; i < n->in_count; i++)
         if (in_mask(ins, i) && zt_in(p->graph, p->node, i)) {
-            last |= zt_is_last(p->in_layout[i]);
+            last |= zt_layout_is_last(p->in_layout[i]);
             shows |= !is_either(&zt_in(p->graph, p->node, i)->shape);
         }
     return last || (!shows && y && !is_either(&y->shape) && joins_last(p->graph, n->out[0]));
@@ -85,7 +79,7 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
     bool last = false, whole = false;
     for (int i = 0; i < inputs; i++)
         if (is_like_y(p, i)) {
-            const bool comes_last = zt_is_last(p->in_layout[i]);
+            const bool comes_last = zt_layout_is_last(p->in_layout[i]);
             last |= comes_last;
             whole = true;
             if (!given && comes_last && zt_dtype_bytes(zt_in(g, p->node, i)->dtype) == zt_dtype_bytes(y->dtype))
@@ -105,7 +99,7 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
 /* ---- orders ---- */
 
 void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RANK]) {
-    const bool last = zt_is_last(layout);
+    const bool last = zt_layout_is_last(layout);
     for (int k = 0; k < rank; k++)
         axis[k] = !last || k == 0 ? k : k < rank - 1 ? k + 1 : 1;
 }
@@ -131,32 +125,27 @@ void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]) {
 void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]) {
     const struct zt_shape *x = &zt_in(p->graph, p->node, i)->shape, *y = &zt_out(p->graph, p->node, 0)->shape;
     int axis[ZT_MAX_RANK];
-    int64_t own[ZT_MAX_RANK];
+    int64_t own[ZT_MAX_RANK], along[ZT_MAX_RANK];
     zt_layout_axes(p->out_layout[0], y->rank, axis);
     zt_layout_steps(p->in_layout[i], x, own);
-    for (int k = 0; k < y->rank; k++) {
-        const int from = axis[k] - (y->rank - x->rank); /* right-aligned */
-        step[k] = from < 0 || x->dim[from] == 1 ? 0 : own[from];
-    }
+    zt_steps_cuda(y, x, own, along);
+    for (int k = 0; k < y->rank; k++)
+        step[k] = along[axis[k]];
 }
 
 struct zt_launch_move zt_turn_cuda(const struct zt_shape *shape, const struct zt_layout *from,
                                    const struct zt_layout *to) {
-    struct zt_launch_move m;
     int axis[ZT_MAX_RANK];
-    int64_t from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
+    int64_t from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK], step[2][ZT_MAX_RANK], dim[ZT_MAX_RANK];
     zt_layout_axes(to, shape->rank, axis);
     zt_layout_steps(from, shape, from_step);
     zt_layout_steps(to, shape, to_step);
     for (int k = 0; k < shape->rank; k++) {
-        m.dim[k] = shape->dim[axis[k]];
+        dim[k] = shape->dim[axis[k]];
         step[0][k] = from_step[axis[k]];
         step[1][k] = to_step[axis[k]];
     }
-    m.axes = zt_axes_cuda(shape->rank, m.dim, 2, step);
-    memcpy(m.from_step, step[0], sizeof m.from_step);
-    memcpy(m.to_step, step[1], sizeof m.to_step);
-    return m;
+    return zt_move_cuda(shape->rank, dim, step[0], step[1]);
 }
 
 /* ---- Reorder ---- */

@@ -10,8 +10,6 @@
 #include "ops/launch_move.h"
 #include "ops/layout.h"
 
-bool zt_is_last(const struct zt_layout *layout);
-
 /* Channels last for `v`, of rank 3 and more: `given` where it is that, else made in the arena; NULL where plain is the
  * same. */
 const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_layout *given, const struct zt_value *v);

@@ -1,7 +1,6 @@
 /* Ops that only move elements, on CUDA: the copies their rows list (moves.h), a launch each. */
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
-#include "ops/launch_move.h"
 #include "ops/layout_cuda.h"
 #include "ops/moves.h"
 #include "ops/shape.h"
@@ -89,18 +88,6 @@ static void lay(struct zt_prepare *q, struct zt_move_list *list) {
 
 /* ---- launches ---- */
 
-static struct zt_launch_move launch_of(const struct zt_move *m) {
-    struct zt_launch_move launch;
-    int64_t step[2][ZT_MAX_RANK];
-    memcpy(launch.dim, m->shape.dim, sizeof launch.dim);
-    memcpy(step[0], m->from_step, sizeof step[0]);
-    memcpy(step[1], m->to_step, sizeof step[1]);
-    launch.axes = zt_axes_cuda(m->shape.rank, launch.dim, 2, step);
-    memcpy(launch.from_step, step[0], sizeof step[0]);
-    memcpy(launch.to_step, step[1], sizeof step[1]);
-    return launch;
-}
-
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_move_list list;
     if (!zt_describe_to_cuda(q, &list, err))
@@ -111,7 +98,8 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     for (int i = 0; i < list.count; i++) {
         const struct zt_move *m = &list.move[i];
         if (zt_shape_count(&m->shape) > 0)
-            p->at[p->count++] = (struct one){ m->in, m->out, m->from, m->to, launch_of(m) };
+            p->at[p->count++] = (struct one){ m->in, m->out, m->from, m->to,
+                                              zt_move_cuda(m->shape.rank, m->shape.dim, m->from_step, m->to_step) };
     }
     q->state = p;
     return true;

@@ -17,8 +17,7 @@ struct counts {
 };
 
 static bool is_last(const struct zt_value *v) {
-    int block;
-    return v && zt_layout_order(v->layout, &block) == ZT_ORDER_CHANNELS_LAST;
+    return v && zt_layout_is_last(v->layout);
 }
 
 /* Convolutions that read or write channels last, and the reorders of what is not made of parameters alone. */

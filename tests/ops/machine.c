@@ -117,8 +117,7 @@ static void *make_last(struct zt_arena *arena, const struct zt_tensor *t) {
 
 bool machine_feed(const struct machine *m, int value, const struct zt_tensor *tensor, struct zt_err *err) {
     size_t bytes = (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
-    int block;
-    bool last = m->device->module && zt_layout_order(m->g->values[value].layout, &block) == ZT_ORDER_CHANNELS_LAST;
+    bool last = m->device->module && zt_layout_is_last(m->g->values[value].layout);
     const void *data = last ? make_last(m->g->arena, tensor) : tensor->data;
     return m->device->api->to_device(m->device, m->buffer[value], data, bytes, err);
 }
