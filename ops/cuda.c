@@ -52,13 +52,10 @@ static bool fits(int64_t dim) {
 
 /* cuBLAS knows neither empty matrices nor sides beyond 2^31. */
 bool zt_cuda_matmul(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
     struct zt_matmul m;
     struct zt_err err = { 0 };
-    return zt_cuda_floats(g, node) &&
-           zt_matmul_read(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, zt_attr_int(n, "transA", 0),
-                          zt_attr_int(n, "transB", 0), &m, &err) &&
-           fits(m.m) && fits(m.n) && fits(m.k) && zt_shape_count(&m.batch) > 0;
+    return zt_cuda_floats(g, node) && zt_matmul_read_node(g, node, &m, &err) && fits(m.m) && fits(m.n) && fits(m.k) &&
+           zt_shape_count(&m.batch) > 0;
 }
 
 bool zt_cuda_listed(const struct zt_graph *g, int node) {

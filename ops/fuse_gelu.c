@@ -30,13 +30,11 @@ static const struct zt_attr_spec attrs[] = {
 /* ---- the rows ---- */
 
 static bool read_product(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
     const struct zt_shape *a = &zt_in(g, node, 0)->shape, *b = &zt_in(g, node, 1)->shape;
-    const bool trans_a = zt_attr_int(n, "transA", 0);
-    if (a->rank < 2 || (trans_a && a->rank > 2) || b->rank != 2)
+    if (a->rank < 2 || (zt_attr_int(&g->nodes[node], "transA", 0) && a->rank > 2) || b->rank != 2)
         return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want rows and a matrix",
                             zt_in(g, node, 0)->name, zt_in(g, node, 1)->name, a->rank, b->rank);
-    return zt_matmul_read(g, node, a, b, trans_a, zt_attr_int(n, "transB", 0), m, err);
+    return zt_matmul_read_node(g, node, m, err);
 }
 
 static bool linear_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -64,12 +62,6 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
                             zt_shape_text(&z->shape, s), zt_shape_text(&m.out, t));
     zt_set_out(g, node, 0, z->dtype, &z->shape);
     return true;
-}
-
-static double product_flops(const struct zt_graph *g, int node) {
-    struct zt_matmul m;
-    struct zt_err err = { 0 };
-    return read_product(g, node, &m, &err) ? 2.0 * (double)m.m * (double)m.n * (double)m.k : 0;
 }
 
 /* A node of Gelu or GeluGrad as this file means them. */
@@ -142,7 +134,7 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
 #define PRODUCT_ROW                                                                                                    \
     .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1,                                                         \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = attrs,            \
-    .flags = ZT_OP_HALF, .flops = product_flops
+    .flags = ZT_OP_HALF, .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_gelu = {
     .name = "LinearGelu",
     PRODUCT_ROW,

@@ -21,14 +21,12 @@ static const struct zt_attr_spec gemm_attrs[] = {
 };
 
 static bool gemm_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
     const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1), *c = zt_in(g, node, 2);
     struct zt_matmul geometry;
     if (a->shape.rank != 2 || b->shape.rank != 2)
         return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want 2", a->name, b->name,
                             a->shape.rank, b->shape.rank);
-    if (!zt_matmul_read(g, node, &a->shape, &b->shape, zt_attr_int(n, "transA", 0), zt_attr_int(n, "transB", 0),
-                        &geometry, err))
+    if (!zt_matmul_read_node(g, node, &geometry, err))
         return false;
     struct zt_shape both;
     if (c && !zt_broadcast(g, node, &c->shape, &geometry.out, &both, err))
@@ -39,12 +37,6 @@ static bool gemm_infer(struct zt_graph *g, int node, struct zt_err *err) {
                             zt_shape_text(&c->shape, s), zt_shape_text(&geometry.out, t));
     zt_set_out(g, node, 0, a->dtype, &geometry.out);
     return true;
-}
-
-static double gemm_flops(const struct zt_graph *g, int node) {
-    const struct zt_value *a = zt_in(g, node, 0);
-    int64_t depth = a->shape.dim[zt_attr_int(&g->nodes[node], "transA", 0) ? 0 : 1];
-    return 2.0 * (double)zt_shape_count(&zt_out(g, node, 0)->shape) * (double)depth;
 }
 
 static bool gemm_ref(const struct zt_call *call, struct zt_err *err) {
@@ -113,7 +105,7 @@ const struct zt_op zt_op_gemm = {
     .attrs = gemm_attrs,
     .infer = gemm_infer,
     .grad = gemm_grad,
-    .flops = gemm_flops,
+    .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = gemm_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },

@@ -60,18 +60,18 @@ static bool prepare_products(struct zt_prepare *q, struct linear *s, const struc
 static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = &g->nodes[q->node];
-    const struct zt_value *a = zt_in(g, q->node, 0), *b = zt_in(g, q->node, 1);
+    const enum zt_dtype dtype = zt_in(g, q->node, 0)->dtype;
     const bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;
-    if (!zt_matmul_read(g, q->node, &a->shape, &b->shape, trans_a, trans_b, &m, err))
+    if (!zt_matmul_read_node(g, q->node, &m, err))
         return false;
     struct linear *s = zt_calloc(1, sizeof *s);
     s->alpha = zt_attr_float(n, "alpha", 1);
     s->grad = grad;
     s->bias = !grad && zt_in(g, q->node, 2);
-    const struct zt_blas_spec spec = { .a = zt_blas_packed(a->dtype, m.m, m.k, trans_a),
-                                       .b = zt_blas_packed(a->dtype, m.k, m.n, trans_b),
-                                       .y = zt_blas_packed(a->dtype, m.m, m.n, false),
+    const struct zt_blas_spec spec = { .a = zt_blas_packed(dtype, m.m, m.k, trans_a),
+                                       .b = zt_blas_packed(dtype, m.k, m.n, trans_b),
+                                       .y = zt_blas_packed(dtype, m.m, m.n, false),
                                        .batch = 1,
                                        .bias = s->bias,
                                        .tf32 = q->device->tf32,

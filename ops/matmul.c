@@ -11,31 +11,18 @@
 #include "graph/grad.h"
 #include "ops/cpu.h"
 #include "ops/cuda.h"
+#include "ops/shape.h"
 
 #include <string.h>
 
 static const struct zt_attr_spec batch_attrs[] = { { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 } };
 
-static bool read_flags(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
-                       struct zt_matmul *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
-    return zt_matmul_read(g, node, a, b, zt_attr_int(n, "transA", 0), zt_attr_int(n, "transB", 0), to, err);
-}
-
 static bool matmul_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_matmul geometry;
-    if (!read_flags(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, &geometry, err))
+    if (!zt_matmul_read_node(g, node, &geometry, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &geometry.out);
     return true;
-}
-
-static double matmul_flops(const struct zt_graph *g, int node) {
-    struct zt_matmul geometry;
-    struct zt_err err = { 0 };
-    if (!read_flags(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, &geometry, &err))
-        return 0;
-    return 2.0 * (double)zt_shape_count(&geometry.out) * (double)geometry.k;
 }
 
 static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
@@ -46,8 +33,9 @@ static bool matmul_ref(const struct zt_call *call, struct zt_err *err) {
                             .beta = 1,
                             .y = call->out[0].data,
                             .threads = call->threads };
-    int node = (int)(call->node - call->graph->nodes);
-    if (!read_flags(call->graph, node, &call->in[0].shape, &call->in[1].shape, &p.geometry, err))
+    /* other rows run it on tensors of their own */
+    if (!zt_matmul_read(call->graph, zt_call_node(call), &call->in[0].shape, &call->in[1].shape,
+                        zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
         return false;
     zt_product_run(&p);
     return true;
@@ -141,7 +129,7 @@ const struct zt_op zt_op_matmul = {
     .same_type = 1 << 1,
     .infer = matmul_infer,
     .grad = matmul_grad,
-    .flops = matmul_flops,
+    .flops = zt_matmul_flops,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
@@ -161,7 +149,7 @@ const struct zt_op zt_op_batch_matmul = {
     .same_type = 1 << 1,
     .attrs = batch_attrs,
     .infer = matmul_infer,
-    .flops = matmul_flops,
+    .flops = zt_matmul_flops,
     .body = zt_batch_matmul_body,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),

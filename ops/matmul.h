@@ -19,6 +19,10 @@ struct zt_matmul {
 bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
                     bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err);
 
+/* Inputs 0 and 1 of the node with its attributes transA and transB, and the operations that takes. */
+bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err);
+double zt_matmul_flops(const struct zt_graph *g, int node);
+
 /* Whether `c` is a number a column of n, the same for every row: [N], [1, N] and so on. */
 bool zt_matmul_is_bias(const struct zt_shape *c, int64_t n);
 

@@ -63,11 +63,11 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = &g->nodes[q->node];
-    const struct zt_value *a = zt_in(g, q->node, 0), *b = zt_in(g, q->node, 1), *c = zt_in(g, q->node, 2);
+    const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2);
     bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;
     int64_t step[2];
-    if (!zt_matmul_read(g, q->node, &a->shape, &b->shape, trans_a, trans_b, &m, err))
+    if (!zt_matmul_read_node(g, q->node, &m, err))
         return false;
     struct product *p = zt_calloc(1, sizeof *p);
     p->elem_bytes = zt_dtype_bytes(a->dtype);

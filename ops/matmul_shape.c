@@ -74,3 +74,15 @@ bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a
     fold_batch(to, a, trans_a);
     return true;
 }
+
+bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err) {
+    const struct zt_node *n = &g->nodes[node];
+    return zt_matmul_read(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, zt_attr_int(n, "transA", 0),
+                          zt_attr_int(n, "transB", 0), to, err);
+}
+
+double zt_matmul_flops(const struct zt_graph *g, int node) {
+    struct zt_matmul m;
+    struct zt_err err = { 0 };
+    return zt_matmul_read_node(g, node, &m, &err) ? 2.0 * (double)zt_shape_count(&m.out) * (double)m.k : 0;
+}
