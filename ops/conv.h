@@ -34,7 +34,7 @@ struct zt_conv_roles {
     enum zt_conv_way way;
     int of[3]; /* x, w, y */
 };
-/* Of the rows above; NULL for any other. */
+/* Of the rows above, and of a Conv with an activation behind it; NULL for any other. */
 const struct zt_conv_roles *zt_conv_roles(const struct zt_node *n);
 
 /* The reference kernels (ops/conv_ref.c): to y, to x, to w. bias and db may be NULL. */

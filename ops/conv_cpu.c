@@ -24,25 +24,12 @@ static bool safe_in_half(const struct zt_window *w) {
     return true;
 }
 
-/* Which tensor of a node is which slot of the convolution: the index of an input, OUT for output 0. A transposed
- * convolution goes the way from y to x. */
-enum { OUT = -1 };
-struct roles {
-    bool (*read)(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
-    int kind;
-    int slot[3]; /* x, w, y */
-};
+/* What struct zt_conv_roles says of x, w and y, and of the way, in dnnl_compat.h's terms. */
 enum { X_ROLE, W_ROLE, Y_ROLE };
 static const int slot_of[] = { [X_ROLE] = ZT_CONV_X, [W_ROLE] = ZT_CONV_W, [Y_ROLE] = ZT_CONV_Y };
-
-static const struct roles forward = { zt_conv_read, ZT_DNNL_CONV, { 0, 1, OUT } };
-static const struct roles grad_input = { zt_conv_grad_input_read, ZT_DNNL_CONV_INPUT, { OUT, 0, 1 } };
-static const struct roles grad_weight = { zt_conv_grad_weight_read, ZT_DNNL_CONV_WEIGHT, { 0, OUT, 1 } };
-static const struct roles transpose = { zt_conv_transpose_read, ZT_DNNL_CONV_INPUT, { OUT, 1, 0 } };
-static const struct roles transpose_grad_input = { zt_conv_transpose_grad_input_read, ZT_DNNL_CONV, { 1, 0, OUT } };
-static const struct roles transpose_grad_weight = { zt_conv_transpose_grad_weight_read,
-                                                    ZT_DNNL_CONV_WEIGHT,
-                                                    { 1, OUT, 0 } };
+static const int kind_of[] = {
+    [ZT_CONV_TO_Y] = ZT_DNNL_CONV, [ZT_CONV_TO_X] = ZT_DNNL_CONV_INPUT, [ZT_CONV_TO_W] = ZT_DNNL_CONV_WEIGHT
+};
 
 /* The activation behind a convolution, NULL where there is none. */
 static const char *activation_of(const struct zt_graph *g, int node) {
@@ -51,25 +38,26 @@ static const char *activation_of(const struct zt_graph *g, int node) {
 }
 
 /* Samples of a chunk. */
-static int64_t chunk_of(const struct zt_graph *g, int node, const struct roles *roles, const struct zt_conv *c) {
-    if (roles->kind == ZT_DNNL_CONV_WEIGHT)
+static int64_t chunk_of(const struct zt_graph *g, int node, const struct zt_conv_roles *roles,
+                        const struct zt_conv *c) {
+    if (roles->way == ZT_CONV_TO_W)
         return zt_chunk_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_CHUNKS), 1);
     return activation_of(g, node) ? zt_chunk_for_cache(c->n, zt_conv_result_bytes(c)) : zt_chunk_of(c->n, ZT_CHUNKS, 1);
 }
 
-static bool make_chunks(struct zt_chunks *to, const struct zt_graph *g, int node, const struct roles *roles,
+static bool make_chunks(struct zt_chunks *to, const struct zt_graph *g, int node, const struct zt_conv_roles *roles,
                         const struct zt_conv *c, int threads, struct zt_err *err) {
-    const bool weight = roles->kind == ZT_DNNL_CONV_WEIGHT;
-    const bool bias = weight ? zt_out(g, node, 1) != NULL : roles->kind == ZT_DNNL_CONV && zt_in(g, node, 2) != NULL;
+    const bool weight = roles->way == ZT_CONV_TO_W;
+    const bool bias = weight ? zt_out(g, node, 1) != NULL : roles->way == ZT_CONV_TO_Y && zt_in(g, node, 2) != NULL;
     struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(g, node, 0)->dtype, bias);
-    spec.kind = roles->kind;
+    spec.kind = kind_of[roles->way];
     if (weight)
         spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
     return zt_chunks_make(to, &spec, zt_conv_cut, c->n, chunk_of(g, node, roles, c), threads, err);
 }
 
 /* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
-static bool exists(const struct zt_graph *g, int node, const struct roles *roles, const struct zt_conv *c) {
+static bool exists(const struct zt_graph *g, int node, const struct zt_conv_roles *roles, const struct zt_conv *c) {
     struct zt_chunks chunks;
     struct zt_err err = { 0 };
     const bool made = make_chunks(&chunks, g, node, roles, c, 1, &err);
@@ -78,7 +66,8 @@ static bool exists(const struct zt_graph *g, int node, const struct roles *roles
     return made;
 }
 
-static bool supports(const struct zt_graph *g, int node, const struct roles *roles) {
+static bool supports(const struct zt_graph *g, int node) {
+    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     if (!zt_conv_types(g, node) || !roles->read(g, node, &c, &err) || !zt_conv_fits(&c))
@@ -91,7 +80,7 @@ static bool supports(const struct zt_graph *g, int node, const struct roles *rol
 }
 
 struct conv_state {
-    const struct roles *roles;
+    const struct zt_conv_roles *roles;
     const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
     const struct zt_conv_weigh *weigh;
     struct zt_chunks chunks;
@@ -113,7 +102,7 @@ static void release(void *state) {
 }
 
 /* NULL on failure. */
-static struct conv_state *make(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c,
+static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c,
                                struct zt_err *err) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
@@ -126,8 +115,8 @@ static struct conv_state *make(struct zt_prepare *p, const struct roles *roles, 
     p->state = s;
     p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
     for (int i = 0; i < 3; i++) {
-        int at = roles->slot[i];
-        if (at != OUT)
+        int at = roles->of[i];
+        if (at != ZT_CONV_OUT)
             p->in_layout[at] =
                 zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
         else if (i != W_ROLE) /* which is brought into plain order */
@@ -137,14 +126,14 @@ static struct conv_state *make(struct zt_prepare *p, const struct roles *roles, 
     return s;
 }
 
-static void place_data(const struct zt_call *call, const struct roles *roles, void **data) {
+static void place_data(const struct zt_call *call, const struct zt_conv_roles *roles, void **data) {
     for (int i = 0; i < 3; i++)
-        data[slot_of[i]] = roles->slot[i] == OUT ? call->out[0].data : call->in[roles->slot[i]].data;
+        data[slot_of[i]] = roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[roles->of[i]].data;
 }
 
 /* ---- our own kernels ---- */
 
-static struct conv_state *make_own(struct zt_prepare *p, const struct roles *roles) {
+static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_roles *roles) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
@@ -154,16 +143,17 @@ static struct conv_state *make_own(struct zt_prepare *p, const struct roles *rol
 }
 
 /* The layout of x or y, input or output of the node. */
-static void lay_plane(struct zt_prepare *p, const struct roles *roles, int role, const struct zt_layout *layout) {
-    if (roles->slot[role] == OUT)
+static void lay_plane(struct zt_prepare *p, const struct zt_conv_roles *roles, int role,
+                      const struct zt_layout *layout) {
+    if (roles->of[role] == ZT_CONV_OUT)
         p->out_layout[0] = layout;
     else
-        p->in_layout[roles->slot[role]] = layout;
+        p->in_layout[roles->of[role]] = layout;
 }
 
-static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct roles *roles, int role) {
-    const int slot = roles->slot[role];
-    return &(slot == OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
+static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct zt_conv_roles *roles, int role) {
+    const int slot = roles->of[role];
+    return &(slot == ZT_CONV_OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
 }
 
 static void take_activation(const struct zt_prepare *p, struct conv_state *s, bool own) {
@@ -174,7 +164,8 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
 }
 
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */
-static bool take_group(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c, enum zt_conv_way way) {
+static bool take_group(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c,
+                       enum zt_conv_way way) {
     const struct zt_graph *g = p->graph;
     const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, way);
     if (!group)
@@ -189,7 +180,7 @@ static bool take_group(struct zt_prepare *p, const struct roles *roles, const st
 }
 
 /* The same for weight gradients: narrow groups, or planes of three axes. */
-static bool take_weights(struct zt_prepare *p, const struct roles *roles, const struct zt_conv *c) {
+static bool take_weights(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
@@ -262,8 +253,9 @@ static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
     zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, chunk, data);
 }
 
-static bool prepare_to_y(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
+static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
+    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -295,8 +287,9 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- to x: backwards by data; a transposed convolution has a bias there ---- */
 
-static bool prepare_to_x(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
+static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
+    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -359,8 +352,9 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- to w: workspace [ partial sums | scratch ] ---- */
 
-static bool prepare_to_w(struct zt_prepare *p, const struct roles *roles, struct zt_err *err) {
+static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
+    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -406,12 +400,12 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- rows ---- */
 
-#define KERNEL(id, roles, way)                                                                                         \
+#define KERNEL(id, way)                                                                                                \
     bool id##_supports(const struct zt_graph *g, int node) {                                                           \
-        return supports(g, node, &(roles));                                                                            \
+        return supports(g, node);                                                                                      \
     }                                                                                                                  \
     bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                                      \
-        return prepare_##way(p, &(roles), err);                                                                        \
+        return prepare_##way(p, err);                                                                                  \
     }                                                                                                                  \
     bool id##_run(const struct zt_call *call, struct zt_err *err) {                                                    \
         return run_##way(call, err);                                                                                   \
@@ -419,9 +413,9 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     void id##_release(void *state) {                                                                                   \
         release(state);                                                                                                \
     }
-KERNEL(zt_conv_cpu, forward, to_y)
-KERNEL(zt_conv_grad_input_cpu, grad_input, to_x)
-KERNEL(zt_conv_grad_weight_cpu, grad_weight, to_w)
-KERNEL(zt_conv_transpose_cpu, transpose, to_x)
-KERNEL(zt_conv_transpose_grad_input_cpu, transpose_grad_input, to_y)
-KERNEL(zt_conv_transpose_grad_weight_cpu, transpose_grad_weight, to_w)
+KERNEL(zt_conv_cpu, to_y)
+KERNEL(zt_conv_grad_input_cpu, to_x)
+KERNEL(zt_conv_grad_weight_cpu, to_w)
+KERNEL(zt_conv_transpose_cpu, to_x)
+KERNEL(zt_conv_transpose_grad_input_cpu, to_y)
+KERNEL(zt_conv_transpose_grad_weight_cpu, to_w)
