@@ -104,7 +104,7 @@ struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_atte
     if (!zt_flash_takes(p->graph, p->node, a) || (grad && !grad_fits(p)) || zt_dnn_version() < OLDEST ||
         !zt_dnn_ready(p->device, &why))
         return NULL;
-    zt_flash_graph(a, ZT_BFLOAT16, grad, &graph);
+    zt_flash_graph(a, grad, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &why);
     if (!dnn || !zt_dnn_plan(dnn, p->device, &why)) {
         zt_dnn_destroy(dnn);

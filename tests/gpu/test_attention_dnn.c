@@ -36,7 +36,7 @@ static struct zt_dnn *plan(const struct shape *s, bool grad, const char *gpu) {
     const struct zt_attention a = read_shape(s);
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
-    zt_flash_graph(&a, ZT_BFLOAT16, grad, &graph);
+    zt_flash_graph(&a, grad, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s: %s", s->in, err.text[0]);
     ck_assert_msg(zt_dnn_plan_for(dnn, gpu, &err), "%s, %s: %s", s->in, grad ? "gradient" : "forward", err.text[0]);
@@ -70,7 +70,7 @@ START_TEST(heads_that_are_no_multiple_of_16_bytes_have_no_engine) {
     a.size = 7;
     a.q = (struct zt_heads){ 4 * 3 * 7, 3 * 7, 7 };
     a.k = (struct zt_heads){ 2 * 7 * 7, 7 * 7, 7 };
-    zt_flash_graph(&a, ZT_BFLOAT16, false, &graph);
+    zt_flash_graph(&a, false, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s", err.text[0]);
     ck_assert(!zt_dnn_plan_for(dnn, zt_gpus[0], &err));
