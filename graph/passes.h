@@ -90,10 +90,9 @@ bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *tabl
                               struct zt_err *err);
 
 /* Chooses the back end of every node (`fast` where its kernel supports it, else ZT_REF; for a device, ZT_CPU where that
- * takes the node in plain layouts), prepares kernels, and puts
- * reorder nodes where layouts differ. Values in `plain` are read by others than nodes (gradients, outputs,
- * write-backs): where one comes out in another layout a reorder follows, and its id is replaced by the plain one's.
- * prepared[i] belongs to node i; release with zt_assign_release. */
+ * takes the node in plain layouts), prepares kernels, and puts reorder nodes where layouts differ. Values in `plain`
+ * are read by others than nodes (gradients, outputs, write-backs): where one comes out in another layout a reorder
+ * follows, and its id is replaced by the plain one's. prepared[i] belongs to node i; release with zt_assign_release. */
 struct zt_prepared {
     void *state;
     void (*release)(void *state);

@@ -1,8 +1,8 @@
 /* Machine code of generated kernels, from NVRTC or from disk. Needs no device.
  *
  * What was compiled is kept in the folder ztrain below XDG_CACHE_HOME or ~/.cache, under a name made of the source, the
- * target and NVRTC's version. A file there is seen whole or not at all, holds its source and a checksum,
- * and is made anew where it is not what it should be. Without a folder that can be written, every process compiles. */
+ * target and NVRTC's version. A file there is seen whole or not at all, holds its source and a checksum, and is made
+ * anew where it is not what it should be. Without a folder that can be written, every process compiles. */
 #ifndef ZT_OPS_COMPILE_CUDA_H
 #define ZT_OPS_COMPILE_CUDA_H
 

@@ -189,7 +189,6 @@
     OP("ztrain", "AttentionGrad", attention_grad)               \
     OP("ztrain", "AttentionTrain", attention)                   \
     OP("ztrain", "AveragePoolGrad", average_pool_grad)          \
-    OP("ztrain", "Chain", pointwise)                            \
     OP("ztrain", "BatchMatMul", matmul)                         \
     OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
     OP("ztrain", "BatchNormGrad", batch_norm_grad)              \
@@ -199,6 +198,7 @@
     OP("ztrain", "BinaryCrossEntropy", element_loss)            \
     OP("ztrain", "BinaryCrossEntropyGrad", element_loss_grad)   \
     OP("ztrain", "CeluGrad", pointwise)                         \
+    OP("ztrain", "Chain", pointwise)                            \
     OP("ztrain", "ClipGrad", pointwise)                         \
     OP("ztrain", "ConvGradInput", conv)                         \
     OP("ztrain", "ConvGradWeight", conv)                        \
@@ -290,12 +290,12 @@ bool zt_cuda_floats(const struct zt_graph *g, int node);     /* all inputs and o
 bool zt_cuda_matmul(const struct zt_graph *g, int node);     /* the same, and no empty matrix: products */
 bool zt_cuda_listed(const struct zt_graph *g, int node);     /* of any type */
 bool zt_cuda_any_floats(const struct zt_graph *g, int node); /* every tensor float or bfloat16 */
-bool zt_cuda_float_data(const struct zt_graph *g,
-                        int node);                          /* input 0 and output 0, if there, float or both bfloat16 */
-bool zt_cuda_numbers(const struct zt_graph *g, int node);   /* input 0 float, bfloat16, int32 or int64 */
-bool zt_cuda_pointwise(const struct zt_graph *g, int node); /* for which there is an expression (pointwise.h) */
-bool zt_cuda_tile(const struct zt_graph *g, int node);      /* Tile of no more axes than a copy can have */
-bool zt_cuda_reduce(const struct zt_graph *g, int node);    /* float or bfloat16 */
+/* input 0 and output 0, if there, float or both bfloat16 */
+bool zt_cuda_float_data(const struct zt_graph *g, int node);
+bool zt_cuda_numbers(const struct zt_graph *g, int node);      /* input 0 float, bfloat16, int32 or int64 */
+bool zt_cuda_pointwise(const struct zt_graph *g, int node);    /* for which there is an expression (pointwise.h) */
+bool zt_cuda_tile(const struct zt_graph *g, int node);         /* Tile of no more axes than a copy can have */
+bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or bfloat16 */
 bool zt_cuda_class_loss(const struct zt_graph *g, int node);   /* targets int32 or int64 */
 bool zt_cuda_element_loss(const struct zt_graph *g, int node); /* targets float types, bool, uint8, int32 or int64 */
 

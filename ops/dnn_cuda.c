@@ -164,8 +164,8 @@ static cudnnBackendDescriptor_t make_convolution(struct zt_dnn *d, const struct 
 static const struct pointwise {
     cudnnPointwiseMode_t mode;
     int inputs;
-    cudnnDataType_t compute;
-    int64_t axis; /* 0: it has none */
+    cudnnDataType_t compute; /* 0 is CUDNN_DATA_FLOAT */
+    int64_t axis;            /* 0: it has none */
 } pointwise[] = {
     [ZT_DNN_ADD] = { CUDNN_POINTWISE_ADD, 2 },
     [ZT_DNN_SUBTRACT] = { CUDNN_POINTWISE_SUB, 2 },

@@ -40,8 +40,8 @@ extern const struct zt_kernel zt_kernel_rotary_cache_grad_cuda;
 extern const struct zt_kernel zt_kernel_lrn_cuda; /* norm_line_cuda.c */
 extern const struct zt_kernel zt_kernel_lrn_grad_cuda;
 extern const struct zt_kernel zt_kernel_mvn_cuda; /* the gradient too */
-extern const struct zt_kernel
-    zt_kernel_draws_cuda; /* random_cuda.c: RandomUniform, RandomNormal, their Like, Bernoulli */
+/* random_cuda.c: RandomUniform, RandomNormal, their Like, Bernoulli */
+extern const struct zt_kernel zt_kernel_draws_cuda;
 extern const struct zt_kernel zt_kernel_multinomial_cuda;
 extern const struct zt_kernel zt_kernel_einsum_cuda;      /* einsum_cuda.c: the gradient too */
 extern const struct zt_kernel zt_kernel_grid_sample_cuda; /* sample_cuda.c */
