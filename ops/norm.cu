@@ -77,7 +77,7 @@ static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launc
 
 /* Entries of scale lie side by side in a row: a block takes ACROSS of them, thread (c, k) rows k, k + ALONG, ... */
 static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
-    __shared__ float dscale[ALONG][ACROSS], dbias[ALONG][ACROSS];
+    __shared__ float kept[ALONG][ACROSS];
     const int64_t wide = (n.per_row + ACROSS - 1) / ACROSS;
     for (int64_t job = blockIdx.x; job < n.period * wide; job += gridDim.x) {
         const int64_t which = job / wide, i = job % wide * ACROSS + threadIdx.x;
@@ -87,18 +87,12 @@ static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_l
             scales += d * (get(g.x, row * n.length + i) - mean_of(g, row)) * get(g.inv_std, row);
             biases += d;
         }
-        dscale[threadIdx.y][threadIdx.x] = scales;
-        dbias[threadIdx.y][threadIdx.x] = biases;
-        __syncthreads();
+        scales = add_columns<ALONG>(scales, kept);
+        biases = add_columns<ALONG>(biases, kept);
         if (threadIdx.y == 0 && i < n.per_row) {
-            for (int k = 1; k < ALONG; k++) {
-                scales += dscale[k][threadIdx.x];
-                biases += dbias[k][threadIdx.x];
-            }
             put(g.dscale, which * n.per_row + i, scales);
             put(g.dbias, which * n.per_row + i, biases);
         }
-        __syncthreads();
     }
 }
 
@@ -207,12 +201,6 @@ static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, str
  *
  * Workspace: float found[2][parts][channels], number[5][channels]. */
 
-static __device__ void rows_of(const struct zt_launch_batch_norm &n, int64_t part, int64_t *first, int64_t *end) {
-    const int64_t each = (n.n + n.parts - 1) / n.parts;
-    *first = part * each < n.n ? part * each : n.n;
-    *end = *first + each < n.n ? *first + each : n.n;
-}
-
 /* Mean and sum of squared distances from it of `count` elements; joined as in Chan, Golub, LeVeque, "Updating Formulae
  * and a Pairwise Algorithm for Computing Sample Variances", 1979. */
 struct moments {
@@ -230,25 +218,20 @@ static __global__ void rows_moments_kernel(struct zt_launch_batch_norm n, struct
     const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
     for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
         const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
-        int64_t first, end;
-        rows_of(n, part, &first, &end);
+        const struct span rows = part_of(n.n, n.parts, part);
         const float shift = c < n.channels ? get(x, c) : 0; /* as in batch_norm_kernel */
         struct moments m = { 0, 0, 0 };
-        for (int64_t row = first + threadIdx.y; c < n.channels && row < end; row += ALONG) {
+        for (int64_t row = rows.first + threadIdx.y; c < n.channels && row < rows.end; row += ALONG) {
             const float v = get(x, row * n.channels + c) - shift, d = v - m.mean;
             m.count += 1;
             m.mean += d / m.count;
             m.squares += d * (v - m.mean);
         }
-        kept[threadIdx.y][threadIdx.x] = m;
-        __syncthreads();
+        m = fold_columns<ALONG>(m, kept, join);
         if (threadIdx.y == 0 && c < n.channels) {
-            for (int k = 1; k < ALONG; k++)
-                m = join(m, kept[k][threadIdx.x]);
             found[part * n.channels + c] = m.mean;
             found[(n.parts + part) * n.channels + c] = m.squares;
         }
-        __syncthreads();
     }
 }
 
@@ -257,10 +240,9 @@ static __global__ void rows_numbers_kernel(struct zt_launch_batch_norm n, struct
     EACH(c, n.channels) {
         struct moments m = { 0, 0, 0 };
         for (int64_t part = 0; !n.fixed && part < n.parts; part++) {
-            int64_t first, end;
-            rows_of(n, part, &first, &end);
+            const struct span rows = part_of(n.n, n.parts, part);
             m = join(m,
-                     { (float)(end - first), found[part * n.channels + c], found[(n.parts + part) * n.channels + c] });
+                     { (float)(rows.end - rows.first), found[part * n.channels + c], found[(n.parts + part) * n.channels + c] });
         }
         const float shift = n.fixed ? get(t.mean, c) : get(t.x, c), mean = shift + m.mean;
         const float var = n.fixed ? get(t.var, c) : m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);
@@ -318,31 +300,24 @@ static __device__ float inv_std_of(const struct zt_launch_batch_norm &n, const s
 
 static __global__ void rows_sums_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
                                         float *found) {
-    __shared__ float kept[2][ALONG][ACROSS];
+    __shared__ float kept[ALONG][ACROSS];
     const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
     for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
         const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
-        int64_t first, end;
-        rows_of(n, part, &first, &end);
+        const struct span rows = part_of(n.n, n.parts, part);
         const float mean = c < n.channels ? get(g.mean, c) : 0, inv_std = c < n.channels ? inv_std_of(n, g, c) : 0;
         float db = 0, dscale = 0;
-        for (int64_t row = first + threadIdx.y; c < n.channels && row < end; row += ALONG) {
+        for (int64_t row = rows.first + threadIdx.y; c < n.channels && row < rows.end; row += ALONG) {
             const float dy = get(g.dy, row * n.channels + c);
             db += dy;
             dscale += dy * (get(g.x, row * n.channels + c) - mean) * inv_std;
         }
-        kept[0][threadIdx.y][threadIdx.x] = db;
-        kept[1][threadIdx.y][threadIdx.x] = dscale;
-        __syncthreads();
+        db = add_columns<ALONG>(db, kept);
+        dscale = add_columns<ALONG>(dscale, kept);
         if (threadIdx.y == 0 && c < n.channels) {
-            for (int k = 1; k < ALONG; k++) {
-                db += kept[0][k][threadIdx.x];
-                dscale += kept[1][k][threadIdx.x];
-            }
             found[part * n.channels + c] = db;
             found[(n.parts + part) * n.channels + c] = dscale;
         }
-        __syncthreads();
     }
 }
 

@@ -87,13 +87,6 @@ static __device__ int64_t place(int axes, const int64_t *dim, const int64_t *ste
     return axes > 0 ? at + i * step[0] : 0;
 }
 
-/* Elements of part `part` of a result. */
-static __device__ void part_of(const struct zt_launch_reduce &r, int64_t part, int64_t *first, int64_t *end) {
-    int64_t each = (r.over + r.parts - 1) / r.parts;
-    *first = part * each;
-    *end = *first + each < r.over ? *first + each : r.over;
-}
-
 template <class Rule, class T>
 static __device__ void finish(const struct zt_launch_reduce &r, int64_t result, float value, T *y) {
     value = Rule::finish(value, (float)r.over);
@@ -117,21 +110,16 @@ static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, T *
     __shared__ float kept[ALONG][ACROSS];
     int64_t wide = (r.kept + ACROSS - 1) / ACROSS;
     for (int64_t job = blockIdx.x; job < wide * r.parts; job += gridDim.x) {
-        int64_t result = job % wide * ACROSS + threadIdx.x, part = job / wide, first, end;
+        int64_t result = job % wide * ACROSS + threadIdx.x, part = job / wide;
+        const struct span mine = part_of(r.over, r.parts, part);
         int64_t from = result < r.kept ? place(r.kept_axes, r.kept_dim, r.kept_step, result) : 0;
         float value = Rule::start();
-        part_of(r, part, &first, &end);
-        for (int64_t k = first + threadIdx.y; result < r.kept && k < end; k += ALONG)
+        for (int64_t k = mine.first + threadIdx.y; result < r.kept && k < mine.end; k += ALONG)
             value =
                 Rule::join(value, Rule::element(to_float(x[from + place(r.over_axes, r.over_dim, r.over_step, k)])));
-        kept[threadIdx.y][threadIdx.x] = value;
-        __syncthreads();
-        if (threadIdx.y == 0 && result < r.kept) {
-            for (int k = 1; k < ALONG; k++)
-                value = Rule::join(value, kept[k][threadIdx.x]);
+        value = fold_columns<ALONG>(value, kept, Rule::join);
+        if (threadIdx.y == 0 && result < r.kept)
             give<Rule, T>(r, result, part, value, y, partial);
-        }
-        __syncthreads();
     }
 }
 
@@ -144,11 +132,11 @@ template <class Rule, class T>
 static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, T *y, float *partial) {
     __shared__ float kept[BLOCK];
     for (int64_t job = blockIdx.x; job < r.kept * r.parts; job += gridDim.x) {
-        int64_t result = job / r.parts, part = job % r.parts, first, end;
+        int64_t result = job / r.parts, part = job % r.parts;
+        const struct span mine = part_of(r.over, r.parts, part);
         const T *from = x + place(r.kept_axes, r.kept_dim, r.kept_step, result);
         float value = Rule::start();
-        part_of(r, part, &first, &end);
-        for (int64_t k = first + threadIdx.x; k < end; k += BLOCK)
+        for (int64_t k = mine.first + threadIdx.x; k < mine.end; k += BLOCK)
             value = Rule::join(value, Rule::element(to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)])));
         value = join_block<Rule>(value, kept);
         if (threadIdx.x == 0)

@@ -160,7 +160,7 @@ static __global__ void image_kernel(struct zt_sampler s, int64_t chunks, const s
 /* A block takes WIDE places, lane k of it channels k, k + LANES, ...; their sums are joined in order. */
 static __global__ void places_kernel(struct zt_sampler s, const struct zt_launch_taps *taps, struct zt_launch_tensor dy,
                                      struct zt_launch_tensor x, struct zt_launch_tensor dgrid) {
-    __shared__ float part[LANES][ZT_LAUNCH_SAMPLE_AXES][WIDE];
+    __shared__ float part[LANES][WIDE];
     const int64_t all = s.n * s.places, jobs = (all + WIDE - 1) / WIDE;
     for (int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
         const int64_t place = job * WIDE + threadIdx.x, sample = place / s.places;
@@ -171,15 +171,11 @@ static __global__ void places_kernel(struct zt_sampler s, const struct zt_launch
             for (int k = 0; k < s.axes; k++)
                 sum[k] += d * blend(s, taps + place * s.axes, x, plane * s.pixels, k);
         }
-        for (int k = 0; k < s.axes; k++)
-            part[threadIdx.y][k][threadIdx.x] = sum[k];
-        __syncthreads();
-        for (int k = 0; threadIdx.y == 0 && place < all && k < s.axes; k++) {
-            for (int lane = 1; lane < LANES; lane++)
-                sum[k] += part[lane][k][threadIdx.x];
-            put(dgrid, (place + 1) * s.axes - 1 - k, sum[k]);
+        for (int k = 0; k < s.axes; k++) {
+            sum[k] = add_columns<LANES>(sum[k], part);
+            if (threadIdx.y == 0 && place < all)
+                put(dgrid, (place + 1) * s.axes - 1 - k, sum[k]);
         }
-        __syncthreads();
     }
 }
 
