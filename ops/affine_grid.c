@@ -10,19 +10,14 @@
 
 #include <string.h>
 
-enum { AXES = 3 };
+enum { AXES = ZT_LAUNCH_SAMPLE_AXES };
 
-struct grid {
-    int axes;
-    int64_t batch, dim[AXES], places;
-    bool align_corners;
-};
-
-static bool grid_read(const struct zt_graph *g, int node, const struct zt_value *theta, int size_in, struct grid *to,
-                      struct zt_err *err) {
+static bool grid_read(const struct zt_graph *g, int node, const struct zt_value *theta, int size_in,
+                      struct zt_launch_affine_grid *to, struct zt_err *err) {
     int64_t size[AXES + 2];
     int count;
-    *to = (struct grid){ .places = 1, .align_corners = zt_attr_int(&g->nodes[node], "align_corners", 0) != 0 };
+    *to = (struct zt_launch_affine_grid){ .places = 1,
+                                          .align_corners = zt_attr_int(&g->nodes[node], "align_corners", 0) != 0 };
     if (!zt_known_ints(g, node, size_in, size, AXES + 2, &count, err))
         return false;
     to->axes = count - 2;
@@ -41,14 +36,14 @@ static bool grid_read(const struct zt_graph *g, int node, const struct zt_value 
     return true;
 }
 
-static void grid_shape(const struct grid *g, struct zt_shape *to) {
+static void grid_shape(const struct zt_launch_affine_grid *g, struct zt_shape *to) {
     *to = (struct zt_shape){ g->axes + 2, { g->batch } };
     memcpy(to->dim + 1, g->dim, sizeof *g->dim * (size_t)g->axes);
     to->dim[g->axes + 1] = g->axes;
 }
 
 static bool grid_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct grid grid;
+    struct zt_launch_affine_grid grid;
     struct zt_shape shape;
     if (!grid_read(g, node, zt_in(g, node, 0), 1, &grid, err))
         return false;
@@ -58,7 +53,7 @@ static bool grid_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct grid grid;
+    struct zt_launch_affine_grid grid;
     struct zt_shape shape;
     const struct zt_value *theta = zt_in(g, node, 2);
     if (!grid_read(g, node, theta, 1, &grid, err))
@@ -71,14 +66,14 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* Coordinate `i` along an axis of `size` places. */
-static double coordinate(const struct grid *g, int64_t i, int64_t size) {
+static double coordinate(const struct zt_launch_affine_grid *g, int64_t i, int64_t size) {
     if (g->align_corners)
         return size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1 : 0;
     return (2.0 * (double)i + 1) / (double)size - 1;
 }
 
 /* A line of places along the last axis: all of b[place] but x. */
-static void base_of_line(const struct grid *g, int64_t line, double to[AXES + 1]) {
+static void base_of_line(const struct zt_launch_affine_grid *g, int64_t line, double to[AXES + 1]) {
     for (int c = 1; c < g->axes; c++) {
         const int64_t size = g->dim[g->axes - 1 - c];
         to[c] = coordinate(g, line % size, size);
@@ -89,7 +84,8 @@ static void base_of_line(const struct grid *g, int64_t line, double to[AXES + 1]
 
 enum { PART = ZT_RUN / AXES }; /* places of a line at a time */
 
-static void grid_line(const struct grid *g, int64_t line, const struct zt_view *theta, const struct zt_view *y) {
+static void grid_line(const struct zt_launch_affine_grid *g, int64_t line, const struct zt_view *theta,
+                      const struct zt_view *y) {
     const int width = g->axes + 1;
     const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
     double b[AXES + 1], m[AXES * (AXES + 1)], rest[AXES] = { 0 }, run[ZT_RUN];
@@ -110,7 +106,7 @@ static void grid_line(const struct grid *g, int64_t line, const struct zt_view *
 }
 
 static bool grid_run(const struct zt_call *call, struct zt_err *err) {
-    struct grid g;
+    struct zt_launch_affine_grid g;
     if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 0), 1, &g, err))
         return false;
     const int64_t lines = g.places ? g.batch * g.places / g.dim[g.axes - 1] : 0;
@@ -122,7 +118,7 @@ static bool grid_run(const struct zt_call *call, struct zt_err *err) {
 }
 
 /* sum[r][c] += over a line of dy: with x each place by itself, with the rest their sum */
-static void grad_line(const struct grid *g, const struct zt_view *dy, int64_t line, double *sum) {
+static void grad_line(const struct zt_launch_affine_grid *g, const struct zt_view *dy, int64_t line, double *sum) {
     const int width = g->axes + 1;
     const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
     double b[AXES + 1], all[AXES] = { 0 }, run[ZT_RUN];
@@ -145,7 +141,7 @@ static void grad_line(const struct grid *g, const struct zt_view *dy, int64_t li
 
 static bool grad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *dy = &call->in[0], *dtheta = &call->out[0];
-    struct grid g;
+    struct zt_launch_affine_grid g;
     if (!grid_read(call->graph, zt_call_node(call), zt_in(call->graph, zt_call_node(call), 2), 1, &g, err))
         return false;
     const int numbers = g.axes * (g.axes + 1);
@@ -163,16 +159,7 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_launch_affine_grid for other back ends, of either row: theta is the first input and the last one. */
 static bool grid_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    struct grid grid;
-    if (!grid_read(g, node, zt_in(g, node, g->nodes[node].domain[0] ? 2 : 0), 1, &grid, err))
-        return false;
-    *(struct zt_launch_affine_grid *)to =
-        (struct zt_launch_affine_grid){ .axes = grid.axes,
-                                        .batch = grid.batch,
-                                        .dim = { grid.dim[0], grid.dim[1], grid.dim[2] },
-                                        .places = grid.places,
-                                        .align_corners = grid.align_corners };
-    return true;
+    return grid_read(g, node, zt_in(g, node, g->nodes[node].domain[0] ? 2 : 0), 1, to, err);
 }
 
 static bool grid_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-/* As struct zt_rotary of rotary.h has it. */
+/* What a node computes (zt_rotary_read of rotary.h). */
 struct zt_launch_rotary {
     int64_t batch, heads, rows, size, half;
-    int64_t batch_step, head_step, row_step, angles;
+    int64_t batch_step, head_step, row_step; /* elements of x */
+    int64_t angles;                          /* rows of the caches */
     bool interleaved;
 };
 /* position: [batch, rows], NULL: row (b, s) of the caches is that of place (b, s). */

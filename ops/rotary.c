@@ -11,7 +11,6 @@
 
 #include "ops/cpu.h"
 #include "ops/cuda.h"
-#include "ops/launch_rotary.h"
 #include "ops/runs.h"
 #include "ops/bodies.h"
 #include "ops/shape.h"
@@ -25,23 +24,23 @@ static bool fail_shape(const struct zt_graph *g, int node, int in, const char *w
                         wanted);
 }
 
-static bool read_heads(const struct zt_graph *g, int node, struct zt_rotary *r, struct zt_err *err) {
+static bool read_heads(const struct zt_graph *g, int node, struct zt_launch_rotary *r, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, ZT_ROTARY_X)->shape;
     int64_t heads = zt_attr_int(&g->nodes[node], "num_heads", 0);
     const int64_t *d = x->dim;
     if (x->rank == 4) {
-        *r = (struct zt_rotary){ .batch = d[0], .heads = d[1], .rows = d[2], .size = d[3] };
+        *r = (struct zt_launch_rotary){ .batch = d[0], .heads = d[1], .rows = d[2], .size = d[3] };
         r->batch_step = d[1] * d[2] * d[3], r->head_step = d[2] * d[3], r->row_step = d[3];
         return true;
     }
     if (x->rank != 3 || heads < 1 || d[2] % heads)
         return fail_shape(g, node, ZT_ROTARY_X, "[batch, heads, rows, size], or [batch, rows, num_heads * size]", err);
-    *r = (struct zt_rotary){ .batch = d[0], .heads = heads, .rows = d[1], .size = d[2] / heads };
+    *r = (struct zt_launch_rotary){ .batch = d[0], .heads = heads, .rows = d[1], .size = d[2] / heads };
     r->batch_step = d[1] * d[2], r->head_step = d[2] / heads, r->row_step = d[2];
     return true;
 }
 
-bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_rotary *r, struct zt_err *err) {
+bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_launch_rotary *r, struct zt_err *err) {
     const struct zt_node *n = &g->nodes[node];
     const struct zt_value *position = zt_in(g, node, ZT_ROTARY_POSITION);
     const struct zt_shape *cos = &zt_in(g, node, ZT_ROTARY_COS)->shape;
@@ -68,12 +67,12 @@ bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_rotary *r, str
 }
 
 static bool rotary_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_rotary r;
+    struct zt_launch_rotary r;
     return zt_rotary_read(g, node, &r, err) && zt_infer_first(g, node, err);
 }
 
 static bool cache_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_rotary r;
+    struct zt_launch_rotary r;
     const struct zt_value *cache = zt_in(g, node, ZT_ROTARY_COS);
     if (!zt_rotary_read(g, node, &r, err))
         return false;
@@ -88,7 +87,7 @@ static bool cache_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- kernels ---- */
 
-bool zt_rotary_angle(const struct zt_call *call, const struct zt_rotary *r, int64_t b, int64_t s, int64_t *to,
+bool zt_rotary_angle(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t b, int64_t s, int64_t *to,
                      struct zt_err *err) {
     const struct zt_view *position = call->in_count > ZT_ROTARY_POSITION ? &call->in[ZT_ROTARY_POSITION] : NULL;
     int64_t place = b * r->rows + s, row = place;
@@ -100,12 +99,12 @@ bool zt_rotary_angle(const struct zt_call *call, const struct zt_rotary *r, int6
                                     (long long)r->angles);
 }
 
-static void columns_of(const struct zt_rotary *r, int64_t i, int64_t *first, int64_t *second) {
+static void columns_of(const struct zt_launch_rotary *r, int64_t i, int64_t *first, int64_t *second) {
     *first = r->interleaved ? 2 * i : i;
     *second = r->interleaved ? 2 * i + 1 : i + r->half;
 }
 
-static void turn_row(const struct zt_call *call, const struct zt_rotary *r, int64_t start, int64_t angle) {
+static void turn_row(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle) {
     const struct zt_view *x = &call->in[ZT_ROTARY_X], *y = &call->out[0], *c = &call->in[ZT_ROTARY_COS],
                          *s = &call->in[ZT_ROTARY_SIN];
     for (int64_t i = 0; i < r->half; i++) {
@@ -123,7 +122,7 @@ static void turn_row(const struct zt_call *call, const struct zt_rotary *r, int6
 }
 
 static bool rotary_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_rotary r;
+    struct zt_launch_rotary r;
     if (!zt_rotary_read(call->graph, zt_call_node(call), &r, err))
         return false;
     if (zt_shape_count(&call->in[ZT_ROTARY_X].shape) == 0)
@@ -144,7 +143,7 @@ static void add_to(const struct zt_view *to, int64_t at, double value) {
 }
 
 /* One pair of columns of one place, summed over the heads. */
-static void cache_grad_pair(const struct zt_call *call, const struct zt_rotary *r, int64_t start, int64_t angle,
+static void cache_grad_pair(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t start, int64_t angle,
                             int64_t i) {
     const struct zt_view *x = &call->in[ZT_ROTARY_X], *dy = &call->in[ZT_ROTARY_DY];
     double dcos = 0, dsin = 0;
@@ -163,7 +162,7 @@ static void cache_grad_pair(const struct zt_call *call, const struct zt_rotary *
 }
 
 static bool cache_grad_ref(const struct zt_call *call, struct zt_err *err) {
-    struct zt_rotary r;
+    struct zt_launch_rotary r;
     if (!zt_rotary_read(call->graph, zt_call_node(call), &r, err))
         return false;
     for (int i = 0; i < 2; i++)
@@ -184,20 +183,7 @@ static bool cache_grad_ref(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_launch_rotary for other back ends. */
 static bool rotary_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    struct zt_rotary r;
-    if (!zt_rotary_read(g, node, &r, err))
-        return false;
-    *(struct zt_launch_rotary *)to = (struct zt_launch_rotary){ .batch = r.batch,
-                                                                .heads = r.heads,
-                                                                .rows = r.rows,
-                                                                .size = r.size,
-                                                                .half = r.half,
-                                                                .batch_step = r.batch_step,
-                                                                .head_step = r.head_step,
-                                                                .row_step = r.row_step,
-                                                                .angles = r.angles,
-                                                                .interleaved = r.interleaved };
-    return true;
+    return zt_rotary_read(g, node, to, err);
 }
 
 static bool rotary_grad(struct zt_grad *b, int node, struct zt_err *err) {

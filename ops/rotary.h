@@ -2,20 +2,14 @@
 #ifndef ZT_OPS_ROTARY_H
 #define ZT_OPS_ROTARY_H
 
+#include "ops/launch_rotary.h"
 #include "ops/shape.h"
 
 enum { ZT_ROTARY_X, ZT_ROTARY_COS, ZT_ROTARY_SIN, ZT_ROTARY_POSITION, ZT_ROTARY_DY };
 
-struct zt_rotary {
-    int64_t batch, heads, rows, size, half;
-    int64_t batch_step, head_step, row_step; /* elements of x */
-    int64_t angles;                          /* rows of the caches */
-    bool interleaved;
-};
-
-bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_rotary *to, struct zt_err *err);
+bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_launch_rotary *to, struct zt_err *err);
 /* First element of the row of angles of place (b, s); an error where the position is not in the cache. */
-bool zt_rotary_angle(const struct zt_call *call, const struct zt_rotary *r, int64_t b, int64_t s, int64_t *to,
+bool zt_rotary_angle(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t b, int64_t s, int64_t *to,
                      struct zt_err *err);
 
 #endif

@@ -18,13 +18,13 @@ bool zt_rotary_cpu_supports(const struct zt_graph *g, int node) {
 }
 
 struct state {
-    struct zt_rotary r;
+    struct zt_launch_rotary r;
     int64_t places, grain; /* grain: places of a chunk */
 };
 
 /* The workspace holds where the angles of every place begin. */
 bool zt_rotary_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
-    struct zt_rotary r;
+    struct zt_launch_rotary r;
     for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
         p->in_layout[i] = NULL;
     if (!zt_rotary_read(p->graph, p->node, &r, err))
@@ -65,7 +65,7 @@ static void turn_pairs(int64_t half, const float *restrict x, const float *restr
 static void turn_chunk(void *arg, int64_t chunk) {
     const struct zt_call *call = arg;
     const struct state *s = call->state;
-    const struct zt_rotary *r = &s->r;
+    const struct zt_launch_rotary *r = &s->r;
     const int64_t *angle = call->workspace;
     const size_t kept = (size_t)(r->size - 2 * r->half) * sizeof(float);
     for (int64_t n = chunk * s->grain; n < s->places && n < (chunk + 1) * s->grain; n++) {

@@ -1,7 +1,6 @@
 /* RotaryEmbedding and the gradient of its caches on CUDA. */
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
-#include "ops/launch_rotary.h"
 #include "ops/rotary.h"
 
 ZT_PREPARE_CUDA(rotary, zt_launch_rotary)
