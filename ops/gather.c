@@ -357,8 +357,8 @@ static bool describe_gather(const struct zt_graph *g, int node, const struct zt_
     return true;
 }
 
-bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data,
-                                 enum zt_launch_combine how, void *to) {
+bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data, enum zt_combine how,
+                                 void *to) {
     struct zt_launch_elements *e = to;
     *e = (struct zt_launch_elements){ .index_dtype = zt_in(g, node, 1)->dtype,
                                       .how = how,
@@ -370,7 +370,7 @@ bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struc
 }
 
 bool zt_gather_describe_tuples(const struct zt_graph *g, int node, const struct zt_shape *data, int batch_dims,
-                               enum zt_launch_combine how, void *to) {
+                               enum zt_combine how, void *to) {
     const struct zt_shape *indices = &zt_in(g, node, 1)->shape;
     const int last = indices->rank - 1, length = (int)indices->dim[last];
     struct zt_launch_tuples *t = to;
@@ -395,11 +395,11 @@ bool zt_gather_describe_tuples(const struct zt_graph *g, int node, const struct 
     }
 DESCRIBE(gather, zt_in, describe_gather(g, node, data, to))
 DESCRIBE(gather_grad, zt_out, describe_gather(g, node, data, to))
-DESCRIBE(gather_elements, zt_in, zt_gather_describe_elements(g, node, data, ZT_PUT_ADD, to))
-DESCRIBE(gather_elements_grad, zt_out, zt_gather_describe_elements(g, node, data, ZT_PUT_ADD, to))
-DESCRIBE(gather_nd, zt_in, zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_PUT_ADD, to))
+DESCRIBE(gather_elements, zt_in, zt_gather_describe_elements(g, node, data, ZT_COMBINE_ADD, to))
+DESCRIBE(gather_elements_grad, zt_out, zt_gather_describe_elements(g, node, data, ZT_COMBINE_ADD, to))
+DESCRIBE(gather_nd, zt_in, zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_COMBINE_ADD, to))
 DESCRIBE(gather_nd_grad, zt_out,
-         zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_PUT_ADD, to))
+         zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_COMBINE_ADD, to))
 
 /* ---- rows ---- */
 

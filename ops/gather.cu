@@ -13,39 +13,39 @@ static __device__ int64_t index_at(enum zt_dtype dtype, const void *index, int64
 }
 
 /* As zt_combine_element has it (combine.h). */
-template <class T> static __device__ T combined(enum zt_launch_combine how, T old, T with) {
-    if (how == ZT_PUT_REPLACE)
+template <class T> static __device__ T combined(enum zt_combine how, T old, T with) {
+    if (how == ZT_COMBINE_REPLACE)
         return with;
     const float a = to_float(old), b = to_float(with);
-    return from_float<T>(how == ZT_PUT_ADD   ? a + b
-                         : how == ZT_PUT_MUL ? a * b
-                         : how == ZT_PUT_MAX ? (a != a || a > b ? a : b)
+    return from_float<T>(how == ZT_COMBINE_ADD   ? a + b
+                         : how == ZT_COMBINE_MUL ? a * b
+                         : how == ZT_COMBINE_MAX ? (a != a || a > b ? a : b)
                                              : (a != a || a < b ? a : b));
 }
 /* Integers wrap as their type does. */
-template <class T> static __device__ T combined_whole(enum zt_launch_combine how, T old, T with) {
-    return how == ZT_PUT_ADD   ? (T)((uint64_t)old + (uint64_t)with)
-           : how == ZT_PUT_MUL ? (T)((uint64_t)old * (uint64_t)with)
-           : how == ZT_PUT_MAX ? (old < with ? with : old)
-           : how == ZT_PUT_MIN ? (old < with ? old : with)
+template <class T> static __device__ T combined_whole(enum zt_combine how, T old, T with) {
+    return how == ZT_COMBINE_ADD   ? (T)((uint64_t)old + (uint64_t)with)
+           : how == ZT_COMBINE_MUL ? (T)((uint64_t)old * (uint64_t)with)
+           : how == ZT_COMBINE_MAX ? (old < with ? with : old)
+           : how == ZT_COMBINE_MIN ? (old < with ? old : with)
                                : with;
 }
-template <> __device__ int32_t combined<int32_t>(enum zt_launch_combine how, int32_t old, int32_t with) {
+template <> __device__ int32_t combined<int32_t>(enum zt_combine how, int32_t old, int32_t with) {
     return combined_whole(how, old, with);
 }
-template <> __device__ int64_t combined<int64_t>(enum zt_launch_combine how, int64_t old, int64_t with) {
+template <> __device__ int64_t combined<int64_t>(enum zt_combine how, int64_t old, int64_t with) {
     return combined_whole(how, old, with);
 }
-template <> __device__ uint8_t combined<uint8_t>(enum zt_launch_combine, uint8_t, uint8_t with) {
+template <> __device__ uint8_t combined<uint8_t>(enum zt_combine, uint8_t, uint8_t with) {
     return with;
 }
-template <> __device__ uint16_t combined<uint16_t>(enum zt_launch_combine, uint16_t, uint16_t with) {
+template <> __device__ uint16_t combined<uint16_t>(enum zt_combine, uint16_t, uint16_t with) {
     return with;
 }
-template <> __device__ uint32_t combined<uint32_t>(enum zt_launch_combine, uint32_t, uint32_t with) {
+template <> __device__ uint32_t combined<uint32_t>(enum zt_combine, uint32_t, uint32_t with) {
     return with;
 }
-template <> __device__ uint64_t combined<uint64_t>(enum zt_launch_combine, uint64_t, uint64_t with) {
+template <> __device__ uint64_t combined<uint64_t>(enum zt_combine, uint64_t, uint64_t with) {
     return with;
 }
 
@@ -120,7 +120,7 @@ struct by_tuples {
 /* The sources of a group are looked through BLOCK at a time. A block whose source is not the first of its place leaves
  * it to that one. */
 template <class Sources, class T>
-static __global__ void put_slices_kernel(Sources from, enum zt_launch_combine how, const T *x, T *y) {
+static __global__ void put_slices_kernel(Sources from, enum zt_combine how, const T *x, T *y) {
     __shared__ int64_t places[BLOCK];
     __shared__ int met;
     for (int64_t s = blockIdx.x; s < from.sources(); s += gridDim.x) {
@@ -155,10 +155,10 @@ static __global__ void put_slices_kernel(Sources from, enum zt_launch_combine ho
 
 template <class Sources>
 static int put_slices(cudaStream_t stream, enum zt_dtype dtype, int64_t sources, const Sources &from,
-                      enum zt_launch_combine how, const void *x, void *y) {
+                      enum zt_combine how, const void *x, void *y) {
     const unsigned blocks = job_blocks(sources);
     const size_t bytes = bytes_of(dtype);
-    if (how != ZT_PUT_REPLACE)
+    if (how != ZT_COMBINE_REPLACE)
         WITH_NUMBER(dtype, sources,
                     (put_slices_kernel<Sources, T><<<blocks, BLOCK, 0, stream>>>(from, how, (const T *)x, (T *)y)));
     WITH_BYTES(bytes, sources,
@@ -168,7 +168,7 @@ static int put_slices(cudaStream_t stream, enum zt_dtype dtype, int64_t sources,
 int zt_launch_gather_grad(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_gather *g, const void *dy,
                           const void *index, void *dx) {
     const by_rows from = { *g, index };
-    return put_slices(stream, dtype, g->inner ? g->outer * g->count : 0, from, ZT_PUT_ADD, dy, dx);
+    return put_slices(stream, dtype, g->inner ? g->outer * g->count : 0, from, ZT_COMBINE_ADD, dy, dx);
 }
 
 int zt_launch_put_tuples(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_tuples *t, const void *x,
@@ -265,7 +265,7 @@ int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struc
     for (int k = 0; k < e->axes; k++)
         count *= e->data[k];
     const size_t bytes = bytes_of(dtype);
-    if (e->how != ZT_PUT_REPLACE)
+    if (e->how != ZT_COMBINE_REPLACE)
         WITH_NUMBER(dtype, count,
                     (put_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)start,
                                                                                      (const T *)x, index, (T *)y)));

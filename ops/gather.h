@@ -39,10 +39,10 @@ bool zt_gather_nd_shape(struct zt_graph *g, int node, const struct zt_shape *dat
                         int batch_dims, struct zt_shape *shape, struct zt_err *err);
 
 /* What such nodes tell other back ends: a struct zt_launch_elements and a struct zt_launch_tuples. */
-bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data,
-                                 enum zt_launch_combine how, void *to);
+bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struct zt_shape *data, enum zt_combine how,
+                                 void *to);
 bool zt_gather_describe_tuples(const struct zt_graph *g, int node, const struct zt_shape *data, int batch_dims,
-                               enum zt_launch_combine how, void *to);
+                               enum zt_combine how, void *to);
 
 enum { ZT_ANY_INDEX = 1 << ZT_INT32 | 1 << ZT_INT64 };
 

@@ -2,7 +2,7 @@
 #ifndef ZT_OPS_LAUNCH_MOVE_H
 #define ZT_OPS_LAUNCH_MOVE_H
 
-#include "graph/dtype.h"
+#include "ops/combine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,8 +60,7 @@ int zt_launch_reverse(struct CUstream_st *stream, size_t bytes, const struct zt_
 
 /* ---- gather and scatter ---- */
 
-/* How elements are put: y[at] = y[at] op x[from], in the order of the sources. */
-enum zt_launch_combine { ZT_PUT_REPLACE, ZT_PUT_ADD, ZT_PUT_MUL, ZT_PUT_MAX, ZT_PUT_MIN };
+/* What is put: y[at] = y[at] op x[from] (combine.h), in the order of the sources. */
 
 /* y[o, j, i] = x[o, index[j], i] over [outer, count, inner]; x is [outer, size, inner]. An index outside (negative ones
  * count from the end) gives zero bits: a kernel cannot report it. */
@@ -79,14 +78,14 @@ int zt_launch_gather_grad(struct CUstream_st *stream, enum zt_dtype dtype, const
 /* GatherElements, its gradient and ScatterElements. */
 struct zt_launch_elements {
     enum zt_dtype index_dtype;
-    enum zt_launch_combine how;
+    enum zt_combine how;
     int axes, axis;
     int64_t dim[ZT_MAX_RANK], data[ZT_MAX_RANK]; /* shapes of the index and of the data */
 };
 int zt_launch_gather_elements(struct CUstream_st *stream, size_t bytes, const struct zt_launch_elements *e,
                               const void *x, const void *index, void *y);
 /* y[e] = start[e] (NULL: 0) combined with what `index` sends there from x, in its order. dtype: float, bfloat16, int32,
- * int64, or with ZT_PUT_REPLACE any. */
+ * int64, or with ZT_COMBINE_REPLACE any. */
 int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
                            const void *start, const void *x, const void *index, void *y);
 
@@ -94,7 +93,7 @@ int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, cons
  * batch. */
 struct zt_launch_tuples {
     enum zt_dtype index_dtype;
-    enum zt_launch_combine how;
+    enum zt_combine how;
     int64_t tuples, length, slice, per_batch; /* per_batch: tuples that share a batch */
     int64_t batch_step;                       /* slices of data a batch */
     int64_t size[ZT_MAX_RANK];                /* of the axes a tuple indexes */

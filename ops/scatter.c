@@ -72,20 +72,14 @@ static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
 
 /* ---- what other back ends are told ---- */
 
-static const enum zt_launch_combine put[] = { [ZT_COMBINE_REPLACE] = ZT_PUT_REPLACE,
-                                              [ZT_COMBINE_ADD] = ZT_PUT_ADD,
-                                              [ZT_COMBINE_MUL] = ZT_PUT_MUL,
-                                              [ZT_COMBINE_MAX] = ZT_PUT_MAX,
-                                              [ZT_COMBINE_MIN] = ZT_PUT_MIN };
-
 static bool scatter_elements_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
-    return zt_gather_describe_elements(g, node, &zt_in(g, node, 0)->shape, put[reduction_of(&g->nodes[node])], to);
+    return zt_gather_describe_elements(g, node, &zt_in(g, node, 0)->shape, reduction_of(&g->nodes[node]), to);
 }
 
 static bool scatter_nd_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
-    return zt_gather_describe_tuples(g, node, &zt_in(g, node, 0)->shape, 0, put[reduction_of(&g->nodes[node])], to);
+    return zt_gather_describe_tuples(g, node, &zt_in(g, node, 0)->shape, 0, reduction_of(&g->nodes[node]), to);
 }
 
 /* Floats, int32 and int64 with every reduction; other types are put as they are. */
