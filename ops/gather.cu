@@ -12,59 +12,24 @@ static __device__ int64_t index_at(enum zt_dtype dtype, const void *index, int64
     return value < 0 || value >= size ? -1 : value;
 }
 
-/* As zt_combine_element has it (combine.h). */
+/* As zt_combine_element has it (combine.h): integers wrap as their type does. */
 template <class T> static __device__ T combined(enum zt_combine how, T old, T with) {
-    if (how == ZT_COMBINE_REPLACE)
-        return with;
-    const float a = to_float(old), b = to_float(with);
-    return from_float<T>(how == ZT_COMBINE_ADD   ? a + b
-                         : how == ZT_COMBINE_MUL ? a * b
-                         : how == ZT_COMBINE_MAX ? (a != a || a > b ? a : b)
-                                             : (a != a || a < b ? a : b));
-}
-/* Integers wrap as their type does. */
-template <class T> static __device__ T combined_whole(enum zt_combine how, T old, T with) {
     return how == ZT_COMBINE_ADD   ? (T)((uint64_t)old + (uint64_t)with)
            : how == ZT_COMBINE_MUL ? (T)((uint64_t)old * (uint64_t)with)
            : how == ZT_COMBINE_MAX ? (old < with ? with : old)
            : how == ZT_COMBINE_MIN ? (old < with ? old : with)
-                               : with;
+                                   : with;
 }
-template <> __device__ int32_t combined<int32_t>(enum zt_combine how, int32_t old, int32_t with) {
-    return combined_whole(how, old, with);
+template <> __device__ float combined<float>(enum zt_combine how, float a, float b) {
+    return how == ZT_COMBINE_ADD   ? a + b
+           : how == ZT_COMBINE_MUL ? a * b
+           : how == ZT_COMBINE_MAX ? (a != a || a > b ? a : b)
+           : how == ZT_COMBINE_MIN ? (a != a || a < b ? a : b)
+                                   : b;
 }
-template <> __device__ int64_t combined<int64_t>(enum zt_combine how, int64_t old, int64_t with) {
-    return combined_whole(how, old, with);
+template <> __device__ __nv_bfloat16 combined<__nv_bfloat16>(enum zt_combine how, __nv_bfloat16 old, __nv_bfloat16 with) {
+    return from_float<__nv_bfloat16>(combined(how, to_float(old), to_float(with)));
 }
-template <> __device__ uint8_t combined<uint8_t>(enum zt_combine, uint8_t, uint8_t with) {
-    return with;
-}
-template <> __device__ uint16_t combined<uint16_t>(enum zt_combine, uint16_t, uint16_t with) {
-    return with;
-}
-template <> __device__ uint32_t combined<uint32_t>(enum zt_combine, uint32_t, uint32_t with) {
-    return with;
-}
-template <> __device__ uint64_t combined<uint64_t>(enum zt_combine, uint64_t, uint64_t with) {
-    return with;
-}
-
-/* As WITH_TYPE, for int32 and int64 too. */
-#define WITH_NUMBER(dtype, count, call)                                                                                \
-    do {                                                                                                               \
-        if ((dtype) != ZT_INT32 && (dtype) != ZT_INT64)                                                                \
-            WITH_TYPE(dtype, count, call);                                                                             \
-        if ((count) <= 0)                                                                                              \
-            return cudaSuccess;                                                                                        \
-        if ((dtype) == ZT_INT32) {                                                                                     \
-            using T = int32_t;                                                                                         \
-            call;                                                                                                      \
-        } else {                                                                                                       \
-            using T = int64_t;                                                                                         \
-            call;                                                                                                      \
-        }                                                                                                              \
-        return cudaGetLastError();                                                                                     \
-    } while (0)
 
 /* ---- sources with slices: a block a source ---- */
 

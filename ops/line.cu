@@ -167,7 +167,8 @@ int zt_launch_extreme(cudaStream_t stream, const struct zt_launch_extreme *e, st
 
 /* ---- running sums: a thread a line ---- */
 
-template <class V, class T> static __global__ void cumulate_kernel(struct zt_launch_cumulate c, const T *x, T *y) {
+template <class T> static __global__ void cumulate_kernel(struct zt_launch_cumulate c, const T *x, T *y) {
+    using V = decltype(to_number(T{}) + 0ull); /* integers wrap */
     EACH(line, c.outer * c.inner) {
         const int64_t start = start_of(line, c.length, c.inner);
         V all = c.product ? 1 : 0;
@@ -183,19 +184,8 @@ template <class V, class T> static __global__ void cumulate_kernel(struct zt_lau
 int zt_launch_cumulate(cudaStream_t stream, const struct zt_launch_cumulate *c, struct zt_launch_tensor x,
                        struct zt_launch_tensor y) {
     const int64_t lines = c->outer * c->inner;
-    if (lines == 0)
-        return cudaSuccess;
-    if (x.dtype == ZT_INT32)
-        cumulate_kernel<uint32_t, int32_t>
-            <<<blocks_for(lines), BLOCK, 0, stream>>>(*c, (const int32_t *)x.data, (int32_t *)y.data);
-    else if (x.dtype == ZT_INT64)
-        cumulate_kernel<uint64_t, int64_t>
-            <<<blocks_for(lines), BLOCK, 0, stream>>>(*c, (const int64_t *)x.data, (int64_t *)y.data);
-    else
-        WITH_TYPE(
-            x.dtype, lines,
-            (cumulate_kernel<float, T><<<blocks_for(lines), BLOCK, 0, stream>>>(*c, (const T *)x.data, (T *)y.data)));
-    return cudaGetLastError();
+    WITH_NUMBER(x.dtype, lines,
+                (cumulate_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*c, (const T *)x.data, (T *)y.data)));
 }
 
 /* ---- CountCorrect ---- */

@@ -20,8 +20,9 @@ template <class V> static __device__ bool comes_before(const ranked<V> &a, const
     return a.at < b.at;
 }
 
-template <class V, class T>
+template <class T>
 static __global__ void top_k_kernel(struct zt_launch_top_k t, const T *x, T *values, int64_t *places) {
+    using V = decltype(to_number(T{}));
     __shared__ ranked<V> part[LINE];
     for (int64_t line = blockIdx.x; line < t.outer * t.inner; line += gridDim.x) {
         const int64_t from = line / t.inner * t.length * t.inner + line % t.inner;
@@ -30,7 +31,7 @@ static __global__ void top_k_kernel(struct zt_launch_top_k t, const T *x, T *val
         for (int64_t pass = 0; pass < t.k; pass++) {
             ranked<V> best = { 0, -1 };
             for (int64_t i = threadIdx.x; i < t.length; i += LINE) {
-                const ranked<V> here = { (V)to_number(x[from + i * t.inner]), i };
+                const ranked<V> here = { to_number(x[from + i * t.inner]), i };
                 if ((last.at < 0 || comes_before(last, here, t.least)) && comes_before(here, best, t.least))
                     best = here;
             }
@@ -47,18 +48,8 @@ static __global__ void top_k_kernel(struct zt_launch_top_k t, const T *x, T *val
 
 int zt_launch_top_k(cudaStream_t stream, const struct zt_launch_top_k *t, struct zt_launch_tensor x, void *values,
                     int64_t *places) {
-    const int64_t lines = t->length > 0 ? t->outer * t->inner : 0;
-    if (lines == 0 || t->k == 0)
-        return cudaSuccess;
-    if (x.dtype == ZT_INT32)
-        top_k_kernel<int64_t, int32_t>
-            <<<job_blocks(lines), LINE, 0, stream>>>(*t, (const int32_t *)x.data, (int32_t *)values, places);
-    else if (x.dtype == ZT_INT64)
-        top_k_kernel<int64_t, int64_t>
-            <<<job_blocks(lines), LINE, 0, stream>>>(*t, (const int64_t *)x.data, (int64_t *)values, places);
-    else
-        WITH_TYPE(x.dtype, lines,
-                  (top_k_kernel<float, T>
-                   <<<job_blocks(lines), LINE, 0, stream>>>(*t, (const T *)x.data, (T *)values, places)));
-    return cudaGetLastError();
+    const int64_t lines = t->length > 0 && t->k > 0 ? t->outer * t->inner : 0;
+    WITH_NUMBER(x.dtype, lines,
+                (top_k_kernel<T>
+                 <<<job_blocks(lines), LINE, 0, stream>>>(*t, (const T *)x.data, (T *)values, places)));
 }

@@ -89,18 +89,35 @@ static inline unsigned blocks_for(int64_t count) {
 #define EACH(i, count)                                                                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
+#define AS_TYPE(type, call)                                                                                            \
+    {                                                                                                                  \
+        using T = type;                                                                                                \
+        call;                                                                                                          \
+    }
+
 /* The launch that follows runs `call` with T the storage type of dtype. Nothing is launched for nothing. */
 #define WITH_TYPE(dtype, count, call)                                                                                  \
     do {                                                                                                               \
         if ((count) <= 0)                                                                                              \
             return cudaSuccess;                                                                                        \
-        if ((dtype) == ZT_BFLOAT16) {                                                                                  \
-            using T = __nv_bfloat16;                                                                                   \
-            call;                                                                                                      \
-        } else {                                                                                                       \
-            using T = float;                                                                                           \
-            call;                                                                                                      \
-        }                                                                                                              \
+        if ((dtype) == ZT_BFLOAT16)                                                                                    \
+            AS_TYPE(__nv_bfloat16, call)                                                                               \
+        else                                                                                                           \
+            AS_TYPE(float, call)                                                                                       \
+        return cudaGetLastError();                                                                                     \
+    } while (0)
+
+/* The same for int32 and int64 too. */
+#define WITH_NUMBER(dtype, count, call)                                                                                \
+    do {                                                                                                               \
+        if ((count) <= 0)                                                                                              \
+            return cudaSuccess;                                                                                        \
+        if ((dtype) == ZT_INT32)                                                                                       \
+            AS_TYPE(int32_t, call)                                                                                     \
+        else if ((dtype) == ZT_INT64)                                                                                  \
+            AS_TYPE(int64_t, call)                                                                                     \
+        else                                                                                                           \
+            WITH_TYPE(dtype, count, call);                                                                             \
         return cudaGetLastError();                                                                                     \
     } while (0)
 
@@ -109,19 +126,14 @@ static inline unsigned blocks_for(int64_t count) {
     do {                                                                                                               \
         if ((count) <= 0)                                                                                              \
             return cudaSuccess;                                                                                        \
-        if ((bytes) == 1) {                                                                                            \
-            using T = uint8_t;                                                                                         \
-            call;                                                                                                      \
-        } else if ((bytes) == 2) {                                                                                     \
-            using T = uint16_t;                                                                                        \
-            call;                                                                                                      \
-        } else if ((bytes) == 4) {                                                                                     \
-            using T = uint32_t;                                                                                        \
-            call;                                                                                                      \
-        } else {                                                                                                       \
-            using T = uint64_t;                                                                                        \
-            call;                                                                                                      \
-        }                                                                                                              \
+        if ((bytes) == 1)                                                                                              \
+            AS_TYPE(uint8_t, call)                                                                                     \
+        else if ((bytes) == 2)                                                                                         \
+            AS_TYPE(uint16_t, call)                                                                                    \
+        else if ((bytes) == 4)                                                                                         \
+            AS_TYPE(uint32_t, call)                                                                                    \
+        else                                                                                                           \
+            AS_TYPE(uint64_t, call)                                                                                    \
         return cudaGetLastError();                                                                                     \
     } while (0)
 
