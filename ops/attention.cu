@@ -197,8 +197,9 @@ static __global__ void kept_of_lse_kernel(struct zt_launch_rows r, const float *
 }
 
 static __global__ void lse_of_kept_kernel(struct zt_launch_rows r, const float *kept, float *lse) {
-    EACH(i, r.lines * r.queries)
-    lse[i] = kept[kept_at(r, i)] - logf(kept[kept_at(r, i) + r.queries]);
+    EACH(i, r.lines * r.queries) {
+        lse[i] = kept[kept_at(r, i)] - logf(kept[kept_at(r, i) + r.queries]);
+    }
 }
 
 int zt_launch_kept_of_lse(cudaStream_t stream, const struct zt_launch_rows *rows, const float *lse, float *kept) {

@@ -10,7 +10,7 @@ static __device__ int64_t at_of(const struct zt_launch_steps &s, int64_t first, 
 
 template <class T>
 static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, const T *x, const T *w, T *y) {
-    const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
+    const int64_t out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
     const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t m = i / out % v.m, n = i / out / v.m, c0 = m / filters * channels;
@@ -28,7 +28,7 @@ static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, 
 
 template <class T>
 static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, T *x, const T *w, const T *y) {
-    const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
+    const int64_t in = elems_of(v.window.in), taps = elems_of(v.window.kernel);
     const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t c = i / in % v.c, n = i / in / v.c, m0 = c / channels * filters;
@@ -47,7 +47,7 @@ static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, 
 /* Long sums of one thread, so in fp64. */
 template <class T>
 static __global__ void conv_to_w_kernel(struct zt_launch_conv v, int64_t count, const T *x, T *w, const T *y) {
-    const int64_t in = elems_of(v.window.in), out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
+    const int64_t out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
     const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t m = i / taps / channels, c = m / filters * channels + i / taps % channels;
@@ -63,26 +63,22 @@ static __global__ void conv_to_w_kernel(struct zt_launch_conv v, int64_t count, 
     }
 }
 
-static int64_t elems(const int64_t *dim) {
-    return dim[0] * dim[1] * dim[2];
-}
-
 int zt_launch_conv_to_y(cudaStream_t stream, const struct zt_launch_conv *v, const void *x, const void *w, void *y) {
-    int64_t count = v->n * v->m * elems(v->window.out);
+    int64_t count = v->n * v->m * elems_of(v->window.out);
     WITH_TYPE(
         v->dtype, count,
         (conv_to_y_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (const T *)x, (const T *)w, (T *)y)));
 }
 
 int zt_launch_conv_to_x(cudaStream_t stream, const struct zt_launch_conv *v, void *x, const void *w, const void *y) {
-    int64_t count = v->n * v->c * elems(v->window.in);
+    int64_t count = v->n * v->c * elems_of(v->window.in);
     WITH_TYPE(
         v->dtype, count,
         (conv_to_x_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (T *)x, (const T *)w, (const T *)y)));
 }
 
 int zt_launch_conv_to_w(cudaStream_t stream, const struct zt_launch_conv *v, const void *x, void *w, const void *y) {
-    int64_t count = v->m * (v->c / v->groups) * elems(v->window.kernel);
+    int64_t count = v->m * (v->c / v->groups) * elems_of(v->window.kernel);
     WITH_TYPE(
         v->dtype, count,
         (conv_to_w_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*v, count, (const T *)x, (T *)w, (const T *)y)));

@@ -17,7 +17,7 @@ struct zt_launch_taps {
     int32_t offset[ZT_SAMPLE_TAPS];
     float weight[ZT_SAMPLE_TAPS], slope[ZT_SAMPLE_TAPS];
 };
-/* Of the workspace: the taps of every axis of every place, behind them the first and the last pixel that each chunk of
+/* The workspace: the taps of every axis of every place, behind them the first and the last pixel that each chunk of
  * places of a sample reads. */
 static inline int64_t zt_launch_sample_chunks(const struct zt_sampler *s) {
     return (s->places + ZT_LAUNCH_SAMPLE_CHUNK - 1) / ZT_LAUNCH_SAMPLE_CHUNK;

@@ -164,18 +164,18 @@ template <class T> static __global__ void norm_kernel(struct zt_launch_pool p, c
 
 int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y, void *position,
                        int64_t *indices) {
-    int64_t count = p->planes * p->channels * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    int64_t count = p->planes * p->channels * elems_of(p->window.out);
     WITH_TYPE(p->dtype, count,
               (max_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y, position, indices)));
 }
 
 int zt_launch_pool_mean(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    int64_t count = p->planes * p->channels * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    int64_t count = p->planes * p->channels * elems_of(p->window.out);
     WITH_TYPE(p->dtype, count, (mean_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y)));
 }
 
 int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    int64_t count = p->planes * p->channels * p->window.out[0] * p->window.out[1] * p->window.out[2];
+    int64_t count = p->planes * p->channels * elems_of(p->window.out);
     WITH_TYPE(p->dtype, count, (norm_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)x, (T *)y)));
 }
 
@@ -215,14 +215,14 @@ template <class T> static __global__ void sum_grad_kernel(struct zt_launch_pool 
 
 int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, const void *position,
                             const void *y, void *dx) {
-    int64_t count = p->planes * p->channels * p->window.in[0] * p->window.in[1] * p->window.in[2];
+    int64_t count = p->planes * p->channels * elems_of(p->window.in);
     WITH_TYPE(p->dtype, count,
               (max_grad_kernel<T>
                <<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)dy, position, (const T *)y, (T *)dx)));
 }
 
 int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool mean, void *dx) {
-    int64_t count = p->planes * p->channels * p->window.in[0] * p->window.in[1] * p->window.in[2];
+    int64_t count = p->planes * p->channels * elems_of(p->window.in);
     WITH_TYPE(p->dtype, count,
               (sum_grad_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*p, (const T *)dy, mean, (T *)dx)));
 }

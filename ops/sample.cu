@@ -4,11 +4,8 @@
 #include "ops/launch_sample.h"
 #include "ops/line.cuh"
 
-enum {
-    TOGETHER = 4,
-    WIDE = 32,
-    LANES = 8
-}; /* channels a thread adds up; places and channels of a block side by side */
+/* Channels a thread adds up; places and channels of a block side by side. */
+enum { TOGETHER = 4, WIDE = 32, LANES = 8 };
 
 /* ---- taps ---- */
 
