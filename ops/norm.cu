@@ -138,6 +138,16 @@ static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64
     return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
 }
 
+/* The running statistics and those of the batch. */
+static __device__ void put_statistics(const struct zt_launch_batch_norm &n,
+                                      const struct zt_launch_batch_norm_tensors &t, int64_t c, float mean, float var,
+                                      float inv_std) {
+    put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
+    put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
+    put(t.batch_mean, c, mean);
+    put(t.inv_std, c, n.keeps_var ? var : inv_std);
+}
+
 static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t) {
     __shared__ float part[CHANNEL];
     const int64_t count = n.n * n.spatial;
@@ -157,22 +167,22 @@ static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct z
         const float inv_std = 1 / sqrtf(var + n.epsilon), scale = get(t.scale, c) * inv_std, b = get(t.b, c);
         for (int64_t i = threadIdx.x; i < count; i += CHANNEL)
             put(t.y, element_of(n, c, i), (get(t.x, element_of(n, c, i)) - shift - over) * scale + b);
-        if (threadIdx.x == 0 && !n.fixed) {
-            const float mean = shift + over;
-            put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
-            put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
-            put(t.batch_mean, c, mean);
-            put(t.inv_std, c, n.keeps_var ? var : inv_std);
-        }
+        if (threadIdx.x == 0 && !n.fixed)
+            put_statistics(n, t, c, shift + over, var, inv_std);
     }
+}
+
+static __device__ float inv_std_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
+                                   int64_t c) {
+    const float kept = get(g.inv_std, c);
+    return n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
 }
 
 static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g) {
     __shared__ float part[CHANNEL];
     const int64_t count = n.n * n.spatial;
     for (int64_t c = blockIdx.x; c < n.channels; c += gridDim.x) {
-        const float mean = get(g.mean, c), kept = get(g.inv_std, c), m = (float)count;
-        const float inv_std = n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
+        const float mean = get(g.mean, c), inv_std = inv_std_of(n, g, c), m = (float)count;
         float db = 0, dscale = 0;
         for (int64_t i = threadIdx.x; i < count; i += CHANNEL) {
             const float dy = get(g.dy, element_of(n, c, i));
@@ -244,18 +254,14 @@ static __global__ void rows_numbers_kernel(struct zt_launch_batch_norm n, struct
             m = join(m,
                      { (float)(rows.end - rows.first), found[part * n.channels + c], found[(n.parts + part) * n.channels + c] });
         }
-        const float shift = n.fixed ? get(t.mean, c) : get(t.x, c), mean = shift + m.mean;
+        const float shift = n.fixed ? get(t.mean, c) : get(t.x, c);
         const float var = n.fixed ? get(t.var, c) : m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);
         number[c] = shift;
         number[n.channels + c] = m.mean;
         number[2 * n.channels + c] = get(t.scale, c) * inv_std;
         number[3 * n.channels + c] = get(t.b, c);
-        if (n.fixed)
-            continue;
-        put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
-        put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
-        put(t.batch_mean, c, mean);
-        put(t.inv_std, c, n.keeps_var ? var : inv_std);
+        if (!n.fixed)
+            put_statistics(n, t, c, shift + m.mean, var, inv_std);
     }
 }
 
@@ -290,12 +296,6 @@ static int launch_rows(cudaStream_t stream, const struct zt_launch_batch_norm *n
     rows_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *t, workspace, number);
     rows_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, t->x, t->y, number);
     return cudaGetLastError();
-}
-
-static __device__ float inv_std_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
-                                   int64_t c) {
-    const float kept = get(g.inv_std, c);
-    return n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
 }
 
 static __global__ void rows_sums_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
