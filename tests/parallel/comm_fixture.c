@@ -70,13 +70,19 @@ static void *meet(void *argument) {
     return NULL;
 }
 
-int comm_fixture_free_port(void) {
+int comm_fixture_bind(int *port) {
     struct sockaddr_in at = { .sin_family = AF_INET };
     socklen_t size = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     bool ok = bind(fd, (struct sockaddr *)&at, size) == 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0;
-    close(fd);
-    return ok ? ntohs(at.sin_port) : 0;
+    *port = ok ? ntohs(at.sin_port) : 0;
+    return fd;
+}
+
+int comm_fixture_free_port(void) {
+    int port;
+    close(comm_fixture_bind(&port));
+    return port;
 }
 
 static bool make_tcp(int size, struct zt_comm *comms[], struct zt_err *err) {

@@ -16,7 +16,9 @@ extern const int comm_maker_count;
 
 enum { FIXTURE_RANKS = 16 };
 
-/* A port of this host on which nobody listens. */
+/* A socket, the caller's to close, bound to a port of this host on which nobody listens, 0 where there is none. */
+int comm_fixture_bind(int *port);
+/* That port alone. */
 int comm_fixture_free_port(void);
 
 /* Runs `body` on `size` ranks and destroys their communicators. False: some rank had something to report; `all` says

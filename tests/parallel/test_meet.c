@@ -71,17 +71,13 @@ START_TEST(ranks_come_in_any_order) {
 END_TEST
 
 START_TEST(a_port_that_is_taken_is_named) {
-    struct sockaddr_in at = { .sin_family = AF_INET };
-    socklen_t size = sizeof at;
     char words[96];
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert(bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 1) == 0);
-    ck_assert(getsockname(fd, (struct sockaddr *)&at, &size) == 0);
+    int port, fd = comm_fixture_bind(&port);
+    ck_assert(port && listen(fd, 1) == 0);
     struct rank r;
-    begin(&r, ntohs(at.sin_port), 0, 2, 5, 0);
+    begin(&r, port, 0, 2, 5, 0);
     ck_assert(!end(&r, 1));
-    snprintf(words, sizeof words, "MASTER_PORT=%d: rank 0 cannot listen there: Address already in use",
-             ntohs(at.sin_port));
+    snprintf(words, sizeof words, "MASTER_PORT=%d: rank 0 cannot listen there: Address already in use", port);
     expect(&r, ZT_EXIT_RUN, words);
     close(fd);
 }
@@ -161,14 +157,11 @@ END_TEST
 
 /* Whoever listens there, it is not rank 0. */
 START_TEST(an_answer_that_is_no_rank_0s_is_refused) {
-    struct sockaddr_in at = { .sin_family = AF_INET };
-    socklen_t size = sizeof at;
     char noise[64];
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    ck_assert(bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 1) == 0);
-    ck_assert(getsockname(fd, (struct sockaddr *)&at, &size) == 0);
+    int port, fd = comm_fixture_bind(&port);
+    ck_assert(port && listen(fd, 1) == 0);
     struct rank r;
-    begin(&r, ntohs(at.sin_port), 1, 2, 5, 0);
+    begin(&r, port, 1, 2, 5, 0);
     int visitor = accept(fd, NULL, NULL);
     memset(noise, 'H', sizeof noise);
     ck_assert(send(visitor, noise, sizeof noise, MSG_NOSIGNAL) == sizeof noise);
