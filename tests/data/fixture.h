@@ -30,7 +30,9 @@ static inline const char *scratch(char to[64]) {
     return to;
 }
 
+/* A new file each time: ext4 writes at once what replaces the contents of one. */
 static inline void write_bytes(const char *path, const void *bytes, size_t size) {
+    unlink(path);
     FILE *file = fopen(path, "wb");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(bytes, 1, size, file), size);

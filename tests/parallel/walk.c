@@ -29,11 +29,14 @@ static void write_name(const struct walk *w, int64_t offset, int64_t bytes, int 
 
 static void expect_name(const struct walk *w, int64_t offset, int64_t bytes, int name, const char *what) {
     check_inside(w, offset, bytes);
-    for (int64_t i = offset / 4; i < (offset + bytes + 3) / 4; i++)
-        ck_assert_msg(w->block[i] == name, "%s reads \"%s\", but \"%s\" is there", w->now, what,
-                      w->block[i] < 0                   ? "nothing"
-                      : w->block[i] < w->g->value_count ? w->g->values[w->block[i]].name
-                                                        : "a gradient or a bucket underway");
+    const int64_t end = (offset + bytes + 3) / 4;
+    int64_t i = offset / 4;
+    while (i < end && w->block[i] == name) /* an assertion that passes costs a write to Check's pipe */
+        i++;
+    ck_assert_msg(i == end, "%s reads \"%s\", but \"%s\" is there", w->now, what,
+                  i == end || w->block[i] < 0       ? "nothing"
+                  : w->block[i] < w->g->value_count ? w->g->values[w->block[i]].name
+                                                    : "a gradient or a bucket underway");
 }
 
 static void expect_value(const struct walk *w, int phase, int value) {
