@@ -27,6 +27,18 @@ static int64_t peers_bytes(int pid) {
     return total * 1024;
 }
 
+int64_t zt_resident_high(int pid) {
+    char line[256];
+    long long peak = 0;
+    FILE *file = open_of(pid, "status");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %lld", &peak) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return peak * 1024;
+}
+
 struct zt_resident zt_resident_of(int pid) {
     char line[256];
     long long now = 0, peak = 0, shared = 0;

@@ -10,6 +10,8 @@ struct zt_resident {
     int64_t now, peak;
 };
 struct zt_resident zt_resident_of(int pid);
+/* The most so far with what the process only reads of others: cheap, where the above is not. */
+int64_t zt_resident_high(int pid);
 
 /* The name under which ranks share memory: a part of its path in /proc. */
 #define ZT_SHARED_NAME "ztrain-rank"

@@ -65,21 +65,43 @@ static void program_of(int pid, char *to, size_t room) {
     to[n > 0 ? n : 0] = 0;
 }
 
+/* What a process has been seen to take. */
+struct seen {
+    int pid;
+    int64_t high, peak; /* with what it maps of others, and without */
+};
+typedef ZT_VEC(struct seen) sights;
+
+/* What the process maps of others is asked for only when its peak has moved: the kernel looks at every page for it, in
+ * the process's own time, which is what is to be measured. */
+static int64_t peak_of(sights *all, int pid) {
+    int i = 0;
+    while (i < all->count && all->at[i].pid != pid)
+        i++;
+    if (i == all->count)
+        zt_vec_push(all, (struct seen){ .pid = pid });
+    struct seen *s = &all->at[i];
+    int64_t high = zt_resident_high(pid);
+    if (high != s->high)
+        *s = (struct seen){ pid, high, zt_resident_of(pid).peak };
+    return s->peak;
+}
+
 /* Peaks (the kernel's own figure for a finished child would do but for counting what its parent held when it was
  * forked) of the process and all below it that run this program; where there are some below, they are the ranks, and it
  * has only started them. */
-static int64_t peak_below(int pid, const char *self, int depth) {
+static int64_t peak_below(sights *all, int pid, const char *self, int depth) {
     char path[64], program[4096];
     int64_t below = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
     FILE *file = fopen(path, "r");
     int child;
     while (file && depth < 8 && fscanf(file, "%d", &child) == 1)
-        below += peak_below(child, self, depth + 1);
+        below += peak_below(all, child, self, depth + 1);
     if (file)
         fclose(file);
     program_of(pid, program, sizeof program);
-    return below ? below : strcmp(program, self) == 0 ? zt_resident_of(pid).peak : 0;
+    return below ? below : strcmp(program, self) == 0 ? peak_of(all, pid) : 0;
 }
 
 /* ---- what a run leaves ---- */
@@ -169,16 +191,19 @@ static void read_forecast(struct zt_bench_row *row, const char *path) {
 
 static int wait_for(int pid, const char *self, const struct zt_bench_progress *progress, const char *metrics,
                     struct zt_bench_row *row) {
-    const struct timespec pause = { .tv_nsec = 5000000 };
+    enum { OFTEN_MS = 5, SELDOM_MS = 50, OFTEN = 100, SAY_MS = 100 };
+    sights all = { 0 };
     int status = 0;
     int64_t most = 0;
     for (int round = 0; waitpid(pid, &status, WNOHANG) == 0; round++) {
-        int64_t bytes = peak_below(pid, self, 0);
+        const int ms = round < OFTEN ? OFTEN_MS : SELDOM_MS;
+        int64_t bytes = peak_below(&all, pid, self, 0);
         most = bytes > most ? bytes : most;
-        if (progress->terminal && round % 20 == 19)
+        if (progress->terminal && round % (SAY_MS / ms) == 0)
             progress->say(progress, read_metrics(progress->bench, row, metrics, false));
-        nanosleep(&pause, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
     }
+    zt_vec_finish(&all);
     most /= row->ranks;
     row->measured_bytes = most > row->measured_bytes ? most : row->measured_bytes;
     return status;
