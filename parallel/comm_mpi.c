@@ -12,17 +12,20 @@
 #include "parallel/comm.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     SLEEP_US = 50000, /* a bell ends it sooner */
     LOOKS = 200,      /* at messages, before sleeping between looks */
     LOOK_AGAIN_US = 50,
+    ASK = 10, /* of so many looks one asks whether what is waited for can come at all */
 };
 
 struct family {
@@ -65,6 +68,7 @@ static bool is_aborted(struct family *f, struct zt_err *err) {
 
 /* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */
 struct wait {
+    struct zt_where *where; /* of who waits; NULL: nobody asks */
     int attempt;
     bool for_message; /* which rings no bell when it comes */
 };
@@ -77,8 +81,25 @@ static bool push_messages(struct family *f) {
     return sending;
 }
 
+/* Launchers end the ranks when one of them has ended, but one that is stopped they leave alone. The rank that finds it
+ * says so, and all that wait fail with it. */
+static bool is_stopped(struct family *f, const struct wait *w, struct zt_err *err) {
+    const int rank = f->window && w->attempt % ASK == 0 ? zt_window_stopped(f->window) : -1;
+    char host[HOST_NAME_MAX + 1] = "this host", step[80] = "";
+    if (rank < 0 || !zt_window_abort(f->window, rank, "stopped"))
+        return false;
+    gethostname(host, sizeof host - 1);
+    const char *inside = w->where ? atomic_load(&w->where->inside) : NULL;
+    if (inside)
+        snprintf(step, sizeof step, " at step %lld, waited for in %s", (long long)atomic_load(&w->where->step), inside);
+    if (!f->one_host)
+        zt_messages_abort(f->messages, "a rank is stopped");
+    f->queue.first = NULL;
+    return !zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d on %s: stopped%s", rank, host, step);
+}
+
 static bool wait_on(struct family *f, struct wait *w, struct zt_err *err) {
-    if (is_aborted(f, err))
+    if (is_aborted(f, err) || is_stopped(f, w, err))
         return false;
     bool sending = push_messages(f);
     if (f->window && !w->for_message) {
@@ -182,7 +203,7 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
     const char *before = zt_where_enter(base->where, t->row.kind->name);
     bool ok = true;
     while (ok && !t->done) {
-        struct wait w = { 0 };
+        struct wait w = { .where = base->where };
         while (ok && !t->done) {
             struct zt_transfer *moving = f->queue.first;
             if (!moving)
@@ -208,7 +229,7 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     struct mpi_comm *c = down(base);
     if (!zt_comm_check_peer(base, "send", to, err) || is_aborted(c->family, err))
         return false;
-    struct wait w = { .for_message = true };
+    struct wait w = { .where = base->where, .for_message = true };
     const char *before = zt_where_enter(base->where, "send");
     bool sent = false, ok = zt_message_send(c->far, data, bytes, to, &sent, err);
     while (ok && !sent)
@@ -223,7 +244,7 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     struct mpi_comm *c = down(base);
     if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(c->family, err))
         return false;
-    struct wait w = { .for_message = true };
+    struct wait w = { .where = base->where, .for_message = true };
     const char *before = zt_where_enter(base->where, "recv");
     size_t come = 0;
     bool ok = true;

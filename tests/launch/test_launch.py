@@ -108,6 +108,17 @@ class Ranks(Case):
         said = self.run_it("mpirun", "-n", "1", *self.words("--ranks", "2"), env=ROOTLY)
         self.assertEqual(self.hash_of(said), self.as_threads())
 
+    def test_a_rank_that_is_stopped_below_mpirun_ends_the_others(self):
+        process, _ = self.start("mpirun", "-n", "3", *self.words("--set", "train_batch_size=96", steps=ENDLESS), env=ROOTLY)
+        ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        self.assertEqual(len(ranks), 3)
+        os.kill(int(ranks[1]), signal.SIGSTOP)
+        began = time.monotonic()
+        said = process.communicate(timeout=60)[1]
+        self.assertLess(time.monotonic() - began, 30)
+        self.assertEqual(process.returncode, 5, said)
+        self.assertRegex(self.one_error(said), r"rank \d: lost rank 1 on \S+: stopped at step \d+, waited for in \w+")
+
     def test_what_a_rank_cannot_do_is_said_once_with_its_code(self):
         for words, code in [(self.words("--ranks", "2", model=self.folder / "none.onnx"), 3),
                             (self.words("--ranks", "2", "--data", "cifar10:none"), 4),
