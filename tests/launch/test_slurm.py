@@ -114,6 +114,18 @@ class Slurm(Case):
         self.assertIn("task 1: Killed", said)
         self.assertEqual([pid for pid in ranks.values() if pathlib.Path(f"/proc/{pid}").exists()], [])
 
+    def test_a_rank_that_is_stopped_takes_the_step_along(self):
+        process, _ = self.start("srun", f"--mpi={self.mpi}", "--kill-on-bad-exit", "-n", "2", "--overcommit",
+                                *self.words(steps=ENDLESS), env=self.env)
+        ranks = self.ranks()
+        os.kill(ranks[1], signal.SIGSTOP)
+        stopped = time.monotonic()
+        said = process.communicate(timeout=60)[1]
+        self.assertLess(time.monotonic() - stopped, 30)
+        self.assertNotEqual(process.returncode, 0, said)
+        self.assertRegex(self.one_error(said), r"lost rank 1 on \S+: stopped at step \d+, waited for in ")
+        self.assertEqual([pid for pid in ranks.values() if pathlib.Path(f"/proc/{pid}").exists()], [])
+
     def test_a_rank_that_fails_before_the_others_meet_it_ends_the_step(self):
         # before MPI has started only srun can end them, and does where it is told to
         script = self.folder / "rank.sh"
