@@ -32,11 +32,11 @@ static __global__ void sums_kernel(struct zt_launch_norm_sync n, struct zt_launc
                                    int64_t count, double *sums) {
     __shared__ double part[CHANNEL];
     for (int64_t c = blockIdx.x; c < count; c += gridDim.x) {
-        const double shift = get(t.mean, first + c);
+        const double shift = get(t.forward.mean, first + c);
         double sum = 0, squares = 0;
         for (int64_t i = threadIdx.x; i < n.n * n.spatial; i += CHANNEL) {
             const double d =
-                row_counts(n, t.weights, i / n.spatial) ? get(t.x, element_of(n, first + c, i)) - shift : 0;
+                row_counts(n, t.weights, i / n.spatial) ? get(t.forward.x, element_of(n, first + c, i)) - shift : 0;
             sum += d;
             squares += d * d;
         }
@@ -54,23 +54,23 @@ static __global__ void grad_sums_kernel(struct zt_launch_norm_sync n, struct zt_
                                         int64_t first, int64_t count, double *sums) {
     __shared__ double part[CHANNEL];
     for (int64_t c = blockIdx.x; c < count; c += gridDim.x) {
-        const double mean = get(t.mean, first + c), inv_std = get(t.inv_std, first + c);
+        const double mean = get(t.grad.mean, first + c), inv_std = get(t.grad.inv_std, first + c);
         double sum = 0, product = 0;
         for (int64_t i = threadIdx.x; i < n.n * n.spatial; i += CHANNEL) {
             if (!row_counts(n, t.weights, i / n.spatial))
                 continue;
             const int64_t at = element_of(n, first + c, i);
-            const double d = get(t.dy, at);
+            const double d = get(t.grad.dy, at);
             sum += d;
-            product += d * (get(t.x, at) - mean) * inv_std;
+            product += d * (get(t.grad.x, at) - mean) * inv_std;
         }
         sum = add_block<CHANNEL>(sum, part);
         product = add_block<CHANNEL>(product, part);
         if (threadIdx.x == 0) {
             sums[2 * c] = sum;
             sums[2 * c + 1] = product;
-            put(t.db, first + c, (float)sum);
-            put(t.dscale, first + c, (float)product);
+            put(t.grad.db, first + c, (float)sum);
+            put(t.grad.dscale, first + c, (float)product);
         }
     }
 }
@@ -79,7 +79,7 @@ int zt_launch_norm_sync_sums(cudaStream_t stream, const struct zt_launch_norm_sy
                              const struct zt_launch_norm_sync_tensors *t, int64_t first, int64_t count, double *sums) {
     if (count <= 0)
         return cudaSuccess;
-    if (t->dy.data)
+    if (t->grad.dy.data)
         grad_sums_kernel<<<job_blocks(count), CHANNEL, 0, stream>>>(*n, *t, first, count, sums);
     else
         sums_kernel<<<job_blocks(count), CHANNEL, 0, stream>>>(*n, *t, first, count, sums);
@@ -94,22 +94,22 @@ static __global__ void apply_kernel(struct zt_launch_norm_sync n, struct zt_laun
     const double elements = sums[2 * count];
     for (int64_t k = blockIdx.x; k < count; k += gridDim.x) {
         const int64_t c = first + k;
-        const double moved = elements > 0 ? sums[2 * k] / elements : 0, mean = get(t.mean, c) + moved;
-        const double all = elements > 0 ? sums[2 * k + 1] / elements - moved * moved : get(t.var, c);
+        const double moved = elements > 0 ? sums[2 * k] / elements : 0, mean = get(t.forward.mean, c) + moved;
+        const double all = elements > 0 ? sums[2 * k + 1] / elements - moved * moved : get(t.forward.var, c);
         const double var = all < 0 ? 0 : all; /* NaN stays */
         const double inv_std = 1 / sqrt(var + n.epsilon);
-        const float scale = (float)(get(t.scale, c) * inv_std), b = get(t.b, c);
-        const float old_mean = get(t.mean, c), old_var = get(t.var, c);
+        const float scale = (float)(get(t.forward.scale, c) * inv_std), b = get(t.forward.b, c);
+        const float old_mean = get(t.forward.mean, c), old_var = get(t.forward.var, c);
         for (int64_t i = threadIdx.x; i < n.n * n.spatial; i += CHANNEL) {
             const int64_t at = element_of(n, c, i);
-            put(t.y, at, (float)(get(t.x, at) - mean) * scale + b);
+            put(t.forward.y, at, (float)(get(t.forward.x, at) - mean) * scale + b);
         }
         __syncthreads(); /* running statistics may lie where the old ones do */
         if (threadIdx.x == 0) {
-            put(t.new_mean, c, (float)(old_mean * n.momentum + mean * (1 - n.momentum)));
-            put(t.new_var, c, (float)(old_var * n.momentum + var * (1 - n.momentum)));
-            put(t.batch_mean, c, (float)mean);
-            put(t.out_inv_std, c, (float)inv_std);
+            put(t.forward.new_mean, c, (float)(old_mean * n.momentum + mean * (1 - n.momentum)));
+            put(t.forward.new_var, c, (float)(old_var * n.momentum + var * (1 - n.momentum)));
+            put(t.forward.batch_mean, c, (float)mean);
+            put(t.forward.inv_std, c, (float)inv_std);
         }
     }
 }
@@ -119,12 +119,12 @@ static __global__ void grad_apply_kernel(struct zt_launch_norm_sync n, struct zt
     const double elements = sums[2 * count], m = elements > 0 ? elements : 1;
     for (int64_t k = blockIdx.x; k < count; k += gridDim.x) {
         const int64_t c = first + k;
-        const float mean = get(t.mean, c), inv_std = get(t.inv_std, c), a = get(t.scale, c) * inv_std;
+        const float mean = get(t.grad.mean, c), inv_std = get(t.grad.inv_std, c), a = get(t.grad.scale, c) * inv_std;
         const float b = (float)(sums[2 * k] / m), d = (float)(sums[2 * k + 1] / m);
         for (int64_t i = threadIdx.x; i < n.n * n.spatial; i += CHANNEL) {
             const int64_t at = element_of(n, c, i);
-            const float xh = (get(t.x, at) - mean) * inv_std;
-            put(t.dx, at, row_counts(n, t.weights, i / n.spatial) ? a * (get(t.dy, at) - b - d * xh) : 0);
+            const float xh = (get(t.grad.x, at) - mean) * inv_std;
+            put(t.grad.dx, at, row_counts(n, t.weights, i / n.spatial) ? a * (get(t.grad.dy, at) - b - d * xh) : 0);
         }
     }
 }
@@ -134,9 +134,9 @@ int zt_launch_norm_sync_apply(cudaStream_t stream, const struct zt_launch_norm_s
                               const double *sums) {
     if (count <= 0)
         return cudaSuccess;
-    if (!t->dy.data)
+    if (!t->grad.dy.data)
         apply_kernel<<<job_blocks(count), CHANNEL, 0, stream>>>(*n, *t, first, count, sums);
-    else if (t->dx.data)
+    else if (t->grad.dx.data)
         grad_apply_kernel<<<job_blocks(count), CHANNEL, 0, stream>>>(*n, *t, first, count, sums);
     return cudaGetLastError();
 }

@@ -6,11 +6,11 @@
  * standard node that trains by itself and has a `seed` gives the numbers of ONNX's reference evaluator, which are
  * numpy's: MT19937 (Matsumoto and Nishimura, 1998), two words a double of 53 bits. */
 #include "device/threads.h"
-#include "ops/random.h"
 #include "ops/bodies.h"
 #include "ops/cuda.h"
-#include "ops/launch_line.h"
+#include "ops/launch_random.h"
 #include "ops/moves.h"
+#include "ops/random.h"
 #include "ops/runs.h"
 #include "ops/shape.h"
 #include "ops/tile.h"

@@ -29,11 +29,13 @@ extern const struct zt_kernel zt_kernel_lstm_cuda;
 extern const struct zt_kernel zt_kernel_lstm_grad_cuda;
 extern const struct zt_kernel zt_kernel_gru_cuda;
 extern const struct zt_kernel zt_kernel_gru_grad_cuda;
-extern const struct zt_kernel zt_kernel_pointwise_cuda;       /* pointwise_cuda.c */
-extern const struct zt_kernel zt_kernel_moves_cuda;           /* moves_cuda.c */
-extern const struct zt_kernel zt_kernel_reorder_cuda;         /* layout_cuda.c */
-extern const struct zt_kernel zt_kernel_reduce_cuda;          /* reduce_cuda.c */
-extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda; /* batch_norm_sync_cuda.c */
+extern const struct zt_kernel zt_kernel_pointwise_cuda;  /* pointwise_cuda.c */
+extern const struct zt_kernel zt_kernel_moves_cuda;      /* moves_cuda.c */
+extern const struct zt_kernel zt_kernel_reorder_cuda;    /* layout_cuda.c */
+extern const struct zt_kernel zt_kernel_reduce_cuda;     /* reduce_cuda.c */
+extern const struct zt_kernel zt_kernel_batch_norm_cuda; /* batch_norm_cuda.c */
+extern const struct zt_kernel zt_kernel_batch_norm_grad_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;
 extern const struct zt_kernel zt_kernel_rotary_cuda; /* rotary_cuda.c */
 extern const struct zt_kernel zt_kernel_rotary_cache_grad_cuda;
@@ -43,6 +45,7 @@ extern const struct zt_kernel zt_kernel_mvn_cuda; /* the gradient too */
 /* random_cuda.c: RandomUniform, RandomNormal, their Like, Bernoulli */
 extern const struct zt_kernel zt_kernel_draws_cuda;
 extern const struct zt_kernel zt_kernel_multinomial_cuda;
+extern const struct zt_kernel zt_kernel_dropout_cuda;
 extern const struct zt_kernel zt_kernel_einsum_cuda;      /* einsum_cuda.c: the gradient too */
 extern const struct zt_kernel zt_kernel_grid_sample_cuda; /* sample_cuda.c */
 extern const struct zt_kernel zt_kernel_grid_sample_grad_cuda;
@@ -62,9 +65,6 @@ extern const struct zt_kernel zt_kernel_count_correct_cuda;
 extern const struct zt_kernel zt_kernel_norm_cuda;
 extern const struct zt_kernel zt_kernel_norm_stats_cuda;
 extern const struct zt_kernel zt_kernel_norm_grad_cuda;
-extern const struct zt_kernel zt_kernel_batch_norm_cuda;
-extern const struct zt_kernel zt_kernel_batch_norm_grad_cuda;
-extern const struct zt_kernel zt_kernel_dropout_cuda;
 extern const struct zt_kernel zt_kernel_pad_cuda;
 extern const struct zt_kernel zt_kernel_pad_grad_cuda;
 extern const struct zt_kernel zt_kernel_triangle_cuda;

@@ -147,26 +147,17 @@ struct zt_launch_norm_sync {
     bool alone; /* the sums are this rank's */
 };
 /* The gradient is asked for where dy is there; weights: 0 for rows that do not count, NULL: all do. What is NULL of the
- * results is not wanted. inv_std: what the forward node gave as out_inv_std. */
+ * results is not wanted. */
 struct zt_launch_norm_sync_tensors {
-    struct zt_launch_tensor dy, x, scale, b, mean, var, inv_std, weights;
-    struct zt_launch_tensor y, new_mean, new_var, batch_mean, out_inv_std, dx, dscale, db;
+    struct zt_launch_batch_norm_tensors forward;
+    struct zt_launch_batch_norm_grad grad; /* without dmean and dvar */
+    struct zt_launch_tensor weights;
 };
 int zt_launch_norm_sync_sums(struct CUstream_st *stream, const struct zt_launch_norm_sync *n,
                              const struct zt_launch_norm_sync_tensors *t, int64_t first, int64_t count, double *sums);
 int zt_launch_norm_sync_apply(struct CUstream_st *stream, const struct zt_launch_norm_sync *n,
                               const struct zt_launch_norm_sync_tensors *t, int64_t first, int64_t count,
                               const double *sums);
-
-/* Dropout in training: y = x / (1 - ratio) where the draw of an element is not below ratio, else 0; mask is bool. The
- * draws are those of ops/random.h with the rows [rows, width]. */
-struct zt_launch_dropout {
-    uint64_t key, first_sample;
-    int64_t rows, width;
-    double ratio;
-};
-int zt_launch_dropout(struct CUstream_st *stream, const struct zt_launch_dropout *d, struct zt_launch_tensor x,
-                      struct zt_launch_tensor y, uint8_t *mask);
 
 #ifdef __cplusplus
 }

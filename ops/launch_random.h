@@ -22,6 +22,16 @@ struct zt_launch_draws {
 int zt_launch_draws(struct CUstream_st *stream, const struct zt_launch_draws *d, struct zt_launch_tensor p,
                     struct zt_launch_tensor y);
 
+/* Dropout in training: y = x / (1 - ratio) where the draw of an element is not below ratio, else 0; mask is bool. The
+ * draws are those of ops/random.h with the rows [rows, width]. */
+struct zt_launch_dropout {
+    uint64_t key, first_sample;
+    int64_t rows, width;
+    double ratio;
+};
+int zt_launch_dropout(struct CUstream_st *stream, const struct zt_launch_dropout *d, struct zt_launch_tensor x,
+                      struct zt_launch_tensor y, uint8_t *mask);
+
 /* y [rows, samples], int32 or int64: the first class whose cumulated softmax of the row of x [rows, classes] is above
  * the draw. cumulated: workspace, a number an element of x. */
 struct zt_launch_multinomial {

@@ -1,6 +1,5 @@
-/* Kernels over lines: softmax and its relatives, places of extremes, running sums, Dropout. A block takes a line; sums
+/* Kernels over lines: softmax and its relatives, places of extremes and running sums. A block takes a line; sums
  * are fp32 in an order that depends on the length alone. */
-#include "base/rng.h"
 #include "ops/line.cuh"
 
 enum { LINE = 128 };
@@ -229,33 +228,5 @@ int zt_launch_count_correct(cudaStream_t stream, const struct zt_launch_count *c
     if (lines > 0)
         correct_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*c, x, target, weight, counts);
     add_counts_kernel<<<1, BLOCK, 0, stream>>>(lines, counts, correct, counted);
-    return cudaGetLastError();
-}
-
-/* ---- Dropout ---- */
-
-static __global__ void dropout_kernel(struct zt_launch_dropout d, struct zt_launch_tensor x, struct zt_launch_tensor y,
-                                      uint8_t *mask) {
-    const int64_t blocks = (d.width + 3) / 4; /* of four draws, a row */
-    const float scale = d.ratio < 1 ? (float)(1 / (1 - d.ratio)) : 0;
-    EACH(i, d.rows * blocks) {
-        const int64_t row = i / blocks, first = i % blocks * 4;
-        uint32_t word[4];
-        zt_rng_words(d.key, d.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
-        for (int k = 0; k < 4 && first + k < d.width; k++) {
-            const int64_t at = row * d.width + first + k;
-            const bool keeps = word[k] * 2.3283064365386963e-10 >= d.ratio;
-            put(y, at, keeps ? get(x, at) * scale : 0);
-            if (mask)
-                mask[at] = keeps;
-        }
-    }
-}
-
-int zt_launch_dropout(cudaStream_t stream, const struct zt_launch_dropout *d, struct zt_launch_tensor x,
-                      struct zt_launch_tensor y, uint8_t *mask) {
-    const int64_t count = d->rows * ((d->width + 3) / 4);
-    if (count > 0)
-        dropout_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*d, x, y, mask);
     return cudaGetLastError();
 }

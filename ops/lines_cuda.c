@@ -3,8 +3,6 @@
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_move.h"
-#include "ops/layout_cuda.h"
-#include "ops/random.h"
 
 static size_t bytes_of(const struct zt_view *v) {
     return zt_dtype_bytes(v->dtype);
@@ -97,75 +95,6 @@ static bool norm_grad_run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(call, zt_launch_norm_grad(zt_stream_of(call), call->state, &g), err);
 }
 ZT_KERNEL_CUDA(norm_grad)
-
-/* `activations`: of the inputs, a bit each. Channels last: rows of channels, which many blocks share. */
-static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_batch_norm), err))
-        return false;
-    struct zt_launch_batch_norm *n = q->state;
-    if (zt_layout_alike(q, activations, 1)) {
-        n->n *= n->spatial;
-        n->spatial = 1;
-        n->parts = zt_launch_batch_norm_parts(n);
-    }
-    q->workspace_bytes = zt_launch_batch_norm_bytes(n);
-    return true;
-}
-
-static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
-    return prepare_batch_norm(q, 1, err);
-}
-static bool batch_norm_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_launch_batch_norm_tensors t = { .x = zt_in_cuda(call, 0),
-                                                    .scale = zt_in_cuda(call, 1),
-                                                    .b = zt_in_cuda(call, 2),
-                                                    .mean = zt_in_cuda(call, 3),
-                                                    .var = zt_in_cuda(call, 4),
-                                                    .y = zt_out_cuda(call, 0),
-                                                    .new_mean = zt_out_cuda(call, 1),
-                                                    .new_var = zt_out_cuda(call, 2),
-                                                    .batch_mean = zt_out_cuda(call, 3),
-                                                    .inv_std = zt_out_cuda(call, 4) };
-    return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), call->state, &t, call->workspace), err);
-}
-const struct zt_kernel zt_kernel_batch_norm_cuda = {
-    .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
-};
-
-static bool batch_norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
-    return prepare_batch_norm(q, 3, err);
-}
-static bool batch_norm_grad_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_launch_batch_norm_grad g = { .dy = zt_in_cuda(call, 0),
-                                                 .x = zt_in_cuda(call, 1),
-                                                 .scale = zt_in_cuda(call, 2),
-                                                 .mean = zt_in_cuda(call, 3),
-                                                 .inv_std = zt_in_cuda(call, 4),
-                                                 .dmean = zt_in_cuda(call, 5),
-                                                 .dvar = zt_in_cuda(call, 6),
-                                                 .dx = zt_out_cuda(call, 0),
-                                                 .dscale = zt_out_cuda(call, 1),
-                                                 .db = zt_out_cuda(call, 2) };
-    return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), call->state, &g, call->workspace), err);
-}
-const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
-    .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free
-};
-
-/* ---- Dropout: the draws of this call ---- */
-
-ZT_PREPARE_CUDA(dropout, zt_launch_dropout)
-static bool dropout_run(const struct zt_call *call, struct zt_err *err) {
-    struct zt_launch_dropout d = *(const struct zt_launch_dropout *)call->state;
-    const struct zt_draws draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
-    d.key = draws.key;
-    d.first_sample = draws.first_sample;
-    return zt_launched(
-        call,
-        zt_launch_dropout(zt_stream_of(call), &d, zt_in_cuda(call, 0), zt_out_cuda(call, 0), zt_out_cuda(call, 1).data),
-        err);
-}
-ZT_KERNEL_CUDA(dropout)
 
 /* ---- paddings and triangles ---- */
 

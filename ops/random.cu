@@ -1,5 +1,5 @@
-/* Operators that draw (ops/random.c). A thread takes the four numbers of a block of the generator, so that element i of
- * a row has the number it has on the host. */
+/* Operators that draw (ops/random.c, ops/dropout.c). A thread takes the four numbers of a block of the generator, so that
+ * element i of a row has the number it has on the host. */
 #include "ops/launch_random.h"
 #include "ops/line.cuh"
 
@@ -63,6 +63,34 @@ int zt_launch_draws(cudaStream_t stream, const struct zt_launch_draws *d, struct
     const int64_t count = d->rows * ((d->width + 3) / 4);
     if (count > 0)
         draws_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*d, p, y);
+    return cudaGetLastError();
+}
+
+/* ---- Dropout ---- */
+
+static __global__ void dropout_kernel(struct zt_launch_dropout d, struct zt_launch_tensor x, struct zt_launch_tensor y,
+                                      uint8_t *mask) {
+    const int64_t blocks = (d.width + 3) / 4; /* of four draws, a row */
+    const float scale = d.ratio < 1 ? (float)(1 / (1 - d.ratio)) : 0;
+    EACH(i, d.rows * blocks) {
+        const int64_t row = i / blocks, first = i % blocks * 4;
+        uint32_t word[4];
+        zt_rng_words(d.key, d.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
+        for (int k = 0; k < 4 && first + k < d.width; k++) {
+            const int64_t at = row * d.width + first + k;
+            const bool keeps = uniform_of(word[k]) >= d.ratio;
+            put(y, at, keeps ? get(x, at) * scale : 0);
+            if (mask)
+                mask[at] = keeps;
+        }
+    }
+}
+
+int zt_launch_dropout(cudaStream_t stream, const struct zt_launch_dropout *d, struct zt_launch_tensor x,
+                      struct zt_launch_tensor y, uint8_t *mask) {
+    const int64_t count = d->rows * ((d->width + 3) / 4);
+    if (count > 0)
+        dropout_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*d, x, y, mask);
     return cudaGetLastError();
 }
 

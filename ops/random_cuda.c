@@ -14,6 +14,19 @@ static bool draws_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(draws)
 
+ZT_PREPARE_CUDA(dropout, zt_launch_dropout)
+static bool dropout_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_dropout d = *(const struct zt_launch_dropout *)call->state;
+    const struct zt_draws draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
+    d.key = draws.key;
+    d.first_sample = draws.first_sample;
+    return zt_launched(
+        call,
+        zt_launch_dropout(zt_stream_of(call), &d, zt_in_cuda(call, 0), zt_out_cuda(call, 0), zt_out_cuda(call, 1).data),
+        err);
+}
+ZT_KERNEL_CUDA(dropout)
+
 static bool multinomial_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_cuda(q, sizeof(struct zt_launch_multinomial), err))
         return false;

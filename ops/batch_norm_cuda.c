@@ -1,0 +1,115 @@
+/* Batch normalization and its gradient on CUDA, over a rank's samples and over those of all ranks. For the latter the
+ * sums of up to MOST channels go to the host, over the ranks and back, while the stream waits: such a node is never
+ * part of a recorded segment (ZT_OP_PEERS). */
+#include "ops/describe_cuda.h"
+#include "ops/kernels_cuda.h"
+#include "ops/layout_cuda.h"
+
+static struct zt_launch_batch_norm_tensors forward_of(const struct zt_call *call) {
+    return (struct zt_launch_batch_norm_tensors){ .x = zt_in_cuda(call, 0),
+                                                  .scale = zt_in_cuda(call, 1),
+                                                  .b = zt_in_cuda(call, 2),
+                                                  .mean = zt_in_cuda(call, 3),
+                                                  .var = zt_in_cuda(call, 4),
+                                                  .y = zt_out_cuda(call, 0),
+                                                  .new_mean = zt_out_cuda(call, 1),
+                                                  .new_var = zt_out_cuda(call, 2),
+                                                  .batch_mean = zt_out_cuda(call, 3),
+                                                  .inv_std = zt_out_cuda(call, 4) };
+}
+
+static struct zt_launch_batch_norm_grad backward_of(const struct zt_call *call) {
+    return (struct zt_launch_batch_norm_grad){ .dy = zt_in_cuda(call, 0),
+                                               .x = zt_in_cuda(call, 1),
+                                               .scale = zt_in_cuda(call, 2),
+                                               .mean = zt_in_cuda(call, 3),
+                                               .inv_std = zt_in_cuda(call, 4),
+                                               .dx = zt_out_cuda(call, 0),
+                                               .dscale = zt_out_cuda(call, 1),
+                                               .db = zt_out_cuda(call, 2) };
+}
+
+/* ---- of a rank ---- */
+
+/* `activations`: of the inputs, a bit each. Channels last: rows of channels, which many blocks share. */
+static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_batch_norm), err))
+        return false;
+    struct zt_launch_batch_norm *n = q->state;
+    if (zt_layout_alike(q, activations, 1)) {
+        n->n *= n->spatial;
+        n->spatial = 1;
+        n->parts = zt_launch_batch_norm_parts(n);
+    }
+    q->workspace_bytes = zt_launch_batch_norm_bytes(n);
+    return true;
+}
+
+static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
+    return prepare_batch_norm(q, 1, err);
+}
+static bool batch_norm_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_batch_norm_tensors t = forward_of(call);
+    return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), call->state, &t, call->workspace), err);
+}
+const struct zt_kernel zt_kernel_batch_norm_cuda = {
+    .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
+};
+
+static bool batch_norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
+    return prepare_batch_norm(q, 3, err);
+}
+static bool batch_norm_grad_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_batch_norm_grad g = backward_of(call);
+    g.dmean = zt_in_cuda(call, 5);
+    g.dvar = zt_in_cuda(call, 6);
+    return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), call->state, &g, call->workspace), err);
+}
+const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
+    .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free
+};
+
+/* ---- of all ranks ---- */
+
+enum { MOST = (ZT_CUDA_SCRATCH / (int)sizeof(double) - 1) / 2 };
+
+/* Adds up two sums a channel and the number of elements that count. */
+static bool add_ranks(const struct zt_call *call, int64_t channels, struct zt_err *err) {
+    const struct zt_device_api *api = call->device->api;
+    const struct zt_launch_norm_sync *n = call->state;
+    const int count = (int)(2 * channels + 1);
+    const size_t bytes = (size_t)count * sizeof(double);
+    double *there = zt_cuda_scratch(call->device), *here = zt_cuda_pinned(call->device);
+    if (n->alone || !call->peers)
+        return true;
+    return api->to_host(call->device, here, there, bytes, err) && api->synchronize(call->device, err) &&
+           call->peers->sum(call->peers->with, here, count, err) &&
+           api->to_device(call->device, there, here, bytes, err);
+}
+
+static bool run(const struct zt_call *call, const struct zt_launch_norm_sync_tensors *t, struct zt_err *err) {
+    const struct zt_launch_norm_sync *n = call->state;
+    double *sums = zt_cuda_scratch(call->device);
+    for (int64_t first = 0; first < n->channels; first += MOST) {
+        const int64_t count = n->channels - first < MOST ? n->channels - first : MOST;
+        if (!zt_launched(call, zt_launch_norm_sync_sums(zt_stream_of(call), n, t, first, count, sums), err) ||
+            !add_ranks(call, count, err) ||
+            !zt_launched(call, zt_launch_norm_sync_apply(zt_stream_of(call), n, t, first, count, sums), err))
+            return false;
+    }
+    return true;
+}
+
+ZT_PREPARE_CUDA(batch_norm_sync, zt_launch_norm_sync)
+static bool batch_norm_sync_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_norm_sync_tensors t = { .forward = forward_of(call), .weights = zt_in_cuda(call, 5) };
+    return run(call, &t, err);
+}
+ZT_KERNEL_CUDA(batch_norm_sync)
+
+ZT_PREPARE_CUDA(batch_norm_sync_grad, zt_launch_norm_sync)
+static bool batch_norm_sync_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_norm_sync_tensors t = { .grad = backward_of(call), .weights = zt_in_cuda(call, 5) };
+    return run(call, &t, err);
+}
+ZT_KERNEL_CUDA(batch_norm_sync_grad)
