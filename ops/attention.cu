@@ -1,5 +1,6 @@
 /* The rows of attention between its matrix products (formulas: ops/attention.c). A block of one warp takes a row of
  * scores: one query of one head. Everything is in fp32. */
+#include "ops/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
@@ -55,37 +56,13 @@ static __device__ float bias(const struct zt_launch_attention &a, const struct l
     return float_at(a.mask_dtype, a.mask, at);
 }
 
-/* ---- sums and maxima of a block; all threads get the result ---- */
-
 /* NaN wins. */
 static __device__ float larger(float a, float b) {
     return a != a || a > b ? a : b;
 }
 
-static __device__ float sum_of(float value, float *part) {
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (int half = LINE / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            part[threadIdx.x] += part[threadIdx.x + half];
-        __syncthreads();
-    }
-    float sum = part[0];
-    __syncthreads();
-    return sum;
-}
-
 static __device__ float largest_of(float value, float *part) {
-    part[threadIdx.x] = value;
-    __syncthreads();
-    for (int half = LINE / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            part[threadIdx.x] = larger(part[threadIdx.x], part[threadIdx.x + half]);
-        __syncthreads();
-    }
-    float largest = part[0];
-    __syncthreads();
-    return largest;
+    return fold_block<LINE>(value, part, [](float a, float b) { return larger(a, b); });
 }
 
 /* p = exp(x - most) * factor; 0 everywhere where all keys are masked. */
@@ -102,7 +79,7 @@ static __device__ struct softmax softmax_of(const struct zt_launch_attention &a,
     x.most = largest_of(x.most, part);
     for (int64_t n = l.from + threadIdx.x; x.most != -CUDART_INF_F && n < l.to; n += LINE)
         sum += expf(capped(a, s[n]) + bias(a, l, n) - x.most);
-    sum = sum_of(sum, part);
+    sum = add_block<LINE>(sum, part);
     if (sum != 0)
         x.factor = 1 / sum;
     else
@@ -153,7 +130,7 @@ static __global__ void attention_grad_kernel(struct zt_launch_attention a, const
         float dot = 0;
         for (int64_t n = l.from + threadIdx.x; n < l.to; n += LINE)
             dot += weight(a, l, x, s, n) * d[n];
-        dot = sum_of(dot, part);
+        dot = add_block<LINE>(dot, part);
         T *mask = dmask ? dmask + ((a.batch * a.all_heads + l.head) * a.queries + l.query) * a.mask_length : NULL;
         for (int64_t n = threadIdx.x; n < a.keys; n += LINE) {
             float w = weight(a, l, x, s, n), c = capped(a, s[n]), dx = w != 0 ? w * (d[n] - dot) : 0;
@@ -167,20 +144,15 @@ static __global__ void attention_grad_kernel(struct zt_launch_attention a, const
     }
 }
 
-static unsigned rows_of(const struct zt_launch_attention *a) {
-    int64_t rows = a->heads * a->queries;
-    return (unsigned)(rows < 65535 ? rows : 65535);
-}
-
 int zt_launch_attention(cudaStream_t stream, const struct zt_launch_attention *a, const float *scores, void *p) {
     WITH_TYPE(a->dtype, a->heads * a->queries,
-              (attention_kernel<T><<<rows_of(a), LINE, 0, stream>>>(*a, scores, (T *)p)));
+              (attention_kernel<T><<<job_blocks(a->heads * a->queries), LINE, 0, stream>>>(*a, scores, (T *)p)));
 }
 
 int zt_launch_attention_grad(cudaStream_t stream, const struct zt_launch_attention *a, const float *scores,
                              const float *dp, void *p, void *ds, void *dmask) {
     WITH_TYPE(a->dtype, a->heads * a->queries,
-              (attention_grad_kernel<T><<<rows_of(a), LINE, 0, stream>>>(*a, scores, dp, (T *)p, (T *)ds, (T *)dmask)));
+              (attention_grad_kernel<T><<<job_blocks(a->heads * a->queries), LINE, 0, stream>>>(*a, scores, dp, (T *)p, (T *)ds, (T *)dmask)));
 }
 
 /* ---- what is kept of a query, and cuDNN's form of it ---- */

@@ -47,14 +47,7 @@ int zt_launch_col2im(cudaStream_t stream, const struct zt_launch_columns *c, str
 
 /* Where element `flat` of the pooled shape lies in the whole, -1: outside. */
 static __device__ int64_t place_of(const struct zt_launch_unpool &u, int64_t flat) {
-    int64_t at = 0;
-    if (flat < 0 || flat >= u.inner_elems)
-        return -1;
-    for (int k = u.axes - 1; k >= 0; k--) {
-        at += flat % u.inner[k] * u.step[k];
-        flat /= u.inner[k];
-    }
-    return at;
+    return flat < 0 || flat >= u.inner_elems ? -1 : walked(u.axes, u.inner, u.step, flat);
 }
 
 static __global__ void last_kernel(struct zt_launch_unpool u, const int64_t *index, int32_t *last) {

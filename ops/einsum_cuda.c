@@ -33,7 +33,7 @@ struct side {
 };
 
 struct einsum {
-    int in[ZT_EINSUM_OPERANDS], operands;
+    int in[ZT_EINSUM_OPERANDS];
     struct zt_blas *blas; /* NULL: contraction */
     struct side side[TENSORS];
     size_t elem_bytes, blas_bytes;
@@ -222,7 +222,6 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     for (int k = 0; k < c.kept; k++)
         reached *= c.dim[k];
     struct einsum *e = zt_calloc(1, sizeof *e);
-    e->operands = c.operands;
     memcpy(e->in, c.in, sizeof e->in);
     e->elem_bytes = zt_dtype_bytes(zt_in(q->graph, q->node, 0)->dtype);
     e->clears = reached < zt_shape_count(&zt_out(q->graph, q->node, 0)->shape);
@@ -258,7 +257,7 @@ static bool multiply(const struct zt_call *call, const struct einsum *e, struct 
 
 static bool add_up(const struct zt_call *call, const struct einsum *e, struct zt_err *err) {
     struct zt_launch_contraction c = e->contraction;
-    for (int n = 0; n < e->operands; n++)
+    for (int n = 0; n < c.operands; n++)
         c.operand[n] = zt_in_cuda(call, e->in[n]);
     c.y = zt_out_cuda(call, 0);
     return zt_launched(call, zt_launch_contraction(zt_stream_of(call), &c), err);

@@ -6,8 +6,6 @@
 #include "ops/shape.h"
 #include "ops/walk_cuda.h"
 
-#include "device/cuda.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,14 +61,16 @@ static bool turn_move(const struct zt_prepare *q, struct zt_move *m) {
 
 /* The copies of `list` in the order in which the inputs come; false where they cannot be had so. */
 static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outputs) {
-    struct zt_move *at = zt_malloc(((size_t)list->count + 1) * sizeof *at);
-    bool last = zt_layout_alike(q, ~0U, outputs ? ~0U : 0), turned = true;
-    if (list->count)
-        memcpy(at, list->move, (size_t)list->count * sizeof *at);
-    for (int i = 0; last && turned && i < list->count; i++)
+    bool turned = true;
+    if (!zt_layout_alike(q, ~0U, outputs ? ~0U : 0) || list->count == 0)
+        return true;
+    const size_t bytes = (size_t)list->count * sizeof *list->move;
+    struct zt_move *at = zt_malloc(bytes);
+    memcpy(at, list->move, bytes);
+    for (int i = 0; turned && i < list->count; i++)
         turned = zt_shape_count(&at[i].shape) == 0 || turn_move(q, &at[i]);
-    if (last && turned && list->count)
-        memcpy(list->move, at, (size_t)list->count * sizeof *at);
+    if (turned)
+        memcpy(list->move, at, bytes);
     free(at);
     return turned;
 }
@@ -115,10 +115,10 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     for (int i = 0; i < p->count; i++) {
         const struct one *m = &p->at[i];
         char *to = call->out[m->out].data;
-        int code = to ? zt_launch_move(zt_cuda_stream(call->device), (size_t)bytes, &m->launch,
+        int code = to ? zt_launch_move(zt_stream_of(call), (size_t)bytes, &m->launch,
                                        (const char *)call->in[m->in].data + m->from * bytes, to + m->to * bytes)
                       : 0;
-        if (!zt_cuda_good(call->device, code, err, call->node->name))
+        if (!zt_launched(call, code, err))
             return false;
     }
     return true;

@@ -64,18 +64,9 @@ int zt_launch_lrn_grad(cudaStream_t stream, const struct zt_launch_lrn *n, struc
 
 enum { GROUP = 256 };
 
-static __device__ int64_t walk(int axes, const int64_t *dim, const int64_t *step, int64_t i) {
-    int64_t at = 0;
-    for (int k = axes - 1; k >= 0; k--) {
-        at += i % dim[k] * step[k];
-        i /= dim[k];
-    }
-    return at;
-}
-
 /* The element number i of the group that begins at `start`. */
 static __device__ int64_t member(const struct zt_launch_mvn &n, int64_t start, int64_t i) {
-    return start + walk(n.over_axes, n.over_dim, n.over_step, i);
+    return start + walked(n.over_axes, n.over_dim, n.over_step, i);
 }
 
 /* What elements have more than the first: their mean, and with it the mean square of what they have beyond that. */
@@ -96,17 +87,17 @@ static __global__ void mvn_kernel(struct zt_launch_mvn n, struct zt_launch_tenso
                                   struct zt_launch_tensor y) {
     __shared__ float part[GROUP];
     for (int64_t group = blockIdx.x; group < n.kept; group += gridDim.x) {
-        const int64_t start = walk(n.kept_axes, n.kept_dim, n.kept_step, group);
+        const int64_t start = walked(n.kept_axes, n.kept_dim, n.kept_step, group);
         const float shift = get(x, start), m = (float)n.over;
         float over, mean_dy = 0, product = 0;
         const float std = sqrtf(variance_of(n, x, start, shift, &over, part)), d = std + 1e-9f;
-        for (int64_t i = threadIdx.x; dy.data && i < n.over; i += GROUP)
-            mean_dy += get(dy, member(n, start, i));
-        mean_dy = dy.data ? add_block<GROUP>(mean_dy, part) / m : 0;
         for (int64_t i = threadIdx.x; dy.data && i < n.over; i += GROUP) {
             const int64_t at = member(n, start, i);
-            product += get(dy, at) * (get(x, at) - shift - over);
+            const float slope_y = get(dy, at);
+            mean_dy += slope_y;
+            product += slope_y * (get(x, at) - shift - over);
         }
+        mean_dy = dy.data ? add_block<GROUP>(mean_dy, part) / m : 0;
         const float slope = dy.data ? add_block<GROUP>(product, part) / m / (std * d * d) : 0;
         for (int64_t i = threadIdx.x; i < n.over; i += GROUP) {
             const int64_t at = member(n, start, i);

@@ -29,13 +29,10 @@ static bool lrn_grad_run(const struct zt_call *call, struct zt_err *err) {
 ZT_KERNEL_CUDA(lrn_grad)
 
 /* Axes of one side, neighbours that go on alike merged. */
-static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t *to) {
-    int64_t steps[1][ZT_MAX_RANK];
+static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t (*to)[ZT_MAX_RANK]) {
     memcpy(dim, shape->dim, sizeof shape->dim);
-    memcpy(steps[0], step, sizeof steps[0]);
-    const int axes = zt_axes_cuda(shape->rank, dim, 1, steps);
-    memcpy(to, steps[0], sizeof steps[0]);
-    return axes;
+    memcpy(*to, step, sizeof *to);
+    return zt_axes_cuda(shape->rank, dim, 1, to);
 }
 
 static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
@@ -45,8 +42,8 @@ static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
     n->kept = zt_shape_count(&mvn.kept);
     n->over = zt_shape_count(&mvn.over);
-    n->kept_axes = merged(&mvn.kept, mvn.kept_step, n->kept_dim, n->kept_step);
-    n->over_axes = merged(&mvn.over, mvn.over_step, n->over_dim, n->over_step);
+    n->kept_axes = merged(&mvn.kept, mvn.kept_step, n->kept_dim, &n->kept_step);
+    n->over_axes = merged(&mvn.over, mvn.over_step, n->over_dim, &n->over_step);
     q->state = n;
     return true;
 }

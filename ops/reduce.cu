@@ -78,15 +78,6 @@ struct fold_min : fold_sum {
 
 /* ---- kernels ---- */
 
-static __device__ int64_t place(int axes, const int64_t *dim, const int64_t *step, int64_t i) {
-    int64_t at = 0;
-    for (int k = axes - 1; k > 0; k--) {
-        at += i % dim[k] * step[k];
-        i /= dim[k];
-    }
-    return axes > 0 ? at + i * step[0] : 0;
-}
-
 template <class Rule, class T>
 static __device__ void finish(const struct zt_launch_reduce &r, int64_t result, float value, T *y) {
     value = Rule::finish(value, (float)r.over);
@@ -112,11 +103,11 @@ static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, T *
     for (int64_t job = blockIdx.x; job < wide * r.parts; job += gridDim.x) {
         int64_t result = job % wide * ACROSS + threadIdx.x, part = job / wide;
         const struct span mine = part_of(r.over, r.parts, part);
-        int64_t from = result < r.kept ? place(r.kept_axes, r.kept_dim, r.kept_step, result) : 0;
+        int64_t from = result < r.kept ? walked(r.kept_axes, r.kept_dim, r.kept_step, result) : 0;
         float value = Rule::start();
         for (int64_t k = mine.first + threadIdx.y; result < r.kept && k < mine.end; k += ALONG)
             value =
-                Rule::join(value, Rule::element(to_float(x[from + place(r.over_axes, r.over_dim, r.over_step, k)])));
+                Rule::join(value, Rule::element(to_float(x[from + walked(r.over_axes, r.over_dim, r.over_step, k)])));
         value = fold_columns<ALONG>(value, kept, Rule::join);
         if (threadIdx.y == 0 && result < r.kept)
             give<Rule, T>(r, result, part, value, y, partial);
@@ -134,10 +125,10 @@ static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, T *y, 
     for (int64_t job = blockIdx.x; job < r.kept * r.parts; job += gridDim.x) {
         int64_t result = job / r.parts, part = job % r.parts;
         const struct span mine = part_of(r.over, r.parts, part);
-        const T *from = x + place(r.kept_axes, r.kept_dim, r.kept_step, result);
+        const T *from = x + walked(r.kept_axes, r.kept_dim, r.kept_step, result);
         float value = Rule::start();
         for (int64_t k = mine.first + threadIdx.x; k < mine.end; k += BLOCK)
-            value = Rule::join(value, Rule::element(to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)])));
+            value = Rule::join(value, Rule::element(to_float(from[walked(r.over_axes, r.over_dim, r.over_step, k)])));
         value = join_block<Rule>(value, kept);
         if (threadIdx.x == 0)
             give<Rule, T>(r, result, part, value, y, partial);
@@ -158,14 +149,14 @@ static __global__ void join_kernel(struct zt_launch_reduce r, const float *parti
 template <class T> static __global__ void log_sum_exp_kernel(struct zt_launch_reduce r, const T *x, T *y) {
     __shared__ float kept[BLOCK];
     for (int64_t result = blockIdx.x; result < r.kept; result += gridDim.x) {
-        const T *from = x + place(r.kept_axes, r.kept_dim, r.kept_step, result);
+        const T *from = x + walked(r.kept_axes, r.kept_dim, r.kept_step, result);
         float most = -CUDART_INF_F, sum = 0;
         for (int64_t k = threadIdx.x; k < r.over; k += BLOCK)
-            most = fold_max::join(most, to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)]));
+            most = fold_max::join(most, to_float(from[walked(r.over_axes, r.over_dim, r.over_step, k)]));
         most = join_block<fold_max>(most, kept);
         most = most == CUDART_INF_F || most == -CUDART_INF_F ? 0 : most;
         for (int64_t k = threadIdx.x; k < r.over; k += BLOCK)
-            sum += expf(to_float(from[place(r.over_axes, r.over_dim, r.over_step, k)]) - most);
+            sum += expf(to_float(from[walked(r.over_axes, r.over_dim, r.over_step, k)]) - most);
         sum = join_block<fold_sum>(sum, kept);
         if (threadIdx.x == 0)
             y[result] = from_float<T>(logf(sum) + most);

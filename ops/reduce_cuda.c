@@ -6,8 +6,6 @@
 #include "ops/reduce.h"
 #include "ops/walk_cuda.h"
 
-#include "device/cuda.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,21 +34,18 @@ static void steps_of(const struct zt_reduction *r, const struct zt_layout *layou
 }
 
 /* The axes with `over` or without: neighbours that go on alike are merged. all_steps: of all axes in x. */
-static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, bool over, int64_t *dim, int64_t *step,
-                     int64_t *count) {
-    int64_t steps[1][ZT_MAX_RANK];
+static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, bool over, int64_t *dim,
+                     int64_t (*step)[ZT_MAX_RANK], int64_t *count) {
     int axes = 0;
     *count = 1;
     for (int k = 0; k < r->axes; k++) {
         if (r->over[k] != over)
             continue;
         dim[axes] = r->dim[k];
-        steps[0][axes++] = all_steps[k];
+        (*step)[axes++] = all_steps[k];
         *count *= r->dim[k];
     }
-    axes = zt_axes_cuda(axes, dim, 1, steps);
-    memcpy(step, steps[0], sizeof steps[0]);
-    return axes;
+    return zt_axes_cuda(axes, dim, 1, step);
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
@@ -68,8 +63,8 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     steps_of(&reduction, q->in_layout[0], step);
     struct zt_launch_reduce *r = zt_calloc(1, sizeof *r);
     r->fold = folds[i].fold;
-    r->kept_axes = take_axes(&reduction, step, false, r->kept_dim, r->kept_step, &r->kept);
-    r->over_axes = take_axes(&reduction, step, true, r->over_dim, r->over_step, &r->over);
+    r->kept_axes = take_axes(&reduction, step, false, r->kept_dim, &r->kept_step, &r->kept);
+    r->over_axes = take_axes(&reduction, step, true, r->over_dim, &r->over_step, &r->over);
     r->parts = zt_launch_reduce_parts(r);
     q->workspace_bytes = r->parts > 1 ? (size_t)(r->kept * r->parts) * sizeof(float) : 0;
     q->can_accumulate = r->fold == ZT_FOLD_SUM;
@@ -80,9 +75,10 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
 static bool run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_reduce r = *(const struct zt_launch_reduce *)call->state;
     r.accumulate = call->accumulate;
-    int code = zt_launch_reduce(zt_cuda_stream(call->device), call->in[0].dtype, &r, call->in[0].data,
-                                call->out[0].data, call->workspace);
-    return zt_cuda_good(call->device, code, err, call->node->name);
+    return zt_launched(call,
+                       zt_launch_reduce(zt_stream_of(call), call->in[0].dtype, &r, call->in[0].data, call->out[0].data,
+                                        call->workspace),
+                       err);
 }
 
 const struct zt_kernel zt_kernel_reduce_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

@@ -78,6 +78,16 @@ static inline size_t bytes_of(enum zt_dtype dtype) {
     }
 }
 
+/* Where element `i`, row-major over `dim`, lies at these steps. */
+static __device__ inline int64_t walked(int axes, const int64_t *dim, const int64_t *step, int64_t i) {
+    int64_t at = 0;
+    for (int k = axes - 1; k > 0; k--) {
+        at += i % dim[k] * step[k];
+        i /= dim[k];
+    }
+    return axes > 0 ? at + i * step[0] : 0;
+}
+
 enum { BLOCK = 256 };
 
 /* Enough blocks for `count` threads, but no more than keep a big GPU busy: kernels go on by EACH. */
