@@ -25,10 +25,22 @@ static int find_error(const struct zt_parent *p) {
     return -1;
 }
 
+/* The one rank that never connected where all others were lost; -1: there are several, or there is none. */
+static int find_missing(const struct zt_parent *p) {
+    if (zt_parent_count(p, ZT_RANK_ABSENT) != 1 || zt_parent_count(p, ZT_RANK_LOST) != p->job->ranks - 1)
+        return -1;
+    int rank = 0;
+    while (p->ranks[rank].state != ZT_RANK_ABSENT)
+        rank++;
+    return rank;
+}
+
 /* The lowest rank that was lost or stopped; before them one of which only mpirun can tell, since it ended before it had
- * connected, and the others for that. */
+ * connected, and the others for that. Open MPI does not always say which that was. */
 static int find_gone(const struct zt_parent *p) {
     int number, status, rank = zt_mpirun_cause(&p->mpirun, &number, &status);
+    if (rank < 0 && number == 0 && status < 0)
+        rank = find_missing(p);
     if (rank >= 0 && rank < p->job->ranks && p->ranks[rank].state == ZT_RANK_ABSENT)
         return rank;
     for (int i = 0; i < p->job->ranks; i++)
