@@ -152,7 +152,8 @@ int zt_launch_attention(cudaStream_t stream, const struct zt_launch_attention *a
 int zt_launch_attention_grad(cudaStream_t stream, const struct zt_launch_attention *a, const float *scores,
                              const float *dp, void *p, void *ds, void *dmask) {
     WITH_TYPE(a->dtype, a->heads * a->queries,
-              (attention_grad_kernel<T><<<job_blocks(a->heads * a->queries), LINE, 0, stream>>>(*a, scores, dp, (T *)p, (T *)ds, (T *)dmask)));
+              (attention_grad_kernel<T>
+               <<<job_blocks(a->heads * a->queries), LINE, 0, stream>>>(*a, scores, dp, (T *)p, (T *)ds, (T *)dmask)));
 }
 
 /* ---- what is kept of a query, and cuDNN's form of it ---- */

@@ -27,7 +27,8 @@ template <> __device__ float combined<float>(enum zt_combine how, float a, float
            : how == ZT_COMBINE_MIN ? (a != a || a < b ? a : b)
                                    : b;
 }
-template <> __device__ __nv_bfloat16 combined<__nv_bfloat16>(enum zt_combine how, __nv_bfloat16 old, __nv_bfloat16 with) {
+template <>
+__device__ __nv_bfloat16 combined<__nv_bfloat16>(enum zt_combine how, __nv_bfloat16 old, __nv_bfloat16 with) {
     return from_float<__nv_bfloat16>(combined(how, to_float(old), to_float(with)));
 }
 

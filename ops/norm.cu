@@ -251,8 +251,8 @@ static __global__ void rows_numbers_kernel(struct zt_launch_batch_norm n, struct
         struct moments m = { 0, 0, 0 };
         for (int64_t part = 0; !n.fixed && part < n.parts; part++) {
             const struct span rows = part_of(n.n, n.parts, part);
-            m = join(m,
-                     { (float)(rows.end - rows.first), found[part * n.channels + c], found[(n.parts + part) * n.channels + c] });
+            m = join(m, { (float)(rows.end - rows.first), found[part * n.channels + c],
+                          found[(n.parts + part) * n.channels + c] });
         }
         const float shift = n.fixed ? get(t.mean, c) : get(t.x, c);
         const float var = n.fixed ? get(t.var, c) : m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);

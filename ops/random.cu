@@ -1,5 +1,5 @@
-/* Operators that draw (ops/random.c, ops/dropout.c). A thread takes the four numbers of a block of the generator, so that
- * element i of a row has the number it has on the host. */
+/* Operators that draw (ops/random.c, ops/dropout.c). A thread takes the four numbers of a block of the generator, so
+ * that element i of a row has the number it has on the host. */
 #include "ops/launch_random.h"
 #include "ops/line.cuh"
 

@@ -268,8 +268,9 @@ static __global__ void store_state_kernel(struct zt_launch_turn t, const float *
 }
 /* to = first + second, but for the last `apart` numbers of the second; zeros without them. */
 static __global__ void sum_bias_kernel(const float *both, int64_t count, int64_t summed, float *to) {
-    EACH(i, count)
-    to[i] = !both ? 0 : i < summed ? both[i] + both[count + i] : both[i];
+    EACH(i, count) {
+        to[i] = !both ? 0 : i < summed ? both[i] + both[count + i] : both[i];
+    }
 }
 
 /* h before every step, and X, with zeros for rows that are over. */

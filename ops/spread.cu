@@ -33,8 +33,9 @@ static __global__ void spread_kernel(struct zt_launch_walk walk, int64_t count, 
 }
 
 template <class T> static __global__ void relu_kernel(int64_t count, T *y) {
-    EACH(i, count)
-    y[i] = to_float(y[i]) <= 0 ? from_float<T>(0) : y[i];
+    EACH(i, count) {
+        y[i] = to_float(y[i]) <= 0 ? from_float<T>(0) : y[i];
+    }
 }
 
 static int64_t count_of(const struct zt_launch_walk *walk) {

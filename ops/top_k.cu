@@ -50,6 +50,5 @@ int zt_launch_top_k(cudaStream_t stream, const struct zt_launch_top_k *t, struct
                     int64_t *places) {
     const int64_t lines = t->length > 0 && t->k > 0 ? t->outer * t->inner : 0;
     WITH_NUMBER(x.dtype, lines,
-                (top_k_kernel<T>
-                 <<<job_blocks(lines), LINE, 0, stream>>>(*t, (const T *)x.data, (T *)values, places)));
+                (top_k_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*t, (const T *)x.data, (T *)values, places)));
 }

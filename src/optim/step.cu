@@ -127,8 +127,9 @@ static __global__ void lamb_norms_kernel(struct zt_step_call s) {
 
 static __global__ void lamb_ratios_kernel(struct zt_step_call s) {
     struct zt_lamb c = coefficients_of(s, 0).lamb; /* the limits of the ratio are those of all groups */
-    EACH(t, s.tensor_count)
-    s.ratios[t] = zt_lamb_ratio(&c, s.norms + 2 * t);
+    EACH(t, s.tensor_count) {
+        s.ratios[t] = zt_lamb_ratio(&c, s.norms + 2 * t);
+    }
 }
 
 static __global__ void lamb_kernel(struct zt_step_call s) {
@@ -181,8 +182,9 @@ int zt_launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
 /* ---- sums ---- */
 
 static __global__ void accumulate_kernel(float *to, const float *from, int64_t count) {
-    EACH(i, count)
-    to[i] += from[i];
+    EACH(i, count) {
+        to[i] += from[i];
+    }
 }
 
 /* A block adds elements i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. With `x` NULL it
