@@ -73,18 +73,10 @@ const struct fused_layout fused_layouts[] = {
 
 struct tiny_run fused_train(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,
                             const char *fuse) {
-    struct tiny t;
-    struct tiny_run run = { 0 };
-    struct zt_err err = { 0 };
     char config[1000];
     snprintf(config, sizeof config,
              "'train_batch_size': 8, 'optimizer': {'type': %s}, "
              "'ztrain': {'parallel': {'communicator': 'thread'}, 'data': {'samples': 22}, 'fuse': ['%s']}%s",
              f->optimizer, fuse, layout->more);
-    ck_assert_msg(tiny_open(&t, make(), config, layout->ranks, &err), "%s", err.text[0]);
-    t.device = f->device;
-    tiny_train(&t, FUSED_STEPS, &run);
-    ck_assert_msg(run.ok, "%s: %s", layout->more, run.err.text[0]);
-    tiny_finish(&t);
-    return run;
+    return tiny_learn(make(), config, layout->ranks, FUSED_STEPS, f->device);
 }

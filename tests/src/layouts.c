@@ -4,9 +4,6 @@
 #include <math.h>
 
 struct tiny_run layout_train(struct zt_graph *(*make)(void), struct layout l) {
-    struct tiny t;
-    struct tiny_run run = { 0 };
-    struct zt_err err = { 0 };
     char config[800];
     snprintf(config, sizeof config,
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d%s}, "
@@ -18,12 +15,7 @@ struct tiny_run layout_train(struct zt_graph *(*make)(void), struct layout l) {
              l.micro, l.zero, l.more ? l.more : "", l.stages, l.partition ? l.partition : "best",
              l.schedule ? l.schedule : "1f1b", l.mode ? l.mode : "ddp", l.sync ? "true" : "false", l.loss ? l.loss : "",
              l.samples ? l.samples : 22, l.optimizer ? l.optimizer : "AdamW");
-    ck_assert_msg(tiny_open(&t, make(), config, l.ranks, &err), "%s", err.text[0]);
-    t.device = l.device;
-    tiny_train(&t, LAYOUT_STEPS, &run);
-    ck_assert_msg(run.ok, "%d ranks, %s: %s", l.ranks, config, run.err.text[0]);
-    tiny_finish(&t);
-    return run;
+    return tiny_learn(make(), config, l.ranks, LAYOUT_STEPS, l.device);
 }
 
 static void check(const char *what, int step, double a, double b, double tolerance, const struct layout *l) {

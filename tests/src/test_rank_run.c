@@ -3,7 +3,6 @@
 #include "tests/suite.h"
 #include "tiny.h"
 
-#include "forecast.h"
 #include "parallel/cost.h"
 
 #include <math.h>
@@ -262,6 +261,7 @@ START_TEST(a_device_without_room_names_the_block_and_keeps_none) {
     tiny_finish(&t);
 }
 END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("rank_run");
     tcase_add_test(cases, planned_bytes_are_those_of_the_formulas);

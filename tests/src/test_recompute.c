@@ -13,27 +13,24 @@ struct layout {
     bool layers; /* a segment for every two layers */
 };
 
-static void open(struct tiny *t, struct zt_graph *graph, struct layout l, const char *more) {
-    struct zt_err err = { 0 };
-    char config[600];
-    snprintf(config, sizeof config,
+struct config {
+    char text[600];
+};
+
+static struct config config_of(struct layout l, const char *more) {
+    struct config config;
+    snprintf(config.text, sizeof config.text,
              "'train_batch_size': 8, 'train_micro_batch_size_per_gpu': %d, 'zero_optimization': {'stage': %d}, "
              "'pipeline': {'stages': %d%s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.01}}, %s "
              "'ztrain': {'parallel': {'communicator': 'thread'}, 'data': {'samples': 22}%s}",
              l.micro, l.zero, l.stages, l.layers ? ", 'activation_checkpoint_interval': 2" : "",
              more[0] == ',' ? "" : more, more[0] == ',' ? more : "");
-    bool ok = tiny_open(t, graph, config, l.ranks, &err);
-    ck_assert_msg(ok, "%s", err.text[0]);
+    return config;
 }
 
 static struct tiny_run train(struct zt_graph *graph, struct layout l, const char *more) {
-    struct tiny t;
-    struct tiny_run run = { 0 };
-    open(&t, graph, l, more);
-    tiny_train(&t, STEPS, &run);
-    ck_assert_msg(run.ok, "%s: %s", more, run.err.text[0]);
-    tiny_finish(&t);
-    return run;
+    const struct config config = config_of(l, more);
+    return tiny_learn(graph, config.text, l.ranks, STEPS, NULL);
 }
 
 /* What rank 0's first training program makes again, and its activations. */
@@ -48,7 +45,8 @@ static struct cost plan(struct zt_graph *graph, struct layout l, const char *mor
     struct tiny t;
     struct zt_err err = { 0 };
     struct cost cost = { 0 };
-    open(&t, graph, l, more);
+    const struct config config = config_of(l, more);
+    ck_assert_msg(tiny_open(&t, graph, config.text, l.ranks, &err), "%s", err.text[0]);
     struct zt_device *device = zt_device_host_create(1);
     struct zt_rank_options options = { .source = t.source, .device = device, .threads = 1 };
     struct zt_rank_plan *p = zt_rank_plan_create(t.job, &options, &err);

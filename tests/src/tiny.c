@@ -305,3 +305,16 @@ void tiny_train(struct tiny *t, int steps, struct tiny_run *run) {
     free(comms);
     free(workers);
 }
+
+struct tiny_run tiny_learn(struct zt_graph *graph, const char *config, int ranks, int steps,
+                           struct zt_device *(*device)(void)) {
+    struct tiny t;
+    struct tiny_run run = { 0 };
+    struct zt_err err = { 0 };
+    ck_assert_msg(tiny_open(&t, graph, config, ranks, &err), "%s", err.text[0]);
+    t.device = device;
+    tiny_train(&t, steps, &run);
+    ck_assert_msg(run.ok, "%d ranks, %s: %s", ranks, config, run.err.text[0]);
+    tiny_finish(&t);
+    return run;
+}
