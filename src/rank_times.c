@@ -8,8 +8,8 @@ struct zt_rank_times {
     const struct zt_program *program; /* the one that is timed: that of full micro-batches */
     int entries, step;
     int *runs; /* in the step at hand: by part, then by node */
-    double
-        *seconds[ZT_RANK_TIMED_STEPS];   /* as zt_rank_plan_times(): their sum in the step at hand, of one run before */
+    /* as zt_rank_plan_times(): their sum in the step at hand, of one run before */
+    double *seconds[ZT_RANK_TIMED_STEPS];
     double kernels[ZT_RANK_TIMED_STEPS]; /* of a step, together */
 };
 
