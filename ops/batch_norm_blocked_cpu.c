@@ -12,7 +12,7 @@ struct norm_state {
     struct zt_batch_norm norm;
     struct zt_planes planes;
     const struct zt_lane_kernels *kernels;
-    bool fixed;
+    bool fixed, sync;
 };
 
 struct job {
@@ -31,6 +31,7 @@ static struct job job_of(const struct zt_call *call) {
     j.sums = (struct zt_channel_sums){ .call = call,
                                        .norm = s->norm,
                                        .fixed = s->fixed,
+                                       .sync = s->sync,
                                        .parts = s->norm.n,
                                        .wide = wide(s),
                                        .elements = (double)s->norm.spatial };
@@ -79,6 +80,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     s->kernels = zt_lane_kernels(s->planes.lanes);
     p->state = s;
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
+    s->sync = zt_batch_norm_is_sync(n);
     p->workspace_bytes = (size_t)zt_channel_sums_room(norm.n, wide(s)) * sizeof(float);
     return true;
 }
@@ -120,11 +122,11 @@ static void normalise_plane(void *arg, int64_t plane) {
 }
 
 bool zt_batch_norm_blocked_run(const struct zt_call *call, struct zt_err *err) {
-    (void)err;
     struct job j = job_of(call);
     if (!j.s->fixed)
         each_plane(&j, plane_moments);
-    zt_channel_statistics(&j.sums, 0, j.sums.wide);
+    if (!zt_channel_statistics(&j.sums, err))
+        return false;
     each_plane(&j, normalise_plane);
     return true;
 }
@@ -151,11 +153,11 @@ static void gradient_plane(void *arg, int64_t plane) {
 }
 
 bool zt_batch_norm_grad_blocked_run(const struct zt_call *call, struct zt_err *err) {
-    (void)err;
     struct job j = job_of(call);
     zt_channel_means(&j.sums, 0, j.sums.wide);
     each_plane(&j, plane_sums);
-    zt_channel_gradients(&j.sums, 0, j.sums.wide);
+    if (!zt_channel_gradients(&j.sums, err))
+        return false;
     if (call->out[0].data)
         each_plane(&j, gradient_plane);
     return true;

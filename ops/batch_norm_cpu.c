@@ -45,17 +45,21 @@ static void set(struct zt_channel_sums *s, int64_t c, double mean, double first,
     s->coefficient[ZT_THIRD][c] = real ? (float)third : 0;
 }
 
-/* Inputs x, scale, b, running mean, running var. */
-static void channel_statistics(struct zt_channel_sums *s, int64_t c) {
-    double mean = 0, squares = 0, momentum = s->norm.momentum, parts = (double)s->parts;
+/* ---- forward: inputs x, scale, b, running mean, running var ---- */
+
+static void own_moments(const struct zt_channel_sums *s, int64_t c, double *mean, double *squares) {
+    *mean = *squares = 0;
     for (int64_t i = 0; i < s->parts; i++)
-        mean += (double)s->part[0][i * s->wide + c];
-    mean /= parts;
+        *mean += (double)s->part[0][i * s->wide + c];
+    *mean /= (double)s->parts;
     for (int64_t i = 0; i < s->parts; i++) {
-        double off = (double)s->part[0][i * s->wide + c] - mean;
-        squares += (double)s->part[1][i * s->wide + c] + s->elements * off * off;
+        double off = (double)s->part[0][i * s->wide + c] - *mean;
+        *squares += (double)s->part[1][i * s->wide + c] + s->elements * off * off;
     }
-    double var = squares / (parts * s->elements), inv_std = 1 / sqrt(var + s->norm.epsilon);
+}
+
+static void set_statistics(struct zt_channel_sums *s, int64_t c, double mean, double var) {
+    double momentum = s->norm.momentum, inv_std = 1 / sqrt(var + s->norm.epsilon);
     double factor = number(s, 1, c) * inv_std, off = mean - (double)(float)mean;
     set(s, c, mean, factor, number(s, 2, c) - off * factor, 0);
     put(s, 1, c, number(s, 3, c) * momentum + mean * (1 - momentum));
@@ -64,39 +68,99 @@ static void channel_statistics(struct zt_channel_sums *s, int64_t c) {
     put(s, 4, c, inv_std);
 }
 
-void zt_channel_statistics(struct zt_channel_sums *s, int64_t from, int64_t end) {
+void zt_channel_own_statistics(struct zt_channel_sums *s, int64_t from, int64_t end) {
     for (int64_t c = from; c < end; c++) {
-        if (c >= s->norm.channels)
+        double mean, squares;
+        if (c >= s->norm.channels) {
             set(s, c, 0, 0, 0, 0);
-        else if (s->fixed)
+        } else if (s->fixed) {
             set(s, c, number(s, 3, c), number(s, 1, c) / sqrt(number(s, 4, c) + s->norm.epsilon), number(s, 2, c), 0);
-        else
-            channel_statistics(s, c);
+        } else {
+            own_moments(s, c, &mean, &squares);
+            set_statistics(s, c, mean, squares / ((double)s->parts * s->elements));
+        }
     }
 }
 
-/* Inputs dy, x, scale, mean, and inv_std or the running variance. */
+/* Around the running mean, which is the same number on every rank. */
+static void give_moments(struct zt_channel_sums *s, int64_t c, double *sums) {
+    const double m = (double)s->parts * s->elements;
+    double mean, squares;
+    own_moments(s, c, &mean, &squares);
+    mean -= number(s, 3, c);
+    sums[0] = m * mean;
+    sums[1] = squares + m * mean * mean;
+}
+
+static void take_moments(struct zt_channel_sums *s, int64_t c, const double *sums, double m) {
+    const double moved = sums[0] / m, var = sums[1] / m - moved * moved;
+    set_statistics(s, c, number(s, 3, c) + moved, var < 0 ? 0 : var); /* NaN stays */
+}
+
+/* ---- backward: inputs dy, x, scale, mean, and inv_std or the running variance ---- */
+
 void zt_channel_means(struct zt_channel_sums *s, int64_t from, int64_t end) {
     for (int64_t c = from; c < end; c++)
         set(s, c, c < s->norm.channels ? number(s, 3, c) : 0, 0, 0, 0);
 }
 
-void zt_channel_gradients(struct zt_channel_sums *s, int64_t from, int64_t end) {
-    double m = (double)s->parts * s->elements;
-    for (int64_t c = from; c < zt_min_int(end, s->norm.channels); c++) {
-        double db = 0, dscale = 0, inv_std = number(s, 4, c);
-        if (s->fixed)
-            inv_std = 1 / sqrt(inv_std + s->norm.epsilon);
-        for (int64_t i = 0; i < s->parts; i++) {
-            db += (double)s->part[0][i * s->wide + c];
-            dscale += (double)s->part[1][i * s->wide + c];
-        }
-        dscale *= inv_std;
-        put(s, 1, c, dscale);
-        put(s, 2, c, db);
-        double factor = number(s, 2, c) * inv_std, moving = s->fixed ? 0 : factor / m;
-        set(s, c, number(s, 3, c), factor, -moving * db, -moving * dscale * inv_std);
+static double inv_std_of(const struct zt_channel_sums *s, int64_t c) {
+    return s->fixed ? 1 / sqrt(number(s, 4, c) + s->norm.epsilon) : number(s, 4, c);
+}
+
+static void give_gradients(struct zt_channel_sums *s, int64_t c, double *sums) {
+    sums[0] = sums[1] = 0;
+    for (int64_t i = 0; i < s->parts; i++) {
+        sums[0] += (double)s->part[0][i * s->wide + c];
+        sums[1] += (double)s->part[1][i * s->wide + c];
     }
+    sums[1] *= inv_std_of(s, c);
+    put(s, 1, c, sums[1]);
+    put(s, 2, c, sums[0]);
+}
+
+static void take_gradients(struct zt_channel_sums *s, int64_t c, const double *sums, double m) {
+    const double inv_std = inv_std_of(s, c), factor = number(s, 2, c) * inv_std, moving = s->fixed ? 0 : factor / m;
+    set(s, c, number(s, 3, c), factor, -moving * sums[0], -moving * sums[1] * inv_std);
+}
+
+void zt_channel_own_gradients(struct zt_channel_sums *s, int64_t from, int64_t end) {
+    double sums[2];
+    for (int64_t c = from; c < zt_min_int(end, s->norm.channels); c++) {
+        give_gradients(s, c, sums);
+        take_gradients(s, c, sums, (double)s->parts * s->elements);
+    }
+}
+
+/* ---- over the ranks ---- */
+
+static bool share(struct zt_channel_sums *s, void (*give)(struct zt_channel_sums *s, int64_t c, double *sums),
+                  void (*take)(struct zt_channel_sums *s, int64_t c, const double *sums, double elements),
+                  struct zt_err *err) {
+    double sums[ZT_BATCH_NORM_SUMS];
+    for (int64_t first = 0; first < s->norm.channels; first += ZT_BATCH_NORM_TOGETHER) {
+        const int64_t count = zt_min_int(ZT_BATCH_NORM_TOGETHER, s->norm.channels - first);
+        for (int64_t c = 0; c < count; c++)
+            give(s, first + c, sums + 2 * c);
+        sums[2 * count] = (double)s->parts * s->elements;
+        if (!zt_batch_norm_add_ranks(s->call, sums, count, err))
+            return false;
+        for (int64_t c = 0; c < count; c++)
+            take(s, first + c, sums + 2 * c, sums[2 * count]);
+    }
+    return true;
+}
+
+bool zt_channel_statistics(struct zt_channel_sums *s, struct zt_err *err) {
+    zt_channel_own_statistics(s, s->sync ? s->norm.channels : 0, s->wide);
+    return !s->sync || share(s, give_moments, take_moments, err);
+}
+
+bool zt_channel_gradients(struct zt_channel_sums *s, struct zt_err *err) {
+    if (s->sync)
+        return share(s, give_gradients, take_gradients, err);
+    zt_channel_own_gradients(s, 0, s->wide);
+    return true;
 }
 
 /* ---- which ---- */
@@ -109,7 +173,7 @@ struct state {
     struct zt_batch_norm norm;
     struct zt_bundles bundles;
     const struct zt_line_kernels *kernels;
-    bool fixed;
+    bool fixed, sync;
     size_t bytes; /* of an element */
 };
 
@@ -160,6 +224,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     s->kernels = zt_line_kernels();
     s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
+    s->sync = zt_batch_norm_is_sync(n);
     s->bytes = zt_dtype_bytes(dtype);
     p->workspace_bytes = (size_t)zt_channel_sums_room(lines.outer > 1 ? norm.n : 1, norm.channels) * sizeof(float);
     return true;
@@ -200,9 +265,14 @@ struct job {
 static struct job job_of(const struct zt_call *call) {
     const struct state *s = call->state;
     bool columns = s->norm.spatial == 1;
-    struct job j = { .s = s, .sums = { .call = call, .norm = s->norm, .fixed = s->fixed, .wide = s->norm.channels } };
-    j.sums.parts = columns ? 1 : s->norm.n;
-    j.sums.elements = (double)(columns ? s->norm.n : s->norm.spatial);
+    struct job j = { .s = s };
+    j.sums = (struct zt_channel_sums){ .call = call,
+                                       .norm = s->norm,
+                                       .fixed = s->fixed,
+                                       .sync = s->sync,
+                                       .parts = columns ? 1 : s->norm.n,
+                                       .wide = s->norm.channels,
+                                       .elements = (double)(columns ? s->norm.n : s->norm.spatial) };
     zt_channel_sums_place(&j.sums, call->workspace);
     return j;
 }
@@ -237,7 +307,7 @@ static void forward_columns(const void *with, const struct zt_bundle *b, int64_t
     struct job j = *(const struct job *)with;
     if (!j.s->fixed)
         moments(&j, b, start, line);
-    zt_channel_statistics(&j.sums, line, line + b->lanes);
+    zt_channel_own_statistics(&j.sums, line, line + b->lanes);
     normalise(&j, b, start, line);
 }
 
@@ -245,13 +315,14 @@ bool zt_batch_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (((const struct state *)call->state)->blocked)
         return run_blocked(call, 0, err);
     struct job j = job_of(call);
-    if (!j.s->bundles.whole.across) {
+    if (!j.s->bundles.whole.across && !j.s->sync) {
         each_bundle(&j, forward_columns);
         return true;
     }
     if (!j.s->fixed)
         each_bundle(&j, moments);
-    zt_channel_statistics(&j.sums, 0, j.sums.wide);
+    if (!zt_channel_statistics(&j.sums, err))
+        return false;
     each_bundle(&j, normalise);
     return true;
 }
@@ -276,7 +347,7 @@ static void backward_columns(const void *with, const struct zt_bundle *b, int64_
     struct job j = *(const struct job *)with;
     zt_channel_means(&j.sums, line, line + b->lanes);
     products(&j, b, start, line);
-    zt_channel_gradients(&j.sums, line, line + b->lanes);
+    zt_channel_own_gradients(&j.sums, line, line + b->lanes);
     if (j.sums.call->out[0].data)
         differentiate(&j, b, start, line);
 }
@@ -285,13 +356,14 @@ bool zt_batch_norm_grad_cpu_run(const struct zt_call *call, struct zt_err *err) 
     if (((const struct state *)call->state)->blocked)
         return run_blocked(call, 1, err);
     struct job j = job_of(call);
-    if (!j.s->bundles.whole.across) {
+    if (!j.s->bundles.whole.across && !j.s->sync) {
         each_bundle(&j, backward_columns);
         return true;
     }
     zt_channel_means(&j.sums, 0, j.sums.wide);
     each_bundle(&j, products);
-    zt_channel_gradients(&j.sums, 0, j.sums.wide);
+    if (!zt_channel_gradients(&j.sums, err))
+        return false;
     if (call->out[0].data)
         each_bundle(&j, differentiate);
     return true;

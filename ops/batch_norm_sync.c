@@ -14,6 +14,7 @@
 #include "ops/norm.h"
 
 #include "graph/grad.h"
+#include "ops/cpu.h"
 #include "ops/cuda.h"
 #include "ops/launch_line.h"
 #include "ops/runs.h"
@@ -24,8 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TOGETHER = 256 }; /* channels whose sums travel in one message */
-enum { WEIGHTS = 5 };    /* the input that holds them; those before it have a number a channel */
+enum { WEIGHTS = 5 }; /* the input that holds them; those before it have a number a channel */
 
 static const struct zt_attr_spec attrs[] = { { "epsilon", ZT_ATTR_FLOAT }, { "momentum", ZT_ATTR_FLOAT },
                                              { "spatial", ZT_ATTR_INT },   { "training_mode", ZT_ATTR_INT },
@@ -109,10 +109,12 @@ static void load(const struct zt_view *v, int64_t at, int64_t count, double *to)
     zt_load_run(v->dtype, v->data, at, 1, count, to);
 }
 
-/* Adds up over the ranks: two sums a channel, and the elements that count in sums[2 channels]. */
-static bool add_ranks(const struct task *t, double *sums, int64_t channels, struct zt_err *err) {
-    const struct zt_peers *peers = zt_attr_int(t->call->node, "alone", 0) ? NULL : t->call->peers;
-    sums[2 * channels] = (double)(t->rows * t->bn.spatial);
+bool zt_batch_norm_is_sync(const struct zt_node *n) {
+    return strncmp(n->op_type, "BatchNormSync", strlen("BatchNormSync")) == 0;
+}
+
+bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err) {
+    const struct zt_peers *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->peers;
     return !peers || peers->sum(peers->with, sums, (int)(2 * channels + 1), err);
 }
 
@@ -188,13 +190,14 @@ static bool run(const struct zt_call *call, bool backward, struct zt_err *err) {
     if (!start(&t, call, backward, err))
         return false;
     int threads = zt_threads_worth(call->threads, 8.0 * (double)(t.bn.n * t.bn.channels) * (double)t.bn.spatial);
-    for (int64_t first = 0; first < t.bn.channels; first += TOGETHER) {
-        int64_t count = zt_min_int(TOGETHER, t.bn.channels - first);
-        double sums[2 * TOGETHER + 1];
+    for (int64_t first = 0; first < t.bn.channels; first += ZT_BATCH_NORM_TOGETHER) {
+        int64_t count = zt_min_int(ZT_BATCH_NORM_TOGETHER, t.bn.channels - first);
+        double sums[ZT_BATCH_NORM_SUMS];
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (int64_t c = 0; c < count; c++)
             (backward ? sum_backward : sum_forward)(&t, first + c, sums + 2 * c);
-        if (!add_ranks(&t, sums, count, err))
+        sums[2 * count] = (double)(t.rows * t.bn.spatial);
+        if (!zt_batch_norm_add_ranks(call, sums, count, err))
             return false;
         double elements = sums[2 * count];
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -270,7 +273,9 @@ const struct zt_op zt_op_batch_norm_sync = {
     .no_grad_in = 1 << 3 | 1 << 4 | 1 << WEIGHTS,
     .infer = sync_infer,
     .grad = sync_grad,
-    .kernel = { [ZT_REF] = { .run = sync_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_describe) },
+    .kernel = { [ZT_REF] = { .run = sync_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_describe) },
 };
 /* (dy, x, scale, mean, inv_std[, row weights]) -> dx, dscale, db */
 const struct zt_op zt_op_batch_norm_sync_grad = {
@@ -279,5 +284,7 @@ const struct zt_op zt_op_batch_norm_sync_grad = {
     .min_out = 1,
     .max_out = 3,
     .infer = sync_grad_infer,
-    .kernel = { [ZT_REF] = { .run = sync_grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_grad_describe) },
+    .kernel = { [ZT_REF] = { .run = sync_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, sync_grad_describe) },
 };

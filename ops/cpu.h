@@ -59,9 +59,10 @@ ZT_CPU_KERNEL(zt_attention_grad_cpu) /* ztrain.AttentionGrad of a training form 
 ZT_CPU_KERNEL(zt_class_loss_cpu)      /* ztrain.CrossEntropy, NegativeLogLikelihood, and the standard's two */
 ZT_CPU_KERNEL(zt_class_loss_grad_cpu) /* ztrain.CrossEntropyGrad, NegativeLogLikelihoodGrad */
 /* batch_norm_cpu.c: blocked layouts where oneDNN is there */
-ZT_CPU_KERNEL(zt_batch_norm_cpu) /* BatchNormalization with running statistics, ztrain.BatchNormTrain */
-ZT_CPU_KERNEL(
-    zt_batch_norm_grad_cpu) /* ztrain.BatchNormGrad (without gradients of the statistics), BatchNormFixedGrad */
+/* BatchNormalization with running statistics, ztrain.BatchNormTrain, and BatchNormSync where all rows count */
+ZT_CPU_KERNEL(zt_batch_norm_cpu)
+/* ztrain.BatchNormGrad (without gradients of the statistics), BatchNormFixedGrad, BatchNormSyncGrad as above */
+ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)
 /* loss_element_cpu.c */
 ZT_CPU_KERNEL(zt_element_loss_cpu)      /* ztrain.SquaredError, AbsoluteError, Huber ... */
 ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */

@@ -19,6 +19,15 @@ bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, s
 void zt_batch_norm_train_outs(struct zt_graph *g, int node);
 void zt_batch_norm_grad_outs(struct zt_graph *g, int node);
 
+/* ztrain.BatchNormSync and BatchNormSyncGrad (batch_norm_sync.c), whose ranks may run different kernels. So all of the
+ * host's send the same: of the channels in order, ZT_BATCH_NORM_TOGETHER at a time, two sums each, and behind them how
+ * many elements of a channel they are of. The sums: of x - s and of its square, s the running mean; of dy and of dy (x
+ * - mean) inv_std. */
+enum { ZT_BATCH_NORM_TOGETHER = 256, ZT_BATCH_NORM_SUMS = 2 * ZT_BATCH_NORM_TOGETHER + 1 };
+bool zt_batch_norm_is_sync(const struct zt_node *n);
+/* Adds up such a message over the ranks, in rank order. */
+bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err);
+
 /* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics.
  * Element i of row r is scaled by scale[(r % period) * per_row + i / run]; length = per_row * run. */
 struct zt_norm {
