@@ -1,6 +1,7 @@
 #include "parallel/comm.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +75,22 @@ bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_er
     return ok;
 }
 
+/* A pause takes 10 to 140 cycles, depending on the processor. */
 int zt_comm_spins(int ranks) {
-    enum { SPINS = 400 };
-    return sysconf(_SC_NPROCESSORS_ONLN) >= ranks ? SPINS : 0;
+    enum { TIMES = 5, PAUSES = 50, MOST = 10000 };
+    static const double seconds = 100e-6;
+    double least = seconds;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < ranks)
+        return 0;
+    for (int i = 0; i < TIMES; i++) {
+        const double began = zt_now();
+        for (int k = 0; k < PAUSES; k++)
+            zt_comm_pause();
+        const double took = zt_now() - began;
+        least = took < least ? took : least;
+    }
+    const double spins = seconds * PAUSES / (least > 0 ? least : 1e-9);
+    return spins < MOST ? (int)spins : MOST;
 }
 
 void zt_comm_pause(void) {

@@ -8,11 +8,13 @@
  *     work     each rank copies or adds what it needs from the peers
  *     close    wait until all are done reading; cannot fail
  *
- * All ranks pass `open` or none does: arrival and leaving are decided under the group's lock, and a complete round
- * counts even when an abort comes at the same moment. So every rank reaches `close`, and no rank gives its buffer back
- * to the caller while a peer reads it, not even when a third one aborts.
+ * All ranks pass `open` or none does: a rank that gives up takes its arrival back in one step, which only works while
+ * the round is not complete, and a complete round counts even when an abort comes at the same moment. So every rank
+ * reaches `close`, and no rank gives its buffer back to the caller while a peer reads it, not even when a third one
+ * aborts.
  *
- * A wait spins for some microseconds, then sleeps on the group's condition: there may be more ranks than cores. */
+ * A wait spins for some microseconds, then says that it sleeps, looks once more, and sleeps on the group's condition:
+ * there may be more ranks than cores. Nobody takes the group's lock to wake ranks of which none sleeps. */
 #include "base/arena.h"
 #include "parallel/comm.h"
 
@@ -27,7 +29,9 @@ enum {
     SUM_PIECE = 64,   /* scalars added between two barriers of sum() */
     MOST_RANKS = 256, /* rings grow with the square */
     ANY = -1,
+    ROUND = 1 << 16,
 };
+static const unsigned WHOLE_ROUNDS = ~(ROUND - 1U), ALL_BITS = ~0U;
 
 struct message {
     void *data;
@@ -62,13 +66,13 @@ struct group {
     struct family *family;
     struct group *next;
     int size, spins;
-    pthread_mutex_t lock;
+    atomic_uint round;    /* barriers completed, in steps of ROUND, and ranks that have arrived at the present one */
+    atomic_int sleepers;  /* waits that may sleep */
+    pthread_mutex_t lock; /* guards the three below; of sleep */
     pthread_cond_t changed;
-    int arrived;            /* at the present barrier */
-    atomic_uint generation; /* barriers completed */
-    int members;            /* ranks that have not destroyed their communicator */
-    bool *left;             /* by rank: destroyed */
-    int first_left;         /* -1: none; the likely cause when several left */
+    int members;           /* ranks that have not destroyed their communicator */
+    bool *left;            /* by rank: destroyed */
+    atomic_int first_left; /* -1: none; the likely cause when several left; read without the lock too */
     int *world_rank;
     struct post *posts;
     const void **data;  /* beside the posts, as zt_comm_add_in_rank_order() wants them */
@@ -92,61 +96,112 @@ static struct thread_comm *down(struct zt_comm *c) {
     return (struct thread_comm *)c;
 }
 
-/* Whether what this rank waits for can no longer happen; `peer` is whom it waits for. Called under the group's lock. */
-static bool is_hopeless(const struct group *g, int peer, struct zt_err *err) {
+/* Whether what this rank waits for can no longer happen, for good; `peer` is whom it waits for. Called under the
+ * group's lock. */
+static bool is_hopeless(const struct group *g, int peer) {
+    return atomic_load(&g->family->aborted) || (peer == ANY ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
+}
+
+/* Why it is; returns false. */
+static bool fail_hopeless(const struct group *g, int peer, struct zt_err *err) {
     const struct family *f = g->family;
     if (atomic_load(&f->aborted))
-        return !zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", f->failed_rank, f->why);
-    int missing = peer == ANY ? g->first_left : g->left[peer] ? peer : -1;
-    return missing >= 0 &&
-           !zt_fail(err, ZT_EXIT_RANK, "rank %d left while others waited for it", g->world_rank[missing]);
+        return zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", f->failed_rank, f->why);
+    return zt_fail(err, ZT_EXIT_RANK, "rank %d left while others waited for it",
+                   g->world_rank[peer == ANY ? atomic_load(&g->first_left) : peer]);
 }
 
-/* Waits until *word is no longer `old`. err NULL: the change is certain. */
-static bool wait_for_change(struct group *g, atomic_uint *word, unsigned old, int peer, struct zt_err *err) {
-    for (int i = 0; i < g->spins && atomic_load(word) == old; i++)
-        zt_comm_pause();
-    if (atomic_load(word) != old)
-        return true;
+/* The same without the lock, for a rank that does not wait: what happens a moment later ends its wait. */
+static bool is_over(struct group *g, int peer, struct zt_err *err) {
+    if (!atomic_load(&g->family->aborted) && atomic_load(&g->first_left) < 0)
+        return false;
     pthread_mutex_lock(&g->lock);
-    bool hopeless = false;
-    while (atomic_load(word) == old && !hopeless) {
-        hopeless = err && is_hopeless(g, peer, err);
-        if (!hopeless)
-            pthread_cond_wait(&g->changed, &g->lock);
-    }
+    const bool hopeless = is_hopeless(g, peer);
     pthread_mutex_unlock(&g->lock);
-    return !hopeless;
+    return hopeless && !fail_hopeless(g, peer, err);
 }
 
-static void change(struct group *g, atomic_uint *word) {
-    pthread_mutex_lock(&g->lock);
-    atomic_fetch_add(word, 1);
+static void wake(struct group *g) {
+    if (atomic_load(&g->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&g->lock); /* a peer between its last look and its sleep holds it */
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
 }
 
-/* The first half of a barrier, which is passed once the generation is no longer *old. With err NULL all ranks are known
- * to come, and nothing interrupts it. */
-static bool arrive(struct group *g, unsigned *old, struct zt_err *err) {
-    pthread_mutex_lock(&g->lock);
-    if (err && is_hopeless(g, ANY, err)) {
-        pthread_mutex_unlock(&g->lock);
-        return false;
-    }
-    *old = atomic_load(&g->generation);
-    if (++g->arrived == g->size) {
-        g->arrived = 0;
-        atomic_store(&g->generation, *old + 1);
-        pthread_cond_broadcast(&g->changed);
-    }
-    pthread_mutex_unlock(&g->lock);
-    return true;
+static bool has_changed(atomic_uint *word, unsigned bits, unsigned old) {
+    return (atomic_load(word) ^ old) & bits;
 }
 
-static bool meet(struct group *g, struct zt_err *err) {
+/* Waits until these bits of *word are no longer those of `old`; false where that is hopeless. `certain`: it never is.
+ */
+static bool wait_for_change(struct group *g, atomic_uint *word, unsigned bits, unsigned old, int peer, bool certain) {
+    for (int i = 0; i < g->spins; i++) {
+        if (has_changed(word, bits, old))
+            return true;
+        zt_comm_pause();
+    }
+    pthread_mutex_lock(&g->lock);
+    atomic_fetch_add(&g->sleepers, 1);
+    bool hopeless = false;
+    while (!has_changed(word, bits, old) && !hopeless) {
+        hopeless = !certain && is_hopeless(g, peer);
+        if (!hopeless)
+            pthread_cond_wait(&g->changed, &g->lock);
+    }
+    atomic_fetch_sub(&g->sleepers, 1);
+    pthread_mutex_unlock(&g->lock);
+    return !hopeless;
+}
+
+static void count_one(struct group *g, atomic_uint *messages) {
+    atomic_fetch_add(messages, 1);
+    wake(g);
+}
+
+/* ---- barriers, in two halves ---- */
+
+/* *old becomes what the round was when this rank came. */
+static void arrive(struct group *g, unsigned *old) {
+    unsigned next;
+    *old = atomic_load(&g->round);
+    do
+        next = *old % ROUND + 1 == (unsigned)g->size ? *old / ROUND * ROUND + ROUND : *old + 1;
+    while (!atomic_compare_exchange_weak(&g->round, old, next));
+    if (next / ROUND != *old / ROUND)
+        wake(g);
+}
+
+static bool is_complete(struct group *g, unsigned old) {
+    return has_changed(&g->round, WHOLE_ROUNDS, old);
+}
+
+static bool wait_for_all(struct group *g, unsigned old, bool certain) {
+    return wait_for_change(g, &g->round, WHOLE_ROUNDS, old, ANY, certain);
+}
+
+/* As if this rank had not come; false where the round is complete. */
+static bool withdraw(struct group *g, unsigned old) {
+    unsigned now = atomic_load(&g->round);
+    while (now / ROUND == old / ROUND)
+        if (atomic_compare_exchange_weak(&g->round, &now, now - 1))
+            return true;
+    return false;
+}
+
+static bool open_meeting(struct group *g, struct zt_err *err) {
     unsigned old;
-    return arrive(g, &old, err) && wait_for_change(g, &g->generation, old, ANY, err);
+    if (is_over(g, ANY, err))
+        return false;
+    arrive(g, &old);
+    return wait_for_all(g, old, false) || !withdraw(g, old) || fail_hopeless(g, ANY, err);
+}
+
+/* All ranks are known to come, and nothing interrupts it. */
+static void close_round(struct group *g) {
+    unsigned old;
+    arrive(g, &old);
+    wait_for_all(g, old, true);
 }
 
 /* Every rank finds a post unlike its own, or none does. */
@@ -163,10 +218,6 @@ static bool posts_agree(const struct group *g, int rank, struct zt_err *err) {
     return true;
 }
 
-static void close_round(struct group *g) {
-    meet(g, NULL);
-}
-
 static bool end_transfers(struct thread_comm *c, struct zt_err *err);
 
 static bool open_round(struct thread_comm *c, struct post post, const void *data, struct zt_err *err) {
@@ -176,7 +227,7 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
     g->posts[c->base.rank] = post;
     g->data[c->base.rank] = data;
     const char *before = zt_where_enter(c->base.where, post.function);
-    if (!meet(g, err))
+    if (!open_meeting(g, err))
         return false;
     zt_where_leave(c->base.where, before);
     if (posts_agree(g, c->base.rank, err))
@@ -185,15 +236,8 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
     return false;
 }
 
-static bool group_is_hopeless(struct group *g, int peer, struct zt_err *err) {
-    pthread_mutex_lock(&g->lock);
-    bool hopeless = is_hopeless(g, peer, err);
-    pthread_mutex_unlock(&g->lock);
-    return hopeless;
-}
-
 static bool is_aborted(struct group *g, struct zt_err *err) {
-    return atomic_load(&g->family->aborted) && group_is_hopeless(g, ANY, err);
+    return atomic_load(&g->family->aborted) && !fail_hopeless(g, ANY, err);
 }
 
 /* What a rank does between open and close. */
@@ -228,11 +272,11 @@ static void drop_first(struct thread_comm *c) {
 /* No peer reads this rank's buffers when it returns. After a failure: what the first transfer has opened is closed. */
 static void drop_all(struct thread_comm *c) {
     struct group *g = c->group;
-    if (c->queue.first && c->queue.first->row.phase == OPENING &&
-        atomic_load(&g->generation) != c->queue.first->row.generation)
+    const struct zt_transfer *t = c->queue.first;
+    if (t && t->row.phase == OPENING && !withdraw(g, t->row.came))
         close_round(g);
-    else if (c->queue.first && c->queue.first->row.phase == CLOSING)
-        wait_for_change(g, &g->generation, c->queue.first->row.generation, ANY, NULL);
+    else if (t && t->row.phase == CLOSING)
+        wait_for_all(g, t->row.came, true);
     c->queue.first = NULL;
 }
 
@@ -247,12 +291,13 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         g->posts[c->base.rank] = (struct post){ .function = transfers[t->kind].name,
                                                 .bytes = (size_t)t->bound[c->base.size] * t->bytes_per_element };
         g->data[c->base.rank] = t->data;
-        if (!arrive(g, &t->row.generation, err))
+        if (is_over(g, ANY, err))
             return false;
+        arrive(g, &t->row.came);
         t->row.phase = OPENING;
         return true;
     case OPENING:
-        if (atomic_load(&g->generation) == t->row.generation)
+        if (!is_complete(g, t->row.came))
             return is_aborted(g, err) && false;
         if (!posts_agree(g, c->base.rank, err)) {
             close_round(g);
@@ -261,9 +306,10 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         }
         transfers[t->kind].work(c, t);
         t->row.phase = CLOSING;
-        return arrive(g, &t->row.generation, NULL);
+        arrive(g, &t->row.came);
+        return true;
     case CLOSING:
-        if (atomic_load(&g->generation) == t->row.generation)
+        if (!is_complete(g, t->row.came))
             return false;
         drop_first(c);
         return t->done = true;
@@ -301,9 +347,9 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
         if (!c->queue.first)
             return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         bool opening = c->queue.first->row.phase == OPENING;
-        if (!wait_for_change(g, &g->generation, c->queue.first->row.generation, ANY, opening ? err : NULL)) {
+        if (!wait_for_all(g, c->queue.first->row.came, !opening)) {
             drop_all(c);
-            return false;
+            return fail_hopeless(g, ANY, err);
         }
         if (!thread_poll(base, err))
             return false;
@@ -365,13 +411,13 @@ static struct ring *ring_of(struct group *g, int from, int to) {
 
 static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
     struct group *g = down(base)->group;
-    if (!zt_comm_check_peer(base, "send", to, err) || group_is_hopeless(g, to, err))
+    if (!zt_comm_check_peer(base, "send", to, err) || is_over(g, to, err))
         return false;
     struct ring *ring = ring_of(g, base->rank, to);
     unsigned sent = atomic_load(&ring->sent);
     const char *before = zt_where_enter(base->where, "send");
-    if (!wait_for_change(g, &ring->received, sent - ZT_COMM_BUFFERED, to, err))
-        return false;
+    if (!wait_for_change(g, &ring->received, ALL_BITS, sent - ZT_COMM_BUFFERED, to, false))
+        return fail_hopeless(g, to, err);
     zt_where_leave(base->where, before);
     struct message *m = &ring->slots[sent % ZT_COMM_BUFFERED];
     if (!zt_block_reserve(&m->data, &m->room, bytes, "message buffer", err)) /* slots keep their memory */
@@ -379,7 +425,7 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
     if (bytes)
         memcpy(m->data, data, bytes);
     m->bytes = bytes;
-    change(g, &ring->sent);
+    count_one(g, &ring->sent);
     return true;
 }
 
@@ -391,8 +437,8 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
     struct ring *ring = ring_of(g, from, base->rank);
     unsigned received = atomic_load(&ring->received);
     const char *before = zt_where_enter(base->where, "recv");
-    if (!wait_for_change(g, &ring->sent, received, from, err))
-        return false;
+    if (!wait_for_change(g, &ring->sent, ALL_BITS, received, from, false))
+        return fail_hopeless(g, from, err);
     zt_where_leave(base->where, before);
     const struct message *m = &ring->slots[received % ZT_COMM_BUFFERED];
     if (m->bytes != bytes)
@@ -400,7 +446,7 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
                        m->bytes, g->world_rank[base->rank], bytes);
     if (bytes)
         memcpy(data, m->data, bytes);
-    change(g, &ring->received);
+    count_one(g, &ring->received);
     return true;
 }
 
@@ -519,8 +565,8 @@ static void thread_destroy(struct zt_comm *base) {
     drop_all(down(base));
     pthread_mutex_lock(&g->lock);
     g->left[base->rank] = true;
-    if (g->first_left < 0)
-        g->first_left = base->rank;
+    if (atomic_load(&g->first_left) < 0)
+        atomic_store(&g->first_left, base->rank);
     bool last = --g->members == 0;
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
