@@ -94,14 +94,10 @@ static bool find_share(const struct card *cards, int count, int rank, int *share
     return zt_cores_share(&cards[rank].cores, index, *sharers, threads, share);
 }
 
-static void bind_rank(struct zt_session *s, const struct card *cards, int count, int rank) {
+static void list_shares(struct zt_session *s, const struct card *cards, int count) {
     struct zt_text text = { 0 };
     cpu_set_t share;
     int sharers;
-    if (find_share(cards, count, rank, &sharers, &share) && sched_setaffinity(0, sizeof share, &share) == 0)
-        s->sharers = 1;
-    else
-        s->sharers = sharers;
     for (int i = 0; i < count && i < 4; i++) {
         char cores[48];
         bool bound = find_share(cards, count, i, &sharers, &share);
@@ -114,19 +110,48 @@ static void bind_rank(struct zt_session *s, const struct card *cards, int count,
     zt_text_finish(&text);
 }
 
+static void bind_rank(struct zt_session *s, const struct card *cards, int count, int rank) {
+    cpu_set_t share;
+    int sharers;
+    if (find_share(cards, count, rank, &sharers, &share) && sched_setaffinity(0, sizeof share, &share) == 0)
+        s->sharers = 1;
+    else
+        s->sharers = sharers;
+    list_shares(s, cards, count);
+}
+
+static void fill_cores(struct card *card, const struct zt_session *s) {
+    card->threads = s->config->threads;
+    sched_getaffinity(0, sizeof card->cores, &card->cores);
+}
+
 bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *err) {
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
     snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
     gethostname(own->host, sizeof own->host - 1);
     own->model = zt_onnx_checksum(s->model);
-    own->threads = s->config->threads;
-    sched_getaffinity(0, sizeof own->cores, &own->cores);
+    fill_cores(own, s);
     bool ok = hash_config(s->config, &own->config, err) && zt_comm_exchange(world, cards, sizeof *cards, err) &&
               check_cards(world, cards, err);
     if (ok)
         bind_rank(s, cards, world->size, world->rank);
     free(cards);
     return ok;
+}
+
+void zt_agree_threads(struct zt_session *s, int ranks, cpu_set_t *shares) {
+    struct card *cards = zt_calloc((size_t)ranks, sizeof *cards);
+    for (int i = 0; i < ranks; i++)
+        fill_cores(&cards[i], s);
+    bool bound = true;
+    for (int i = 0; i < ranks; i++)
+        bound &= find_share(cards, ranks, i, &s->sharers, &shares[i]);
+    if (bound)
+        s->sharers = 1;
+    for (int i = 0; i < ranks && !bound; i++)
+        shares[i] = cards[i].cores;
+    list_shares(s, cards, ranks);
+    free(cards);
 }
 
 /* ---- devices ---- */

@@ -39,6 +39,7 @@ struct worker {
     struct zt_monitor *monitor;  /* rank 0 */
     struct zt_forecast forecast; /* rank 0 */
     struct zt_where where;
+    const cpu_set_t *cores; /* its share; NULL: nobody shared them out yet, or there is one rank */
     pthread_t thread;
     bool ok;
     struct zt_err err;
@@ -274,6 +275,8 @@ static void *run_worker(void *arg) {
         zt_lifeline_where(w->session->options->line, &w->where);
         /* cores are shared out before the device starts threads on them */
         w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err);
+    } else if (w->cores) {
+        sched_setaffinity(0, sizeof *w->cores, w->cores);
     }
     w->ok = w->ok && (w->device = zt_session_device(w->session, w->rank, &w->err)) != NULL &&
             zt_agree_device(w->device, w->world, &w->err) &&
@@ -371,9 +374,14 @@ static void say_overdue(void *arg, const char *line) {
 
 static bool run_ranks(struct zt_session *s, struct worker *workers, int held, struct zt_err *err) {
     struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
+    cpu_set_t *shares = zt_calloc((size_t)held, sizeof *shares);
     bool ok = open_world(s, held, comms, err);
-    for (int i = 0; ok && i < held; i++)
+    if (held > 1)
+        zt_agree_threads(s, held, shares);
+    for (int i = 0; ok && i < held; i++) {
         workers[i].world = comms[i];
+        workers[i].cores = held > 1 ? &shares[i] : NULL;
+    }
     struct zt_where **where = zt_calloc((size_t)held, sizeof *where);
     for (int i = 0; i < held; i++)
         where[i] = &workers[i].where;
@@ -391,6 +399,7 @@ static bool run_ranks(struct zt_session *s, struct worker *workers, int held, st
         pthread_join(workers[i].thread, NULL);
     zt_watchdog_destroy(watchdog);
     free(where);
+    free(shares);
     for (int i = 0; i < held; i++)
         ok &= workers[i].ok;
     if (!ok && !err->count)

@@ -22,7 +22,7 @@ struct zt_session {
     struct zt_meeting meeting;              /* zt_session_meets: where */
     bool processes;       /* each rank is a process, this one launched.rank; else this process holds all ranks */
     int sharers;          /* ranks that share the cores this process may use */
-    char cores[256];      /* processes: which rank has which, for the start table; "" before they agreed */
+    char cores[256];      /* several ranks: which has which, for the start table; "" before they agreed */
     const char *chosen;   /* plan "auto": what was chosen among what, in lines; NULL: nothing was */
     struct zt_err no_gpu; /* device "auto": why it is the CPU; count 0: it is not, or nobody looked yet */
     double opened;        /* when opening began, by zt_now() */
