@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks as processes: started by ztrain, by mpirun, by torchrun's variables alone, on one host and on two (by srun: test_slurm.py).
+"""Ranks as processes: started by ztrain, by mpirun, by torchrun's variables alone, on one host and on two (by srun: test_slurm.py);
+and as threads.
 
     test_launch.py ZTRAIN SOURCE_ROOT [TEST ...]
 
@@ -87,6 +88,23 @@ class Case(unittest.TestCase):
         lines = [line for line in said.splitlines() if line.startswith("ztrain: error: ")]
         self.assertEqual(len(lines), 1, said)
         return lines[0]
+
+
+class Threads(Case):
+    WORDS = ["--threads", 1, "--set", "ztrain.parallel.communicator=thread"]
+
+    @unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "there is one core")
+    def test_ranks_have_cores_of_their_own(self):
+        cores = sorted(os.sched_getaffinity(0))
+        half = len(cores) // 2
+        process, _ = self.start(*self.words("--ranks", 2, *self.WORDS, steps=ENDLESS))
+        taken = {frozenset(os.sched_getaffinity(int(task.name))) for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()}
+        self.assertLessEqual({frozenset(cores[:half]), frozenset(cores[half:2 * half])}, taken)
+
+    def test_more_ranks_than_cores_share_them(self):
+        ranks = len(os.sched_getaffinity(0)) + 1
+        said = self.run_it(*self.words("--ranks", ranks, "--set", f"train_batch_size={8 * ranks}", *self.WORDS))
+        self.assertRegex(said, r"  cores +rank 0: \S+, shared; rank 1: \S+, shared")
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
