@@ -5,8 +5,8 @@
  * that cannot be better are left out: more ZeRO sends no less, and a smaller micro-batch without a pipeline computes no
  * faster, so each is tried only where the one before it does not fit or must make something again.
  *
- * The machine is the named cluster, else the nominal one: every rank of a run chooses by itself, so nothing measured
- * may have a say. */
+ * The machine is the named cluster, else an h200 for GPUs or the nominal host: every rank of a run chooses by itself,
+ * so nothing measured may have a say. */
 #include "plan.h"
 #include "train.h"
 
@@ -65,7 +65,7 @@ static void weigh(struct search *q, struct candidate *k) {
                                  .eval_source = q->s->eval_source,
                                  .threads = zt_session_threads(q->s),
                                  .machine = &q->machine,
-                                 .elsewhere = q->s->config->cluster[0] != 0 };
+                                 .elsewhere = zt_session_elsewhere(q->s) };
     struct zt_device *device = zt_device_host_create(o.threads);
     o.device = device;
     struct zt_plan *plan = zt_plan_create(&job, &o, &err);
@@ -148,7 +148,7 @@ static void explain(const struct search *q, struct zt_text *to) {
 
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     struct search q = { .s = s, .limit = s->config->memory_limit };
-    if (!zt_session_machine(s, &q.machine, err))
+    if (!zt_session_machine(s, zt_session_elsewhere(s), &q.machine, err))
         return false;
     if (!q.limit)
         q.limit = q.machine.memory_bytes;

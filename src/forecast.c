@@ -30,7 +30,7 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
                                        .machine = &machine,
                                        .chosen = s->chosen,
                                        .known = known };
-    if (!zt_session_machine(s, &machine, err))
+    if (!zt_session_machine(s, device->module != NULL, &machine, err))
         return false;
     f->seconds = zt_malloc(MOST_STEPS * sizeof *f->seconds);
     f->plan = zt_plan_create(s->job, &options, err);

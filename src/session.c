@@ -136,18 +136,6 @@ int zt_session_threads(const struct zt_session *s) {
     return s->config->threads > 0 ? s->config->threads : each > 0 ? each : 1;
 }
 
-bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err) {
-    if (!s->config->cluster[0]) {
-        *machine = zt_machine_nominal(zt_session_threads(s));
-        return true;
-    }
-    const struct zt_machine *row = zt_machine_find(s->config->cluster, err);
-    if (!row)
-        return zt_err_within(err, 0, "%s: ztrain.cluster", s->options->config);
-    *machine = *row;
-    return true;
-}
-
 /* What "auto" leaves open unless something decides it; some keys have no meaning on a GPU. */
 static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     const struct zt_config *c = s->config;
@@ -158,6 +146,24 @@ static const char *device_name(const struct zt_session *s, struct zt_err *why) {
     if (c->recompute.on_host)
         zt_fail(why, ZT_EXIT_CONFIG, "activation_checkpointing.cpu_checkpointing is not there on a GPU");
     return c->recompute.on_host ? "cpu" : "auto";
+}
+
+bool zt_session_elsewhere(const struct zt_session *s) {
+    struct zt_err why = { 0 };
+    return s->config->cluster[0] || strcmp(device_name(s, &why), "cuda") == 0;
+}
+
+bool zt_session_machine(const struct zt_session *s, bool gpu, struct zt_machine *machine, struct zt_err *err) {
+    const char *name = s->config->cluster[0] ? s->config->cluster : gpu ? "h200" : NULL;
+    if (!name) {
+        *machine = zt_machine_nominal(zt_session_threads(s));
+        return true;
+    }
+    const struct zt_machine *row = zt_machine_find(name, err);
+    if (!row)
+        return zt_err_within(err, 0, "%s: ztrain.cluster", s->options->config);
+    *machine = *row;
+    return true;
 }
 
 struct zt_device *zt_session_device(struct zt_session *s, int rank, struct zt_err *err) {

@@ -43,8 +43,11 @@ bool zt_session_meets(const struct zt_session *s);
 bool zt_session_alone(const struct zt_session *s, struct zt_err *err);
 /* Compute threads of each rank. */
 int zt_session_threads(const struct zt_session *s);
-/* What the plan reckons with: the cluster that the config names, else this host without measuring it. */
-bool zt_session_machine(const struct zt_session *s, struct zt_machine *machine, struct zt_err *err);
+/* Whether plans are for another kind of machine than this host's CPU: for the cluster that the config names, or for
+ * GPUs, which it asks for. */
+bool zt_session_elsewhere(const struct zt_session *s);
+/* What a plan reckons with: that cluster; without a name an h200 for GPUs, else this host without measuring it. */
+bool zt_session_machine(const struct zt_session *s, bool gpu, struct zt_machine *machine, struct zt_err *err);
 /* ztrain.plan "auto": makes the best plan the config's. */
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
 /* The config's device for rank `rank`, opened for the calling thread; NULL with the reason where it is not there. Rank

@@ -10,7 +10,7 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
     struct zt_machine machine;
     zt_parallel_enter();
     if (!zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) ||
-        !zt_session_alone(&s, err) || !zt_session_machine(&s, &machine, err)) {
+        !zt_session_alone(&s, err) || !zt_session_machine(&s, zt_session_elsewhere(&s), &machine, err)) {
         zt_session_finish(&s);
         return false;
     }
@@ -21,7 +21,7 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
                                  .threads = device->threads,
                                  .machine = &machine,
                                  .chosen = s.chosen,
-                                 .elsewhere = s.config->cluster[0] != 0 };
+                                 .elsewhere = zt_session_elsewhere(&s) };
     struct zt_plan *plan = zt_plan_create(s.job, &o, err);
     bool ok =
         plan != NULL || zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
