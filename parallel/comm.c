@@ -75,7 +75,7 @@ bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_er
     return ok;
 }
 
-/* A pause takes 10 to 140 cycles, depending on the processor. */
+/* How long a pause takes is the processor's, so it is timed. */
 int zt_comm_spins(int ranks) {
     enum { TIMES = 5, PAUSES = 50, MOST = 10000 };
     static const double seconds = 100e-6;

@@ -39,7 +39,7 @@ struct zt_transfer {
         const struct zt_shared_block *block;
         size_t bytes;
         int root, phase;
-        unsigned came; /* thread: the round as it came to it */
+        unsigned came; /* gate.h */
         int64_t round, rounds;
         double since_ms;
     } row;
@@ -161,7 +161,7 @@ void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);
 /* items[r] of every rank from the one of `bytes` bytes, a multiple of 4, that each has put at its own place. */
 bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err);
 /* Pauses that a wait of one of `ranks` ranks of a host may spend before it sleeps, for 100 us, 0 where they outnumber
- * the cores; and such a pause. A rank that finds others asleep has to wake them, which takes as long. */
+ * the cores; and such a pause. */
 int zt_comm_spins(int ranks);
 void zt_comm_pause(void);
 /* Whether `root` is a rank of the communicator. */

@@ -8,15 +8,12 @@
  *     work     each rank copies or adds what it needs from the peers
  *     close    wait until all are done reading; cannot fail
  *
- * All ranks pass `open` or none does: a rank that gives up takes its arrival back in one step, which only works while
- * the round is not complete, and a complete round counts even when an abort comes at the same moment. So every rank
- * reaches `close`, and no rank gives its buffer back to the caller while a peer reads it, not even when a third one
- * aborts.
- *
- * A wait spins for some microseconds, then says that it sleeps, looks once more, and sleeps on the group's condition:
- * there may be more ranks than cores. Nobody takes the group's lock to wake ranks of which none sleeps. */
+ * All ranks pass `open` or none does (gate.h): a complete round counts even when an abort comes at the same moment. So
+ * every rank reaches `close`, and no rank gives its buffer back to the caller while a peer reads it, not even when a
+ * third one aborts. */
 #include "base/arena.h"
 #include "parallel/comm.h"
+#include "parallel/gate.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -28,10 +25,7 @@
 enum {
     SUM_PIECE = 64,   /* scalars added between two barriers of sum() */
     MOST_RANKS = 256, /* rings grow with the square */
-    ANY = -1,
-    ROUND = 1 << 16,
 };
-static const unsigned WHOLE_ROUNDS = ~(ROUND - 1U), ALL_BITS = ~0U;
 
 struct message {
     void *data;
@@ -65,11 +59,8 @@ struct family {
 struct group {
     struct family *family;
     struct group *next;
-    int size, spins;
-    atomic_uint round;    /* barriers completed, in steps of ROUND, and ranks that have arrived at the present one */
-    atomic_int sleepers;  /* waits that may sleep */
-    pthread_mutex_t lock; /* guards the three below; of sleep */
-    pthread_cond_t changed;
+    int size;
+    struct zt_gate gate;   /* its lock guards the three below */
     int members;           /* ranks that have not destroyed their communicator */
     bool *left;            /* by rank: destroyed */
     atomic_int first_left; /* -1: none; the likely cause when several left; read without the lock too */
@@ -96,10 +87,10 @@ static struct thread_comm *down(struct zt_comm *c) {
     return (struct thread_comm *)c;
 }
 
-/* Whether what this rank waits for can no longer happen, for good; `peer` is whom it waits for. Called under the
- * group's lock. */
-static bool is_hopeless(const struct group *g, int peer) {
-    return atomic_load(&g->family->aborted) || (peer == ANY ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
+/* By abort, or because who is waited for left. */
+static bool is_hopeless(const void *with, int peer) {
+    const struct group *g = with;
+    return atomic_load(&g->family->aborted) || (peer == ZT_GATE_ALL ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
 }
 
 /* Why it is; returns false. */
@@ -108,100 +99,32 @@ static bool fail_hopeless(const struct group *g, int peer, struct zt_err *err) {
     if (atomic_load(&f->aborted))
         return zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", f->failed_rank, f->why);
     return zt_fail(err, ZT_EXIT_RANK, "rank %d left while others waited for it",
-                   g->world_rank[peer == ANY ? atomic_load(&g->first_left) : peer]);
+                   g->world_rank[peer == ZT_GATE_ALL ? atomic_load(&g->first_left) : peer]);
 }
 
 /* The same without the lock, for a rank that does not wait: what happens a moment later ends its wait. */
 static bool is_over(struct group *g, int peer, struct zt_err *err) {
     if (!atomic_load(&g->family->aborted) && atomic_load(&g->first_left) < 0)
         return false;
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->gate.lock);
     const bool hopeless = is_hopeless(g, peer);
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&g->gate.lock);
     return hopeless && !fail_hopeless(g, peer, err);
-}
-
-static void wake(struct group *g) {
-    if (atomic_load(&g->sleepers) == 0)
-        return;
-    pthread_mutex_lock(&g->lock); /* a peer between its last look and its sleep holds it */
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
-}
-
-static bool has_changed(atomic_uint *word, unsigned bits, unsigned old) {
-    return (atomic_load(word) ^ old) & bits;
-}
-
-/* Waits until these bits of *word are no longer those of `old`; false where that is hopeless. `certain`: it never is.
- */
-static bool wait_for_change(struct group *g, atomic_uint *word, unsigned bits, unsigned old, int peer, bool certain) {
-    for (int i = 0; i < g->spins; i++) {
-        if (has_changed(word, bits, old))
-            return true;
-        zt_comm_pause();
-    }
-    pthread_mutex_lock(&g->lock);
-    atomic_fetch_add(&g->sleepers, 1);
-    bool hopeless = false;
-    while (!has_changed(word, bits, old) && !hopeless) {
-        hopeless = !certain && is_hopeless(g, peer);
-        if (!hopeless)
-            pthread_cond_wait(&g->changed, &g->lock);
-    }
-    atomic_fetch_sub(&g->sleepers, 1);
-    pthread_mutex_unlock(&g->lock);
-    return !hopeless;
-}
-
-static void count_one(struct group *g, atomic_uint *messages) {
-    atomic_fetch_add(messages, 1);
-    wake(g);
-}
-
-/* ---- barriers, in two halves ---- */
-
-/* *old becomes what the round was when this rank came. */
-static void arrive(struct group *g, unsigned *old) {
-    unsigned next;
-    *old = atomic_load(&g->round);
-    do
-        next = *old % ROUND + 1 == (unsigned)g->size ? *old / ROUND * ROUND + ROUND : *old + 1;
-    while (!atomic_compare_exchange_weak(&g->round, old, next));
-    if (next / ROUND != *old / ROUND)
-        wake(g);
-}
-
-static bool is_complete(struct group *g, unsigned old) {
-    return has_changed(&g->round, WHOLE_ROUNDS, old);
-}
-
-static bool wait_for_all(struct group *g, unsigned old, bool certain) {
-    return wait_for_change(g, &g->round, WHOLE_ROUNDS, old, ANY, certain);
-}
-
-/* As if this rank had not come; false where the round is complete. */
-static bool withdraw(struct group *g, unsigned old) {
-    unsigned now = atomic_load(&g->round);
-    while (now / ROUND == old / ROUND)
-        if (atomic_compare_exchange_weak(&g->round, &now, now - 1))
-            return true;
-    return false;
 }
 
 static bool open_meeting(struct group *g, struct zt_err *err) {
     unsigned old;
-    if (is_over(g, ANY, err))
+    if (is_over(g, ZT_GATE_ALL, err))
         return false;
-    arrive(g, &old);
-    return wait_for_all(g, old, false) || !withdraw(g, old) || fail_hopeless(g, ANY, err);
+    zt_gate_arrive(&g->gate, &old);
+    return zt_gate_pass(&g->gate, old, false) || !zt_gate_withdraw(&g->gate, old) || fail_hopeless(g, ZT_GATE_ALL, err);
 }
 
 /* All ranks are known to come, and nothing interrupts it. */
 static void close_round(struct group *g) {
     unsigned old;
-    arrive(g, &old);
-    wait_for_all(g, old, true);
+    zt_gate_arrive(&g->gate, &old);
+    zt_gate_pass(&g->gate, old, true);
 }
 
 /* Every rank finds a post unlike its own, or none does. */
@@ -237,7 +160,7 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
 }
 
 static bool is_aborted(struct group *g, struct zt_err *err) {
-    return atomic_load(&g->family->aborted) && !fail_hopeless(g, ANY, err);
+    return atomic_load(&g->family->aborted) && !fail_hopeless(g, ZT_GATE_ALL, err);
 }
 
 /* What a rank does between open and close. */
@@ -273,10 +196,10 @@ static void drop_first(struct thread_comm *c) {
 static void drop_all(struct thread_comm *c) {
     struct group *g = c->group;
     const struct zt_transfer *t = c->queue.first;
-    if (t && t->row.phase == OPENING && !withdraw(g, t->row.came))
+    if (t && t->row.phase == OPENING && !zt_gate_withdraw(&g->gate, t->row.came))
         close_round(g);
     else if (t && t->row.phase == CLOSING)
-        wait_for_all(g, t->row.came, true);
+        zt_gate_pass(&g->gate, t->row.came, true);
     c->queue.first = NULL;
 }
 
@@ -291,13 +214,13 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         g->posts[c->base.rank] = (struct post){ .function = transfers[t->kind].name,
                                                 .bytes = (size_t)t->bound[c->base.size] * t->bytes_per_element };
         g->data[c->base.rank] = t->data;
-        if (is_over(g, ANY, err))
+        if (is_over(g, ZT_GATE_ALL, err))
             return false;
-        arrive(g, &t->row.came);
+        zt_gate_arrive(&g->gate, &t->row.came);
         t->row.phase = OPENING;
         return true;
     case OPENING:
-        if (!is_complete(g, t->row.came))
+        if (!zt_gate_is_complete(&g->gate, t->row.came))
             return is_aborted(g, err) && false;
         if (!posts_agree(g, c->base.rank, err)) {
             close_round(g);
@@ -306,10 +229,10 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         }
         transfers[t->kind].work(c, t);
         t->row.phase = CLOSING;
-        arrive(g, &t->row.came);
+        zt_gate_arrive(&g->gate, &t->row.came);
         return true;
     case CLOSING:
-        if (!is_complete(g, t->row.came))
+        if (!zt_gate_is_complete(&g->gate, t->row.came))
             return false;
         drop_first(c);
         return t->done = true;
@@ -347,9 +270,9 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
         if (!c->queue.first)
             return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         bool opening = c->queue.first->row.phase == OPENING;
-        if (!wait_for_all(g, c->queue.first->row.came, !opening)) {
+        if (!zt_gate_pass(&g->gate, c->queue.first->row.came, !opening)) {
             drop_all(c);
-            return fail_hopeless(g, ANY, err);
+            return fail_hopeless(g, ZT_GATE_ALL, err);
         }
         if (!thread_poll(base, err))
             return false;
@@ -416,7 +339,7 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
     struct ring *ring = ring_of(g, base->rank, to);
     unsigned sent = atomic_load(&ring->sent);
     const char *before = zt_where_enter(base->where, "send");
-    if (!wait_for_change(g, &ring->received, ALL_BITS, sent - ZT_COMM_BUFFERED, to, false))
+    if (!zt_gate_await(&g->gate, &ring->received, sent - ZT_COMM_BUFFERED, to))
         return fail_hopeless(g, to, err);
     zt_where_leave(base->where, before);
     struct message *m = &ring->slots[sent % ZT_COMM_BUFFERED];
@@ -425,7 +348,7 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
     if (bytes)
         memcpy(m->data, data, bytes);
     m->bytes = bytes;
-    count_one(g, &ring->sent);
+    zt_gate_count(&g->gate, &ring->sent);
     return true;
 }
 
@@ -437,7 +360,7 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
     struct ring *ring = ring_of(g, from, base->rank);
     unsigned received = atomic_load(&ring->received);
     const char *before = zt_where_enter(base->where, "recv");
-    if (!wait_for_change(g, &ring->sent, ALL_BITS, received, from, false))
+    if (!zt_gate_await(&g->gate, &ring->sent, received, from))
         return fail_hopeless(g, from, err);
     zt_where_leave(base->where, before);
     const struct message *m = &ring->slots[received % ZT_COMM_BUFFERED];
@@ -446,7 +369,7 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
                        m->bytes, g->world_rank[base->rank], bytes);
     if (bytes)
         memcpy(data, m->data, bytes);
-    count_one(g, &ring->received);
+    zt_gate_count(&g->gate, &ring->received);
     return true;
 }
 
@@ -455,8 +378,7 @@ static void group_destroy(struct group *g) {
         for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             zt_block_destroy(g->rings[i].slots[k].data, g->rings[i].slots[k].room);
     zt_block_destroy(g->rings, g->rings_bytes);
-    pthread_cond_destroy(&g->changed);
-    pthread_mutex_destroy(&g->lock);
+    zt_gate_finish(&g->gate);
     free(g->data);
     free(g->posts);
     free(g->world_rank);
@@ -474,9 +396,7 @@ static struct group *group_create(struct family *family, int size, struct zt_err
     *g = (struct group){
         .family = family, .size = size, .members = size, .rings = rings, .rings_bytes = rings_bytes, .first_left = -1
     };
-    g->spins = zt_comm_spins(size);
-    pthread_mutex_init(&g->lock, NULL);
-    pthread_cond_init(&g->changed, NULL);
+    zt_gate_init(&g->gate, size, is_hopeless, g);
     g->left = zt_calloc((size_t)size, sizeof *g->left);
     g->world_rank = zt_calloc((size_t)size, sizeof *g->world_rank);
     g->posts = zt_calloc((size_t)size, sizeof *g->posts);
@@ -549,11 +469,8 @@ static void thread_abort(struct zt_comm *base, const char *why) {
         snprintf(f->why, sizeof f->why, "%s", why);
         atomic_store(&f->aborted, true);
     }
-    for (struct group *g = f->groups; g; g = g->next) {
-        pthread_mutex_lock(&g->lock); /* a peer between its last look and its sleep holds it */
-        pthread_cond_broadcast(&g->changed);
-        pthread_mutex_unlock(&g->lock);
-    }
+    for (struct group *g = f->groups; g; g = g->next)
+        zt_gate_rouse(&g->gate);
     pthread_mutex_unlock(&f->lock);
     drop_all(down(base));
 }
@@ -563,13 +480,13 @@ static void thread_destroy(struct zt_comm *base) {
         return;
     struct group *g = down(base)->group;
     drop_all(down(base));
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->gate.lock);
     g->left[base->rank] = true;
     if (atomic_load(&g->first_left) < 0)
         atomic_store(&g->first_left, base->rank);
     bool last = --g->members == 0;
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
+    pthread_cond_broadcast(&g->gate.changed);
+    pthread_mutex_unlock(&g->gate.lock);
     free(base);
     if (!last)
         return;
