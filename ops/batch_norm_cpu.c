@@ -23,6 +23,11 @@ void zt_channel_sums_place(struct zt_channel_sums *s, void *workspace) {
         s->coefficient[i] = at;
 }
 
+/* Of a channel, over all parts. */
+static double own_elements(const struct zt_channel_sums *s) {
+    return (double)s->parts * s->elements;
+}
+
 static double number(const struct zt_channel_sums *s, int in, int64_t c) {
     const struct zt_view *v = &s->call->in[in];
     return v->dtype == ZT_FLOAT ? (double)((const float *)v->data)[c] : zt_load_double(v->dtype, v->data, c);
@@ -77,14 +82,14 @@ void zt_channel_own_statistics(struct zt_channel_sums *s, int64_t from, int64_t 
             set(s, c, number(s, 3, c), number(s, 1, c) / sqrt(number(s, 4, c) + s->norm.epsilon), number(s, 2, c), 0);
         } else {
             own_moments(s, c, &mean, &squares);
-            set_statistics(s, c, mean, squares / ((double)s->parts * s->elements));
+            set_statistics(s, c, mean, squares / own_elements(s));
         }
     }
 }
 
 /* Around the running mean, which is the same number on every rank. */
 static void give_moments(struct zt_channel_sums *s, int64_t c, double *sums) {
-    const double m = (double)s->parts * s->elements;
+    const double m = own_elements(s);
     double mean, squares;
     own_moments(s, c, &mean, &squares);
     mean -= number(s, 3, c);
@@ -108,6 +113,7 @@ static double inv_std_of(const struct zt_channel_sums *s, int64_t c) {
     return s->fixed ? 1 / sqrt(number(s, 4, c) + s->norm.epsilon) : number(s, 4, c);
 }
 
+/* The gradients of scale and b are this rank's alone, as those of other parameters are. */
 static void give_gradients(struct zt_channel_sums *s, int64_t c, double *sums) {
     sums[0] = sums[1] = 0;
     for (int64_t i = 0; i < s->parts; i++) {
@@ -128,7 +134,7 @@ void zt_channel_own_gradients(struct zt_channel_sums *s, int64_t from, int64_t e
     double sums[2];
     for (int64_t c = from; c < zt_min_int(end, s->norm.channels); c++) {
         give_gradients(s, c, sums);
-        take_gradients(s, c, sums, (double)s->parts * s->elements);
+        take_gradients(s, c, sums, own_elements(s));
     }
 }
 
@@ -142,7 +148,7 @@ static bool share(struct zt_channel_sums *s, void (*give)(struct zt_channel_sums
         const int64_t count = zt_min_int(ZT_BATCH_NORM_TOGETHER, s->norm.channels - first);
         for (int64_t c = 0; c < count; c++)
             give(s, first + c, sums + 2 * c);
-        sums[2 * count] = (double)s->parts * s->elements;
+        sums[2 * count] = own_elements(s);
         if (!zt_batch_norm_add_ranks(s->call, sums, count, err))
             return false;
         for (int64_t c = 0; c < count; c++)

@@ -141,8 +141,9 @@ bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *
 
 void zt_agree_threads(struct zt_session *s, int ranks, cpu_set_t *shares) {
     struct card *cards = zt_calloc((size_t)ranks, sizeof *cards);
-    for (int i = 0; i < ranks; i++)
-        fill_cores(&cards[i], s);
+    fill_cores(&cards[0], s);
+    for (int i = 1; i < ranks; i++)
+        cards[i] = cards[0];
     bool bound = true;
     for (int i = 0; i < ranks; i++)
         bound &= find_share(cards, ranks, i, &s->sharers, &shares[i]);
