@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,6 +100,18 @@ void zt_comm_pause(void) {
 #elif defined __aarch64__
     __asm__ volatile("yield");
 #endif
+}
+
+const struct zt_missed *zt_comm_missed(const struct zt_where *w, struct zt_err *err) {
+    const struct zt_missed *missed = w ? atomic_load(&w->missed) : NULL;
+    char step[80] = "";
+    if (!missed)
+        return NULL;
+    const char *inside = atomic_load(&w->inside);
+    if (inside)
+        snprintf(step, sizeof step, " at step %lld, waited for in %s", (long long)atomic_load(&w->step), inside);
+    zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d on %s: stopped%s", missed->rank, missed->host, step);
+    return missed;
 }
 
 bool zt_comm_check_root(const struct zt_comm *c, int root, struct zt_err *err) {

@@ -59,7 +59,7 @@ struct zt_comm_api {
     /* The same two, begun and brought to their end while the caller computes. Transfers proceed in the order in which
      * they were started, and every other collective waits for those started before it; all ranks start the same ones in
      * the same order. They move in calls of this communicator alone, by the caller's thread: poll brings them as far as
-     * it goes without waiting (a few loads where there is nothing to do), wait waits for one. */
+     * it goes without waiting, and hears of an abort where none is underway; wait waits for one. */
     bool (*start)(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err);
     bool (*poll)(struct zt_comm *c, struct zt_err *err);
     bool (*wait)(struct zt_comm *c, struct zt_transfer *t, struct zt_err *err);
@@ -164,6 +164,9 @@ bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_er
  * the cores; and such a pause. */
 int zt_comm_spins(int ranks);
 void zt_comm_pause(void);
+/* Whether this rank, on its own account, is told that another gives no sign of life (pulse.h); NULL: it has no
+ * zt_where. The error says which rank, and where this one waits for it. */
+const struct zt_missed *zt_comm_missed(const struct zt_where *where, struct zt_err *err);
 /* Whether `root` is a rank of the communicator. */
 bool zt_comm_check_root(const struct zt_comm *c, int root, struct zt_err *err);
 /* Whether `peer` is another rank of the communicator; the error names the function `what`. */

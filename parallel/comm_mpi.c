@@ -25,7 +25,6 @@ enum {
     SLEEP_US = 50000, /* a bell ends it sooner */
     LOOKS = 200,      /* at messages, before sleeping between looks */
     LOOK_AGAIN_US = 50,
-    ASK = 10, /* of so many looks one asks whether what is waited for can come at all */
 };
 
 struct family {
@@ -81,25 +80,21 @@ static bool push_messages(struct family *f) {
     return sending;
 }
 
-/* Launchers end the ranks when one of them has ended, but one that is stopped they leave alone. The rank that finds it
- * says so, and all that wait fail with it. */
-static bool is_stopped(struct family *f, const struct wait *w, struct zt_err *err) {
-    const int rank = f->window && w->attempt % ASK == 0 ? zt_window_stopped(f->window) : -1;
-    char host[HOST_NAME_MAX + 1] = "this host", step[80] = "";
-    if (rank < 0 || !zt_window_abort(f->window, rank, "stopped"))
+/* The rank that misses one says so, and all that wait fail with it. */
+static bool is_missed(struct family *f, const struct zt_where *where, struct zt_err *err) {
+    const struct zt_missed *missed = zt_comm_missed(where, err);
+    if (!missed)
         return false;
-    gethostname(host, sizeof host - 1);
-    const char *inside = w->where ? atomic_load(&w->where->inside) : NULL;
-    if (inside)
-        snprintf(step, sizeof step, " at step %lld, waited for in %s", (long long)atomic_load(&w->where->step), inside);
+    if (f->window)
+        zt_window_abort(f->window, missed->rank, "stopped");
     if (!f->one_host)
         zt_messages_abort(f->messages, "a rank is stopped");
     f->queue.first = NULL;
-    return !zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d on %s: stopped%s", rank, host, step);
+    return true;
 }
 
 static bool wait_on(struct family *f, struct wait *w, struct zt_err *err) {
-    if (is_aborted(f, err) || is_stopped(f, w, err))
+    if (is_aborted(f, err) || is_missed(f, w->where, err))
         return false;
     bool sending = push_messages(f);
     if (f->window && !w->for_message) {
@@ -180,8 +175,9 @@ static bool poll_family(struct family *f, struct zt_err *err) {
 }
 
 static bool mpi_poll(struct zt_comm *c, struct zt_err *err) {
-    push_messages(down(c)->family);
-    return poll_family(down(c)->family, err);
+    struct family *f = down(c)->family;
+    push_messages(f);
+    return f->queue.first ? poll_family(f, err) : !is_aborted(f, err) && !is_missed(f, c->where, err);
 }
 
 static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {

@@ -18,7 +18,6 @@
 enum {
     HALF = 512 << 10, /* bytes a rank gives in one round: two of them stay in a second-level cache */
     MOST_CONTEXTS = 64,
-    STOPPED_LOOKS = 10, /* a second apart */
 };
 
 /* What a rank says on entering a round; all ranks must say the same function, bytes and root, and where in shared
@@ -40,7 +39,6 @@ struct desk {
 struct segment {
     _Alignas(64) atomic_uint bell; /* changes when there may be something new to see */
     atomic_bool sleeps;
-    atomic_int pid;
     _Alignas(64) struct desk desks[MOST_CONTEXTS];
     _Alignas(4096) char staging[2][HALF];
 };
@@ -66,8 +64,6 @@ struct zt_window {
     struct notice *notice;
     int spins;
     unsigned seen; /* the bell when this rank announced that it will sleep */
-    double looked; /* for processes that stand still */
-    int *looks;    /* by host rank: in which it stood still, one after the other */
     struct {
         const struct zt_window_group *group;
         unsigned long long round;
@@ -128,7 +124,6 @@ static bool map_segments(struct zt_window *w) {
     w->notice = &((struct window_segment *)(void *)w->segments[0])->notice;
     MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win);
     memset(w->segments[w->rank], 0, offsetof(struct segment, staging));
-    atomic_store(&w->segments[w->rank]->pid, getpid());
     if (w->rank == 0)
         memset(w->notice, 0, sizeof *w->notice);
     return true;
@@ -141,7 +136,6 @@ struct zt_window *zt_window_create(int world_rank, int world_size, struct zt_err
     MPI_Comm_size(w->host, &w->size);
     w->host_rank = hosts_of_ranks(w->host, world_rank, world_size);
     w->spins = zt_comm_spins(w->size);
-    w->looks = zt_calloc((size_t)w->size, sizeof *w->looks);
     int mapped = map_segments(w), all = 0;
     MPI_Allreduce(&mapped, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD); /* and all segments are zero from here on */
     if (all)
@@ -153,7 +147,6 @@ struct zt_window *zt_window_create(int world_rank, int world_size, struct zt_err
         zt_window_destroy(w, false);
     else {
         free(w->host_rank);
-        free(w->looks);
         free(w);
     }
     return NULL;
@@ -169,7 +162,6 @@ void zt_window_destroy(struct zt_window *w, bool leave) {
     }
     free(w->segments);
     free(w->host_rank);
-    free(w->looks);
     free(w);
 }
 
@@ -190,47 +182,19 @@ static void ring_peers(const struct zt_window_group *g) {
             ring(g->segments[r]);
 }
 
-bool zt_window_abort(struct zt_window *w, int world_rank, const char *why) {
+void zt_window_abort(struct zt_window *w, int world_rank, const char *why) {
     if (atomic_exchange(&w->notice->taken, true))
-        return false;
+        return;
     w->notice->failed_rank = world_rank;
     snprintf(w->notice->why, sizeof w->notice->why, "%s", why);
     atomic_store(&w->notice->written, true);
     for (int r = 0; r < w->size; r++)
         ring(w->segments[r]);
-    return true;
 }
 
 bool zt_window_aborted(const struct zt_window *w, struct zt_err *err) {
     return atomic_load(&w->notice->written) &&
            !zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", w->notice->failed_rank, w->notice->why);
-}
-
-/* The state in /proc/PID/stat stands behind the name, which may hold anything, in brackets. */
-static bool stands_still(int pid) {
-    char path[64], line[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return false;
-    const char *behind = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
-    fclose(file);
-    return behind && strncmp(behind, ") T", 3) == 0;
-}
-
-/* Looks count only where this process ran between them: what stops all at once is a user's doing. */
-int zt_window_stopped(struct zt_window *w) {
-    const double now = zt_now(), passed = now - w->looked;
-    if (passed < 1)
-        return -1;
-    w->looked = now;
-    for (int r = 0; r < w->size; r++)
-        w->looks[r] = passed < 2 && stands_still(atomic_load(&w->segments[r]->pid)) ? w->looks[r] + 1 : 0;
-    for (int r = 0; r < w->size; r++)
-        for (int world = 0; w->looks[r] >= STOPPED_LOOKS; world++)
-            if (w->host_rank[world] == r)
-                return world;
-    return -1;
 }
 
 /* To sleep, a rank first says so and looks once more: whoever changes something after that look rings. */

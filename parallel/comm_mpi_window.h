@@ -29,14 +29,9 @@ void zt_window_destroy(struct zt_window *w, bool leave);
 /* Whether world rank `r` is on this host. */
 bool zt_window_holds(const struct zt_window *w, int r);
 
-/* The first abort of a host wins: whether this is it. zt_window_aborted(): false, or true with an error that names rank
- * and reason. */
-bool zt_window_abort(struct zt_window *w, int world_rank, const char *why);
+/* The first abort of a host counts. zt_window_aborted(): false, or true with an error that names rank and reason. */
+void zt_window_abort(struct zt_window *w, int world_rank, const char *why);
 bool zt_window_aborted(const struct zt_window *w, struct zt_err *err);
-
-/* For who waits, however often: the world rank of a process of this host that has stood still for ten seconds of such
- * calls, by what /proc says every second (SIGSTOP, SIGTSTP; not a debugger); -1: none. */
-int zt_window_stopped(struct zt_window *w);
 
 /* Between two looks at what is waited for: spins for some microseconds, then sleeps until the bell rings or `most_us`
  * have passed (less than a second). `attempt` starts at 0 and is kept by the caller; zt_window_woke() ends the wait. */

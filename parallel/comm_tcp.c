@@ -39,9 +39,18 @@ static struct tcp_comm *down(struct zt_comm *c) {
     return (struct tcp_comm *)c;
 }
 
+/* The rank that misses one says so, and all that wait fail with it. */
+static bool is_missed(const struct zt_comm *c, struct zt_links *l, struct zt_err *err) {
+    const struct zt_missed *missed = zt_comm_missed(c->where, err);
+    if (missed)
+        zt_links_fail(l, missed->rank, "stopped");
+    return missed;
+}
+
 /* From a failure on the buffers of all transfers are their owners' again. */
-static bool move(struct family *f, int ms, struct zt_err *err) {
-    if (zt_links_move(f->links, ms, err))
+static bool move(struct zt_comm *c, int ms, struct zt_err *err) {
+    struct family *f = down(c)->family;
+    if (zt_links_move(f->links, ms, err) && !is_missed(c, f->links, err))
         return true;
     f->queue.first = NULL;
     return false;
@@ -126,15 +135,20 @@ static bool advance(struct family *f, struct zt_err *err) {
 }
 
 /* What came before a failure counts: a rank that fails for what all have been told leaves them to find it out. */
-static bool progress(struct family *f, int ms, struct zt_err *err) {
+static bool progress(struct zt_comm *c, int ms, struct zt_err *err) {
+    struct family *f = down(c)->family;
     struct zt_err failed = { 0 };
-    bool well = zt_links_move(f->links, ms, &failed);
-    return advance(f, err) && (well || !f->queue.first || !is_failed(f, err));
+    zt_links_move(f->links, ms, &failed);
+    if (!advance(f, err))
+        return false;
+    if (!f->queue.first || !(is_failed(f, err) || is_missed(c, f->links, err)))
+        return true;
+    f->queue.first = NULL;
+    return false;
 }
 
 static bool tcp_poll(struct zt_comm *c, struct zt_err *err) {
-    struct family *f = down(c)->family;
-    return !f->queue.first || progress(f, 0, err);
+    return down(c)->family->queue.first ? progress(c, 0, err) : move(c, 0, err);
 }
 
 static bool tcp_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
@@ -154,7 +168,7 @@ static bool tcp_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
     bool ok = t->done || tcp_poll(base, err); /* send and recv may have read what it waits for */
     while (ok && !t->done) {
         ok = f->queue.first || zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
-        ok = ok && progress(f, WAIT_MS, err);
+        ok = ok && progress(base, WAIT_MS, err);
     }
     if (ok) /* else it says where it failed */
         zt_where_leave(base->where, before);
@@ -176,11 +190,11 @@ static bool has_room(struct tcp_comm *c, int to) {
 
 static bool tcp_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
     struct tcp_comm *c = down(base);
-    if (!zt_comm_check_peer(base, "send", to, err) || !move(c->family, 0, err))
+    if (!zt_comm_check_peer(base, "send", to, err) || !move(base, 0, err))
         return false;
     const char *before = zt_where_enter(base->where, "send");
     while (!has_room(c, to))
-        if (!move(c->family, WAIT_MS, err))
+        if (!move(base, WAIT_MS, err))
             return false;
     c->underway[to]++;
     zt_links_send(c->family->links, c->part.world[to], ZT_FRAME_MESSAGE, c->part.context, data, bytes);
@@ -196,7 +210,7 @@ static bool tcp_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
         return false;
     const char *before = zt_where_enter(base->where, "recv");
     while (!(f = zt_links_find(l, c->part.world[from], ZT_FRAME_MESSAGE, c->part.context)))
-        if (!move(c->family, WAIT_MS, err))
+        if (!move(base, WAIT_MS, err))
             return false;
     if (f->head.bytes != bytes)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", c->part.world[from],
@@ -233,11 +247,11 @@ static struct zt_comm *tcp_split(struct zt_comm *base, int color, struct zt_err 
 }
 
 static void tcp_abort(struct zt_comm *base, const char *why) {
-    struct family *f = down(base)->family;
+    const struct tcp_comm *c = down(base);
     struct zt_err first = { 0 };
-    f->queue.first = NULL; /* buffers are their owners' again */
-    if (move(f, 0, &first))
-        zt_links_fail(f->links, why);
+    c->family->queue.first = NULL; /* buffers are their owners' again */
+    if (zt_links_move(c->family->links, 0, &first))
+        zt_links_fail(c->family->links, c->part.world[base->rank], why);
 }
 
 /* What was sent arrives after the sender left its communicator: lines live as long as the family. */

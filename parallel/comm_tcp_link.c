@@ -158,8 +158,8 @@ static void note_loss(struct zt_links *l, int rank) {
     tell_all(l, ZT_FRAME_LOST, &news, offsetof(struct news, why));
 }
 
-void zt_links_fail(struct zt_links *l, const char *why) {
-    note_failure(l, l->rank, why, strlen(why));
+void zt_links_fail(struct zt_links *l, int rank, const char *why) {
+    note_failure(l, rank, why, strlen(why));
 }
 
 static void line_ended(struct zt_links *l, int rank) {
@@ -218,11 +218,11 @@ static bool check_head(const struct zt_frame_head *h) {
 static void take_news(struct zt_links *l, const struct zt_frame *f) {
     struct news news = { .rank = -1 };
     memcpy(&news, f->data, (size_t)f->head.bytes);
-    if (news.rank < 0 || news.rank >= l->size || news.rank == l->rank)
+    if (news.rank < 0 || news.rank >= l->size)
         return;
-    if (f->head.kind == ZT_FRAME_FAILED)
+    if (f->head.kind == ZT_FRAME_FAILED) /* of this rank too, which stood still until the others gave it up */
         note_failure(l, news.rank, news.why, (size_t)f->head.bytes - offsetof(struct news, why));
-    else if (f->head.kind == ZT_FRAME_LOST)
+    else if (f->head.kind == ZT_FRAME_LOST && news.rank != l->rank)
         note_loss(l, news.rank);
 }
 

@@ -54,7 +54,7 @@ void zt_links_drop(struct zt_links *l, int from, struct zt_frame *frame);
 
 /* Whether a rank failed or was lost; the error says which. */
 bool zt_links_failed(const struct zt_links *l, struct zt_err *err);
-/* This rank fails: tells the others. The first failure counts. */
-void zt_links_fail(struct zt_links *l, const char *why);
+/* A rank fails, this one or one that does not speak: tells the others. The first failure counts. */
+void zt_links_fail(struct zt_links *l, int rank, const char *why);
 
 #endif

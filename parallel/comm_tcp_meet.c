@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "parallel/addresses.h"
 #include "parallel/dial.h"
 
 #include <arpa/inet.h>
@@ -112,8 +113,7 @@ static struct place place_of(int fd, uint16_t port) {
     if (from.sin6_family == AF_INET6) {
         p.at = from.sin6_addr;
     } else {
-        p.at.s6_addr[10] = p.at.s6_addr[11] = 0xff;
-        memcpy(&p.at.s6_addr[12], &((struct sockaddr_in *)(void *)&from)->sin_addr, 4);
+        p.at = zt_address_of_ipv4(((struct sockaddr_in *)(void *)&from)->sin_addr);
     }
     return p;
 }

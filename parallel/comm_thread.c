@@ -251,6 +251,8 @@ static bool thread_start(struct zt_comm *base, struct zt_transfer *t, struct zt_
 static bool thread_poll(struct zt_comm *base, struct zt_err *err) {
     struct thread_comm *c = down(base);
     int before = err->count;
+    if (!c->queue.first)
+        return !is_aborted(c->group, err);
     while (advance(c, err))
         ;
     if (err->count == before)

@@ -3,11 +3,10 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "parallel/addresses.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,17 +24,15 @@ enum { SILENT_MS = 5000, ABSENT_MS = 15000 };
 
 /* This host's addresses as others may know it. */
 static void list_addresses(char *to, size_t room) {
-    struct ifaddrs *all = NULL;
+    struct in6_addr at[64];
+    const int count = zt_addresses(at, sizeof at / sizeof *at);
     size_t length = 0;
     to[0] = 0;
-    if (getifaddrs(&all) != 0)
-        return;
-    for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+    for (int i = 0; i < count; i++) {
         char text[INET_ADDRSTRLEN];
-        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || !(at->ifa_flags & IFF_UP) ||
-            at->ifa_flags & IFF_LOOPBACK)
+        if (!IN6_IS_ADDR_V4MAPPED(&at[i])) /* the socket is IPv4's */
             continue;
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)at->ifa_addr)->sin_addr, text, sizeof text);
+        inet_ntop(AF_INET, &at[i].s6_addr[12], text, sizeof text);
         int n = snprintf(to + length, room - length, "%s%s", length ? "," : "", text);
         if (n < 0 || (size_t)n >= room - length) {
             to[length] = 0;
@@ -43,7 +40,6 @@ static void list_addresses(char *to, size_t room) {
         }
         length += (size_t)n;
     }
-    freeifaddrs(all);
 }
 
 bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct zt_err *err) {

@@ -1,6 +1,6 @@
 /* What a rank is doing, for whoever watches it from another thread: the watchdog, and the parent that wants to say
- * where a rank was when it was lost. The rank alone writes, in stores that keep no order; readers see each field whole,
- * but not all fields of one moment. */
+ * where a rank was when it was lost. The rank alone writes, but for `missed`, in stores that keep no order; readers see
+ * each field whole, but not all fields of one moment. */
 #ifndef ZT_PARALLEL_WHERE_H
 #define ZT_PARALLEL_WHERE_H
 
@@ -9,18 +9,25 @@
 
 enum { ZT_WHERE_STEPS = 64 };
 
+/* A rank that gives no sign of life (pulse.h). */
+struct zt_missed {
+    int rank; /* of the world */
+    char host[64];
+};
+
 /* Zero-initialise, then set `rank` and `place`, which stay. Texts are borrowed: they must live until the rank has left
  * them (zt_where_phase, zt_where_node with NULL). */
 struct zt_where {
     int rank;
-    char place[64];                       /* zt_grid_place */
-    _Atomic(const char *) phase;          /* "planning", "stepping", ...; NULL: start-up */
-    _Atomic(const char *) node;           /* the kernel that runs or ran last; NULL: none yet */
-    _Atomic(const char *) inside;         /* function of a communicator it is in; NULL: none */
-    atomic_llong step;                    /* from 1; 0: none yet */
-    atomic_llong began_ns;                /* monotonic time at which the step began; 0: not in a step */
-    atomic_llong took_ns[ZT_WHERE_STEPS]; /* of the last steps, in a ring */
-    atomic_int steps;                     /* written into the ring so far */
+    char place[64];                           /* zt_grid_place */
+    _Atomic(const char *) phase;              /* "planning", "stepping", ...; NULL: start-up */
+    _Atomic(const char *) node;               /* the kernel that runs or ran last; NULL: none yet */
+    _Atomic(const char *) inside;             /* function of a communicator it is in; NULL: none */
+    atomic_llong step;                        /* from 1; 0: none yet */
+    atomic_llong began_ns;                    /* monotonic time at which the step began; 0: not in a step */
+    atomic_llong took_ns[ZT_WHERE_STEPS];     /* of the last steps, in a ring */
+    atomic_int steps;                         /* written into the ring so far */
+    _Atomic(const struct zt_missed *) missed; /* what the rank itself is told; NULL: nobody is */
 };
 
 /* All take NULL for a rank that nobody watches. */

@@ -13,6 +13,7 @@
 #include "hashes.h"
 #include "parallel/comm_count.h"
 #include "parallel/lifeline.h"
+#include "parallel/pulse.h"
 #include "rank_hashes.h"
 #include "stop.h"
 #include "watchdog.h"
@@ -39,6 +40,7 @@ struct worker {
     struct zt_monitor *monitor;  /* rank 0 */
     struct zt_forecast forecast; /* rank 0 */
     struct zt_where where;
+    struct zt_pulse *pulse;
     const cpu_set_t *cores; /* its share; NULL: nobody shared them out yet, or there is one rank */
     pthread_t thread;
     bool ok;
@@ -256,6 +258,11 @@ static bool finish_run(struct worker *w) {
     return ok;
 }
 
+/* Only where no parent listens, and there is somebody to hear it. */
+static bool start_pulse(struct worker *w) {
+    return w->session->options->line || w->world->size < 2 || zt_pulse_start(&w->pulse, w->world, &w->where, &w->err);
+}
+
 static void *run_worker(void *arg) {
     struct worker *w = arg;
     zt_parallel_enter();
@@ -274,7 +281,7 @@ static void *run_worker(void *arg) {
     if (w->session->processes) {
         zt_lifeline_where(w->session->options->line, &w->where);
         /* cores are shared out before the device starts threads on them */
-        w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err);
+        w->ok = w->ok && zt_agree_start(w->session, w->world, &w->err) && start_pulse(w);
     } else if (w->cores) {
         sched_setaffinity(0, sizeof *w->cores, w->cores);
     }
@@ -317,6 +324,7 @@ static void finish_worker(struct worker *w) {
         w->data->api->destroy(w->data);
     if (w->world)
         w->world->api->destroy(w->world);
+    zt_pulse_stop(w->pulse);
     zt_counts_destroy(w->counts);
     if (w->device)
         w->device->api->destroy(w->device);

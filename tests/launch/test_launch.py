@@ -246,12 +246,42 @@ class Meeting(Case):
             self.assertEqual(said[1:], [""] * (ranks - 1))
             self.assertEqual(self.hash_of(said[0]), self.as_threads(ranks, *more), f"{ranks} ranks {more}")
 
+    def steps_of(self, run):
+        metrics = self.folder / f"run{run}" / "metrics.jsonl"
+        return len(metrics.read_text().splitlines()) if metrics.exists() else 0
+
+    def await_steps(self, process, count):
+        while self.steps_of(self.runs) < count and process.poll() is None:
+            time.sleep(0.05)
+
+    def begin_endless(self):
+        """Three ranks that have made a step."""
+        ranks = self.begin(*[self.words(*self.TCP, "--set", "train_batch_size=96", steps=ENDLESS)] * 3)
+        self.await_steps(ranks[0], 1)
+        return ranks
+
+    def test_a_rank_that_is_stopped_is_named_once_and_ends_the_others(self):
+        """but not where all are, for as long"""
+        ranks = self.begin_endless()
+        time.sleep(2)  # each has heard the one before it
+        for number in [signal.SIGSTOP, signal.SIGCONT]:
+            for rank in ranks:
+                rank.send_signal(number)
+            time.sleep(13 if number == signal.SIGSTOP else 0)
+        self.await_steps(ranks[0], self.steps_of(self.runs) + 100)
+        self.assertEqual([rank.poll() for rank in ranks], [None] * 3)
+        ranks[1].send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        said = [ranks[r].communicate(timeout=60)[1] for r in [0, 2]]
+        self.assertLess(time.monotonic() - began, 30)
+        ranks[1].send_signal(signal.SIGCONT)
+        said.append(ranks[1].communicate(timeout=60)[1])
+        self.assertEqual([rank.returncode for rank in ranks], [5] * 3, said)
+        self.assertRegex(self.one_error("".join(said)), r"rank 2: lost rank 1 on \S+: stopped at step \d+, waited for in \w+")
+
     def test_a_rank_that_is_killed_is_named_once_and_ends_the_others(self):
         for killed, speaks in [(1, 0), (0, 1)]:
-            ranks = self.begin(*[self.words(*self.TCP, "--set", "train_batch_size=96", steps=ENDLESS)] * 3)
-            metrics = self.folder / f"run{self.runs}" / "metrics.jsonl"
-            while not (metrics.exists() and metrics.read_text()) and ranks[0].poll() is None:
-                time.sleep(0.05)
+            ranks = self.begin_endless()
             ranks[killed].kill()
             began = time.monotonic()
             said = [rank.communicate(timeout=60)[1] for rank in ranks]
@@ -405,12 +435,26 @@ exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"
             with self.subTest(says):
                 self.hit_other_host(number, limit, says)
 
-    def hit_other_host(self, number, limit, says):
-        words = self.words("--hostfile", self.folder / "hosts", "--include", "10.231.7.1@10.231.7.2:0", steps=ENDLESS)
-        process, _ = self.start("ip", "netns", "exec", self.near, *words, env=self.env)
+    def test_a_rank_that_is_stopped_on_the_other_host_below_mpirun_is_named(self):
+        process, _ = self.start("ip", "netns", "exec", self.near, "mpirun", "-n", "2", "--host", "10.231.7.1,10.231.7.2",
+                                *self.words(steps=ENDLESS), env={**self.env, **ROOTLY})
+        time.sleep(2)  # each has heard the other
+        stopped = time.monotonic()
+        self.signal_other_host(signal.SIGSTOP)
+        said = process.communicate(timeout=60)[1]
+        self.assertLess(time.monotonic() - stopped, 30)
+        self.assertEqual(process.returncode, 5, said)
+        self.assertRegex(self.one_error(said), r"rank 0: lost rank 1 on far: stopped at step \d+, waited for in \w+")
+
+    def signal_other_host(self, number):
         for pid, name in self.on_other_host():
             if name == "ztrain":
                 os.kill(pid, number)
+
+    def hit_other_host(self, number, limit, says):
+        words = self.words("--hostfile", self.folder / "hosts", "--include", "10.231.7.1@10.231.7.2:0", steps=ENDLESS)
+        process, _ = self.start("ip", "netns", "exec", self.near, *words, env=self.env)
+        self.signal_other_host(number)
         killed = time.monotonic()
         said = process.communicate(timeout=60)[1]
         self.assertLess(time.monotonic() - killed, limit)

@@ -136,6 +136,18 @@ ABORT_CASE(wait_in_split)
 PAIR_ABORT_CASE(wait_in_send)
 PAIR_ABORT_CASE(wait_in_recv)
 
+void poll_hears_of_an_abort_where_nothing_is_underway(struct zt_comm *c, struct rank_report *report) {
+    struct zt_err err = { 0 };
+    bool heard = false;
+    if (c->rank == c->size - 1)
+        c->api->abort(c, "disk full");
+    for (int ms = 0; ms < 20000 && !heard; ms++) {
+        heard = !c->api->poll(c, &err);
+        sleep_ms(heard ? 0 : 1);
+    }
+    EXPECT(heard && err.count == 1 && strstr(err.text[0], "disk full"), "message: %s", err.text[0]);
+}
+
 /* Rank 0 aborts the parent; the others wait in a split that rank 0 is no member of. */
 void abort_of_the_parent_wakes_ranks_in_splits(struct zt_comm *c, struct rank_report *report) {
     struct zt_err err = { 0 };

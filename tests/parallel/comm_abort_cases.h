@@ -16,6 +16,7 @@
     CASE(abort_wakes_ranks_that_wait_in_send, 2), \
     CASE(abort_wakes_ranks_that_wait_in_recv, 2), \
     CASE(abort_wakes_ranks_that_wait_in_split, 1), \
+    CASE(poll_hears_of_an_abort_where_nothing_is_underway, 1), \
     CASE(abort_of_the_parent_wakes_ranks_in_splits, 3), \
     CASE(abort_of_a_split_wakes_the_parent_and_names_the_rank_of_the_world, 2), \
     CASE(abort_at_any_moment_ends_every_rank, 1)

@@ -1,0 +1,197 @@
+#include "parallel/pulse.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "parallel/addresses.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TOKEN = 16, ADDRESSES = 8, GOODBYES = 3 };
+static const double beat_s = 1, stood_still_s = 3, silent_s = 10, patience_s = 5;
+
+/* What a rank lets the others know: they are one program and share an endianness. Whole words, as it travels. */
+struct card {
+    unsigned char token[TOKEN]; /* that datagrams to it begin with */
+    char host[64];
+    struct in6_addr at[ADDRESSES];
+    int32_t count;
+    uint16_t port, unused; /* 0: it hears nothing */
+};
+
+struct beat {
+    unsigned char token[TOKEN];
+    int32_t rank, leaves;
+};
+
+struct zt_pulse {
+    struct zt_where *where;
+    int rank, fd, wake; /* wake: an eventfd that ends the thread */
+    bool six;           /* the socket is IPv6's, and both kinds'; else IPv4's */
+    struct card own, next;
+    struct zt_missed before;
+    double heard;        /* when the one before was; 0: never */
+    bool left;           /* it said goodbye */
+    double missed_since; /* 0: it is not missed */
+    pthread_t thread;
+};
+
+/* ---- datagrams ---- */
+
+static bool open_socket(struct zt_pulse *p) {
+    int no = 0;
+    struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
+    struct sockaddr_in old = { .sin_family = AF_INET };
+    socklen_t size = sizeof at;
+    p->fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    p->six = p->fd >= 0 && setsockopt(p->fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0;
+    if (p->fd < 0) /* a host without IPv6 */
+        p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (p->fd < 0 || bind(p->fd, p->six ? (void *)&at : (void *)&old, p->six ? sizeof at : sizeof old) != 0 ||
+        getsockname(p->fd, (struct sockaddr *)&at, &size) != 0)
+        return false;
+    p->own.port = ntohs(at.sin6_port); /* at the same place in both kinds */
+    return true;
+}
+
+static void send_to(const struct zt_pulse *p, const struct in6_addr *to, const struct beat *b) {
+    struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = *to, .sin6_port = htons(p->next.port) };
+    struct sockaddr_in old = { .sin_family = AF_INET, .sin_port = htons(p->next.port) };
+    memcpy(&old.sin_addr, &to->s6_addr[12], sizeof old.sin_addr);
+    if (p->six || IN6_IS_ADDR_V4MAPPED(to)) /* one that is lost is followed by another */
+        (void)!sendto(p->fd, b, sizeof *b, MSG_DONTWAIT | MSG_NOSIGNAL, p->six ? (void *)&at : (void *)&old,
+                      p->six ? sizeof at : sizeof old);
+}
+
+/* On all ways to the next rank: it does not say which of them work. */
+static void tell(const struct zt_pulse *p, bool leaves) {
+    struct beat b = { .rank = p->rank, .leaves = leaves };
+    memcpy(b.token, p->next.token, TOKEN);
+    for (int i = 0; i < p->next.count && p->next.port; i++)
+        send_to(p, &p->next.at[i], &b);
+}
+
+static void hear(struct zt_pulse *p, double now) {
+    struct beat b;
+    ssize_t n;
+    while ((n = recv(p->fd, &b, sizeof b, MSG_DONTWAIT | MSG_TRUNC)) >= 0) {
+        if (n != (ssize_t)sizeof b || memcmp(b.token, p->own.token, TOKEN) != 0 || b.rank != p->before.rank)
+            continue;
+        p->heard = now;
+        p->left |= b.leaves != 0;
+    }
+}
+
+/* ---- the thread ---- */
+
+/* What this rank waits for ends with the same error; it may be in nothing that waits for ranks. */
+static void end_process(const struct zt_pulse *p) {
+    struct zt_err err = { 0 };
+    zt_comm_missed(p->where, &err);
+    snprintf(err.place, sizeof err.place, "%s", p->where->place);
+    zt_err_print(&err, stderr);
+    _exit(ZT_EXIT_RANK);
+}
+
+static void look(struct zt_pulse *p, double now) {
+    if (p->missed_since > 0 && now - p->missed_since > patience_s)
+        end_process(p);
+    if (p->missed_since > 0 || p->heard == 0 || p->left || now - p->heard < silent_s)
+        return;
+    p->missed_since = now;
+    atomic_store(&p->where->missed, &p->before);
+}
+
+static void *serve(void *arg) {
+    struct zt_pulse *p = arg;
+    double told = 0, looked = zt_now();
+    for (double now = looked;; now = zt_now()) {
+        if (now - looked > stood_still_s && p->heard > 0)
+            p->heard = now;
+        looked = now;
+        hear(p, now);
+        look(p, now);
+        if (now - told >= beat_s) {
+            tell(p, false);
+            told = now;
+        }
+        struct pollfd wait[2] = { { .fd = p->wake, .events = POLLIN }, { .fd = p->fd, .events = POLLIN } };
+        poll(wait, 2, (int)((told + beat_s - now) * 1e3) + 1);
+        if (wait[0].revents)
+            return NULL;
+    }
+}
+
+/* ---- the outside ---- */
+
+/* A host's ranks also reach each other where it has no network. */
+static void add_loopback(struct card *to) {
+    if (to->count == ADDRESSES)
+        to->count--;
+    to->at[to->count++] = zt_address_of_ipv4((struct in_addr){ .s_addr = htonl(INADDR_LOOPBACK) });
+}
+
+static bool exchange_cards(struct zt_pulse *p, struct zt_comm *world, struct zt_err *err) {
+    struct card *cards = zt_calloc((size_t)world->size, sizeof *cards);
+    const int next = (p->rank + 1) % world->size;
+    cards[p->rank] = p->own;
+    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
+    p->next = cards[next];
+    memcpy(p->before.host, cards[p->before.rank].host, sizeof p->before.host);
+    free(cards);
+    if (ok && memcmp(p->next.host, p->own.host, sizeof p->own.host) == 0)
+        add_loopback(&p->next);
+    return ok;
+}
+
+static void finish(struct zt_pulse *p) {
+    if (p->fd >= 0)
+        close(p->fd);
+    if (p->wake >= 0)
+        close(p->wake);
+    free(p);
+}
+
+bool zt_pulse_start(struct zt_pulse **to, struct zt_comm *world, struct zt_where *where, struct zt_err *err) {
+    struct zt_pulse *p = zt_calloc(1, sizeof *p);
+    *p = (struct zt_pulse){ .where = where,
+                            .rank = world->rank,
+                            .before.rank = (world->rank + world->size - 1) % world->size };
+    *to = NULL;
+    p->wake = eventfd(0, EFD_CLOEXEC);
+    p->own.count = zt_addresses(p->own.at, ADDRESSES);
+    gethostname(p->own.host, sizeof p->own.host - 1);
+    bool open = open_socket(p) && getrandom(p->own.token, TOKEN, 0) == TOKEN;
+    int why = errno;
+    if (!exchange_cards(p, world, err)) {
+        finish(p);
+        return false;
+    }
+    if (open && p->wake >= 0 && (why = zt_thread_start(&p->thread, serve, p)) == 0) {
+        *to = p;
+        return true;
+    }
+    finish(p);
+    return zt_fail(err, ZT_EXIT_RUN, "rank %d: no signs of life for the other ranks: %s", world->rank, strerror(why));
+}
+
+void zt_pulse_stop(struct zt_pulse *p) {
+    uint64_t one = 1;
+    if (!p || write(p->wake, &one, sizeof one) != sizeof one)
+        return;
+    pthread_join(p->thread, NULL);
+    for (int i = 0; i < GOODBYES; i++)
+        tell(p, true);
+    atomic_store(&p->where->missed, NULL);
+    finish(p);
+}
