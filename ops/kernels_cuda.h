@@ -39,6 +39,9 @@ extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;
 extern const struct zt_kernel zt_kernel_rotary_cuda; /* rotary_cuda.c */
 extern const struct zt_kernel zt_kernel_rotary_cache_grad_cuda;
+extern const struct zt_kernel zt_kernel_norm_cuda; /* norm_cuda.c */
+extern const struct zt_kernel zt_kernel_norm_stats_cuda;
+extern const struct zt_kernel zt_kernel_norm_grad_cuda;
 extern const struct zt_kernel zt_kernel_lrn_cuda; /* norm_line_cuda.c */
 extern const struct zt_kernel zt_kernel_lrn_grad_cuda;
 extern const struct zt_kernel zt_kernel_mvn_cuda; /* the gradient too */
@@ -62,9 +65,6 @@ extern const struct zt_kernel zt_kernel_line_cuda;
 extern const struct zt_kernel zt_kernel_extreme_cuda;
 extern const struct zt_kernel zt_kernel_cumulate_cuda;
 extern const struct zt_kernel zt_kernel_count_correct_cuda;
-extern const struct zt_kernel zt_kernel_norm_cuda;
-extern const struct zt_kernel zt_kernel_norm_stats_cuda;
-extern const struct zt_kernel zt_kernel_norm_grad_cuda;
 extern const struct zt_kernel zt_kernel_pad_cuda;
 extern const struct zt_kernel zt_kernel_pad_grad_cuda;
 extern const struct zt_kernel zt_kernel_triangle_cuda;

@@ -100,6 +100,7 @@ struct zt_launch_norm {
     int64_t rows, length, period, per_row, run;
     bool centred;
     float epsilon;
+    bool last; /* x and what is like it lie [rows / period][run][period][per_row] */
 };
 /* y may be NULL: the statistics alone; mean and inv_std too. */
 int zt_launch_norm(struct CUstream_st *stream, const struct zt_launch_norm *n, struct zt_launch_tensor x,
@@ -109,8 +110,12 @@ int zt_launch_norm(struct CUstream_st *stream, const struct zt_launch_norm *n, s
 struct zt_launch_norm_grad {
     struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dinv_std, dx, dscale, dbias;
 };
-int zt_launch_norm_grad(struct CUstream_st *stream, const struct zt_launch_norm *n,
-                        const struct zt_launch_norm_grad *g);
+int zt_launch_norm_grad(struct CUstream_st *stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                        float *workspace);
+/* Of workspace. */
+static inline size_t zt_launch_norm_grad_bytes(const struct zt_launch_norm *n) {
+    return n->last ? (size_t)(2 * n->rows * n->per_row) * sizeof(float) : 0;
+}
 
 /* Batch normalisation of x [n, channels, spatial] (struct zt_batch_norm of norm.h). */
 struct zt_launch_batch_norm {

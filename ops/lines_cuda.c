@@ -1,7 +1,8 @@
-/* Kernels over lines and rows, gather and scatter, paddings on CUDA: what rows say of their nodes (describe of
+/* Kernels over lines, gather and scatter, paddings on CUDA: what rows say of their nodes (describe of
  * graph/op.h) is what the launchers take. */
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/launch_move.h"
 
 static size_t bytes_of(const struct zt_view *v) {
@@ -58,63 +59,45 @@ static bool count_correct_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(count_correct)
 
-/* ---- normalisations ---- */
-
-ZT_PREPARE_CUDA(norm, zt_launch_norm)
-static bool norm_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_launched(call,
-                       zt_launch_norm(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1),
-                                      zt_in_cuda(call, 2), zt_out_cuda(call, 0), zt_out_cuda(call, 1),
-                                      zt_out_cuda(call, 2)),
-                       err);
-}
-ZT_KERNEL_CUDA(norm)
-
-ZT_PREPARE_CUDA(norm_stats, zt_launch_norm)
-static bool norm_stats_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_launch_tensor none = { ZT_FLOAT, NULL };
-    return zt_launched(call,
-                       zt_launch_norm(zt_stream_of(call), call->state, zt_in_cuda(call, 0), none, none, none,
-                                      zt_out_cuda(call, 0), zt_out_cuda(call, 1)),
-                       err);
-}
-ZT_KERNEL_CUDA(norm_stats)
-
-ZT_PREPARE_CUDA(norm_grad, zt_launch_norm)
-static bool norm_grad_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_launch_norm_grad g = { .dy = zt_in_cuda(call, 0),
-                                           .x = zt_in_cuda(call, 1),
-                                           .scale = zt_in_cuda(call, 2),
-                                           .mean = zt_in_cuda(call, 3),
-                                           .inv_std = zt_in_cuda(call, 4),
-                                           .dmean = zt_in_cuda(call, 5),
-                                           .dinv_std = zt_in_cuda(call, 6),
-                                           .dx = zt_out_cuda(call, 0),
-                                           .dscale = zt_out_cuda(call, 1),
-                                           .dbias = zt_out_cuda(call, 2) };
-    return zt_launched(call, zt_launch_norm_grad(zt_stream_of(call), call->state, &g), err);
-}
-ZT_KERNEL_CUDA(norm_grad)
-
 /* ---- paddings and triangles ---- */
 
-ZT_PREPARE_CUDA(pad, zt_launch_pad)
+/* Tensors as they come: axes outermost first. */
+static bool pad_prepare(struct zt_prepare *q, struct zt_err *err) {
+    int axis[ZT_MAX_RANK];
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_pad), err))
+        return false;
+    struct zt_launch_pad *p = q->state;
+    const struct zt_launch_pad plain = *p;
+    if (!zt_layout_alike(q, 1, 1))
+        return true;
+    zt_layout_axes(q->in_layout[0] ? q->in_layout[0] : q->out_layout[0], p->axes, axis);
+    for (int k = 0; k < p->axes; k++) {
+        p->small[k] = plain.small[axis[k]];
+        p->big[k] = plain.big[axis[k]];
+        p->front[k] = plain.front[axis[k]];
+    }
+    return true;
+}
+
 static bool pad_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_pad p = *(const struct zt_launch_pad *)call->state;
     p.fill_at = zt_in_cuda(call, 2).data;
     return zt_launched(
         call, zt_launch_pad(zt_stream_of(call), bytes_of(&call->in[0]), &p, call->in[0].data, call->out[0].data), err);
 }
-ZT_KERNEL_CUDA(pad)
+const struct zt_kernel zt_kernel_pad_cuda = {
+    .prepare = pad_prepare, .layouts = true, .run = pad_run, .release = free
+};
 
-ZT_PREPARE_CUDA(pad_grad, zt_launch_pad)
 static bool pad_grad_run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(
         call,
         zt_launch_pad_grad(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data, call->out[0].data),
         err);
 }
-ZT_KERNEL_CUDA(pad_grad)
+const struct zt_kernel zt_kernel_pad_grad_cuda = {
+    .prepare = pad_prepare, .layouts = true, .run = pad_grad_run, .release = free
+};
 
 ZT_PREPARE_CUDA(triangle, zt_launch_triangle)
 static bool triangle_run(const struct zt_call *call, struct zt_err *err) {

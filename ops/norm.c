@@ -376,7 +376,13 @@ static bool layer_norm_train(struct zt_graph *g, int node, const struct zt_train
 /* ---- what other back ends are told: a struct zt_launch_norm ---- */
 
 static void tell(const struct zt_norm *n, struct zt_launch_norm *to) {
-    *to = (struct zt_launch_norm){ n->rows, n->length, n->period, n->per_row, n->run, n->centred, (float)n->epsilon };
+    *to = (struct zt_launch_norm){ .rows = n->rows,
+                                   .length = n->length,
+                                   .period = n->period,
+                                   .per_row = n->per_row,
+                                   .run = n->run,
+                                   .centred = n->centred,
+                                   .epsilon = (float)n->epsilon };
 }
 
 static bool norm_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {

@@ -7,8 +7,14 @@ enum { ROW = 256, CHANNEL = 512, ACROSS = 32, ALONG = 16 };
 
 /* ---- layer, RMS, instance and group normalisation ---- */
 
+/* Element i of a row: channel by channel, where they lie last place by place. */
+static __device__ int64_t place_of(const struct zt_launch_norm &n, int64_t row, int64_t i) {
+    return n.last ? ((row / n.period * n.run + i / n.per_row) * n.period + row % n.period) * n.per_row + i % n.per_row
+                  : row * n.length + i;
+}
+
 static __device__ int64_t scale_at(const struct zt_launch_norm &n, int64_t row, int64_t i) {
-    return row % n.period * n.per_row + i / n.run;
+    return row % n.period * n.per_row + (n.last ? i % n.per_row : i / n.run);
 }
 
 static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor scale,
@@ -16,21 +22,19 @@ static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_ten
                                    struct zt_launch_tensor mean_out, struct zt_launch_tensor inv_std_out) {
     __shared__ float part[ROW];
     for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
-        const int64_t start = row * n.length;
-        const float shift = n.centred && n.length > 0 ? get(x, start) : 0;
+        const float shift = n.centred && n.length > 0 ? get(x, place_of(n, row, 0)) : 0;
         float over = 0, squares = 0; /* over: what the mean has more than the shift, which no float of the mean holds */
         for (int64_t i = threadIdx.x; n.centred && i < n.length; i += ROW)
-            over += get(x, start + i) - shift;
+            over += get(x, place_of(n, row, i)) - shift;
         over = add_block<ROW>(over, part) / (float)n.length;
         for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
-            const float d = get(x, start + i) - shift - over;
+            const float d = get(x, place_of(n, row, i)) - shift - over;
             squares += d * d;
         }
         const float inv_std = 1 / sqrtf(add_block<ROW>(squares, part) / (float)n.length + n.epsilon);
         for (int64_t i = threadIdx.x; y.data && i < n.length; i += ROW) {
-            const int64_t at = scale_at(n, row, i);
-            put(y, start + i,
-                (get(x, start + i) - shift - over) * inv_std * get(scale, at) + (bias.data ? get(bias, at) : 0));
+            const int64_t at = place_of(n, row, i), of = scale_at(n, row, i);
+            put(y, at, (get(x, at) - shift - over) * inv_std * get(scale, of) + (bias.data ? get(bias, of) : 0));
         }
         if (threadIdx.x == 0) {
             put(mean_out, row, shift + over);
@@ -54,13 +58,13 @@ static __device__ float mean_of(const struct zt_launch_norm_grad &g, int64_t row
 static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
     __shared__ float part[ROW];
     for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
-        const int64_t start = row * n.length;
         const float mean = mean_of(g, row), inv_std = get(g.inv_std, row);
         float sum = 0, product = 0;
         for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
-            const float d = get(g.dy, start + i) * get(g.scale, scale_at(n, row, i));
+            const int64_t at = place_of(n, row, i);
+            const float d = get(g.dy, at) * get(g.scale, scale_at(n, row, i));
             sum += d;
-            product += d * ((get(g.x, start + i) - mean) * inv_std);
+            product += d * ((get(g.x, at) - mean) * inv_std);
         }
         sum = add_block<ROW>(sum, part);
         product = add_block<ROW>(product, part);
@@ -68,9 +72,10 @@ static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launc
         shift += g.dmean.data ? get(g.dmean, row) : 0;
         slope -= g.dinv_std.data ? get(g.dinv_std, row) * inv_std * inv_std : 0;
         for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
-            const float d = get(g.dy, start + i) * get(g.scale, scale_at(n, row, i));
-            const float xh = (get(g.x, start + i) - mean) * inv_std;
-            put(g.dx, start + i, inv_std * d + (shift + slope * xh) / (float)n.length);
+            const int64_t at = place_of(n, row, i);
+            const float d = get(g.dy, at) * get(g.scale, scale_at(n, row, i));
+            const float xh = (get(g.x, at) - mean) * inv_std;
+            put(g.dx, at, inv_std * d + (shift + slope * xh) / (float)n.length);
         }
     }
 }
@@ -117,13 +122,61 @@ static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_laun
     }
 }
 
-int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g) {
+/* Channels last: sums over a sample's places, a block ACROSS channels, to found [2, samples, channels]; then over the
+ * samples. */
+static __global__ void scale_places_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, float *found) {
+    __shared__ float kept[ALONG][ACROSS];
+    const int64_t channels = n.period * n.per_row, wide = (channels + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < n.rows / n.period * wide; job += gridDim.x) {
+        const int64_t sample = job / wide, c = job % wide * ACROSS + threadIdx.x;
+        const int64_t row = sample * n.period + c / n.per_row;
+        float scales = 0, biases = 0;
+        for (int64_t place = threadIdx.y; c < channels && place < n.run; place += ALONG) {
+            const int64_t at = (sample * n.run + place) * channels + c;
+            const float d = get(g.dy, at);
+            scales += d * (get(g.x, at) - mean_of(g, row));
+            biases += d;
+        }
+        scales = add_columns<ALONG>(scales, kept);
+        biases = add_columns<ALONG>(biases, kept);
+        if (threadIdx.y == 0 && c < channels) {
+            found[sample * channels + c] = scales * get(g.inv_std, row);
+            found[n.rows * n.per_row + sample * channels + c] = biases;
+        }
+    }
+}
+
+static __global__ void scale_samples_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, const float *found) {
+    const int64_t channels = n.period * n.per_row;
+    EACH(c, channels) {
+        float scales = 0, biases = 0;
+        for (int64_t at = c; at < n.rows * n.per_row; at += channels) {
+            scales += found[at];
+            biases += found[n.rows * n.per_row + at];
+        }
+        put(g.dscale, c, scales);
+        put(g.dbias, c, biases);
+    }
+}
+
+static void launch_scale_last(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                              float *found) {
+    const int64_t channels = n->period * n->per_row, jobs = n->rows / n->period * ((channels + ACROSS - 1) / ACROSS);
+    if (jobs > 0)
+        scale_places_kernel<<<job_blocks(jobs), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, found);
+    scale_samples_kernel<<<blocks_for(channels), BLOCK, 0, stream>>>(*n, *g, found);
+}
+
+int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                        float *workspace) {
     const int64_t entries = n->period * n->per_row;
     if (g->dx.data && n->rows > 0)
         norm_grad_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *g);
     if ((!g->dscale.data && !g->dbias.data) || entries == 0)
         return cudaGetLastError();
-    if (n->run == 1)
+    if (n->last)
+        launch_scale_last(stream, n, g, workspace);
+    else if (n->run == 1)
         scale_columns_kernel<<<job_blocks(n->period * ((n->per_row + ACROSS - 1) / ACROSS)), dim3(ACROSS, ALONG), 0,
                                stream>>>(*n, *g);
     else

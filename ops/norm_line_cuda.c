@@ -1,20 +1,37 @@
 /* LRN and MeanVarianceNormalization with their gradients on CUDA. */
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/norm_line.h"
 #include "ops/walk_cuda.h"
 
 #include <string.h>
 
-ZT_PREPARE_CUDA(lrn, zt_launch_lrn)
+/* The first `inputs` inputs as they come; channels last, a place has nothing between its channels. */
+static bool prepare_lrn(struct zt_prepare *q, int inputs, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_lrn), err))
+        return false;
+    struct zt_launch_lrn *n = q->state;
+    if (zt_layout_alike(q, (1U << inputs) - 1, 1)) {
+        n->outer *= n->inner;
+        n->inner = 1;
+    }
+    return true;
+}
+
+static bool lrn_prepare(struct zt_prepare *q, struct zt_err *err) {
+    return prepare_lrn(q, 1, err);
+}
 static bool lrn_run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(call, zt_launch_lrn(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_out_cuda(call, 0)),
                        err);
 }
-ZT_KERNEL_CUDA(lrn)
+const struct zt_kernel zt_kernel_lrn_cuda = {
+    .prepare = lrn_prepare, .layouts = true, .run = lrn_run, .release = free
+};
 
 static bool lrn_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_lrn), err))
+    if (!prepare_lrn(q, 2, err))
         return false;
     const struct zt_launch_lrn *n = q->state;
     q->workspace_bytes = (size_t)(n->outer * n->channels * n->inner) * sizeof(float);
@@ -26,7 +43,9 @@ static bool lrn_grad_run(const struct zt_call *call, struct zt_err *err) {
                                           zt_out_cuda(call, 0), call->workspace),
                        err);
 }
-ZT_KERNEL_CUDA(lrn_grad)
+const struct zt_kernel zt_kernel_lrn_grad_cuda = {
+    .prepare = lrn_grad_prepare, .layouts = true, .run = lrn_grad_run, .release = free
+};
 
 /* Axes of one side, neighbours that go on alike merged. */
 static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t (*to)[ZT_MAX_RANK]) {
