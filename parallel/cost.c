@@ -52,6 +52,8 @@ double zt_cost_half_reduce(const struct zt_machine *m, int ranks, int64_t bytes)
 
 double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes) {
     bool hosts = grid->data >= m->per_host || grid->world > m->per_host;
+    if (m->send_rate > 0)
+        return (double)bytes / m->send_rate + m->send_seconds;
     return (double)bytes / (hosts ? m->net_rate : m->link_rate) + (hosts ? m->net_seconds : m->link_seconds);
 }
 

@@ -20,6 +20,7 @@ struct zt_machine {
     double node_seconds;                          /* of a kernel beside its work */
     double link_rate, link_seconds; /* to a rank of the same host: bytes each way, and seconds of a message */
     double net_rate, net_seconds;   /* to a rank of another host */
+    double send_rate, send_seconds; /* of send to either, where that was measured by itself; 0: as the two above */
     bool own_channel;  /* collectives move by themselves while kernels run; else the rank's thread moves their bytes */
     double efficiency; /* share of the arithmetic rates that kernels reach: published figures are peaks, measured ones
                           are not */

@@ -78,17 +78,26 @@ static void run(struct play *p, int s, const struct zt_spans *spans, enum zt_eve
 }
 
 /* Whether the message is on its way; then the stage has taken it. */
-static bool take(struct play *p, int s, const double *arrives, int micro_batch) {
+static bool take(struct play *p, int s, const double *arrives, double seconds, int micro_batch) {
     struct stage *stage = &p->stage[s];
     if (arrives[micro_batch] < 0)
         return false;
-    if (arrives[micro_batch] > stage->now)
-        occupy(p, s, ZT_EVENT_RECV, micro_batch, arrives[micro_batch] - stage->now);
+    const double waits = arrives[micro_batch] > stage->now ? arrives[micro_batch] - stage->now : 0;
+    const double takes = stage->cost->own_channel ? 0 : seconds / 2;
+    if (waits + takes > 0)
+        occupy(p, s, ZT_EVENT_RECV, micro_batch, waits + takes);
     return true;
 }
 
+/* Without a channel of its own the rank that sends copies the message, and the one that takes it copies it again. */
 static void send(struct play *p, int s, double *arrives, double seconds, int micro_batch) {
-    arrives[micro_batch] = add(p, s, ZT_EVENT_SEND, micro_batch, seconds, true);
+    struct stage *stage = &p->stage[s];
+    if (stage->cost->own_channel) {
+        arrives[micro_batch] = add(p, s, ZT_EVENT_SEND, micro_batch, seconds, true);
+        return;
+    }
+    occupy(p, s, ZT_EVENT_SEND, micro_batch, seconds / 2);
+    arrives[micro_batch] = stage->now;
 }
 
 /* False: it has to wait. */
@@ -100,9 +109,9 @@ static bool instruct(struct play *p, int s, const struct zt_instruction *i) {
         stage->now += c->load_seconds; /* takes the data; reading waits for nobody */
         return true;
     case ZT_DO_RECV_ACT:
-        return take(p, s, stage->acts, i->micro_batch);
+        return take(p, s, stage->acts, stage[-1].cost->send_act_seconds, i->micro_batch);
     case ZT_DO_RECV_GRAD:
-        return take(p, s, stage->grads, i->micro_batch);
+        return take(p, s, stage->grads, stage[1].cost->send_grad_seconds, i->micro_batch);
     case ZT_DO_SCATTER:
         occupy(p, s, ZT_EVENT_SEND, i->micro_batch, c->scatter_seconds);
         return true;

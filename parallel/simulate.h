@@ -1,6 +1,7 @@
 /* Plays the instruction lists of all stages against each other with predicted times: what overlaps with what, who waits
  * for whom, how long a step takes. Data-parallel ranks of a stage do the same at the same time, so one of each stage is
- * played. Sends are buffered (comm.h): a stage goes on at once, the receiver waits until the message is there. */
+ * played. Sends are buffered (comm.h): a stage goes on without its peer, the receiver waits until the message is
+ * there. Where messages do not move by themselves, either end is busy with one for half of its time. */
 #ifndef ZT_PARALLEL_SIMULATE_H
 #define ZT_PARALLEL_SIMULATE_H
 

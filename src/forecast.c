@@ -63,17 +63,17 @@ static double slowest(const double *took, int ranks) {
 }
 
 static bool find_step(struct timed *t, const struct zt_rank *run, struct zt_comm *world, struct zt_err *err) {
-    double by_step[ZT_RANK_TIMED_STEPS], sorted[ZT_RANK_TIMED_STEPS];
+    double *by_step = zt_calloc(2 * (size_t)t->steps, sizeof *by_step), *sorted = by_step + t->steps;
     for (int k = 0; k < t->steps; k++)
         t->took[k * world->size + world->rank] = zt_rank_timed_step(run, k);
-    if (!world->api->sum(world, t->took, t->steps * world->size, err))
-        return false;
+    bool ok = world->api->sum(world, t->took, t->steps * world->size, err);
     for (int k = 0; k < t->steps; k++)
         sorted[k] = by_step[k] = slowest(t->took + k * world->size, world->size);
     zt_sort_doubles(sorted, t->steps);
     while (by_step[t->step] != sorted[t->steps / 2])
         t->step++;
-    return true;
+    free(by_step);
+    return ok;
 }
 
 /* Whether of the data-parallel ranks of its stage this one took longest, the first of equals. */

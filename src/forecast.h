@@ -20,7 +20,7 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
  * and writes plan.txt again, at rank 0. Nothing is done where a cluster is named. */
 bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, struct zt_device *device,
                          struct zt_comm *world, const char *folder, struct zt_err *err);
-/* Collective over `world`, when `run` has been timed (zt_rank_time) for `steps` steps, at most ZT_RANK_TIMED_STEPS:
+/* Collective over `world`, when `run` has been timed (zt_rank_time) for `steps` steps:
  * predicts anew with what the kernels of each stage's slowest rank took in the median one, at rank 0. */
 bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
                        struct zt_comm *world, const char *folder, struct zt_err *err);

@@ -101,10 +101,13 @@ static void print_machine(const struct zt_machine *m, FILE *to) {
     fprintf(to,
             "\nreckoned with, a rank on %s: products %.4g, convolutions %.4g, half products %.4g, other %.4g, "
             "reference kernels %.4g FLOP/s at "
-            "%g of them;\nmemory %.4g B/s, %.3g us a kernel; link %.4g B/s and %.3g us, network %.4g B/s and %.3g us\n",
+            "%g of them;\nmemory %.4g B/s, %.3g us a kernel; link %.4g B/s and %.3g us, network %.4g B/s and %.3g us",
             m->name, m->product_flops, m->conv_flops, m->half_flops, m->element_flops, m->plain_flops, m->efficiency,
             m->memory_rate, 1e6 * m->node_seconds, m->link_rate, 1e6 * m->link_seconds, m->net_rate,
             1e6 * m->net_seconds);
+    if (m->send_rate > 0)
+        fprintf(to, ", messages %.4g B/s and %.3g us", m->send_rate, 1e6 * m->send_seconds);
+    fputc('\n', to);
 }
 
 void zt_plan_print(const struct zt_plan *plan, FILE *to) {

@@ -151,11 +151,10 @@ bool zt_rank_runs_ahead(const struct zt_rank *rank);
 /* Whether in the step begun last some rank was asked to save or to stop. */
 bool zt_rank_asked(const struct zt_rank *rank);
 
-/* From here on the host's kernels are timed, in the next ZT_RANK_TIMED_STEPS steps; a device that works on its own is
- * not. Then what all kernels of the timed step `step` took together, and zt_rank_plan_times() numbers as enum zt_part
+/* From here on the host's kernels are timed, in the next `steps` steps; a device that works on its own is not. Then
+ * what all kernels of the timed step `step` took together, and zt_rank_plan_times() numbers as enum zt_part
  * (parallel/cost.h) has them. */
-enum { ZT_RANK_TIMED_STEPS = 9 };
-void zt_rank_time(struct zt_rank *rank);
+void zt_rank_time(struct zt_rank *rank, int steps);
 double zt_rank_timed_step(const struct zt_rank *rank, int step);
 void zt_rank_timed(const struct zt_rank *rank, int step, double *to);
 void zt_rank_time_end(struct zt_rank *rank); /* harmless where nothing is timed */

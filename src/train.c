@@ -39,6 +39,7 @@ struct worker {
     struct zt_checkpoints *checkpoints;
     struct zt_monitor *monitor;  /* rank 0 */
     struct zt_forecast forecast; /* rank 0 */
+    int timed;                   /* steps whose kernels are timed */
     struct zt_where where;
     struct zt_pulse *pulse;
     const cpu_set_t *cores; /* its share; NULL: nobody shared them out yet, or there is one rank */
@@ -163,17 +164,33 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
     return zt_checkpoints_step(w->checkpoints, &end, &w->err);
 }
 
-/* Behind the step `done` of this run, from 0: the first one is left out, as all is cold, and so is the last. */
-static bool time_kernels(struct worker *w, int64_t done) {
-    int64_t steps = w->steps - w->first - 2;
-    steps = steps < ZT_RANK_TIMED_STEPS ? steps : ZT_RANK_TIMED_STEPS;
-    if (w->device->module || w->session->config->cluster[0] || w->stopped || steps < 1)
+/* How many are timed, on all ranks, where the first took this one `seconds`: of short steps more, since few of them
+ * are one moment of the machine, but no more than a tenth of the run. */
+static bool choose_timed(struct worker *w, double seconds) {
+    enum { FEWEST = 9, MOST = 256 };
+    static const double together = 0.5;
+    const int64_t steps = w->steps - w->first - 2, tenth = steps / 10;
+    if (!w->world->api->sum(w->world, &seconds, 1, &w->err))
+        return false;
+    double wanted = fmin(fmin(together * w->world->size / seconds, MOST), (double)tenth);
+    wanted = fmin(fmax(wanted, FEWEST), (double)steps);
+    w->timed = (int)wanted;
+    return true;
+}
+
+/* Behind the step `done` of this run, from 0, which took `seconds`: the first one is left out, as all is cold, and so
+ * is the last. */
+static bool time_kernels(struct worker *w, int64_t done, double seconds) {
+    if (w->device->module || w->session->config->cluster[0] || w->stopped || w->steps - w->first < 3)
         return true;
-    if (done == 0)
-        zt_rank_time(w->run);
-    if (done != steps)
+    if (done == 0) {
+        if (!choose_timed(w, seconds))
+            return false;
+        zt_rank_time(w->run, w->timed);
+    }
+    if (done != w->timed)
         return true;
-    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, (int)steps, w->world, w->folder, &w->err);
+    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, w->timed, w->world, w->folder, &w->err);
     zt_rank_time_end(w->run);
     return ok;
 }
@@ -199,7 +216,7 @@ static bool finish_step(struct worker *w, int64_t step, double *before) {
     bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
     if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
         return false;
-    if (!time_kernels(w, step - w->first))
+    if (!time_kernels(w, step - w->first, now - *before))
         return false;
     *before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
     return true;

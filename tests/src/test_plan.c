@@ -179,6 +179,32 @@ START_TEST(a_collective_hides_behind_kernels_where_it_moves_by_itself) {
 }
 END_TEST
 
+/* Kernels of 1 s and messages of 2 s, half of which each end is busy with where nothing else moves them. */
+START_TEST(messages_hold_up_who_moves_them) {
+    for (int own = 0; own < 2; own++)
+        for (int m = 1; m <= 2; m++) {
+            struct zt_arena *arena = zt_arena_create();
+            struct zt_err err = { 0 };
+            struct zt_span one = { .kind = ZT_SPAN_COMPUTE, .seconds = 1 };
+            struct zt_stage_cost cost[2];
+            struct zt_schedule schedule[2];
+            struct zt_timeline line;
+            for (int s = 0; s < 2; s++) {
+                struct zt_schedule_shape shape = { m, 2, 1, s };
+                cost[s] = (struct zt_stage_cost){ .forward = { &one, 1 },
+                                                  .backward = { &one, 1 },
+                                                  .send_act_seconds = s == 0 ? 2 : 0,
+                                                  .send_grad_seconds = s == 1 ? 2 : 0,
+                                                  .own_channel = own };
+                ck_assert(zt_schedule_make(arena, "gpipe", &shape, &schedule[s], &err));
+            }
+            ck_assert(zt_simulate(arena, 2, schedule, cost, m, &line, &err));
+            ck_assert_double_eq_tol(line.seconds, m == 1 ? 8 : own ? 10 : 12, 1e-9);
+            zt_arena_destroy(arena);
+        }
+}
+END_TEST
+
 /* Whole seconds for each: load 1, scatter 2, forward 3, gather 4, the loss 5 and 6, scatter 7, backward 8, norm 9,
  * optimizer 10. */
 START_TEST(replicas_wait_for_what_rank_0_does_alone) {
@@ -289,6 +315,7 @@ int main(void) {
     tcase_add_test(cases, every_rank_has_the_same_hash_and_other_plans_have_others);
     tcase_add_test(cases, the_bubble_of_equal_stages_is_that_of_the_formula);
     tcase_add_test(cases, a_collective_hides_behind_kernels_where_it_moves_by_itself);
+    tcase_add_test(cases, messages_hold_up_who_moves_them);
     tcase_add_test(cases, replicas_wait_for_what_rank_0_does_alone);
     tcase_add_test(cases, measured_times_stand_for_estimates);
     tcase_add_test(cases, a_node_costs_the_dearer_of_arithmetic_and_memory);

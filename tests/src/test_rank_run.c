@@ -130,14 +130,16 @@ static void check_list(const struct zt_command *at, int count, int runs, const d
     }
 }
 
+enum { TIMED = 9 };
+
 static void check_times(struct zt_rank *run, const struct zt_rank_plan *plan, int step) {
     if (step == 0)
-        zt_rank_time(run);
-    if (step != ZT_RANK_TIMED_STEPS)
+        zt_rank_time(run, TIMED);
+    if (step != TIMED)
         return;
     const struct zt_program *p = plan->train.at[0];
     double *times = zt_calloc((size_t)zt_rank_plan_times(plan), sizeof *times);
-    for (int k = 0; k < ZT_RANK_TIMED_STEPS; k++) {
+    for (int k = 0; k < TIMED; k++) {
         int runs = plan->full.micro_batches;
         zt_rank_timed(run, k, times);
         ck_assert(times[ZT_PART_LOAD] > 0 && times[ZT_PART_NORM] > 0 && times[ZT_PART_UPDATE] > 0);
@@ -162,7 +164,7 @@ START_TEST(every_part_and_node_of_a_step_is_timed) {
         bool ok = tiny_open(&t, tiny_mlp(), config, ranks, &err);
         ck_assert_msg(ok, "%s", err.text[0]);
         t.after = check_times;
-        tiny_train(&t, ZT_RANK_TIMED_STEPS + 2, &run);
+        tiny_train(&t, TIMED + 2, &run);
         ck_assert_msg(run.ok, "%s", run.err.text[0]);
         tiny_finish(&t);
     }
