@@ -84,13 +84,14 @@ class Watch:
 
 def undisturbed(wanted, once):
     """(results, how many of them are of a disturbed machine, how many such calls there were) of as many undisturbed calls of once() as
-    are wanted, which gives (result, why the machine was not ours, or None); after three times as many calls disturbed ones count as well."""
+    are wanted, which gives (result, why the machine was not ours, or None); after three times as many calls all disturbed ones count as
+    well: of a machine that is never ours, a median of many says more than one of few."""
     good, bad = [], []
     while len(good) < wanted and len(good) + len(bad) < 3 * wanted:
         result, reason = once()
         (bad if reason else good).append(result)
-    missing = wanted - len(good)
-    return good + bad[:missing], missing, len(bad)
+    counted = bad if len(good) < wanted else []
+    return good + counted, len(counted), len(bad)
 
 
 # ------------------------------------------------------------------ PyTorch
