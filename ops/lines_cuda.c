@@ -2,8 +2,8 @@
  * graph/op.h) is what the launchers take. */
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
-#include "ops/layout_cuda.h"
 #include "ops/launch_move.h"
+#include "ops/layout_cuda.h"
 
 static size_t bytes_of(const struct zt_view *v) {
     return zt_dtype_bytes(v->dtype);

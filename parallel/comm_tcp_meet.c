@@ -64,26 +64,11 @@ struct table {
 
 /* ---- listening ---- */
 
-/* On every address of the host, of either kind. */
 static bool listen_at(struct table *t, int port) {
-    int yes = 1, no = 0;
-    struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any, .sin6_port = htons((uint16_t)port) };
-    struct sockaddr_in old = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-    socklen_t size = sizeof at;
-    t->listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool six = t->listener >= 0;
-    if (!six) /* a host without IPv6 */
-        t->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (t->listener < 0)
-        return false;
-    setsockopt(t->listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (six)
-        setsockopt(t->listener, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    if (bind(t->listener, six ? (void *)&at : (void *)&old, six ? sizeof at : sizeof old) != 0 ||
-        listen(t->listener, SOMAXCONN) != 0 || getsockname(t->listener, (struct sockaddr *)&at, &size) != 0)
-        return false;
-    t->port = ntohs(at.sin6_port); /* at the same place in both kinds */
-    return true;
+    bool six;
+    t->port = (uint16_t)port;
+    t->listener = zt_bind_all(SOCK_STREAM, &t->port, &six);
+    return t->listener >= 0 && listen(t->listener, SOMAXCONN) == 0;
 }
 
 /* ---- guests ---- */
@@ -110,11 +95,8 @@ static struct place place_of(int fd, uint16_t port) {
     socklen_t size = sizeof from;
     struct place p = { .port = port };
     getpeername(fd, (struct sockaddr *)&from, &size);
-    if (from.sin6_family == AF_INET6) {
-        p.at = from.sin6_addr;
-    } else {
-        p.at = zt_address_of_ipv4(((struct sockaddr_in *)(void *)&from)->sin_addr);
-    }
+    p.at = from.sin6_family == AF_INET6 ? from.sin6_addr
+                                        : zt_address_of_ipv4(((struct sockaddr_in *)(void *)&from)->sin_addr);
     return p;
 }
 

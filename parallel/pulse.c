@@ -48,29 +48,13 @@ struct zt_pulse {
 
 /* ---- datagrams ---- */
 
-static bool open_socket(struct zt_pulse *p) {
-    int no = 0;
-    struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
-    struct sockaddr_in old = { .sin_family = AF_INET };
-    socklen_t size = sizeof at;
-    p->fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    p->six = p->fd >= 0 && setsockopt(p->fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0;
-    if (p->fd < 0) /* a host without IPv6 */
-        p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (p->fd < 0 || bind(p->fd, p->six ? (void *)&at : (void *)&old, p->six ? sizeof at : sizeof old) != 0 ||
-        getsockname(p->fd, (struct sockaddr *)&at, &size) != 0)
-        return false;
-    p->own.port = ntohs(at.sin6_port); /* at the same place in both kinds */
-    return true;
-}
-
 static void send_to(const struct zt_pulse *p, const struct in6_addr *to, const struct beat *b) {
     struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = *to, .sin6_port = htons(p->next.port) };
     struct sockaddr_in old = { .sin_family = AF_INET, .sin_port = htons(p->next.port) };
     memcpy(&old.sin_addr, &to->s6_addr[12], sizeof old.sin_addr);
     if (p->six || IN6_IS_ADDR_V4MAPPED(to)) /* one that is lost is followed by another */
-        (void)!sendto(p->fd, b, sizeof *b, MSG_DONTWAIT | MSG_NOSIGNAL, p->six ? (void *)&at : (void *)&old,
-                      p->six ? sizeof at : sizeof old);
+        sendto(p->fd, b, sizeof *b, MSG_DONTWAIT | MSG_NOSIGNAL, p->six ? (void *)&at : (void *)&old,
+               p->six ? sizeof at : sizeof old);
 }
 
 /* On all ways to the next rank: it does not say which of them work. */
@@ -171,13 +155,14 @@ bool zt_pulse_start(struct zt_pulse **to, struct zt_comm *world, struct zt_where
     p->wake = eventfd(0, EFD_CLOEXEC);
     p->own.count = zt_addresses(p->own.at, ADDRESSES);
     gethostname(p->own.host, sizeof p->own.host - 1);
-    bool open = open_socket(p) && getrandom(p->own.token, TOKEN, 0) == TOKEN;
+    p->fd = zt_bind_all(SOCK_DGRAM, &p->own.port, &p->six); /* without one it neither says nor hears anything */
+    bool open = p->wake >= 0 && getrandom(p->own.token, TOKEN, 0) == TOKEN;
     int why = errno;
     if (!exchange_cards(p, world, err)) {
         finish(p);
         return false;
     }
-    if (open && p->wake >= 0 && (why = zt_thread_start(&p->thread, serve, p)) == 0) {
+    if (open && (why = zt_thread_start(&p->thread, serve, p)) == 0) {
         *to = p;
         return true;
     }
