@@ -71,10 +71,17 @@ class Case(unittest.TestCase):
         process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, **(env or {})})
         self.addCleanup(end, process)
-        run = self.folder / f"run{self.runs}"
-        while process.poll() is None and not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text()):
+        self.await_steps(process, 1)
+        return process, self.folder / f"run{self.runs}"
+
+    def steps(self):
+        """made by the run of the last words()"""
+        metrics = self.folder / f"run{self.runs}" / "metrics.jsonl"
+        return metrics.read_text().count("\n") if metrics.exists() else 0
+
+    def await_steps(self, process, count):
+        while self.steps() < count and process.poll() is None:
             time.sleep(0.05)
-        return process, run
 
     def hash_of(self, said):
         found = re.findall(r"^weights: ([0-9a-f]{16})$", said, re.M)
@@ -246,14 +253,6 @@ class Meeting(Case):
             self.assertEqual(said[1:], [""] * (ranks - 1))
             self.assertEqual(self.hash_of(said[0]), self.as_threads(ranks, *more), f"{ranks} ranks {more}")
 
-    def steps_of(self, run):
-        metrics = self.folder / f"run{run}" / "metrics.jsonl"
-        return len(metrics.read_text().splitlines()) if metrics.exists() else 0
-
-    def await_steps(self, process, count):
-        while self.steps_of(self.runs) < count and process.poll() is None:
-            time.sleep(0.05)
-
     def begin_endless(self):
         """Three ranks that have made a step."""
         ranks = self.begin(*[self.words(*self.TCP, "--set", "train_batch_size=96", steps=ENDLESS)] * 3)
@@ -264,11 +263,12 @@ class Meeting(Case):
         """but not where all are, for as long"""
         ranks = self.begin_endless()
         time.sleep(2)  # each has heard the one before it
-        for number in [signal.SIGSTOP, signal.SIGCONT]:
-            for rank in ranks:
-                rank.send_signal(number)
-            time.sleep(13 if number == signal.SIGSTOP else 0)
-        self.await_steps(ranks[0], self.steps_of(self.runs) + 100)
+        for rank in ranks:
+            rank.send_signal(signal.SIGSTOP)
+        time.sleep(13)
+        for rank in ranks:
+            rank.send_signal(signal.SIGCONT)
+        self.await_steps(ranks[0], self.steps() + 100)
         self.assertEqual([rank.poll() for rank in ranks], [None] * 3)
         ranks[1].send_signal(signal.SIGSTOP)
         began = time.monotonic()
