@@ -35,7 +35,7 @@ static void release(void *state) {
     for (int i = 0; s && i < PRODUCTS; i++)
         zt_blas_destroy(s->product[i]);
     if (s)
-        zt_flash_destroy(s->flash);
+        free(s->flash);
     free(s);
 }
 

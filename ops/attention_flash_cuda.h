@@ -6,9 +6,8 @@
 
 /* For Attention and AttentionTrain, or with `grad` for AttentionGrad; sets the workspace. NULL where the node is left
  * to our own kernels: it is no such graph, or the cuDNN here has no engine for it that is deterministic and free of
- * known faults. */
+ * known faults. Released by free(). */
 struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_attention *a, bool grad);
 bool zt_flash_run(const struct zt_flash_plan *plan, const struct zt_call *call, struct zt_err *err);
-void zt_flash_destroy(struct zt_flash_plan *plan);
 
 #endif

@@ -1,6 +1,10 @@
-/* Batch normalization and its gradient on CUDA, over a rank's samples and over those of all ranks. For the latter the
- * sums of up to MOST channels go to the host, over the ranks and back, while the stream waits: such a node is never
- * part of a recorded segment (ZT_OP_PEERS). */
+/* Batch normalization and its gradient on CUDA, over a rank's samples and over those of all ranks. The former in
+ * bfloat16 by cuDNN (norm_dnn.h) where the statistics are the batch's and it has an engine, else by our own kernels
+ * (norm.cu); running statistics are ours, since cuDNN's take the sample's variance where ONNX takes the population's.
+ * For all ranks the sums of up to MOST channels go to the host, over the ranks and back, while the stream waits: such a
+ * node is never part of a recorded segment (ZT_OP_PEERS). */
+#include "ops/norm_plan_cuda.h"
+
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/layout_cuda.h"
@@ -31,39 +35,85 @@ static struct zt_launch_batch_norm_grad backward_of(const struct zt_call *call) 
 
 /* ---- of a rank ---- */
 
-/* `activations`: of the inputs, a bit each. Channels last: rows of channels, which many blocks share. */
-static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_batch_norm), err))
+struct batch_norm {
+    struct zt_launch_batch_norm own;
+    struct zt_norm_plan plan;
+};
+
+/* `activations`: of the inputs, a bit each; *form: x as it comes. Our own kernels take channels last as rows of
+ * channels, which many blocks share. */
+static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struct zt_norm_dnn *form,
+                               struct zt_err *err) {
+    struct batch_norm *n = zt_calloc(1, sizeof *n);
+    struct zt_launch_batch_norm *own = &n->own;
+    if (!zt_describe_to_cuda(q, own, err)) {
+        free(n);
         return false;
-    struct zt_launch_batch_norm *n = q->state;
-    if (zt_layout_alike(q, activations, 1)) {
-        n->n *= n->spatial;
-        n->spatial = 1;
-        n->parts = zt_launch_batch_norm_parts(n);
     }
-    q->workspace_bytes = zt_launch_batch_norm_bytes(n);
+    const bool last = zt_layout_alike(q, activations, 1);
+    *form = (struct zt_norm_dnn){ .norm = ZT_DNN_BATCH_NORM,
+                                  .samples = own->n,
+                                  .channels = own->channels,
+                                  .places = own->spatial,
+                                  .last = last || own->spatial == 1 };
+    if (last) {
+        own->n *= own->spatial;
+        own->spatial = 1;
+        own->parts = zt_launch_batch_norm_parts(own);
+    }
+    q->workspace_bytes = zt_launch_batch_norm_bytes(own);
+    q->state = n;
     return true;
 }
 
 static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
-    return prepare_batch_norm(q, 1, err);
+    static const struct zt_dnn_place places[] = { ZT_DNN_IN(ZT_NORM_X, 0),     ZT_DNN_IN(ZT_NORM_SCALE, 1),
+                                                  ZT_DNN_IN(ZT_NORM_BIAS, 2),  ZT_DNN_OUT(ZT_NORM_Y, 0),
+                                                  ZT_DNN_OUT(ZT_NORM_MEAN, 3), ZT_DNN_OUT(ZT_NORM_INV_STD, 4) };
+    struct zt_norm_dnn form;
+    if (!prepare_batch_norm(q, 1, &form, err))
+        return false;
+    struct batch_norm *n = q->state;
+    if (!n->own.fixed && !n->own.keeps_var && zt_in(q->graph, q->node, 1)->dtype == zt_in(q->graph, q->node, 2)->dtype)
+        zt_norm_plan(q, &form, places, sizeof places / sizeof *places, &n->plan);
+    return true;
 }
 static bool batch_norm_run(const struct zt_call *call, struct zt_err *err) {
-    const struct zt_launch_batch_norm_tensors t = forward_of(call);
-    return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), call->state, &t, call->workspace), err);
+    const struct batch_norm *n = call->state;
+    struct zt_launch_batch_norm_tensors t = forward_of(call);
+    /* read when it is queued: cuDNN's types say nothing of const */
+    void *data[ZT_DNN_TENSORS] = { [ZT_NORM_EPSILON] = (void *)&n->own.epsilon };
+    if (!n->plan.dnn)
+        return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), &n->own, &t, call->workspace), err);
+    if (!zt_norm_plan_run(call, &n->plan, data, err))
+        return false;
+    t.batch_mean = (struct zt_launch_tensor){ ZT_FLOAT, data[ZT_NORM_MEAN] };
+    t.inv_std = (struct zt_launch_tensor){ ZT_FLOAT, data[ZT_NORM_INV_STD] };
+    return zt_launched(call, zt_launch_batch_norm_running(zt_stream_of(call), &n->own, &t), err);
 }
 const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
 static bool batch_norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
-    return prepare_batch_norm(q, 3, err);
+    struct zt_norm_dnn form;
+    if (!prepare_batch_norm(q, 3, &form, err))
+        return false;
+    struct batch_norm *n = q->state;
+    form.grad = true;
+    if (!n->own.fixed && zt_norm_grad_fits(q, true))
+        zt_norm_plan(q, &form, zt_norm_grad_places, ZT_NORM_PLACES, &n->plan);
+    return true;
 }
 static bool batch_norm_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct batch_norm *n = call->state;
     struct zt_launch_batch_norm_grad g = backward_of(call);
+    void *data[ZT_DNN_TENSORS] = { 0 };
+    if (n->plan.dnn)
+        return zt_norm_plan_run(call, &n->plan, data, err);
     g.dmean = zt_in_cuda(call, 5);
     g.dvar = zt_in_cuda(call, 6);
-    return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), call->state, &g, call->workspace), err);
+    return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), &n->own, &g, call->workspace), err);
 }
 const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
     .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free

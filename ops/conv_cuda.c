@@ -22,11 +22,11 @@
 
 struct conv {
     const struct zt_conv_roles *roles;
-    struct zt_dnn *dnn; /* NULL: our own kernels */
-    bool bias, relu;    /* follow the convolution */
-    bool fused;         /* and are in the graph */
-    bool last;          /* channels last, of all three tensors */
-    bool turned;        /* dw has to be made plain */
+    const struct zt_dnn *dnn; /* NULL: our own kernels */
+    bool bias, relu;          /* follow the convolution */
+    bool fused;               /* and are in the graph */
+    bool last;                /* channels last, of all three tensors */
+    bool turned;              /* dw has to be made plain */
     struct zt_launch_conv own;
     struct planes {
         int64_t samples, channels, plane; /* channels last: a sample a place, of planes of 1 */
@@ -37,27 +37,16 @@ struct conv {
     size_t weight_bytes, bias_bytes, bias_at, scratch_at;
 };
 
-static void release(void *state) {
-    struct conv *c = state;
-    if (c)
-        zt_dnn_destroy(c->dnn);
-    free(c);
-}
-
 /* ---- preparing ---- */
 
 /* NULL where cuDNN has no engine. */
-static struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_way way,
-                           const struct zt_conv_dnn_form *form) {
+static const struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_way way,
+                                 const struct zt_conv_dnn_form *form) {
     struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
     zt_conv_dnn(conv, way, form, &graph);
     graph.tensor_cores = p->device->tf32;
-    struct zt_dnn *dnn = zt_dnn_describe(&graph, &why);
-    if (dnn && zt_dnn_plan(dnn, p->device, &why))
-        return dnn;
-    zt_dnn_destroy(dnn);
-    return NULL;
+    return zt_dnn_get(p->device, &graph, &why);
 }
 
 static bool comes_last(const struct zt_prepare *p) {
@@ -230,4 +219,4 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return (dnn && c->fused) || follow(call, c, bias, err);
 }
 
-const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = release };
+const struct zt_kernel zt_kernel_conv_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

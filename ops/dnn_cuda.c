@@ -13,6 +13,7 @@ enum { KEPT = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8, CONFIGS = 256, NOTES =
 
 /* Everything that was made lives as long as the plan, which refers to it. */
 struct zt_dnn {
+    struct zt_dnn *next; /* of the device's */
     struct zt_dnn_graph graph;
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
@@ -30,26 +31,6 @@ static bool good(cudnnStatus_t status, const char *doing, struct zt_err *err) {
     cudnnGetLastErrorString(text, sizeof text);
     return zt_fail(err, ZT_EXIT_RUN, "cuDNN, %s: %s%s%s", doing, cudnnGetErrorString(status), text[0] ? ": " : "",
                    text);
-}
-
-/* ---- the handle of the device ---- */
-
-static void *create_handle(void) {
-    cudnnHandle_t handle = NULL;
-    return cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS ? handle : NULL;
-}
-
-static void destroy_handle(void *handle) {
-    cudnnDestroy(handle);
-}
-
-int zt_dnn_version(void) {
-    return (int)cudnnGetVersion();
-}
-
-bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
-    return zt_cuda_library(device, create_handle, destroy_handle) ||
-           zt_fail(err, ZT_EXIT_RUN, "cuDNN cannot be initialized");
 }
 
 /* ---- descriptors ---- */
@@ -243,6 +224,51 @@ static cudnnBackendDescriptor_t make_reshape(struct zt_dnn *d, const struct zt_d
     return MAKE(d, OPERATION_RESHAPE, list, "describing another shape of a tensor", err);
 }
 
+/* `names`: of the tensors, in the order in which the operation has them. */
+static cudnnBackendDescriptor_t make_norm_of(struct zt_dnn *d, const struct zt_dnn_operation *o,
+                                             cudnnBackendDescriptorType_t type, const struct attribute *lead, int leads,
+                                             const cudnnBackendAttributeName_t *names, int operands,
+                                             struct zt_err *err) {
+    struct attribute list[2 + ZT_DNN_OPERANDS];
+    int count = leads;
+    memcpy(list, lead, (size_t)leads * sizeof *lead);
+    for (int i = 0; i < operands; i++)
+        if (o->tensor[i] >= 0)
+            list[count++] = (struct attribute){ names[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d->tensor[o->tensor[i]] };
+    return make(d, type, list, count, "describing a normalisation of a tensor", err);
+}
+
+static cudnnBackendDescriptor_t make_norm(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
+    static const cudnnBackendAttributeName_t forward[ZT_DNN_NORM_OPERANDS] = {
+        CUDNN_ATTR_OPERATION_NORM_FWD_XDESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_YDESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC,
+    };
+    static const cudnnBackendAttributeName_t backward[ZT_DNN_NORM_GRAD_OPERANDS] = {
+        CUDNN_ATTR_OPERATION_NORM_BWD_XDESC,       CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC,   CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC,      CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC,
+        CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC,
+    };
+    static const cudnnBackendNormMode_t modes[] = { [ZT_DNN_LAYER_NORM] = CUDNN_LAYER_NORM,
+                                                    [ZT_DNN_RMS_NORM] = CUDNN_RMS_NORM,
+                                                    [ZT_DNN_INSTANCE_NORM] = CUDNN_INSTANCE_NORM,
+                                                    [ZT_DNN_BATCH_NORM] = CUDNN_BATCH_NORM };
+    const cudnnBackendNormMode_t *mode = &modes[d->graph.norm];
+    const cudnnBackendNormFwdPhase_t training = CUDNN_NORM_FWD_TRAINING;
+    const struct attribute of_forward[] = { ONE(OPERATION_NORM_FWD_MODE, NORM_MODE, mode),
+                                            ONE(OPERATION_NORM_FWD_PHASE, NORM_FWD_PHASE, &training) };
+    const struct attribute of_backward[] = { ONE(OPERATION_NORM_BWD_MODE, NORM_MODE, mode) };
+    return o->kind == ZT_DNN_NORM ? make_norm_of(d, o, CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, of_forward, 2,
+                                                 forward, ZT_DNN_NORM_OPERANDS, err)
+                                  : make_norm_of(d, o, CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, of_backward, 1,
+                                                 backward, ZT_DNN_NORM_GRAD_OPERANDS, err);
+}
+
 static cudnnBackendDescriptor_t make_operation(struct zt_dnn *d, const struct zt_dnn_operation *o, struct zt_err *err) {
     switch (o->kind) {
     case ZT_DNN_CONV:
@@ -256,6 +282,9 @@ static cudnnBackendDescriptor_t make_operation(struct zt_dnn *d, const struct zt
     case ZT_DNN_SUM:
     case ZT_DNN_LARGEST:
         return make_reduction(d, o, err);
+    case ZT_DNN_NORM:
+    case ZT_DNN_NORM_GRAD:
+        return make_norm(d, o, err);
     default:
         return make_pointwise(d, o, err);
     }
@@ -393,11 +422,6 @@ static bool choose_any(struct zt_dnn *d, struct zt_err *err) {
     return graph && (choose(d, graph, CUDNN_HEUR_MODE_A, &first) || choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, err));
 }
 
-bool zt_dnn_plan(struct zt_dnn *d, struct zt_device *device, struct zt_err *err) {
-    d->handle = zt_cuda_library(device, create_handle, destroy_handle);
-    return good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err) && choose_any(d, err);
-}
-
 bool zt_dnn_plan_for(struct zt_dnn *d, const char *properties, struct zt_err *err) {
     const struct attribute list[] = {
         LIST(DEVICEPROP_JSON_REPRESENTATION, CHAR, (int64_t)strlen(properties), properties),
@@ -408,6 +432,88 @@ bool zt_dnn_plan_for(struct zt_dnn *d, const char *properties, struct zt_err *er
 
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *d) {
     return (size_t)d->workspace_bytes;
+}
+
+/* ---- what a device keeps: its handle, and every graph that was asked for; one without a plan has no engine ---- */
+
+struct library {
+    cudnnHandle_t handle;
+    struct zt_dnn *first;
+};
+
+static void *create_library(void) {
+    struct library *l = zt_calloc(1, sizeof *l);
+    if (cudnnCreate(&l->handle) == CUDNN_STATUS_SUCCESS)
+        return l;
+    free(l);
+    return NULL;
+}
+
+static void destroy_library(void *library) {
+    struct library *l = library;
+    while (l->first) {
+        struct zt_dnn *d = l->first;
+        l->first = d->next;
+        zt_dnn_destroy(d);
+    }
+    cudnnDestroy(l->handle);
+    free(l);
+}
+
+static struct library *library_of(struct zt_device *device, struct zt_err *err) {
+    struct library *l = zt_cuda_library(device, create_library, destroy_library);
+    if (!l)
+        zt_fail(err, ZT_EXIT_RUN, "cuDNN cannot be initialized");
+    return l;
+}
+
+int zt_dnn_version(void) {
+    return (int)cudnnGetVersion();
+}
+
+bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
+    return library_of(device, err);
+}
+
+static bool are_same_tensor(const struct zt_dnn_tensor *a, const struct zt_dnn_tensor *b) {
+    const size_t bytes = (size_t)a->rank * sizeof *a->dim;
+    return a->dtype == b->dtype && a->inner == b->inner && a->number == b->number && a->rank == b->rank &&
+           memcmp(a->dim, b->dim, bytes) == 0 && memcmp(a->stride, b->stride, bytes) == 0;
+}
+
+static bool are_same_conv(const struct zt_dnn_conv *a, const struct zt_dnn_conv *b) {
+    const size_t bytes = (size_t)a->axes * sizeof *a->pad;
+    return a->axes == b->axes && memcmp(a->stride, b->stride, bytes) == 0 &&
+           memcmp(a->dilation, b->dilation, bytes) == 0 && memcmp(a->pad, b->pad, bytes) == 0 &&
+           memcmp(a->pad_end, b->pad_end, bytes) == 0;
+}
+
+static bool are_same(const struct zt_dnn_graph *a, const struct zt_dnn_graph *b) {
+    bool same = a->tensor_count == b->tensor_count && a->operation_count == b->operation_count &&
+                are_same_conv(&a->conv, &b->conv) && a->norm == b->norm && a->tensor_cores == b->tensor_cores;
+    for (int i = 0; same && i < a->tensor_count; i++)
+        same = are_same_tensor(&a->tensor[i], &b->tensor[i]);
+    for (int i = 0; same && i < a->operation_count; i++)
+        same = memcmp(&a->operation[i], &b->operation[i], sizeof a->operation[i]) == 0;
+    return same;
+}
+
+const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_graph *graph, struct zt_err *err) {
+    struct library *l = library_of(device, err);
+    struct zt_dnn *d = l ? l->first : NULL;
+    while (d && !are_same(&d->graph, graph))
+        d = d->next;
+    if (d)
+        return d->plan ? d : (zt_fail(err, ZT_EXIT_RUN, "cuDNN has no engine, as it said before"), NULL);
+    d = l ? zt_dnn_describe(graph, err) : NULL;
+    if (!d)
+        return NULL;
+    d->next = l->first;
+    l->first = d;
+    d->handle = l->handle;
+    const bool planned =
+        good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err) && choose_any(d, err);
+    return planned ? d : NULL;
 }
 
 /* ---- running ---- */

@@ -1,10 +1,9 @@
-/* cuDNN's graph API, as much of it as kernels here need: convolutions and what follows them, and what attention is made
- * of, on strided tensors.
+/* cuDNN's graph API, as much of it as kernels here need: convolutions and what follows them, normalisations, and what
+ * attention is made of, on strided tensors.
  *
- * A graph is described in two steps. zt_dnn_describe builds cuDNN's descriptors, for which it needs no device;
- * zt_dnn_plan adds the operation graph and asks cuDNN's heuristics for an engine. The first engine is taken
- * whose results are the same bits every time, that keeps fp32 in fp32 where that is wanted and loses no NaN, and whose
- * workspace is no larger than ZT_DNN_WORKSPACE. */
+ * Of the engines that cuDNN's heuristics name the first is taken whose results are the same bits every time, that keeps
+ * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace is no larger than ZT_DNN_WORKSPACE. That and
+ * what the engine compiles can take a second, so nodes that are alike have one plan. */
 #ifndef ZT_OPS_DNN_CUDA_H
 #define ZT_OPS_DNN_CUDA_H
 
@@ -44,13 +43,21 @@ enum zt_dnn_kind {
     ZT_DNN_LOG,
     ZT_DNN_ROW,    /* an element's place along axis 2 of a */
     ZT_DNN_COLUMN, /* along axis 3 */
-    ZT_DNN_SELECT  /* d = c ? a : b */
+    ZT_DNN_SELECT, /* d = c ? a : b */
+    ZT_DNN_NORM,   /* y, mean and inv_std of x, scale, bias and the number epsilon */
+    ZT_DNN_NORM_GRAD
 };
+/* In the order above; of the gradient dx, dscale and dbias of x, scale, mean, inv_std and dy. */
+enum { ZT_DNN_NORM_OPERANDS = 7, ZT_DNN_NORM_GRAD_OPERANDS = 8, ZT_DNN_OPERANDS = 8 };
 
 struct zt_dnn_operation {
     enum zt_dnn_kind kind;
-    int tensor[4]; /* convolutions: x, w, y whichever way they go; else a, b, c, d */
+    int tensor[ZT_DNN_OPERANDS]; /* convolutions: x, w, y whichever way they go; norms: -1 for what is not there; else
+                                    a, b, c, d */
 };
+
+/* What of x [n, c, ..] has statistics of its own: every n; the same, but for the mean; every c of every n; every c. */
+enum zt_dnn_norm { ZT_DNN_LAYER_NORM, ZT_DNN_RMS_NORM, ZT_DNN_INSTANCE_NORM, ZT_DNN_BATCH_NORM };
 
 /* x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; groups show in the shapes. */
 struct zt_dnn_conv {
@@ -63,6 +70,7 @@ struct zt_dnn_graph {
     struct zt_dnn_tensor tensor[ZT_DNN_TENSORS];
     struct zt_dnn_operation operation[ZT_DNN_OPERATIONS];
     struct zt_dnn_conv conv; /* of the convolutions among them */
+    enum zt_dnn_norm norm;   /* of the normalisations */
     bool tensor_cores;       /* fp32 may be rounded to TF32; bfloat16 uses them whatever this says */
 };
 
@@ -71,15 +79,10 @@ int zt_dnn_version(void);
 /* Whether the device has its handle of cuDNN, made when first asked for. */
 bool zt_dnn_ready(struct zt_device *device, struct zt_err *err);
 
-/* Descriptors of everything in the graph, finalized. NULL with cuDNN's words. */
-struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err);
+/* The graph, ready to run on the device, which owns it: one for all that ask for the same. NULL where cuDNN cannot be
+ * had or no engine will do, with the reason. */
+const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_graph *graph, struct zt_err *err);
 
-/* Makes it ready to run on a device that zt_dnn_ready has found good. False where no engine will do, with the reason;
- * destroy it then. */
-bool zt_dnn_plan(struct zt_dnn *dnn, struct zt_device *device, struct zt_err *err);
-/* The same for a GPU that need not be here, from its properties in cuDNN's JSON: whether there will be an engine. What
- * is planned so cannot be run. */
-bool zt_dnn_plan_for(struct zt_dnn *dnn, const char *properties, struct zt_err *err);
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *dnn);
 
 /* What kernels do about addresses that cuDNN does not take: *data as it is where it does, else its copy at `room`. */
@@ -90,6 +93,10 @@ bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t byte
  * NULL for inner ones and those in no operation. `name`: of the node, for errors. */
 bool zt_dnn_run(const struct zt_dnn *dnn, void *const *data, void *workspace, const char *name, struct zt_err *err);
 
+/* For a GPU that need not be here. Descriptors of everything in the graph, finalized; NULL with cuDNN's words. And,
+ * from the GPU's properties in cuDNN's JSON, whether there will be an engine. What is planned so cannot be run. */
+struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err);
+bool zt_dnn_plan_for(struct zt_dnn *dnn, const char *properties, struct zt_err *err);
 void zt_dnn_destroy(struct zt_dnn *dnn);
 
 #endif

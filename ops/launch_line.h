@@ -137,6 +137,9 @@ struct zt_launch_batch_norm_tensors {
 };
 int zt_launch_batch_norm(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
                          const struct zt_launch_batch_norm_tensors *t, float *workspace);
+/* The running statistics alone, from the batch's mean and inv_std, in float. */
+int zt_launch_batch_norm_running(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
+                                 const struct zt_launch_batch_norm_tensors *t);
 /* fixed: inv_std holds the variance. dmean and dvar: gradients of the statistics themselves. */
 struct zt_launch_batch_norm_grad {
     struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dvar, dx, dscale, db;

@@ -191,14 +191,32 @@ static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64
     return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
 }
 
-/* The running statistics and those of the batch. */
+static __device__ void put_running(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_tensors &t,
+                                   int64_t c, float mean, float var) {
+    put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
+    put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
+}
+
+/* These and the statistics of the batch. */
 static __device__ void put_statistics(const struct zt_launch_batch_norm &n,
                                       const struct zt_launch_batch_norm_tensors &t, int64_t c, float mean, float var,
                                       float inv_std) {
-    put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
-    put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
+    put_running(n, t, c, mean, var);
     put(t.batch_mean, c, mean);
     put(t.inv_std, c, n.keeps_var ? var : inv_std);
+}
+
+static __global__ void running_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t) {
+    EACH(c, n.channels) {
+        const float inv_std = get(t.inv_std, c), var = 1 / (inv_std * inv_std) - n.epsilon;
+        put_running(n, t, c, get(t.batch_mean, c), var < 0 ? 0 : var);
+    }
+}
+
+int zt_launch_batch_norm_running(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                                 const struct zt_launch_batch_norm_tensors *t) {
+    running_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *t);
+    return cudaGetLastError();
 }
 
 static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t) {

@@ -21,8 +21,8 @@
     ROW(attention)                                                                                                     \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
-/* Those of the joint graph: conv_relu_pool takes what the two before it made, chain what is left. Two of CUDA have
- * the names of the CPU's. */
+/* Those of the joint graph: conv_relu_pool takes what the two before it made, half clears the way for
+ * CUDA's, chain takes what is left. Two of CUDA have the names of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
@@ -30,6 +30,7 @@
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \
     ROW(conv_activation)                                                                                               \
+    ROW(half)                                                                                                          \
     ROW(pool_relu_grad_cuda)                                                                                           \
     ROW(conv_relu_cuda)                                                                                                \
     ROW(linear_gelu)                                                                                                   \

@@ -3,8 +3,9 @@
  *
  * Engines: of two configurations the first is marked as not deterministic and refused where it is run, the second does
  * what the graph says. Tensors of a convolution are all plain or all channels last. None is had for uneven padding,
- * none for channels last where x has five channels, and none for several operations where the channels are an odd
- * number, or rows of a product in memory are no multiple of 8, so that what the module does then is run too. */
+ * none for channels last where x has five channels, none for several operations where the channels are an odd number,
+ * or rows of a product in memory are no multiple of 8, and none for a normalisation of 37 scales, so that what the
+ * module does then is run too. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <string.h>
@@ -104,6 +105,18 @@ static bool is_convolution(const struct cudnnBackendDescriptor *d, const struct 
     return true;
 }
 
+/* Whether scale and statistics are as many as x wants, and bias and mean are there where the mean is taken off. */
+static bool is_normalisation(const struct cudnnBackendDescriptor *d, const struct norm *n) {
+    const cudnnBackendNormMode_t mode = *(const cudnnBackendNormMode_t *)find(d, n->mode)->values;
+    const struct tensor x = tensor_of(child(d, n->tensor[NORM_X])), scale = tensor_of(child(d, n->tensor[NORM_SCALE])),
+                        inv_std = tensor_of(child(d, n->tensor[NORM_INV_STD]));
+    const bool centred = mode != CUDNN_RMS_NORM;
+    return (find(d, n->tensor[NORM_BIAS]) != NULL) == centred && (find(d, n->tensor[NORM_MEAN]) != NULL) == centred &&
+           scale.dim[0] == 1 && scale.dim[1] == x.dim[1] &&
+           inv_std.dim[0] == (mode == CUDNN_BATCH_NORM ? 1 : x.dim[0]) &&
+           inv_std.dim[1] == (mode == CUDNN_INSTANCE_NORM || mode == CUDNN_BATCH_NORM ? x.dim[1] : 1);
+}
+
 static bool is_even(const struct cudnnBackendDescriptor *operation) {
     const struct names *n = names_of(operation);
     struct window v = window_of(child(operation, n->window));
@@ -116,7 +129,7 @@ static bool is_even(const struct cudnnBackendDescriptor *operation) {
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     struct cudnnBackendDescriptor *d = descriptor;
     const struct names *n = names_of(d);
-    if (n && !is_convolution(d, n))
+    if ((n && !is_convolution(d, n)) || (norm_of(d) && !is_normalisation(d, norm_of(d))))
         return CUDNN_STATUS_BAD_PARAM;
     if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !child(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG))
         return CUDNN_STATUS_BAD_PARAM;
@@ -171,6 +184,8 @@ static bool are_packed(const struct cudnnBackendDescriptor *operation, bool last
 static bool has_engine(const struct cudnnBackendDescriptor *graph) {
     int64_t count;
     struct cudnnBackendDescriptor *const *list = operations(graph, &count);
+    if (norm_of(list[0]))
+        return tensor_of(child(list[0], norm_of(list[0])->tensor[NORM_SCALE])).dim[1] != 37;
     if (!names_of(list[0]))
         return has_product_engine(list, count);
     struct tensor x = tensor_of(child(list[0], names_of(list[0])->x)),

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { ATTRIBUTES = 8 };
+enum { ATTRIBUTES = 10 };
 
 struct attribute {
     cudnnBackendAttributeName_t name;
@@ -95,6 +95,41 @@ static inline const struct names *names_of(const struct cudnnBackendDescriptor *
         if (convolutions[i].type == d->type)
             return &convolutions[i];
     return NULL;
+}
+
+/* Attributes of a normalisation, forward and backward; 0: that way has none such. */
+enum norm_tensor {
+    NORM_X,
+    NORM_SCALE,
+    NORM_MEAN,
+    NORM_INV_STD,
+    NORM_BIAS,
+    NORM_EPSILON,
+    NORM_Y,
+    NORM_DSCALE,
+    NORM_TENSORS
+};
+struct norm {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t mode, tensor[NORM_TENSORS]; /* backward: dbias is BIAS, dx is Y, dy is EPSILON */
+};
+static const struct norm norms[] = {
+    { CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR,
+      CUDNN_ATTR_OPERATION_NORM_FWD_MODE,
+      { CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC,
+        CUDNN_ATTR_OPERATION_NORM_FWD_YDESC } },
+    { CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR,
+      CUDNN_ATTR_OPERATION_NORM_BWD_MODE,
+      { CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC,
+        CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC,
+        CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC } },
+};
+
+static inline const struct norm *norm_of(const struct cudnnBackendDescriptor *d) {
+    return d->type == norms[0].type ? &norms[0] : d->type == norms[1].type ? &norms[1] : NULL;
 }
 
 struct window {

@@ -1,6 +1,6 @@
-/* What the operations of a graph do: convolutions, products and what is done to elements are plain loops over the dims,
- * strides and paddings that the descriptors give, in double, so that what was described is held against the reference
- * kernels. */
+/* What the operations of a graph do: convolutions, products, normalisations and what is done to elements are plain
+ * loops over the dims, strides and paddings that the descriptors give, in double, so that what was described is held
+ * against the reference kernels. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <math.h>
@@ -217,9 +217,128 @@ static void reshape(const struct cudnnBackendDescriptor *d, struct places *p) {
     }
 }
 
+/* Tensors of a normalisation and their places; rank 0 for one that is not there. */
+struct normalised {
+    struct tensor t[NORM_TENSORS];
+    void *data[NORM_TENSORS];
+};
+
+static double value(const struct normalised *n, int which, const int64_t *at) {
+    const struct tensor *t = &n->t[which];
+    return t->rank ? get(t, n->data[which], offset_of_shorter(t, n->t[NORM_X].dim, at)) : 0;
+}
+static void put_value(const struct normalised *n, int which, const int64_t *at, double v) {
+    const struct tensor *t = &n->t[which];
+    if (t->rank)
+        put(t, n->data[which], offset_of_shorter(t, n->t[NORM_X].dim, at), v);
+}
+
+/* What of an element is summed up, over those that share an element of `which`. */
+typedef double summand(const struct normalised *n, const int64_t *at);
+static double *sum_up(const struct normalised *n, int which, summand *f) {
+    const struct tensor *x = &n->t[NORM_X], *t = &n->t[which];
+    double *sum = calloc((size_t)span_of(t), sizeof *sum);
+    for (int64_t i = 0; i < count_of(x->dim, x->rank); i++) {
+        int64_t at[RANK];
+        split(i, x->dim, x->rank, at);
+        sum[offset_of_shorter(t, x->dim, at)] += f(n, at);
+    }
+    return sum;
+}
+
+static double of_x(const struct normalised *n, const int64_t *at) {
+    return value(n, NORM_X, at);
+}
+static double of_square(const struct normalised *n, const int64_t *at) {
+    const double d = value(n, NORM_X, at) - value(n, NORM_MEAN, at);
+    return d * d;
+}
+static double of_dy(const struct normalised *n, const int64_t *at) {
+    return value(n, NORM_EPSILON, at);
+}
+static double of_xh(const struct normalised *n, const int64_t *at) {
+    return (value(n, NORM_X, at) - value(n, NORM_MEAN, at)) * value(n, NORM_INV_STD, at);
+}
+static double of_dscale(const struct normalised *n, const int64_t *at) {
+    return of_dy(n, at) * of_xh(n, at);
+}
+static double of_g(const struct normalised *n, const int64_t *at) {
+    return of_dy(n, at) * value(n, NORM_SCALE, at);
+}
+static double of_slope(const struct normalised *n, const int64_t *at) {
+    return of_g(n, at) * of_xh(n, at);
+}
+
+/* Every sum, a share of `over`, to where it belongs. */
+static void store(const struct normalised *n, int which, const double *sum, double over) {
+    const struct tensor *t = &n->t[which];
+    for (int64_t i = 0; i < count_of(t->dim, t->rank); i++) {
+        int64_t at[RANK];
+        split(i, t->dim, t->rank, at);
+        put(t, n->data[which], offset(t, at), sum[offset(t, at)] / over);
+    }
+}
+static void sum_to(const struct normalised *n, int which, summand *f, double over) {
+    double *sum = n->t[which].rank ? sum_up(n, which, f) : NULL;
+    if (sum)
+        store(n, which, sum, over);
+    free(sum);
+}
+
+static void norm_forward(const struct normalised *n, double over) {
+    const struct tensor *x = &n->t[NORM_X], *s = &n->t[NORM_INV_STD];
+    const double epsilon = get(&n->t[NORM_EPSILON], n->data[NORM_EPSILON], 0);
+    sum_to(n, NORM_MEAN, of_x, over);
+    double *squares = sum_up(n, NORM_INV_STD, of_square);
+    for (int64_t i = 0; i < span_of(s); i++)
+        squares[i] = 1 / sqrt(squares[i] / over + epsilon);
+    store(n, NORM_INV_STD, squares, 1);
+    free(squares);
+    for (int64_t i = 0; i < count_of(x->dim, x->rank); i++) {
+        int64_t at[RANK];
+        split(i, x->dim, x->rank, at);
+        put_value(n, NORM_Y, at, of_xh(n, at) * value(n, NORM_SCALE, at) + value(n, NORM_BIAS, at));
+    }
+}
+
+static void norm_backward(const struct normalised *n, double over) {
+    const struct tensor *x = &n->t[NORM_X], *s = &n->t[NORM_INV_STD];
+    double *shift = sum_up(n, NORM_INV_STD, of_g), *slope = sum_up(n, NORM_INV_STD, of_slope);
+    sum_to(n, NORM_DSCALE, of_dscale, 1);
+    sum_to(n, NORM_BIAS, of_dy, 1);
+    for (int64_t i = 0; i < count_of(x->dim, x->rank); i++) {
+        int64_t at[RANK];
+        split(i, x->dim, x->rank, at);
+        const int64_t row = offset_of_shorter(s, x->dim, at);
+        const double centre = n->t[NORM_MEAN].rank ? shift[row] / over : 0;
+        put_value(n, NORM_Y, at,
+                  value(n, NORM_INV_STD, at) * (of_g(n, at) - centre - of_xh(n, at) * slope[row] / over));
+    }
+    free(shift);
+    free(slope);
+}
+
+static void normalise(const struct cudnnBackendDescriptor *d, struct places *p) {
+    const struct norm *of = norm_of(d);
+    struct normalised n = { 0 };
+    for (int i = 0; i < NORM_TENSORS; i++)
+        if (of->tensor[i] && find(d, of->tensor[i])) {
+            n.t[i] = tensor_of(child(d, of->tensor[i]));
+            n.data[i] = place(p, &n.t[i]);
+        }
+    const struct tensor *x = &n.t[NORM_X], *s = &n.t[NORM_INV_STD];
+    const double over = (double)(count_of(x->dim, x->rank) / count_of(s->dim, s->rank));
+    if (of == &norms[0])
+        norm_forward(&n, over);
+    else
+        norm_backward(&n, over);
+}
+
 static void run_operation(const struct cudnnBackendDescriptor *d, struct places *p) {
     if (names_of(d))
         convolve(d, names_of(d), p);
+    else if (norm_of(d))
+        normalise(d, p);
     else if (d->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
         pointwise(d, p);
     else if (d->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)

@@ -2,6 +2,7 @@
 #include "tests/parallel/walk.h"
 
 #include <check.h>
+#include <math.h>
 
 /* ---- graphs ---- */
 
@@ -79,4 +80,13 @@ struct tiny_run fused_train(const struct fused *f, struct zt_graph *(*make)(void
              "'ztrain': {'parallel': {'communicator': 'thread'}, 'data': {'samples': 22}, 'fuse': ['%s']}%s",
              f->optimizer, fuse, layout->more);
     return tiny_learn(make(), config, layout->ranks, FUSED_STEPS, f->device);
+}
+
+void fused_expect_losses(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,
+                         const char *fuse, const char *without, double limit) {
+    const struct tiny_run a = fused_train(f, make, layout, fuse), b = fused_train(f, make, layout, without);
+    for (int k = 0; k < FUSED_STEPS; k++)
+        ck_assert_msg(fabs(a.loss[k] - b.loss[k]) <= limit * b.loss[k],
+                      "%d ranks%s, step %d: loss %.9g, without fusion %.9g", layout->ranks, layout->more, k + 1,
+                      a.loss[k], b.loss[k]);
 }

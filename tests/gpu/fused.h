@@ -42,4 +42,8 @@ extern const struct fused_layout fused_layouts[]; /* ends with no rank */
 struct tiny_run fused_train(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,
                             const char *fuse);
 
+/* Two such runs have the same losses but for a share `limit` of them. */
+void fused_expect_losses(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,
+                         const char *fuse, const char *without, double limit);
+
 #endif

@@ -8,7 +8,6 @@
 #include "device/module.h"
 #include "device/threads.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char *folder; /* of a CUDA module, or NULL: far_device.h */
@@ -182,15 +181,8 @@ static struct zt_graph *(*const models[])(void) = { flat, rows, folded, gemms, r
 enum { MODELS = sizeof models / sizeof *models };
 
 START_TEST(training_gives_the_same_losses) {
-    for (const struct fused_layout *l = fused_layouts; l->ranks; l++) {
-        const double limit = l->bf16 ? 5e-3 : 2e-6; /* in bfloat16 z is rounded before Gelu on one side alone */
-        struct tiny_run with = fused_train(&merged, models[_i], l, "linear_gelu*"),
-                        without = fused_train(&merged, models[_i], l, "chain");
-        for (int k = 0; k < FUSED_STEPS; k++)
-            ck_assert_msg(fabs(with.loss[k] - without.loss[k]) <= limit * without.loss[k],
-                          "%d ranks%s, step %d: loss %.9g, without fusion %.9g", l->ranks, l->more, k + 1, with.loss[k],
-                          without.loss[k]);
-    }
+    for (const struct fused_layout *l = fused_layouts; l->ranks; l++) /* in bfloat16 z is rounded on one side alone */
+        fused_expect_losses(&merged, models[_i], l, "linear_gelu*", "chain", l->bf16 ? 5e-3 : 2e-6);
 }
 END_TEST
 

@@ -64,6 +64,24 @@ START_TEST(what_is_kept_comes_back_as_float) {
 }
 END_TEST
 
+START_TEST(one_cast_serves_all_views_of_a_value) {
+    const int64_t flat[] = { 6 }, tall[] = { 3, 2 };
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), soft = NET(g, "Softmax", "soft", x),
+        w = net_param(g, "w", SHAPE(3, 3)), v = net_param(g, "v", SHAPE(2, 2));
+    int a = NET(g, "MatMul", "a", soft, w);
+    int once = NET(g, "Reshape", "once", soft, zt_graph_add_ints(g, NULL, flat, 1));
+    int b = NET(g, "MatMul", "b", NET(g, "Reshape", "twice", once, zt_graph_add_ints(g, NULL, tall, 2)), v);
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_bf16(g, &zt_ops, (int[]){ a, b, once }, 3, &err), "%s", err.text[0]);
+    ck_assert_int_eq(count_ops("Cast", soft), 1);
+    ck_assert_int_eq(count_ops("Cast", -1), 5); /* soft, w, v, and a and b back */
+    ck_assert_int_eq(g->values[once].dtype, ZT_FLOAT);
+    const struct zt_node *twice = maker(maker(maker(b)->in[0])->in[0]);
+    ck_assert_str_eq(twice->op_type, "Reshape");
+    ck_assert_int_eq(maker(maker(twice->in[0])->in[0])->in[0], soft);
+}
+END_TEST
+
 START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)), dw;
     int y = NET(g, "ReduceMean", "y", NET(g, "Relu", "relu", NET(g, "MatMul", "a", x, w)));
@@ -394,6 +412,7 @@ int main(void) {
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
+    tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
     tcase_add_test(cases, parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase);
     tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
     tcase_add_test(cases, a_pattern_that_fails_ends_the_pass);

@@ -1,0 +1,151 @@
+/* On CUDA what stands between casts reads and writes bfloat16 itself:
+ *
+ *     a = Cast(x)    b = LayerNormalization(a, scale, bias)    y = Cast(b)       =>      y = LayerNormalization(x, ..)
+ *
+ * A kernel computes in fp32 whatever it reads, and rounds once: so the bits stay. What goes are the casts, their fp32
+ * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
+ *
+ * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
+ * bf16 pass halves, stand around. */
+#include "ops/cuda.h"
+#include "ops/fuse.h"
+#include "ops/table.h"
+
+#include <string.h>
+
+struct span {
+    const char *op_type, *domain;
+    int ins;    /* so many inputs, from the first, are activations */
+    bool gives; /* and the first output is one */
+};
+static const struct span spans[] = {
+    { "LayerNormalization", "", 1, true },
+    { "RMSNormalization", "", 1, true },
+    { "InstanceNormalization", "", 1, true },
+    { "GroupNormalization", "", 1, true },
+    { "NormStats", "ztrain", 1, false },
+    { "NormGrad", "ztrain", 2, true },
+    { "BatchNormalization", "", 1, true },
+    { "BatchNormTrain", "ztrain", 1, true },
+    { "BatchNormSync", "ztrain", 1, true },
+    { "BatchNormGrad", "ztrain", 2, true },
+    { "BatchNormFixedGrad", "ztrain", 2, true },
+    { "BatchNormSyncGrad", "ztrain", 2, true },
+    { "MaxPool", "", 1, true },
+    { "MaxPoolTrain", "ztrain", 1, true },
+    { "MaxPoolGrad", "ztrain", 1, true },
+    { "AveragePool", "", 1, true },
+    { "AveragePoolGrad", "ztrain", 1, true },
+    { "GlobalAveragePool", "", 1, true },
+};
+
+static const struct span *span_of(const struct zt_node *n) {
+    for (const struct span *s = spans; s < spans + sizeof spans / sizeof *spans; s++)
+        if (strcmp(n->op_type, s->op_type) == 0 && strcmp(n->domain, s->domain) == 0)
+            return s;
+    return NULL;
+}
+
+/* Whether a node is a cast from one type to the other. */
+static bool is_cast(const struct zt_graph *g, int node, enum zt_dtype from, enum zt_dtype to) {
+    const struct zt_node *n = &g->nodes[node];
+    return !n->dead && strcmp(n->op_type, "Cast") == 0 && g->values[n->in[0]].dtype == from &&
+           g->values[n->out[0]].dtype == to;
+}
+
+/* The node of this stage that makes a value, in whichever phase; -1. */
+static int maker_of(const struct zt_graph *g, int node, int value) {
+    const struct zt_value *v = value >= 0 ? &g->values[value] : NULL;
+    const int from = v && v->origin == ZT_FROM_NODE ? v->producer : -1;
+    return from >= 0 && g->nodes[from].stage == g->nodes[node].stage ? from : -1;
+}
+
+static bool is_view(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    return n->op->flags & ZT_OP_VIEW && g->values[n->in[0]].dtype == ZT_FLOAT && g->values[n->out[0]].dtype == ZT_FLOAT;
+}
+
+/* Whether a value was cast from bfloat16, or is a view of such a one. */
+static bool was_half(const struct zt_graph *g, int node, int value) {
+    int from = maker_of(g, node, value);
+    while (from >= 0 && is_view(g, from))
+        from = maker_of(g, node, g->nodes[from].in[0]);
+    return from >= 0 && is_cast(g, from, ZT_BFLOAT16, ZT_FLOAT);
+}
+
+/* The same node on other values, standing where `like` does. */
+static bool put(struct zt_graph *g, int node, int like, const int *in, const int *out, struct zt_err *err) {
+    const struct zt_node n = g->nodes[node];
+    const int made =
+        zt_fuse_add(g, &g->nodes[like], n.name, n.op_type, n.domain, n.opset, in, n.in_count, out, n.out_count);
+    g->nodes[made].attr = n.attr;
+    g->nodes[made].attr_count = n.attr_count;
+    g->nodes[made].file_index = n.file_index;
+    g->nodes[made].op = n.op;
+    for (int i = 0; i < n.out_count; i++)
+        if (out[i] >= 0)
+            g->values[out[i]].producer = made;
+    return zt_op_infer(g, made, err);
+}
+
+/* What it was cast from, or the view of that. -1 on errors. */
+static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) {
+    const int from = g->values[value].producer;
+    const struct zt_node n = g->nodes[from];
+    if (!is_view(g, from))
+        return n.in[0];
+    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    in[0] = half_of(g, node, n.in[0], err);
+    const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    return in[0] >= 0 && put(g, from, node, in, &out, err) ? out : -1;
+}
+
+/* The casts and views that made a value go, where nobody reads it any more. */
+static void drop(struct zt_graph *g, int value) {
+    while (zt_graph_users(g, value, NULL) == 0 && !zt_fuse_is_output(g, value)) {
+        const int from = g->values[value].producer;
+        const bool view = is_view(g, from);
+        g->nodes[from].dead = true;
+        if (!view)
+            return;
+        value = g->nodes[from].in[0];
+    }
+}
+
+/* The cast to bfloat16 that alone reads output 0, or -1. */
+static int only_reader(const struct zt_graph *g, int node) {
+    const struct zt_node *n = &g->nodes[node];
+    int reader = -1;
+    return zt_graph_users(g, n->out[0], &reader) == 1 && !zt_fuse_is_output(g, n->out[0]) &&
+                   g->nodes[reader].stage == n->stage && g->nodes[reader].phase == n->phase &&
+                   is_cast(g, reader, ZT_FLOAT, ZT_BFLOAT16)
+               ? reader
+               : -1;
+}
+
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    (void)table;
+    const struct zt_node n = g->nodes[node];
+    const struct span *s = span_of(&n);
+    const int reader = s && s->gives ? only_reader(g, node) : -1;
+    if (!s || (s->gives && reader < 0))
+        return false;
+    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    int *out = zt_arena_copy(g->arena, n.out, (size_t)n.out_count * sizeof *out);
+    for (int i = 0; i < s->ins; i++)
+        if (!was_half(g, node, n.in[i]))
+            return false;
+    for (int i = 0; i < s->ins; i++)
+        if ((in[i] = half_of(g, node, n.in[i], err)) < 0)
+            return false;
+    if (reader >= 0) {
+        out[0] = g->nodes[reader].out[0];
+        g->nodes[reader].dead = true;
+    }
+    g->nodes[node].dead = true;
+    for (int i = 0; i < s->ins; i++)
+        drop(g, n.in[i]);
+    return put(g, node, node, in, out, err);
+}
+
+const struct zt_pattern zt_pattern_half = { "half", 1 << ZT_CUDA, apply };

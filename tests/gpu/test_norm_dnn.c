@@ -1,0 +1,95 @@
+/* What cuDNN itself says of the normalisations that are described for it, which needs no GPU: that it has an engine for
+ * them, whose kernels it compiles, on GPUs whose properties it is told, and that gives the same bits every time. */
+#include "ops/norm_dnn.h"
+
+#include "graph/op.h"
+#include "tests/gpu/gpus.h"
+#include "tests/ops/cases.h"
+#include "tests/suite.h"
+
+#include <string.h>
+
+static const struct zt_norm_dnn forms[] = {
+    { ZT_DNN_LAYER_NORM, 128, 768, 1, true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
+    { ZT_DNN_LAYER_NORM, 5, 37, 1, true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
+    { ZT_DNN_RMS_NORM, 128, 512, 1, true, .x = ZT_BFLOAT16, .scale = ZT_FLOAT },
+    { ZT_DNN_INSTANCE_NORM, 2, 24, 63, true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
+    { ZT_DNN_INSTANCE_NORM, 2, 24, 63, false, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
+    { ZT_DNN_BATCH_NORM, 8, 64, 784, true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
+    { ZT_DNN_BATCH_NORM, 8, 64, 784, false, .x = ZT_BFLOAT16, .scale = ZT_FLOAT },
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+START_TEST(cudnn_has_engines_both_ways) {
+    struct zt_err err = { 0 };
+    for (int i = 0; i < 2 * FORMS; i++) {
+        struct zt_norm_dnn form = forms[i / 2];
+        struct zt_dnn_graph graph;
+        form.grad = i % 2;
+        ck_assert(zt_norm_dnn_takes(&form));
+        zt_norm_dnn(&form, &graph);
+        struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
+        ck_assert_msg(dnn && zt_dnn_plan_for(dnn, zt_gpus[0], &err), "form %d, %s: %s", i / 2,
+                      form.grad ? "gradient" : "forward", err.text[0]);
+        ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
+        zt_dnn_destroy(dnn);
+    }
+}
+END_TEST
+
+static bool read_case(const char *op, const char *in, const char *attrs, struct zt_norm_dnn *to) {
+    const struct zt_case c = { op, in, .attrs = attrs };
+    struct zt_case_graph made;
+    struct zt_err err = { 0 };
+    struct zt_launch_norm n;
+    ck_assert_msg(zt_case_make(&c, false, &made, &err), "%s", err.text[0]);
+    ck_assert_msg(made.graph->nodes[0].op->kernel[ZT_CUDA].describe(made.graph, 0, &n, &err), "%s", err.text[0]);
+    zt_graph_destroy(made.graph);
+    return zt_norm_dnn_of(&n, to);
+}
+
+START_TEST(geometry_is_read_from_the_node) {
+    struct zt_norm_dnn n;
+    ck_assert(read_case("LayerNormalization", "float[2,64,768] float[768] float[768]", NULL, &n));
+    ck_assert(n.norm == ZT_DNN_LAYER_NORM && n.samples == 128 && n.channels == 768 && n.places == 1 && n.last);
+    ck_assert(read_case("RMSNormalization", "float[4,3,5] float[3,5]", "axis=1", &n));
+    ck_assert(n.norm == ZT_DNN_RMS_NORM && n.samples == 4 && n.channels == 15 && n.places == 1);
+    ck_assert(read_case("InstanceNormalization", "float[2,24,7,9] float[24] float[24]", NULL, &n));
+    ck_assert(n.norm == ZT_DNN_INSTANCE_NORM && n.samples == 2 && n.channels == 24 && n.places == 63 && !n.last);
+    ck_assert(!read_case("GroupNormalization", "float[2,6,4,5] float[6] float[6]", "num_groups=3", &n));
+}
+END_TEST
+
+START_TEST(other_types_and_nothing_are_left_to_our_own_kernels) {
+    struct zt_norm_dnn form = forms[0];
+    form.x = ZT_FLOAT;
+    ck_assert(!zt_norm_dnn_takes(&form));
+    form = forms[0];
+    form.scale = ZT_FLOAT16;
+    ck_assert(!zt_norm_dnn_takes(&form));
+    form = forms[0];
+    form.samples = 0;
+    ck_assert(!zt_norm_dnn_takes(&form));
+}
+END_TEST
+
+START_TEST(statistics_of_another_number_of_rows_are_refused_with_cudnns_words) {
+    struct zt_dnn_graph graph;
+    struct zt_err err = { 0 };
+    zt_norm_dnn(&forms[0], &graph);
+    graph.tensor[ZT_NORM_INV_STD].dim[0]++;
+    struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
+    ck_assert(!dnn || !zt_dnn_plan_for(dnn, zt_gpus[0], &err));
+    ck_assert_ptr_nonnull(strstr(err.text[0], "cuDNN"));
+    zt_dnn_destroy(dnn);
+}
+END_TEST
+
+int main(void) {
+    TCase *tests = tcase_create("normalisation");
+    tcase_add_test(tests, cudnn_has_engines_both_ways);
+    tcase_add_test(tests, geometry_is_read_from_the_node);
+    tcase_add_test(tests, other_types_and_nothing_are_left_to_our_own_kernels);
+    tcase_add_test(tests, statistics_of_another_number_of_rows_are_refused_with_cudnns_words);
+    return run_suite("gpu-norm-dnn", tests, CK_NOFORK); /* cuDNN does not survive a fork */
+}
