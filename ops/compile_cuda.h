@@ -1,8 +1,7 @@
 /* Machine code of generated kernels, from NVRTC or from disk. Needs no device.
  *
- * What was compiled is kept in the folder ztrain below XDG_CACHE_HOME or ~/.cache, under a name made of the source, the
- * target and NVRTC's version. A file there is seen whole or not at all, holds its source and a checksum, and is made
- * anew where it is not what it should be. Without a folder that can be written, every process compiles. */
+ * What was compiled is kept (base/kept.h), by its source, the target and NVRTC's version. Where no file can be written,
+ * every process compiles. */
 #ifndef ZT_OPS_COMPILE_CUDA_H
 #define ZT_OPS_COMPILE_CUDA_H
 
@@ -28,8 +27,5 @@ bool zt_compile_find(const char *source, int capability, struct zt_text *to, str
 
 /* The file of a source; false where there is no folder for it. */
 bool zt_compile_path(const char *source, const struct zt_compile_target *target, struct zt_text *to);
-/* Appends the code that a file holds; false where it is not there, damaged or of another source. */
-bool zt_compile_read(const char *path, const char *source, struct zt_text *code);
-bool zt_compile_keep(const char *path, const char *source, const struct zt_text *code, struct zt_err *err);
 
 #endif

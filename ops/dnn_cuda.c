@@ -1,6 +1,7 @@
 #include "ops/dnn_cuda.h"
 
 #include "base/arena.h"
+#include "base/kept.h"
 #include "device/cuda.h"
 
 #include <cudnn.h>
@@ -15,6 +16,8 @@ enum { KEPT = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8, CONFIGS = 256, NOTES =
 struct zt_dnn {
     struct zt_dnn *next; /* of the device's */
     struct zt_dnn_graph graph;
+    struct zt_text key; /* the graph as text */
+    bool was_kept;
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
     cudnnBackendDescriptor_t kept[KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
@@ -290,10 +293,31 @@ static cudnnBackendDescriptor_t make_operation(struct zt_dnn *d, const struct zt
     }
 }
 
+/* All that the graph says, so that graphs are the same where their texts are. */
+static void write_key(const struct zt_dnn_graph *g, struct zt_text *to) {
+    for (const struct zt_dnn_tensor *t = g->tensor; t < g->tensor + g->tensor_count; t++) {
+        zt_text_add(to, "tensor %d %d %d", t->dtype, t->inner, t->number);
+        for (int k = 0; k < t->rank; k++)
+            zt_text_add(to, " %lld/%lld", (long long)t->dim[k], (long long)t->stride[k]);
+        zt_text_add(to, "\n");
+    }
+    for (const struct zt_dnn_operation *o = g->operation; o < g->operation + g->operation_count; o++) {
+        zt_text_add(to, "operation %d", o->kind);
+        for (int i = 0; i < ZT_DNN_OPERANDS; i++)
+            zt_text_add(to, " %d", o->tensor[i]);
+        zt_text_add(to, "\n");
+    }
+    for (int a = 0; a < g->conv.axes; a++)
+        zt_text_add(to, "axis %lld %lld %lld %lld\n", (long long)g->conv.stride[a], (long long)g->conv.dilation[a],
+                    (long long)g->conv.pad[a], (long long)g->conv.pad_end[a]);
+    zt_text_add(to, "norm %d, tensor cores %d\n", g->norm, g->tensor_cores);
+}
+
 struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err) {
     struct zt_dnn *d = zt_calloc(1, sizeof *d);
     bool made = true;
     d->graph = *graph;
+    write_key(graph, &d->key);
     for (int i = 0; made && i < graph->tensor_count; i++)
         made = make_tensor(d, i, err);
     for (int i = 0; made && i < graph->operation_count; i++) {
@@ -311,6 +335,7 @@ void zt_dnn_destroy(struct zt_dnn *d) {
         return;
     while (d->kept_count > 0)
         cudnnBackendDestroyDescriptor(d->kept[--d->kept_count]);
+    zt_text_finish(&d->key);
     free(d);
 }
 
@@ -351,12 +376,11 @@ static bool is_wanted_config(const struct zt_dnn *d, cudnnBackendDescriptor_t co
     return read && is_wanted(d, notes, count < NOTES ? count : NOTES);
 }
 
-/* A plan of this configuration within the workspace allowed. */
-static bool take(struct zt_dnn *d, cudnnBackendDescriptor_t config, struct zt_err *err) {
+/* A plan within the workspace allowed, of what the attribute says: a configuration, or a plan that was kept. */
+static bool take(struct zt_dnn *d, const struct attribute *of, struct zt_err *err) {
     const struct attribute here = ONE(EXECUTION_PLAN_HANDLE, HANDLE, &d->handle);
     const struct attribute elsewhere = ONE(EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, &d->properties);
-    const struct attribute list[] = { ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config),
-                                      d->properties ? elsewhere : here };
+    const struct attribute list[] = { d->properties ? elsewhere : here, *of };
     cudnnBackendDescriptor_t plan = NULL;
     int64_t bytes = 0, count = 0;
     if (!good(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), "making a plan", err))
@@ -371,9 +395,15 @@ static bool take(struct zt_dnn *d, cudnnBackendDescriptor_t config, struct zt_er
         cudnnBackendDestroyDescriptor(plan);
         return false;
     }
-    d->plan = plan;
+    d->plan = d->kept[d->kept_count++] = plan;
     d->workspace_bytes = bytes;
     return true;
+}
+
+static bool take_config(struct zt_dnn *d, cudnnBackendDescriptor_t config) {
+    const struct attribute of = ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config);
+    struct zt_err ignored = { 0 }; /* the next one may do */
+    return take(d, &of, &ignored);
 }
 
 /* The first configuration that does, of those which the heuristics rank by expected time. */
@@ -395,16 +425,13 @@ static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBacken
                                                  CONFIGS, &count, config),
                         "asking the heuristics", err);
     for (int i = 0; i < CONFIGS; i++) {
-        struct zt_err ignored = { 0 }; /* the next one may do */
-        bool kept = made && !found && i < count && is_wanted_config(d, config[i]) && take(d, config[i], &ignored);
+        bool kept = made && !found && i < count && is_wanted_config(d, config[i]) && take_config(d, config[i]);
         found |= kept;
         if (kept)
             d->kept[d->kept_count++] = config[i];
         else if (config[i])
             cudnnBackendDestroyDescriptor(config[i]);
     }
-    if (found)
-        d->kept[d->kept_count++] = d->plan;
     return found || (made && zt_fail(err, ZT_EXIT_RUN,
                                      "cuDNN has no engine that is deterministic and computes as wanted "
                                      "among %lld",
@@ -422,12 +449,57 @@ static bool choose_any(struct zt_dnn *d, struct zt_err *err) {
     return graph && (choose(d, graph, CUDNN_HEUR_MODE_A, &first) || choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, err));
 }
 
+/* ---- plans on disk ---- */
+
+static bool restore(struct zt_dnn *d, const char *path, const char *key) {
+    struct zt_text text = { 0 };
+    struct zt_err ignored = { 0 };
+    if (zt_kept_read(path, key, &text)) {
+        const struct attribute of = LIST(EXECUTION_PLAN_JSON_REPRESENTATION, CHAR, (int64_t)text.length, text.at);
+        d->was_kept = take(d, &of, &ignored);
+    }
+    zt_text_finish(&text);
+    return d->was_kept;
+}
+
+static void keep(const struct zt_dnn *d, const char *path, const char *key) {
+    const cudnnBackendAttributeName_t name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+    struct zt_err ignored = { 0 };
+    int64_t bytes = 0;
+    if (cudnnBackendGetAttribute(d->plan, name, CUDNN_TYPE_CHAR, 0, &bytes, NULL) != CUDNN_STATUS_SUCCESS || bytes <= 0)
+        return;
+    struct zt_text text = { .at = zt_malloc((size_t)bytes), .length = (size_t)bytes, .room = (size_t)bytes };
+    if (cudnnBackendGetAttribute(d->plan, name, CUDNN_TYPE_CHAR, bytes, &bytes, text.at) == CUDNN_STATUS_SUCCESS)
+        zt_kept_write(path, key, &text, &ignored);
+    zt_text_finish(&text);
+}
+
+/* For a GPU that `gpu` names. */
+static bool plan(struct zt_dnn *d, const char *gpu, struct zt_err *err) {
+    struct zt_text key = { 0 }, path = { 0 };
+    zt_text_add(&key, "cuDNN %zu for %s\n%s", cudnnGetVersion(), gpu, d->key.at);
+    const bool named = zt_kept_path(key.at, "cudnn.plan", &path);
+    bool planned = named && restore(d, path.at, key.at);
+    if (!planned) {
+        planned = choose_any(d, err);
+        if (planned && named)
+            keep(d, path.at, key.at);
+    }
+    zt_text_finish(&key);
+    zt_text_finish(&path);
+    return planned;
+}
+
 bool zt_dnn_plan_for(struct zt_dnn *d, const char *properties, struct zt_err *err) {
     const struct attribute list[] = {
         LIST(DEVICEPROP_JSON_REPRESENTATION, CHAR, (int64_t)strlen(properties), properties),
     };
     d->properties = MAKE(d, DEVICEPROP, list, "reading the properties of a GPU", err);
-    return d->properties && choose_any(d, err);
+    return d->properties && plan(d, properties, err);
+}
+
+bool zt_dnn_was_kept(const struct zt_dnn *d) {
+    return d->was_kept;
 }
 
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *d) {
@@ -475,45 +547,23 @@ bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
     return library_of(device, err);
 }
 
-static bool are_same_tensor(const struct zt_dnn_tensor *a, const struct zt_dnn_tensor *b) {
-    const size_t bytes = (size_t)a->rank * sizeof *a->dim;
-    return a->dtype == b->dtype && a->inner == b->inner && a->number == b->number && a->rank == b->rank &&
-           memcmp(a->dim, b->dim, bytes) == 0 && memcmp(a->stride, b->stride, bytes) == 0;
-}
-
-static bool are_same_conv(const struct zt_dnn_conv *a, const struct zt_dnn_conv *b) {
-    const size_t bytes = (size_t)a->axes * sizeof *a->pad;
-    return a->axes == b->axes && memcmp(a->stride, b->stride, bytes) == 0 &&
-           memcmp(a->dilation, b->dilation, bytes) == 0 && memcmp(a->pad, b->pad, bytes) == 0 &&
-           memcmp(a->pad_end, b->pad_end, bytes) == 0;
-}
-
-static bool are_same(const struct zt_dnn_graph *a, const struct zt_dnn_graph *b) {
-    bool same = a->tensor_count == b->tensor_count && a->operation_count == b->operation_count &&
-                are_same_conv(&a->conv, &b->conv) && a->norm == b->norm && a->tensor_cores == b->tensor_cores;
-    for (int i = 0; same && i < a->tensor_count; i++)
-        same = are_same_tensor(&a->tensor[i], &b->tensor[i]);
-    for (int i = 0; same && i < a->operation_count; i++)
-        same = memcmp(&a->operation[i], &b->operation[i], sizeof a->operation[i]) == 0;
-    return same;
-}
-
 const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_graph *graph, struct zt_err *err) {
     struct library *l = library_of(device, err);
-    struct zt_dnn *d = l ? l->first : NULL;
-    while (d && !are_same(&d->graph, graph))
-        d = d->next;
-    if (d)
-        return d->plan ? d : (zt_fail(err, ZT_EXIT_RUN, "cuDNN has no engine, as it said before"), NULL);
-    d = l ? zt_dnn_describe(graph, err) : NULL;
-    if (!d)
+    struct zt_dnn *made = l ? zt_dnn_describe(graph, err) : NULL, *d = made ? l->first : NULL;
+    if (!made)
         return NULL;
-    d->next = l->first;
-    l->first = d;
-    d->handle = l->handle;
-    const bool planned =
-        good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err) && choose_any(d, err);
-    return planned ? d : NULL;
+    while (d && strcmp(d->key.at, made->key.at) != 0)
+        d = d->next;
+    if (d) {
+        zt_dnn_destroy(made);
+        return d->plan ? d : (zt_fail(err, ZT_EXIT_RUN, "cuDNN has no engine, as it said before"), NULL);
+    }
+    made->next = l->first;
+    l->first = made;
+    made->handle = l->handle;
+    const bool planned = good(cudnnSetStream(made->handle, zt_cuda_stream(device)), "setting the stream", err) &&
+                         plan(made, zt_cuda_name(device), err);
+    return planned ? made : NULL;
 }
 
 /* ---- running ---- */

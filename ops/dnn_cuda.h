@@ -3,7 +3,8 @@
  *
  * Of the engines that cuDNN's heuristics name the first is taken whose results are the same bits every time, that keeps
  * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace is no larger than ZT_DNN_WORKSPACE. That and
- * what the engine compiles can take a second, so nodes that are alike have one plan. */
+ * what the engine compiles can take a second. So nodes that are alike have one plan, and plans are kept on disk
+ * (base/kept.h), by the graph, the GPU and cuDNN's version. */
 #ifndef ZT_OPS_DNN_CUDA_H
 #define ZT_OPS_DNN_CUDA_H
 
@@ -97,6 +98,7 @@ bool zt_dnn_run(const struct zt_dnn *dnn, void *const *data, void *workspace, co
  * from the GPU's properties in cuDNN's JSON, whether there will be an engine. What is planned so cannot be run. */
 struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err);
 bool zt_dnn_plan_for(struct zt_dnn *dnn, const char *properties, struct zt_err *err);
+bool zt_dnn_was_kept(const struct zt_dnn *dnn); /* its plan comes from disk */
 void zt_dnn_destroy(struct zt_dnn *dnn);
 
 #endif

@@ -116,7 +116,7 @@ static void drop(struct zt_graph *g, int value) {
 static int only_reader(const struct zt_graph *g, int node) {
     const struct zt_node *n = &g->nodes[node];
     int reader = -1;
-    return zt_graph_users(g, n->out[0], &reader) == 1 && !zt_fuse_is_output(g, n->out[0]) &&
+    return n->out[0] >= 0 && zt_graph_users(g, n->out[0], &reader) == 1 && !zt_fuse_is_output(g, n->out[0]) &&
                    g->nodes[reader].stage == n->stage && g->nodes[reader].phase == n->phase &&
                    is_cast(g, reader, ZT_FLOAT, ZT_BFLOAT16)
                ? reader

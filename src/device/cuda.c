@@ -77,6 +77,10 @@ bool zt_cuda_order(struct zt_device *device, struct CUstream_st *earlier, struct
     return zt_cuda_mark(device, earlier, place, err) && zt_cuda_await(device, later, place, err);
 }
 
+const char *zt_cuda_name(struct zt_device *device) {
+    return cuda_of(device)->name;
+}
+
 void *zt_cuda_library(struct zt_device *device, void *(*create)(void), void (*destroy)(void *)) {
     struct cuda *d = cuda_of(device);
     for (int i = 0; i < ZT_CUDA_LIBRARIES; i++) {

@@ -32,6 +32,9 @@ void zt_cuda_identity(const struct zt_device *device, unsigned char to[16]);
  * false. */
 bool zt_cuda_good(const struct zt_device *device, int code, struct zt_err *err, const char *doing);
 
+/* The GPU's name, as CUDA has it. */
+const char *zt_cuda_name(struct zt_device *device);
+
 /* A vendor library's handle, made by `create` when first asked for and destroyed with the device. NULL where `create`
  * gives that. At most ZT_CUDA_LIBRARIES, told apart by `create`. */
 enum { ZT_CUDA_LIBRARIES = 4 };

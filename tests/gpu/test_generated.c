@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/kept.h"
 
 #include <ftw.h>
 #include <math.h>
@@ -170,7 +171,7 @@ static bool keep(const char *path, const char *words) {
     struct zt_text code = { 0 };
     struct zt_err err = { 0 };
     zt_text_add(&code, "%s", words);
-    bool ok = zt_compile_keep(path, source, &code, &err);
+    bool ok = zt_kept_write(path, source, &code, &err);
     zt_text_finish(&code);
     return ok;
 }
@@ -179,12 +180,12 @@ START_TEST(what_was_kept_is_read_again) {
     char *path = path_of();
     struct zt_text code = { 0 };
     ck_assert(strncmp(path, folder, strlen(folder)) == 0);
-    ck_assert(!zt_compile_read(path, source, &code));
+    ck_assert(!zt_kept_read(path, source, &code));
     ck_assert(keep(path, "machine code"));
-    ck_assert(zt_compile_read(path, source, &code));
+    ck_assert(zt_kept_read(path, source, &code));
     ck_assert_str_eq(code.at, "machine code");
     struct zt_text other = { 0 };
-    ck_assert(!zt_compile_read(path, "extern \"C\" __global__ void chain() ", &other));
+    ck_assert(!zt_kept_read(path, "extern \"C\" __global__ void chain() ", &other));
     zt_text_finish(&code);
     free(path);
 }
@@ -205,10 +206,10 @@ START_TEST(a_damaged_file_is_not_read) {
     for (size_t i = 0; i < size; i++) {
         bytes[i] ^= 0x40;
         ck_assert(zt_file_write(path, bytes, size, &err));
-        ck_assert_msg(!zt_compile_read(path, source, &code), "byte %zu", i);
+        ck_assert_msg(!zt_kept_read(path, source, &code), "byte %zu", i);
         bytes[i] ^= 0x40;
         ck_assert(zt_file_write(path, bytes, i, &err));
-        ck_assert_msg(!zt_compile_read(path, source, &code), "%zu bytes", i);
+        ck_assert_msg(!zt_kept_read(path, source, &code), "%zu bytes", i);
     }
     free(bytes);
     free(path);
@@ -234,7 +235,7 @@ START_TEST(writers_at_the_same_time_leave_a_whole_file) {
         pthread_create(&writers[i], NULL, write_often, i % 2 ? long_words : short_words);
     for (int i = 0; i < 500; i++) {
         struct zt_text code = { 0 };
-        ck_assert(zt_compile_read(path, source, &code));
+        ck_assert(zt_kept_read(path, source, &code));
         ck_assert(strcmp(code.at, short_words) == 0 || strcmp(code.at, long_words) == 0);
         zt_text_finish(&code);
     }

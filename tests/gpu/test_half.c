@@ -56,6 +56,12 @@ static struct zt_graph *early(void) {
     return fused_output(g, norm(g, NET(g, "Softmax", "softmax", start(g)), 8));
 }
 
+/* Nobody wants the gradient of the norm's input. */
+static struct zt_graph *fed(void) {
+    struct zt_graph *g = zt_graph_create("fed");
+    return fused_output(g, norm(g, fused_input(g), 8));
+}
+
 static struct zt_graph *pooled(void) {
     struct zt_graph *g = zt_graph_create("pooled");
     const int64_t apart[] = { -1, 2, 8 }, together[] = { -1, 8 };
@@ -93,12 +99,13 @@ END_TEST
 START_TEST(what_others_read_in_float_stays) {
     fused_expect(&half, shared(), (struct wish){ .bf16 = true, .evaluation = true }, "LayerNormalization float");
     fused_expect(&half, early(), (struct wish){ .bf16 = true }, "LayerNormalization float; NormGrad float");
+    fused_expect(&half, fed(), (struct wish){ .bf16 = true }, "LayerNormalization float; NormGrad float");
 }
 END_TEST
 
 /* ---- training ---- */
 
-static struct zt_graph *(*const models[])(void) = { normed, viewed, shared, early, pooled };
+static struct zt_graph *(*const models[])(void) = { normed, viewed, shared, early, fed, pooled };
 enum { MODELS = sizeof models / sizeof *models };
 #define BF16 ", 'bf16': {'enabled': true}"
 static const struct fused_layout layouts[] = {

@@ -7,7 +7,10 @@
 #include "tests/ops/cases.h"
 #include "tests/suite.h"
 
+#include <ftw.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct zt_norm_dnn forms[] = {
     { ZT_DNN_LAYER_NORM, 128, 768, 1, true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
@@ -34,6 +37,46 @@ START_TEST(cudnn_has_engines_both_ways) {
         ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
         zt_dnn_destroy(dnn);
     }
+}
+END_TEST
+
+static char folder[] = "/tmp/ztrain-plans-XXXXXX";
+
+/* Of form 0; `wanted`: whether its plan comes from disk. */
+static void plan_again(bool grad, bool wanted) {
+    struct zt_norm_dnn form = forms[0];
+    struct zt_dnn_graph graph;
+    struct zt_err err = { 0 };
+    form.grad = grad;
+    zt_norm_dnn(&form, &graph);
+    struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
+    ck_assert_msg(dnn && zt_dnn_plan_for(dnn, zt_gpus[0], &err), "%s", err.text[0]);
+    ck_assert_int_eq(zt_dnn_was_kept(dnn), wanted);
+    ck_assert_int_eq(zt_dnn_workspace_bytes(dnn) > 0, grad);
+    zt_dnn_destroy(dnn);
+}
+
+static int cut_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)place;
+    return kind == FTW_F ? truncate(path, about->st_size / 2) : 0;
+}
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)about, (void)kind, (void)place;
+    return remove(path);
+}
+
+START_TEST(plans_are_kept_by_graph_and_made_anew_where_the_file_is_damaged) {
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
+    plan_again(false, false);
+    plan_again(false, true);
+    plan_again(true, false);
+    plan_again(true, true);
+    ck_assert_int_eq(nftw(folder, cut_one, 4, FTW_PHYS), 0);
+    plan_again(true, false);
+    plan_again(true, true);
+    setenv("XDG_CACHE_HOME", "none", 1);
+    nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
 }
 END_TEST
 
@@ -88,6 +131,7 @@ END_TEST
 int main(void) {
     TCase *tests = tcase_create("normalisation");
     tcase_add_test(tests, cudnn_has_engines_both_ways);
+    tcase_add_test(tests, plans_are_kept_by_graph_and_made_anew_where_the_file_is_damaged);
     tcase_add_test(tests, geometry_is_read_from_the_node);
     tcase_add_test(tests, other_types_and_nothing_are_left_to_our_own_kernels);
     tcase_add_test(tests, statistics_of_another_number_of_rows_are_refused_with_cudnns_words);
