@@ -6,37 +6,42 @@
  * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
  *
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
- * bf16 pass halves, stand around. */
+ * bf16 pass halves, stand around: norms, pools, and what moves elements. */
 #include "ops/cuda.h"
 #include "ops/fuse.h"
 #include "ops/table.h"
 
 #include <string.h>
 
+enum { ALL = 1 << 30 };
 struct span {
     const char *op_type, *domain;
-    int ins;    /* so many inputs, from the first, are activations */
-    bool gives; /* and the first output is one */
+    int ins, outs; /* so many inputs and outputs, from the first, are activations */
 };
 static const struct span spans[] = {
-    { "LayerNormalization", "", 1, true },
-    { "RMSNormalization", "", 1, true },
-    { "InstanceNormalization", "", 1, true },
-    { "GroupNormalization", "", 1, true },
-    { "NormStats", "ztrain", 1, false },
-    { "NormGrad", "ztrain", 2, true },
-    { "BatchNormalization", "", 1, true },
-    { "BatchNormTrain", "ztrain", 1, true },
-    { "BatchNormSync", "ztrain", 1, true },
-    { "BatchNormGrad", "ztrain", 2, true },
-    { "BatchNormFixedGrad", "ztrain", 2, true },
-    { "BatchNormSyncGrad", "ztrain", 2, true },
-    { "MaxPool", "", 1, true },
-    { "MaxPoolTrain", "ztrain", 1, true },
-    { "MaxPoolGrad", "ztrain", 1, true },
-    { "AveragePool", "", 1, true },
-    { "AveragePoolGrad", "ztrain", 1, true },
-    { "GlobalAveragePool", "", 1, true },
+    { "LayerNormalization", "", 1, 1 },
+    { "RMSNormalization", "", 1, 1 },
+    { "InstanceNormalization", "", 1, 1 },
+    { "GroupNormalization", "", 1, 1 },
+    { "NormStats", "ztrain", 1, 0 },
+    { "NormGrad", "ztrain", 2, 1 },
+    { "BatchNormalization", "", 1, 1 },
+    { "BatchNormTrain", "ztrain", 1, 1 },
+    { "BatchNormSync", "ztrain", 1, 1 },
+    { "BatchNormGrad", "ztrain", 2, 1 },
+    { "BatchNormFixedGrad", "ztrain", 2, 1 },
+    { "BatchNormSyncGrad", "ztrain", 2, 1 },
+    { "MaxPool", "", 1, 1 },
+    { "MaxPoolTrain", "ztrain", 1, 1 },
+    { "MaxPoolGrad", "ztrain", 1, 1 },
+    { "AveragePool", "", 1, 1 },
+    { "AveragePoolGrad", "ztrain", 1, 1 },
+    { "GlobalAveragePool", "", 1, 1 },
+    { "DropoutTrain", "ztrain", 1, 1 },
+    { "Concat", "", ALL, 1 },
+    { "Split", "", 1, ALL },
+    { "Slice", "", 1, 1 },
+    { "SliceGrad", "ztrain", 1, 1 },
 };
 
 static const struct span *span_of(const struct zt_node *n) {
@@ -112,38 +117,46 @@ static void drop(struct zt_graph *g, int value) {
     }
 }
 
-/* The cast to bfloat16 that alone reads output 0, or -1. */
-static int only_reader(const struct zt_graph *g, int node) {
+/* The cast to bfloat16 that alone reads an output, or -1. */
+static int only_reader(const struct zt_graph *g, int node, int out) {
     const struct zt_node *n = &g->nodes[node];
     int reader = -1;
-    return n->out[0] >= 0 && zt_graph_users(g, n->out[0], &reader) == 1 && !zt_fuse_is_output(g, n->out[0]) &&
+    return n->out[out] >= 0 && zt_graph_users(g, n->out[out], &reader) == 1 && !zt_fuse_is_output(g, n->out[out]) &&
                    g->nodes[reader].stage == n->stage && g->nodes[reader].phase == n->phase &&
                    is_cast(g, reader, ZT_FLOAT, ZT_BFLOAT16)
                ? reader
                : -1;
 }
 
+static bool stands_between(const struct zt_graph *g, int node, int ins, int outs) {
+    bool between = true;
+    for (int i = 0; between && i < outs; i++)
+        between = only_reader(g, node, i) >= 0;
+    for (int i = 0; between && i < ins; i++)
+        between = was_half(g, node, g->nodes[node].in[i]);
+    return between;
+}
+
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     (void)table;
     const struct zt_node n = g->nodes[node];
     const struct span *s = span_of(&n);
-    const int reader = s && s->gives ? only_reader(g, node) : -1;
-    if (!s || (s->gives && reader < 0))
+    const int ins = s && s->ins < n.in_count ? s->ins : n.in_count,
+              outs = s && s->outs < n.out_count ? s->outs : n.out_count;
+    if (!s || !stands_between(g, node, ins, outs))
         return false;
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
     int *out = zt_arena_copy(g->arena, n.out, (size_t)n.out_count * sizeof *out);
-    for (int i = 0; i < s->ins; i++)
-        if (!was_half(g, node, n.in[i]))
-            return false;
-    for (int i = 0; i < s->ins; i++)
+    for (int i = 0; i < ins; i++)
         if ((in[i] = half_of(g, node, n.in[i], err)) < 0)
             return false;
-    if (reader >= 0) {
-        out[0] = g->nodes[reader].out[0];
+    for (int i = 0; i < outs; i++) {
+        const int reader = only_reader(g, node, i);
+        out[i] = g->nodes[reader].out[0];
         g->nodes[reader].dead = true;
     }
     g->nodes[node].dead = true;
-    for (int i = 0; i < s->ins; i++)
+    for (int i = 0; i < ins; i++)
         drop(g, n.in[i]);
     return put(g, node, node, in, out, err);
 }

@@ -1,6 +1,6 @@
-/* Normalisations and pools between products of bfloat16, in whole programs on a device of CUDA's back end: which of
- * them read and write bfloat16, and that training gives the same losses within rounding. Without arguments the device
- * is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
+/* Normalisations, pools and moves between products of bfloat16, in whole programs on a device of CUDA's back end: which
+ * of them read and write bfloat16, and that training gives the same losses within rounding. Without arguments the
+ * device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
 #include "tests/gpu/far_device.h"
 #include "tests/gpu/fused.h"
 #include "tests/suite.h"
@@ -56,6 +56,19 @@ static struct zt_graph *early(void) {
     return fused_output(g, norm(g, NET(g, "Softmax", "softmax", start(g)), 8));
 }
 
+/* The halves of a product change places. */
+static struct zt_graph *moved(void) {
+    struct zt_graph *g = zt_graph_create("moved");
+    const int x = start(g), left = zt_graph_add_value(g, "left", ZT_UNDEFINED, NULL),
+              right = zt_graph_add_value(g, "right", ZT_UNDEFINED, NULL);
+    const int split = zt_graph_add_node(g, "split", "Split", "", ZT_OPSET, &x, 1, (int[]){ left, right }, 2);
+    zt_node_set_int(g, split, "axis", 1);
+    zt_node_set_int(g, split, "num_outputs", 2);
+    const int y = NET(g, "Concat", "concat", NET(g, "Relu", "relu", right), NET(g, "Relu", "relu2", left));
+    zt_node_set_int(g, g->node_count - 1, "axis", 1);
+    return fused_output(g, y);
+}
+
 /* Nobody wants the gradient of the norm's input. */
 static struct zt_graph *fed(void) {
     struct zt_graph *g = zt_graph_create("fed");
@@ -77,7 +90,8 @@ static struct zt_graph *pooled(void) {
 
 static void list(const struct zt_graph *g, struct zt_text *to) {
     for (int n = 0; n < g->node_count; n++)
-        if (strstr(g->nodes[n].op_type, "Norm") || strstr(g->nodes[n].op_type, "Pool"))
+        if (strstr("Concat Split Slice", g->nodes[n].op_type) || strstr(g->nodes[n].op_type, "Norm") ||
+            strstr(g->nodes[n].op_type, "Pool"))
             zt_text_add(to, "%s%s %s", to->at ? "; " : "", g->nodes[n].op_type, zt_dtype_name(zt_in(g, n, 0)->dtype));
 }
 static const struct fused half = { create_device, list, "'AdamW', 'params': {'lr': 0.01}" };
@@ -87,6 +101,8 @@ START_TEST(what_stands_between_products_is_half) {
     fused_expect(&half, normed(), (struct wish){ .bf16 = true }, "LayerNormalization bfloat16; NormGrad bfloat16");
     fused_expect(&half, normed(), (struct wish){ 0 }, "LayerNormalization float; NormGrad float");
     fused_expect(&half, pooled(), (struct wish){ .bf16 = true }, "MaxPoolTrain bfloat16; MaxPoolGrad bfloat16");
+    fused_expect(&half, moved(), (struct wish){ .bf16 = true },
+                 "Split bfloat16; Concat bfloat16; Slice bfloat16; Slice bfloat16; Concat bfloat16");
 }
 END_TEST
 
@@ -105,7 +121,7 @@ END_TEST
 
 /* ---- training ---- */
 
-static struct zt_graph *(*const models[])(void) = { normed, viewed, shared, early, fed, pooled };
+static struct zt_graph *(*const models[])(void) = { normed, viewed, shared, early, fed, pooled, moved };
 enum { MODELS = sizeof models / sizeof *models };
 #define BF16 ", 'bf16': {'enabled': true}"
 static const struct fused_layout layouts[] = {
