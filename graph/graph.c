@@ -136,6 +136,21 @@ int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type,
     return id;
 }
 
+int zt_graph_copy_node(struct zt_graph *g, int node, int at, const int *in, const int *out) {
+    const struct zt_node n = g->nodes[node], like = g->nodes[at];
+    const int id = zt_graph_add_node(g, n.name, n.op_type, n.domain, n.opset, in, n.in_count, out, n.out_count);
+    struct zt_node *made = &g->nodes[id];
+    made->op = n.op;
+    made->attr = n.attr;
+    made->attr_count = n.attr_count;
+    made->file_index = n.file_index;
+    made->place = like.place;
+    made->phase = like.phase;
+    made->stage = like.stage;
+    made->backend = like.backend;
+    return id;
+}
+
 void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value) {
     if (g->write_back_count == g->write_back_room) {
         g->write_back_room = 2 * g->write_back_room + 4;

@@ -169,6 +169,8 @@ int zt_graph_add_float(struct zt_graph *g, const char *name, enum zt_dtype dtype
 /* Adds a node at the end (ids are copied) and returns its index. Its place is the last node's plus one. */
 int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type, const char *domain, int opset,
                       const int *in, int in_count, const int *out, int out_count);
+/* Adds a node of this graph once more, resolved as it is, on as many other values, standing where node `at` does. */
+int zt_graph_copy_node(struct zt_graph *g, int node, int at, const int *in, const int *out);
 /* Sets attributes of a node, replacing one of the same name. */
 void zt_node_set_int(struct zt_graph *g, int node, const char *name, int64_t value);
 void zt_node_set_float(struct zt_graph *g, int node, const char *name, float value);

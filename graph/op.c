@@ -154,6 +154,10 @@ double zt_op_flops(const struct zt_graph *g, int node) {
     return flops;
 }
 
+bool zt_op_is_view(const struct zt_node *n) {
+    return n->op->flags & ZT_OP_VIEW && n->out_count == 1 && !zt_node_attr(n, "to");
+}
+
 bool zt_op_takes(const struct zt_graph *g, int node, enum zt_backend backend) {
     const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
     return k->run && (!k->supports || k->supports(g, node));

@@ -175,6 +175,8 @@ bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err);
 /* The same, then runs the row's infer. Every input must have dtype and shape. */
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err);
 double zt_op_flops(const struct zt_graph *g, int node);
+/* Whether a node hands on its first input's elements in whatever type they have: a view, and no BitCast. */
+bool zt_op_is_view(const struct zt_node *n);
 /* Whether the back end has a kernel that takes the node as it stands. */
 bool zt_op_takes(const struct zt_graph *g, int node, enum zt_backend backend);
 /* By value: whether it is a parameter or made of parameters and constants alone, so that it stays the same until the

@@ -55,57 +55,40 @@ struct casts {
     struct zt_err *err;
 };
 
-/* A node just before (or behind) node `at`, with that one's place. */
-static int add_beside(struct casts *c, const char *name, const char *op_type, const char *domain, int opset,
-                      const int *in, int in_count, int out, int at) {
-    struct zt_graph *g = c->g;
-    const int64_t place = g->nodes[at].place;
-    const enum zt_phase phase = g->nodes[at].phase;
-    const int stage = g->nodes[at].stage;
-    const int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, &out, 1);
-    g->nodes[node].place = place;
-    g->nodes[node].phase = phase;
-    g->nodes[node].stage = stage;
-    return node;
-}
-
-/* A Cast of `from` to `dtype` beside node `at`. */
+/* A Cast of `from` to `dtype` standing just before (or behind) node `at`. */
 static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int at) {
     struct zt_graph *g = c->g;
     struct zt_shape shape = g->values[from].shape;
     if (to < 0)
         to = zt_graph_add_value(g, NULL, dtype, &shape);
-    int node = add_beside(c, zt_arena_printf(g->arena, "cast of %s", g->values[from].name), "Cast", "", ZT_OPSET, &from,
-                          1, to, at);
+    int64_t place = g->nodes[at].place;
+    enum zt_phase phase = g->nodes[at].phase;
+    int stage = g->nodes[at].stage;
+    int node = zt_graph_add_node(g, zt_arena_printf(g->arena, "cast of %s", g->values[from].name), "Cast", "", ZT_OPSET,
+                                 &from, 1, &to, 1);
     zt_node_set_int(g, node, "to", dtype);
+    g->nodes[node].place = place;
+    g->nodes[node].phase = phase;
+    g->nodes[node].stage = stage;
     return zt_op_resolve(c->table, g, node, c->err) && zt_op_infer(g, node, c->err) ? to : -1;
 }
 
-/* The view that node `view` is, of `seen` in the place of its first input. */
+/* The view that node `view` is, of `seen` in the place of its first input, for node `at`. */
 static int add_view(struct casts *c, int view, int seen, int at) {
     struct zt_graph *g = c->g;
-    const struct zt_node n = g->nodes[view];
-    const struct zt_shape shape = g->values[n.out[0]].shape;
-    const int to = zt_graph_add_value(g, NULL, g->values[seen].dtype, &shape);
-    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    const struct zt_node *n = &g->nodes[view];
+    const int to = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    int *in = zt_arena_copy(g->arena, n->in, (size_t)n->in_count * sizeof *in);
     in[0] = seen;
-    int node = add_beside(c, zt_arena_printf(g->arena, "%s in half", n.name), n.op_type, n.domain, n.opset, in,
-                          n.in_count, to, at);
-    g->nodes[node].attr = n.attr;
-    g->nodes[node].attr_count = n.attr_count;
-    g->nodes[node].file_index = n.file_index;
-    g->nodes[node].op = n.op;
+    const int node = zt_graph_copy_node(g, view, at, in, &to);
+    g->nodes[node].name = zt_arena_printf(g->arena, "%s in half", g->nodes[view].name);
     return zt_op_infer(g, node, c->err) ? to : -1;
 }
 
 /* The node that makes a float value by looking at another one otherwise, -1. */
 static int view_of(const struct zt_graph *g, int value) {
     const int from = g->values[value].origin == ZT_FROM_NODE ? g->values[value].producer : -1;
-    const struct zt_node *n = from >= 0 ? &g->nodes[from] : NULL;
-    return n && n->op->flags & ZT_OP_VIEW && n->out_count == 1 && !zt_node_attr(n, "to") &&
-                   g->values[n->in[0]].dtype == ZT_FLOAT
-               ? from
-               : -1;
+    return from >= 0 && zt_op_is_view(&g->nodes[from]) && zt_in(g, from, 0)->dtype == ZT_FLOAT ? from : -1;
 }
 
 /* A value in bf16, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast serves

@@ -13,6 +13,7 @@
  * begin at such multiples; where some do not, our own kernels take them. */
 #include "ops/conv_dnn.h"
 #include "ops/describe_cuda.h"
+#include "ops/dnn_places_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_reduce.h"
 #include "ops/layout_cuda.h"

@@ -547,38 +547,36 @@ bool zt_dnn_ready(struct zt_device *device, struct zt_err *err) {
     return library_of(device, err);
 }
 
+/* The one that was asked for with this key, NULL without; `key` goes. */
+static struct zt_dnn *find(const struct library *l, struct zt_text *key) {
+    struct zt_dnn *d = l->first;
+    while (d && strcmp(d->key.at, key->at) != 0)
+        d = d->next;
+    zt_text_finish(key);
+    return d;
+}
+
 const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_graph *graph, struct zt_err *err) {
     struct library *l = library_of(device, err);
-    struct zt_dnn *made = l ? zt_dnn_describe(graph, err) : NULL, *d = made ? l->first : NULL;
-    if (!made)
+    if (!l)
         return NULL;
-    while (d && strcmp(d->key.at, made->key.at) != 0)
-        d = d->next;
-    if (d) {
-        zt_dnn_destroy(made);
+    struct zt_text key = { 0 };
+    write_key(graph, &key);
+    struct zt_dnn *d = find(l, &key);
+    if (d)
         return d->plan ? d : (zt_fail(err, ZT_EXIT_RUN, "cuDNN has no engine, as it said before"), NULL);
-    }
-    made->next = l->first;
-    l->first = made;
-    made->handle = l->handle;
-    const bool planned = good(cudnnSetStream(made->handle, zt_cuda_stream(device)), "setting the stream", err) &&
-                         plan(made, zt_cuda_name(device), err);
-    return planned ? made : NULL;
+    d = zt_dnn_describe(graph, err);
+    if (!d)
+        return NULL;
+    d->next = l->first;
+    l->first = d;
+    d->handle = l->handle;
+    const bool planned = good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err) &&
+                         plan(d, zt_cuda_name(device), err);
+    return planned ? d : NULL;
 }
 
 /* ---- running ---- */
-
-bool zt_dnn_is_placed(const void *data) {
-    return (uintptr_t)data % ZT_DNN_ALIGNMENT == 0;
-}
-
-bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err) {
-    if (zt_dnn_is_placed(*data))
-        return true;
-    bool copied = device->api->copy(device, room, *data, bytes, err);
-    *data = room;
-    return copied;
-}
 
 bool zt_dnn_run(const struct zt_dnn *d, void *const *data, void *workspace, const char *name, struct zt_err *err) {
     int64_t id[ZT_DNN_TENSORS], count = 0;

@@ -2,8 +2,8 @@
  * attention is made of, on strided tensors.
  *
  * Of the engines that cuDNN's heuristics name the first is taken whose results are the same bits every time, that keeps
- * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace is no larger than ZT_DNN_WORKSPACE. That and
- * what the engine compiles can take a second. So nodes that are alike have one plan, and plans are kept on disk
+ * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace is no larger than ZT_DNN_WORKSPACE. That
+ * takes its time, and so does what the engine compiles: nodes that are alike have one plan, and plans are kept on disk
  * (base/kept.h), by the graph, the GPU and cuDNN's version. */
 #ifndef ZT_OPS_DNN_CUDA_H
 #define ZT_OPS_DNN_CUDA_H
@@ -85,10 +85,6 @@ bool zt_dnn_ready(struct zt_device *device, struct zt_err *err);
 const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_graph *graph, struct zt_err *err);
 
 size_t zt_dnn_workspace_bytes(const struct zt_dnn *dnn);
-
-/* What kernels do about addresses that cuDNN does not take: *data as it is where it does, else its copy at `room`. */
-bool zt_dnn_is_placed(const void *data);
-bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err);
 
 /* Queues it on the device's stream; data: of every tensor by its number, multiples of ZT_DNN_ALIGNMENT but for numbers,
  * NULL for inner ones and those in no operation. `name`: of the node, for errors. */

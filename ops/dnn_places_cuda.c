@@ -2,12 +2,26 @@
 
 #include "ops/describe_cuda.h"
 
+#include "device/cuda.h"
+
 /* Whether a node computed what is in the value's memory. */
 static bool is_computed(const struct zt_graph *g, int value) {
     const struct zt_value *v = &g->values[value];
     while (v->origin == ZT_FROM_NODE && v->producer >= 0 && g->nodes[v->producer].op->flags & ZT_OP_VIEW)
         v = &g->values[g->nodes[v->producer].in[0]];
     return v->origin == ZT_FROM_NODE;
+}
+
+bool zt_dnn_is_placed(const void *data) {
+    return (uintptr_t)data % ZT_DNN_ALIGNMENT == 0;
+}
+
+bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err) {
+    if (zt_dnn_is_placed(*data))
+        return true;
+    bool copied = device->api->copy(device, room, *data, bytes, err);
+    *data = room;
+    return copied;
 }
 
 size_t zt_dnn_room(size_t *to, size_t bytes) {

@@ -7,6 +7,10 @@
 #include "graph/op.h"
 #include "ops/dnn_cuda.h"
 
+/* Whether cuDNN takes the address; and *data as it is where it does, else its copy at `room`. */
+bool zt_dnn_is_placed(const void *data);
+bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err);
+
 struct zt_dnn_place {
     int tensor;       /* of cuDNN's graph */
     int in, out;      /* of the node: an input; or output `out`, with in -1 or the input whose gradient it is */

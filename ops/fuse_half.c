@@ -2,7 +2,7 @@
  *
  *     a = Cast(x)    b = LayerNormalization(a, scale, bias)    y = Cast(b)       =>      y = LayerNormalization(x, ..)
  *
- * A kernel computes in fp32 whatever it reads, and rounds once: so the bits stay. What goes are the casts, their fp32
+ * Our kernels compute in fp32 whatever they read, and round once, as before. What goes are the casts, their fp32
  * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
  *
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
@@ -65,53 +65,32 @@ static int maker_of(const struct zt_graph *g, int node, int value) {
     return from >= 0 && g->nodes[from].stage == g->nodes[node].stage ? from : -1;
 }
 
-static bool is_view(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
-    return n->op->flags & ZT_OP_VIEW && g->values[n->in[0]].dtype == ZT_FLOAT && g->values[n->out[0]].dtype == ZT_FLOAT;
-}
-
 /* Whether a value was cast from bfloat16, or is a view of such a one. */
 static bool was_half(const struct zt_graph *g, int node, int value) {
     int from = maker_of(g, node, value);
-    while (from >= 0 && is_view(g, from))
+    while (from >= 0 && zt_op_is_view(&g->nodes[from]))
         from = maker_of(g, node, g->nodes[from].in[0]);
     return from >= 0 && is_cast(g, from, ZT_BFLOAT16, ZT_FLOAT);
-}
-
-/* The same node on other values, standing where `like` does. */
-static bool put(struct zt_graph *g, int node, int like, const int *in, const int *out, struct zt_err *err) {
-    const struct zt_node n = g->nodes[node];
-    const int made =
-        zt_fuse_add(g, &g->nodes[like], n.name, n.op_type, n.domain, n.opset, in, n.in_count, out, n.out_count);
-    g->nodes[made].attr = n.attr;
-    g->nodes[made].attr_count = n.attr_count;
-    g->nodes[made].file_index = n.file_index;
-    g->nodes[made].op = n.op;
-    for (int i = 0; i < n.out_count; i++)
-        if (out[i] >= 0)
-            g->values[out[i]].producer = made;
-    return zt_op_infer(g, made, err);
 }
 
 /* What it was cast from, or the view of that. -1 on errors. */
 static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) {
     const int from = g->values[value].producer;
     const struct zt_node n = g->nodes[from];
-    if (!is_view(g, from))
+    if (!zt_op_is_view(&n))
         return n.in[0];
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
     in[0] = half_of(g, node, n.in[0], err);
     const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    return in[0] >= 0 && put(g, from, node, in, &out, err) ? out : -1;
+    return in[0] >= 0 && zt_op_infer(g, zt_graph_copy_node(g, from, node, in, &out), err) ? out : -1;
 }
 
 /* The casts and views that made a value go, where nobody reads it any more. */
 static void drop(struct zt_graph *g, int value) {
     while (zt_graph_users(g, value, NULL) == 0 && !zt_fuse_is_output(g, value)) {
         const int from = g->values[value].producer;
-        const bool view = is_view(g, from);
         g->nodes[from].dead = true;
-        if (!view)
+        if (!zt_op_is_view(&g->nodes[from]))
             return;
         value = g->nodes[from].in[0];
     }
@@ -158,7 +137,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     g->nodes[node].dead = true;
     for (int i = 0; i < ins; i++)
         drop(g, n.in[i]);
-    return put(g, node, node, in, out, err);
+    return zt_op_infer(g, zt_graph_copy_node(g, node, node, in, out), err);
 }
 
 const struct zt_pattern zt_pattern_half = { "half", 1 << ZT_CUDA, apply };

@@ -130,15 +130,11 @@ static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, 
     for (int i = 0; i < n.in_count; i++)
         if (kind[i] == TRANSPOSED)
             g->nodes[g->values[n.in[i]].producer].dead = true;
-    int y = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL),
-        moved = add_like(g, &n, n.op_type, n.domain, n.opset, in, n.in_count, y);
-    g->nodes[moved].attr = n.attr;
-    g->nodes[moved].attr_count = n.attr_count;
-    g->nodes[moved].file_index = n.file_index;
+    int y = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL), moved = zt_graph_copy_node(g, node, node, in, &y);
     if (concat)
         zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = perm[axis] });
     g->nodes[node].dead = true;
-    return zt_fuse_settle(g, table, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
+    return zt_op_infer(g, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
 }
 
 static bool is_transpose(const struct zt_node *n) {

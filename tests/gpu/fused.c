@@ -1,8 +1,20 @@
+#include "tests/gpu/far_device.h"
 #include "tests/gpu/fused.h"
 #include "tests/parallel/walk.h"
 
+#include "device/module.h"
+
 #include <check.h>
 #include <math.h>
+
+const char *fused_folder;
+
+struct zt_device *fused_device(void) {
+    struct zt_err err = { 0 };
+    struct zt_device *device = fused_folder ? zt_module_device(fused_folder, 0, 1, &err) : far_device_create();
+    ck_assert_msg(device, "%s", err.text[0]);
+    return device;
+}
 
 /* ---- graphs ---- */
 

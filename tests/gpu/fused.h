@@ -11,6 +11,10 @@ struct fused {
     const char *optimizer;                                      /* its name and parameters, as JSON */
 };
 
+/* A device of the CUDA module in fused_folder, of far_device.h where that is NULL. */
+extern const char *fused_folder;
+struct zt_device *fused_device(void);
+
 /* ---- graphs ---- */
 
 int fused_input(struct zt_graph *g);

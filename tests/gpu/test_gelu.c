@@ -1,23 +1,12 @@
 /* Matrix products that take GELU in, in whole programs on a device of CUDA's back end: which of them do, that nothing
  * is lost that others read, and that training gives the same losses within rounding. Without arguments the device is
  * far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
-#include "tests/gpu/far_device.h"
 #include "tests/gpu/fused.h"
 #include "tests/suite.h"
 
-#include "device/module.h"
 #include "device/threads.h"
 
 #include <string.h>
-
-static const char *folder; /* of a CUDA module, or NULL: far_device.h */
-
-static struct zt_device *create_device(void) {
-    struct zt_err err = { 0 };
-    struct zt_device *device = folder ? zt_module_device(folder, 0, 1, &err) : far_device_create();
-    ck_assert_msg(device, "%s", err.text[0]);
-    return device;
-}
 
 /* ---- graphs: x [N, 8] -> ... -> y [N, 5] ---- */
 
@@ -133,7 +122,7 @@ static void list_nodes(const struct zt_graph *g, struct zt_text *to) {
     }
 }
 
-static const struct fused merged = { create_device, list_nodes, "'SGD', 'params': {'lr': 0.1}" };
+static const struct fused merged = { fused_device, list_nodes, "'SGD', 'params': {'lr': 0.1}" };
 
 START_TEST(products_take_gelu_in) {
     for (int bf16 = 0; bf16 < 2; bf16++) {
@@ -188,7 +177,7 @@ END_TEST
 
 int main(int argc, char **argv) {
     zt_parallel_enter();
-    folder = argc > 1 ? argv[1] : NULL;
+    fused_folder = argc > 1 ? argv[1] : NULL;
     TCase *test = tcase_create("gelu");
     tcase_add_test(test, products_take_gelu_in);
     tcase_add_test(test, gelu_by_erf_stays);

@@ -1,23 +1,12 @@
 /* Normalisations, pools and moves between products of bfloat16, in whole programs on a device of CUDA's back end: which
  * of them read and write bfloat16, and that training gives the same losses within rounding. Without arguments the
  * device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the module's. */
-#include "tests/gpu/far_device.h"
 #include "tests/gpu/fused.h"
 #include "tests/suite.h"
 
-#include "device/module.h"
 #include "device/threads.h"
 
 #include <string.h>
-
-static const char *folder; /* of a CUDA module, or NULL: far_device.h */
-
-static struct zt_device *create_device(void) {
-    struct zt_err err = { 0 };
-    struct zt_device *device = folder ? zt_module_device(folder, 0, 1, &err) : far_device_create();
-    ck_assert_msg(device, "%s", err.text[0]);
-    return device;
-}
 
 /* ---- graphs: x [N, 8] -> ... -> y [N, 5] ---- */
 
@@ -94,7 +83,7 @@ static void list(const struct zt_graph *g, struct zt_text *to) {
             strstr(g->nodes[n].op_type, "Pool"))
             zt_text_add(to, "%s%s %s", to->at ? "; " : "", g->nodes[n].op_type, zt_dtype_name(zt_in(g, n, 0)->dtype));
 }
-static const struct fused half = { create_device, list, "'AdamW', 'params': {'lr': 0.01}" };
+static const struct fused half = { fused_device, list, "'AdamW', 'params': {'lr': 0.01}" };
 
 START_TEST(what_stands_between_products_is_half) {
     fused_expect(&half, normed(), (struct wish){ .bf16 = true, .evaluation = true }, "LayerNormalization bfloat16");
@@ -140,7 +129,7 @@ END_TEST
 
 int main(int argc, char **argv) {
     zt_parallel_enter();
-    folder = argc > 1 ? argv[1] : NULL;
+    fused_folder = argc > 1 ? argv[1] : NULL;
     TCase *test = tcase_create("half");
     tcase_add_test(test, what_stands_between_products_is_half);
     tcase_add_test(test, views_do_not_stand_in_the_way);
