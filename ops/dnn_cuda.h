@@ -1,5 +1,5 @@
-/* cuDNN's graph API, as much of it as kernels here need: convolutions and what follows them, normalisations, and what
- * attention is made of, on strided tensors.
+/* cuDNN's graph API, as much of it as kernels here need: convolutions and what follows them, pools, normalisations, and
+ * what attention is made of, on strided tensors.
  *
  * Of the engines that cuDNN's heuristics name the first is taken whose results are the same bits every time, that keeps
  * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace is no larger than ZT_DNN_WORKSPACE. That
@@ -46,33 +46,41 @@ enum zt_dnn_kind {
     ZT_DNN_COLUMN, /* along axis 3 */
     ZT_DNN_SELECT, /* d = c ? a : b */
     ZT_DNN_NORM,   /* y, mean and inv_std of x, scale, bias and the number epsilon */
-    ZT_DNN_NORM_GRAD
+    ZT_DNN_NORM_GRAD,
+    ZT_DNN_POOL, /* y of x */
+    ZT_DNN_POOL_GRAD
 };
 /* In the order above; of the gradient dx, dscale and dbias of x, scale, mean, inv_std and dy. */
 enum { ZT_DNN_NORM_OPERANDS = 7, ZT_DNN_NORM_GRAD_OPERANDS = 8, ZT_DNN_OPERANDS = 8 };
 
 struct zt_dnn_operation {
     enum zt_dnn_kind kind;
-    int tensor[ZT_DNN_OPERANDS]; /* convolutions: x, w, y whichever way they go; norms: -1 for what is not there; else
-                                    a, b, c, d */
+    int tensor[ZT_DNN_OPERANDS]; /* convolutions: x, w, y whichever way they go; pools: x, y; norms: -1 for what is not
+                                    there; else a, b, c, d */
 };
 
 /* What of x [n, c, ..] has statistics of its own: every n; the same, but for the mean; every c of every n; every c. */
 enum zt_dnn_norm { ZT_DNN_LAYER_NORM, ZT_DNN_RMS_NORM, ZT_DNN_INSTANCE_NORM, ZT_DNN_BATCH_NORM };
 
-/* x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; groups show in the shapes. */
-struct zt_dnn_conv {
+/* The largest element of a window, NaN where there is one; their mean over the whole window, or over what of it is in
+ * x. Of the first there is no gradient: cuDNN does not say which of equal elements has it. */
+enum zt_dnn_pool { ZT_DNN_MAX_POOL, ZT_DNN_MEAN_POOL, ZT_DNN_MEAN_POOL_INSIDE };
+
+/* Of a convolution: x [n, c, in], w [m, c / groups, kernel], y [n, m, out]; groups show in the shapes. Of a pool:
+ * x [n, c, in], y [n, c, out]; no dilation. */
+struct zt_dnn_window {
     int axes;
-    int64_t stride[ZT_DNN_AXES], dilation[ZT_DNN_AXES], pad[ZT_DNN_AXES], pad_end[ZT_DNN_AXES];
+    int64_t kernel[ZT_DNN_AXES], stride[ZT_DNN_AXES], dilation[ZT_DNN_AXES], pad[ZT_DNN_AXES], pad_end[ZT_DNN_AXES];
 };
 
 struct zt_dnn_graph {
     int tensor_count, operation_count;
     struct zt_dnn_tensor tensor[ZT_DNN_TENSORS];
     struct zt_dnn_operation operation[ZT_DNN_OPERATIONS];
-    struct zt_dnn_conv conv; /* of the convolutions among them */
-    enum zt_dnn_norm norm;   /* of the normalisations */
-    bool tensor_cores;       /* fp32 may be rounded to TF32; bfloat16 uses them whatever this says */
+    struct zt_dnn_window window; /* of the convolutions and pools among them */
+    enum zt_dnn_pool pool;       /* of the pools */
+    enum zt_dnn_norm norm;       /* of the normalisations */
+    bool tensor_cores;           /* fp32 may be rounded to TF32; bfloat16 uses them whatever this says */
 };
 
 /* Of the library that is loaded: 10000 major + 100 minor + patch. */

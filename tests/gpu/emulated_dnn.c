@@ -2,10 +2,11 @@
  * (emulated_dnn_run.c does what they say).
  *
  * Engines: of two configurations the first is marked as not deterministic and refused where it is run, the second does
- * what the graph says. Tensors of a convolution are all plain or all channels last. None is had for uneven padding,
- * none for channels last where x has five channels, none for several operations where the channels are an odd number,
- * or rows of a product in memory are no multiple of 8, and none for a normalisation of 37 scales, so that what the
- * module does then is run too. */
+ * what the graph says; that of a pool's gradient is marked as one with tensor cores. Tensors of a convolution are all
+ * plain or all channels last. None is had for uneven padding, none for channels last where x has five channels, none
+ * for several operations where the channels are an odd number, or rows of a product in memory are no multiple of 8,
+ * none for a normalisation of 37 scales and none for a pool of nine channels, so that what the module does then is run
+ * too. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <string.h>
@@ -117,6 +118,22 @@ static bool is_normalisation(const struct cudnnBackendDescriptor *d, const struc
            inv_std.dim[1] == (mode == CUDNN_INSTANCE_NORM || mode == CUDNN_BATCH_NORM ? x.dim[1] : 1);
 }
 
+/* Whether y is what the windows of x give, each of which covers some of x; and maxima have no gradient without places.
+ */
+static bool is_pool(const struct cudnnBackendDescriptor *d, const struct pool *n) {
+    const struct tensor x = tensor_of(child(d, n->x)), y = tensor_of(child(d, n->y));
+    const struct pool_window v = pool_window_of(child(d, n->window));
+    if (x.rank != v.axes + 2 || y.rank != x.rank || x.dim[0] != y.dim[0] || x.dim[1] != y.dim[1])
+        return false;
+    for (int a = 0; a < v.axes; a++) {
+        const int64_t room = x.dim[a + 2] + v.before[a] + v.behind[a] - v.kernel[a];
+        if (v.before[a] < 0 || v.before[a] >= v.kernel[a] || v.behind[a] < 0 || room < 0 ||
+            room / v.stride[a] + 1 != y.dim[a + 2])
+            return false;
+    }
+    return n == &pools[0] || v.mode != CUDNN_RESAMPLE_MAXPOOL;
+}
+
 static bool is_even(const struct cudnnBackendDescriptor *operation) {
     const struct names *n = names_of(operation);
     struct window v = window_of(child(operation, n->window));
@@ -129,7 +146,8 @@ static bool is_even(const struct cudnnBackendDescriptor *operation) {
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     struct cudnnBackendDescriptor *d = descriptor;
     const struct names *n = names_of(d);
-    if ((n && !is_convolution(d, n)) || (norm_of(d) && !is_normalisation(d, norm_of(d))))
+    if ((n && !is_convolution(d, n)) || (norm_of(d) && !is_normalisation(d, norm_of(d))) ||
+        (pool_of(d) && !is_pool(d, pool_of(d))))
         return CUDNN_STATUS_BAD_PARAM;
     if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !child(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG))
         return CUDNN_STATUS_BAD_PARAM;
@@ -181,11 +199,19 @@ static bool are_packed(const struct cudnnBackendDescriptor *operation, bool last
     return is_packed(&x, last) && is_packed(&w, last) && is_packed(&y, last);
 }
 
+static bool has_pool_engine(const struct cudnnBackendDescriptor *d, const struct pool *n) {
+    const struct tensor x = tensor_of(child(d, n->x)), y = tensor_of(child(d, n->y));
+    const bool plain = is_packed(&x, false) && is_packed(&y, false), last = is_packed(&x, true) && is_packed(&y, true);
+    return (plain || last) && x.dim[1] != 9;
+}
+
 static bool has_engine(const struct cudnnBackendDescriptor *graph) {
     int64_t count;
     struct cudnnBackendDescriptor *const *list = operations(graph, &count);
     if (norm_of(list[0]))
         return tensor_of(child(list[0], norm_of(list[0])->tensor[NORM_SCALE])).dim[1] != 37;
+    if (pool_of(list[0]))
+        return has_pool_engine(list[0], pool_of(list[0]));
     if (!names_of(list[0]))
         return has_product_engine(list, count);
     struct tensor x = tensor_of(child(list[0], names_of(list[0])->x)),
@@ -219,9 +245,12 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
         copy_config(*(struct cudnnBackendDescriptor **)to, d);
         *count = 1;
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
-        static const cudnnBackendNumericalNote_t notes[] = { CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP,
-                                                             CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC };
-        *count = *ints(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0 ? 2 : 1;
+        const struct cudnnBackendDescriptor *first = *operations(child(d, CUDNN_ATTR_ENGINE_OPERATION_GRAPH), count);
+        const cudnnBackendNumericalNote_t notes[] = { CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP,
+                                                      *ints(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0
+                                                          ? CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC
+                                                          : CUDNN_NUMERICAL_NOTE_TENSOR_CORE };
+        *count = notes[1] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || pool_of(first) == &pools[1] ? 2 : 1;
         memcpy(to, notes, (size_t)*count * sizeof *notes);
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         *(int64_t *)to = WORKSPACE;

@@ -145,6 +145,37 @@ static inline struct window window_of(const struct cudnnBackendDescriptor *d) {
                             .behind = ints(d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) };
 }
 
+/* Attributes of a pool, forward and backward, whose x and y are gradients. */
+struct pool {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t x, y, window;
+};
+static const struct pool pools[] = {
+    { CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC,
+      CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC },
+    { CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC,
+      CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC },
+};
+
+static inline const struct pool *pool_of(const struct cudnnBackendDescriptor *d) {
+    return d->type == pools[0].type ? &pools[0] : d->type == pools[1].type ? &pools[1] : NULL;
+}
+
+struct pool_window {
+    cudnnResampleMode_t mode;
+    int axes;
+    const int64_t *kernel, *stride, *before, *behind;
+};
+
+static inline struct pool_window pool_window_of(const struct cudnnBackendDescriptor *d) {
+    return (struct pool_window){ .mode = *(const cudnnResampleMode_t *)find(d, CUDNN_ATTR_RESAMPLE_MODE)->values,
+                                 .axes = (int)*ints(d, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS),
+                                 .kernel = ints(d, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS),
+                                 .stride = ints(d, CUDNN_ATTR_RESAMPLE_STRIDES),
+                                 .before = ints(d, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS),
+                                 .behind = ints(d, CUDNN_ATTR_RESAMPLE_POST_PADDINGS) };
+}
+
 /* The tensors of an operation, as many as are given; `room` for ATTRIBUTES. */
 static inline int tensors_of(const struct cudnnBackendDescriptor *operation, struct tensor *room) {
     int count = 0;

@@ -1,6 +1,6 @@
-/* What the operations of a graph do: convolutions, products, normalisations and what is done to elements are plain
- * loops over the dims, strides and paddings that the descriptors give, in double, so that what was described is held
- * against the reference kernels. */
+/* What the operations of a graph do: convolutions, pools, products, normalisations and what is done to elements are
+ * plain loops over the dims, strides and paddings that the descriptors give, in double, so that what was described is
+ * held against the reference kernels. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <math.h>
@@ -94,6 +94,54 @@ static void convolve(const struct cudnnBackendDescriptor *d, const struct names 
         put(&t[result], data[result], offset(&t[result], index), sum[offset(&t[result], index)]);
     }
     free(sum);
+}
+
+/* Element `k` of the window of result y: where in x, false in the padding. */
+static bool in_window(const struct pool_window *v, const struct tensor *x, const int64_t *y, int64_t k, int64_t *to) {
+    int64_t in[RANK];
+    bool inside = true;
+    split(k, v->kernel, v->axes, in);
+    to[0] = y[0];
+    to[1] = y[1];
+    for (int a = 0; a < v->axes; a++) {
+        to[a + 2] = y[a + 2] * v->stride[a] - v->before[a] + in[a];
+        inside &= to[a + 2] >= 0 && to[a + 2] < x->dim[a + 2];
+    }
+    return inside;
+}
+
+/* y of x, or of a mean dx of dy. */
+static void pool(const struct cudnnBackendDescriptor *d, const struct pool *n, struct places *p) {
+    const struct tensor x = tensor_of(child(d, n->x)), y = tensor_of(child(d, n->y));
+    const struct pool_window v = pool_window_of(child(d, n->window));
+    const bool grad = n == &pools[1], largest = v.mode == CUDNN_RESAMPLE_MAXPOOL;
+    void *x_at = place(p, &x), *y_at = place(p, &y);
+    double *dx = calloc((size_t)span_of(&x), sizeof *dx);
+    const int64_t all = count_of(v.kernel, v.axes);
+    for (int64_t i = 0; i < count_of(y.dim, y.rank); i++) {
+        int64_t at[RANK], from[RANK], inside = 0;
+        double result = largest ? -INFINITY : 0;
+        split(i, y.dim, y.rank, at);
+        for (int64_t k = 0; k < all; k++) {
+            if (!in_window(&v, &x, at, k, from))
+                continue;
+            const double value = grad ? 0 : get(&x, x_at, offset(&x, from));
+            result = !largest ? result + value : value > result || value != value ? value : result;
+            inside++;
+        }
+        const double over = largest ? 1 : (double)(v.mode == CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING ? all : inside);
+        if (!grad)
+            put(&y, y_at, offset(&y, at), result / over);
+        for (int64_t k = 0; grad && k < all; k++)
+            if (in_window(&v, &x, at, k, from))
+                dx[offset(&x, from)] += get(&y, y_at, offset(&y, at)) / over;
+    }
+    for (int64_t i = 0; grad && i < count_of(x.dim, x.rank); i++) {
+        int64_t at[RANK];
+        split(i, x.dim, x.rank, at);
+        put(&x, x_at, offset(&x, at), dx[offset(&x, at)]);
+    }
+    free(dx);
 }
 
 /* Where an element of a result finds its operand: along a shorter axis there is one for several. */
@@ -337,6 +385,8 @@ static void normalise(const struct cudnnBackendDescriptor *d, struct places *p) 
 static void run_operation(const struct cudnnBackendDescriptor *d, struct places *p) {
     if (names_of(d))
         convolve(d, names_of(d), p);
+    else if (pool_of(d))
+        pool(d, pool_of(d), p);
     else if (norm_of(d))
         normalise(d, p);
     else if (d->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)

@@ -1,0 +1,34 @@
+#include "ops/pool_dnn.h"
+
+#include "ops/window_dnn.h"
+
+/* Of every window at least one element is in x, and none further behind it than `behind`. */
+static bool is_covered(const struct zt_window *w, int a, int64_t behind) {
+    const int64_t last = (w->out[a] - 1) * w->stride[a] - w->pad[a];
+    return w->in[a] > 0 && w->out[a] > 0 && w->dilation[a] == 1 && w->pad[a] < w->kernel[a] && last < w->in[a] &&
+           last + w->kernel[a] <= w->in[a] + behind;
+}
+
+bool zt_pool_dnn_takes(const struct zt_pool *pool, const struct zt_pool_dnn *form) {
+    const struct zt_window *w = &pool->window;
+    const bool counts_pad = !form->largest && pool->count_include_pad;
+    bool takes = form->n > 0 && form->c > 0 && w->axes <= ZT_DNN_AXES && !(form->largest && form->grad) &&
+                 (form->dtype == ZT_FLOAT || form->dtype == ZT_BFLOAT16);
+    for (int a = 0; takes && a < w->axes; a++)
+        takes = is_covered(w, a, counts_pad ? w->pad_end[a] : w->kernel[a] - 1);
+    return takes;
+}
+
+void zt_pool_dnn(const struct zt_pool *pool, const struct zt_pool_dnn *form, struct zt_dnn_graph *to) {
+    const struct zt_window *w = &pool->window;
+    *to = (struct zt_dnn_graph){ .tensor_count = ZT_POOL_TENSORS,
+                                 .operation_count = 1,
+                                 .window = zt_window_dnn(w),
+                                 .pool = form->largest             ? ZT_DNN_MAX_POOL
+                                         : pool->count_include_pad ? ZT_DNN_MEAN_POOL
+                                                                   : ZT_DNN_MEAN_POOL_INSIDE };
+    to->tensor[ZT_POOL_X] = zt_planes_dnn(form->dtype, form->last, form->n, form->c, w->in, w->axes);
+    to->tensor[ZT_POOL_Y] = zt_planes_dnn(form->dtype, form->last, form->n, form->c, w->out, w->axes);
+    to->operation[0] =
+        (struct zt_dnn_operation){ form->grad ? ZT_DNN_POOL_GRAD : ZT_DNN_POOL, { ZT_POOL_X, ZT_POOL_Y } };
+}
