@@ -3,24 +3,32 @@
 #include "ops/blas_cuda.h"
 
 #include "base/arena.h"
+#include "base/kept.h"
 #include "device/cuda.h"
 
 #include <cublasLt.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 static const uint32_t wide_alignment = 16;
 
 enum { LOOSE, WIDE, ALIGNMENTS };
+
+/* What was chosen, as it is kept on disk. */
+struct choice {
+    cublasLtMatmulAlgo_t algorithm[ALIGNMENTS];
+    int32_t takes_any, reserved;
+};
 
 struct zt_blas {
     struct zt_device *device;
     cublasLtHandle_t handle;
     cublasLtMatmulDescOpaque_t operation;
     cublasLtMatrixLayoutOpaque_t left, right, result; /* b, a, y */
-    cublasLtMatmulAlgo_t algorithm[ALIGNMENTS];
+    struct choice choice;
     size_t workspace_bytes;
-    bool bias, z, takes_any;
+    bool bias, z;
 };
 
 /* ---- the handle of the device ---- */
@@ -114,15 +122,25 @@ static cublasStatus_t set_alignment(cublasLtMatmulPreference_t to, uint32_t byte
     return s;
 }
 
+static void widen(struct zt_blas *p, const cublasLtMatmulHeuristicResult_t *found) {
+    if (found->workspaceSize > p->workspace_bytes)
+        p->workspace_bytes = found->workspaceSize;
+}
+
+/* Where nothing is yet: addresses that lie as they will. */
+static cublasStatus_t set_somewhere(struct zt_blas *p, uint32_t bytes) {
+    const void *somewhere = (const void *)(uintptr_t)bytes;
+    return set_addresses(p, &p->operation, somewhere, somewhere);
+}
+
 static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
     const size_t most = ZT_BLAS_WORKSPACE;
-    const void *somewhere = (const void *)(uintptr_t)bytes; /* where nothing is yet: an address that lies as it will */
     cublasLtMatmulPreferenceOpaque_t wish;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     cublasStatus_t s = cublasLtMatmulPreferenceInit(&wish);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = set_addresses(p, &p->operation, somewhere, somewhere);
+        s = set_somewhere(p, bytes);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     if (s == CUBLAS_STATUS_SUCCESS)
@@ -132,22 +150,86 @@ static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
                                            1, &found, &count);
     if (s != CUBLAS_STATUS_SUCCESS || count == 0)
         return s != CUBLAS_STATUS_SUCCESS ? s : CUBLAS_STATUS_NOT_SUPPORTED;
-    p->algorithm[alignment] = found.algo;
-    if (found.workspaceSize > p->workspace_bytes)
-        p->workspace_bytes = found.workspaceSize;
+    p->choice.algorithm[alignment] = found.algo;
+    widen(p, &found);
     return CUBLAS_STATUS_SUCCESS;
 }
 
 /* Products that are only stored are there for every address; with GELU those for aligned ones will do. */
 static cublasStatus_t choose_both(struct zt_blas *p, const struct zt_blas_spec *spec) {
     cublasStatus_t loose = choose(p, LOOSE, (uint32_t)zt_dtype_bytes(spec->a.dtype));
-    p->takes_any = loose == CUBLAS_STATUS_SUCCESS;
-    if (!p->takes_any && spec->then == ZT_BLAS_STORE)
+    p->choice.takes_any = loose == CUBLAS_STATUS_SUCCESS;
+    if (!p->choice.takes_any && spec->then == ZT_BLAS_STORE)
         return loose;
     if (choose(p, WIDE, wide_alignment) == CUBLAS_STATUS_SUCCESS)
         return CUBLAS_STATUS_SUCCESS;
-    p->algorithm[WIDE] = p->algorithm[LOOSE]; /* what takes any address takes these */
+    p->choice.algorithm[WIDE] = p->choice.algorithm[LOOSE]; /* what takes any address takes these */
     return loose;
+}
+
+/* ---- choices on disk ---- */
+
+static void write_key(struct zt_blas *p, const struct zt_blas_spec *spec, struct zt_text *to) {
+    const struct zt_blas_matrix *all[] = { &spec->a, &spec->b, &spec->y };
+    zt_text_add(to, "cuBLASLt %zu for %s\n", cublasLtGetVersion(), zt_cuda_name(p->device));
+    for (int i = 0; i < 3; i++)
+        zt_text_add(to, "matrix %d %lld %lld %lld %lld %d\n", all[i]->dtype, (long long)all[i]->rows,
+                    (long long)all[i]->columns, (long long)all[i]->row_step, (long long)all[i]->batch_step,
+                    all[i]->transposed);
+    zt_text_add(to, "batch %d, bias %d, tf32 %d, then %d\n", spec->batch, spec->bias, spec->tf32, spec->then);
+}
+
+/* Whether cuBLASLt still takes the algorithm for addresses that lie so. */
+static bool is_good(struct zt_blas *p, const cublasLtMatmulAlgo_t *algorithm, uint32_t bytes) {
+    cublasLtMatmulHeuristicResult_t found = { .workspaceSize = 0 };
+    const bool good = set_somewhere(p, bytes) == CUBLAS_STATUS_SUCCESS &&
+                      cublasLtMatmulAlgoCheck(p->handle, &p->operation, &p->left, &p->right, &p->result, &p->result,
+                                              algorithm, &found) == CUBLAS_STATUS_SUCCESS &&
+                      found.workspaceSize <= ZT_BLAS_WORKSPACE;
+    if (good)
+        widen(p, &found);
+    return good;
+}
+
+static bool restore(struct zt_blas *p, const struct zt_blas_spec *spec, const char *path, const char *key) {
+    struct zt_text text = { 0 };
+    struct choice kept;
+    bool good = zt_kept_read(path, key, &text) && text.length == sizeof kept;
+    if (good) {
+        memcpy(&kept, text.at, sizeof kept);
+        good = (kept.takes_any || spec->then != ZT_BLAS_STORE) &&
+               (!kept.takes_any || is_good(p, &kept.algorithm[LOOSE], (uint32_t)zt_dtype_bytes(spec->a.dtype))) &&
+               is_good(p, &kept.algorithm[WIDE], wide_alignment);
+    }
+    if (good)
+        p->choice = kept;
+    else
+        p->workspace_bytes = 0;
+    zt_text_finish(&text);
+    return good;
+}
+
+static void keep(const struct zt_blas *p, const char *path, const char *key) {
+    struct zt_text text = { 0 };
+    struct zt_err ignored = { 0 };
+    zt_text_add_bytes(&text, &p->choice, sizeof p->choice);
+    zt_kept_write(path, key, &text, &ignored);
+    zt_text_finish(&text);
+}
+
+static cublasStatus_t restore_or_choose(struct zt_blas *p, const struct zt_blas_spec *spec) {
+    struct zt_text key = { 0 }, path = { 0 };
+    write_key(p, spec, &key);
+    const bool named = zt_kept_path(key.at, "cublaslt.choice", &path);
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (!named || !restore(p, spec, path.at, key.at)) {
+        s = choose_both(p, spec);
+        if (s == CUBLAS_STATUS_SUCCESS && named)
+            keep(p, path.at, key.at);
+    }
+    zt_text_finish(&key);
+    zt_text_finish(&path);
+    return s;
 }
 
 /* z's rows are multiples of 8 elements (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). */
@@ -163,7 +245,7 @@ static cublasStatus_t describe(struct zt_blas *p, const struct zt_blas_spec *spe
         s = set_layout(&p->right, &spec->a, spec->batch);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_layout(&p->result, &spec->y, spec->batch);
-    return s == CUBLAS_STATUS_SUCCESS ? choose_both(p, spec) : s;
+    return s == CUBLAS_STATUS_SUCCESS ? restore_or_choose(p, spec) : s;
 }
 
 struct zt_blas *zt_blas_create(struct zt_device *device, const struct zt_blas_spec *spec, struct zt_err *err) {
@@ -196,7 +278,7 @@ static bool is_wide(const struct zt_blas_data *d) {
 }
 
 bool zt_blas_takes(const struct zt_blas *p, const struct zt_blas_data *d) {
-    return p->takes_any || (d && is_wide(d));
+    return p->choice.takes_any || (d && is_wide(d));
 }
 
 bool zt_blas_run(const struct zt_blas *p, const struct zt_blas_data *d, void *workspace, const char *name,
@@ -206,7 +288,7 @@ bool zt_blas_run(const struct zt_blas *p, const struct zt_blas_data *d, void *wo
     cublasStatus_t s = set_addresses(p, &operation, d->bias, d->z);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta, d->y,
-                           &q->result, d->y, &q->result, &p->algorithm[is_wide(d) ? WIDE : LOOSE], workspace,
+                           &q->result, d->y, &q->result, &p->choice.algorithm[is_wide(d) ? WIDE : LOOSE], workspace,
                            p->workspace_bytes, zt_cuda_stream(p->device));
     return s == CUBLAS_STATUS_SUCCESS ||
            zt_fail(err, ZT_EXIT_RUN, "%s: cuBLASLt: %s", name, cublasLtGetStatusString(s));

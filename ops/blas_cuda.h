@@ -1,7 +1,7 @@
 /* Products of strided matrices through cuBLASLt: y = alpha op(a) op(b) + beta y, batches of them at even distances,
- * sums in fp32, and what an epilogue makes of them. Algorithms come from cuBLASLt's rule, once a product: one for
- * addresses that are multiples of 16 and one for any (a weight lies where the tensors before it in the flat block end).
- */
+ * sums in fp32, and what an epilogue makes of them. Algorithms come from cuBLASLt's rule: one for addresses
+ * that are multiples of 16 and one for any (a weight lies where the tensors before it in the flat block end). What it
+ * said is kept on disk (base/kept.h) by the product, the GPU and cuBLASLt's version: the next run computes alike. */
 #ifndef ZT_OPS_BLAS_CUDA_H
 #define ZT_OPS_BLAS_CUDA_H
 

@@ -384,6 +384,11 @@ static double finish(const struct operation *o, const struct matrix *result, int
 
 /* ---- products ---- */
 
+static _Atomic int heuristics;
+int emulated_heuristics(void) {
+    return heuristics;
+}
+
 /* op(left) [m, k], op(right) [k, n], result [m, n] */
 static int64_t depth(const struct operation *o, const struct matrix *left) {
     return o->left_transposed ? left->rows : left->columns;
@@ -404,11 +409,31 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                 left->batch == result->batch && right->batch == result->batch;
     memset(to, 0, sizeof *to);
     to->workspaceSize = 1024;
+    to->algo.data[0] = ((struct preference *)wish)->alignment;
     fits &= is_whole(o, result);
     *count = fits && has_algorithm(o, all, ((struct preference *)wish)->alignment);
+    heuristics++;
     if (!fits)
         return CUBLAS_STATUS_INVALID_VALUE;
     return *count ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+size_t cublasLtGetVersion(void) {
+    return CUBLAS_VERSION;
+}
+
+/* An algorithm is the alignment that it was chosen for. */
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algorithm,
+                                       cublasLtMatmulHeuristicResult_t *to) {
+    const struct matrix *const all[] = { (struct matrix *)a, (struct matrix *)b, (struct matrix *)d };
+    (void)handle, (void)c;
+    to->workspaceSize = 1024;
+    return algorithm->data[0] > 0 && algorithm->data[0] <= 16 &&
+                   has_algorithm((struct operation *)description, all, (uint32_t)algorithm->data[0])
+               ? CUBLAS_STATUS_SUCCESS
+               : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 static double element(const struct matrix *m, const void *data, int batch, int64_t row, int64_t column) {
@@ -428,8 +453,9 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     double scale = *(const float *)alpha, keep = *(const float *)beta;
     const struct matrix *const all[] = { left, right, result };
     const uintptr_t addresses = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
-    (void)handle, (void)algorithm, (void)stream;
-    if (!is_whole(o, result) || !has_algorithm(o, all, addresses % 16 ? 1 : 16))
+    (void)handle, (void)stream;
+    if (!is_whole(o, result) || !algorithm->data[0] || addresses % algorithm->data[0] ||
+        !has_algorithm(o, all, addresses % 16 ? 1 : 16))
         return CUBLAS_STATUS_INVALID_VALUE;
     memset(workspace, 0xff, workspace_bytes);
     for (int batch = 0; batch < result->batch; batch++)
@@ -454,12 +480,13 @@ struct product {
     const void *a, *b, *c;
     void *d, *workspace;
     size_t workspace_bytes;
+    cublasLtMatmulAlgo_t algorithm;
 };
 
 static void run_product(void *what) {
     struct product *p = what;
     multiply(NULL, &p->description, &p->alpha, p->a, &p->a_layout, p->b, &p->b_layout, &p->beta, p->c, &p->c_layout,
-             p->d, &p->d_layout, NULL, p->workspace, p->workspace_bytes, NULL);
+             p->d, &p->d_layout, &p->algorithm, p->workspace, p->workspace_bytes, NULL);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha,
@@ -474,7 +501,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     struct product *later = malloc(sizeof *later);
     *later = (struct product){ *description,         *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha,
                                *(const float *)beta, a,         b,         c,         d,         workspace,
-                               workspace_bytes };
+                               workspace_bytes,      *algorithm };
     emulated_keeps(run_product, later, free);
     return CUBLAS_STATUS_SUCCESS;
 }

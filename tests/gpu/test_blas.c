@@ -1,0 +1,142 @@
+/* What cuBLASLt chose for a product is kept on disk and taken from there, over the emulated library. */
+#include "ops/blas_cuda.h"
+
+#include "base/kept.h"
+#include "device/cuda.h"
+#include "tests/suite.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int emulated_heuristics(void); /* emulated.c: how often it was asked */
+
+static char folder[] = "/tmp/ztrain-choices-XXXXXX";
+static struct zt_device *device;
+
+/* [4, 8] times [8, 16] */
+static struct zt_blas_spec product(enum zt_blas_then then) {
+    return (struct zt_blas_spec){ .a = zt_blas_packed(ZT_FLOAT, 4, 8, false),
+                                  .b = zt_blas_packed(ZT_FLOAT, 8, 16, false),
+                                  .y = zt_blas_packed(ZT_FLOAT, 4, 16, false),
+                                  .batch = 1,
+                                  .then = then };
+}
+
+/* Makes it, computes with it, and gives how often the rule was asked. */
+static int asked_for(const struct zt_blas_spec *spec) {
+    static float a[32] __attribute__((aligned(16))), b[128] __attribute__((aligned(16))),
+        y[65] __attribute__((aligned(16)));
+    char workspace[4096];
+    struct zt_err err = { 0 };
+    const int before = emulated_heuristics();
+    struct zt_blas *blas = zt_blas_create(device, spec, &err);
+    ck_assert_msg(blas != NULL, "%s", err.text[0]);
+    ck_assert_uint_gt(zt_blas_workspace_bytes(blas), 0);
+    ck_assert_uint_le(zt_blas_workspace_bytes(blas), sizeof workspace);
+    for (int i = 0; i < 32; i++)
+        a[i] = (float)i;
+    for (int i = 0; i < 128; i++)
+        b[i] = (float)(i % 16 == i / 16); /* row k has a 1 in column k */
+    for (int off = 0; off < 2; off++) {
+        const struct zt_blas_data data = { .a = a, .b = b, .y = y + off, .alpha = 1 };
+        ck_assert(zt_blas_takes(blas, &data));
+        ck_assert_msg(zt_blas_run(blas, &data, workspace, "node", &err), "%s", err.text[0]);
+        if (spec->then == ZT_BLAS_STORE)
+            ck_assert_float_eq(y[off + 16 + 3], 11); /* of row 1 */
+    }
+    zt_blas_destroy(blas);
+    return emulated_heuristics() - before;
+}
+
+static int change_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)place;
+    return kind == FTW_F ? truncate(path, about->st_size - 1) : 0;
+}
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)about, (void)kind, (void)place;
+    return remove(path);
+}
+
+static void begin(void) {
+    struct zt_err err = { 0 };
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
+    device = zt_cuda_create(0, &err);
+    ck_assert_msg(device != NULL, "%s", err.text[0]);
+}
+static void end(void) {
+    device->api->destroy(device);
+    setenv("XDG_CACHE_HOME", "none", 1);
+    nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
+}
+
+START_TEST(a_choice_is_kept_by_product) {
+    struct zt_blas_spec spec = product(ZT_BLAS_STORE);
+    ck_assert_int_eq(asked_for(&spec), 2);
+    ck_assert_int_eq(asked_for(&spec), 0);
+    spec.tf32 = true;
+    ck_assert_int_eq(asked_for(&spec), 2);
+    spec = product(ZT_BLAS_GELU);
+    ck_assert_int_eq(asked_for(&spec), 2);
+    ck_assert_int_eq(asked_for(&spec), 0);
+    spec = product(ZT_BLAS_STORE);
+    ck_assert_int_eq(asked_for(&spec), 0);
+}
+END_TEST
+
+START_TEST(a_damaged_choice_is_made_anew) {
+    struct zt_blas_spec spec = product(ZT_BLAS_STORE);
+    ck_assert_int_eq(asked_for(&spec), 2);
+    ck_assert_int_eq(nftw(folder, change_one, 4, FTW_PHYS), 0);
+    ck_assert_int_eq(asked_for(&spec), 2);
+    ck_assert_int_eq(asked_for(&spec), 0);
+}
+END_TEST
+
+/* As one of a library that says the same version and knows other algorithms. */
+static int forget_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)about, (void)place;
+    if (kind != FTW_F)
+        return 0;
+    /* magic, two sizes, checksum; then the key, which is text and says how long it is in the first of the sizes */
+    struct zt_text content = { 0 };
+    struct zt_err err = { 0 };
+    char file[4096] = "", *key = file + 40;
+    FILE *in = fopen(path, "rb");
+    const size_t read = fread(file, 1, sizeof file, in);
+    fclose(in);
+    uint64_t length;
+    memcpy(&length, file + 16, sizeof length);
+    ck_assert_uint_lt(40 + length, read);
+    const size_t rest = read - 40 - length;
+    char *zeros = calloc(1, rest), *name = strndup(key, length);
+    memcpy(zeros + rest - 8, &(int){ 1 }, sizeof(int)); /* takes any address */
+    zt_text_add_bytes(&content, zeros, rest);
+    ck_assert(zt_kept_write(path, name, &content, &err));
+    zt_text_finish(&content);
+    free(zeros);
+    free(name);
+    return 0;
+}
+
+START_TEST(an_algorithm_that_is_not_there_any_more_is_chosen_anew) {
+    struct zt_blas_spec spec = product(ZT_BLAS_STORE);
+    ck_assert_int_eq(asked_for(&spec), 2);
+    ck_assert_int_eq(nftw(folder, forget_one, 4, FTW_PHYS), 0);
+    ck_assert_int_eq(asked_for(&spec), 2);
+    ck_assert_int_eq(asked_for(&spec), 0);
+}
+END_TEST
+
+int main(void) {
+    TCase *tests = tcase_create("products");
+    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_test(tests, a_choice_is_kept_by_product);
+    tcase_add_test(tests, a_damaged_choice_is_made_anew);
+    tcase_add_test(tests, an_algorithm_that_is_not_there_any_more_is_chosen_anew);
+    return run_suite("gpu-blas", tests, CK_NOFORK);
+}
