@@ -90,7 +90,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
     if (fd < 0)
         return NVRTC_ERROR_INTERNAL_ERROR;
     close(fd);
-    snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -x c++ -o %s -", path);
+    snprintf(command, sizeof command,
+             "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -nostdlib -pipe -x c++ -o %s -", path);
     FILE *to = popen(command, "w");
     if (to)
         fprintf(to, "%s%s%s", before, program->source, behind);

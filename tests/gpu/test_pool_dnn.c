@@ -45,20 +45,19 @@ struct counts {
     int all, exact[2];
 };
 
-/* Channels last, on one GPU after the other: it has those that may use tensor cores. */
+/* Channels last, in one type and on one GPU after the other: it has those that may use tensor cores. */
 static void check(const struct zt_case *c, const struct zt_pool *pool, struct zt_pool_dnn form, struct counts *count) {
     form.last = true;
-    for (int dtype = 0; dtype < 2; dtype++)
-        for (int grad = 0; grad < 2; grad++) {
-            form.dtype = dtype ? ZT_BFLOAT16 : ZT_FLOAT;
-            form.grad = grad;
-            if (!zt_pool_dnn_takes(pool, &form))
-                continue;
-            const size_t gpu = (size_t)count->all++ % ZT_GPUS;
-            ck_assert_msg(has_engine(pool, &form, true, zt_gpus[gpu], c), "%s (%s %s), %s in %s, GPU %zu", c->op, c->in,
-                          c->attrs ? c->attrs : "", grad ? "gradient" : "forward", dtype ? "bfloat16" : "fp32", gpu);
-            count->exact[grad] += !dtype && has_engine(pool, &form, false, zt_gpus[0], c);
-        }
+    for (int grad = 0; grad < 2; grad++) {
+        form.grad = grad;
+        form.dtype = count->all / 2 % 2 ? ZT_FLOAT : ZT_BFLOAT16;
+        if (!zt_pool_dnn_takes(pool, &form))
+            continue;
+        const size_t gpu = (size_t)count->all++ % ZT_GPUS;
+        ck_assert_msg(has_engine(pool, &form, true, zt_gpus[gpu], c), "%s (%s %s), %s in %s, GPU %zu", c->op, c->in,
+                      c->attrs ? c->attrs : "", grad ? "gradient" : "forward", zt_dtype_name(form.dtype), gpu);
+        count->exact[grad] += form.dtype == ZT_FLOAT && has_engine(pool, &form, false, zt_gpus[gpu], c);
+    }
 }
 
 START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
@@ -69,8 +68,8 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
         if (read_case(c, &pool, &form))
             check(c, &pool, form, &count);
     }
-    ck_assert_int_gt(count.all, 50);
-    ck_assert_int_gt(count.exact[false], 10);
+    ck_assert_int_gt(count.all, 30);
+    ck_assert_int_gt(count.exact[false], 5);
     ck_assert_int_eq(count.exact[true], 0);
 }
 END_TEST
