@@ -1,6 +1,6 @@
 /* The rows of attention between its matrix products (formulas: ops/attention.c). A block of one warp takes a row of
  * scores: one query of one head. Everything is in fp32. */
-#include "ops/block.cuh"
+#include "base/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 

@@ -1,7 +1,7 @@
 /* Gather and scatter. What several sources send to one place is combined there in the order of the sources: a thread
  * looks for the sources of its place, or a block, whose source is the first of its place, for the others. No atomics.
  */
-#include "ops/block.cuh"
+#include "base/block.cuh"
 #include "ops/launch_move.h"
 #include "ops/types.cuh"
 

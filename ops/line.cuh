@@ -2,7 +2,7 @@
 #ifndef ZT_OPS_LINE_CUH
 #define ZT_OPS_LINE_CUH
 
-#include "ops/block.cuh"
+#include "base/block.cuh"
 #include "ops/launch_line.h"
 #include "ops/types.cuh"
 

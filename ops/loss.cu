@@ -1,6 +1,6 @@
 /* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of classes; what lines give is
  * added by one block in a fixed order, in fp64. */
-#include "ops/block.cuh"
+#include "base/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 

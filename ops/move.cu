@@ -1,5 +1,5 @@
 /* Kernels that move elements by strides: copies, transposes, paddings, triangles. An element is so many bits. */
-#include "ops/block.cuh"
+#include "base/block.cuh"
 #include "ops/launch_move.h"
 #include "ops/types.cuh"
 

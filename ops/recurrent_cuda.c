@@ -1,6 +1,7 @@
 /* RNN, LSTM, GRU and their gradients on CUDA, as recurrent_cpu.h describes them: products by cuBLASLt, one over all
  * steps for the inputs and one a step for the state, and a kernel of gates behind each. sequence_lens is read on the
- * device, where nobody can complain: steps beyond the last are none.
+ * device, where nobody can complain: steps beyond the last are none. cuDNN's graph API has no recurrent operation; its
+ * older calls know no peepholes and keep what only a device can say the size of, so the memory plan could not hold it.
  *
  * Functions Sigmoid, Tanh and Relu, whose slopes follow from their values; float. */
 #include "ops/blas_cuda.h"

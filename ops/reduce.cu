@@ -1,6 +1,6 @@
 /* Folds over any axes. fp32; the order depends on the shape alone. A result's elements are cut into `parts`, which
  * blocks fold each; where there is more than one, a second kernel joins them in order. */
-#include "ops/block.cuh"
+#include "base/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/launch_reduce.h"
 #include "ops/types.cuh"

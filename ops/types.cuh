@@ -2,6 +2,7 @@
 #ifndef ZT_OPS_TYPES_CUH
 #define ZT_OPS_TYPES_CUH
 
+#include "base/block.cuh"
 #include "graph/dtype.h"
 
 #include <cuda_bf16.h>
@@ -87,17 +88,6 @@ static __device__ inline int64_t walked(int axes, const int64_t *dim, const int6
     }
     return axes > 0 ? at + i * step[0] : 0;
 }
-
-enum { BLOCK = 256 };
-
-/* Enough blocks for `count` threads, but no more than keep a big GPU busy: kernels go on by EACH. */
-static inline unsigned blocks_for(int64_t count) {
-    int64_t blocks = (count + BLOCK - 1) / BLOCK, most = 132 * 16;
-    return (unsigned)(blocks < most ? blocks : most);
-}
-
-#define EACH(i, count)                                                                                                 \
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
 #define AS_TYPE(type, call)                                                                                            \
     {                                                                                                                  \

@@ -45,7 +45,7 @@ VENDORS = [
     ("cJSON", ["cJSON.h", "cjson/*"], ["src/config.c", "src/checkpoint*"]),
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx_*", "src/monitor*"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
-    ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "*.cu"]),
+    ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "ops/dnn_graph_cuda.h", "*.cu"]),
     ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda*.c", "*.cu", "*.cuh"]),
     ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/dnnl_compat.*", "ops/*_cpu.c"]),
     ("MPI", ["mpi.h"], ["parallel/comm_*.c"]),

@@ -1,17 +1,8 @@
 #include "optim/step_cuda.h"
 
+#include "base/block.cuh"
+
 #include <cuda_runtime.h>
-
-enum { BLOCK = 256 };
-
-static unsigned blocks_for(int64_t count) {
-    int64_t blocks = (count + BLOCK - 1) / BLOCK;
-    int64_t most = 132 * 16; /* enough to keep a big GPU busy; kernels go on by EACH */
-    return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
-}
-
-#define EACH(i, count)                                                                                                 \
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
 /* ---- the optimizers: a block of threads for each part of each piece ---- */
 
@@ -77,19 +68,6 @@ static __global__ void adagrad_kernel(struct zt_step_call s) {
     zt_adagrad_step(&c, &p->param[i], p->grad[i], &p->state[0][i]);
 }
 
-/* The sum of `mine` over the threads of the block, in a fixed tree; right in thread 0. */
-static __device__ double block_sum(double mine, double *room) {
-    __syncthreads();
-    room[threadIdx.x] = mine;
-    __syncthreads();
-    for (int half = BLOCK / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half)
-            room[threadIdx.x] += room[threadIdx.x + half];
-        __syncthreads();
-    }
-    return room[0];
-}
-
 static __global__ void lamb_moments_kernel(struct zt_step_call s) {
     __shared__ double room[BLOCK];
     struct part part = find_part(s);
@@ -101,8 +79,8 @@ static __global__ void lamb_moments_kernel(struct zt_step_call s) {
         weights += (double)p->param[i] * (double)p->param[i];
         directions += (double)u * (double)u;
     }
-    weights = block_sum(weights, room);
-    directions = block_sum(directions, room);
+    weights = add_block<BLOCK>(weights, room);
+    directions = add_block<BLOCK>(directions, room);
     if (threadIdx.x == 0) {
         s.parts[2 * blockIdx.x] = weights;
         s.parts[2 * blockIdx.x + 1] = directions;
@@ -119,7 +97,7 @@ static __global__ void lamb_norms_kernel(struct zt_step_call s) {
             sums[1] += s.parts[2 * (i * ZT_STEP_PARTS + k) + 1];
         }
     for (int k = 0; k < 2; k++) {
-        double sum = block_sum(sums[k], room);
+        double sum = add_block<BLOCK>(sums[k], room);
         if (threadIdx.x == 0)
             s.norms[2 * blockIdx.x + k] = sum;
     }
@@ -195,7 +173,7 @@ static __global__ void squares_kernel(const float *x, int64_t count, int64_t sli
     double sum = 0;
     for (int64_t i = first + threadIdx.x; i < last; i += BLOCK)
         sum += x ? (double)x[i] * (double)x[i] : parts[i];
-    sum = block_sum(sum, room);
+    sum = add_block<BLOCK>(sum, room);
     if (threadIdx.x == 0)
         to[blockIdx.x] = x ? sum : to[blockIdx.x] + sum;
 }

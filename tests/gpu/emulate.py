@@ -51,7 +51,10 @@ def replace_launches(text):
 
 def with_ours(root, text):
     """`text` with our headers in place, and theirs; their guards keep each in once."""
-    return OURS.sub(lambda match: with_ours(root, (root / match[1]).read_text()), text)
+    def put(match):
+        path = root / match[1]
+        return with_ours(root, (path if path.exists() else root / "src" / match[1]).read_text())
+    return OURS.sub(put, text)
 
 
 def main():

@@ -1,8 +1,24 @@
-/* What kernels share whose blocks take a job each: a line, a row, a channel. */
-#ifndef ZT_OPS_BLOCK_CUH
-#define ZT_OPS_BLOCK_CUH
+/* How CUDA kernels divide their work: a thread an element, or a block a job (a line, a row, a channel) whose threads
+ * join what they have. */
+#ifndef ZT_BASE_BLOCK_CUH
+#define ZT_BASE_BLOCK_CUH
 
 #include <stdint.h>
+
+/* ---- a thread an element ---- */
+
+enum { BLOCK = 256 };
+
+/* Enough blocks for `count` threads, but no more than keep a big GPU busy: kernels go on by EACH. */
+static inline unsigned blocks_for(int64_t count) {
+    int64_t blocks = (count + BLOCK - 1) / BLOCK, most = 132 * 16;
+    return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+}
+
+#define EACH(i, count)                                                                                                 \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
+
+/* ---- a block a job ---- */
 
 /* Joins a value of each of N threads in a fixed tree; all get the result. `part` has N places. */
 template <int N, class V, class Join> static __device__ V fold_block(V mine, V *part, Join join) {
