@@ -13,13 +13,6 @@ struct line {
     int64_t head, query, from, to, mask; /* mask: offset of its first key's */
 };
 
-static __device__ int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static __device__ int64_t most(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* As zt_attention_visible (ops/attention.h) says. */
 static __device__ struct line line_of(const struct zt_launch_attention &a, int64_t row) {
     struct line l;

@@ -19,12 +19,10 @@ template <class T> static __global__ void im2col_kernel(struct zt_launch_columns
 template <class T> static __global__ void col2im_kernel(struct zt_launch_columns c, int64_t count, const T *x, T *y) {
     const int64_t in = elems_of(c.window.in), out = elems_of(c.window.out), kernel = elems_of(c.window.kernel);
     EACH(i, count) {
-        const struct place at = split(i % in, c.window.in);
         float sum = 0;
-        for (int64_t k = 0; k < kernel; k++) {
-            const int64_t o = covering(c.window, at, split(k, c.window.kernel));
-            sum += o < 0 ? 0 : to_float(x[(i / in * kernel + k) * out + o]);
-        }
+        each_covering(c.window, split(i % in, c.window.in), [&](const struct place &o, int64_t k) {
+            sum += to_float(x[(i / in * kernel + k) * out + flat(o, c.window.out)]);
+        });
         y[i] = from_float<T>(sum);
     }
 }

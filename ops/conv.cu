@@ -10,36 +10,31 @@ static __device__ int64_t at_of(const struct zt_launch_steps &s, int64_t first, 
 
 template <class T>
 static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, const T *x, const T *w, T *y) {
-    const int64_t out = elems_of(v.window.out), taps = elems_of(v.window.kernel);
-    const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
+    const int64_t out = elems_of(v.window.out), channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t m = i / out % v.m, n = i / out / v.m, c0 = m / filters * channels;
         struct place o = split(i % out, v.window.out);
         float sum = 0;
         for (int64_t c = 0; c < channels; c++)
-            for (int64_t k = 0; k < taps; k++) {
-                int64_t at = covered(v.window, o, split(k, v.window.kernel));
-                if (at >= 0)
-                    sum += to_float(w[at_of(v.w, m, c, k)]) * to_float(x[at_of(v.x, n, c0 + c, at)]);
-            }
+            each_covered(v.window, o, [&](int64_t at, int64_t k) {
+                sum += to_float(w[at_of(v.w, m, c, k)]) * to_float(x[at_of(v.x, n, c0 + c, at)]);
+            });
         y[at_of(v.y, n, m, i % out)] = from_float<T>(sum);
     }
 }
 
 template <class T>
 static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, T *x, const T *w, const T *y) {
-    const int64_t in = elems_of(v.window.in), taps = elems_of(v.window.kernel);
-    const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
+    const int64_t in = elems_of(v.window.in), channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t c = i / in % v.c, n = i / in / v.c, m0 = c / channels * filters;
         struct place at = split(i % in, v.window.in);
         float sum = 0;
         for (int64_t m = m0; m < m0 + filters; m++)
-            for (int64_t k = 0; k < taps; k++) {
-                int64_t o = covering(v.window, at, split(k, v.window.kernel));
-                if (o >= 0)
-                    sum += to_float(w[at_of(v.w, m, c % channels, k)]) * to_float(y[at_of(v.y, n, m, o)]);
-            }
+            each_covering(v.window, at, [&](const struct place &o, int64_t k) {
+                sum +=
+                    to_float(w[at_of(v.w, m, c % channels, k)]) * to_float(y[at_of(v.y, n, m, flat(o, v.window.out))]);
+            });
         x[at_of(v.x, n, c, i % in)] = from_float<T>(sum);
     }
 }

@@ -58,6 +58,13 @@ static __device__ inline void set_float(enum zt_dtype dtype, void *data, int64_t
         ((float *)data)[i] = value;
 }
 
+static __device__ inline int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static __device__ inline int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 /* Bytes of an element. */
 static inline size_t bytes_of(enum zt_dtype dtype) {
     switch (dtype) {
