@@ -434,6 +434,10 @@ void zt_comm_mpi_finalize(int exit_code) {
             nanosleep(&(struct timespec){ .tv_nsec = all ? 0 : 1000000L }, NULL);
         }
     }
+    /* Open MPI's mpirun ends the other ranks where one leaves with such a code; MPI_Abort would have it show a message
+     * on the way, of which mpirun 4.1 dies now and then (pmix_server_log_fn) before it has told the code. */
+    if (!all && getenv("OMPI_MCA_orte_launch"))
+        _exit(exit_code);
     if (!all)
         MPI_Abort(MPI_COMM_WORLD, exit_code);
     MPI_Finalize();
