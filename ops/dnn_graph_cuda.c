@@ -44,6 +44,7 @@ cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorTyp
     }
     return d->kept[d->kept_count++] = made;
 }
+
 static cudnnDataType_t type_of(enum zt_dtype dtype) {
     switch (dtype) {
     case ZT_BFLOAT16:
