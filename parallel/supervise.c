@@ -67,6 +67,10 @@ static void end_all(struct zt_parent *p) {
     if (!p->stop_at_once)
         take_until(p, QUIT_MS, nobody_left);
     if (!nobody_left(p)) {
+        /* mpirun wakes a stopped rank before it kills it: one that has not come yet shall not begin with MPI, whose
+         * files in shared memory it would leave behind */
+        close(p->listener);
+        p->listener = -1;
         kill_here(p);
         zt_mpirun_kill(&p->mpirun, SIGTERM);
         take_until(p, TERMINATE_MS, nobody_left);
