@@ -435,7 +435,7 @@ void zt_comm_mpi_finalize(int exit_code) {
         }
     }
     /* Open MPI's mpirun ends the other ranks where one leaves with such a code; MPI_Abort would have it show a message
-     * on the way, of which mpirun 4.1 dies now and then (pmix_server_log_fn) before it has told the code. */
+     * on the way, of which mpirun 4.1 was once seen to die (pmix_server_log_fn) before it had told the code. */
     if (!all && getenv("OMPI_MCA_orte_launch"))
         _exit(exit_code);
     if (!all)

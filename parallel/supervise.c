@@ -68,7 +68,7 @@ static void end_all(struct zt_parent *p) {
         take_until(p, QUIT_MS, nobody_left);
     if (!nobody_left(p)) {
         /* mpirun wakes a stopped rank before it kills it: one that has not come yet shall not begin with MPI, whose
-         * files in shared memory it would leave behind */
+         * files in shared memory it may leave behind */
         close(p->listener);
         p->listener = -1;
         kill_here(p);

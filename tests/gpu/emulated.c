@@ -384,9 +384,12 @@ static double finish(const struct operation *o, const struct matrix *result, int
 
 /* ---- products ---- */
 
-static _Atomic int heuristics;
+static _Atomic int heuristics, forgotten;
 int emulated_heuristics(void) {
     return heuristics;
+}
+void emulated_forgets(void) {
+    forgotten++;
 }
 
 /* op(left) [m, k], op(right) [k, n], result [m, n] */
@@ -410,6 +413,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     memset(to, 0, sizeof *to);
     to->workspaceSize = 1024;
     to->algo.data[0] = ((struct preference *)wish)->alignment;
+    to->algo.data[1] = (uint64_t)forgotten;
     fits &= is_whole(o, result);
     *count = fits && has_algorithm(o, all, ((struct preference *)wish)->alignment);
     heuristics++;
@@ -422,7 +426,7 @@ size_t cublasLtGetVersion(void) {
     return CUBLAS_VERSION;
 }
 
-/* An algorithm is the alignment that it was chosen for. */
+/* An algorithm is the alignment that it was chosen for, and how often all were forgotten before. */
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                                        cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algorithm,
@@ -430,7 +434,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
     const struct matrix *const all[] = { (struct matrix *)a, (struct matrix *)b, (struct matrix *)d };
     (void)handle, (void)c;
     to->workspaceSize = 1024;
-    return algorithm->data[0] > 0 && algorithm->data[0] <= 16 &&
+    return algorithm->data[0] > 0 && algorithm->data[0] <= 16 && algorithm->data[1] == (uint64_t)forgotten &&
                    has_algorithm((struct operation *)description, all, (uint32_t)algorithm->data[0])
                ? CUBLAS_STATUS_SUCCESS
                : CUBLAS_STATUS_NOT_SUPPORTED;

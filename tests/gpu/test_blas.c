@@ -1,17 +1,16 @@
 /* What cuBLASLt chose for a product is kept on disk and taken from there, over the emulated library. */
 #include "ops/blas_cuda.h"
 
-#include "base/kept.h"
 #include "device/cuda.h"
 #include "tests/suite.h"
 
 #include <ftw.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int emulated_heuristics(void); /* emulated.c: how often it was asked */
+int emulated_heuristics(void); /* emulated.c: how often the rule was asked */
+void emulated_forgets(void);   /* no algorithm of before is known any more */
 
 static char folder[] = "/tmp/ztrain-choices-XXXXXX";
 static struct zt_device *device;
@@ -88,47 +87,20 @@ START_TEST(a_choice_is_kept_by_product) {
 }
 END_TEST
 
-START_TEST(a_damaged_choice_is_made_anew) {
-    struct zt_blas_spec spec = product(ZT_BLAS_STORE);
-    ck_assert_int_eq(asked_for(&spec), 2);
+static void damage(void) {
     ck_assert_int_eq(nftw(folder, change_one, 4, FTW_PHYS), 0);
-    ck_assert_int_eq(asked_for(&spec), 2);
-    ck_assert_int_eq(asked_for(&spec), 0);
-}
-END_TEST
-
-/* As one of a library that says the same version and knows other algorithms. */
-static int forget_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)about, (void)place;
-    if (kind != FTW_F)
-        return 0;
-    /* magic, two sizes, checksum; then the key, which is text and says how long it is in the first of the sizes */
-    struct zt_text content = { 0 };
-    struct zt_err err = { 0 };
-    char file[4096] = "", *key = file + 40;
-    FILE *in = fopen(path, "rb");
-    const size_t read = fread(file, 1, sizeof file, in);
-    fclose(in);
-    uint64_t length;
-    memcpy(&length, file + 16, sizeof length);
-    ck_assert_uint_lt(40 + length, read);
-    const size_t rest = read - 40 - length;
-    char *zeros = calloc(1, rest), *name = strndup(key, length);
-    memcpy(zeros + rest - 8, &(int){ 1 }, sizeof(int)); /* takes any address */
-    zt_text_add_bytes(&content, zeros, rest);
-    ck_assert(zt_kept_write(path, name, &content, &err));
-    zt_text_finish(&content);
-    free(zeros);
-    free(name);
-    return 0;
 }
 
-START_TEST(an_algorithm_that_is_not_there_any_more_is_chosen_anew) {
+static void expect_made_anew_after(void (*spoil)(void)) {
     struct zt_blas_spec spec = product(ZT_BLAS_STORE);
     ck_assert_int_eq(asked_for(&spec), 2);
-    ck_assert_int_eq(nftw(folder, forget_one, 4, FTW_PHYS), 0);
+    spoil();
     ck_assert_int_eq(asked_for(&spec), 2);
     ck_assert_int_eq(asked_for(&spec), 0);
+}
+
+START_TEST(a_choice_that_is_damaged_or_not_known_any_more_is_made_anew) {
+    expect_made_anew_after(_i ? emulated_forgets : damage);
 }
 END_TEST
 
@@ -136,7 +108,6 @@ int main(void) {
     TCase *tests = tcase_create("products");
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_test(tests, a_choice_is_kept_by_product);
-    tcase_add_test(tests, a_damaged_choice_is_made_anew);
-    tcase_add_test(tests, an_algorithm_that_is_not_there_any_more_is_chosen_anew);
+    tcase_add_loop_test(tests, a_choice_that_is_damaged_or_not_known_any_more_is_made_anew, 0, 2);
     return run_suite("gpu-blas", tests, CK_NOFORK);
 }
