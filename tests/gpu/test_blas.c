@@ -2,17 +2,12 @@
 #include "ops/blas_cuda.h"
 
 #include "device/cuda.h"
+#include "tests/gpu/cache_folder.h"
 #include "tests/suite.h"
-
-#include <ftw.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 int emulated_heuristics(void); /* emulated.c: how often the rule was asked */
 void emulated_forgets(void);   /* no algorithm of before is known any more */
 
-static char folder[] = "/tmp/ztrain-choices-XXXXXX";
 static struct zt_device *device;
 
 /* [4, 8] times [8, 16] */
@@ -50,27 +45,15 @@ static int asked_for(const struct zt_blas_spec *spec) {
     return emulated_heuristics() - before;
 }
 
-static int change_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)place;
-    return kind == FTW_F ? truncate(path, about->st_size - 1) : 0;
-}
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)about, (void)kind, (void)place;
-    return remove(path);
-}
-
 static void begin(void) {
     struct zt_err err = { 0 };
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    setenv("XDG_CACHE_HOME", folder, 1);
+    ck_assert(cache_begin());
     device = zt_cuda_create(0, &err);
     ck_assert_msg(device != NULL, "%s", err.text[0]);
 }
 static void end(void) {
     device->api->destroy(device);
-    setenv("XDG_CACHE_HOME", "none", 1);
-    nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
-    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
+    cache_end();
 }
 
 START_TEST(a_choice_is_kept_by_product) {
@@ -88,7 +71,7 @@ START_TEST(a_choice_is_kept_by_product) {
 END_TEST
 
 static void damage(void) {
-    ck_assert_int_eq(nftw(folder, change_one, 4, FTW_PHYS), 0);
+    ck_assert(cache_cut());
 }
 
 static void expect_made_anew_after(void (*spoil)(void)) {

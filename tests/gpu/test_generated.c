@@ -1,6 +1,7 @@
 /* What the CUDA module compiles at run time, without a GPU: NVRTC takes the generated source of every elementwise
  * expression, for every type and architecture, and what it gives is kept on disk safely. */
 #include "ops/compile_cuda.h"
+#include "tests/gpu/cache_folder.h"
 #include "tests/suite.h"
 #include "ops/elementwise_lanes.h"
 #include "ops/source_cuda.h"
@@ -9,7 +10,6 @@
 #include "base/file.h"
 #include "base/kept.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -159,7 +159,6 @@ END_TEST
 /* ---- on disk ---- */
 
 static const char source[] = "extern \"C\" __global__ void chain() {}";
-static char folder[] = "/tmp/ztrain-generated-XXXXXX";
 
 static char *path_of(void) {
     struct zt_text path = { 0 };
@@ -179,7 +178,7 @@ static bool keep(const char *path, const char *words) {
 START_TEST(what_was_kept_is_read_again) {
     char *path = path_of();
     struct zt_text code = { 0 };
-    ck_assert(strncmp(path, folder, strlen(folder)) == 0);
+    ck_assert(strncmp(path, cache_folder, strlen(cache_folder)) == 0);
     ck_assert(!zt_kept_read(path, source, &code));
     ck_assert(keep(path, "machine code"));
     ck_assert(zt_kept_read(path, source, &code));
@@ -245,15 +244,9 @@ START_TEST(writers_at_the_same_time_leave_a_whole_file) {
 }
 END_TEST
 
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)about, (void)kind, (void)place;
-    return remove(path);
-}
-
 int main(void) {
-    if (!mkdtemp(folder))
+    if (!cache_begin())
         return 1;
-    setenv("XDG_CACHE_HOME", folder, 1);
     TCase *test = tcase_create("generated");
     tcase_add_loop_test(test, every_float_expression_compiles, 0, CAPABILITIES);
     tcase_add_loop_test(test, chains_through_every_type_compile, 0, CAPABILITIES);
@@ -265,6 +258,6 @@ int main(void) {
     tcase_add_test(test, a_gpu_the_compiler_knows_gets_machine_code_and_a_newer_one_ptx);
     tcase_add_test(test, code_for_a_gpu_newer_than_the_compiler_is_ptx_the_driver_can_read);
     int failed = run_suite("generated", test, CK_NOFORK);
-    nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+    cache_end();
     return failed != 0;
 }

@@ -3,14 +3,12 @@
 #include "ops/norm_dnn.h"
 
 #include "graph/op.h"
+#include "tests/gpu/cache_folder.h"
 #include "tests/gpu/gpus.h"
 #include "tests/ops/cases.h"
 #include "tests/suite.h"
 
-#include <ftw.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct zt_norm_dnn forms[] = {
     { ZT_DNN_LAYER_NORM, 128, 768, 1, true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
@@ -40,8 +38,6 @@ START_TEST(cudnn_has_engines_both_ways) {
 }
 END_TEST
 
-static char folder[] = "/tmp/ztrain-plans-XXXXXX";
-
 /* Of form 0; `wanted`: whether its plan comes from disk. */
 static void plan_again(bool grad, bool wanted) {
     struct zt_norm_dnn form = forms[0];
@@ -56,27 +52,16 @@ static void plan_again(bool grad, bool wanted) {
     zt_dnn_destroy(dnn);
 }
 
-static int cut_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)place;
-    return kind == FTW_F ? truncate(path, about->st_size / 2) : 0;
-}
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)about, (void)kind, (void)place;
-    return remove(path);
-}
-
 START_TEST(plans_are_kept_by_graph_and_made_anew_where_the_file_is_damaged) {
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    setenv("XDG_CACHE_HOME", folder, 1);
+    ck_assert(cache_begin());
     plan_again(false, false);
     plan_again(false, true);
     plan_again(true, false);
     plan_again(true, true);
-    ck_assert_int_eq(nftw(folder, cut_one, 4, FTW_PHYS), 0);
+    ck_assert(cache_cut());
     plan_again(true, false);
     plan_again(true, true);
-    setenv("XDG_CACHE_HOME", "none", 1);
-    nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+    cache_end();
 }
 END_TEST
 
