@@ -28,7 +28,7 @@ struct copies {
 
 static int find_copy(const struct copies *copies, const struct zt_graph *g, int value, const struct zt_layout *layout) {
     for (int i = copies->first[value]; i >= 0; i = copies->at[i].older)
-        if (same_layout(g->values[copies->at[i].value].layout, layout))
+        if (same_layout(g->values[copies->at[i].value]->layout, layout))
             return copies->at[i].value;
     return -1;
 }
@@ -44,7 +44,7 @@ static void keep_copy(struct copies *copies, int value, int copy) {
 
 /* A copy that was made for a node of the backward phase and is now wanted in the forward phase is made there. */
 static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *reader) {
-    struct zt_node *maker = &g->nodes[g->values[copy].producer];
+    struct zt_node *maker = g->nodes[g->values[copy]->producer];
     if (maker->phase > reader->phase) {
         maker->phase = reader->phase;
         maker->place = reader->place;
@@ -53,7 +53,7 @@ static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *re
 
 static bool prepare(struct zt_graph *g, int node, int threads, struct zt_device *device,
                     const struct zt_layout **layouts, struct zt_prepared *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_kernel *k = &n->op->kernel[n->backend];
     struct zt_prepare p = { .graph = g,
                             .node = node,
@@ -94,23 +94,23 @@ static int reordered(struct assignment *a, int node, int from, const struct zt_l
     struct zt_graph *g = a->g;
     int to = find_copy(&a->copies, g, from, layout);
     if (to >= 0) {
-        bring_forward(g, to, &g->nodes[node]);
+        bring_forward(g, to, g->nodes[node]);
         return to;
     }
-    struct zt_shape shape = g->values[from].shape;
+    struct zt_shape shape = g->values[from]->shape;
     to = zt_graph_add_value(
-        g, zt_arena_printf(g->arena, "%s as %s", g->values[from].name, layout ? layout->name : "plain"),
-        g->values[from].dtype, &shape);
-    g->values[to].layout = layout;
-    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from].name), "Reorder", "ztrain",
+        g, zt_arena_printf(g->arena, "%s as %s", g->values[from]->name, layout ? layout->name : "plain"),
+        g->values[from]->dtype, &shape);
+    g->values[to]->layout = layout;
+    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name), "Reorder", "ztrain",
                               1, &from, 1, &to, 1);
-    g->nodes[r].phase = g->nodes[node].phase;
-    g->nodes[r].stage = g->nodes[node].stage;
-    g->nodes[r].place = g->nodes[node].place;
-    g->nodes[r].backend = a->fast;
+    g->nodes[r]->phase = g->nodes[node]->phase;
+    g->nodes[r]->stage = g->nodes[node]->stage;
+    g->nodes[r]->place = g->nodes[node]->place;
+    g->nodes[r]->backend = a->fast;
     if (!zt_op_resolve(a->table, g, r, a->err))
         return -1;
-    const struct zt_layout *layouts[2] = { g->values[from].layout, layout };
+    const struct zt_layout *layouts[2] = { g->values[from]->layout, layout };
     struct zt_prepared p;
     if (!prepare(g, r, a->threads, a->device, layouts, &p, a->err))
         return -1;
@@ -128,14 +128,14 @@ static bool all_plain(const struct zt_layout *const *layouts, int count) {
 
 static bool assign_node(struct assignment *a, int node) {
     struct zt_graph *g = a->g;
-    int in = g->nodes[node].in_count, out = g->nodes[node].out_count;
+    int in = g->nodes[node]->in_count, out = g->nodes[node]->out_count;
     const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
     for (int i = 0; i < in; i++)
         layouts[i] = zt_in(g, node, i) ? zt_in(g, node, i)->layout : NULL;
-    const enum zt_backend backend = (enum zt_backend)g->nodes[node].backend;
+    const enum zt_backend backend = (enum zt_backend)g->nodes[node]->backend;
     const bool elsewhere = backend != a->fast; /* between a device and the host tensors travel in plain order */
     /* Reference kernels, and those without prepare, want plain layouts, as op.h says. */
-    if (elsewhere || backend == ZT_REF || !g->nodes[node].op->kernel[backend].prepare)
+    if (elsewhere || backend == ZT_REF || !g->nodes[node]->op->kernel[backend].prepare)
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
     bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
@@ -143,14 +143,14 @@ static bool assign_node(struct assignment *a, int node) {
         if (p.release)
             p.release(p.state);
         memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);
-        g->nodes[node].backend = ZT_REF;
+        g->nodes[node]->backend = ZT_REF;
         ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
     }
     if (ok)
         keep_prepared(a, node, &p);
     for (int i = 0; ok && i < in; i++)
         if (zt_in(g, node, i) && !same_layout(zt_in(g, node, i)->layout, layouts[i]))
-            ok = (g->nodes[node].in[i] = reordered(a, node, g->nodes[node].in[i], layouts[i])) >= 0;
+            ok = (g->nodes[node]->in[i] = reordered(a, node, g->nodes[node]->in[i], layouts[i])) >= 0;
     for (int i = 0; ok && i < out; i++)
         if (zt_out(g, node, i))
             zt_out(g, node, i)->layout = layouts[in + i];
@@ -172,7 +172,7 @@ static bool sort_with_prepared(struct assignment *a) {
     int count = g->node_count;
     int *key = zt_malloc(((size_t)count + 1) * sizeof *key);
     for (int i = 0; i < count; i++)
-        key[i] = some_output(&g->nodes[i]);
+        key[i] = some_output(g->nodes[i]);
     if (!zt_graph_sort(g, a->err)) {
         free(key);
         return false;
@@ -182,7 +182,7 @@ static bool sort_with_prepared(struct assignment *a) {
     for (int i = 0; i < count; i++)
         old[key[i]] = i;
     for (int i = 0; i < g->node_count; i++)
-        sorted[i] = a->prepared[old[some_output(&g->nodes[i])]];
+        sorted[i] = a->prepared[old[some_output(g->nodes[i])]];
     free(old);
     free(key);
     free(a->prepared);
@@ -199,12 +199,12 @@ bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt
     a.copies.first = zt_malloc(((size_t)g->value_count + 1) * sizeof *a.copies.first);
     memset(a.copies.first, -1, ((size_t)g->value_count + 1) * sizeof *a.copies.first);
     for (int n = 0; ok && n < count; n++) {
-        g->nodes[n].backend = choose(g, n, fast);
+        g->nodes[n]->backend = choose(g, n, fast);
         ok = assign_node(&a, n);
     }
     for (int i = 0; ok && i < plain_count; i++)
-        if (plain[i] >= 0 && g->values[plain[i]].layout)
-            ok = (plain[i] = reordered(&a, g->values[plain[i]].producer, plain[i], NULL)) >= 0;
+        if (plain[i] >= 0 && g->values[plain[i]]->layout)
+            ok = (plain[i] = reordered(&a, g->values[plain[i]]->producer, plain[i], NULL)) >= 0;
     if (ok)
         ok = sort_with_prepared(&a);
     if (!ok) {

@@ -374,13 +374,13 @@ void zt_body_say(struct zt_body *b, const char *fmt, ...) {
 }
 
 bool zt_body_wants(const struct zt_body *b, int out) {
-    return zt_out(b->g, b->node, out) && b->read[b->g->nodes[b->node].out[out]];
+    return zt_out(b->g, b->node, out) && b->read[b->g->nodes[b->node]->out[out]];
 }
 
 /* ---- the same node in a newer form ---- */
 
 static void add_input(struct zt_body *b, const char *name, int index) {
-    b->in_value[b->in_count] = b->g->nodes[b->node].in[index];
+    b->in_value[b->in_count] = b->g->nodes[b->node]->in[index];
     b->in[b->in_count++] = name;
 }
 
@@ -393,7 +393,7 @@ static bool is_among(const char *name, const char *list) {
 }
 
 static void copy_inputs(struct zt_body *b, struct zt_body_node *to) {
-    const struct zt_node *n = &b->g->nodes[b->node];
+    const struct zt_node *n = b->g->nodes[b->node];
     for (int i = 0; i < n->in_count; i++) {
         to->in[i] = n->in[i] < 0 ? "" : zt_arena_printf(b->arena, "x%d", i);
         if (n->in[i] >= 0)
@@ -403,7 +403,7 @@ static void copy_inputs(struct zt_body *b, struct zt_body_node *to) {
 }
 
 static void copy_outputs(struct zt_body *b, struct zt_body_node *to) {
-    const struct zt_node *n = &b->g->nodes[b->node];
+    const struct zt_node *n = b->g->nodes[b->node];
     for (int i = 0; i < n->out_count; i++) {
         bool wanted = zt_body_wants(b, i);
         to->out[i] = wanted ? (b->out[b->out_count++] = zt_arena_printf(b->arena, "y%d", i)) : "";
@@ -412,7 +412,7 @@ static void copy_outputs(struct zt_body *b, struct zt_body_node *to) {
 }
 
 void zt_body_again(struct zt_body *b, const char *op_type, const char *without, const char *more) {
-    const struct zt_node *n = &b->g->nodes[b->node];
+    const struct zt_node *n = b->g->nodes[b->node];
     struct zt_body_node to = { .op_type = op_type };
     struct reader r = { b, more };
     to.in = ZT_NEW_N(b->arena, const char *, (size_t)n->in_count + strlen(more));
@@ -438,10 +438,10 @@ static bool is_float(enum zt_dtype dtype) {
 }
 
 void zt_body_start(struct zt_body *b, struct zt_arena *arena, const struct zt_graph *g, int node, const bool *read) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     *b = (struct zt_body){ .arena = arena, .g = g, .node = node, .read = read, .type = ZT_FLOAT };
     for (int i = 0; i < n->in_count; i++)
-        if (n->in[i] >= 0 && g->values[n->in[i]].dtype == ZT_DOUBLE)
+        if (n->in[i] >= 0 && g->values[n->in[i]]->dtype == ZT_DOUBLE)
             b->type = ZT_DOUBLE;
     b->in = ZT_NEW_N(arena, const char *, n->in_count);
     b->in_value = ZT_NEW_N(arena, int, n->in_count);
@@ -481,12 +481,12 @@ void zt_body_names(struct zt_body *b, const char *names) {
         const char *name = read_word(&r);
         if (zt_body_wants(b, outs++))
             b->out[b->out_count++] = name;
-    } while (accept(&r, ',') && outs < b->g->nodes[b->node].out_count);
+    } while (accept(&r, ',') && outs < b->g->nodes[b->node]->out_count);
 }
 
 /* Output names are given at the end, so that a statement may use one before its last value is known. */
 bool zt_body_close(struct zt_body *b, struct zt_err *err) {
-    for (int i = 0, k = 0; i < b->g->nodes[b->node].out_count && !b->problem && !b->whole; i++) {
+    for (int i = 0, k = 0; i < b->g->nodes[b->node]->out_count && !b->problem && !b->whole; i++) {
         const struct zt_value *v = zt_out(b->g, b->node, i);
         if (!zt_body_wants(b, i))
             continue;

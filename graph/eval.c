@@ -26,7 +26,7 @@ void zt_eval_destroy(struct zt_eval *eval) {
 }
 
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor) {
-    struct zt_value *v = &eval->g->values[value];
+    struct zt_value *v = eval->g->values[value];
     v->dtype = tensor->dtype;
     v->shape = tensor->shape;
     v->data = tensor->data;
@@ -39,7 +39,7 @@ static bool fits_machine(int64_t count, size_t each) {
 }
 
 static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *arena, struct zt_err *err) {
-    for (int i = 0; i < g->nodes[node].out_count; i++) {
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
         struct zt_value *v = zt_out(g, node, i);
         if (!v)
             continue;
@@ -55,17 +55,17 @@ static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *aren
 
 static void fill_views(const struct zt_graph *g, const int *ids, int count, struct zt_view *to) {
     for (int i = 0; i < count; i++) {
-        const struct zt_value *v = ids[i] >= 0 ? &g->values[ids[i]] : NULL;
+        const struct zt_value *v = ids[i] >= 0 ? g->values[ids[i]] : NULL;
         to[i] = v ? (struct zt_view){ v->dtype, v->shape, (void *)v->data, NULL } : (struct zt_view){ 0 };
     }
 }
 
 bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const struct zt_random *random, int threads,
                   struct zt_err *err) {
-    const struct zt_kernel *kernel = &g->nodes[node].op->kernel[ZT_REF];
+    const struct zt_kernel *kernel = &g->nodes[node]->op->kernel[ZT_REF];
     if (!zt_op_infer(g, node, err) || !allocate_outputs(g, node, arena, err))
         return false;
-    struct zt_node *n = &g->nodes[node];
+    struct zt_node *n = g->nodes[node];
     const struct zt_layout **layouts = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *layouts);
     struct zt_view *views = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *views);
     struct zt_prepare p = {
@@ -97,8 +97,8 @@ bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const st
 static bool run_nodes(void *with, int first, int last, struct zt_err *err) {
     struct zt_eval *eval = with;
     for (int n = first; n < last; n++) {
-        if (eval->g->nodes[n].op->expand ? !zt_expand(eval->g, n, run_nodes, eval, err)
-                                         : !zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
+        if (eval->g->nodes[n]->op->expand ? !zt_expand(eval->g, n, run_nodes, eval, err)
+                                          : !zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
             return false;
     }
     return true;

@@ -46,17 +46,16 @@ void zt_graph_destroy(struct zt_graph *g) {
 struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
     struct zt_graph *g = zt_graph_create(from->name);
     for (int i = 0; i < from->value_count; i++) {
-        int id = zt_graph_add_value(g, from->values[i].name, ZT_UNDEFINED, NULL);
-        const char *name = g->values[id].name;
-        g->values[id] = from->values[i];
-        g->values[id].name = name;
+        int id = zt_graph_add_value(g, from->values[i]->name, ZT_UNDEFINED, NULL);
+        zt_value_copy(g->values[id], from->values[i]);
     }
     for (int i = 0; i < from->node_count; i++) {
-        const struct zt_node *n = &from->nodes[i];
+        const struct zt_node *n = from->nodes[i];
         int id =
             zt_graph_add_node(g, n->name, n->op_type, n->domain, n->opset, n->in, n->in_count, n->out, n->out_count);
-        struct zt_node *copy = &g->nodes[id];
+        struct zt_node *copy = g->nodes[id];
         struct zt_node fresh = *n;
+        fresh.index = id;
         fresh.in = copy->in;
         fresh.out = copy->out;
         fresh.attr = n->attr_count ? zt_arena_copy(g->arena, n->attr, (size_t)n->attr_count * sizeof *n->attr) : NULL;
@@ -80,24 +79,33 @@ int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype
         g->values = zt_realloc(g->values, (size_t)g->value_room * sizeof *g->values);
     }
     int id = g->value_count++;
+    struct zt_value *v = g->values[id] = ZT_NEW(g->arena, struct zt_value);
     const char *base = name ? name : "v";
     char *own = name ? zt_arena_strdup(g->arena, name) : NULL;
     while (!own || zt_map_get(&g->by_name, own, -1) >= 0)
         own = zt_arena_printf(g->arena, "%s.%lld", base, (long long)++g->made);
-    g->values[id] = (struct zt_value){ .name = own, .dtype = dtype, .producer = -1 };
+    *v = (struct zt_value){ .id = id, .name = own, .dtype = dtype, .producer = -1 };
     if (shape)
-        g->values[id].shape = *shape;
+        v->shape = *shape;
     else
-        g->values[id].shape.rank = -1;
+        v->shape.rank = -1;
     zt_map_put(&g->by_name, own, id);
     return id;
+}
+
+void zt_value_copy(struct zt_value *to, const struct zt_value *from) {
+    const int id = to->id;
+    const char *name = to->name;
+    *to = *from;
+    to->id = id;
+    to->name = name;
 }
 
 int zt_graph_add_constant(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape,
                           const void *data) {
     int id = zt_graph_add_value(g, name, dtype, shape);
-    g->values[id].origin = ZT_FROM_CONSTANT;
-    g->values[id].data = zt_arena_copy(g->arena, data, (size_t)zt_shape_count(shape) * zt_dtype_bytes(dtype));
+    g->values[id]->origin = ZT_FROM_CONSTANT;
+    g->values[id]->data = zt_arena_copy(g->arena, data, (size_t)zt_shape_count(shape) * zt_dtype_bytes(dtype));
     return id;
 }
 
@@ -118,7 +126,9 @@ int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type,
         g->nodes = zt_realloc(g->nodes, (size_t)g->node_room * sizeof *g->nodes);
     }
     int id = g->node_count++;
-    g->nodes[id] = (struct zt_node){
+    g->nodes[id] = ZT_NEW(g->arena, struct zt_node);
+    *g->nodes[id] = (struct zt_node){
+        .index = id,
         .name = zt_arena_strdup(g->arena, name ? name : ""),
         .op_type = zt_arena_strdup(g->arena, op_type),
         .domain = zt_arena_strdup(g->arena, domain ? domain : ""),
@@ -128,18 +138,18 @@ int zt_graph_add_node(struct zt_graph *g, const char *name, const char *op_type,
         .in_count = in_count,
         .out_count = out_count,
         .file_index = -1,
-        .place = id ? g->nodes[id - 1].place + 1 : 0,
+        .place = id ? g->nodes[id - 1]->place + 1 : 0,
     };
     for (int i = 0; i < out_count; i++)
         if (out[i] >= 0)
-            g->values[out[i]].producer = id;
+            g->values[out[i]]->producer = id;
     return id;
 }
 
 int zt_graph_copy_node(struct zt_graph *g, int node, int at, const int *in, const int *out) {
-    const struct zt_node n = g->nodes[node], like = g->nodes[at];
+    const struct zt_node n = *g->nodes[node], like = *g->nodes[at];
     const int id = zt_graph_add_node(g, n.name, n.op_type, n.domain, n.opset, in, n.in_count, out, n.out_count);
-    struct zt_node *made = &g->nodes[id];
+    struct zt_node *made = g->nodes[id];
     made->op = n.op;
     made->attr = n.attr;
     made->attr_count = n.attr_count;
@@ -160,7 +170,7 @@ void zt_graph_add_write_back(struct zt_graph *g, int initializer, int value) {
         g->write_backs = at;
     }
     g->write_backs[g->write_back_count++] = (struct zt_write_back){ initializer, value };
-    g->values[initializer].statistic = true;
+    g->values[initializer]->statistic = true;
 }
 
 /* ---- attributes ---- */
@@ -173,7 +183,7 @@ const struct zt_attr *zt_node_attr(const struct zt_node *node, const char *name)
 }
 
 void zt_node_set_attr(struct zt_graph *g, int node, const struct zt_attr *attr) {
-    struct zt_node *n = &g->nodes[node];
+    struct zt_node *n = g->nodes[node];
     for (int i = 0; i < n->attr_count; i++)
         if (strcmp(n->attr[i].name, attr->name) == 0) {
             n->attr[i] = *attr;
@@ -244,14 +254,14 @@ bool zt_node_fail(const struct zt_graph *g, int node, struct zt_err *err, const 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     return zt_fail(err, ZT_EXIT_MODEL, "%s (%s): %s", n->name, n->op_type, text);
 }
 
 void zt_graph_align_constants(struct zt_graph *g) {
     for (int n = 0; n < g->node_count; n++) {
-        for (int i = 0; i < g->nodes[n].in_count; i++) {
-            struct zt_value *v = g->nodes[n].in[i] < 0 ? NULL : &g->values[g->nodes[n].in[i]];
+        for (int i = 0; i < g->nodes[n]->in_count; i++) {
+            struct zt_value *v = g->nodes[n]->in[i] < 0 ? NULL : g->values[g->nodes[n]->in[i]];
             size_t size = v && v->data ? zt_dtype_bytes(v->dtype) : 0;
             if (size && !v->trainable && (uintptr_t)v->data % size)
                 v->data = zt_arena_copy(g->arena, v->data, (size_t)zt_shape_count(&v->shape) * size);
@@ -268,20 +278,20 @@ int zt_graph_find(const struct zt_graph *g, const char *name) {
 bool zt_graph_index(struct zt_graph *g, struct zt_err *err) {
     g->readers->nodes = g->readers->values = g->readers->count = 0;
     for (int i = 0; i < g->value_count; i++)
-        g->values[i].producer = -1;
+        g->values[i]->producer = -1;
     bool ok = true;
     for (int n = 0; n < g->node_count; n++) {
-        for (int i = 0; i < g->nodes[n].out_count; i++) {
-            int v = g->nodes[n].out[i];
-            if (v < 0 || g->nodes[n].dead)
+        for (int i = 0; i < g->nodes[n]->out_count; i++) {
+            int v = g->nodes[n]->out[i];
+            if (v < 0 || g->nodes[n]->dead)
                 continue;
-            if (g->values[v].producer >= 0)
-                ok = zt_node_fail(g, n, err, "output \"%s\" is already written by %s", g->values[v].name,
-                                  g->nodes[g->values[v].producer].name);
-            else if (g->values[v].origin != ZT_FROM_NODE)
-                ok = zt_node_fail(g, n, err, "output \"%s\" is already %s", g->values[v].name,
-                                  g->values[v].origin == ZT_FROM_INPUT ? "an input of the graph" : "an initializer");
-            g->values[v].producer = n;
+            if (g->values[v]->producer >= 0)
+                ok = zt_node_fail(g, n, err, "output \"%s\" is already written by %s", g->values[v]->name,
+                                  g->nodes[g->values[v]->producer]->name);
+            else if (g->values[v]->origin != ZT_FROM_NODE)
+                ok = zt_node_fail(g, n, err, "output \"%s\" is already %s", g->values[v]->name,
+                                  g->values[v]->origin == ZT_FROM_INPUT ? "an input of the graph" : "an initializer");
+            g->values[v]->producer = n;
         }
     }
     return ok;
@@ -305,9 +315,9 @@ static void extend_readers(struct zt_readers *r, const struct zt_graph *g) {
     for (; r->values < g->value_count; r->values++)
         r->first[r->values] = -1;
     for (; r->nodes < g->node_count; r->nodes++)
-        for (int i = 0; i < g->nodes[r->nodes].in_count; i++)
-            if (g->nodes[r->nodes].in[i] >= 0)
-                add_reader(r, g->nodes[r->nodes].in[i], r->nodes, i);
+        for (int i = 0; i < g->nodes[r->nodes]->in_count; i++)
+            if (g->nodes[r->nodes]->in[i] >= 0)
+                add_reader(r, g->nodes[r->nodes]->in[i], r->nodes, i);
 }
 
 int zt_graph_users(const struct zt_graph *g, int value, int *node) {
@@ -315,7 +325,7 @@ int zt_graph_users(const struct zt_graph *g, int value, int *node) {
     int users = 0;
     extend_readers(r, g);
     for (int i = r->first[value]; i >= 0; i = r->at[i].next) {
-        const struct zt_node *reader = &g->nodes[r->at[i].node];
+        const struct zt_node *reader = g->nodes[r->at[i].node];
         if (reader->dead || reader->in[r->at[i].in] != value)
             continue;
         users++;
@@ -332,7 +342,7 @@ struct heap {
 };
 
 static bool before(const struct heap *h, int a, int b) {
-    const struct zt_node *x = &h->g->nodes[a], *y = &h->g->nodes[b];
+    const struct zt_node *x = h->g->nodes[a], *y = h->g->nodes[b];
     if (x->phase != y->phase)
         return x->phase < y->phase;
     return x->place != y->place ? x->place < y->place : a < b;
@@ -364,21 +374,21 @@ struct users {
 };
 
 static int producer_of(const struct zt_graph *g, int node, int i) {
-    int v = g->nodes[node].in[i];
-    return v < 0 ? -1 : g->values[v].producer;
+    int v = g->nodes[node]->in[i];
+    return v < 0 ? -1 : g->values[v]->producer;
 }
 
 static struct users users_of_nodes(const struct zt_graph *g) {
     struct users u = { zt_calloc((size_t)g->node_count + 2, sizeof(int)), NULL };
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++)
+        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
             if (producer_of(g, n, i) >= 0)
                 u.first[producer_of(g, n, i) + 2]++;
     for (int n = 0; n < g->node_count; n++)
         u.first[n + 2] += u.first[n + 1];
     u.at = zt_malloc((size_t)u.first[g->node_count + 1] * sizeof(int));
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++)
+        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
             if (producer_of(g, n, i) >= 0)
                 u.at[u.first[producer_of(g, n, i) + 1]++] = n;
     return u;
@@ -388,13 +398,13 @@ static struct users users_of_nodes(const struct zt_graph *g) {
 static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err *err) {
     bool ok = true;
     for (int n = 0; n < g->node_count; n++) {
-        for (int i = 0; !g->nodes[n].dead && i < g->nodes[n].in_count; i++) {
-            int v = g->nodes[n].in[i];
-            if (v >= 0 && g->values[v].producer >= 0)
+        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++) {
+            int v = g->nodes[n]->in[i];
+            if (v >= 0 && g->values[v]->producer >= 0)
                 waiting[n]++;
-            else if (v >= 0 && g->values[v].origin == ZT_FROM_NODE)
+            else if (v >= 0 && g->values[v]->origin == ZT_FROM_NODE)
                 ok = zt_node_fail(g, n, err, "input \"%s\" is not made by any node, input or initializer",
-                                  g->values[v].name);
+                                  g->values[v]->name);
         }
     }
     return ok;
@@ -404,11 +414,11 @@ static bool count_waiting(const struct zt_graph *g, int *waiting, struct zt_err 
  * round. */
 static bool fail_cycle(const struct zt_graph *g, const int *waiting, struct zt_err *err) {
     int at = 0;
-    while (g->nodes[at].dead || waiting[at] <= 0)
+    while (g->nodes[at]->dead || waiting[at] <= 0)
         at++;
     for (int step = 0; step < g->node_count; step++) {
         int from = -1;
-        for (int i = 0; from < 0 && i < g->nodes[at].in_count; i++)
+        for (int i = 0; from < 0 && i < g->nodes[at]->in_count; i++)
             if (producer_of(g, at, i) >= 0 && waiting[producer_of(g, at, i)] > 0)
                 from = producer_of(g, at, i);
         at = from;
@@ -423,10 +433,10 @@ bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
     bool ok = count_waiting(g, waiting, err);
     struct users users = users_of_nodes(g);
     struct heap heap = { g, zt_malloc(((size_t)g->node_count + 1) * sizeof(int)), 0 };
-    struct zt_node *sorted = zt_malloc(((size_t)g->node_count + 1) * sizeof *sorted);
+    struct zt_node **sorted = zt_malloc(((size_t)g->node_count + 1) * sizeof *sorted);
     for (int n = 0; n < g->node_count; n++) {
-        alive += !g->nodes[n].dead;
-        if (!g->nodes[n].dead && waiting[n] == 0)
+        alive += !g->nodes[n]->dead;
+        if (!g->nodes[n]->dead && waiting[n] == 0)
             heap_push(&heap, n);
     }
     while (ok && heap.count) {
@@ -443,6 +453,8 @@ bool zt_graph_sort(struct zt_graph *g, struct zt_err *err) {
         if (done) /* nodes may be NULL in a file without any */
             memcpy(g->nodes, sorted, (size_t)done * sizeof *sorted);
         g->node_count = done;
+        for (int n = 0; n < done; n++)
+            g->nodes[n]->index = n;
         ok = zt_graph_index(g, err);
     }
     free(sorted);
@@ -461,7 +473,7 @@ bool zt_graph_prune(struct zt_graph *g, const int *roots, int root_count, struct
     for (int i = 0; i < g->write_back_count; i++)
         needed[g->write_backs[i].value] = true;
     for (int n = g->node_count - 1; n >= 0; n--) {
-        struct zt_node *node = &g->nodes[n];
+        struct zt_node *node = g->nodes[n];
         bool wanted = false;
         for (int i = 0; i < node->out_count; i++)
             wanted |= node->out[i] >= 0 && needed[node->out[i]];

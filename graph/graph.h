@@ -1,5 +1,9 @@
 /* The graph: nodes and values by index, in one arena.
  *
+ * Each value and each node is allocated once and never moves: a pointer to one stays valid, whatever is added, until
+ * the graph is destroyed. Only the arrays of pointers move when they grow. A dead node keeps its memory after
+ * zt_graph_sort() has dropped it.
+ *
  * A graph is a value: passes take one and leave one that computes the same. Nodes stand in an order in which every
  * value is made before it is read. Forward, backward, casts and reorders are all ordinary nodes, told apart by `phase`.
  * Names are ONNX's. Weights are not copied in: `data` of an initializer points into the mapped model file.
@@ -78,6 +82,7 @@ enum zt_origin {
 };
 
 struct zt_value {
+    int id;           /* position in the graph's `values` */
     const char *name; /* unique in the graph */
     enum zt_dtype dtype;
     struct zt_shape shape;              /* rank -1 before inference */
@@ -100,6 +105,7 @@ static inline bool zt_value_is_constant(const struct zt_value *v) {
 }
 
 struct zt_node {
+    int index; /* position in the graph's `nodes`; zt_graph_sort changes it */
     const char
         *name; /* as in the file, or made from op and output name where that is empty; backward nodes: "grad of NAME" */
     const char *op_type, *domain; /* domain "" for ai.onnx; "ztrain" for our own */
@@ -133,9 +139,9 @@ enum { ZT_OPSET = 26 }; /* opset of the nodes that passes emit: the newest whose
 struct zt_graph {
     struct zt_arena *arena;
     const char *name;
-    struct zt_value *values;
+    struct zt_value **values;
     int value_count, value_room;
-    struct zt_node *nodes;
+    struct zt_node **nodes;
     int node_count, node_room;
     int *inputs, *outputs; /* value ids in the file's order; inputs without initializers */
     int input_count, output_count;
@@ -160,6 +166,8 @@ struct zt_graph *zt_graph_clone(const struct zt_graph *graph);
 
 /* Adds a value and returns its id. A name that is taken or NULL gets a number behind it. Shape NULL: unknown. */
 int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape);
+/* Makes `to` what `from` is, of this graph or another, but for its id and name. */
+void zt_value_copy(struct zt_value *to, const struct zt_value *from);
 /* Adds a constant whose data are copied into the arena. */
 int zt_graph_add_constant(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape,
                           const void *data);

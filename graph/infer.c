@@ -19,7 +19,7 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
 /* Gives the symbol `name` the number `size` in every input that mentions it. */
 static bool bind_symbol(struct zt_graph *g, const char *name, int64_t size, enum zt_exit code, struct zt_err *err) {
     for (int i = 0; i < g->input_count; i++) {
-        struct zt_value *v = &g->values[g->inputs[i]];
+        struct zt_value *v = g->values[g->inputs[i]];
         for (int k = 0; k < v->shape.rank; k++) {
             if (!v->dim_param[k] || strcmp(v->dim_param[k], name) != 0)
                 continue;
@@ -33,7 +33,7 @@ static bool bind_symbol(struct zt_graph *g, const char *name, int64_t size, enum
 }
 
 bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, enum zt_exit code, struct zt_err *err) {
-    struct zt_value *v = &g->values[value];
+    struct zt_value *v = g->values[value];
     char want[ZT_SHAPE_TEXT], have[ZT_SHAPE_TEXT];
     if (v->shape.rank < 0)
         v->shape = *shape;
@@ -53,7 +53,7 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
 }
 
 static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     if (n->op->flags & ZT_OP_RANDOM)
         return false;
     for (int i = 0; i < n->in_count; i++) {
@@ -68,7 +68,7 @@ static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
 }
 
 static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err *err) {
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         if (v && !zt_shape_known(&v->shape))
             return zt_node_fail(g, node, err, "the shape of input \"%s\" is not known", v->name);
@@ -90,13 +90,13 @@ static bool infer_node(struct inference *f, int n, struct zt_err *err) {
         return true;
     if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
         return false;
-    for (int i = 0; i < g->nodes[n].out_count; i++) {
+    for (int i = 0; i < g->nodes[n]->out_count; i++) {
         size_t bytes = (size_t)zt_value_bytes(zt_out(g, n, i));
         f->left -= bytes < f->left ? bytes : f->left;
         if (zt_out(g, n, i))
             zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
     }
-    g->nodes[n].dead = true;
+    g->nodes[n]->dead = true;
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
     for (int n = first; n < last; n++) {
         if (!check_inputs_known(f->g, n, err))
             return false;
-        if (f->g->nodes[n].op->expand ? !zt_expand(f->g, n, infer_nodes, f, err) : !infer_watched(f, n, err))
+        if (f->g->nodes[n]->op->expand ? !zt_expand(f->g, n, infer_nodes, f, err) : !infer_watched(f, n, err))
             return false;
     }
     return true;
@@ -128,7 +128,7 @@ bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
 bool zt_pass_train(struct zt_graph *g, const struct zt_train_options *options, struct zt_err *err) {
     int count = g->node_count; /* hooks may append */
     for (int n = 0; n < count; n++)
-        if (!g->nodes[n].dead && g->nodes[n].op->train && !g->nodes[n].op->train(g, n, options, err))
+        if (!g->nodes[n]->dead && g->nodes[n]->op->train && !g->nodes[n]->op->train(g, n, options, err))
             return false;
     return zt_graph_sort(g, err);
 }

@@ -57,7 +57,7 @@ static bool check_function(struct calls *c, const struct zt_function *f, int dep
 
 static bool check_calls(struct calls *c, const struct zt_graph *body, int depth, int *height) {
     for (int n = 0; n < body->node_count; n++) {
-        const struct zt_node *node = &body->nodes[n];
+        const struct zt_node *node = body->nodes[n];
         const struct zt_function *f = zt_function_find(c->functions, node->domain, node->op_type, node->overload);
         if (f && !check_function(c, f, depth, height))
             return false;
@@ -183,7 +183,7 @@ static bool inline_call(const struct copy *c, const struct zt_function *f, const
 }
 
 static void take_place(const struct copy *c, int node) {
-    struct zt_node *n = &c->g->nodes[node];
+    struct zt_node *n = c->g->nodes[node];
     n->place = c->like.place;
     n->phase = c->like.phase;
     n->stage = c->like.stage;
@@ -193,7 +193,7 @@ static void take_place(const struct copy *c, int node) {
 static bool add_node(const struct copy *c, const struct zt_node *n, const char *name, const struct zt_attrs *attrs,
                      const int *in, const int *out) {
     int id = zt_graph_add_node(c->g, name, n->op_type, n->domain, n->opset, in, n->in_count, out, n->out_count);
-    struct zt_node *copy = &c->g->nodes[id];
+    struct zt_node *copy = c->g->nodes[id];
     copy->overload = n->overload;
     copy->captured = n->captured;
     copy->attr = (struct zt_attr *)attrs->at;
@@ -209,7 +209,7 @@ static bool name_outputs(const struct copy *c, struct frame *f, const struct zt_
         if (n->out[i] < 0)
             continue;
         int *id = &f->ids[n->out[i]];
-        const char *name = f->body->values[n->out[i]].name;
+        const char *name = f->body->values[n->out[i]]->name;
         if (*id < 0) {
             if (!charge(c, VALUE_COST + 2 * (f->prefix_length + strlen(name))))
                 return false;
@@ -245,7 +245,7 @@ static bool copy_value(const struct copy *c, const char *prefix, int from, int t
     if (from < 0 || !*row)
         return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): an output of it is an input that is not there", c->like.name,
                        c->like.op_type);
-    const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to].name);
+    const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to]->name);
     int node = zt_graph_add_node(c->g, name, (*row)->name, (*row)->domain, ZT_OPSET, &from, 1, &to, 1);
     take_place(c, node);
     return charge(c, COPY_COST + strlen(name)) && (!c->resolve || zt_op_resolve(c->table, c->g, node, c->err));
@@ -276,11 +276,11 @@ static bool copy_body(const struct copy *c, struct frame *f, const int *in, int 
     for (int i = 0; i < body->captured_count; i++)
         f->ids[body->captured[i]] = captured[i];
     for (int i = 0; i < out_count; i++)
-        if (body->values[body->outputs[i]].origin == ZT_FROM_NODE && f->ids[body->outputs[i]] < 0)
+        if (body->values[body->outputs[i]]->origin == ZT_FROM_NODE && f->ids[body->outputs[i]] < 0)
             f->ids[body->outputs[i]] = out[i];
     bool ok = true;
     for (int n = 0; ok && n < body->node_count; n++)
-        ok = copy_node(c, f, &body->nodes[n]);
+        ok = copy_node(c, f, body->nodes[n]);
     ok = ok && connect_outputs(c, f, out, out_count);
     free(f->ids);
     return ok;
@@ -292,13 +292,13 @@ bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct z
     int count = g->functions ? g->node_count : 0;
     bool ok = true, any = false;
     for (int n = 0; ok && n < count; n++) {
-        struct copy c = { .g = g, .table = table, .like = g->nodes[n], .err = err };
+        struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
         const struct zt_function *f = c.like.dead ? NULL : function_of(&c, &c.like);
         if (!f)
             continue;
         struct zt_attrs attrs = { c.like.attr, c.like.attr_count };
         ok = inline_call(&c, f, &c.like, c.like.name, &attrs, c.like.in, c.like.out);
-        g->nodes[n].dead = any = true;
+        g->nodes[n]->dead = any = true;
     }
     return ok && (!any || zt_graph_sort(g, err));
 }
@@ -322,7 +322,7 @@ static bool open_body(const struct copy *c, const struct zt_attr *attr) {
 bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
     bool ok = true;
     for (int n = 0; ok && n < g->node_count; n++) { /* appended nodes have their turn too */
-        struct copy c = { .g = g, .table = table, .like = g->nodes[n], .err = err };
+        struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
         for (int i = 0; ok && i < c.like.attr_count; i++)
             ok = !c.like.attr[i].graph || open_body(&c, &c.like.attr[i]);
     }
@@ -337,20 +337,20 @@ bool zt_expand(struct zt_graph *g, int node, bool (*settle)(void *with, int firs
     bool ok = zt_op_check_inputs(g, node, err);
     for (; ok && !x.done; x.step++) {
         int first = g->node_count;
-        ok = g->nodes[node].op->expand(&x, err) && settle(with, first, g->node_count, err);
+        ok = g->nodes[node]->op->expand(&x, err) && settle(with, first, g->node_count, err);
     }
     zt_vec_finish(&x.values);
-    g->nodes[node].dead = true;
+    g->nodes[node]->dead = true;
     return ok;
 }
 
 const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name) {
-    return zt_node_attr(&x->g->nodes[x->node], name)->graph;
+    return zt_node_attr(x->g->nodes[x->node], name)->graph;
 }
 
 bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
                     struct zt_err *err) {
-    struct copy c = { .g = x->g, .table = table, .resolve = true, .like = x->g->nodes[x->node], .err = err };
+    struct copy c = { .g = x->g, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
     const struct zt_attr *attr = zt_node_attr(&c.like, name);
     const int *captured = c.like.in + c.like.in_count - c.like.captured;
     for (int i = 0; &c.like.attr[i] != attr; i++)
@@ -365,7 +365,7 @@ bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, con
 
 bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
                     int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err) {
-    struct copy c = { .g = x->g, .table = table, .like = x->g->nodes[x->node], .err = err };
+    struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
     size_t name_length = strlen(c.like.name) + strlen(op_type) + 2;
     if (!charge(&c, sizeof c.like + name_length + (size_t)(in_count + out_count) * (VALUE_COST + sizeof(int))))
         return false;

@@ -208,7 +208,7 @@ static const char **names_of(struct emitter *e, const int *ids, int count, int *
     const char **names = ZT_NEW_N(e->arena, const char *, count);
     *kept = 0;
     for (int i = 0; i < count; i++) {
-        names[i] = ids[i] < 0 ? "" : e->g->values[ids[i]].name;
+        names[i] = ids[i] < 0 ? "" : e->g->values[ids[i]]->name;
         *kept = ids[i] < 0 ? *kept : i + 1;
     }
     return names;
@@ -235,7 +235,7 @@ static const char *node_name(struct emitter *e, const char *name) {
 }
 
 static bool add_plain_node(struct emitter *e, int node) {
-    const struct zt_node *n = &e->g->nodes[node];
+    const struct zt_node *n = e->g->nodes[node];
     int in_count, out_count;
     const char **in = names_of(e, n->in, n->in_count, &in_count);
     const char **out = names_of(e, n->out, n->out_count, &out_count);
@@ -254,23 +254,23 @@ static bool add_plain_node(struct emitter *e, int node) {
 }
 
 static Onnx__NodeProto *call_proto(struct emitter *e, const struct zt_body *body) {
-    const struct zt_node *n = &e->g->nodes[body->node];
+    const struct zt_node *n = e->g->nodes[body->node];
     const char **in = ZT_NEW_N(e->arena, const char *, n->in_count);
     const char **out = ZT_NEW_N(e->arena, const char *, n->out_count);
     int outs = 0;
     for (int i = 0; i < body->in_count; i++) {
-        in[i] = e->g->values[body->in_value[i]].name;
+        in[i] = e->g->values[body->in_value[i]]->name;
         read_value(e, body->in_value[i]);
     }
     for (int i = 0; i < n->out_count; i++)
         if (zt_body_wants(body, i))
-            out[outs++] = e->g->values[n->out[i]].name;
+            out[outs++] = e->g->values[n->out[i]]->name;
     return node_proto(e, node_name(e, n->name), find_function(e, body, n->op_type), own_domain, in, body->in_count, out,
                       outs);
 }
 
 static bool add_call(struct emitter *e, int node) {
-    const struct zt_node *n = &e->g->nodes[node];
+    const struct zt_node *n = e->g->nodes[node];
     struct zt_body body;
     if (!n->op->body)
         return zt_node_fail(e->g, node, e->err, "cannot be emitted: %s has no form in standard operators of opset %d",
@@ -285,7 +285,7 @@ static bool add_call(struct emitter *e, int node) {
 
 /* Whether the node means the same at the file's opset as it does at its own. */
 static bool stands(const struct emitter *e, int node) {
-    const struct zt_node *n = &e->g->nodes[node];
+    const struct zt_node *n = e->g->nodes[node];
     bool renewed = n->opset < n->op->renewed && n->op->renewed <= e->opset;
     return !n->domain[0] && !renewed && zt_op_find(e->table, "", n->op_type, e->opset) == n->op;
 }
@@ -295,7 +295,7 @@ static bool add_nodes(struct emitter *e) {
     bool ok = true;
     int first = e->nodes.count;
     for (int i = e->g->node_count - 1; i >= 0; i--)
-        if (!e->g->nodes[i].dead && is_read(e, &e->g->nodes[i]))
+        if (!e->g->nodes[i]->dead && is_read(e, e->g->nodes[i]))
             ok &= stands(e, i) ? add_plain_node(e, i) : add_call(e, i);
     for (int i = first, k = e->nodes.count - 1; i < k; i++, k--) {
         Onnx__NodeProto *node = e->nodes.at[i];
@@ -312,7 +312,7 @@ static int max_int(int a, int b) {
 static void choose_opset(struct emitter *e) {
     e->opset = ZT_BODY_OPSET;
     for (int i = 0; i < e->g->node_count; i++) {
-        const struct zt_node *n = &e->g->nodes[i];
+        const struct zt_node *n = e->g->nodes[i];
         if (n->dead || n->domain[0])
             continue;
         int newest = max_int(n->op->since, n->op->renewed);
@@ -323,7 +323,7 @@ static void choose_opset(struct emitter *e) {
 /* ---- values ---- */
 
 static bool store(struct emitter *e, int value) {
-    const struct zt_value *v = &e->g->values[value];
+    const struct zt_value *v = e->g->values[value];
     if (v->origin != ZT_FROM_INITIALIZER && v->origin != ZT_FROM_CONSTANT)
         return true;
     if (!zt_dtype_bytes(v->dtype) || (!v->data && zt_shape_count(&v->shape)))
@@ -341,13 +341,13 @@ static bool add_initializers(struct emitter *e) {
 }
 
 static Onnx__ValueInfoProto *input_info(struct emitter *e, int value) {
-    const struct zt_value *v = &e->g->values[value];
+    const struct zt_value *v = e->g->values[value];
     return value_info(e, v->name, v->dtype, &v->shape);
 }
 
 /* An output under a name that is not its value's is a copy. */
 static Onnx__ValueInfoProto *output_info(struct emitter *e, const struct zt_emit_output *output) {
-    const struct zt_value *v = &e->g->values[output->value];
+    const struct zt_value *v = e->g->values[output->value];
     if (strcmp(output->name, v->name) != 0) {
         const char **in = ZT_NEW(e->arena, const char *), **out = ZT_NEW(e->arena, const char *);
         in[0] = v->name;

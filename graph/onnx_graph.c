@@ -69,7 +69,7 @@ static int find_here(const struct zt_onnx_scope *s, const char *name) {
 /* A value that stands for `from` of the graph around. */
 static int capture(struct zt_onnx_scope *s, const char *name, int from) {
     int id = zt_graph_add_value(s->g, name, ZT_UNDEFINED, NULL);
-    s->g->values[id].origin = ZT_FROM_OUTSIDE;
+    s->g->values[id]->origin = ZT_FROM_OUTSIDE;
     zt_vec_push(&s->captured, id);
     zt_vec_push(&s->captured_from, from);
     return id;
@@ -117,7 +117,7 @@ static void read_dim(struct zt_onnx_scope *s, const Onnx__TensorShapeProto__Dime
 
 /* Type and shape as declared. What is no tensor stays undefined, of unknown rank. */
 static bool read_type(struct zt_onnx_scope *s, const Onnx__ValueInfoProto *info, int value) {
-    struct zt_value *v = &s->g->values[value];
+    struct zt_value *v = s->g->values[value];
     if (!info->type || info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
         return true;
     const Onnx__TypeProto__Tensor *t = info->type->tensor_type;
@@ -148,7 +148,7 @@ static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t
     bool ok = zt_onnx_tensor(file, message, t, where, &tensor, s->err);
     struct zt_graph *g = s->model->graph;
     int id = zt_graph_add_value(g, name, tensor.dtype, &tensor.shape);
-    struct zt_value *v = &g->values[id];
+    struct zt_value *v = g->values[id];
     v->origin = ZT_FROM_INITIALIZER;
     v->data = tensor.data;
     v->torch_kind = zt_onnx_metadata(g->arena, t->n_metadata_props, t->metadata_props, key_torch_kind);
@@ -175,7 +175,7 @@ static bool add_input(struct zt_onnx_scope *s, const char *name, size_t i) {
     if (zt_graph_find(s->g, name) >= 0)
         return zt_fail(s->err, ZT_EXIT_MODEL, "input \"%s\": two inputs have this name", name);
     int v = zt_graph_add_value(s->g, name, ZT_UNDEFINED, NULL);
-    s->g->values[v].origin = ZT_FROM_INPUT;
+    s->g->values[v]->origin = ZT_FROM_INPUT;
     s->g->inputs[s->g->input_count++] = v;
     return true;
 }
@@ -188,7 +188,7 @@ static bool read_inputs(struct zt_onnx_scope *s, const Onnx__GraphProto *p) {
     for (size_t i = 0; i < p->n_input; i++) {
         const char *name = text_or_empty(p->input[i]->name);
         int v = zt_graph_find(s->g, name);
-        if (is_main(s) && v >= 0 && s->g->values[v].origin == ZT_FROM_INITIALIZER)
+        if (is_main(s) && v >= 0 && s->g->values[v]->origin == ZT_FROM_INITIALIZER)
             continue;
         ok &= add_input(s, name, i) && read_type(s, p->input[i], s->g->value_count - 1);
     }
@@ -201,7 +201,7 @@ static void read_value_info(struct zt_onnx_scope *s, const Onnx__ValueInfoProto 
     int id = find_here(s, text_or_empty(info->name));
     if (id < 0)
         return;
-    struct zt_value *v = &s->g->values[id];
+    struct zt_value *v = s->g->values[id];
     const char *kind = zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, key_torch_kind);
     const char *from =
         zt_onnx_metadata(s->g->arena, info->n_metadata_props, info->metadata_props, key_torch_folded_from);
@@ -233,7 +233,7 @@ static bool read_outputs(struct zt_onnx_scope *s, const Onnx__GraphProto *p) {
             continue;
         }
         s->g->outputs[s->g->output_count++] = v;
-        if (s->g->values[v].origin == ZT_FROM_NODE && s->g->values[v].dtype == ZT_UNDEFINED)
+        if (s->g->values[v]->origin == ZT_FROM_NODE && s->g->values[v]->dtype == ZT_UNDEFINED)
             ok &= read_type(s, p->output[i], v);
     }
     return ok;
@@ -278,7 +278,7 @@ static bool read_node(struct zt_onnx_scope *s, const Onnx__NodeProto *p, int i) 
     const int *in = ids_of(s, p->n_input, p->input), *out = ids_of(s, p->n_output, p->output);
     int index = zt_graph_add_node(s->g, name, text_or_empty(p->op_type), domain, opset, in, (int)p->n_input, out,
                                   (int)p->n_output);
-    struct zt_node *n = &s->g->nodes[index];
+    struct zt_node *n = s->g->nodes[index];
     n->file_index = i;
     n->place = i;
     n->overload = p->overload && p->overload[0] ? zt_arena_strdup(s->g->arena, p->overload) : NULL;
@@ -294,7 +294,7 @@ static void remember_constant(struct zt_onnx_scope *s, const struct zt_node *nod
     if (is_main(s) && node->in_count == 0 && node->out_count == 1 && node->out[0] >= 0 &&
         strcmp(attr->name, "value") == 0)
         zt_vec_push(&file->stored,
-                    (struct zt_onnx_stored){ zt_arena_strdup(file->arena, s->g->values[node->out[0]].name), message,
+                    (struct zt_onnx_stored){ zt_arena_strdup(file->arena, s->g->values[node->out[0]]->name), message,
                                              attr->tensor });
 }
 
@@ -319,7 +319,7 @@ static bool read_body(struct zt_onnx_scope *s, int index, const Onnx__AttributeP
                                    .err = s->err };
     bool ok = zt_onnx_read_graph(&inner, a->g, child(&s->model->file->scan, message, ZT_ATTRIBUTE_G));
     attr->graph = inner.g;
-    append_inputs(s->g, &s->g->nodes[index], inner.captured_from.at, inner.captured_from.count);
+    append_inputs(s->g, s->g->nodes[index], inner.captured_from.at, inner.captured_from.count);
     zt_onnx_scope_finish(&inner);
     return ok;
 }
@@ -329,11 +329,11 @@ static bool read_attribute(struct zt_onnx_scope *s, int index, const Onnx__Attri
     struct zt_attr attr;
     if (!zt_onnx_attr(s->model->file, s->g->arena, a, s->in_function, tensor, &attr, s->err))
         return false;
-    if (zt_node_attr(&s->g->nodes[index], attr.name))
+    if (zt_node_attr(s->g->nodes[index], attr.name))
         return zt_fail(s->err, ZT_EXIT_MODEL, "attribute %s stands twice", attr.name);
     if (attr.type == ZT_ATTR_GRAPH && !attr.ref && !read_body(s, index, a, message, &attr))
         return false;
-    struct zt_node *node = &s->g->nodes[index];
+    struct zt_node *node = s->g->nodes[index];
     node->attr[node->attr_count++] = attr;
     if (attr.type == ZT_ATTR_TENSOR && !attr.ref)
         remember_constant(s, node, &attr, tensor);
@@ -343,10 +343,10 @@ static bool read_attribute(struct zt_onnx_scope *s, int index, const Onnx__Attri
 static bool read_attributes(struct zt_onnx_scope *s, int index, const Onnx__NodeProto *p, int message) {
     int *messages = children(s, message, ZT_NODE_ATTRIBUTE, p->n_attribute);
     bool ok = true;
-    s->g->nodes[index].attr = ZT_NEW_N(s->g->arena, struct zt_attr, p->n_attribute);
+    s->g->nodes[index]->attr = ZT_NEW_N(s->g->arena, struct zt_attr, p->n_attribute);
     for (size_t i = 0; i < p->n_attribute; i++) {
         int first = s->err->count;
-        const struct zt_node *node = &s->g->nodes[index];
+        const struct zt_node *node = s->g->nodes[index];
         if (!read_attribute(s, index, p->attribute[i], messages[i]))
             ok = zt_err_within(s->err, first, "%s (%s)", node->name, node->op_type);
     }

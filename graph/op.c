@@ -15,7 +15,7 @@ bool zt_op_copies(const struct zt_op *op) {
 }
 
 static bool fail_missing(const struct zt_op_table *table, const struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const char *domain = n->domain[0] ? n->domain : "ai.onnx";
     for (const struct zt_op *const *row = table->rows; *row; row++)
         if (strcmp((*row)->name, n->op_type) == 0 && strcmp((*row)->domain ? (*row)->domain : "", n->domain) == 0)
@@ -26,7 +26,7 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
 }
 
 static bool check_counts(const struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_op *op = n->op;
     int inputs = n->in_count - n->captured;
     if (op->flags & ZT_OP_VARIADIC && inputs < op->min_in)
@@ -51,7 +51,7 @@ static const char *attr_type_name(enum zt_attr_type type) {
 }
 
 static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     static const struct zt_attr_spec none = { 0 };
     const struct zt_attr_spec *specs = n->op->attrs ? n->op->attrs : &none, *s;
     for (int i = 0; i < n->attr_count; i++) {
@@ -73,7 +73,7 @@ static bool check_attrs(const struct zt_graph *g, int node, struct zt_err *err) 
 }
 
 bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_node *n = &g->nodes[node];
+    struct zt_node *n = g->nodes[node];
     /* Our own ops trust their attributes, which our passes wrote: a file may not use them. */
     bool foreign = n->file_index < 0 || strcmp(n->domain, "ztrain") != 0;
     n->op = foreign ? zt_op_find(table, n->domain, n->op_type, n->opset) : NULL;
@@ -83,7 +83,7 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
 }
 
 static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *first = zt_in(g, node, 0);
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
@@ -110,7 +110,7 @@ static bool check_types(const struct zt_graph *g, int node, struct zt_err *err) 
 static bool check_size(const struct zt_graph *g, int node, int value, const char *what, struct zt_err *err) {
     if (value < 0)
         return true;
-    const struct zt_value *v = &g->values[value];
+    const struct zt_value *v = g->values[value];
     struct zt_shape shape = v->shape;
     char text[ZT_SHAPE_TEXT];
     for (int k = 0; k < shape.rank; k++)
@@ -129,25 +129,25 @@ static bool check_sizes(const struct zt_graph *g, int node, const int *values, i
 }
 
 bool zt_op_check_inputs(const struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     return check_types(g, node, err) && check_sizes(g, node, n->in, n->in_count, "input", err);
 }
 
 bool zt_op_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    if (!zt_op_check_inputs(g, node, err) || !g->nodes[node].op->infer(g, node, err))
+    if (!zt_op_check_inputs(g, node, err) || !g->nodes[node]->op->infer(g, node, err))
         return false;
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     return check_sizes(g, node, n->out, n->out_count, "output", err);
 }
 
 double zt_op_flops(const struct zt_graph *g, int node) {
-    const struct zt_op *op = g->nodes[node].op;
+    const struct zt_op *op = g->nodes[node]->op;
     if (op->flops)
         return op->flops(g, node);
     if (op->flags & ZT_OP_VIEW)
         return 0;
     double flops = 0;
-    for (int i = 0; i < g->nodes[node].out_count; i++) {
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
         const struct zt_value *v = zt_out(g, node, i);
         flops += v ? (double)zt_shape_count(&v->shape) : 0;
     }
@@ -159,19 +159,19 @@ bool zt_op_is_view(const struct zt_node *n) {
 }
 
 bool zt_op_takes(const struct zt_graph *g, int node, enum zt_backend backend) {
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[backend];
+    const struct zt_kernel *k = &g->nodes[node]->op->kernel[backend];
     return k->run && (!k->supports || k->supports(g, node));
 }
 
 bool *zt_graph_from_params(const struct zt_graph *g) {
     bool *from = zt_calloc((size_t)g->value_count + 1, sizeof *from);
     for (int v = 0; v < g->value_count; v++)
-        from[v] = g->values[v].trainable;
+        from[v] = g->values[v]->trainable;
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         bool all = node->in_count > 0 && !(node->op->flags & ZT_OP_RANDOM);
         for (int i = 0; all && i < node->in_count; i++)
-            all = node->in[i] < 0 || from[node->in[i]] || zt_value_is_constant(&g->values[node->in[i]]);
+            all = node->in[i] < 0 || from[node->in[i]] || zt_value_is_constant(g->values[node->in[i]]);
         for (int i = 0; all && i < node->out_count; i++)
             if (node->out[i] >= 0)
                 from[node->out[i]] = true;

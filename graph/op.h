@@ -187,12 +187,12 @@ bool *zt_graph_from_params(const struct zt_graph *g);
 
 /* Input i of a node, NULL where omitted. */
 static inline struct zt_value *zt_in(const struct zt_graph *g, int node, int i) {
-    const struct zt_node *n = &g->nodes[node];
-    return i < n->in_count && n->in[i] >= 0 ? &g->values[n->in[i]] : NULL;
+    const struct zt_node *n = g->nodes[node];
+    return i < n->in_count && n->in[i] >= 0 ? g->values[n->in[i]] : NULL;
 }
 static inline struct zt_value *zt_out(const struct zt_graph *g, int node, int i) {
-    const struct zt_node *n = &g->nodes[node];
-    return i < n->out_count && n->out[i] >= 0 ? &g->values[n->out[i]] : NULL;
+    const struct zt_node *n = g->nodes[node];
+    return i < n->out_count && n->out[i] >= 0 ? g->values[n->out[i]] : NULL;
 }
 /* What the value takes in memory, in its layout; 0 of an omitted one (NULL). Its shape must be known. */
 int64_t zt_value_bytes(const struct zt_value *v);

@@ -29,7 +29,7 @@ struct rebind {
 
 static const struct zt_value *at_exported(const struct rebind *r, const struct zt_value *v) {
     int id = zt_graph_find(r->reference, v->name);
-    return id < 0 || r->reference->values[id].shape.rank < 0 ? NULL : &r->reference->values[id];
+    return id < 0 || r->reference->values[id]->shape.rank < 0 ? NULL : r->reference->values[id];
 }
 
 static int64_t scaled(const struct rebind *r, int64_t dim) {
@@ -86,7 +86,7 @@ static bool slices_are_equal(const struct zt_value *v, int axis) {
 
 /* The value with `to` slices along an axis whose slices are equal. */
 static int stretched(struct zt_graph *g, int value, int axis, int64_t to) {
-    const struct zt_value *v = &g->values[value];
+    const struct zt_value *v = g->values[value];
     int64_t blocks;
     size_t slice = slice_bytes(v, axis, &blocks), step = (size_t)v->shape.dim[axis] * slice;
     struct zt_shape shape = v->shape;
@@ -97,16 +97,16 @@ static int stretched(struct zt_graph *g, int value, int axis, int64_t to) {
             memcpy(data + (size_t)(b * to + i) * slice, (const char *)v->data + (size_t)b * step, slice);
     enum zt_dtype dtype = v->dtype;
     int id = zt_graph_add_value(g, added, dtype, &shape);
-    g->values[id].origin = ZT_FROM_CONSTANT;
-    g->values[id].data = data;
+    g->values[id]->origin = ZT_FROM_CONSTANT;
+    g->values[id]->data = data;
     return id;
 }
 
 /* The value with another number at `entry`. */
 static int with_number(struct zt_graph *g, int value, int entry, int64_t number) {
-    struct zt_shape shape = g->values[value].shape;
+    struct zt_shape shape = g->values[value]->shape;
     int64_t numbers[NUMBERS];
-    memcpy(numbers, g->values[value].data, (size_t)zt_shape_count(&shape) * sizeof *numbers);
+    memcpy(numbers, g->values[value]->data, (size_t)zt_shape_count(&shape) * sizeof *numbers);
     numbers[entry] = number;
     return zt_graph_add_constant(g, added, ZT_INT64, &shape, numbers);
 }
@@ -117,19 +117,19 @@ static bool holds_sizes(const struct zt_node *n, int in) {
 
 static bool can_stretch(const struct rebind *r, const struct zt_graph *g, int node, int in, int axis) {
     const struct zt_value *v = zt_in(g, node, in);
-    return v && zt_value_is_constant(v) && !holds_sizes(&g->nodes[node], in) && axis < v->shape.rank &&
+    return v && zt_value_is_constant(v) && !holds_sizes(g->nodes[node], in) && axis < v->shape.rank &&
            v->shape.dim[axis] == r->from && zt_shape_count(&v->shape) > 0 && slices_are_equal(v, axis);
 }
 
 static void apply_edits(const struct rebind *r, struct zt_graph *g, int node) {
     for (int i = 0; i < r->edits.count; i++) {
         const struct edit *e = &r->edits.at[i];
-        int *in = g->nodes[node].in;
-        if (strcmp(e->node, g->nodes[node].name) != 0)
+        int *in = g->nodes[node]->in;
+        if (strcmp(e->node, g->nodes[node]->name) != 0)
             continue;
         if (e->in >= 0)
             in[e->in] = with_number(g, in[e->in], e->entry, r->to);
-        for (int k = 0; e->in < 0 && k < g->nodes[node].in_count; k++)
+        for (int k = 0; e->in < 0 && k < g->nodes[node]->in_count; k++)
             if (can_stretch(r, g, node, k, e->entry))
                 in[k] = stretched(g, in[k], e->entry, r->to);
     }
@@ -178,15 +178,15 @@ static void rebind_view(struct rebind *r, struct zt_graph *g, int node, int in, 
     if (!result || zt_shape_count(&result->shape) <= 0)
         return;
     struct zt_shape shape = result->shape;
-    int64_t start = lead_of(r, g->nodes[node].in[0]), lead = 1;
+    int64_t start = lead_of(r, g->nodes[node]->in[0]), lead = 1;
     for (int k = 0; k < axis; k++)
         start *= was->shape.dim[k];
     int k = view_axis(r, start, axis, &shape, &lead);
     if (k < 0 || scaled(r, shape.dim[k]) < 0)
         return;
     shape.dim[k] = scaled(r, shape.dim[k]);
-    set_lead(r, g->nodes[node].out[0], lead);
-    g->nodes[node].in[in] = zt_graph_add_ints(g, added, shape.dim, shape.rank);
+    set_lead(r, g->nodes[node]->out[0], lead);
+    g->nodes[node]->in[in] = zt_graph_add_ints(g, added, shape.dim, shape.rank);
 }
 
 /* A shape that the input is fitted to, from its last axis on. */
@@ -194,7 +194,7 @@ static void rebind_aligned(struct rebind *r, struct zt_graph *g, int node, int i
     const struct zt_value *numbers = zt_in(g, node, in);
     int64_t entry = zt_shape_count(&numbers->shape) - (zt_in(g, node, 0)->shape.rank - axis);
     if (entry >= 0 && ((const int64_t *)numbers->data)[entry] == r->from)
-        g->nodes[node].in[in] = with_number(g, g->nodes[node].in[in], (int)entry, r->to);
+        g->nodes[node]->in[in] = with_number(g, g->nodes[node]->in[in], (int)entry, r->to);
 }
 
 static bool before(void *with, struct zt_graph *g, int node, struct zt_err *err) {
@@ -204,8 +204,8 @@ static bool before(void *with, struct zt_graph *g, int node, struct zt_err *err)
     r->at = node;
     r->steps++;
     apply_edits(r, g, node);
-    const struct zt_op *op = g->nodes[node].op;
-    for (int i = 1; i < g->nodes[node].in_count && op->shape_in >> i; i++) {
+    const struct zt_op *op = g->nodes[node]->op;
+    for (int i = 1; i < g->nodes[node]->in_count && op->shape_in >> i; i++) {
         if (!(op->shape_in >> i & 1) || !zt_in(g, node, i) || !is_int64s(zt_in(g, node, i)) || !zt_in(g, node, 0) ||
             !is_baked(r, zt_in(g, node, i)))
             continue;
@@ -224,7 +224,7 @@ static bool is_float(const struct zt_value *v) {
 }
 
 static bool reads_batch(const struct rebind *r, const struct zt_graph *g, int node) {
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && is_float(zt_in(g, node, i)) && batch_axis(r, zt_in(g, node, i)) >= 0)
             return true;
     return false;
@@ -255,23 +255,23 @@ static bool check_output(const struct rebind *r, struct zt_graph *g, int node, c
 static void pass_lead(struct rebind *r, const struct zt_graph *g, int node) {
     const struct zt_value *x = NULL;
     int axis = -1;
-    for (int i = 0; axis < 0 && i < g->nodes[node].in_count; i++) {
+    for (int i = 0; axis < 0 && i < g->nodes[node]->in_count; i++) {
         x = zt_in(g, node, i);
         axis = x ? batch_axis(r, x) : -1;
     }
-    for (int i = 0; axis >= 0 && i < g->nodes[node].out_count; i++) {
+    for (int i = 0; axis >= 0 && i < g->nodes[node]->out_count; i++) {
         const struct zt_value *y = zt_out(g, node, i);
         int to = y ? batch_axis(r, y) : -1;
-        int id = g->nodes[node].out[i];
+        int id = g->nodes[node]->out[i];
         bool unset = id >= r->lead.count || !r->lead.at[id]; /* a view knows better */
         if (to >= 0 && unset && y->shape.dim[to] == x->shape.dim[axis])
-            set_lead(r, id, lead_of(r, (int)(x - g->values)));
+            set_lead(r, id, lead_of(r, x->id));
     }
 }
 
 static bool after(void *with, struct zt_graph *g, int node, struct zt_err *err) {
     pass_lead(with, g, node);
-    for (int i = 0; i < g->nodes[node].out_count; i++)
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
         if (zt_out(g, node, i) && !check_output(with, g, node, zt_out(g, node, i), err))
             return false;
     return true;
@@ -288,19 +288,19 @@ static void add_candidate(const struct rebind *r, const struct zt_graph *g, int 
                           struct candidates *to) {
     for (int i = 0; i < r->edits.count; i++)
         if (r->edits.at[i].in == in && r->edits.at[i].entry == entry &&
-            strcmp(r->edits.at[i].node, g->nodes[node].name) == 0)
+            strcmp(r->edits.at[i].node, g->nodes[node]->name) == 0)
             return;
-    zt_vec_push(&to->list, (struct edit){ zt_arena_strdup(to->arena, g->nodes[node].name), in, entry });
+    zt_vec_push(&to->list, (struct edit){ zt_arena_strdup(to->arena, g->nodes[node]->name), in, entry });
 }
 
 /* Numbers that are the exported batch; of the node that failed, tensors too. */
 static void candidates_at(const struct rebind *r, const struct zt_graph *g, int node, bool failed,
                           struct candidates *to) {
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         if (!v || !zt_value_is_constant(v))
             continue;
-        if (holds_sizes(&g->nodes[node], i)) {
+        if (holds_sizes(g->nodes[node], i)) {
             for (int64_t k = 0; is_int64s(v) && k < zt_shape_count(&v->shape); k++)
                 if (((const int64_t *)v->data)[k] == r->from)
                     add_candidate(r, g, node, i, (int)k, to);
@@ -317,11 +317,11 @@ static void find_candidates(const struct rebind *r, const struct zt_graph *g, st
     int queue[LOOK_BACK] = { r->at }, count = 1;
     seen[r->at] = true;
     for (int k = 0; k < count; k++) {
-        const struct zt_node *n = &g->nodes[queue[k]];
+        const struct zt_node *n = g->nodes[queue[k]];
         if (n->op && !n->op->expand)
             candidates_at(r, g, queue[k], k == 0, to);
         for (int i = 0; i < n->in_count && count < LOOK_BACK; i++) {
-            int from = n->in[i] < 0 ? -1 : g->values[n->in[i]].producer;
+            int from = n->in[i] < 0 ? -1 : g->values[n->in[i]]->producer;
             if (from >= 0 && !seen[from]) {
                 seen[from] = true;
                 queue[count++] = from;

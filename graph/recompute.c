@@ -20,16 +20,16 @@ static bool takes_key(const struct zt_op *op) {
 
 static double elements_around(const struct zt_graph *g, int node) {
     double count = 0;
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         count += zt_in(g, node, i) ? (double)zt_shape_count(&zt_in(g, node, i)->shape) : 0;
-    for (int i = 0; i < g->nodes[node].out_count; i++)
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
         count += zt_out(g, node, i) ? (double)zt_shape_count(&zt_out(g, node, i)->shape) : 0;
     return count;
 }
 
 static void look(struct zt_forward *f, const struct zt_graph *g, const struct zt_recompute_ends *ends) {
     *f = (struct zt_forward){ .g = g, .from_params = zt_graph_from_params(g) };
-    while (f->count < g->node_count && g->nodes[f->count].phase == ZT_FORWARD)
+    while (f->count < g->node_count && g->nodes[f->count]->phase == ZT_FORWARD)
         f->count++;
     f->root = zt_calloc((size_t)g->value_count + 1, sizeof *f->root);
     f->bytes = zt_calloc((size_t)g->value_count + 1, sizeof *f->bytes);
@@ -39,9 +39,9 @@ static void look(struct zt_forward *f, const struct zt_graph *g, const struct zt
         if (ends->keep[i] >= 0)
             f->root[ends->keep[i]] = true;
     for (int i = 0; i < g->value_count; i++)
-        f->bytes[i] = g->values[i].producer >= 0 ? zt_value_bytes(&g->values[i]) : 0;
+        f->bytes[i] = g->values[i]->producer >= 0 ? zt_value_bytes(g->values[i]) : 0;
     for (int n = 0; n < f->count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         f->fixed[n] = node->op->flags & ZT_OP_RANDOM && !takes_key(node->op);
         for (int i = 0; i < node->out_count; i++)
             f->fixed[n] |= node->out[i] >= 0 && f->from_params[node->out[i]];
@@ -60,7 +60,7 @@ static void look_away(struct zt_forward *f) {
 /* ---- what a choice keeps ---- */
 
 static void keep_small(const struct zt_forward *f, int n, bool *kept) {
-    const struct zt_node *node = &f->g->nodes[n];
+    const struct zt_node *node = f->g->nodes[n];
     int64_t total = 0;
     for (int i = 0; i < node->out_count; i++)
         total += node->out[i] >= 0 ? f->bytes[node->out[i]] : 0;
@@ -77,13 +77,13 @@ bool *zt_choice_kept(const struct zt_forward *f, const struct zt_choice *c) {
         if (c->segment[n] >= 0)
             nodes[c->segment[n]]++;
     for (int i = 0; i < g->value_count; i++) {
-        int n = g->values[i].producer;
+        int n = g->values[i]->producer;
         kept[i] = n < 0 || n >= f->count || !c->again[n] || f->fixed[n] || f->root[i];
     }
     for (int n = 0; n < f->count; n++) {
         keep_small(f, n, kept);
-        for (int i = 0; i < g->nodes[n].in_count; i++) {
-            int value = g->nodes[n].in[i], from = value >= 0 ? g->values[value].producer : -1;
+        for (int i = 0; i < g->nodes[n]->in_count; i++) {
+            int value = g->nodes[n]->in[i], from = value >= 0 ? g->values[value]->producer : -1;
             int segment = from >= 0 ? c->segment[from] : -1;
             if (segment >= 0 && segment != c->segment[n] && nodes[segment] > 1)
                 kept[value] = true;
@@ -100,11 +100,11 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
     for (int i = 0; i < g->value_count; i++)
         first[i] = g->node_count;
     for (int n = g->node_count - 1; n >= f->count; n--)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0)
-                first[g->nodes[n].in[i]] = n;
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                first[g->nodes[n]->in[i]] = n;
     for (int n = f->count - 1; n >= 0; n--) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         at[n] = g->node_count;
         for (int i = 0; c->again[n] && i < node->out_count; i++)
             if (node->out[i] >= 0 && !kept[node->out[i]] && first[node->out[i]] < at[n])
@@ -123,7 +123,7 @@ int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, con
 
 /* `twin`: by value, what a clone makes in its place; -1: it is kept, or not made again. */
 static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, int *twin) {
-    const struct zt_node from = g->nodes[n];
+    const struct zt_node from = *g->nodes[n];
     int *in = zt_malloc(((size_t)(from.in_count + from.out_count) + 1) * sizeof *in), *out = in + from.in_count;
     for (int i = 0; i < from.in_count; i++)
         in[i] = from.in[i] >= 0 && twin[from.in[i]] >= 0 ? twin[from.in[i]] : from.in[i];
@@ -132,21 +132,21 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
         out[i] = -1;
         if (value < 0)
             continue;
-        struct zt_shape shape = g->values[value].shape;
-        out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s again", g->values[value].name),
-                                    g->values[value].dtype, &shape);
+        struct zt_shape shape = g->values[value]->shape;
+        out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s again", g->values[value]->name),
+                                    g->values[value]->dtype, &shape);
         if (!kept[value])
             twin[value] = out[i];
     }
     int clone = zt_graph_add_node(g, zt_arena_printf(g->arena, "again: %s", from.name), from.op_type, from.domain,
                                   from.opset, in, from.in_count, out, from.out_count);
-    struct zt_node *to = &g->nodes[clone];
+    struct zt_node *to = g->nodes[clone];
     to->op = from.op;
     to->attr = from.attr;
     to->attr_count = from.attr_count;
     to->phase = ZT_BACKWARD;
     to->stage = from.stage;
-    to->place = g->nodes[before].place;
+    to->place = g->nodes[before]->place;
     if (from.op->flags & ZT_OP_RANDOM && !zt_node_attr(&from, "key")) /* draws what the original drew */
         zt_node_set_text(g, clone, "key", from.name);
     free(in);
@@ -165,9 +165,9 @@ bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_
         c->flops += zt_op_flops(g, n);
     }
     for (int n = f->count; n < count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0 && g->nodes[n].in[i] < values && twin[g->nodes[n].in[i]] >= 0)
-                g->nodes[n].in[i] = twin[g->nodes[n].in[i]];
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0 && g->nodes[n]->in[i] < values && twin[g->nodes[n]->in[i]] >= 0)
+                g->nodes[n]->in[i] = twin[g->nodes[n]->in[i]];
     free(twin);
     free(before);
     free(kept);
@@ -188,15 +188,15 @@ static void find_last(const struct zt_graph *g, const struct zt_recompute_ends *
         last[i] = -1;
     }
     for (int n = 0; n < g->node_count; n++)
-        if (g->nodes[n].op->flags & ZT_OP_VIEW && g->nodes[n].in[0] >= 0 && g->nodes[n].out[0] >= 0)
-            parent[g->nodes[n].out[0]] = root_of(parent, g->nodes[n].in[0]);
+        if (g->nodes[n]->op->flags & ZT_OP_VIEW && g->nodes[n]->in[0] >= 0 && g->nodes[n]->out[0] >= 0)
+            parent[g->nodes[n]->out[0]] = root_of(parent, g->nodes[n]->in[0]);
     for (int n = 0; n < g->node_count; n++) {
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0)
-                last[root_of(parent, g->nodes[n].in[i])] = n;
-        for (int i = 0; i < g->nodes[n].out_count; i++)
-            if (g->nodes[n].out[i] >= 0)
-                last[root_of(parent, g->nodes[n].out[i])] = n;
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                last[root_of(parent, g->nodes[n]->in[i])] = n;
+        for (int i = 0; i < g->nodes[n]->out_count; i++)
+            if (g->nodes[n]->out[i] >= 0)
+                last[root_of(parent, g->nodes[n]->out[i])] = n;
     }
     for (int i = 0; i < ends->keep_count; i++)
         if (ends->keep[i] >= 0)
@@ -206,12 +206,12 @@ static void find_last(const struct zt_graph *g, const struct zt_recompute_ends *
 /* Output 0 takes over the memory of an input 0 that dies there. */
 static void share_in_place(const struct zt_graph *g, const bool *outside, int *parent, int *last) {
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         if (!(node->op->flags & ZT_OP_IN_PLACE) || node->in[0] < 0 || node->out[0] < 0 || outside[node->out[0]])
             continue;
         int from = root_of(parent, node->in[0]), to = node->out[0];
-        if (last[from] != n || g->values[from].producer < 0 || outside[from] || root_of(parent, to) != to ||
-            zt_value_bytes(&g->values[from]) != zt_value_bytes(&g->values[to]))
+        if (last[from] != n || g->values[from]->producer < 0 || outside[from] || root_of(parent, to) != to ||
+            zt_value_bytes(g->values[from]) != zt_value_bytes(g->values[to]))
             continue;
         parent[to] = from;
         last[from] = last[to];
@@ -229,11 +229,11 @@ int64_t zt_recompute_peak(const struct zt_graph *g, const struct zt_recompute_en
     find_last(g, ends, parent, last);
     share_in_place(g, outside, parent, last);
     for (int i = 0; i < g->value_count; i++) {
-        int n = g->values[i].producer;
+        int n = g->values[i]->producer;
         if (n < 0 || outside[i] || root_of(parent, i) != i)
             continue;
-        change[n] += zt_value_bytes(&g->values[i]);
-        change[last[i] + 1 <= g->node_count ? last[i] + 1 : g->node_count + 1] -= zt_value_bytes(&g->values[i]);
+        change[n] += zt_value_bytes(g->values[i]);
+        change[last[i] + 1 <= g->node_count ? last[i] + 1 : g->node_count + 1] -= zt_value_bytes(g->values[i]);
     }
     for (int n = 0; n < g->node_count; n++) {
         now += change[n];
@@ -263,15 +263,16 @@ static void report(const struct zt_forward *f, const struct zt_choice *c, struct
         int *k = &number[c->segment[n]];
         if (*k < 0) {
             *k = to->count++;
-            to->at[*k].first = f->g->nodes[n].name;
+            to->at[*k].first = f->g->nodes[n]->name;
         }
         struct zt_segment *s = &to->at[*k];
-        s->last = f->g->nodes[n].name;
+        s->last = f->g->nodes[n]->name;
         s->nodes++;
         s->flops += zt_op_flops(f->g, n);
-        for (int i = 0; i < f->g->nodes[n].out_count; i++)
-            if (f->g->nodes[n].out[i] >= 0 && !kept[f->g->nodes[n].out[i]] && !(f->g->nodes[n].op->flags & ZT_OP_VIEW))
-                s->bytes += f->bytes[f->g->nodes[n].out[i]];
+        for (int i = 0; i < f->g->nodes[n]->out_count; i++)
+            if (f->g->nodes[n]->out[i] >= 0 && !kept[f->g->nodes[n]->out[i]] &&
+                !(f->g->nodes[n]->op->flags & ZT_OP_VIEW))
+                s->bytes += f->bytes[f->g->nodes[n]->out[i]];
     }
     free(number);
     free(before);
@@ -280,7 +281,7 @@ static void report(const struct zt_forward *f, const struct zt_choice *c, struct
 
 bool zt_recompute_fits(const struct zt_graph *g, const char *glob) {
     for (int n = 0; n < g->node_count; n++)
-        if (g->nodes[n].phase == ZT_FORWARD && zt_glob(glob, g->nodes[n].name))
+        if (g->nodes[n]->phase == ZT_FORWARD && zt_glob(glob, g->nodes[n]->name))
             return true;
     return false;
 }

@@ -49,9 +49,9 @@ static int glob_of(const struct zt_recompute *how, const char *name) {
 static void choose_by_name(const struct zt_forward *f, const struct zt_recompute *how, struct zt_choice *c) {
     int segment = -1, last = -1;
     for (int n = 0; n < f->count; n++) {
-        int glob = glob_of(how, f->g->nodes[n].name);
+        int glob = glob_of(how, f->g->nodes[n]->name);
         if (glob >= 0) {
-            if (glob != last || !same_star(how->names[glob], f->g->nodes[n - 1].name, f->g->nodes[n].name))
+            if (glob != last || !same_star(how->names[glob], f->g->nodes[n - 1]->name, f->g->nodes[n]->name))
                 segment++;
             c->segment[n] = segment;
             c->again[n] = true;
@@ -75,15 +75,15 @@ static struct line draw_line(const struct zt_forward *f) {
     int *last = zt_malloc(((size_t)g->value_count + 1) * sizeof *last);
     memset(last, -1, ((size_t)g->value_count + 1) * sizeof *last);
     for (int n = 0; n < f->count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0)
-                last[g->nodes[n].in[i]] = n;
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                last[g->nodes[n]->in[i]] = n;
     for (int n = 0; n < f->count; n++) {
-        for (int i = 0; i < g->nodes[n].out_count; i++) {
-            int value = g->nodes[n].out[i];
+        for (int i = 0; i < g->nodes[n]->out_count; i++) {
+            int value = g->nodes[n]->out[i];
             if (value < 0 || f->from_params[value])
                 continue;
-            if (!(g->nodes[n].op->flags & ZT_OP_VIEW))
+            if (!(g->nodes[n]->op->flags & ZT_OP_VIEW))
                 l.made[n + 1] += f->bytes[value];
             if (last[value] > n) {
                 l.cross[n + 1] += f->bytes[value];
@@ -132,7 +132,7 @@ static int count_layers(const struct zt_forward *f) {
     int layers = 0;
     for (int n = 0; n < f->count; n++) {
         bool params = false;
-        for (int i = 0; i < f->g->nodes[n].in_count; i++)
+        for (int i = 0; i < f->g->nodes[n]->in_count; i++)
             params |= zt_in(f->g, n, i) && zt_in(f->g, n, i)->trainable;
         layers += params;
     }

@@ -28,7 +28,7 @@ float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
 
 /* What no node reads needs no contents. */
 static void convert_value(struct zt_graph *g, int id, const float *contents) {
-    struct zt_value *v = &g->values[id];
+    struct zt_value *v = g->values[id];
     bool read = v->data && zt_graph_users(g, id, NULL) > 0;
     v->data = contents ? contents
               : read   ? zt_to_float(g->arena, &(struct zt_tensor){ v->dtype, v->shape, v->data })
@@ -37,9 +37,9 @@ static void convert_value(struct zt_graph *g, int id, const float *contents) {
 }
 
 static void convert_attributes(struct zt_graph *g, int node, unsigned types) {
-    const struct zt_attr_spec *spec = g->nodes[node].op->attrs;
+    const struct zt_attr_spec *spec = g->nodes[node]->op->attrs;
     for (; spec && spec->name; spec++) {
-        const struct zt_attr *a = zt_node_attr(&g->nodes[node], spec->name);
+        const struct zt_attr *a = zt_node_attr(g->nodes[node], spec->name);
         if (a && spec->element_type && a->i > 0 && a->i < ZT_DTYPES && types >> a->i & 1)
             zt_node_set_int(g, node, spec->name, ZT_FLOAT);
         if (!a || a->type != ZT_ATTR_TENSOR || !zt_dtype_in(a->tensor.dtype, types))
@@ -57,7 +57,7 @@ static void drop_casts(struct zt_graph *g, int *root) {
     for (int v = 0; v < g->value_count; v++)
         instead[v] = v;
     for (int n = 0; n < g->node_count; n++) {
-        struct zt_node *node = &g->nodes[n];
+        struct zt_node *node = g->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i] >= 0)
                 node->in[i] = instead[node->in[i]];
@@ -72,7 +72,7 @@ static void drop_casts(struct zt_graph *g, int *root) {
 bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
                       struct zt_err *err) {
     for (int v = 0; v < g->value_count; v++)
-        if (zt_dtype_in(g->values[v].dtype, types))
+        if (zt_dtype_in(g->values[v]->dtype, types))
             convert_value(g, v, v < content_count ? contents[v] : NULL);
     for (int n = 0; n < g->node_count; n++) {
         convert_attributes(g, n, types);

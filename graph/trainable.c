@@ -75,10 +75,10 @@ static bool is_integer(const struct zt_value *v) {
 }
 
 static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     bool reached = false;
     for (int i = 0; i < n->out_count; i++)
-        reached |= n->out[i] >= 0 && paths[n->out[i]].through >= 0 && !is_integer(&g->values[n->out[i]]);
+        reached |= n->out[i] >= 0 && paths[n->out[i]].through >= 0 && !is_integer(g->values[n->out[i]]);
     for (int i = 0; i < n->in_count; i++) {
         if (n->in[i] < 0)
             continue;
@@ -101,7 +101,7 @@ static struct path *walk(const struct zt_graph *g, int loss) {
     if (loss >= 0)
         paths[loss].through = g->node_count;
     for (int n = g->node_count - 1; n >= 0; n--)
-        if (!g->nodes[n].dead)
+        if (!g->nodes[n]->dead)
             walk_node(g, n, paths);
     return paths;
 }
@@ -111,7 +111,7 @@ static struct path *walk(const struct zt_graph *g, int loss) {
 static const char *why_unreached(const struct zt_graph *g, const struct path *p) {
     if (p->reader < 0)
         return "the loss does not need it";
-    const struct zt_node *n = &g->nodes[p->reader];
+    const struct zt_node *n = g->nodes[p->reader];
     if (p->stopped)
         return zt_arena_printf(g->arena, "statistics or shape input of %s (%s)", n->name, n->op_type);
     if (!has_gradient(n->op))
@@ -154,9 +154,9 @@ void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss) {
     if (signature)
         signature_parameters(g->arena, signature, &parameters);
     for (int i = 0; i < g->value_count; i++)
-        if (g->values[i].origin == ZT_FROM_INITIALIZER)
-            g->values[i].trainable =
-                verdict(g, &g->values[i], &paths[i], signature ? &parameters : NULL, &g->values[i].why);
+        if (g->values[i]->origin == ZT_FROM_INITIALIZER)
+            g->values[i]->trainable =
+                verdict(g, g->values[i], &paths[i], signature ? &parameters : NULL, &g->values[i]->why);
     zt_map_finish(&parameters);
     free(paths);
 }
@@ -170,14 +170,12 @@ static bool is_copy(const struct zt_op *op, const struct zt_node *n) {
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table) {
     bool any = false;
     for (int i = 0; i < g->node_count; i++) {
-        struct zt_node *n = &g->nodes[i];
+        struct zt_node *n = g->nodes[i];
         if (n->dead || !is_copy(zt_op_find(table, n->domain, n->op_type, n->opset), n) ||
-            g->values[n->in[0]].origin != ZT_FROM_INITIALIZER)
+            g->values[n->in[0]]->origin != ZT_FROM_INITIALIZER)
             continue;
-        struct zt_value copy = g->values[n->in[0]];
-        copy.name = g->values[n->out[0]].name;
-        copy.producer = -1;
-        g->values[n->out[0]] = copy;
+        zt_value_copy(g->values[n->out[0]], g->values[n->in[0]]);
+        g->values[n->out[0]]->producer = -1;
         n->dead = any = true;
     }
     struct zt_err none = { 0 };
@@ -189,8 +187,8 @@ int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, 
     int count = 0;
     *names = ZT_NEW_N(g->arena, const char *, g->value_count);
     for (int i = 0; i < g->value_count; i++)
-        if (g->values[i].origin == ZT_FROM_INITIALIZER && !zt_onnx_stores(model, g->values[i].name))
-            (*names)[count++] = g->values[i].name;
+        if (g->values[i]->origin == ZT_FROM_INITIALIZER && !zt_onnx_stores(model, g->values[i]->name))
+            (*names)[count++] = g->values[i]->name;
     return count;
 }
 
@@ -212,7 +210,7 @@ int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
     struct zt_map held = { 0 };
     int listed = zt_trainable_listed(model, names), count = 0;
     for (int i = 0; i < model->graph->value_count; i++) {
-        const struct zt_value *v = &model->graph->values[i];
+        const struct zt_value *v = model->graph->values[i];
         if (v->origin != ZT_FROM_INITIALIZER)
             continue;
         zt_map_put(&held, v->name, 1);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const struct zt_value *initializer(const struct zt_graph *g, const struct zt_node *n, int in) {
-    const struct zt_value *v = in < n->in_count && n->in[in] >= 0 ? &g->values[n->in[in]] : NULL;
+    const struct zt_value *v = in < n->in_count && n->in[in] >= 0 ? g->values[n->in[in]] : NULL;
     return v && v->origin == ZT_FROM_INITIALIZER && v->shape.rank > 0 ? v : NULL;
 }
 
@@ -53,8 +53,8 @@ static bool is_tensorflow(const struct zt_value *v) {
 /* Whether some float initializer still has the name that the module gave it. */
 static bool has_names(const struct zt_graph *g) {
     for (int i = 0; i < g->value_count; i++)
-        if (g->values[i].origin == ZT_FROM_INITIALIZER && zt_dtype_in(g->values[i].dtype, ZT_ANY_FLOAT) &&
-            strncmp(g->values[i].name, "onnx::", 6) != 0)
+        if (g->values[i]->origin == ZT_FROM_INITIALIZER && zt_dtype_in(g->values[i]->dtype, ZT_ANY_FLOAT) &&
+            strncmp(g->values[i]->name, "onnx::", 6) != 0)
             return true;
     return false;
 }
@@ -81,7 +81,7 @@ int zt_trainable_folds(const struct zt_onnx *model, struct zt_trainable_fold **f
     for (int i = 0; i < count; i++)
         zt_map_put(&listed, parameters[i], 1);
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         const struct zt_value *weight = initializer(g, node, 1), *bias = initializer(g, node, 2);
         enum zt_trainable_folding by = ZT_NOT_FOLDED;
         if (weight && model->torch_signature && gone && is_dynamo(weight, bias, &listed))

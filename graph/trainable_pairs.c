@@ -62,7 +62,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
     ZT_VEC(struct candidate) found = { 0 };
     ZT_VEC(struct zt_trainable_pair) list = { 0 };
     for (int i = 0; i < g->value_count; i++) {
-        const struct zt_value *v = &g->values[i];
+        const struct zt_value *v = g->values[i];
         int64_t count = zt_shape_count(&v->shape);
         if (v->origin == ZT_FROM_INITIALIZER && v->data && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->shape.rank >= 2 &&
             !is_uniform(v, count))
@@ -72,10 +72,10 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
         qsort(found.at, (size_t)found.count, sizeof *found.at, by_hash);
     for (int i = 1; i < found.count; i++) {
         int a = found.at[i - 1].value, b = found.at[i].value;
-        if (found.at[i - 1].hash != found.at[i].hash || g->values[a].dtype != g->values[b].dtype)
+        if (found.at[i - 1].hash != found.at[i].hash || g->values[a]->dtype != g->values[b]->dtype)
             continue;
-        bool equal = is_equal(&g->values[a], &g->values[b]);
-        if (equal || is_transpose(&g->values[a], &g->values[b]))
+        bool equal = is_equal(g->values[a], g->values[b]);
+        if (equal || is_transpose(g->values[a], g->values[b]))
             zt_vec_push(&list, (struct zt_trainable_pair){ a, b, !equal });
     }
     int count = list.count;

@@ -100,7 +100,7 @@ static const struct zt_unary_rule *gelu_rule(const struct zt_node *node) {
 }
 
 static bool gelu_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const char *form = zt_attr_text(&g->nodes[node], "approximate", "none");
+    const char *form = zt_attr_text(g->nodes[node], "approximate", "none");
     if (strcmp(form, "none") != 0 && strcmp(form, "tanh") != 0)
         return zt_node_fail(g, node, err, "attribute \"approximate\" is \"%s\", wants none or tanh", form);
     return zt_infer_first(g, node, err);

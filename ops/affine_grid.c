@@ -17,7 +17,7 @@ static bool grid_read(const struct zt_graph *g, int node, const struct zt_value 
     int64_t size[AXES + 2];
     int count;
     *to = (struct zt_launch_affine_grid){ .places = 1,
-                                          .align_corners = zt_attr_int(&g->nodes[node], "align_corners", 0) != 0 };
+                                          .align_corners = zt_attr_int(g->nodes[node], "align_corners", 0) != 0 };
     if (!zt_known_ints(g, node, size_in, size, AXES + 2, &count, err))
         return false;
     to->axes = count - 2;
@@ -159,14 +159,14 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_launch_affine_grid for other back ends, of either row: theta is the first input and the last one. */
 static bool grid_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    return grid_read(g, node, zt_in(g, node, g->nodes[node].domain[0] ? 2 : 0), 1, to, err);
+    return grid_read(g, node, zt_in(g, node, g->nodes[node]->domain[0] ? 2 : 0), 1, to, err);
 }
 
 static bool grid_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[] = { zt_grad_out(b, node, 0), n.in[1], n.in[0] }, out;
-    zt_emit_node(b, "AffineGridGrad", "ztrain", in, 3, &n, NULL, 0, &out, 1);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[] = { zt_grad_out(b, node, 0), n->in[1], n->in[0] }, out;
+    zt_emit_node(b, "AffineGridGrad", "ztrain", in, 3, n, NULL, 0, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

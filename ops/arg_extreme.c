@@ -8,7 +8,7 @@
 #include <math.h>
 
 static bool arg_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     struct zt_shape shape = { 0 };
     int axis;
@@ -127,7 +127,7 @@ static bool arg_min_run(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_launch_extreme for other back ends. */
 static bool arg_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis;
     if (!zt_axis(g, node, zt_attr_int(n, "axis", 0), x->rank, &axis, err))

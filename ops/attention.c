@@ -86,19 +86,19 @@ static double grad_flops(const struct zt_graph *g, int node) {
 static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     static const int of[ZT_ATTENTION_GRADS] = { ZT_Q, ZT_K, ZT_V, ZT_PAST_K, ZT_PAST_V, ZT_MASK };
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    const bool train = n.op == &zt_op_attention_train;
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const bool train = n->op == &zt_op_attention_train;
     int in[ZT_ATTENTION_GRAD_INS], out[ZT_ATTENTION_GRADS] = { 0 }, count = 0;
     for (int i = 0; i < ZT_ATTENTION_INS; i++)
-        in[i] = i < n.in_count ? n.in[i] : -1;
+        in[i] = i < n->in_count ? n->in[i] : -1;
     for (int i = 0; i < ZT_ATTENTION_OUTS; i++)
-        in[ZT_ATTENTION_INS + i] = i < (train ? 1 : n.out_count) && n.out[i] >= 0 ? zt_grad_out(b, node, i) : -1;
-    in[ZT_KEPT_Y] = train ? n.out[0] : -1;
-    in[ZT_KEPT_STATISTICS] = train ? n.out[1] : -1;
+        in[ZT_ATTENTION_INS + i] = i < (train ? 1 : n->out_count) && n->out[i] >= 0 ? zt_grad_out(b, node, i) : -1;
+    in[ZT_KEPT_Y] = train ? n->out[0] : -1;
+    in[ZT_KEPT_STATISTICS] = train ? n->out[1] : -1;
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
-    zt_emit_node(b, "AttentionGrad", "ztrain", in, train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, &n, NULL, 0, out, count);
+    zt_emit_node(b, "AttentionGrad", "ztrain", in, train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n, NULL, 0, out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
             continue;
@@ -110,8 +110,8 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* Where y alone is asked for. */
 static bool attention_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
-    for (int i = 1; i < g->nodes[node].out_count; i++)
-        if (g->nodes[node].out[i] >= 0)
+    for (int i = 1; i < g->nodes[node]->out_count; i++)
+        if (g->nodes[node]->out[i] >= 0)
             return true;
     return options->evaluation || zt_train_rewrite(g, node, &zt_op_attention_train, 2, err);
 }

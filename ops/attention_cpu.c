@@ -28,7 +28,7 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
 }
 
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err) {
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     *plan = (struct zt_attention_plan){ .gemm = zt_lane_gemm_best() };
     plan->kernels = zt_attention_kernels(plan->gemm->cols);
@@ -166,8 +166,8 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
 }
 
 bool zt_attention_cpu_supports(const struct zt_graph *g, int node) {
-    for (int i = 1; i < g->nodes[node].out_count; i++)
-        if (zt_out(g, node, i) && !g->nodes[node].domain[0]) /* present rows and QK */
+    for (int i = 1; i < g->nodes[node]->out_count; i++)
+        if (zt_out(g, node, i) && !g->nodes[node]->domain[0]) /* present rows and QK */
             return false;
     return zt_attention_cpu_takes(g, node);
 }

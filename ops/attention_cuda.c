@@ -76,7 +76,7 @@ static bool make(struct zt_prepare *p, struct attention *s, enum product which, 
     const struct zt_blas_spec spec = { .a = a, .b = b, .y = y, .batch = (int)s->heads, .tf32 = p->device->tf32 };
     s->product[which] = zt_blas_create(p->device, &spec, err);
     if (!s->product[which])
-        return zt_err_within(err, 0, "%s (%s)", p->graph->nodes[p->node].name, p->graph->nodes[p->node].op_type);
+        return zt_err_within(err, 0, "%s (%s)", p->graph->nodes[p->node]->name, p->graph->nodes[p->node]->op_type);
     size_t bytes = s->scratch_at + zt_blas_workspace_bytes(s->product[which]);
     p->workspace_bytes = bytes > p->workspace_bytes ? bytes : p->workspace_bytes;
     return true;

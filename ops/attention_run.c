@@ -56,7 +56,7 @@ static int64_t chunks_of(const struct zt_attention *a) {
 
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
     struct zt_attention a;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL; /* plain */
     if (!zt_attention_read(p->graph, p->node, &a, err))
         return false;

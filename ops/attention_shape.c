@@ -28,7 +28,7 @@ static bool view_heads(const struct zt_graph *g, int node, int in, const char *a
         *to = (struct view){ d[0], d[1], d[2], d[3], { d[1] * d[2] * d[3], d[2] * d[3], d[3] } };
         return true;
     }
-    int64_t heads = zt_attr_int(&g->nodes[node], attr, 0);
+    int64_t heads = zt_attr_int(g->nodes[node], attr, 0);
     if (x->shape.rank != 3)
         return zt_attention_shape_fail(g, node, x, "rank 3 or 4", err);
     if (heads < 1 || d[2] % heads)
@@ -110,7 +110,7 @@ static bool read_mask(const struct zt_graph *g, int node, struct zt_attention *a
 }
 
 static bool read_attrs(const struct zt_graph *g, int node, struct zt_attention *a, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     int64_t qk = zt_attr_int(n, "qk_matmul_output_mode", 0), precision = zt_attr_int(n, "softmax_precision", ZT_FLOAT);
     a->scale = zt_attr_float(n, "scale", a->size > 0 ? (float)(1 / sqrt((double)a->size)) : 1);
     a->softcap = zt_attr_float(n, "softcap", 0);

@@ -36,12 +36,12 @@ static const struct zt_attr_spec own_attrs[] = {
 /* ---- geometry ---- */
 
 bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err) {
-    return zt_batch_norm_read_to(g, node, x, g->nodes[node].in_count, to, err);
+    return zt_batch_norm_read_to(g, node, x, g->nodes[node]->in_count, to, err);
 }
 
 bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, struct zt_batch_norm *to,
                            struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *value = zt_in(g, node, x);
     if (value->shape.rank < 2)
         return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants 2 or more (N, C, then spatial axes)",
@@ -72,10 +72,10 @@ static bool batch_norm_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_batch_norm bn;
     if (!zt_batch_norm_read(g, node, 0, &bn, err))
         return false;
-    if (!trains(&g->nodes[node]) && g->nodes[node].out_count > 1)
-        return zt_node_fail(g, node, err, "has %d outputs, but one without training_mode", g->nodes[node].out_count);
+    if (!trains(g->nodes[node]) && g->nodes[node]->out_count > 1)
+        return zt_node_fail(g, node, err, "has %d outputs, but one without training_mode", g->nodes[node]->out_count);
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &zt_in(g, node, 0)->shape);
-    for (int i = 1; i < g->nodes[node].out_count; i++)
+    for (int i = 1; i < g->nodes[node]->out_count; i++)
         zt_set_out(g, node, i, zt_in(g, node, 3)->dtype, &(struct zt_shape){ 1, { bn.channels } });
     return true;
 }
@@ -275,7 +275,7 @@ static bool fixed_grad_ref(const struct zt_call *call, struct zt_err *err) {
 /* ---- what other back ends are told: a struct zt_launch_batch_norm ---- */
 
 static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const bool backward = strstr(n->op->name, "Grad") != NULL, standard = n->domain[0] == 0;
     struct zt_batch_norm bn;
     if (!zt_batch_norm_read(g, node, backward, &bn, err))
@@ -296,7 +296,7 @@ static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err
 /* ---- gradient rules ---- */
 
 static int times(struct zt_grad *b, int value, double factor) {
-    return value < 0 ? -1 : ZT_EMIT(b, "Mul", value, zt_emit_float(b, zt_grad_graph(b)->values[value].dtype, factor));
+    return value < 0 ? -1 : ZT_EMIT(b, "Mul", value, zt_emit_float(b, zt_grad_graph(b)->values[value]->dtype, factor));
 }
 
 static void give_three(struct zt_grad *b, int node, const int *out) {
@@ -307,14 +307,14 @@ static void give_three(struct zt_grad *b, int node, const int *out) {
 
 /* y from the batch's statistics, kept in values `mean` and `inv_std`; running statistics in outputs 1 and 2. */
 static void train_rule(struct zt_grad *b, int node, int mean, int inv_std) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    double momentum = (double)zt_attr_float(&n, "momentum", 0.9f);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    double momentum = (double)zt_attr_float(n, "momentum", 0.9f);
     int running[2] = { zt_grad_out(b, node, 1), zt_grad_out(b, node, 2) }, out[3];
     int in[7] = {
-        zt_grad_out_or_zero(b, node, 0),   n.in[0], n.in[1], mean, inv_std, times(b, running[0], 1 - momentum),
+        zt_grad_out_or_zero(b, node, 0),   n->in[0], n->in[1], mean, inv_std, times(b, running[0], 1 - momentum),
         times(b, running[1], 1 - momentum)
     };
-    zt_emit_node(b, "BatchNormGrad", "ztrain", in, in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5, &n, NULL, 0, out, 3);
+    zt_emit_node(b, "BatchNormGrad", "ztrain", in, in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5, n, NULL, 0, out, 3);
     give_three(b, node, out);
     for (int i = 0; i < 2; i++)
         if (zt_grad_wanted(b, node, 3 + i) && running[i] >= 0)
@@ -323,37 +323,37 @@ static void train_rule(struct zt_grad *b, int node, int mean, int inv_std) {
 
 static bool train_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const int *out = zt_grad_graph(b)->nodes[node].out;
+    const int *out = zt_grad_graph(b)->nodes[node]->out;
     train_rule(b, node, out[3], out[4]);
     return true;
 }
 
 /* dmean = -scale inv_std db and dvar = -scale inv_std^2 dscale / 2: mean and var are inputs like any other. */
 static void statistics_rule(struct zt_grad *b, int node, const int *out) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     const struct zt_value *var = zt_in(zt_grad_graph(b), node, 4);
-    int epsilon = zt_emit_float(b, var->dtype, (double)zt_attr_float(&n, "epsilon", 1e-5f));
-    int shifted = ZT_EMIT(b, "Add", n.in[4], epsilon);
-    int slope = ZT_EMIT(b, "Div", n.in[1], ZT_EMIT(b, "Sqrt", shifted));
+    int epsilon = zt_emit_float(b, var->dtype, (double)zt_attr_float(n, "epsilon", 1e-5f));
+    int shifted = ZT_EMIT(b, "Add", n->in[4], epsilon);
+    int slope = ZT_EMIT(b, "Div", n->in[1], ZT_EMIT(b, "Sqrt", shifted));
     if (zt_grad_wanted(b, node, 3))
         zt_grad_give(b, node, 3, ZT_EMIT(b, "Neg", ZT_EMIT(b, "Mul", slope, out[2])));
     if (zt_grad_wanted(b, node, 4)) {
-        int product = ZT_EMIT(b, "Div", ZT_EMIT(b, "Mul", n.in[1], out[1]), shifted);
+        int product = ZT_EMIT(b, "Div", ZT_EMIT(b, "Mul", n->in[1], out[1]), shifted);
         zt_grad_give(b, node, 4, times(b, product, -0.5));
     }
 }
 
 static bool batch_norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int out[5];
-    if (trains(&n)) {
-        zt_emit_node(b, "BatchNormTrain", "ztrain", n.in, 5, &n, NULL, 0, out, 5);
+    if (trains(n)) {
+        zt_emit_node(b, "BatchNormTrain", "ztrain", n->in, 5, n, NULL, 0, out, 5);
         train_rule(b, node, out[3], out[4]);
         return true;
     }
-    int in[5] = { zt_grad_out(b, node, 0), n.in[0], n.in[1], n.in[3], n.in[4] };
-    zt_emit_node(b, "BatchNormFixedGrad", "ztrain", in, 5, &n, NULL, 0, out, 3);
+    int in[5] = { zt_grad_out(b, node, 0), n->in[0], n->in[1], n->in[3], n->in[4] };
+    zt_emit_node(b, "BatchNormFixedGrad", "ztrain", in, 5, n, NULL, 0, out, 3);
     give_three(b, node, out);
     if (zt_grad_wanted(b, node, 3) || zt_grad_wanted(b, node, 4))
         statistics_rule(b, node, out);
@@ -366,7 +366,7 @@ extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_sync;
 
 /* The row weights become a sixth input. Who reads what is noted anew when all nodes have their training form. */
 static bool make_sync(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
-    struct zt_node *n = &g->nodes[node];
+    struct zt_node *n = g->nodes[node];
     int *in = ZT_NEW_N(g->arena, int, 6);
     memcpy(in, n->in, 5 * sizeof *in);
     in[5] = options->row_weight;
@@ -377,11 +377,11 @@ static bool make_sync(struct zt_graph *g, int node, const struct zt_train_option
 }
 
 static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
-    struct zt_node *n = &g->nodes[node];
+    struct zt_node *n = g->nodes[node];
     if (options->batch_norm_frozen || options->evaluation) {
         if (n->op->since >= 14)
             zt_node_set_int(g, node, "training_mode", 0);
-        g->nodes[node].out_count = 1;
+        g->nodes[node]->out_count = 1;
         return zt_op_infer(g, node, err);
     }
     if (n->out_count > 3)
@@ -390,9 +390,9 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
                                          : !zt_train_rewrite(g, node, &zt_op_batch_norm_train, 5, err))
         return false;
     for (int i = 0; i < 2; i++) {
-        int statistic = g->nodes[node].in[3 + i];
-        if (g->values[statistic].origin == ZT_FROM_INITIALIZER)
-            zt_graph_add_write_back(g, statistic, g->nodes[node].out[1 + i]);
+        int statistic = g->nodes[node]->in[3 + i];
+        if (g->values[statistic]->origin == ZT_FROM_INITIALIZER)
+            zt_graph_add_write_back(g, statistic, g->nodes[node]->out[1 + i]);
     }
     return true;
 }

@@ -50,7 +50,7 @@ static void place(const struct norm_state *s, int64_t plane, int64_t *at, int64_
 static bool supports(const struct zt_graph *g, int node, int x) {
     struct zt_batch_norm norm;
     struct zt_err err = { 0 };
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
             return false;
     return zt_in(g, node, x)->shape.rank > 2 && zt_batch_norm_read(g, node, x, &norm, &err) && norm.n > 0 &&
@@ -61,12 +61,12 @@ bool zt_batch_norm_blocked_supports(const struct zt_graph *g, int node) {
     return supports(g, node, 0);
 }
 bool zt_batch_norm_grad_blocked_supports(const struct zt_graph *g, int node) {
-    return g->nodes[node].in_count == 5 && supports(g, node, 1);
+    return g->nodes[node]->in_count == 5 && supports(g, node, 1);
 }
 
 static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
+    const struct zt_node *n = g->nodes[p->node];
     struct zt_batch_norm norm;
     if (!zt_batch_norm_read(g, p->node, x, &norm, err))
         return false;

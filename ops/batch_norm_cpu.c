@@ -185,7 +185,7 @@ struct state {
 
 /* x: the input it is, 1 in gradients. */
 static bool supports(const struct zt_graph *g, int node, int x) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct zt_batch_norm norm;
     struct zt_err err = { 0 };
     bool trains =
@@ -210,7 +210,7 @@ bool zt_batch_norm_grad_cpu_supports(const struct zt_graph *g, int node) {
 
 static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
+    const struct zt_node *n = g->nodes[p->node];
     enum zt_dtype dtype = zt_in(g, p->node, x)->dtype;
     struct zt_batch_norm norm;
     bool planes = blocked[x].supports && blocked[x].supports(g, p->node);

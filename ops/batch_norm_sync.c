@@ -229,7 +229,7 @@ static bool describe(const struct zt_graph *g, int node, bool backward, struct z
                                         .per_weight = weights ? bn.n / weights->shape.dim[0] : 1,
                                         .epsilon = bn.epsilon,
                                         .momentum = bn.momentum,
-                                        .alone = zt_attr_int(&g->nodes[node], "alone", 0) != 0 };
+                                        .alone = zt_attr_int(g->nodes[node], "alone", 0) != 0 };
     return true;
 }
 
@@ -245,12 +245,11 @@ static bool sync_grad_describe(const struct zt_graph *g, int node, void *to, str
 
 static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[6] = {
-        zt_grad_out_or_zero(b, node, 0), n.in[0], n.in[1], n.out[3], n.out[4], n.in_count > 5 ? n.in[5] : -1
-    };
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[6] = { zt_grad_out_or_zero(b, node, 0), n->in[0], n->in[1], n->out[3], n->out[4],
+                  n->in_count > 5 ? n->in[5] : -1 };
     int out[3];
-    zt_emit_node(b, "BatchNormSyncGrad", "ztrain", in, in[5] >= 0 ? 6 : 5, &n, NULL, 0, out, 3);
+    zt_emit_node(b, "BatchNormSyncGrad", "ztrain", in, in[5] >= 0 ? 6 : 5, n, NULL, 0, out, 3);
     for (int i = 0; i < 3; i++)
         if (zt_grad_wanted(b, node, i))
             zt_grad_give(b, node, i, out[i]);

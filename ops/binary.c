@@ -117,7 +117,7 @@ static const struct zt_binary_rule mod_rules[2] = { { mod_f, mod_i }, { fmod_f, 
 /* ---- gradients; what broadcasting stretched is summed ---- */
 
 static int in_id(struct zt_grad *b, int node, int i) {
-    return zt_grad_graph(b)->nodes[node].in[i];
+    return zt_grad_graph(b)->nodes[node]->in[i];
 }
 
 /* Gives `gradient`, of the shape of the output, to input i. */
@@ -162,7 +162,7 @@ static bool div_grad(struct zt_grad *b, int node, struct zt_err *err) {
     if (zt_grad_wanted(b, node, 0))
         give(b, node, 0, quotient);
     if (zt_grad_wanted(b, node, 1)) {
-        int dz = ZT_EMIT(b, "Mul", quotient, zt_grad_graph(b)->nodes[node].out[0]);
+        int dz = ZT_EMIT(b, "Mul", quotient, zt_grad_graph(b)->nodes[node]->out[0]);
         zt_grad_give(b, node, 1, ZT_EMIT(b, "Neg", zt_grad_unbroadcast(b, dz, in_id(b, node, 1))));
     }
     return true;
@@ -187,7 +187,7 @@ static bool mod_grad(struct zt_grad *b, int node, struct zt_err *err) {
     if (zt_grad_wanted(b, node, 0))
         give(b, node, 0, dy);
     if (zt_grad_wanted(b, node, 1)) {
-        int rest = ZT_EMIT(b, "Sub", zt_grad_graph(b)->nodes[node].out[0], in_id(b, node, 0));
+        int rest = ZT_EMIT(b, "Sub", zt_grad_graph(b)->nodes[node]->out[0], in_id(b, node, 0));
         give(b, node, 1, ZT_EMIT(b, "Mul", dy, ZT_EMIT(b, "Div", rest, in_id(b, node, 1))));
     }
     return true;
@@ -197,7 +197,7 @@ static bool mod_grad(struct zt_grad *b, int node, struct zt_err *err) {
 static bool prelu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), x = in_id(b, node, 0);
-    int zero = zt_emit_float(b, zt_grad_graph(b)->values[x].dtype, 0);
+    int zero = zt_emit_float(b, zt_grad_graph(b)->values[x]->dtype, 0);
     if (zt_grad_wanted(b, node, 0)) {
         int scaled = ZT_EMIT(b, "Mul", dy, in_id(b, node, 1));
         give(b, node, 0, ZT_EMIT(b, "Where", ZT_EMIT(b, "Less", x, zero), scaled, dy));

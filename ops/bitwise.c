@@ -29,7 +29,7 @@ BINARY_ROW(bitwise_or, "BitwiseOr", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, N
 BINARY_ROW(bitwise_xor, "BitwiseXor", "", 18, ZT_ANY_INT, 2, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE | ZT_OP_LIGHT)
 
 static bool shift_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const char *direction = zt_attr_text(&g->nodes[node], "direction", "");
+    const char *direction = zt_attr_text(g->nodes[node], "direction", "");
     if (strcmp(direction, "LEFT") != 0 && strcmp(direction, "RIGHT") != 0)
         return zt_node_fail(g, node, err, "attribute \"direction\" is \"%s\", wants LEFT or RIGHT", direction);
     return zt_infer_broadcast(g, node, err);

@@ -176,7 +176,7 @@ static void say_pairs(struct zt_body *b, const char *name, int64_t heads, int64_
         zt_body_say(b, "%s = Transpose<perm=[0, 2, 1, 3]>(Reshape(%s, [%lld, %lld, %lld, -1]))", name, name,
                     (long long)x->dim[0], (long long)x->dim[1], (long long)heads);
     zt_body_say(b, "%s = Slice(%s, [0], [%lld], [3])", name, name, 2 * (long long)half);
-    if (zt_attr_int(&b->g->nodes[b->node], "interleaved", 0))
+    if (zt_attr_int(b->g->nodes[b->node], "interleaved", 0))
         zt_body_say(b, "%s_1 = Slice(%s, [0], [%lld], [3], [2]); %s_2 = Slice(%s, [1], [%lld], [3], [2])", name, name,
                     2 * (long long)half, name, name, 2 * (long long)half);
     else
@@ -197,7 +197,7 @@ static void say_cache(struct zt_body *b, const char *to, const char *each, int64
 ZT_BODY(zt_rotary_cache_grad_body) {
     (void)err;
     const struct zt_shape *cache = &zt_in(g, node, COS)->shape;
-    int64_t half = cache->dim[cache->rank - 1], heads = zt_attr_int(&g->nodes[node], "num_heads", 0);
+    int64_t half = cache->dim[cache->rank - 1], heads = zt_attr_int(g->nodes[node], "num_heads", 0);
     zt_body_names(b, "x, cos, sin, position, dy -> dcos, dsin");
     say_pairs(b, "x", heads, half);
     say_pairs(b, "dy", heads, half);

@@ -118,7 +118,7 @@ static void say_spread(struct equation *e, const char *term, const char *made, c
 }
 
 ZT_BODY(zt_einsum_grad_body) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct equation e = { .b = b, .operands = n->in_count - 1 };
     int operand = (int)zt_attr_int(n, "operand", 0), at = 0;
     const char *names = "dy", *inputs = "dy", *terms = "";

@@ -52,7 +52,7 @@ static const struct text texts[] = {
 
 bool zt_unary_body(struct zt_body *b, const struct zt_graph *g, int node, const double parameters[2]) {
     const struct text *t = texts;
-    while (t->op_type && strcmp(t->op_type, g->nodes[node].op_type) != 0)
+    while (t->op_type && strcmp(t->op_type, g->nodes[node]->op_type) != 0)
         t++;
     zt_body_names(b, "g, v -> dx");
     zt_body_number(b, "a", parameters[0]);
@@ -65,7 +65,7 @@ bool zt_unary_body(struct zt_body *b, const struct zt_graph *g, int node, const 
 bool zt_gelu_grad_body(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
     zt_body_names(b, "g, v -> dx");
-    if (strcmp(zt_attr_text(&g->nodes[node], "approximate", "none"), "tanh") == 0)
+    if (strcmp(zt_attr_text(g->nodes[node], "approximate", "none"), "tanh") == 0)
         zt_body_say(b,
                     "c = 0.79788456080286536; k = 0.044715; t = Tanh(c * (v + k * v * v * v));"
                     "dx = g * ((1 + t) + v * (1 - t * t) * c * (1 + 3 * k * v * v)) / 2");
@@ -76,7 +76,7 @@ bool zt_gelu_grad_body(struct zt_body *b, const struct zt_graph *g, int node, st
 
 bool zt_clip_grad_body(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_attr *low = zt_node_attr(n, "min"), *high = zt_node_attr(n, "max");
     zt_body_names(b, "dy, x, low, high -> dx");
     if (low)
@@ -95,7 +95,7 @@ ZT_BODY(zt_dropout_grad_body) {
     (void)err;
     zt_body_names(b, "dy, mask, ratio -> dx");
     if (!zt_in(g, node, 2))
-        zt_body_number(b, "ratio", (double)zt_attr_float(&g->nodes[node], "ratio", 0.5f));
+        zt_body_number(b, "ratio", (double)zt_attr_float(g->nodes[node], "ratio", 0.5f));
     zt_body_say(b, "dx = Where(And(mask, Less(ratio, 1)), dy / (1 - ratio), 0)");
     return true;
 }

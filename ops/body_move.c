@@ -20,7 +20,7 @@ static int last_axis(int rank, int64_t perm[ZT_MAX_RANK]) {
 ZT_BODY(zt_gather_grad_body) {
     (void)err;
     const struct zt_shape *x = &zt_out(g, node, 0)->shape;
-    int axis = zt_gather_axis(&g->nodes[node], x->rank);
+    int axis = zt_gather_axis(g->nodes[node], x->rank);
     long long outer = zt_dims(x, 0, axis), inner = zt_dims(x, axis + 1, x->rank), size = x->dim[axis];
     long long count = zt_shape_count(&zt_in(g, node, 1)->shape);
     zt_body_names(b, "dy, indices -> dx");
@@ -35,7 +35,7 @@ ZT_BODY(zt_gather_grad_body) {
 
 ZT_BODY(zt_gather_elements_grad_body) {
     (void)err;
-    int axis = zt_gather_axis(&g->nodes[node], zt_out(g, node, 0)->shape.rank);
+    int axis = zt_gather_axis(g->nodes[node], zt_out(g, node, 0)->shape.rank);
     zt_body_names(b, "dy, indices -> dx");
     zt_body_say(b, "dx = ScatterElements<axis=%d, reduction=\"add\">(Expand(0, %s), indices, dy)", axis, out_shape(b));
     return true;
@@ -45,7 +45,7 @@ ZT_BODY(zt_gather_elements_grad_body) {
 ZT_BODY(zt_gather_nd_grad_body) {
     (void)err;
     struct zt_shape tuples = zt_in(g, node, 1)->shape;
-    int64_t batch_dims = zt_attr_int(&g->nodes[node], "batch_dims", 0), index[ZT_MAX_RANK] = { 0 };
+    int64_t batch_dims = zt_attr_int(g->nodes[node], "batch_dims", 0), index[ZT_MAX_RANK] = { 0 };
     zt_body_names(b, "dy, indices -> dx");
     zt_body_say(b, "at = Cast<to=int64>(indices)");
     if (batch_dims) {
@@ -80,8 +80,8 @@ ZT_BODY(zt_slice_grad_body) {
     struct zt_shape shape = zt_in(g, node, 0)->shape;
     const struct zt_shape *whole = &zt_out(g, node, 0)->shape;
     int count;
-    const int64_t *start = zt_attr_ints(&g->nodes[node], "starts", &count);
-    const int64_t *step = zt_attr_ints(&g->nodes[node], "steps", &count);
+    const int64_t *start = zt_attr_ints(g->nodes[node], "starts", &count);
+    const int64_t *step = zt_attr_ints(g->nodes[node], "steps", &count);
     zt_body_names(b, "dy -> dx");
     zt_body_say(b, "dx = dy");
     for (int k = 0; k < whole->rank; k++) {
@@ -103,8 +103,8 @@ ZT_BODY(zt_pad_grad_body) {
     struct zt_shape shape = zt_in(g, node, 0)->shape;
     const struct zt_shape *x = &zt_out(g, node, 0)->shape;
     int count;
-    const int64_t *front = zt_attr_ints(&g->nodes[node], "front", &count);
-    const char *mode = zt_attr_text(&g->nodes[node], "mode", "constant");
+    const int64_t *front = zt_attr_ints(g->nodes[node], "front", &count);
+    const char *mode = zt_attr_text(g->nodes[node], "mode", "constant");
     int64_t cut[2 * ZT_MAX_RANK];
     zt_body_names(b, "dy -> dx");
     zt_body_say(b, "dx = dy");
@@ -157,7 +157,7 @@ ZT_BODY(zt_im2col_body) {
     const char *attrs = "";
     static const char *const names[] = { "dilations", "pads", "strides" };
     for (int i = 0; i < 3; i++) {
-        const int64_t *list = zt_attr_ints(&g->nodes[node], names[i], &count);
+        const int64_t *list = zt_attr_ints(g->nodes[node], names[i], &count);
         if (list)
             attrs = zt_body_text(b, "%s%s=%s, ", attrs, names[i], zt_body_list(b, list, count));
     }
@@ -175,9 +175,9 @@ ZT_BODY(zt_max_unpool_grad_body) {
     (void)err;
     struct zt_shape inner = zt_out(g, node, 0)->shape;
     int axes, strides, pads;
-    const int64_t *kernel = zt_attr_ints(&g->nodes[node], "kernel_shape", &axes);
-    const int64_t *stride = zt_attr_ints(&g->nodes[node], "strides", &strides);
-    const int64_t *pad = zt_attr_ints(&g->nodes[node], "pads", &pads);
+    const int64_t *kernel = zt_attr_ints(g->nodes[node], "kernel_shape", &axes);
+    const int64_t *stride = zt_attr_ints(g->nodes[node], "strides", &strides);
+    const int64_t *pad = zt_attr_ints(g->nodes[node], "pads", &pads);
     int64_t zeros[ZT_MAX_RANK] = { 0 };
     for (int a = 0; a < axes; a++)
         inner.dim[2 + a] =
@@ -193,7 +193,7 @@ ZT_BODY(zt_max_unpool_grad_body) {
 static void say_turned(struct zt_body *b, const char *name, const char *flag, int rank) {
     int64_t perm[ZT_MAX_RANK];
     int last = last_axis(rank, perm);
-    if (!zt_attr_int(&b->g->nodes[b->node], flag, 0))
+    if (!zt_attr_int(b->g->nodes[b->node], flag, 0))
         return;
     perm[last] = last - 1;
     perm[last - 1] = last;

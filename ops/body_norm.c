@@ -30,7 +30,7 @@ static bool say_flat(struct zt_body *b, const char *op, struct zt_err *err) {
 
 ZT_BODY(zt_softmax_body) {
     (void)g, (void)node;
-    return say_flat(b, b->g->nodes[b->node].op_type, err);
+    return say_flat(b, b->g->nodes[b->node]->op_type, err);
 }
 
 ZT_BODY(zt_softmax_grad_body) {
@@ -58,7 +58,7 @@ ZT_BODY(zt_log_softmax_grad_body) {
 static bool read_classes(const struct zt_graph *g, int node, struct zt_lines *lines, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 1)->shape;
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->rank, &axis, err))
         return false;
     *lines = zt_lines_along(x, axis);
     return true;
@@ -76,7 +76,7 @@ static void say_samples(struct zt_body *b, const struct zt_lines *l) {
 
 /* hot: 1 at a line's target; weight: of its target's class; counted: whether it is; factor: what dloss is to it */
 static void say_targets(struct zt_body *b, const struct zt_lines *l) {
-    const struct zt_node *n = &b->g->nodes[b->node];
+    const struct zt_node *n = b->g->nodes[b->node];
     struct zt_shape classes = { 3, { 1, l->length, 1 } };
     int64_t *number = ZT_NEW_N(b->arena, int64_t, l->length);
     for (int64_t c = 0; c < l->length; c++)
@@ -105,7 +105,7 @@ static bool say_loss(struct zt_body *b, bool softmax, struct zt_err *err) {
     if (!read_classes(b->g, b->node, &lines, err))
         return false;
     zt_body_names(b, "dloss, x, target, sample_weight, class_weight, log_sum -> dx");
-    zt_body_number(b, "smooth", (double)zt_attr_float(&b->g->nodes[b->node], "label_smoothing", 0));
+    zt_body_number(b, "smooth", (double)zt_attr_float(b->g->nodes[b->node], "label_smoothing", 0));
     say_targets(b, &lines);
     zt_body_say(b, "slope = -(1 - smooth) * weight * hot - smooth / %lld * class", (long long)lines.length);
     if (softmax)
@@ -247,9 +247,9 @@ ZT_BODY(zt_batch_norm_fixed_grad_body) {
 
 ZT_BODY(zt_lp_normalization_grad_body) {
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), zt_in(g, node, 1)->shape.rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), zt_in(g, node, 1)->shape.rank, &axis, err))
         return false;
-    bool first = zt_attr_int(&g->nodes[node], "p", 2) == 1;
+    bool first = zt_attr_int(g->nodes[node], "p", 2) == 1;
     zt_body_names(b, "dy, x -> dx");
     zt_body_say(b, first ? "n = ReduceSum(Abs(x), [%d])" : "n = Sqrt(ReduceSum(x * x, [%d]))", axis);
     zt_body_say(b, "zero = Equal(n, 0); n = Where(zero, 1, n); d = %s", first ? "Sign(x)" : "x / n");
@@ -260,7 +260,7 @@ ZT_BODY(zt_lp_normalization_grad_body) {
 /* The sum over neighbouring channels is a product with a matrix of ones about the diagonal. */
 ZT_BODY(zt_lrn_grad_body) {
     (void)err;
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 1)->shape;
     int64_t channels = x->dim[1], size = zt_attr_int(n, "size", 1);
     struct zt_shape square = { 2, { channels, channels } };
@@ -286,7 +286,7 @@ ZT_BODY(zt_mean_variance_normalization_grad_body) {
     bool marked[ZT_MAX_RANK];
     int count;
     const struct zt_shape *x = &zt_in(g, node, 1)->shape;
-    const int64_t *axes = zt_attr_ints(&g->nodes[node], "axes", &count);
+    const int64_t *axes = zt_attr_ints(g->nodes[node], "axes", &count);
     if (!zt_ops_axes(g, node, -1, "axes", x->rank, marked, &count, err))
         return false;
     int64_t elements = 1;

@@ -8,27 +8,27 @@
 /* A list of integers that was the attribute `name`. */
 static const char *list_of(struct zt_body *b, const char *name) {
     int count;
-    const int64_t *list = zt_attr_ints(&b->g->nodes[b->node], name, &count);
+    const int64_t *list = zt_attr_ints(b->g->nodes[b->node], name, &count);
     return list ? zt_body_list(b, list, count) : "";
 }
 
 /* Only types or rare attributes differ. */
 ZT_BODY(zt_same_form_body) {
     (void)err;
-    zt_body_again(b, g->nodes[node].op_type, "", "");
+    zt_body_again(b, g->nodes[node]->op_type, "", "");
     return true;
 }
 
 ZT_BODY(zt_axes_old_body) {
     (void)err;
-    zt_body_again(b, g->nodes[node].op_type, "axes", list_of(b, "axes"));
+    zt_body_again(b, g->nodes[node]->op_type, "axes", list_of(b, "axes"));
     return true;
 }
 
 /* Since opset 18 either the lengths or their number must be said. */
 ZT_BODY(zt_split_old_body) {
     (void)err;
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int64_t axis = zt_attr_int(n, "axis", 0), *length = ZT_NEW_N(b->arena, int64_t, n->out_count);
     for (int i = 0; i < n->out_count; i++)
@@ -47,14 +47,14 @@ ZT_BODY(zt_slice_old_body) {
 
 ZT_BODY(zt_top_k_old_body) {
     (void)err;
-    const struct zt_attr *k = zt_node_attr(&g->nodes[node], "k");
+    const struct zt_attr *k = zt_node_attr(g->nodes[node], "k");
     zt_body_again(b, "TopK", "k", k ? zt_body_text(b, "[%lld]", (long long)k->i) : "");
     return true;
 }
 
 ZT_BODY(zt_pad_old_body) {
     (void)err;
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     if (!zt_node_attr(n, "pads"))
         return zt_same_form_body(b, g, node, err);
     zt_body_names(b, "x -> y");
@@ -65,7 +65,7 @@ ZT_BODY(zt_pad_old_body) {
 
 ZT_BODY(zt_clip_old_body) {
     (void)err;
-    const struct zt_attr *low = zt_node_attr(&g->nodes[node], "min"), *high = zt_node_attr(&g->nodes[node], "max");
+    const struct zt_attr *low = zt_node_attr(g->nodes[node], "min"), *high = zt_node_attr(g->nodes[node], "max");
     zt_body_names(b, "x -> y");
     zt_body_number(b, "low", low ? (double)low->f : 0);
     zt_body_number(b, "high", high ? (double)high->f : 0);
@@ -88,7 +88,7 @@ ZT_BODY(zt_batch_norm_old_body) {
     struct zt_batch_norm n;
     if (!zt_batch_norm_read(g, node, 0, &n, err))
         return false;
-    bool trains = g->nodes[node].out_count > 1;
+    bool trains = g->nodes[node]->out_count > 1;
     zt_body_names(b, "x, scale, bias, mean, var -> y, new_mean, new_var, batch_mean, batch_var");
     zt_body_number(b, "epsilon", n.epsilon);
     zt_body_number(b, "keep", n.momentum);

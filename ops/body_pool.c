@@ -110,7 +110,7 @@ bool zt_max_pool_train_body(struct zt_body *b, const struct zt_graph *g, int nod
     zt_body_names(b, "x -> y, position");
     zt_body_say(b, "y, flat = MaxPool<kernel_shape=%s, pads=%s, ceil_mode=%d, %s>(x)",
                 zt_body_list(b, w->kernel, w->axes), zt_body_list(b, both, 2 * w->axes),
-                zt_attr_int(&g->nodes[node], "ceil_mode", 0) != 0, geometry(b, w));
+                zt_attr_int(g->nodes[node], "ceil_mode", 0) != 0, geometry(b, w));
     say_origins(b, w);
     say_split(b, w->in, w->axes);
     for (int a = 0; a < w->axes; a++)

@@ -300,7 +300,7 @@ static void say_names(struct sweep *w) {
 
 bool zt_recurrent_grad_body(const struct zt_cell *cell, struct zt_body *b, const struct zt_graph *g, int node,
                             struct zt_err *err) {
-    struct sweep w = { .b = b, .names = zt_node_attr(&g->nodes[node], "activations") };
+    struct sweep w = { .b = b, .names = zt_node_attr(g->nodes[node], "activations") };
     if (!zt_recurrent_read(cell, g, node, &w.r, err))
         return false;
     for (int i = 0; i < cell->ins; i++)

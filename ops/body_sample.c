@@ -38,7 +38,7 @@ static void say_lengths(struct zt_body *b, const struct zt_resize *r, int k, boo
 /* dx along axis k = dy times the matrix whose rows are what each element, alone, is resized to. What lies outside of a
  * cropped input is constant. */
 ZT_BODY(zt_resize_grad_body) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct zt_resize r;
     if (!zt_resize_read(g, node, &r, err))
         return false;
@@ -81,7 +81,7 @@ ZT_BODY(zt_resize_old_body) {
         if (!r.resized[k])
             continue;
         zt_body_doubles(b, "scales", &(struct zt_shape){ 1, { r.x.rank } }, scales);
-        zt_body_say(b, "y = Resize<%s>(y, _, Cast<to=float>(scales))", rules(b, &g->nodes[node], r.scale[k], true));
+        zt_body_say(b, "y = Resize<%s>(y, _, Cast<to=float>(scales))", rules(b, g->nodes[node], r.scale[k], true));
     }
     return true;
 }
@@ -103,7 +103,7 @@ ZT_BODY(zt_affine_grid_grad_body) {
     zt_body_names(b, "dy, _, _ -> dtheta");
     zt_body_doubles(b, "identity", &(struct zt_shape){ 3, { 1, axes, axes + 1 } }, identity);
     zt_body_say(b, "base = Reshape(AffineGrid<align_corners=%d>(identity, %s), [%lld, %d])",
-                zt_attr_int(&g->nodes[node], "align_corners", 0) != 0, zt_body_dims(b, &size), places, axes);
+                zt_attr_int(g->nodes[node], "align_corners", 0) != 0, zt_body_dims(b, &size), places, axes);
     zt_body_say(b, "base = Concat<axis=1>(base, Expand(1, [%lld, 1]))", places);
     zt_body_say(b, "dtheta = MatMul(Transpose<perm=[0, 2, 1]>(Reshape(dy, [%lld, %lld, %d])), base)",
                 (long long)dy->dim[0], places, axes);
@@ -125,7 +125,7 @@ static bool is(const char *a, const char *b) {
 }
 
 static struct sampler sampler_of(struct zt_body *b) {
-    const struct zt_node *n = &b->g->nodes[b->node];
+    const struct zt_node *n = b->g->nodes[b->node];
     const struct zt_shape *x = &zt_in(b->g, b->node, 1)->shape, *grid = &zt_in(b->g, b->node, 2)->shape;
     struct sampler s = { .b = b,
                          .mode = text_of(n, "mode", "linear"),

@@ -16,7 +16,7 @@ static bool set_dtype(struct zt_graph *g, int node, int64_t to, struct zt_err *e
 }
 
 static bool cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    return set_dtype(g, node, zt_attr_int(&g->nodes[node], "to", 0), err);
+    return set_dtype(g, node, zt_attr_int(g->nodes[node], "to", 0), err);
 }
 
 static bool cast_like_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -55,7 +55,7 @@ static bool cast_run(const struct zt_call *call, struct zt_err *err) {
 static bool cast_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0);
-    zt_grad_give(b, node, 0, zt_emit_cast_like(b, dy, zt_grad_graph(b)->nodes[node].in[0]));
+    zt_grad_give(b, node, 0, zt_emit_cast_like(b, dy, zt_grad_graph(b)->nodes[node]->in[0]));
     return true;
 }
 

@@ -168,7 +168,7 @@ static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_columns for other back ends, of either row: the image is the result, or the input. */
 static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    const struct zt_value *image = g->nodes[node].domain[0] ? zt_in(g, node, 0) : zt_out(g, node, 0);
+    const struct zt_value *image = g->nodes[node]->domain[0] ? zt_in(g, node, 0) : zt_out(g, node, 0);
     struct zt_columns *c = to;
     c->planes = image->shape.dim[0] * image->shape.dim[1];
     return read_window(g, node, &c->window, err);
@@ -182,9 +182,9 @@ static bool takes_cuda(const struct zt_graph *g, int node) {
 
 static bool col2im_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[] = { zt_grad_out(b, node, 0), n.in[1], n.in[2] }, out;
-    zt_emit_node(b, "Im2Col", "ztrain", in, 3, &n, NULL, 0, &out, 1);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[] = { zt_grad_out(b, node, 0), n->in[1], n->in[2] }, out;
+    zt_emit_node(b, "Im2Col", "ztrain", in, 3, n, NULL, 0, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

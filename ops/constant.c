@@ -36,7 +36,7 @@ static bool constant_of(const struct zt_node *node, struct zt_tensor *t) {
 
 static bool constant_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_tensor t;
-    if (!constant_of(&g->nodes[node], &t))
+    if (!constant_of(g->nodes[node], &t))
         return zt_node_fail(g, node, err, "wants one of value, value_float, value_floats, value_int, value_ints");
     zt_set_out(g, node, 0, t.dtype, &t.shape);
     return true;
@@ -60,7 +60,7 @@ static const struct zt_attr_spec constant_attrs[] = {
 /* ---- ConstantOfShape ---- */
 
 static bool constant_of_shape_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_attr *value = zt_node_attr(&g->nodes[node], "value");
+    const struct zt_attr *value = zt_node_attr(g->nodes[node], "value");
     struct zt_shape shape;
     if (!zt_ops_ints(g, node, 0, NULL, shape.dim, ZT_MAX_RANK, &shape.rank, err))
         return false;
@@ -102,7 +102,7 @@ static void shape_range(const struct zt_node *node, int rank, int *start, int *e
 static bool shape_infer(struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
     int start, end;
-    shape_range(&g->nodes[node], zt_in(g, node, 0)->shape.rank, &start, &end);
+    shape_range(g->nodes[node], zt_in(g, node, 0)->shape.rank, &start, &end);
     zt_set_out(g, node, 0, ZT_INT64, &(struct zt_shape){ 1, { end - start } });
     return true;
 }
@@ -181,7 +181,7 @@ static const struct zt_attr_spec with_stash[] = { { "stash_type", ZT_ATTR_INT, .
 
 static bool eye_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    int64_t dtype = zt_attr_int(&g->nodes[node], "dtype", x->dtype);
+    int64_t dtype = zt_attr_int(g->nodes[node], "dtype", x->dtype);
     if (x->shape.rank != 2)
         return zt_node_fail(g, node, err, "wants a matrix, has %d axes", x->shape.rank);
     if (dtype < 0 || dtype >= ZT_DTYPES || !zt_dtype_bytes((enum zt_dtype)dtype))

@@ -22,7 +22,7 @@ struct loop {
 };
 
 static int inputs_of(const struct zt_expansion *x) {
-    return x->g->nodes[x->node].in_count - x->g->nodes[x->node].captured;
+    return x->g->nodes[x->node]->in_count - x->g->nodes[x->node]->captured;
 }
 
 static bool copy_value(struct zt_expansion *x, int from, int to, struct zt_err *err) {
@@ -41,7 +41,7 @@ static bool check_body(const struct zt_expansion *x, const char *name, int input
 
 /* The one number of an input; false where it is not known, or not one. */
 static bool known_number(const struct zt_expansion *x, int value, int64_t *to, const char *what, struct zt_err *err) {
-    const struct zt_value *v = &x->g->values[value];
+    const struct zt_value *v = x->g->values[value];
     if (zt_shape_count(&v->shape) != 1)
         return zt_node_fail(x->g, x->node, err, "its %s \"%s\" is not one number", what, v->name);
     if (!v->data)
@@ -55,7 +55,7 @@ static bool known_number(const struct zt_expansion *x, int value, int64_t *to, c
 }
 
 static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
-    const struct zt_node *n = &x->g->nodes[x->node];
+    const struct zt_node *n = x->g->nodes[x->node];
     int64_t condition;
     if (!known_number(x, n->in[0], &condition, "condition", err))
         return false;
@@ -79,7 +79,7 @@ static int *stacked(const struct zt_expansion *x, const struct loop *l, int firs
 /* What is stacked out of no turns has the type that the file declares, of the body's output or, without its first axis,
  * of the result; dims that are left open are 0. */
 static bool stack_nothing(struct zt_expansion *x, const struct zt_value *like, int axis, int to, struct zt_err *err) {
-    const struct zt_value *declared = &x->g->values[to];
+    const struct zt_value *declared = x->g->values[to];
     struct zt_shape shape = { .rank = like->shape.rank < 0 ? declared->shape.rank : like->shape.rank + 1 };
     enum zt_dtype dtype = like->dtype ? like->dtype : declared->dtype;
     if (!zt_dtype_bytes(dtype) || shape.rank < 0)
@@ -100,8 +100,8 @@ static bool stack(struct zt_expansion *x, const struct loop *l, int first, int k
     if (to < 0)
         return true;
     if (!turns)
-        return stack_nothing(x, &l->body->values[l->body->outputs[l->body->output_count - l->stacks + k]], (int)axis,
-                             to, err);
+        return stack_nothing(x, l->body->values[l->body->outputs[l->body->output_count - l->stacks + k]], (int)axis, to,
+                             err);
     int *pieces = ZT_NEW_N(x->g->arena, int, turns), axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
     for (int t = 0; t < turns; t++) {
         int in[2] = { stacked(x, l, first, backward ? turns - 1 - t : t)[k], axes };
@@ -129,7 +129,7 @@ static bool turn(struct zt_expansion *x, const struct loop *l, const int *in, in
 
 /* x->values: the condition (-1: none), the states, the stacked. */
 static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err) {
-    const struct zt_node *n = &x->g->nodes[x->node];
+    const struct zt_node *n = x->g->nodes[x->node];
     if (inputs_of(x) < 2)
         return zt_node_fail(x->g, x->node, err, "has %d inputs, wants 2 or more", inputs_of(x));
     *l = (struct loop){ .body = zt_expand_body(x, "body"), .states = inputs_of(x) - 2 };
@@ -144,7 +144,7 @@ static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
 }
 
 static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
-    int trips = x->g->nodes[x->node].in[0], condition = x->values.at[0];
+    int trips = x->g->nodes[x->node]->in[0], condition = x->values.at[0];
     int64_t limit = INT64_MAX, go = 1;
     if ((trips >= 0 && !known_number(x, trips, &limit, "trip count", err)) ||
         (condition >= 0 && !known_number(x, condition, &go, "condition", err)))
@@ -173,13 +173,13 @@ static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
     if (!loop_read(x, &l, err))
         return false;
     for (int i = 1; !x->step && i < l.states + 2; i++)
-        zt_vec_push(&x->values, x->g->nodes[x->node].in[i]);
+        zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
     if (!loop_goes_on(x, &goes_on, err))
         return false;
     if (goes_on)
         return loop_turn(x, &l, err);
     x->done = true;
-    const int *out = x->g->nodes[x->node].out, count = x->g->nodes[x->node].out_count;
+    const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
     for (int i = 0; i < count; i++)
         if (i < l.states ? !copy_value(x, x->values.at[1 + i], out[i], err)
                          : !stack(x, &l, l.states + 1, i - l.states, 0, false, out[i], err))
@@ -192,12 +192,12 @@ static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
 /* Entry i of a list attribute, 0 without. */
 static int64_t entry(const struct zt_expansion *x, const char *name, int i) {
     int count;
-    const int64_t *list = zt_attr_ints(&x->g->nodes[x->node], name, &count);
+    const int64_t *list = zt_attr_ints(x->g->nodes[x->node], name, &count);
     return i < count ? list[i] : 0;
 }
 
 static bool scan_read(struct zt_expansion *x, struct loop *l, struct zt_err *err) {
-    const struct zt_node *n = &x->g->nodes[x->node];
+    const struct zt_node *n = x->g->nodes[x->node];
     int64_t scans = zt_attr_int(n, "num_scan_inputs", 0);
     if (scans < 1 || scans > inputs_of(x))
         return zt_node_fail(x->g, x->node, err, "num_scan_inputs is %lld of %d inputs", (long long)scans, inputs_of(x));
@@ -234,7 +234,7 @@ static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axi
         pieces[t] = -1;
         ones[t] = 1;
     }
-    int in[2] = { x->g->nodes[x->node].in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, turns) };
+    int in[2] = { x->g->nodes[x->node]->in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, turns) };
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
     if (!zt_expand_emit(x, &zt_ops, "Split", in, 2, pieces, turns, &along, err))
         return false;
@@ -251,7 +251,7 @@ static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axi
 /* x->values: the states, the slices of every scan input, the stacked. */
 static bool scan_begin(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
     for (int i = 0; i < l->states; i++)
-        zt_vec_push(&x->values, x->g->nodes[x->node].in[i]);
+        zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
     for (int i = 0, axis; turns && i < l->scans; i++)
         if (!scan_axis(x, l, i, &axis, &turns, err) || !cut(x, l, i, axis, (int)turns, err))
             return false;
@@ -282,7 +282,7 @@ static bool scan_expand(struct zt_expansion *x, struct zt_err *err) {
     if (x->step < turns)
         return scan_turn(x, &l, (int)turns, err);
     x->done = true;
-    const int *out = x->g->nodes[x->node].out, count = x->g->nodes[x->node].out_count;
+    const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
     int first = l.states + l.scans * (int)turns;
     for (int i = 0; i < count; i++) {
         int k = i - l.states;

@@ -196,15 +196,15 @@ static void emit(struct zt_grad *b, int node, const char *op, int first, int sec
                             .type = ZT_ATTR_INTS,
                             .count = count,
                             .ints = zt_arena_copy(g->arena, values, sizeof *values * (size_t)count) };
-    const struct zt_node like = g->nodes[node];
-    zt_emit_node(b, op, "ztrain", (const int[]){ first, second }, 2, &like, &attr, 1, out, out_count);
+    const struct zt_node *like = g->nodes[node];
+    zt_emit_node(b, op, "ztrain", (const int[]){ first, second }, 2, like, &attr, 1, out, out_count);
 }
 
 static bool conv_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_graph *g = zt_grad_graph(b);
-    int dy = zt_grad_out(b, node, 0), x = g->nodes[node].in[0], w = g->nodes[node].in[1], d[2];
-    struct zt_shape sx = g->values[x].shape, sw = g->values[w].shape;
+    int dy = zt_grad_out(b, node, 0), x = g->nodes[node]->in[0], w = g->nodes[node]->in[1], d[2];
+    struct zt_shape sx = g->values[x]->shape, sw = g->values[w]->shape;
     bool bias = zt_grad_wanted(b, node, 2);
     if (zt_grad_wanted(b, node, 0)) {
         emit(b, node, "ConvGradInput", w, dy, "input_shape", sx.dim, sx.rank, d, 1);
@@ -224,7 +224,7 @@ static bool conv_grad(struct zt_grad *b, int node, struct zt_err *err) {
 static int sum_of_planes(struct zt_grad *b, int dy) {
     struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
     int64_t axes[ZT_MAX_RANK] = { 0 };
-    int rank = dy < 0 ? 2 : zt_grad_graph(b)->values[dy].shape.rank, out;
+    int rank = dy < 0 ? 2 : zt_grad_graph(b)->values[dy]->shape.rank, out;
     for (int a = 2; a < rank; a++)
         axes[a - 1] = a;
     const int in[2] = { dy, zt_emit_ints(b, axes, rank - 1) };
@@ -234,8 +234,8 @@ static int sum_of_planes(struct zt_grad *b, int dy) {
 static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     const struct zt_graph *g = zt_grad_graph(b);
-    int dy = zt_grad_out(b, node, 0), x = g->nodes[node].in[0], w = g->nodes[node].in[1], d;
-    struct zt_shape sx = g->values[x].shape, sw = g->values[w].shape;
+    int dy = zt_grad_out(b, node, 0), x = g->nodes[node]->in[0], w = g->nodes[node]->in[1], d;
+    struct zt_shape sx = g->values[x]->shape, sw = g->values[w]->shape;
     if (zt_grad_wanted(b, node, 0)) {
         emit(b, node, "ConvTransposeGradInput", w, dy, "input_shape", sx.dim, sx.rank, &d, 1);
         zt_grad_give(b, node, 0, d);

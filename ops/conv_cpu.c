@@ -33,7 +33,7 @@ static const int kind_of[] = {
 
 /* The activation behind a convolution, NULL where there is none. */
 static const char *activation_of(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
 }
 
@@ -67,7 +67,7 @@ static bool exists(const struct zt_graph *g, int node, const struct zt_conv_role
 }
 
 static bool supports(const struct zt_graph *g, int node) {
-    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[node]);
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     if (!zt_conv_types(g, node) || !roles->read(g, node, &c, &err) || !zt_conv_fits(&c))
@@ -108,7 +108,7 @@ static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_roles 
     s->roles = roles;
     s->samples = chunk_of(p->graph, p->node, roles, c);
     if (!make_chunks(&s->chunks, p->graph, p->node, roles, c, p->threads, err)) {
-        zt_err_within(err, 0, "%s", p->graph->nodes[p->node].name);
+        zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
         free(s);
         return NULL;
     }
@@ -136,7 +136,7 @@ static void place_data(const struct zt_call *call, const struct zt_conv_roles *r
 static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_roles *roles) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     p->state = s;
     return s;
@@ -160,7 +160,7 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
     const char *name = activation_of(p->graph, p->node);
     s->relu = name && own && strcmp(name, "Relu") == 0;
     if (name && !s->relu)
-        zt_activation_of(&p->graph->nodes[p->node], name, &s->activation);
+        zt_activation_of(p->graph->nodes[p->node], name, &s->activation);
 }
 
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */
@@ -255,7 +255,7 @@ static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
 
 static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -267,7 +267,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
         s->direct.geometry.relu = s->relu;
         zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
     }
-    if (g->nodes[p->node].out_count > 1)
+    if (g->nodes[p->node]->out_count > 1)
         p->out_layout[1] = p->out_layout[0];
     return true;
 }
@@ -289,7 +289,7 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
 
 static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -299,7 +299,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     if (!s)
         return false;
     zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
-    if (g->nodes[p->node].in_count > 2)
+    if (g->nodes[p->node]->in_count > 2)
         p->in_layout[2] = NULL;
     return true;
 }
@@ -354,7 +354,7 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
 
 static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;

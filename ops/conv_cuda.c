@@ -52,7 +52,7 @@ static const struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_con
 
 static bool comes_last(const struct zt_prepare *p) {
     bool last = false;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         last |= zt_layout_is_last(p->in_layout[i]);
     return last;
 }
@@ -77,7 +77,7 @@ static void choose(const struct zt_prepare *p, const struct zt_conv *conv, struc
 /* What the node takes and gives in that order; dw, the bias and its gradient are plain. */
 static void lay(struct zt_prepare *p, struct conv *c) {
     struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
+    const struct zt_node *n = g->nodes[p->node];
     for (int i = 0; i < n->out_count; i++)
         p->out_layout[i] = NULL;
     for (int i = 0; i < n->in_count; i++)
@@ -123,14 +123,14 @@ static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *co
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[p->node]);
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
     struct zt_conv conv;
     if (!zt_dnn_ready(p->device, err) || !roles->read(g, p->node, &conv, err))
         return false;
     struct conv *c = zt_calloc(1, sizeof *c);
     c->roles = roles;
     c->bias = roles->way != ZT_CONV_TO_W && zt_in(g, p->node, 2);
-    c->relu = strcmp(g->nodes[p->node].op_type, "ConvRelu") == 0;
+    c->relu = strcmp(g->nodes[p->node]->op_type, "ConvRelu") == 0;
     choose(p, &conv, c);
     lay(p, c);
     c->y = planes(conv.n, conv.m, conv.window.out_elems, c->last);

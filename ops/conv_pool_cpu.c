@@ -105,11 +105,11 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     s->samples = zt_chunk_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
     if (!zt_chunks_make(&s->main, &spec, zt_conv_cut, c.conv.n, s->samples, p->threads, err)) {
         release(s);
-        return zt_err_within(err, 0, "%s", g->nodes[p->node].name);
+        return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
     zt_conv_direct_take(&s->direct, &s->main, &c.conv, s->samples);
     set_pool(s, &c, blocked);
-    zt_activation_of(&g->nodes[p->node], "Relu", &s->relu);
+    zt_activation_of(g->nodes[p->node], "Relu", &s->relu);
     p->state = s;
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
     p->in_layout[1] = zt_conv_layout(g->arena, &s->main, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);
@@ -187,7 +187,7 @@ bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     s->samples = s->samples > least ? s->samples : least;
     if (!make_backward(p, s, &c, layout, err)) {
         release(s);
-        return zt_err_within(err, 0, "%s", g->nodes[p->node].name);
+        return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
     set_pool(s, &c, layout);
     s->scratch_bytes = most(zt_chunks_scratch(&s->main, p->threads), zt_conv_partial_scratch(&s->partial));

@@ -21,7 +21,7 @@ static bool check_ranks(const struct zt_graph *g, int node, const struct zt_shap
 }
 
 static bool read_groups(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err) {
-    to->groups = zt_attr_int(&g->nodes[node], "group", 1);
+    to->groups = zt_attr_int(g->nodes[node], "group", 1);
     if (to->groups < 1 || to->groups > INT32_MAX)
         return zt_node_fail(g, node, err, "group = %lld, allowed 1..%d", (long long)to->groups, INT32_MAX);
     return true;
@@ -55,7 +55,7 @@ static bool read_transposed(const struct zt_graph *g, int node, const struct zt_
 
 /* A shape given as an attribute of a gradient node. */
 static bool attr_shape(const struct zt_graph *g, int node, const char *name, struct zt_shape *to, struct zt_err *err) {
-    const int64_t *dims = zt_attr_ints(&g->nodes[node], name, &to->rank);
+    const int64_t *dims = zt_attr_ints(g->nodes[node], name, &to->rank);
     if (!dims || to->rank > ZT_MAX_RANK)
         return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, allowed 1..%d", name, to->rank,
                             ZT_MAX_RANK);
@@ -70,7 +70,7 @@ static bool weight_shape(const struct zt_graph *g, int node, int64_t first, int6
     struct zt_shape kernel;
     if (!attr_shape(g, node, "kernel_shape", &kernel, err))
         return false;
-    int64_t groups = zt_attr_int(&g->nodes[node], "group", 1);
+    int64_t groups = zt_attr_int(g->nodes[node], "group", 1);
     *to = (struct zt_shape){ kernel.rank + 2, { first, groups > 0 ? other / groups : other } };
     for (int k = 0; k < kernel.rank && k + 2 < ZT_MAX_RANK; k++)
         to->dim[k + 2] = kernel.dim[k];

@@ -17,7 +17,7 @@ bool zt_conv_fits(const struct zt_conv *c) {
 
 bool zt_conv_types(const struct zt_graph *g, int node) {
     enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != dtype && zt_in(g, node, i)->dtype != ZT_UINT8)
             return false;
     return zt_dnnl_takes(dtype);

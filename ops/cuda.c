@@ -35,15 +35,15 @@ static bool is_listed(const struct zt_node *n) {
 static bool same_floats(const struct zt_graph *g, int node) {
     enum zt_dtype dtype = zt_in(g, node, 0) ? zt_in(g, node, 0)->dtype : ZT_UNDEFINED;
     bool same = zt_dtype_in(dtype, floats);
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         same &= !zt_in(g, node, i) || zt_in(g, node, i)->dtype == dtype;
-    for (int i = 0; i < g->nodes[node].out_count; i++)
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
         same &= !zt_out(g, node, i) || zt_out(g, node, i)->dtype == dtype;
     return same;
 }
 
 bool zt_cuda_floats(const struct zt_graph *g, int node) {
-    return is_listed(&g->nodes[node]) && same_floats(g, node);
+    return is_listed(g->nodes[node]) && same_floats(g, node);
 }
 
 static bool fits(int64_t dim) {
@@ -59,11 +59,11 @@ bool zt_cuda_matmul(const struct zt_graph *g, int node) {
 }
 
 bool zt_cuda_listed(const struct zt_graph *g, int node) {
-    return is_listed(&g->nodes[node]);
+    return is_listed(g->nodes[node]);
 }
 
 bool zt_cuda_any_floats(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     bool good = is_listed(n);
     for (int i = 0; i < n->in_count; i++)
         good &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, floats);
@@ -75,17 +75,17 @@ bool zt_cuda_any_floats(const struct zt_graph *g, int node) {
 bool zt_cuda_float_data(const struct zt_graph *g, int node) {
     const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     const struct zt_value *y = zt_out(g, node, 0);
-    return is_listed(&g->nodes[node]) && zt_dtype_in(dtype, floats) && (!y || y->dtype == dtype);
+    return is_listed(g->nodes[node]) && zt_dtype_in(dtype, floats) && (!y || y->dtype == dtype);
 }
 
 bool zt_cuda_numbers(const struct zt_graph *g, int node) {
-    return is_listed(&g->nodes[node]) &&
+    return is_listed(g->nodes[node]) &&
            zt_dtype_in(zt_in(g, node, 0)->dtype, floats | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64));
 }
 
 bool zt_cuda_pointwise(const struct zt_graph *g, int node) {
     struct zt_pointwise what;
-    return is_listed(&g->nodes[node]) && zt_pointwise_find(g, node, &what);
+    return is_listed(g->nodes[node]) && zt_pointwise_find(g, node, &what);
 }
 
 bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
@@ -104,21 +104,21 @@ bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, st
 bool zt_cuda_tile(const struct zt_graph *g, int node) {
     struct zt_move_list list;
     struct zt_err err = { 0 };
-    const struct zt_kernel *k = &g->nodes[node].op->kernel[ZT_CUDA];
-    return is_listed(&g->nodes[node]) && k->describe(g, node, &list, &err);
+    const struct zt_kernel *k = &g->nodes[node]->op->kernel[ZT_CUDA];
+    return is_listed(g->nodes[node]) && k->describe(g, node, &list, &err);
 }
 
 bool zt_cuda_reduce(const struct zt_graph *g, int node) {
     bool marked[ZT_MAX_RANK];
     struct zt_err err = { 0 };
-    return is_listed(&g->nodes[node]) && zt_dtype_in(zt_in(g, node, 0)->dtype, floats) &&
+    return is_listed(g->nodes[node]) && zt_dtype_in(zt_in(g, node, 0)->dtype, floats) &&
            zt_reduce_axes(g, node, marked, &err);
 }
 
 bool zt_cuda_class_loss(const struct zt_graph *g, int node) {
     const unsigned whole = ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
-    bool takes = is_listed(&g->nodes[node]);
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    bool takes = is_listed(g->nodes[node]);
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, floats | whole);
     return takes;
 }
@@ -126,9 +126,9 @@ bool zt_cuda_class_loss(const struct zt_graph *g, int node) {
 bool zt_cuda_element_loss(const struct zt_graph *g, int node) {
     const unsigned targets =
         floats | ZT_BIT(ZT_DOUBLE) | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64);
-    const int target = g->nodes[node].op->max_in - 2; /* behind x: the gradient has one input more */
-    bool takes = is_listed(&g->nodes[node]);
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    const int target = g->nodes[node]->op->max_in - 2; /* behind x: the gradient has one input more */
+    bool takes = is_listed(g->nodes[node]);
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         takes &= !zt_in(g, node, i) || zt_dtype_in(zt_in(g, node, i)->dtype, i == target ? targets : floats);
     return takes;
 }
@@ -146,7 +146,7 @@ static bool conv_fits(const struct zt_conv *c) {
 }
 
 bool zt_cuda_conv(const struct zt_graph *g, int node) {
-    const struct zt_conv_roles *roles = zt_conv_roles(&g->nodes[node]);
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     return roles && zt_cuda_floats(g, node) && roles->read(g, node, &c, &err) && conv_fits(&c);
@@ -158,7 +158,7 @@ static bool is_float(const struct zt_value *v) {
 
 /* Windows have kernel_shape, the global pools none. */
 bool zt_cuda_pool(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct zt_pool p;
     struct zt_err err = { 0 };
     const struct zt_value *position = zt_in(g, node, 1);
@@ -176,7 +176,7 @@ bool zt_cuda_pool(const struct zt_graph *g, int node) {
 bool zt_cuda_resize(const struct zt_graph *g, int node) {
     struct zt_resize r;
     struct zt_err err = { 0 };
-    if (!is_listed(&g->nodes[node]) || !is_float(zt_in(g, node, 0)) || !zt_resize_read(g, node, &r, &err))
+    if (!is_listed(g->nodes[node]) || !is_float(zt_in(g, node, 0)) || !zt_resize_read(g, node, &r, &err))
         return false;
     int64_t from = zt_shape_count(&r.x), to = zt_shape_count(&r.y);
     return from > 0 && to > 0 && from <= INT32_MAX / 64 && to <= INT32_MAX / 64;
@@ -187,19 +187,19 @@ static bool is_y_alone(const struct zt_graph *g, int node, bool grad) {
     bool alone = !grad || zt_in(g, node, ZT_ATTENTION_INS + ZT_Y);
     for (int i = ZT_PRESENT_K; i < ZT_ATTENTION_OUTS; i++)
         alone &= grad ? !zt_in(g, node, ZT_ATTENTION_INS + i)
-                      : !zt_out(g, node, i) || strcmp(g->nodes[node].op_type, "AttentionTrain") == 0;
+                      : !zt_out(g, node, i) || strcmp(g->nodes[node]->op_type, "AttentionTrain") == 0;
     return alone;
 }
 
 bool zt_cuda_attention(const struct zt_graph *g, int node) {
     const struct zt_value *q = zt_in(g, node, ZT_Q), *mask = zt_in(g, node, ZT_MASK);
-    const bool grad = strcmp(g->nodes[node].op_type, "AttentionGrad") == 0;
+    const bool grad = strcmp(g->nodes[node]->op_type, "AttentionGrad") == 0;
     struct zt_attention a;
     struct zt_err err = { 0 };
     for (int i = ZT_Q; i <= ZT_V; i++)
         if (!is_float(zt_in(g, node, i)) || zt_in(g, node, i)->dtype != q->dtype)
             return false;
-    if (!is_listed(&g->nodes[node]) || zt_in(g, node, ZT_PAST_K) || !is_y_alone(g, node, grad) ||
+    if (!is_listed(g->nodes[node]) || zt_in(g, node, ZT_PAST_K) || !is_y_alone(g, node, grad) ||
         (mask && !zt_dtype_in(mask->dtype, floats | ZT_BIT(ZT_BOOL))) || !zt_attention_read(g, node, &a, &err))
         return false;
     const int64_t sizes[] = { a.batch, a.kv_heads, a.queries, a.keys, a.size, a.v_size };
@@ -212,7 +212,7 @@ bool zt_cuda_attention(const struct zt_graph *g, int node) {
 bool zt_recurrent_cuda_supports(const struct zt_cell *cell, const struct zt_graph *g, int node) {
     struct zt_recurrent r;
     struct zt_err err = { 0 };
-    if (!is_listed(&g->nodes[node]) || zt_in(g, node, 0)->dtype != ZT_FLOAT ||
+    if (!is_listed(g->nodes[node]) || zt_in(g, node, 0)->dtype != ZT_FLOAT ||
         !zt_recurrent_read(cell, g, node, &r, &err))
         return false;
     bool plain = fits(r.steps * r.rows) && fits(r.input) && fits(r.hidden);
@@ -236,7 +236,7 @@ static const struct zt_kernel *find(const struct zt_module *module, const struct
 }
 
 bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     const struct zt_kernel *kernel = find(p->device ? p->device->module : NULL, n);
     if (!kernel) {
         zt_node_fail(p->graph, p->node, err, "the device has no kernel of %s for CUDA", n->op_type);

@@ -116,7 +116,7 @@ static bool cum_prod_run(const struct zt_call *call, struct zt_err *err) {
 
 /* CumSum of `value` the other way round. */
 static int backwards(struct zt_grad *b, int node, int value) {
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr reverse = { .name = "reverse", .type = ZT_ATTR_INT, .i = !zt_attr_int(n, "reverse", 0) };
     int in[2] = { value, n->in[1] }, out;
     return zt_emit_node(b, "CumSum", "", in, 2, n, &reverse, 1, &out, 1) ? out : -1;
@@ -132,15 +132,15 @@ static bool cum_sum_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* y_i = product of x_j, j up to i    dx_j = (sum of dy_i y_i, i from j on) / x_j; not defined at zeros */
 static bool cum_prod_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int weighted = ZT_EMIT(b, "Mul", zt_grad_out(b, node, 0), zt_grad_graph(b)->nodes[node].out[0]);
+    int weighted = ZT_EMIT(b, "Mul", zt_grad_out(b, node, 0), zt_grad_graph(b)->nodes[node]->out[0]);
     int total = backwards(b, node, weighted);
-    zt_grad_give(b, node, 0, ZT_EMIT(b, "Div", total, zt_grad_graph(b)->nodes[node].in[0]));
+    zt_grad_give(b, node, 0, ZT_EMIT(b, "Div", total, zt_grad_graph(b)->nodes[node]->in[0]));
     return true;
 }
 
 /* A struct zt_launch_cumulate for other back ends. */
 static bool cumulate_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int64_t given;
     int axis, count;

@@ -11,7 +11,7 @@
 
 /* The row's description of the node, into the struct of its family. */
 static inline bool zt_describe_to_cuda(const struct zt_prepare *q, void *to, struct zt_err *err) {
-    return q->graph->nodes[q->node].op->kernel[ZT_CUDA].describe(q->graph, q->node, to, err);
+    return q->graph->nodes[q->node]->op->kernel[ZT_CUDA].describe(q->graph, q->node, to, err);
 }
 
 /* q->state becomes the row's description, a struct of `bytes` bytes, which free() releases. */

@@ -6,9 +6,9 @@
 
 /* Whether a node computed what is in the value's memory. */
 static bool is_computed(const struct zt_graph *g, int value) {
-    const struct zt_value *v = &g->values[value];
-    while (v->origin == ZT_FROM_NODE && v->producer >= 0 && g->nodes[v->producer].op->flags & ZT_OP_VIEW)
-        v = &g->values[g->nodes[v->producer].in[0]];
+    const struct zt_value *v = g->values[value];
+    while (v->origin == ZT_FROM_NODE && v->producer >= 0 && g->nodes[v->producer]->op->flags & ZT_OP_VIEW)
+        v = g->values[g->nodes[v->producer]->in[0]];
     return v->origin == ZT_FROM_NODE;
 }
 
@@ -31,7 +31,7 @@ size_t zt_dnn_room(size_t *to, size_t bytes) {
 }
 
 void zt_dnn_rooms(const struct zt_prepare *p, struct zt_dnn_place *places, int count, size_t *to) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     for (struct zt_dnn_place *place = places; place < places + count; place++) {
         const struct zt_value *v =
             place->out < 0 ? zt_in(p->graph, p->node, place->in) : zt_out(p->graph, p->node, place->out);

@@ -23,7 +23,7 @@ static const struct zt_attr_spec own_attrs[] = {
 };
 
 static bool dropout_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    for (int i = 1; i < g->nodes[node].in_count; i++) {
+    for (int i = 1; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         if (v && zt_shape_count(&v->shape) != 1)
             return zt_node_fail(g, node, err, "input \"%s\" has %lld elements, wants one", v->name,
@@ -80,7 +80,7 @@ bool zt_dropout_ratio(const struct zt_graph *g, int node, int in, double *ratio)
     const struct zt_value *v = zt_in(g, node, in);
     if (v && !v->data)
         return false;
-    *ratio = v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(&g->nodes[node], "ratio", 0.5f);
+    *ratio = v ? zt_load_double(v->dtype, v->data, 0) : (double)zt_attr_float(g->nodes[node], "ratio", 0.5f);
     return true;
 }
 
@@ -206,33 +206,33 @@ static bool train_supports(const struct zt_graph *g, int node) {
 /* ---- gradient rules ---- */
 
 static void emit_grad(struct zt_grad *b, int node, int mask) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    const struct zt_attr *ratio = zt_node_attr(&n, "ratio");
-    int in[3] = { zt_grad_out(b, node, 0), mask, n.in_count > 1 ? n.in[1] : -1 }, out;
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const struct zt_attr *ratio = zt_node_attr(n, "ratio");
+    int in[3] = { zt_grad_out(b, node, 0), mask, n->in_count > 1 ? n->in[1] : -1 }, out;
     zt_emit_node(b, "DropoutGrad", "ztrain", in, 3, NULL, ratio, ratio ? 1 : 0, &out, 1);
     zt_grad_give(b, node, 0, out);
 }
 
 static bool train_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    emit_grad(b, node, zt_grad_graph(b)->nodes[node].out[1]);
+    emit_grad(b, node, zt_grad_graph(b)->nodes[node]->out[1]);
     return true;
 }
 
 /* A node that may train by itself and kept no mask is run again: with its seed, or as ztrain.DropoutTrain under its
  * name. */
 static int emit_mask(struct zt_grad *b, int node) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    struct zt_attr key = { .name = "key", .type = ZT_ATTR_STRING, .s = n.name };
-    bool seeded = zt_node_attr(&n, "seed");
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    struct zt_attr key = { .name = "key", .type = ZT_ATTR_STRING, .s = n->name };
+    bool seeded = zt_node_attr(n, "seed");
     int out[2];
-    zt_emit_node(b, seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n.in, seeded ? n.in_count : 2, &n,
+    zt_emit_node(b, seeded ? "Dropout" : "DropoutTrain", seeded ? "" : "ztrain", n->in, seeded ? n->in_count : 2, n,
                  &key, seeded ? 0 : 1, out, 2);
     return out[1];
 }
 
 static bool dropout_grad(struct zt_grad *b, int node, struct zt_err *err) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     const struct zt_value *mode = zt_in(zt_grad_graph(b), node, 2);
     if (mode && !mode->data)
         return zt_node_fail(zt_grad_graph(b), node, err, "training_mode \"%s\" is not constant: no gradient",
@@ -240,7 +240,7 @@ static bool dropout_grad(struct zt_grad *b, int node, struct zt_err *err) {
     if (!mode || !zt_load_int(mode->dtype, mode->data, 0))
         zt_grad_give(b, node, 0, zt_grad_out(b, node, 0));
     else
-        emit_grad(b, node, n.out_count > 1 && n.out[1] >= 0 ? n.out[1] : emit_mask(b, node));
+        emit_grad(b, node, n->out_count > 1 && n->out[1] >= 0 ? n->out[1] : emit_mask(b, node));
     return true;
 }
 
@@ -249,8 +249,8 @@ static bool dropout_grad(struct zt_grad *b, int node, struct zt_err *err) {
 extern const struct zt_op zt_op_dropout_train;
 
 static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
-    if (g->nodes[node].in_count > 2)
-        g->nodes[node].in_count = 2; /* no training_mode: inference, or decided here */
+    if (g->nodes[node]->in_count > 2)
+        g->nodes[node]->in_count = 2; /* no training_mode: inference, or decided here */
     return options->evaluation || zt_train_rewrite(g, node, &zt_op_dropout_train, 2, err);
 }
 

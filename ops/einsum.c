@@ -151,7 +151,7 @@ static bool explicit_output(struct equation *e) {
 
 static bool read_equation(const struct zt_graph *g, int node, const struct zt_shape *const *shapes, int operands,
                           struct equation *e, struct zt_err *err) {
-    const char *text = zt_attr_text(&g->nodes[node], "equation", ""), *at = text;
+    const char *text = zt_attr_text(g->nodes[node], "equation", ""), *at = text;
     memset(e, 0, sizeof *e);
     e->operands = operands;
     if (operands > OPERANDS)
@@ -177,7 +177,7 @@ static bool read_equation(const struct zt_graph *g, int node, const struct zt_sh
 
 static bool read_node(const struct zt_graph *g, int node, int first, struct equation *e, struct zt_err *err) {
     const struct zt_shape *shapes[OPERANDS];
-    int operands = g->nodes[node].in_count - first;
+    int operands = g->nodes[node]->in_count - first;
     for (int n = 0; n < operands && n < OPERANDS; n++) {
         const struct zt_value *v = zt_in(g, node, first + n);
         if (!v)
@@ -197,7 +197,7 @@ static bool einsum_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct equation e;
-    int64_t operand = zt_attr_int(&g->nodes[node], "operand", 0);
+    int64_t operand = zt_attr_int(g->nodes[node], "operand", 0);
     if (!read_node(g, node, 1, &e, err))
         return false;
     if (operand < 0 || operand >= e.operands || !zt_shape_equal(&e.out, &zt_in(g, node, 0)->shape))
@@ -270,7 +270,7 @@ bool zt_contraction_read(const struct zt_graph *g, int node, bool grad, struct z
     const struct term *terms[OPERANDS + 1];
     if (!read_node(g, node, grad, &e, err))
         return false;
-    int wanted = grad ? (int)zt_attr_int(&g->nodes[node], "operand", 0) : RESULT;
+    int wanted = grad ? (int)zt_attr_int(g->nodes[node], "operand", 0) : RESULT;
     to->operands = e.operands;
     terms[RESULT] = &e.term[wanted];
     for (int n = 0; n < e.operands; n++) {
@@ -393,7 +393,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_contraction for other back ends, of either row. */
 static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    return zt_contraction_read(g, node, g->nodes[node].domain[0] != '\0', to, err);
+    return zt_contraction_read(g, node, g->nodes[node]->domain[0] != '\0', to, err);
 }
 
 /* Results and sums of no more axes than launchers take. */
@@ -406,15 +406,15 @@ static bool takes_cuda(const struct zt_graph *g, int node) {
 
 static bool einsum_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[OPERANDS + 1] = { zt_grad_out(b, node, 0) };
-    memcpy(in + 1, n.in, sizeof *in * (size_t)n.in_count);
-    for (int i = 0; i < n.in_count; i++) {
+    memcpy(in + 1, n->in, sizeof *in * (size_t)n->in_count);
+    for (int i = 0; i < n->in_count; i++) {
         if (!zt_grad_wanted(b, node, i))
             continue;
         struct zt_attr operand = { .name = "operand", .type = ZT_ATTR_INT, .i = i };
         int out;
-        zt_emit_node(b, "EinsumGrad", "ztrain", in, n.in_count + 1, &n, &operand, 1, &out, 1);
+        zt_emit_node(b, "EinsumGrad", "ztrain", in, n->in_count + 1, n, &operand, 1, &out, 1);
         zt_grad_give(b, node, i, out);
     }
     return true;

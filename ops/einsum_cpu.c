@@ -213,7 +213,7 @@ static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
     product->scratch = scratch_of(product, 1);
     size_t whole = product->scratch * (size_t)threads, shared = scratch_of(product, threads);
     p->workspace_bytes = whole > shared ? whole : shared;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     p->state = product;
     return true;

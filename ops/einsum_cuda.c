@@ -213,7 +213,7 @@ static void release(void *state) {
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
-    const struct zt_node *n = &q->graph->nodes[q->node];
+    const struct zt_node *n = q->graph->nodes[q->node];
     struct zt_contraction c;
     struct group group[GROUPS];
     int64_t reached = 1;

@@ -47,7 +47,7 @@ static bool of_tanh(const struct zt_node *n) {
 
 /* The row of the table that says what is special about a node's op: which of two loops, or where its numbers are. */
 static int variant_of(const struct zt_graph *g, int node, int i, float number[2]) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     switch (i) {
     case ZT_LANE_gelu:
         return of_tanh(n) ? ZT_LANE_gelu_tanh : i;
@@ -84,7 +84,7 @@ static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
 }
 
 int zt_elementwise_lane(const struct zt_graph *g, int node, float number[2]) {
-    const int i = find_lane(&g->nodes[node], g->nodes[node].op->name, number);
+    const int i = find_lane(g->nodes[node], g->nodes[node]->op->name, number);
     return i < ZT_LANE_OPS ? variant_of(g, node, i, number) : i;
 }
 
@@ -110,7 +110,7 @@ static bool folds(enum zt_lane_op op) {
 
 /* The loop in the elements' own type, NULL where there is none: integers, double, casts. */
 static zt_typed_function *typed_of(const struct zt_graph *g, int node, int *inputs) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     if (n->op->flags & ZT_OP_CAST) {
         *inputs = 1;
@@ -137,8 +137,8 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
     if (op == ZT_LANE_cast)
         return zt_dtype_in(zt_in(g, node, 0)->dtype, held) && zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
     if (folds(op)) {
-        bool good = to == ZT_FLOAT && g->nodes[node].in_count > 1;
-        for (int i = 0; good && i < g->nodes[node].in_count; i++)
+        bool good = to == ZT_FLOAT && g->nodes[node]->in_count > 1;
+        for (int i = 0; good && i < g->nodes[node]->in_count; i++)
             good = zt_in(g, node, i)->dtype == ZT_FLOAT;
         return good;
     }
@@ -218,7 +218,7 @@ static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
-    const int given = p->graph->nodes[p->node].in_count;
+    const int given = p->graph->nodes[p->node]->in_count;
     plan->op = (enum zt_lane_op)zt_elementwise_lane(p->graph, p->node, plan->number);
     plan->typed = typed_of(p->graph, p->node, &plan->inputs);
     if (!plan->typed)

@@ -33,18 +33,18 @@ bool zt_fuse_is_output(const struct zt_graph *g, int value) {
 bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes, int count) {
     int reads = 0;
     for (int k = 0; k < count; k++)
-        for (int i = 0; i < g->nodes[nodes[k]].in_count; i++)
-            reads += g->nodes[nodes[k]].in[i] == value;
+        for (int i = 0; i < g->nodes[nodes[k]]->in_count; i++)
+            reads += g->nodes[nodes[k]]->in[i] == value;
     return reads == zt_graph_users(g, value, NULL) && !zt_fuse_is_output(g, value);
 }
 
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     int value = in < n->in_count ? n->in[in] : -1;
-    if (value < 0 || g->values[value].origin != ZT_FROM_NODE)
+    if (value < 0 || g->values[value]->origin != ZT_FROM_NODE)
         return -1;
-    int from = g->values[value].producer;
-    const struct zt_node *p = from >= 0 ? &g->nodes[from] : NULL;
+    int from = g->values[value]->producer;
+    const struct zt_node *p = from >= 0 ? g->nodes[from] : NULL;
     if (!p || p->dead || (op_type && strcmp(p->op_type, op_type) != 0) || p->phase != n->phase || p->stage != n->stage)
         return -1;
     return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
@@ -52,13 +52,12 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
 
 int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
                 const char *domain, int opset, const int *in, int in_count, const int *out, int out_count) {
-    const struct zt_node from = *like; /* a node of g, which may move */
     int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
-    struct zt_node *n = &g->nodes[node];
-    n->phase = from.phase;
-    n->stage = from.stage;
-    n->place = from.place;
-    n->backend = from.backend;
+    struct zt_node *n = g->nodes[node];
+    n->phase = like->phase;
+    n->stage = like->stage;
+    n->place = like->place;
+    n->backend = like->backend;
     return node;
 }
 
@@ -68,16 +67,16 @@ bool zt_fuse_settle(struct zt_graph *g, const struct zt_op_table *table, int nod
 
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
                      int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err) {
-    const struct zt_node from = g->nodes[old], attributes = *like;
-    int node = zt_fuse_add(g, &from, from.name, op_type, "ztrain", 1, in, in_count, out ? out : from.out,
-                           out ? out_count : from.out_count);
-    struct zt_node *n = &g->nodes[node];
-    n->attr = attributes.attr;
-    n->attr_count = attributes.attr_count;
+    struct zt_node *from = g->nodes[old];
+    int node = zt_fuse_add(g, from, from->name, op_type, "ztrain", 1, in, in_count, out ? out : from->out,
+                           out ? out_count : from->out_count);
+    struct zt_node *n = g->nodes[node];
+    n->attr = like->attr;
+    n->attr_count = like->attr_count;
     for (int i = 0; i < n->out_count; i++)
         if (n->out[i] >= 0)
-            g->values[n->out[i]].producer = node;
-    g->nodes[old].dead = true;
+            g->values[n->out[i]]->producer = node;
+    from->dead = true;
     return zt_fuse_settle(g, table, node, err);
 }
 

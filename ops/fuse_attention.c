@@ -34,7 +34,7 @@ struct attention {
 };
 
 static const struct zt_shape *shape_of(const struct attention *a, int value) {
-    return &a->m.g->values[value].shape;
+    return &a->m.g->values[value]->shape;
 }
 
 /* Whether [.., rows, columns] stands on the same leading axes as `like`. */
@@ -57,11 +57,10 @@ static bool fits(const struct attention *a) {
     if ((q->rank != 3 && q->rank != 4) || kt->rank != q->rank || v->rank != q->rank)
         return false;
     int64_t rows = q->dim[q->rank - 2], size = q->dim[q->rank - 1], count = kt->dim[kt->rank - 1];
-    return zt_dtype_in(m->g->values[a->q].dtype, ZT_ANY_FLOAT) && size > 0 && stands_on(kt, q, size, count) &&
+    return zt_dtype_in(m->g->values[a->q]->dtype, ZT_ANY_FLOAT) && size > 0 && stands_on(kt, q, size, count) &&
            stands_on(v, q, count, v->dim[v->rank - 1]) && stands_on(shape_of(a, p), q, rows, count) &&
            stands_on(shape_of(a, qk), q, rows, count) && stands_on(shape_of(a, result), q, rows, v->dim[v->rank - 1]) &&
-           zt_softmax_read(m->g, (int)(softmax - m->g->nodes), &lines, a->err) && lines.inner == 1 &&
-           lines.length == count;
+           zt_softmax_read(m->g, softmax->index, &lines, a->err) && lines.inner == 1 && lines.length == count;
 }
 
 /* ---- the mask ---- */
@@ -77,7 +76,7 @@ static bool lets_through(const struct zt_value *mask, int64_t i, double masked, 
 
 /* Whether query i of [.., n, n] sees key j where j <= i, for all heads alike. */
 static bool is_causal(const struct attention *a, int64_t queries, int64_t keys) {
-    const struct zt_value *mask = &a->m.g->values[a->mask];
+    const struct zt_value *mask = a->m.g->values[a->mask];
     int rank = mask->shape.rank;
     bool exact = true;
     if (!zt_value_is_constant(mask) || queries != keys || rank < 2 || zt_shape_count(&mask->shape) != queries * keys ||
@@ -107,9 +106,9 @@ static bool rows_see_something(const struct zt_value *mask) {
 /* Whether `mask` can go to Attention: a number for every key, and nothing that trains. */
 static bool mask_fits(const struct attention *a, int mask) {
     const struct zt_shape *s = shape_of(a, mask), *q = shape_of(a, a->q);
-    const struct zt_value *v = &a->m.g->values[mask];
+    const struct zt_value *v = a->m.g->values[mask];
     return s->rank >= 1 && s->dim[s->rank - 1] == shape_of(a, zt_match_value(&a->m, "keys"))->dim[q->rank - 1] &&
-           (v->dtype == ZT_BOOL || v->dtype == a->m.g->values[a->q].dtype) && !zt_match_trains(&a->m, mask);
+           (v->dtype == ZT_BOOL || v->dtype == a->m.g->values[a->q]->dtype) && !zt_match_trains(&a->m, mask);
 }
 
 /* The mask of a Where, true where a score counts. Scores that a finite number replaces count where nothing else does,
@@ -124,11 +123,11 @@ static bool read_choice(struct attention *a, int keep, int drop) {
     if (keep < 0)
         return false;
     a->mask = keep;
-    if (instead == -INFINITY || rows_see_something(&g->values[keep]))
+    if (instead == -INFINITY || rows_see_something(g->values[keep]))
         return true;
     if (instead > lowest)
         return false;
-    const int in[3] = { keep, zt_graph_add_float(g, NULL, g->values[a->q].dtype, 0), zt_match_value(&a->m, "low") };
+    const int in[3] = { keep, zt_graph_add_float(g, NULL, g->values[a->q]->dtype, 0), zt_match_value(&a->m, "low") };
     a->mask = zt_match_before(&a->m, a->table, "Where", in, 3, NULL, a->err);
     return a->mask >= 0;
 }
@@ -160,9 +159,10 @@ static bool read_mask(struct attention *a) {
 
 /* The node that makes `value`, if it is a `op`. */
 static const struct zt_node *maker(const struct attention *a, int value, const char *op) {
-    const struct zt_value *v = &a->m.g->values[value];
-    const struct zt_node *n = v->origin == ZT_FROM_NODE && v->producer >= 0 ? &a->m.g->nodes[v->producer] : NULL;
-    return n && n->op && !n->op->domain[0] && strcmp(n->op->name, op) == 0 && n->stage == a->m.g->nodes[a->m.root].stage
+    const struct zt_value *v = a->m.g->values[value];
+    const struct zt_node *n = v->origin == ZT_FROM_NODE && v->producer >= 0 ? a->m.g->nodes[v->producer] : NULL;
+    return n && n->op && !n->op->domain[0] && strcmp(n->op->name, op) == 0 &&
+                   n->stage == a->m.g->nodes[a->m.root]->stage
                ? n
                : NULL;
 }
@@ -256,7 +256,7 @@ static bool fuse_attention(struct zt_graph *g, const struct zt_op_table *table, 
     zt_node_set_float(g, made, "scale", (float)a.scale);
     if (a.causal)
         zt_node_set_int(g, made, "is_causal", 1);
-    if (g->values[a.q].shape.rank == 3) {
+    if (g->values[a.q]->shape.rank == 3) {
         zt_node_set_int(g, made, "q_num_heads", 1);
         zt_node_set_int(g, made, "kv_num_heads", 1);
     }

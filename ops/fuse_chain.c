@@ -33,14 +33,14 @@ static const struct zt_graph *steps_of(const struct zt_node *n) {
 /* ---- the row ---- */
 
 static bool chain_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_graph *steps = steps_of(&g->nodes[node]);
-    bool same = g->nodes[node].in_count == steps->input_count;
+    const struct zt_graph *steps = steps_of(g->nodes[node]);
+    bool same = g->nodes[node]->in_count == steps->input_count;
     for (int i = 0; same && i < steps->input_count; i++)
-        same = zt_in(g, node, i) && zt_in(g, node, i)->dtype == steps->values[i].dtype &&
-               zt_shape_equal(&zt_in(g, node, i)->shape, &steps->values[i].shape);
+        same = zt_in(g, node, i) && zt_in(g, node, i)->dtype == steps->values[i]->dtype &&
+               zt_shape_equal(&zt_in(g, node, i)->shape, &steps->values[i]->shape);
     if (!same)
         return zt_node_fail(g, node, err, "its inputs are not those of its steps");
-    const struct zt_value *y = &steps->values[steps->outputs[0]];
+    const struct zt_value *y = steps->values[steps->outputs[0]];
     zt_set_out(g, node, 0, y->dtype, &y->shape);
     return true;
 }
@@ -52,7 +52,7 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_view *of = ZT_NEW_N(arena, struct zt_view, steps->value_count), in[ZT_POINTWISE_INPUTS];
     bool ok = true;
     for (int v = 0; v < steps->value_count; v++) {
-        const struct zt_value *value = &steps->values[v];
+        const struct zt_value *value = steps->values[v];
         of[v] = (struct zt_view){ .dtype = value->dtype, .shape = value->shape, .data = (void *)value->data };
         if (v < steps->input_count)
             of[v].data = call->in[v].data;
@@ -60,7 +60,7 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
             of[v].data = zt_arena_alloc(arena, (size_t)zt_value_bytes(value));
     }
     for (int n = 0; ok && n < steps->node_count; n++) {
-        const struct zt_node *step = &steps->nodes[n];
+        const struct zt_node *step = steps->nodes[n];
         struct zt_call part = *call;
         part.graph = steps;
         part.node = step;
@@ -69,14 +69,13 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
         ok = zt_fuse_run(&part, step->op, in, step->in_count, &of[step->out[0]], 1, err);
     }
     if (ok)
-        memcpy(call->out[0].data, of[steps->outputs[0]].data,
-               (size_t)zt_value_bytes(&steps->values[steps->outputs[0]]));
+        memcpy(call->out[0].data, of[steps->outputs[0]].data, (size_t)zt_value_bytes(steps->values[steps->outputs[0]]));
     zt_arena_destroy(arena);
     return ok;
 }
 
 static bool chain_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    const struct zt_graph *steps = steps_of(&g->nodes[node]);
+    const struct zt_graph *steps = steps_of(g->nodes[node]);
     struct zt_chain *chain = to;
     chain->inputs = steps->input_count;
     chain->steps = steps->node_count;
@@ -86,7 +85,7 @@ static bool chain_describe(const struct zt_graph *g, int node, void *to, struct 
             return zt_node_fail(steps, n, err, "there is no expression for it");
         step->dtype = zt_out(steps, n, 0)->dtype;
         for (int i = 0; i < step->what.inputs; i++)
-            step->from[i] = steps->nodes[n].in[i]; /* values are in the order of zt_chain */
+            step->from[i] = steps->nodes[n]->in[i]; /* values are in the order of zt_chain */
     }
     return true;
 }
@@ -131,7 +130,7 @@ static bool holds(const struct region *r, int node) {
  * `nodes` nodes stand one behind the other the last ones are taken for others: they may join those, and run each time.
  */
 static bool is_settled(const struct zt_graph *g, int node, int nodes) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     bool settled = nodes > 0 && n->in_count > 0 && !(n->op->flags & ZT_OP_RANDOM);
     for (int i = 0; settled && i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
@@ -160,7 +159,7 @@ static bool list_inputs(const struct zt_graph *g, struct region *r) {
     bool fit = true;
     r->in_count = 0;
     for (int k = r->count - 1; k >= 0; k--) {
-        const struct zt_node *n = &g->nodes[r->node[k]];
+        const struct zt_node *n = g->nodes[r->node[k]];
         for (int i = 0; fit && i < n->in_count; i++) {
             const struct zt_value *v = zt_in(g, r->node[k], i);
             const bool inside = v && v->origin == ZT_FROM_NODE && holds(r, v->producer);
@@ -188,15 +187,15 @@ static bool add(const struct zt_graph *g, struct region *r, int node) {
 
 static bool may_join(const struct zt_graph *g, const struct region *r, int node) {
     const int last = r->node[0];
-    return !holds(r, node) && last - node <= NEAR && is_elementwise(&g->nodes[node]) &&
+    return !holds(r, node) && last - node <= NEAR && is_elementwise(g->nodes[node]) &&
            zt_shape_equal(&zt_out(g, node, 0)->shape, &zt_out(g, last, 0)->shape) &&
-           zt_fuse_read_only_by(g, g->nodes[node].out[0], r->node, r->count) &&
+           zt_fuse_read_only_by(g, g->nodes[node]->out[0], r->node, r->count) &&
            (is_settled(g, last, LOOK) || !is_settled(g, node, LOOK));
 }
 
 static bool grow(const struct zt_graph *g, struct region *r) {
     for (int k = 0; k < r->count; k++) {
-        for (int i = 0; i < g->nodes[r->node[k]].in_count; i++) {
+        for (int i = 0; i < g->nodes[r->node[k]]->in_count; i++) {
             int from = zt_fuse_producer(g, r->node[k], i, NULL, false);
             if (from >= 0 && may_join(g, r, from) && add(g, r, from))
                 return true;
@@ -209,7 +208,7 @@ static bool grow(const struct zt_graph *g, struct region *r) {
 static bool put_first(const struct zt_graph *g, struct region *r) {
     const struct zt_value *y = zt_out(g, r->node[0], 0);
     for (int i = 0; i < r->in_count; i++) {
-        const struct zt_value *v = &g->values[r->in[i]];
+        const struct zt_value *v = g->values[r->in[i]];
         if (zt_shape_count(&v->shape) == zt_shape_count(&y->shape) && zt_value_bytes(v) == zt_value_bytes(y)) {
             const int first = r->in[0];
             r->in[0] = r->in[i];
@@ -217,7 +216,7 @@ static bool put_first(const struct zt_graph *g, struct region *r) {
             return true;
         }
     }
-    return zt_value_bytes(&g->values[r->in[0]]) != zt_value_bytes(y);
+    return zt_value_bytes(g->values[r->in[0]]) != zt_value_bytes(y);
 }
 
 /* In the graph's order, in which producers stand first. */
@@ -237,8 +236,10 @@ static int id_in(struct zt_graph *steps, int *were, const struct zt_graph *g, in
         i++;
     if (i == steps->value_count) {
         were[i] = value;
-        steps->values[steps->value_count++] = g->values[value];
-        steps->values[i].producer = -1;
+        struct zt_value *v = steps->values[steps->value_count++] = ZT_NEW(g->arena, struct zt_value);
+        *v = *g->values[value];
+        v->id = i;
+        v->producer = -1;
     }
     return i;
 }
@@ -249,18 +250,19 @@ static const struct zt_graph *copy_steps(struct zt_graph *g, const struct region
     const int room = ZT_POINTWISE_INPUTS * (r->count + 1) + r->count;
     int *were = ZT_NEW_N(g->arena, int, room);
     *to = (struct zt_graph){ .arena = g->arena, .name = g->name, .borrows_arena = true };
-    to->values = ZT_NEW_N(g->arena, struct zt_value, room);
-    to->nodes = ZT_NEW_N(g->arena, struct zt_node, r->count);
+    to->values = ZT_NEW_N(g->arena, struct zt_value *, room);
+    to->nodes = ZT_NEW_N(g->arena, struct zt_node *, r->count);
     to->inputs = ZT_NEW_N(g->arena, int, r->in_count);
     to->outputs = ZT_NEW(g->arena, int);
     for (int i = 0; i < r->in_count; i++)
         to->inputs[to->input_count++] = id_in(to, were, g, r->in[i]);
     for (int k = 0; k < r->count; k++)
-        to->values[id_in(to, were, g, g->nodes[r->node[k]].out[0])].producer = k;
+        to->values[id_in(to, were, g, g->nodes[r->node[k]]->out[0])]->producer = k;
     to->outputs[to->output_count++] = to->value_count - 1;
     for (int k = 0; k < r->count; k++) {
-        struct zt_node *n = &to->nodes[to->node_count++];
-        *n = g->nodes[r->node[k]];
+        struct zt_node *n = to->nodes[to->node_count++] = ZT_NEW(g->arena, struct zt_node);
+        *n = *g->nodes[r->node[k]];
+        n->index = k;
         n->in = zt_arena_copy(g->arena, n->in, (size_t)n->in_count * sizeof *n->in);
         for (int i = 0; i < n->in_count; i++)
             n->in[i] = n->in[i] < 0 ? -1 : id_in(to, were, g, n->in[i]);
@@ -272,7 +274,7 @@ static const struct zt_graph *copy_steps(struct zt_graph *g, const struct region
 
 static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct region r = { .count = 0 };
-    if (!is_elementwise(&g->nodes[node]) || !add(g, &r, node))
+    if (!is_elementwise(g->nodes[node]) || !add(g, &r, node))
         return false;
     while (grow(g, &r))
         ;
@@ -283,7 +285,7 @@ static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int 
     *steps = (struct zt_attr){ .name = "steps", .type = ZT_ATTR_GRAPH, .graph = copy_steps(g, &r) };
     const struct zt_node like = { .attr = steps, .attr_count = 1 };
     for (int k = 0; k < r.count; k++)
-        g->nodes[r.node[k]].dead = true;
+        g->nodes[r.node[k]]->dead = true;
     zt_fuse_replace(g, table, node, "Chain", r.in, r.in_count, NULL, 0, &like, err);
     return true;
 }

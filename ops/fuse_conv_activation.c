@@ -46,7 +46,7 @@ static const struct zt_attr_spec attrs[] = {
 };
 
 static bool conv_activation_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const char *name = zt_attr_text(&g->nodes[node], "activation", "");
+    const char *name = zt_attr_text(g->nodes[node], "activation", "");
     if (!row_of(name))
         return zt_node_fail(g, node, err, "attribute \"activation\" is \"%s\", which is none", name);
     if (!zt_op_conv.infer(g, node, err))
@@ -109,22 +109,22 @@ static void read_result(struct zt_graph *g, const struct zt_op_table *table, con
                         struct zt_err *err) {
     int reader;
     if (strcmp(f->op_type, "LeakyRelu") != 0 || !(zt_attr_float(f, "alpha", 0.01F) > 0) ||
-        zt_graph_users(g, f->in[0], &reader) != 1 || strcmp(g->nodes[reader].op_type, "LeakyReluGrad") != 0 ||
-        g->nodes[reader].in[1] != f->in[0])
+        zt_graph_users(g, f->in[0], &reader) != 1 || strcmp(g->nodes[reader]->op_type, "LeakyReluGrad") != 0 ||
+        g->nodes[reader]->in[1] != f->in[0])
         return;
-    const struct zt_node grad = g->nodes[reader];
+    const struct zt_node grad = *g->nodes[reader];
     zt_fuse_replace(g, table, reader, grad.op_type, (const int[]){ grad.in[0], f->out[0] }, 2, NULL, 0, &grad, err);
 }
 
 static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    const struct zt_node f = g->nodes[node];
+    const struct zt_node f = *g->nodes[node];
     struct zt_attr bound[2];
     int bounds, from = f.op && !f.op->domain[0] && row_of(f.op_type) ? zt_fuse_producer(g, node, 0, "Conv", false) : -1;
     if (from < 0 || !zt_op_takes(g, from, ZT_CPU) || !take_bounds(g, &f, bound, &bounds))
         return false;
-    const struct zt_node conv = g->nodes[from];
+    const struct zt_node conv = *g->nodes[from];
     const int z = conv.out[0];
-    g->nodes[from].dead = g->nodes[node].dead = true;
+    g->nodes[from]->dead = g->nodes[node]->dead = true;
     read_result(g, table, &f, err);
     const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_fuse_is_output(g, z);
     const int made = zt_fuse_add(g, &f, f.name, "ConvActivation", "ztrain", 1, conv.in, conv.in_count,
@@ -136,8 +136,8 @@ static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, 
     for (int i = 0; i < bounds; i++)
         zt_node_set_attr(g, made, &bound[i]);
     zt_node_set_text(g, made, "activation", f.op_type);
-    for (int i = 0; i < g->nodes[made].out_count; i++)
-        g->values[g->nodes[made].out[i]].producer = made;
+    for (int i = 0; i < g->nodes[made]->out_count; i++)
+        g->values[g->nodes[made]->out[i]]->producer = made;
     return !err->count && zt_fuse_settle(g, table, made, err);
 }
 

@@ -9,7 +9,7 @@ static bool fuse_conv_bias(struct zt_graph *g, const struct zt_op_table *table, 
     int result = zt_match_result(&m), bias = zt_match_value(&m, "bias");
     if (!zt_match_same(&m, zt_match_value(&m, "conv"), result) || !zt_match_along(&m, bias, result, 1, 2))
         return false;
-    bias = zt_match_reshape(&m, table, bias, &(struct zt_shape){ 1, { g->values[result].shape.dim[1] } }, err);
+    bias = zt_match_reshape(&m, table, bias, &(struct zt_shape){ 1, { g->values[result]->shape.dim[1] } }, err);
     if (bias < 0)
         return false;
     const struct zt_node conv = *zt_match_node(&m, "conv");

@@ -34,7 +34,7 @@ static const struct zt_attr_spec attrs[] = {
 
 static bool read_pair(const struct zt_graph *g, int node, const char *name, int64_t *to, struct zt_err *err) {
     int count;
-    const int64_t *list = zt_attr_ints(&g->nodes[node], name, &count);
+    const int64_t *list = zt_attr_ints(g->nodes[node], name, &count);
     if (count != 2)
         return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, wants 2", name, count);
     memcpy(to, list, 2 * sizeof *to);
@@ -241,7 +241,7 @@ static void set_attrs(struct zt_graph *g, struct zt_node *like, const struct zt_
 static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct zt_pool pool;
     struct zt_err ignored = { 0 };
-    if (strcmp(g->nodes[node].op_type, "MaxPoolTrain") != 0)
+    if (strcmp(g->nodes[node]->op_type, "MaxPoolTrain") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "ConvRelu", true);
     if (from < 0 || zt_in(g, node, 0)->dtype != ZT_FLOAT || !zt_pool_read(g, node, &pool, &ignored))
@@ -249,9 +249,9 @@ static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, in
     const struct zt_window *w = &pool.window;
     if (w->axes != 2 || w->kernel_elems > 256 || w->dilation[0] != 1 || w->dilation[1] != 1)
         return false;
-    struct zt_node like = g->nodes[from];
+    struct zt_node like = *g->nodes[from];
     set_attrs(g, &like, w);
-    g->nodes[from].dead = true;
+    g->nodes[from]->dead = true;
     zt_fuse_replace(g, table, node, "ConvReluPool", like.in, like.in_count, NULL, 0, &like, err);
     return true;
 }
@@ -260,31 +260,31 @@ static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, in
 static int other_reader(const struct zt_graph *g, int value, int node) {
     int found = -1;
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; n != node && !g->nodes[n].dead && i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] == value)
-                found = found == -1 && strcmp(g->nodes[n].op_type, "ConvGradInput") == 0 && i == 1 ? n : -2;
+        for (int i = 0; n != node && !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == value)
+                found = found == -1 && strcmp(g->nodes[n]->op_type, "ConvGradInput") == 0 && i == 1 ? n : -2;
     return found;
 }
 
 /* ConvGradWeight, and ConvGradInput if there is one, of a MaxPoolReluGrad. */
 static bool fuse_backward(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    if (strcmp(g->nodes[node].op_type, "ConvGradWeight") != 0)
+    if (strcmp(g->nodes[node]->op_type, "ConvGradWeight") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 1, "MaxPoolReluGrad", false);
     if (from < 0)
         return false;
-    const struct zt_node weight = g->nodes[node], unpool = g->nodes[from];
-    int forward = g->values[unpool.in[1]].producer, input = other_reader(g, weight.in[1], node);
-    if (input == -2 || forward < 0 || strcmp(g->nodes[forward].op_type, "ConvReluPool") != 0 ||
-        g->nodes[forward].in[0] != weight.in[0] || (input >= 0 && g->nodes[input].in[0] != g->nodes[forward].in[1]))
+    const struct zt_node weight = *g->nodes[node], unpool = *g->nodes[from];
+    int forward = g->values[unpool.in[1]]->producer, input = other_reader(g, weight.in[1], node);
+    if (input == -2 || forward < 0 || strcmp(g->nodes[forward]->op_type, "ConvReluPool") != 0 ||
+        g->nodes[forward]->in[0] != weight.in[0] || (input >= 0 && g->nodes[input]->in[0] != g->nodes[forward]->in[1]))
         return false;
-    const int in[5] = { weight.in[0], g->nodes[forward].in[1], unpool.in[0], unpool.in[1], unpool.in[2] };
+    const int in[5] = { weight.in[0], g->nodes[forward]->in[1], unpool.in[0], unpool.in[1], unpool.in[2] };
     const int out[3] = { weight.out[0], weight.out_count > 1 ? weight.out[1] : -1,
-                         input >= 0 ? g->nodes[input].out[0] : -1 };
-    const struct zt_node like = g->nodes[forward];
-    g->nodes[from].dead = true;
+                         input >= 0 ? g->nodes[input]->out[0] : -1 };
+    const struct zt_node like = *g->nodes[forward];
+    g->nodes[from]->dead = true;
     if (input >= 0)
-        g->nodes[input].dead = true;
+        g->nodes[input]->dead = true;
     zt_fuse_replace(g, table, node, "ConvReluPoolGrad", in, 5, out, 3, &like, err);
     return true;
 }

@@ -49,7 +49,7 @@ static bool is_text(const char *p, int length, const char *text) {
 /* ---- the graph ---- */
 
 bool zt_form_constant(const struct zt_graph *g, int value, double *to) {
-    const struct zt_value *v = value >= 0 ? &g->values[value] : NULL;
+    const struct zt_value *v = value >= 0 ? g->values[value] : NULL;
     if (!v || !zt_value_is_constant(v) || !zt_dtype_in(v->dtype, ZT_ANY_NUMBER) || zt_shape_count(&v->shape) != 1)
         return false;
     *to = zt_load_double(v->dtype, v->data, 0);
@@ -61,9 +61,9 @@ static bool is_number(const struct zt_graph *g, int value, double wanted) {
     double have, step = 1e-6;
     if (!zt_form_constant(g, value, &have))
         return false;
-    if (g->values[value].dtype == ZT_FLOAT16)
+    if (g->values[value]->dtype == ZT_FLOAT16)
         step = 0x1p-10;
-    else if (g->values[value].dtype == ZT_BFLOAT16)
+    else if (g->values[value]->dtype == ZT_BFLOAT16)
         step = 0x1p-7;
     return fabs(have - wanted) <= step * fabs(wanted);
 }
@@ -74,7 +74,7 @@ static bool is_op(const struct zt_node *n, const char *op, int length) {
 
 /* A Dropout in its training or evaluation form: only the former drops, where its ratio is not 0. */
 static bool drops_nothing(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     double ratio = (double)zt_attr_float(n, "ratio", 0.5F);
     if (is_op(n, "Dropout", 7))
         return n->in_count <= 2;
@@ -83,7 +83,7 @@ static bool drops_nothing(const struct zt_graph *g, int node) {
 }
 
 static bool does_nothing(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     return is_op(n, "Identity", 8) || (is_op(n, "Cast", 4) && zt_in(g, node, 0)->dtype == zt_out(g, node, 0)->dtype) ||
            drops_nothing(g, node);
 }
@@ -108,10 +108,10 @@ static bool take_node(struct zt_match *m, int node) {
 static int take_maker(struct zt_match *m, int value) {
     const struct zt_graph *g = m->g;
     for (int i = 0; i <= LOOK_THROUGH; i++) {
-        int from = value >= 0 && g->values[value].origin == ZT_FROM_NODE ? g->values[value].producer : -1;
-        const struct zt_node *n = from >= 0 ? &g->nodes[from] : NULL;
-        if (!n || n->dead || n->out[0] != value || n->phase != g->nodes[m->root].phase ||
-            n->stage != g->nodes[m->root].stage || !take_node(m, from))
+        int from = value >= 0 && g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
+        const struct zt_node *n = from >= 0 ? g->nodes[from] : NULL;
+        if (!n || n->dead || n->out[0] != value || n->phase != g->nodes[m->root]->phase ||
+            n->stage != g->nodes[m->root]->stage || !take_node(m, from))
             return -1;
         if (!does_nothing(g, from))
             return from;
@@ -125,11 +125,11 @@ static int take_maker(struct zt_match *m, int value) {
 /* Whether nothing outside of the group reads what it makes, but for the result, and no input of it is made inside. */
 static bool is_closed(const struct zt_match *m) {
     for (int i = 0; i < m->name_count; i++)
-        if (!m->name[i].made && m->g->values[m->name[i].value].producer >= 0 &&
-            is_inside(m, m->g->values[m->name[i].value].producer))
+        if (!m->name[i].made && m->g->values[m->name[i].value]->producer >= 0 &&
+            is_inside(m, m->g->values[m->name[i].value]->producer))
             return false;
     for (int i = 0; i < m->node_count; i++) {
-        const struct zt_node *n = &m->g->nodes[m->node[i]];
+        const struct zt_node *n = m->g->nodes[m->node[i]];
         for (int k = 0; k < n->out_count; k++) {
             if (n->out[k] < 0 || (m->node[i] == m->root && k == 0))
                 continue;
@@ -161,7 +161,7 @@ static bool commutes(const struct zt_node *n) {
 
 /* The inputs of `node` have to fit the arguments that start at `p`, in this order or the other. */
 static bool solve_inputs(struct zt_match *m, int node, const char *p, bool swapped, const struct goal *next) {
-    const struct zt_node *n = &m->g->nodes[node];
+    const struct zt_node *n = m->g->nodes[node];
     struct goal goals[ARGS];
     int count = 0;
     for (p = skip_space(p); count < ARGS && *p && *p != ')' && *p != '.'; count++) {
@@ -181,7 +181,7 @@ static bool solve_inputs(struct zt_match *m, int node, const char *p, bool swapp
 }
 
 static bool solve_node(struct zt_match *m, int node, const char *op, int length, const struct goal *next) {
-    const struct zt_node *n = &m->g->nodes[node];
+    const struct zt_node *n = m->g->nodes[node];
     if (!is_op(n, op, length))
         return false;
     const char *args = op + length + 1;
@@ -242,7 +242,7 @@ static bool solve(struct zt_match *m, const struct goal *goal) {
 /* ---- for patterns ---- */
 
 bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_match *to) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     term = skip_space(term);
     int length = word_length(term);
     if (n->dead || !is_op(n, term, length) || n->out[0] < 0)
@@ -259,10 +259,10 @@ int zt_match_value(const struct zt_match *m, const char *name) {
 }
 
 const struct zt_node *zt_match_node(const struct zt_match *m, const char *name) {
-    int value = zt_match_value(m, name), node = value >= 0 ? m->g->values[value].producer : -1;
+    int value = zt_match_value(m, name), node = value >= 0 ? m->g->values[value]->producer : -1;
     while (node >= 0 && does_nothing(m->g, node))
-        node = m->g->values[m->g->nodes[node].in[0]].producer;
-    return node >= 0 ? &m->g->nodes[node] : NULL;
+        node = m->g->values[m->g->nodes[node]->in[0]]->producer;
+    return node >= 0 ? m->g->nodes[node] : NULL;
 }
 
 double zt_match_number(const struct zt_match *m, const char *name, double otherwise) {
@@ -272,14 +272,14 @@ double zt_match_number(const struct zt_match *m, const char *name, double otherw
 }
 
 bool zt_match_same(const struct zt_match *m, int a, int b) {
-    const struct zt_value *x = &m->g->values[a], *y = &m->g->values[b];
+    const struct zt_value *x = m->g->values[a], *y = m->g->values[b];
     return x->dtype == y->dtype && zt_shape_equal(&x->shape, &y->shape);
 }
 
 bool zt_match_along(const struct zt_match *m, int value, int x, int from, int to) {
     if (value < 0)
         return true;
-    const struct zt_value *v = &m->g->values[value], *like = &m->g->values[x];
+    const struct zt_value *v = m->g->values[value], *like = m->g->values[x];
     int shift = like->shape.rank - v->shape.rank;
     if (v->dtype != like->dtype || shift < 0)
         return false;
@@ -290,23 +290,23 @@ bool zt_match_along(const struct zt_match *m, int value, int x, int from, int to
 }
 
 int zt_match_result(const struct zt_match *m) {
-    return m->g->nodes[m->root].out[0];
+    return m->g->nodes[m->root]->out[0];
 }
 
 static int add_node(struct zt_match *m, const char *name, const char *op_type, const int *in, int in_count, int out) {
-    int node = zt_fuse_add(m->g, &m->g->nodes[m->root], name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
-    m->g->values[out].producer = node;
+    int node = zt_fuse_add(m->g, m->g->nodes[m->root], name, op_type, "", ZT_OPSET, in, in_count, &out, 1);
+    m->g->values[out]->producer = node;
     return node;
 }
 
 int zt_match_replace(struct zt_match *m, const char *op_type, const int *in, int in_count) {
     for (int i = 0; i < m->node_count; i++)
-        m->g->nodes[m->node[i]].dead = true;
-    return add_node(m, m->g->nodes[m->root].name, op_type, in, in_count, zt_match_result(m));
+        m->g->nodes[m->node[i]]->dead = true;
+    return add_node(m, m->g->nodes[m->root]->name, op_type, in, in_count, zt_match_result(m));
 }
 
 static bool all_constant(const struct zt_graph *g, int node) {
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         if (v && !zt_value_is_constant(v))
             return false;
@@ -318,7 +318,7 @@ int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const c
                     int in_count, const struct zt_match_list *list, struct zt_err *err) {
     struct zt_graph *g = m->g;
     int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    int node = add_node(m, g->values[out].name, op_type, in, in_count, out);
+    int node = add_node(m, g->values[out]->name, op_type, in, in_count, out);
     if (list)
         zt_node_set_ints(g, node, list->attr, list->at, list->count);
     if (!zt_match_done(m, table, node, err))
@@ -327,20 +327,20 @@ int zt_match_before(struct zt_match *m, const struct zt_op_table *table, const c
         return out;
     if (!zt_eval_node(g, node, g->arena, NULL, 1, err))
         return -1;
-    g->nodes[node].dead = true;
-    g->values[out].origin = ZT_FROM_CONSTANT;
-    g->values[out].producer = -1;
+    g->nodes[node]->dead = true;
+    g->values[out]->origin = ZT_FROM_CONSTANT;
+    g->values[out]->producer = -1;
     return out;
 }
 
 int zt_match_reshape(struct zt_match *m, const struct zt_op_table *table, int value, const struct zt_shape *shape,
                      struct zt_err *err) {
-    const struct zt_value *v = &m->g->values[value];
-    const struct zt_node *from = v->origin == ZT_FROM_NODE && v->producer >= 0 ? &m->g->nodes[v->producer] : NULL;
+    const struct zt_value *v = m->g->values[value];
+    const struct zt_node *from = v->origin == ZT_FROM_NODE && v->producer >= 0 ? m->g->nodes[v->producer] : NULL;
     if (zt_shape_equal(&v->shape, shape))
         return value;
     if (from && (is_op(from, "Reshape", 7) || is_op(from, "Unsqueeze", 9)) &&
-        zt_shape_equal(&m->g->values[from->in[0]].shape, shape))
+        zt_shape_equal(&m->g->values[from->in[0]]->shape, shape))
         return from->in[0];
     int in[2] = { value, zt_graph_add_ints(m->g, NULL, shape->dim, shape->rank) };
     return zt_match_before(m, table, "Reshape", in, 2, NULL, err);
@@ -355,8 +355,8 @@ bool zt_match_trains(const struct zt_match *m, int value) {
     int seen[MOST], count = 1;
     seen[0] = value;
     for (int at = 0; at < count; at++) {
-        const struct zt_value *v = &m->g->values[seen[at]];
-        const struct zt_node *n = v->origin == ZT_FROM_NODE && v->producer >= 0 ? &m->g->nodes[v->producer] : NULL;
+        const struct zt_value *v = m->g->values[seen[at]];
+        const struct zt_node *n = v->origin == ZT_FROM_NODE && v->producer >= 0 ? m->g->nodes[v->producer] : NULL;
         if (v->trainable)
             return true;
         for (int i = 0; n && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && i < n->in_count; i++) {

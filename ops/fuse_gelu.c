@@ -31,7 +31,7 @@ static const struct zt_attr_spec attrs[] = {
 
 static bool read_product(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err) {
     const struct zt_shape *a = &zt_in(g, node, 0)->shape, *b = &zt_in(g, node, 1)->shape;
-    if (a->rank < 2 || (zt_attr_int(&g->nodes[node], "transA", 0) && a->rank > 2) || b->rank != 2)
+    if (a->rank < 2 || (zt_attr_int(g->nodes[node], "transA", 0) && a->rank > 2) || b->rank != 2)
         return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want rows and a matrix",
                             zt_in(g, node, 0)->name, zt_in(g, node, 1)->name, a->rank, b->rank);
     return zt_matmul_read_node(g, node, m, err);
@@ -113,11 +113,13 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
 /* To a struct zt_chain (pointwise.h): what is left to do with the product where no epilogue does it. */
 static bool gelu_describe(const struct zt_graph *g, int node, const struct zt_op *row, void *to, struct zt_err *err) {
     int in[2] = { 0, 0 }, out = 0;
-    struct zt_node gelu = gelu_node(&g->nodes[node], row);
-    struct zt_value value = *zt_out(g, node, 0);
+    struct zt_node gelu = gelu_node(g->nodes[node], row);
+    struct zt_node *nodes[1] = { &gelu };
+    struct zt_value *values[1] = { g->values[g->nodes[node]->out[0]] };
     const struct zt_graph alone = {
-        .name = g->name, .values = &value, .value_count = 1, .nodes = &gelu, .node_count = 1
+        .name = g->name, .values = values, .value_count = 1, .nodes = nodes, .node_count = 1
     };
+    gelu.index = 0;
     gelu.in = in;
     gelu.in_count = row->min_in;
     gelu.out = &out;
@@ -159,13 +161,13 @@ static bool is_tanh(const struct zt_node *n, const struct zt_op *row) {
 }
 
 static bool is_bias(const struct zt_graph *g, int value, int of) {
-    const struct zt_shape *y = &g->values[of].shape;
-    return y->rank > 0 && zt_matmul_is_bias(&g->values[value].shape, y->dim[y->rank - 1]);
+    const struct zt_shape *y = &g->values[of]->shape;
+    return y->rank > 0 && zt_matmul_is_bias(&g->values[value]->shape, y->dim[y->rank - 1]);
 }
 
 /* Whether the node is a product of rows and a matrix that the kernels take, its c NULL or a bias. */
 static bool is_product(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const bool gemm = strcmp(n->op_type, "Gemm") == 0;
     if (n->domain[0] || (!gemm && strcmp(n->op_type, "MatMul") != 0) || !zt_op_takes(g, node, ZT_CUDA))
         return false;
@@ -181,7 +183,7 @@ static int find_above(const struct zt_graph *g, int node, bool alone, int betwee
     const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     int from = zt_fuse_producer(g, node, 0, NULL, alone);
     for (*count = 0; *count < BETWEEN && from >= 0; from = zt_fuse_producer(g, from, 0, NULL, true)) {
-        const char *op_type = g->nodes[from].op_type;
+        const char *op_type = g->nodes[from]->op_type;
         const enum zt_dtype made = zt_out(g, from, 0)->dtype;
         if ((strcmp(op_type, "Reshape") != 0 && strcmp(op_type, "Cast") != 0) || (made != ZT_FLOAT && made != dtype))
             break;
@@ -200,16 +202,16 @@ static bool find_linear(const struct zt_graph *g, int node, struct linear *l) {
     l->add = -1;
     l->product = from;
     if (from >= 0 && is_product(g, from)) {
-        l->bias = zt_in(g, from, 2) ? g->nodes[from].in[2] : -1;
+        l->bias = zt_in(g, from, 2) ? g->nodes[from]->in[2] : -1;
         return true;
     }
-    for (int side = 0; side < 2 && from >= 0 && strcmp(g->nodes[from].op_type, "Add") == 0; side++) {
-        const int sum = g->nodes[from].out[0];
+    for (int side = 0; side < 2 && from >= 0 && strcmp(g->nodes[from]->op_type, "Add") == 0; side++) {
+        const int sum = g->nodes[from]->out[0];
         l->add = from;
         l->product = zt_fuse_producer(g, from, side, NULL, true);
-        l->bias = g->nodes[from].in[1 - side];
+        l->bias = g->nodes[from]->in[1 - side];
         if (l->product >= 0 && is_product(g, l->product) && !zt_in(g, l->product, 2) && is_bias(g, l->bias, sum) &&
-            zt_shape_equal(&zt_out(g, l->product, 0)->shape, &g->values[sum].shape))
+            zt_shape_equal(&zt_out(g, l->product, 0)->shape, &g->values[sum]->shape))
             return true;
     }
     return false;
@@ -226,31 +228,31 @@ static struct zt_node without_beta(struct zt_graph *g, const struct zt_node *pro
 
 static void kill(struct zt_graph *g, const int *nodes, int count) {
     for (int i = 0; i < count; i++)
-        g->nodes[nodes[i]].dead = true;
+        g->nodes[nodes[i]]->dead = true;
 }
 
 /* A value of the product's shape that `value` is made of by a Reshape beside node `like`; itself where it has it. */
 static int reshaped(struct zt_graph *g, const struct zt_op_table *table, int like, int value,
                     const struct zt_shape *product, struct zt_err *err) {
-    const struct zt_value v = g->values[value];
+    const struct zt_value v = *g->values[value];
     if (zt_shape_equal(&v.shape, product))
         return value;
     const int in[2] = { zt_graph_add_value(g, NULL, v.dtype, product),
                         zt_graph_add_ints(g, NULL, v.shape.dim, v.shape.rank) };
-    const int node = zt_fuse_add(g, &g->nodes[like], g->nodes[like].name, "Reshape", "", ZT_OPSET, in, 2, &value, 1);
+    const int node = zt_fuse_add(g, g->nodes[like], g->nodes[like]->name, "Reshape", "", ZT_OPSET, in, 2, &value, 1);
     zt_node_set_int(g, node, "allowzero", 1);
-    g->values[in[0]].origin = ZT_FROM_NODE;
-    g->values[value].producer = node;
+    g->values[in[0]]->origin = ZT_FROM_NODE;
+    g->values[value]->producer = node;
     return zt_fuse_settle(g, table, node, err) ? in[0] : -1;
 }
 
 static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct linear l;
-    if (!is_tanh(&g->nodes[node], &zt_op_gelu) || !find_linear(g, node, &l))
+    if (!is_tanh(g->nodes[node], &zt_op_gelu) || !find_linear(g, node, &l))
         return false;
-    const int y = g->nodes[node].out[0], z = g->nodes[node].in[0];
-    const int in[3] = { g->nodes[l.product].in[0], g->nodes[l.product].in[1], l.bias };
-    const struct zt_node like = without_beta(g, &g->nodes[l.product]);
+    const int y = g->nodes[node]->out[0], z = g->nodes[node]->in[0];
+    const int in[3] = { g->nodes[l.product]->in[0], g->nodes[l.product]->in[1], l.bias };
+    const struct zt_node like = without_beta(g, g->nodes[l.product]);
     const struct zt_shape shape = zt_out(g, l.product, 0)->shape;
     kill(g, (const int[]){ node, l.product, l.add }, l.add >= 0 ? 3 : 2);
     kill(g, l.between, l.count);
@@ -262,14 +264,14 @@ static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int
 }
 
 static bool fuse_grad(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    if (!is_tanh(&g->nodes[node], &zt_op_gelu_grad))
+    if (!is_tanh(g->nodes[node], &zt_op_gelu_grad))
         return false;
     int between[BETWEEN], count;
     const int product = find_above(g, node, true, between, &count);
     if (product < 0 || !is_product(g, product) || zt_in(g, product, 2))
         return false;
-    const int in[3] = { g->nodes[product].in[0], g->nodes[product].in[1], g->nodes[node].in[1] };
-    const struct zt_node like = without_beta(g, &g->nodes[product]);
+    const int in[3] = { g->nodes[product]->in[0], g->nodes[product]->in[1], g->nodes[node]->in[1] };
+    const struct zt_node like = without_beta(g, g->nodes[product]);
     kill(g, &product, 1);
     kill(g, between, count);
     zt_fuse_replace(g, table, node, "MatMulGeluGrad", in, 3, NULL, 0, &like, err);

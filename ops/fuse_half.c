@@ -53,30 +53,30 @@ static const struct span *span_of(const struct zt_node *n) {
 
 /* Whether a node is a cast from one type to the other. */
 static bool is_cast(const struct zt_graph *g, int node, enum zt_dtype from, enum zt_dtype to) {
-    const struct zt_node *n = &g->nodes[node];
-    return !n->dead && strcmp(n->op_type, "Cast") == 0 && g->values[n->in[0]].dtype == from &&
-           g->values[n->out[0]].dtype == to;
+    const struct zt_node *n = g->nodes[node];
+    return !n->dead && strcmp(n->op_type, "Cast") == 0 && g->values[n->in[0]]->dtype == from &&
+           g->values[n->out[0]]->dtype == to;
 }
 
 /* The node of this stage that makes a value, in whichever phase; -1. */
 static int maker_of(const struct zt_graph *g, int node, int value) {
-    const struct zt_value *v = value >= 0 ? &g->values[value] : NULL;
+    const struct zt_value *v = value >= 0 ? g->values[value] : NULL;
     const int from = v && v->origin == ZT_FROM_NODE ? v->producer : -1;
-    return from >= 0 && g->nodes[from].stage == g->nodes[node].stage ? from : -1;
+    return from >= 0 && g->nodes[from]->stage == g->nodes[node]->stage ? from : -1;
 }
 
 /* Whether a value was cast from bfloat16, or is a view of such a one. */
 static bool was_half(const struct zt_graph *g, int node, int value) {
     int from = maker_of(g, node, value);
-    while (from >= 0 && zt_op_is_view(&g->nodes[from]))
-        from = maker_of(g, node, g->nodes[from].in[0]);
+    while (from >= 0 && zt_op_is_view(g->nodes[from]))
+        from = maker_of(g, node, g->nodes[from]->in[0]);
     return from >= 0 && is_cast(g, from, ZT_BFLOAT16, ZT_FLOAT);
 }
 
 /* What it was cast from, or the view of that. -1 on errors. */
 static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) {
-    const int from = g->values[value].producer;
-    const struct zt_node n = g->nodes[from];
+    const int from = g->values[value]->producer;
+    const struct zt_node n = *g->nodes[from];
     if (!zt_op_is_view(&n))
         return n.in[0];
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
@@ -88,20 +88,20 @@ static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) 
 /* The casts and views that made a value go, where nobody reads it any more. */
 static void drop(struct zt_graph *g, int value) {
     while (zt_graph_users(g, value, NULL) == 0 && !zt_fuse_is_output(g, value)) {
-        const int from = g->values[value].producer;
-        g->nodes[from].dead = true;
-        if (!zt_op_is_view(&g->nodes[from]))
+        const int from = g->values[value]->producer;
+        g->nodes[from]->dead = true;
+        if (!zt_op_is_view(g->nodes[from]))
             return;
-        value = g->nodes[from].in[0];
+        value = g->nodes[from]->in[0];
     }
 }
 
 /* The cast to bfloat16 that alone reads an output, or -1. */
 static int only_reader(const struct zt_graph *g, int node, int out) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     int reader = -1;
     return n->out[out] >= 0 && zt_graph_users(g, n->out[out], &reader) == 1 && !zt_fuse_is_output(g, n->out[out]) &&
-                   g->nodes[reader].stage == n->stage && g->nodes[reader].phase == n->phase &&
+                   g->nodes[reader]->stage == n->stage && g->nodes[reader]->phase == n->phase &&
                    is_cast(g, reader, ZT_FLOAT, ZT_BFLOAT16)
                ? reader
                : -1;
@@ -112,13 +112,13 @@ static bool stands_between(const struct zt_graph *g, int node, int ins, int outs
     for (int i = 0; between && i < outs; i++)
         between = only_reader(g, node, i) >= 0;
     for (int i = 0; between && i < ins; i++)
-        between = was_half(g, node, g->nodes[node].in[i]);
+        between = was_half(g, node, g->nodes[node]->in[i]);
     return between;
 }
 
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     (void)table;
-    const struct zt_node n = g->nodes[node];
+    const struct zt_node n = *g->nodes[node];
     const struct span *s = span_of(&n);
     const int ins = s && s->ins < n.in_count ? s->ins : n.in_count,
               outs = s && s->outs < n.out_count ? s->outs : n.out_count;
@@ -131,10 +131,10 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
             return false;
     for (int i = 0; i < outs; i++) {
         const int reader = only_reader(g, node, i);
-        out[i] = g->nodes[reader].out[0];
-        g->nodes[reader].dead = true;
+        out[i] = g->nodes[reader]->out[0];
+        g->nodes[reader]->dead = true;
     }
-    g->nodes[node].dead = true;
+    g->nodes[node]->dead = true;
     for (int i = 0; i < ins; i++)
         drop(g, n.in[i]);
     return zt_op_infer(g, zt_graph_copy_node(g, node, node, in, out), err);

@@ -63,8 +63,8 @@ static int first_axis(const struct zt_match *m) {
         if (value < 0)
             continue; /* no mean is taken off */
         const struct zt_node *n = zt_match_node(m, names[i]);
-        int rank = m->g->values[n->in[0]].shape.rank;
-        if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, (int)(n - m->g->nodes), marked, &ignored))
+        int rank = m->g->values[n->in[0]]->shape.rank;
+        if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, marked, &ignored))
             return -1;
         while (axis < rank && !marked[axis])
             axis++;
@@ -87,7 +87,7 @@ static int add_filled(struct zt_graph *g, enum zt_dtype dtype, const struct zt_s
 }
 
 static bool is_filled(const struct zt_graph *g, int value, double number) {
-    const struct zt_value *v = &g->values[value];
+    const struct zt_value *v = g->values[value];
     bool filled = zt_value_is_constant(v) && zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
     for (int64_t i = 0; filled && i < zt_shape_count(&v->shape); i++)
         filled = zt_load_double(v->dtype, v->data, i) == number;
@@ -100,8 +100,8 @@ static bool finds(struct zt_graph *g, int node, const char *term, struct zt_matc
     int x = zt_match_value(m, "x");
     *axis = first_axis(m);
     return *axis >= 0 && zt_match_same(m, x, zt_match_result(m)) &&
-           zt_match_along(m, zt_match_value(m, "scale"), x, *axis, g->values[x].shape.rank) &&
-           zt_match_along(m, zt_match_value(m, "bias"), x, *axis, g->values[x].shape.rank);
+           zt_match_along(m, zt_match_value(m, "scale"), x, *axis, g->values[x]->shape.rank) &&
+           zt_match_along(m, zt_match_value(m, "bias"), x, *axis, g->values[x]->shape.rank);
 }
 
 /* ---- patterns ---- */
@@ -117,12 +117,12 @@ static bool fuse_rows(struct zt_graph *g, const struct zt_op_table *table, int n
     int in[3] = { zt_match_value(&m, "x"), zt_match_value(&m, "scale"), zt_match_value(&m, "bias") };
     double eps = zt_match_number(&m, "eps", 0);
     if (in[1] < 0) {
-        struct zt_shape shape = { .rank = g->values[in[0]].shape.rank - axis };
-        memcpy(shape.dim, g->values[in[0]].shape.dim + axis, (size_t)shape.rank * sizeof *shape.dim);
-        in[1] = add_filled(g, g->values[in[0]].dtype, &shape, 1);
+        struct zt_shape shape = { .rank = g->values[in[0]]->shape.rank - axis };
+        memcpy(shape.dim, g->values[in[0]]->shape.dim + axis, (size_t)shape.rank * sizeof *shape.dim);
+        in[1] = add_filled(g, g->values[in[0]]->dtype, &shape, 1);
     }
     int norm = zt_match_replace(&m, op_type, in, in[2] >= 0 ? 3 : 2);
-    zt_node_set_int(g, norm, "axis", axis - g->values[in[0]].shape.rank);
+    zt_node_set_int(g, norm, "axis", axis - g->values[in[0]]->shape.rank);
     zt_node_set_float(g, norm, "epsilon", (float)eps);
     return zt_match_done(&m, table, norm, err);
 }
@@ -138,7 +138,7 @@ static bool finds_groups(struct zt_graph *g, int node, const char *term, struct 
     if (!zt_form_find(g, node, term, m))
         return false;
     int x = zt_match_value(m, "x");
-    const struct zt_shape *all = &g->values[x].shape, *grouped = &g->values[zt_match_value(m, "grouped")].shape;
+    const struct zt_shape *all = &g->values[x]->shape, *grouped = &g->values[zt_match_value(m, "grouped")]->shape;
     return zt_match_same(m, x, zt_match_result(m)) && all->rank >= 3 && grouped->dim[0] == all->dim[0] &&
            grouped->dim[1] > 0 && all->dim[1] % grouped->dim[1] == 0 && is_filled(g, zt_match_value(m, "one"), 1) &&
            is_filled(g, zt_match_value(m, "zero"), 0) && zt_match_along(m, zt_match_value(m, "scale"), x, 1, 2) &&
@@ -153,11 +153,11 @@ static bool fuse_group_norm(struct zt_graph *g, const struct zt_op_table *table,
     if (!*forms)
         return false;
     int in[3] = { zt_match_value(&m, "x"), zt_match_value(&m, "scale"), zt_match_value(&m, "bias") };
-    const struct zt_shape channels = { 1, { g->values[in[0]].shape.dim[1] } };
-    int64_t groups = g->values[zt_match_value(&m, "grouped")].shape.dim[1];
+    const struct zt_shape channels = { 1, { g->values[in[0]]->shape.dim[1] } };
+    int64_t groups = g->values[zt_match_value(&m, "grouped")]->shape.dim[1];
     float eps = zt_attr_float(zt_match_node(&m, "norm"), "epsilon", 1e-5F);
     for (int i = 1; i < 3; i++) {
-        in[i] = in[i] < 0 ? add_filled(g, g->values[in[0]].dtype, &channels, i == 1)
+        in[i] = in[i] < 0 ? add_filled(g, g->values[in[0]]->dtype, &channels, i == 1)
                           : zt_match_reshape(&m, table, in[i], &channels, err);
         if (in[i] < 0)
             return false;

@@ -112,30 +112,31 @@ const struct zt_op zt_op_max_pool_relu_grad = {
 /* cuDNN has no engine for ReLU behind a convolution without bias. */
 static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
                          const char *product, const char *fused, struct zt_err *err) {
-    if (strcmp(g->nodes[node].op_type, "Relu") != 0)
+    if (strcmp(g->nodes[node]->op_type, "Relu") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, product, true);
     if (from < 0 || !zt_op_takes(g, from, backend) || (backend == ZT_CUDA && !zt_in(g, from, 2)))
         return false;
-    const struct zt_node p = g->nodes[from];
-    g->nodes[from].dead = true;
+    const struct zt_node p = *g->nodes[from];
+    g->nodes[from]->dead = true;
     zt_fuse_replace(g, table, node, fused, p.in, p.in_count, NULL, 0, &p, err);
     return true;
 }
 
 static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
                            struct zt_err *err) {
-    if (strcmp(g->nodes[node].op_type, "ReluGrad") != 0)
+    if (strcmp(g->nodes[node]->op_type, "ReluGrad") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "MaxPoolGrad", true);
     if (from < 0 || !zt_op_takes(g, from, backend))
         return false;
-    const struct zt_node grad = g->nodes[from];
-    int pool = g->values[grad.in[1]].producer;
-    if (pool < 0 || strcmp(g->nodes[pool].op_type, "MaxPoolTrain") != 0 || g->nodes[pool].in[0] != g->nodes[node].in[1])
+    const struct zt_node grad = *g->nodes[from];
+    int pool = g->values[grad.in[1]]->producer;
+    if (pool < 0 || strcmp(g->nodes[pool]->op_type, "MaxPoolTrain") != 0 ||
+        g->nodes[pool]->in[0] != g->nodes[node]->in[1])
         return false;
-    const int in[3] = { grad.in[0], grad.in[1], g->nodes[pool].out[0] };
-    g->nodes[from].dead = true;
+    const int in[3] = { grad.in[0], grad.in[1], g->nodes[pool]->out[0] };
+    g->nodes[from]->dead = true;
     zt_fuse_replace(g, table, node, "MaxPoolReluGrad", in, 3, NULL, 0, &grad, err);
     return true;
 }

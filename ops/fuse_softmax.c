@@ -25,9 +25,9 @@ static int reduced_axis(const struct zt_match *m, const char *name) {
     struct zt_err ignored = { 0 };
     bool marked[ZT_MAX_RANK];
     int found = -1, count = 0;
-    if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, (int)(n - m->g->nodes), marked, &ignored))
+    if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, marked, &ignored))
         return -1;
-    for (int k = 0; k < m->g->values[n->in[0]].shape.rank; k++) {
+    for (int k = 0; k < m->g->values[n->in[0]]->shape.rank; k++) {
         found = marked[k] ? k : found;
         count += marked[k];
     }
@@ -39,9 +39,9 @@ static int softmax_axis(const struct zt_graph *g, int node) {
     struct zt_lines lines;
     struct zt_err ignored = { 0 };
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    int axis, flat = g->nodes[node].opset < 13;
+    int axis, flat = g->nodes[node]->opset < 13;
     if (!zt_softmax_read(g, node, &lines, &ignored) ||
-        !zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", flat ? 1 : -1), x->rank, &axis, &ignored))
+        !zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", flat ? 1 : -1), x->rank, &axis, &ignored))
         return -1;
     return lines.length == x->dim[axis] ? axis : -1;
 }
@@ -49,7 +49,7 @@ static int softmax_axis(const struct zt_graph *g, int node) {
 static int match_axis(const struct zt_match *m) {
     const struct zt_node *softmax = zt_match_node(m, "p");
     if (softmax)
-        return softmax_axis(m->g, (int)(softmax - m->g->nodes));
+        return softmax_axis(m->g, softmax->index);
     int axis = reduced_axis(m, "sum");
     return zt_match_value(m, "most") < 0 || reduced_axis(m, "most") == axis ? axis : -1;
 }
@@ -81,8 +81,8 @@ static bool fuse_loss(struct zt_graph *g, const struct zt_op_table *table, int n
     struct zt_match m;
     if (!zt_form_find(g, node, "NegativeLogLikelihoodLoss(p = LogSoftmax(x), ...)", &m))
         return false;
-    const struct zt_node *p = zt_match_node(&m, "p"), nll = g->nodes[node];
-    if (softmax_axis(g, (int)(p - g->nodes)) != 1)
+    const struct zt_node *p = zt_match_node(&m, "p"), nll = *g->nodes[node];
+    if (softmax_axis(g, p->index) != 1)
         return false;
     int in[3] = { zt_match_value(&m, "x"), nll.in[1], nll.in_count > 2 ? nll.in[2] : -1 };
     int loss = zt_match_replace(&m, "SoftmaxCrossEntropyLoss", in, in[2] >= 0 ? 3 : 2);

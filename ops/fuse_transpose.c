@@ -15,7 +15,7 @@
 /* The Transpose that makes input `in`, where nothing but `node` reads it; -1 without. */
 static int own_transpose(const struct zt_graph *g, int node, int in) {
     const int from = zt_fuse_producer(g, node, in, "Transpose", false);
-    return from >= 0 && zt_fuse_read_only_by(g, g->nodes[node].in[in], &node, 1) ? from : -1;
+    return from >= 0 && zt_fuse_read_only_by(g, g->nodes[node]->in[in], &node, 1) ? from : -1;
 }
 
 static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK]) {
@@ -45,27 +45,27 @@ static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, c
 /* Whoever reads `from` reads `to` instead. */
 static void replace_reads(struct zt_graph *g, int from, int to, struct zt_err *err) {
     for (int node; zt_graph_users(g, from, &node) > 0;)
-        for (int i = 0; i < g->nodes[node].in_count; i++)
-            if (g->nodes[node].in[i] == from)
-                g->nodes[node].in[i] = to;
+        for (int i = 0; i < g->nodes[node]->in_count; i++)
+            if (g->nodes[node]->in[i] == from)
+                g->nodes[node]->in[i] = to;
     zt_graph_index(g, err);
 }
 
 static bool merge(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     int inner[ZT_MAX_RANK], outer[ZT_MAX_RANK], both[ZT_MAX_RANK],
         from = zt_fuse_producer(g, node, 0, "Transpose", false);
-    const struct zt_node n = g->nodes[node];
+    const struct zt_node n = *g->nodes[node];
     if (from < 0 || !read_perm(g, from, inner) || !read_perm(g, node, outer))
         return false;
-    int x = g->nodes[from].in[0], y = n.out[0], rank = g->values[x].shape.rank;
+    int x = g->nodes[from]->in[0], y = n.out[0], rank = g->values[x]->shape.rank;
     bool same = true;
     for (int k = 0; k < rank; k++) {
         both[k] = inner[outer[k]];
         same &= both[k] == k;
     }
     if (own_transpose(g, node, 0) >= 0)
-        g->nodes[from].dead = true;
-    g->nodes[node].dead = true;
+        g->nodes[from]->dead = true;
+    g->nodes[node]->dead = true;
     if (same && !zt_fuse_is_output(g, y))
         replace_reads(g, y, x, err);
     else if (same)
@@ -95,7 +95,7 @@ static enum kind kind_of(const struct zt_graph *g, int node, int in, const int *
 /* A vector along axis k of the Transpose's result lies along axis perm[k] of its input. */
 static int lay_along(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int vector,
                      const int *perm, int rank, struct zt_err *err) {
-    const struct zt_shape from = g->values[vector].shape;
+    const struct zt_shape from = g->values[vector]->shape;
     int64_t dims[ZT_MAX_RANK];
     for (int k = 0; k < rank; k++)
         dims[perm[k]] = k < rank - from.rank ? 1 : from.dim[k - (rank - from.rank)];
@@ -106,12 +106,12 @@ static int lay_along(struct zt_graph *g, const struct zt_op_table *table, const 
 
 /* Puts the node in front of the Transposes that make its inputs; `concat`: its axis moves with it. */
 static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, bool concat, struct zt_err *err) {
-    const struct zt_node n = g->nodes[node];
-    int perm[ZT_MAX_RANK], first = 0, rank = g->values[n.out[0]].shape.rank, axis = 0;
+    const struct zt_node n = *g->nodes[node];
+    int perm[ZT_MAX_RANK], first = 0, rank = g->values[n.out[0]]->shape.rank, axis = 0;
     enum kind kind[64];
     while (first < n.in_count && (n.in[first] < 0 || own_transpose(g, node, first) < 0))
         first++;
-    if (first == n.in_count || n.in_count > 64 || !read_perm(g, g->values[n.in[first]].producer, perm))
+    if (first == n.in_count || n.in_count > 64 || !read_perm(g, g->values[n.in[first]]->producer, perm))
         return false;
     for (int i = 0; i < n.in_count; i++) {
         kind[i] = n.in[i] < 0 ? SCALAR : kind_of(g, node, i, perm, rank);
@@ -123,17 +123,17 @@ static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, 
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
     for (int i = 0; i < n.in_count; i++) {
         if (kind[i] == TRANSPOSED)
-            in[i] = g->nodes[g->values[n.in[i]].producer].in[0];
+            in[i] = g->nodes[g->values[n.in[i]]->producer]->in[0];
         if (kind[i] == VECTOR && (in[i] = lay_along(g, table, &n, n.in[i], perm, rank, err)) < 0)
             return false;
     }
     for (int i = 0; i < n.in_count; i++)
         if (kind[i] == TRANSPOSED)
-            g->nodes[g->values[n.in[i]].producer].dead = true;
+            g->nodes[g->values[n.in[i]]->producer]->dead = true;
     int y = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL), moved = zt_graph_copy_node(g, node, node, in, &y);
     if (concat)
         zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = perm[axis] });
-    g->nodes[node].dead = true;
+    g->nodes[node]->dead = true;
     return zt_op_infer(g, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
 }
 
@@ -144,8 +144,8 @@ static bool is_transpose(const struct zt_node *n) {
 /* Joins the Transposes that read what `node` makes with it. */
 static bool merge_readers(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     bool any = false;
-    for (int n = 0, count = g->node_count; n < count && !g->nodes[node].dead; n++)
-        if (!g->nodes[n].dead && is_transpose(&g->nodes[n]) && g->nodes[n].in[0] == g->nodes[node].out[0])
+    for (int n = 0, count = g->node_count; n < count && !g->nodes[node]->dead; n++)
+        if (!g->nodes[n]->dead && is_transpose(g->nodes[n]) && g->nodes[n]->in[0] == g->nodes[node]->out[0])
             any |= merge(g, table, n, err);
     return any;
 }
@@ -153,11 +153,11 @@ static bool merge_readers(struct zt_graph *g, const struct zt_op_table *table, i
 /* At a Transpose: it is joined with those behind it, and moved past the node that reads it, as long as either goes. */
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     bool any = false;
-    for (int reader; !err->count && is_transpose(&g->nodes[node]); node = g->node_count - 1) {
+    for (int reader; !err->count && is_transpose(g->nodes[node]); node = g->node_count - 1) {
         any |= merge_readers(g, table, node, err);
-        if (g->nodes[node].dead || zt_graph_users(g, g->nodes[node].out[0], &reader) == 0)
+        if (g->nodes[node]->dead || zt_graph_users(g, g->nodes[node]->out[0], &reader) == 0)
             break;
-        const struct zt_node *n = &g->nodes[reader];
+        const struct zt_node *n = g->nodes[reader];
         bool concat = strcmp(n->op_type, "Concat") == 0;
         if (n->out_count != 1 || n->out[0] < 0 || !(concat || n->op->flags & ZT_OP_POINTWISE) ||
             !sink(g, table, reader, concat, err))

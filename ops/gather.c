@@ -108,7 +108,7 @@ bool zt_gather_elements_fit(struct zt_graph *g, int node, const struct zt_shape 
                             struct zt_err *err) {
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), data->rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), data->rank, &axis, err))
         return false;
     bool fits = indices->rank == data->rank;
     for (int k = 0; fits && k < data->rank; k++)
@@ -157,7 +157,7 @@ static void clear(const struct zt_view *v) {
 static bool give_scattered(struct zt_grad *b, int node, const char *op_type) {
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
     int dy = zt_grad_out(b, node, 0);
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, n->in[1] };
     zt_grad_give(b, node, 0,
                  zt_emit_own_ints(b, op_type, in, 2, n, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
@@ -170,7 +170,7 @@ static bool gather_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0), *indices = zt_in(g, node, 1);
     struct zt_shape shape = { 0 };
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), x->shape.rank, &axis, err) ||
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), x->shape.rank, &axis, err) ||
         !zt_ops_rank(g, node, x->shape.rank - 1 + indices->shape.rank, err))
         return false;
     for (int k = 0; k < x->shape.rank; k++)
@@ -271,7 +271,7 @@ static int batch_dims_of(const struct zt_node *node) {
 static bool gather_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0), *indices = zt_in(g, node, 1);
     struct zt_shape shape;
-    if (!zt_gather_nd_shape(g, node, &x->shape, &indices->shape, batch_dims_of(&g->nodes[node]), &shape, err))
+    if (!zt_gather_nd_shape(g, node, &x->shape, &indices->shape, batch_dims_of(g->nodes[node]), &shape, err))
         return false;
     zt_set_out(g, node, 0, x->dtype, &shape);
     return true;
@@ -348,7 +348,7 @@ static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
 /* ---- what other back ends are told ---- */
 
 static bool describe_gather(const struct zt_graph *g, int node, const struct zt_shape *x, void *to) {
-    const int axis = zt_gather_axis(&g->nodes[node], x->rank);
+    const int axis = zt_gather_axis(g->nodes[node], x->rank);
     *(struct zt_launch_gather *)to = (struct zt_launch_gather){ .index_dtype = zt_in(g, node, 1)->dtype,
                                                                 .outer = zt_dims(x, 0, axis),
                                                                 .size = x->dim[axis],
@@ -363,7 +363,7 @@ bool zt_gather_describe_elements(const struct zt_graph *g, int node, const struc
     *e = (struct zt_launch_elements){ .index_dtype = zt_in(g, node, 1)->dtype,
                                       .how = how,
                                       .axes = data->rank,
-                                      .axis = zt_gather_axis(&g->nodes[node], data->rank) };
+                                      .axis = zt_gather_axis(g->nodes[node], data->rank) };
     memcpy(e->dim, zt_in(g, node, 1)->shape.dim, sizeof e->dim);
     memcpy(e->data, data->dim, sizeof e->data);
     return true;
@@ -397,9 +397,9 @@ DESCRIBE(gather, zt_in, describe_gather(g, node, data, to))
 DESCRIBE(gather_grad, zt_out, describe_gather(g, node, data, to))
 DESCRIBE(gather_elements, zt_in, zt_gather_describe_elements(g, node, data, ZT_COMBINE_ADD, to))
 DESCRIBE(gather_elements_grad, zt_out, zt_gather_describe_elements(g, node, data, ZT_COMBINE_ADD, to))
-DESCRIBE(gather_nd, zt_in, zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_COMBINE_ADD, to))
+DESCRIBE(gather_nd, zt_in, zt_gather_describe_tuples(g, node, data, batch_dims_of(g->nodes[node]), ZT_COMBINE_ADD, to))
 DESCRIBE(gather_nd_grad, zt_out,
-         zt_gather_describe_tuples(g, node, data, batch_dims_of(&g->nodes[node]), ZT_COMBINE_ADD, to))
+         zt_gather_describe_tuples(g, node, data, batch_dims_of(g->nodes[node]), ZT_COMBINE_ADD, to))
 
 /* ---- rows ---- */
 

@@ -48,7 +48,7 @@ static bool gemm_ref(const struct zt_call *call, struct zt_err *err) {
                             .alpha = (double)zt_attr_float(call->node, "alpha", 1),
                             .beta = (double)zt_attr_float(call->node, "beta", 1),
                             .threads = call->threads };
-    if (!zt_matmul_read(call->graph, (int)(call->node - call->graph->nodes), &in[0].shape, &in[1].shape,
+    if (!zt_matmul_read(call->graph, call->node->index, &in[0].shape, &in[1].shape,
                         zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
         return false;
     if (call->in_count > 2 && in[2].data) {
@@ -74,7 +74,7 @@ static int gemm(struct zt_grad *b, float alpha, int left, bool trans_left, int r
 static bool gemm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     struct zt_graph *g = zt_grad_graph(b);
-    struct zt_node n = g->nodes[node];
+    struct zt_node n = *g->nodes[node];
     bool ta = zt_attr_int(&n, "transA", 0), tb = zt_attr_int(&n, "transB", 0);
     float alpha = zt_attr_float(&n, "alpha", 1), beta = zt_attr_float(&n, "beta", 1);
     int dy = zt_grad_out(b, node, 0);
@@ -85,7 +85,7 @@ static bool gemm_grad(struct zt_grad *b, int node, struct zt_err *err) {
     if (zt_grad_wanted(b, node, 2)) {
         int dc = zt_grad_unbroadcast(b, dy, n.in[2]);
         if (beta != 1.0f && dc >= 0)
-            dc = ZT_EMIT(b, "Mul", dc, zt_emit_float(b, g->values[dc].dtype, (double)beta));
+            dc = ZT_EMIT(b, "Mul", dc, zt_emit_float(b, g->values[dc]->dtype, (double)beta));
         zt_grad_give(b, node, 2, dc);
     }
     return true;

@@ -26,7 +26,7 @@
 
 static bool choose(const struct zt_graph *g, int node, const char *attr, const char *const *names, int count, int *to,
                    struct zt_err *err) {
-    const char *name = zt_attr_text(&g->nodes[node], attr, names[0]);
+    const char *name = zt_attr_text(g->nodes[node], attr, names[0]);
     for (*to = 0; *to < count; ++*to)
         if (strcmp(name, names[*to]) == 0)
             return true;
@@ -38,7 +38,7 @@ bool zt_sampler_read(const struct zt_graph *g, int node, int first, struct zt_sa
     static const enum zt_sample_mode mode_of[] = { ZT_SAMPLE_LINEAR, ZT_SAMPLE_LINEAR, ZT_SAMPLE_NEAREST,
                                                    ZT_SAMPLE_CUBIC, ZT_SAMPLE_CUBIC };
     static const char *const paddings[] = { "zeros", "border", "reflection" };
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, first)->shape, *grid = &zt_in(g, node, first + 1)->shape;
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     int mode, padding;
@@ -198,7 +198,7 @@ static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_sampler s;
     for (int i = 0; i < 3; i++)
         p->in_layout[i] = NULL;
-    for (int i = 0; i < p->graph->nodes[p->node].out_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->out_count; i++)
         p->out_layout[i] = NULL;
     if (!zt_sampler_read(p->graph, p->node, 1, &s, err))
         return false;
@@ -210,7 +210,7 @@ static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
 
 /* A struct zt_sampler, of either row. */
 static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    return zt_sampler_read(g, node, g->nodes[node].domain[0] ? 1 : 0, to, err);
+    return zt_sampler_read(g, node, g->nodes[node]->domain[0] ? 1 : 0, to, err);
 }
 
 static bool takes_cuda(const struct zt_graph *g, int node) {
@@ -224,9 +224,9 @@ static bool takes_cuda(const struct zt_graph *g, int node) {
 
 static bool grid_sample_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[3] = { zt_grad_out(b, node, 0), n.in[0], n.in[1] }, out[2];
-    zt_emit_node(b, "GridSampleGrad", "ztrain", in, 3, &n, NULL, 0, out, zt_grad_wanted(b, node, 1) ? 2 : 1);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[3] = { zt_grad_out(b, node, 0), n->in[0], n->in[1] }, out[2];
+    zt_emit_node(b, "GridSampleGrad", "ztrain", in, 3, n, NULL, 0, out, zt_grad_wanted(b, node, 1) ? 2 : 1);
     for (int i = 0; i < 2; i++)
         if (zt_grad_wanted(b, node, i))
             zt_grad_give(b, node, i, out[i]);

@@ -44,7 +44,7 @@ static bool prepare(struct zt_prepare *p, int first, struct zt_err *err) {
     struct zt_sampler s;
     if (!zt_sampler_read(p->graph, p->node, first, &s, err))
         return false;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     p->workspace_bytes = (size_t)(s.n * s.places) * sizeof(struct place);
     return true;
@@ -133,7 +133,7 @@ static void sample_plane(void *arg, int64_t plane) {
 
 bool zt_grid_sample_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_sampler s;
-    if (!zt_sampler_read(call->graph, (int)(call->node - call->graph->nodes), 0, &s, err))
+    if (!zt_sampler_read(call->graph, call->node->index, 0, &s, err))
         return false;
     struct job job = start(call, &s, 0);
     job.y = call->out[0].data;
@@ -177,7 +177,7 @@ static void grad_places(void *arg, int64_t chunk) {
 
 bool zt_grid_sample_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_sampler s;
-    if (!zt_sampler_read(call->graph, (int)(call->node - call->graph->nodes), 1, &s, err))
+    if (!zt_sampler_read(call->graph, call->node->index, 1, &s, err))
         return false;
     struct job job = start(call, &s, 1);
     job.dy = call->in[0].data;

@@ -12,9 +12,9 @@ static bool concat_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *first = zt_in(g, node, 0);
     struct zt_shape shape = first->shape;
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), shape.rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), shape.rank, &axis, err))
         return false;
-    for (int i = 1; i < g->nodes[node].in_count; i++) {
+    for (int i = 1; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *x = zt_in(g, node, i);
         if (!x)
             return zt_node_fail(g, node, err, "input %d is missing", i);
@@ -53,9 +53,9 @@ static struct slab slab_of(const struct zt_shape *whole, const struct zt_shape *
 static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     (void)err;
     const struct zt_shape *whole = &zt_out(g, node, 0)->shape;
-    const int axis = axis_of(&g->nodes[node], whole->rank, 1);
+    const int axis = axis_of(g->nodes[node], whole->rank, 1);
     int64_t at = 0;
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_shape *part = &zt_in(g, node, i)->shape;
         const struct slab slab = slab_of(whole, part, axis, at);
         struct zt_move move = { .in = i, .shape = slab.walk, .to = slab.start };
@@ -75,8 +75,8 @@ static bool concat_run(const struct zt_call *call, struct zt_err *err) {
 /* dx_i = the slice of dy that x_i became */
 static bool concat_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node].in_count;
-    int axis = axis_of(&zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)->rank, 1);
+    int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node]->in_count;
+    int axis = axis_of(zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)->rank, 1);
     int64_t start = 0, end;
     for (int i = 0; i < count; i++, start = end) {
         end = start + zt_grad_in_shape(b, node, i)->dim[axis];
@@ -108,7 +108,7 @@ enum { MOST_PARTS = 1024 };
 
 /* Sizes of the parts: given, else as equal as whole numbers allow with the smaller ones last. */
 static bool sizes_of(const struct zt_graph *g, int node, int axis, int64_t size[MOST_PARTS], struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const int64_t whole = zt_in(g, node, 0)->shape.dim[axis];
     int given, parts = n->out_count;
     if (!zt_ops_ints(g, node, 1, "split", size, MOST_PARTS, &given, err))
@@ -137,10 +137,10 @@ static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_shape shape = x->shape;
     int64_t size[MOST_PARTS];
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), shape.rank, &axis, err) ||
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), shape.rank, &axis, err) ||
         !sizes_of(g, node, axis, size, err))
         return false;
-    for (int i = 0; i < g->nodes[node].out_count; i++) {
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
         if (!zt_out(g, node, i))
             return zt_node_fail(g, node, err, "output %d has no name", i);
         shape.dim[axis] = size[i];
@@ -151,11 +151,11 @@ static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 static bool split_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
     const struct zt_shape *whole = &zt_in(g, node, 0)->shape;
-    const int axis = axis_of(&g->nodes[node], whole->rank, 0);
+    const int axis = axis_of(g->nodes[node], whole->rank, 0);
     int64_t size[MOST_PARTS], at = 0;
     if (!sizes_of(g, node, axis, size, err))
         return false;
-    for (int i = 0; i < g->nodes[node].out_count; at += size[i++]) {
+    for (int i = 0; i < g->nodes[node]->out_count; at += size[i++]) {
         struct zt_shape part = *whole;
         part.dim[axis] = size[i];
         const struct slab slab = slab_of(whole, &part, axis, at);
@@ -175,8 +175,8 @@ static bool split_run(const struct zt_call *call, struct zt_err *err) {
 /* dx = the gradients of the parts joined, zeros where a part has none */
 static bool split_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int parts[MOST_PARTS], count = zt_grad_graph(b)->nodes[node].out_count, dx;
-    int64_t axis = zt_attr_int(&zt_grad_graph(b)->nodes[node], "axis", 0);
+    int parts[MOST_PARTS], count = zt_grad_graph(b)->nodes[node]->out_count, dx;
+    int64_t axis = zt_attr_int(zt_grad_graph(b)->nodes[node], "axis", 0);
     for (int i = 0; i < count; i++)
         parts[i] = zt_grad_out_or_zero(b, node, i);
     struct zt_attr attr = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };

@@ -25,12 +25,12 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
 static bool joins_last(const struct zt_graph *g, int value) {
     for (int n = 0; n < g->node_count; n++) {
         bool reads = false, last = false;
-        for (int i = 0; i < g->nodes[n].in_count; i++) {
+        for (int i = 0; i < g->nodes[n]->in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
-            reads |= g->nodes[n].in[i] == value;
-            last |= v && zt_layout_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value].shape);
+            reads |= g->nodes[n]->in[i] == value;
+            last |= v && zt_layout_is_last(v->layout) && zt_shape_equal(&v->shape, &g->values[value]->shape);
         }
-        if (reads && (last || (g->nodes[n].op->flags & ZT_OP_CAST && joins_last(g, g->nodes[n].out[0]))))
+        if (reads && (last || (g->nodes[n]->op->flags & ZT_OP_CAST && joins_last(g, g->nodes[n]->out[0]))))
             return true;
     }
     return false;
@@ -42,7 +42,7 @@ static bool in_mask(unsigned mask, int i) {
 }
 
 static bool comes_last(const struct zt_prepare *p, unsigned ins, unsigned outs) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     const struct zt_value *y = in_mask(outs, 0) ? zt_out(p->graph, p->node, 0) : NULL;
     bool last = false, shows = false;
     for (int i = 0; i < n->in_count; i++)
@@ -55,7 +55,7 @@ static bool comes_last(const struct zt_prepare *p, unsigned ins, unsigned outs) 
 
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
     const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
+    const struct zt_node *n = g->nodes[p->node];
     const bool last = comes_last(p, ins, outs);
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, p->node, i);
@@ -85,8 +85,8 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
             if (!given && comes_last && zt_dtype_bytes(zt_in(g, p->node, i)->dtype) == zt_dtype_bytes(y->dtype))
                 given = p->in_layout[i];
         }
-    last = whole ? last : !is_either(&y->shape) && joins_last(g, g->nodes[p->node].out[0]);
-    for (int i = 0; i < g->nodes[p->node].in_count; i++) {
+    last = whole ? last : !is_either(&y->shape) && joins_last(g, g->nodes[p->node]->out[0]);
+    for (int i = 0; i < g->nodes[p->node]->in_count; i++) {
         const struct zt_value *x = zt_in(g, p->node, i);
         if (i >= inputs || x->shape.rank != y->shape.rank || (is_like_y(p, i) && !last))
             p->in_layout[i] = NULL;

@@ -49,7 +49,7 @@ static bool prepare_products(struct zt_prepare *q, struct linear *s, const struc
     struct zt_err none = { 0 };
     s->fused = zt_blas_create(q->device, spec, &none);
     if ((!s->fused || !zt_blas_takes(s->fused, NULL)) && !prepare_plain(q, s, spec, err))
-        return zt_err_within(err, 0, "%s (%s)", q->graph->nodes[q->node].name, q->graph->nodes[q->node].op_type);
+        return zt_err_within(err, 0, "%s (%s)", q->graph->nodes[q->node]->name, q->graph->nodes[q->node]->op_type);
     const struct zt_blas *of[] = { s->fused, s->plain };
     for (int i = 0; i < 2; i++)
         if (of[i] && zt_blas_workspace_bytes(of[i]) > q->workspace_bytes)
@@ -59,7 +59,7 @@ static bool prepare_products(struct zt_prepare *q, struct linear *s, const struc
 
 static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
-    const struct zt_node *n = &g->nodes[q->node];
+    const struct zt_node *n = g->nodes[q->node];
     const enum zt_dtype dtype = zt_in(g, q->node, 0)->dtype;
     const bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;

@@ -46,7 +46,7 @@ static const struct zt_attr_spec count_attrs[] = { { "axis", ZT_ATTR_INT }, { "i
 static bool count_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0), *target = zt_in(g, node, 1);
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->shape.rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->shape.rank, &axis, err))
         return false;
     struct zt_lines lines = zt_lines_along(&x->shape, axis);
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
@@ -88,7 +88,7 @@ static bool count_describe(const struct zt_graph *g, int node, void *to, struct 
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     const struct zt_value *weight = zt_in(g, node, 2);
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->rank, &axis, err))
         return false;
     const struct zt_lines lines = zt_lines_along(x, axis);
     *(struct zt_launch_count *)to =
@@ -96,7 +96,7 @@ static bool count_describe(const struct zt_graph *g, int node, void *to, struct 
                                   .length = lines.length,
                                   .inner = lines.inner,
                                   .samples = weight ? zt_shape_count(&weight->shape) : 0,
-                                  .ignore = zt_attr_int(&g->nodes[node], "ignore_index", -100) };
+                                  .ignore = zt_attr_int(g->nodes[node], "ignore_index", -100) };
     return true;
 }
 

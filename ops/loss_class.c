@@ -35,7 +35,7 @@ static const struct zt_attr_spec standard_attrs[] = { { "ignore_index", ZT_ATTR_
 /* The axis of the classes; the target has the shape of x without it. */
 static bool read_axis(const struct zt_graph *g, int node, const struct zt_value *x, const struct zt_value *target,
                       int *axis, struct zt_err *err) {
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 1), x->shape.rank, axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->shape.rank, axis, err))
         return false;
     struct zt_shape want = { .rank = x->shape.rank - 1 };
     for (int k = 0; k < want.rank; k++)
@@ -121,60 +121,60 @@ static int in_of(const struct zt_node *n, int i) {
 
 /* dx through the loss; lse -1: NLL. */
 static void emit_grad(struct zt_grad *b, int node, int row_weight, int class_weight, int lse) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    const struct zt_attr *ignore = zt_node_attr(&n, "ignore_index");
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const struct zt_attr *ignore = zt_node_attr(n, "ignore_index");
     /* the own row ignores -100 unless told otherwise: a standard node without the attribute ignores what cannot be a
      * target */
-    struct zt_attr none = { .name = "ignore_index", .type = ZT_ATTR_INT, .i = n.domain[0] ? -100 : INT64_MIN };
-    int in[6] = { zt_grad_out(b, node, 0), n.in[0], n.in[1], row_weight, class_weight, lse }, out;
+    struct zt_attr none = { .name = "ignore_index", .type = ZT_ATTR_INT, .i = n->domain[0] ? -100 : INT64_MIN };
+    int in[6] = { zt_grad_out(b, node, 0), n->in[0], n->in[1], row_weight, class_weight, lse }, out;
     if (in[0] < 0)
         return;
-    zt_emit_node(b, lse >= 0 ? "CrossEntropyGrad" : "NegativeLogLikelihoodGrad", "ztrain", in, lse >= 0 ? 6 : 5, &n,
+    zt_emit_node(b, lse >= 0 ? "CrossEntropyGrad" : "NegativeLogLikelihoodGrad", "ztrain", in, lse >= 0 ? 6 : 5, n,
                  &none, ignore ? 0 : 1, &out, 1);
     zt_grad_give(b, node, 0, out);
 }
 
 /* The log sum exp of every line of a node that did not keep it. */
 static int emit_log_sum_exp(struct zt_grad *b, int node) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
-    const int64_t axis = zt_attr_int(&n, "axis", 1);
-    int in[2] = { n.in[0], zt_emit_ints(b, &axis, 1) }, out;
+    const int64_t axis = zt_attr_int(n, "axis", 1);
+    int in[2] = { n->in[0], zt_emit_ints(b, &axis, 1) }, out;
     return zt_emit_node(b, "ReduceLogSumExp", "", in, 2, NULL, &keep, 1, &out, 1) ? out : -1;
 }
 
 static bool cross_entropy_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int lse = n.out_count > 1 && n.out[1] >= 0 ? n.out[1] : emit_log_sum_exp(b, node);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int lse = n->out_count > 1 && n->out[1] >= 0 ? n->out[1] : emit_log_sum_exp(b, node);
     if (lse >= 0)
-        emit_grad(b, node, in_of(&n, 2), in_of(&n, 3), lse);
+        emit_grad(b, node, in_of(n, 2), in_of(n, 3), lse);
     return true;
 }
 
 static bool likelihood_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     emit_grad(b, node, in_of(n, 2), in_of(n, 3), -1);
     return true;
 }
 
 static bool standard_likelihood_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    emit_grad(b, node, -1, in_of(&zt_grad_graph(b)->nodes[node], 2), -1);
+    emit_grad(b, node, -1, in_of(zt_grad_graph(b)->nodes[node], 2), -1);
     return true;
 }
 
 /* The standard's node keeps log p, if anything, whose gradient is LogSoftmax's. */
 static bool standard_cross_entropy_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int lse = emit_log_sum_exp(b, node), log_p = zt_grad_out(b, node, 1);
     if (lse >= 0)
-        emit_grad(b, node, -1, in_of(&n, 2), lse);
+        emit_grad(b, node, -1, in_of(n, 2), lse);
     if (log_p >= 0) {
         struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = 1 };
-        int pair[2] = { log_p, n.out[1] }, out;
+        int pair[2] = { log_p, n->out[1] }, out;
         zt_emit_node(b, "LogSoftmaxGrad", "ztrain", pair, 2, NULL, &axis, 1, &out, 1);
         zt_grad_give(b, node, 0, out);
     }

@@ -45,7 +45,7 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     struct zt_class_loss loss;
     if (!zt_class_loss_shape(p->graph, p->node, x, &loss, err))
         return false;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     struct loss_state *s = zt_calloc(1, sizeof *s);
     s->kernels = zt_line_kernels();

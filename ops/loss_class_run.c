@@ -10,7 +10,7 @@
 /* ---- reading ---- */
 
 bool zt_class_loss_reduction(const struct zt_graph *g, int node, enum zt_reduction *to, struct zt_err *err) {
-    const char *name = zt_attr_text(&g->nodes[node], "reduction", "mean");
+    const char *name = zt_attr_text(g->nodes[node], "reduction", "mean");
     *to = strcmp(name, "none") == 0 ? ZT_LOSS_NONE : strcmp(name, "sum") == 0 ? ZT_LOSS_SUM : ZT_LOSS_MEAN;
     if (*to == ZT_LOSS_MEAN && strcmp(name, "mean") != 0)
         return zt_node_fail(g, node, err, "reduction = \"%s\", allowed none, sum, mean", name);
@@ -18,7 +18,7 @@ bool zt_class_loss_reduction(const struct zt_graph *g, int node, enum zt_reducti
 }
 
 bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct zt_class_loss *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_attr *ignore = zt_node_attr(n, "ignore_index");
     const struct zt_shape *x = &zt_in(g, node, first)->shape;
     int axis;

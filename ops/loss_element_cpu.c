@@ -37,7 +37,7 @@ bool zt_element_loss_grad_cpu_supports(const struct zt_graph *g, int node) {
 }
 
 static bool prepare(struct zt_prepare *p, int x) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     const struct zt_value *v = zt_in(p->graph, p->node, x), *weight = zt_in(p->graph, p->node, x + 2);
     struct loss_state *s = zt_calloc(1, sizeof *s);
     for (int i = 0; i < n->in_count; i++)

@@ -11,7 +11,7 @@ static const struct {
 
 /* Hands on its input's numbers in their order, at most as another type of float. */
 static bool passes_on(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *x = zt_in(g, node, 0), *y = zt_out(g, node, 0);
     if (!x || !y || !zt_dtype_in(x->dtype, ZT_ANY_FLOAT) || !zt_dtype_in(y->dtype, ZT_ANY_FLOAT))
         return false;
@@ -29,8 +29,8 @@ enum zt_loss_end zt_loss_end_of(const struct zt_graph *g, int root, const struct
                                 int *reader) {
     int64_t inner = axis >= 0 ? zt_dims(logits, axis + 1, logits->rank) : 1;
     *reader = -1;
-    for (*node = g->values[root].producer; *node >= 0; *node = g->values[g->nodes[*node].in[0]].producer) {
-        const struct zt_node *n = &g->nodes[*node];
+    for (*node = g->values[root]->producer; *node >= 0; *node = g->values[g->nodes[*node]->in[0]]->producer) {
+        const struct zt_node *n = g->nodes[*node];
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
             if (n->domain[0] || strcmp(n->op_type, ends[i].op) != 0)
                 continue;

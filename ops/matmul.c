@@ -55,7 +55,7 @@ static int product(struct zt_grad *b, const char *op, const char *domain, int le
 }
 
 static int reshape(struct zt_grad *b, int value, const struct zt_shape *shape) {
-    if (value < 0 || zt_shape_equal(&zt_grad_graph(b)->values[value].shape, shape))
+    if (value < 0 || zt_shape_equal(&zt_grad_graph(b)->values[value]->shape, shape))
         return value;
     struct zt_attr allow_zero = flag("allowzero");
     int in[2] = { value, zt_emit_ints(b, shape->dim, shape->rank) }, out;
@@ -66,8 +66,8 @@ static int reshape(struct zt_grad *b, int value, const struct zt_shape *shape) {
  * dy[R,N]. */
 static void matrix_grad(struct zt_grad *b, int node, int dy) {
     const struct zt_graph *g = zt_grad_graph(b);
-    int a = g->nodes[node].in[0], w = g->nodes[node].in[1];
-    struct zt_shape shape = g->values[a].shape, last = g->values[w].shape;
+    int a = g->nodes[node]->in[0], w = g->nodes[node]->in[1];
+    struct zt_shape shape = g->values[a]->shape, last = g->values[w]->shape;
     int64_t rows = 1;
     for (int k = 0; k < shape.rank - 1; k++)
         rows *= shape.dim[k];
@@ -90,8 +90,8 @@ static struct zt_shape as_matrix(struct zt_shape shape, bool column) {
 
 static void batch_grad(struct zt_grad *b, int node, int dy) {
     const struct zt_graph *g = zt_grad_graph(b);
-    int in[2] = { g->nodes[node].in[0], g->nodes[node].in[1] };
-    struct zt_shape sa = as_matrix(g->values[in[0]].shape, false), sb = as_matrix(g->values[in[1]].shape, true), sy;
+    int in[2] = { g->nodes[node]->in[0], g->nodes[node]->in[1] };
+    struct zt_shape sa = as_matrix(g->values[in[0]]->shape, false), sb = as_matrix(g->values[in[1]]->shape, true), sy;
     zt_matmul_batch(&sa, &sb, &sy);
     sy.dim[sy.rank++] = sa.dim[sa.rank - 2];
     sy.dim[sy.rank++] = sb.dim[sb.rank - 1];

@@ -35,7 +35,7 @@ static bool merge_batch(struct zt_product_cpu *p) {
 }
 
 static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *c = zt_in(g, node, 2);
     p->scale = zt_attr_float(n, "alpha", 1);
     p->bias_scale = zt_attr_float(n, "beta", 1);
@@ -50,7 +50,7 @@ static bool read_addend(const struct zt_graph *g, int node, struct zt_product_cp
 }
 
 bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
     bool trans_a = zt_attr_int(n, "transA", 0);
     struct zt_err err = { 0 };
@@ -127,7 +127,7 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         s->gemm = gemm_of(&product);
         p->workspace_bytes = zt_lane_gemm_bytes(s->kernel, &s->gemm, p->threads);
         p->can_accumulate = product.weight_gradient;
-        for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+        for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
             p->in_layout[i] = NULL;
     } else if (!dnnl.prepare(p, err)) {
         free(s);

@@ -62,7 +62,7 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
-    const struct zt_node *n = &g->nodes[q->node];
+    const struct zt_node *n = g->nodes[q->node];
     const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2);
     bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;

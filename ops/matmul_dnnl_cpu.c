@@ -109,7 +109,7 @@ static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_
 
 bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_node *n = &g->nodes[p->node];
+    const struct zt_node *n = g->nodes[p->node];
     struct zt_product_cpu product;
     if (!read_product(g, p->node, &product))
         return zt_node_fail(g, p->node, err, "a product that oneDNN does not take");

@@ -76,7 +76,7 @@ bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a
 }
 
 bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     return zt_matmul_read(g, node, &zt_in(g, node, 0)->shape, &zt_in(g, node, 1)->shape, zt_attr_int(n, "transA", 0),
                           zt_attr_int(n, "transB", 0), to, err);
 }

@@ -13,7 +13,7 @@ enum { PLANES = 2 }; /* batch and channel */
 /* What a pool with these windows made `x` from. */
 static bool pooled_shape(const struct zt_graph *g, int node, const struct zt_shape *x, struct zt_shape *to,
                          struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     int axes, strides, pads;
     const int64_t *kernel = zt_attr_ints(n, "kernel_shape", &axes), *stride = zt_attr_ints(n, "strides", &strides);
     const int64_t *pad = zt_attr_ints(n, "pads", &pads);
@@ -129,7 +129,7 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
 
 /* A struct zt_launch_unpool for other back ends, of either row. */
 static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    const bool grad = g->nodes[node].domain[0] != '\0';
+    const bool grad = g->nodes[node]->domain[0] != '\0';
     const struct zt_shape *pooled = &zt_in(g, node, grad)->shape;
     const struct zt_shape *whole = grad ? &zt_in(g, node, 0)->shape : &zt_out(g, node, 0)->shape;
     struct zt_launch_unpool *u = to;
@@ -153,9 +153,9 @@ static bool takes_cuda(const struct zt_graph *g, int node) {
 
 static bool unpool_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[] = { zt_grad_out(b, node, 0), n.in[1] }, out;
-    zt_emit_node(b, "MaxUnpoolGrad", "ztrain", in, 2, &n, NULL, 0, &out, 1);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[] = { zt_grad_out(b, node, 0), n->in[1] }, out;
+    zt_emit_node(b, "MaxUnpoolGrad", "ztrain", in, 2, n, NULL, 0, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

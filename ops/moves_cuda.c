@@ -77,7 +77,7 @@ static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outpu
 
 /* As the inputs come, the outputs too if that can be; else all is plain. */
 static void lay(struct zt_prepare *q, struct zt_move_list *list) {
-    const struct zt_node *n = &q->graph->nodes[q->node];
+    const struct zt_node *n = q->graph->nodes[q->node];
     if (turn_all(q, list, true) || turn_all(q, list, false))
         return;
     for (int i = 0; i < n->in_count; i++)

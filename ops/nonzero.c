@@ -60,9 +60,9 @@ struct lines {
 static bool lines_of(const struct zt_graph *g, int node, const struct zt_shape *x, struct lines *l,
                      struct zt_err *err) {
     *l = (struct lines){ -1, 1, zt_shape_count(x), 1 };
-    if (!zt_node_attr(&g->nodes[node], "axis"))
+    if (!zt_node_attr(g->nodes[node], "axis"))
         return true;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", 0), x->rank, &l->axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), x->rank, &l->axis, err))
         return false;
     *l = (struct lines){ l->axis, zt_dims(x, 0, l->axis), x->dim[l->axis], zt_dims(x, l->axis + 1, x->rank) };
     return true;
@@ -124,7 +124,7 @@ static bool compress_grad(struct zt_grad *b, int node, struct zt_err *err) {
         attrs[1].ints = zt_arena_copy(zt_grad_graph(b)->arena, &l.size, sizeof l.size);
     }
     zt_emit_node(b, "GatherGrad", "ztrain", in, 2, NULL, attrs, 2, &dx, 1);
-    zt_grad_give(b, node, 0, zt_emit_reshape_like(b, dx, zt_grad_graph(b)->nodes[node].in[0]));
+    zt_grad_give(b, node, 0, zt_emit_reshape_like(b, dx, zt_grad_graph(b)->nodes[node]->in[0]));
     return true;
 }
 

@@ -58,7 +58,7 @@ static bool group_geometry(const struct zt_graph *g, int node, const struct zt_s
     to->rows = x->dim[0] * groups;
     to->length = channels / groups * spatial;
     to->period = groups;
-    bool by_group = strcmp(g->nodes[node].op_type, "GroupNormalization") == 0 && g->nodes[node].opset < 21;
+    bool by_group = strcmp(g->nodes[node]->op_type, "GroupNormalization") == 0 && g->nodes[node]->opset < 21;
     to->per_row = by_group ? 1 : channels / groups;
     to->run = by_group ? to->length : spatial;
     return true;
@@ -66,7 +66,7 @@ static bool group_geometry(const struct zt_graph *g, int node, const struct zt_s
 
 /* The attributes say which of the four a node is: axis, num_groups or neither. */
 bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *x = zt_in(g, node, 0);
     bool centred = n->op->attrs != rms_attrs, by_axis = n->op->attrs == axis_attrs || !centred;
     int axis;
@@ -83,7 +83,7 @@ bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct
 }
 
 bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     int64_t count = zt_shape_count(&zt_in(g, node, x)->shape);
     *to = (struct zt_norm){ .rows = zt_attr_int(n, "rows", 1),
                             .period = zt_attr_int(n, "period", 1),
@@ -105,7 +105,7 @@ static bool check_scales(const struct zt_graph *g, int node, int first, const st
                          struct zt_err *err) {
     char text[ZT_SHAPE_TEXT];
     int64_t want = norm->period * norm->per_row;
-    for (int i = first; i < g->nodes[node].in_count; i++) {
+    for (int i = first; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         if (v && zt_shape_count(&v->shape) != want)
             return zt_node_fail(g, node, err, "input \"%s\" has shape %s, wants %lld elements", v->name,
@@ -124,7 +124,7 @@ static bool norm_infer(struct zt_graph *g, int node, struct zt_err *err) {
         return false;
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape kept = x->shape;
-    int64_t axis = zt_attr_int(&g->nodes[node], "axis", -1);
+    int64_t axis = zt_attr_int(g->nodes[node], "axis", -1);
     for (int k = (int)(axis < 0 ? axis + kept.rank : axis); k < kept.rank; k++)
         kept.dim[k] = 1;
     zt_set_out(g, node, 0, x->dtype, &x->shape);
@@ -151,7 +151,7 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
         return false;
     if (!zt_shape_equal(&dy->shape, &x->shape) || zt_shape_count(&scale->shape) != norm.period * norm.per_row)
         return zt_node_fail(g, node, err, "\"%s\", \"%s\" and \"%s\" do not fit", dy->name, x->name, scale->name);
-    for (int i = 3; i < g->nodes[node].in_count; i++)
+    for (int i = 3; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && zt_shape_count(&zt_in(g, node, i)->shape) != norm.rows)
             return zt_node_fail(g, node, err, "input %d does not have one number a row", i);
     zt_set_out(g, node, 0, x->dtype, &x->shape);
@@ -347,30 +347,30 @@ static void geometry_attrs(const struct zt_norm *n, struct zt_attr to[5]) {
 }
 
 static bool norm_grad(struct zt_grad *b, int node, struct zt_err *err) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_norm norm;
     struct zt_attr attrs[5];
     if (!zt_norm_read(zt_grad_graph(b), node, &norm, err))
         return false;
     geometry_attrs(&norm, attrs);
-    int stats[2] = { n.out_count > 1 ? n.out[1] : -1, n.out_count > 2 ? n.out[2] : -1 };
+    int stats[2] = { n->out_count > 1 ? n->out[1] : -1, n->out_count > 2 ? n->out[2] : -1 };
     if (stats[1] < 0 || (norm.centred && stats[0] < 0))
-        zt_emit_node(b, "NormStats", "ztrain", n.in, 1, NULL, attrs, 5, stats, 2);
-    int in[7] = { zt_grad_out_or_zero(b, node, 0), n.in[0],  n.in[1],
+        zt_emit_node(b, "NormStats", "ztrain", n->in, 1, NULL, attrs, 5, stats, 2);
+    int in[7] = { zt_grad_out_or_zero(b, node, 0), n->in[0], n->in[1],
                   norm.centred ? stats[0] : -1,    stats[1], zt_grad_out(b, node, 1),
                   zt_grad_out(b, node, 2) };
     int out[3], count = in[6] >= 0 ? 7 : in[5] >= 0 ? 6 : 5;
     zt_emit_node(b, "NormGrad", "ztrain", in, count, NULL, attrs, 4, out, 3);
     for (int i = 0; i < 3; i++)
         if (zt_grad_wanted(b, node, i))
-            zt_grad_give(b, node, i, i ? zt_emit_reshape_like(b, out[i], n.in[i]) : out[0]);
+            zt_grad_give(b, node, i, i ? zt_emit_reshape_like(b, out[i], n->in[i]) : out[0]);
     return true;
 }
 
 /* ---- training form: the same row, giving what the gradient reads ---- */
 
 static bool layer_norm_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
-    return options->evaluation || zt_train_rewrite(g, node, g->nodes[node].op, 3, err);
+    return options->evaluation || zt_train_rewrite(g, node, g->nodes[node]->op, 3, err);
 }
 
 /* ---- what other back ends are told: a struct zt_launch_norm ---- */

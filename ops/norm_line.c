@@ -29,9 +29,9 @@ static const struct zt_attr_spec mvn_attrs[] = { { "axes", ZT_ATTR_INTS }, { 0 }
 
 /* The gradient rows of this file: (dy, x) -> dx with the attributes of the forward node. */
 static bool emit_grad(struct zt_grad *b, int node, const char *op) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int in[2] = { zt_grad_out(b, node, 0), n.in[0] }, out;
-    zt_emit_node(b, op, "ztrain", in, 2, &n, NULL, 0, &out, 1);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[2] = { zt_grad_out(b, node, 0), n->in[0] }, out;
+    zt_emit_node(b, op, "ztrain", in, 2, n, NULL, 0, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }
@@ -47,10 +47,10 @@ static bool check_pair(const struct zt_graph *g, int node, struct zt_err *err) {
 bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis;
-    *p = zt_attr_int(&g->nodes[node], "p", 2) == 1 ? 1 : 2;
-    if (zt_attr_int(&g->nodes[node], "p", 2) != *p)
-        return zt_node_fail(g, node, err, "p = %lld, allowed 1 and 2", (long long)zt_attr_int(&g->nodes[node], "p", 2));
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), x->rank, &axis, err))
+    *p = zt_attr_int(g->nodes[node], "p", 2) == 1 ? 1 : 2;
+    if (zt_attr_int(g->nodes[node], "p", 2) != *p)
+        return zt_node_fail(g, node, err, "p = %lld, allowed 1 and 2", (long long)zt_attr_int(g->nodes[node], "p", 2));
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
         return false;
     *lines = zt_lines_along(x, axis);
     return true;
@@ -126,7 +126,7 @@ static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_
     if (!zt_lp_read(g, node, &lines, &p, err))
         return false;
     *(struct zt_launch_line *)to =
-        (struct zt_launch_line){ .rule = g->nodes[node].domain[0] ? ZT_LINE_LP_GRAD : ZT_LINE_LP,
+        (struct zt_launch_line){ .rule = g->nodes[node]->domain[0] ? ZT_LINE_LP_GRAD : ZT_LINE_LP,
                                  .power = p,
                                  .outer = lines.outer,
                                  .length = lines.length,
@@ -150,7 +150,7 @@ static bool lp_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* ---- LRN ---- */
 
 bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *x = zt_in(g, node, 0);
     int64_t size = zt_attr_int(n, "size", 1);
     if (x->shape.rank < 2)

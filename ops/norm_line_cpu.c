@@ -64,7 +64,7 @@ static bool mean_variance_lines(const struct zt_graph *g, int node, struct state
 }
 
 static bool read_state(const struct zt_graph *g, int node, struct state *s, struct zt_lines *lines) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct zt_err err = { 0 };
     struct zt_lrn lrn;
     int p;
@@ -105,7 +105,7 @@ bool zt_norm_line_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         free(s);
         return zt_node_fail(p->graph, p->node, err, "a form that the CPU kernels do not take");
     }
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);

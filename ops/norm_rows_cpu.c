@@ -35,7 +35,7 @@ struct job {
 };
 
 static bool supports(const struct zt_graph *g, int node, int x) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     enum zt_dtype dtype = zt_in(g, node, x)->dtype;
     for (int i = 0; i <= x; i++) /* dy and x */
         if (zt_in(g, node, i)->dtype != dtype)
@@ -68,7 +68,7 @@ static void cut(struct rows_state *s, bool grad) {
 
 static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
     struct rows_state *s = zt_calloc(1, sizeof *s);
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     s->norm = *norm;
     s->kernels = zt_line_kernels();

@@ -10,7 +10,7 @@
 /* ---- OneHot:  y = values[1] where the index along the new axis is the given one, else values[0] ---- */
 
 static bool one_hot_axis(const struct zt_graph *g, int node, int rank, int *axis, struct zt_err *err) {
-    return zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), rank + 1, axis, err);
+    return zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), rank + 1, axis, err);
 }
 
 static bool one_hot_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -70,7 +70,7 @@ static bool one_hot_supports(const struct zt_graph *g, int node) {
 static bool one_hot_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), mask;
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int indices = n->in[0], depth = n->in[1];
     struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", -1) };
     int64_t one = 1;
@@ -144,7 +144,7 @@ static bool trilu_describe(const struct zt_graph *g, int node, void *to, struct 
                                                                     .k = k > far    ? far
                                                                          : k < -far ? -far
                                                                                     : k,
-                                                                    .upper = zt_attr_int(&g->nodes[node], "upper", 1) };
+                                                                    .upper = zt_attr_int(g->nodes[node], "upper", 1) };
     return true;
 }
 
@@ -157,7 +157,7 @@ static bool trilu_supports(const struct zt_graph *g, int node) {
 static bool trilu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), dx;
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, n->in_count > 1 ? n->in[1] : -1 };
     zt_emit_node(b, "Trilu", "", in, 2, n, NULL, 0, &dx, 1);
     zt_grad_give(b, node, 0, dx);

@@ -78,13 +78,13 @@ static bool pads_of(const struct zt_graph *g, int node, int rank, int64_t front[
 
 static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0), *fill = zt_in(g, node, 2);
-    const struct mode *mode = mode_of(&g->nodes[node]);
+    const struct mode *mode = mode_of(g->nodes[node]);
     struct zt_shape shape = x->shape;
     int64_t front[ZT_MAX_RANK], behind[ZT_MAX_RANK];
     if (!mode)
         return zt_node_fail(g, node, err,
                             "attribute \"mode\" is \"%s\", wants constant, edge, reflect or (opset 19) wrap",
-                            zt_attr_text(&g->nodes[node], "mode", ""));
+                            zt_attr_text(g->nodes[node], "mode", ""));
     if (fill && zt_shape_count(&fill->shape) != 1)
         return zt_node_fail(g, node, err, "the constant \"%s\" is not a scalar", fill->name);
     if (!pads_of(g, node, shape.rank, front, behind, err))
@@ -235,16 +235,16 @@ static bool pad_describe(const struct zt_graph *g, int node, void *to, struct zt
     struct zt_launch_pad *p = to;
     if (!pads_of(g, node, x->shape.rank, front, behind, err))
         return false;
-    describe(&g->nodes[node], &x->shape, &zt_out(g, node, 0)->shape, front, p);
-    zt_store_double(x->dtype, &p->fill, 0, (double)zt_attr_float(&g->nodes[node], "value", 0));
+    describe(g->nodes[node], &x->shape, &zt_out(g, node, 0)->shape, front, p);
+    zt_store_double(x->dtype, &p->fill, 0, (double)zt_attr_float(g->nodes[node], "value", 0));
     return true;
 }
 
 static bool pad_grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
     int rank;
-    const int64_t *front = zt_attr_ints(&g->nodes[node], "front", &rank);
-    describe(&g->nodes[node], &zt_out(g, node, 0)->shape, &zt_in(g, node, 0)->shape, front, to);
+    const int64_t *front = zt_attr_ints(g->nodes[node], "front", &rank);
+    describe(g->nodes[node], &zt_out(g, node, 0)->shape, &zt_in(g, node, 0)->shape, front, to);
     return true;
 }
 
@@ -264,7 +264,7 @@ static bool pad_grad(struct zt_grad *b, int node, struct zt_err *err) {
           .type = ZT_ATTR_INTS,
           .count = x.rank,
           .ints = zt_arena_copy(g->arena, front, sizeof front) },
-        { .name = "mode", .type = ZT_ATTR_STRING, .s = mode_of(&g->nodes[node])->name },
+        { .name = "mode", .type = ZT_ATTR_STRING, .s = mode_of(g->nodes[node])->name },
     };
     zt_emit_node(b, "PadGrad", "ztrain", &dy, 1, NULL, attrs, 3, &dx, 1);
     zt_grad_give(b, node, 0, dx);
@@ -279,7 +279,7 @@ static bool pad_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err) ||
         !zt_ops_ints(g, node, -1, "front", front, ZT_MAX_RANK, &count, err))
         return false;
-    if (shape.rank != dy->shape.rank || count != shape.rank || !mode_of(&g->nodes[node]))
+    if (shape.rank != dy->shape.rank || count != shape.rank || !mode_of(g->nodes[node]))
         return zt_node_fail(g, node, err, "its attributes do not fit %d axes", dy->shape.rank);
     zt_set_out(g, node, 0, dy->dtype, &shape);
     return true;

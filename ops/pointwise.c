@@ -22,7 +22,7 @@ static const struct {
 };
 
 static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned types) {
-    bool good = g->nodes[node].in_count >= inputs;
+    bool good = g->nodes[node]->in_count >= inputs;
     for (int i = 0; good && i < inputs; i++)
         good = zt_in(g, node, i) && zt_dtype_in(zt_in(g, node, i)->dtype, types);
     return good;
@@ -30,12 +30,12 @@ static bool have_types(const struct zt_graph *g, int node, int inputs, unsigned 
 
 /* Max, Min, Sum, Mean */
 static bool folds(const struct zt_graph *g, int node) {
-    return g->nodes[node].op->flags & ZT_OP_VARIADIC;
+    return g->nodes[node]->op->flags & ZT_OP_VARIADIC;
 }
 
 /* Chosen elements are moved as they are. */
 static bool find_choice(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    if (strcmp(g->nodes[node].op_type, "Where") != 0)
+    if (strcmp(g->nodes[node]->op_type, "Where") != 0)
         return false;
     *to = (struct zt_pointwise){
         .value = "a ? b : c", .dtype = zt_in(g, node, 1)->dtype, .moves = true, .inputs = 3, .scale = 1
@@ -46,7 +46,7 @@ static bool find_choice(const struct zt_graph *g, int node, struct zt_pointwise 
 /* DropoutGrad(dy, mask[, ratio]) with a ratio that is known. */
 static bool find_dropout_grad(const struct zt_graph *g, int node, struct zt_pointwise *to) {
     double ratio;
-    if (strcmp(g->nodes[node].op_type, "DropoutGrad") != 0 || !zt_dropout_ratio(g, node, 2, &ratio) ||
+    if (strcmp(g->nodes[node]->op_type, "DropoutGrad") != 0 || !zt_dropout_ratio(g, node, 2, &ratio) ||
         !have_types(g, node, 2, held))
         return false;
     float scale = (float)zt_dropout_scale(ratio);
@@ -57,7 +57,7 @@ static bool find_dropout_grad(const struct zt_graph *g, int node, struct zt_poin
 }
 
 static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *to) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
     const bool cast = n->op->flags & ZT_OP_CAST;
     struct zt_typed_text text = cast ? zt_typed_cast_text(dtype, zt_out(g, node, 0)->dtype) : zt_typed_text(n, dtype);
@@ -74,7 +74,7 @@ static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *
 
 static bool find_float(const struct zt_graph *g, int node, struct zt_pointwise *to) {
     float number[2];
-    const int lane = zt_elementwise_lane(g, node, number), count = g->nodes[node].in_count;
+    const int lane = zt_elementwise_lane(g, node, number), count = g->nodes[node]->in_count;
     if (lane == ZT_LANE_OPS || !zt_dtype_in(zt_out(g, node, 0)->dtype, kept))
         return false;
     const int inputs = folds(g, node) ? count : lanes[lane].inputs;

@@ -318,28 +318,28 @@ static bool sum_grad_ref(const struct zt_call *call, struct zt_err *err) {
 /* A gradient node with the window of `node`; a global pool's is written out. */
 static int emit(struct zt_grad *b, int node, const char *op, const int *in, int in_count) {
     struct zt_graph *g = zt_grad_graph(b);
-    const struct zt_node like = g->nodes[node];
+    const struct zt_node *like = g->nodes[node];
     struct zt_shape x = zt_in(g, node, 0)->shape;
     const int64_t *dims = zt_arena_copy(g->arena, x.dim, sizeof x.dim);
     struct zt_attr attrs[] = {
         { .name = "input_shape", .type = ZT_ATTR_INTS, .count = x.rank, .ints = dims },
         { .name = "kernel_shape", .type = ZT_ATTR_INTS, .count = x.rank - 2, .ints = dims + 2 },
     };
-    int out, count = zt_node_attr(&like, "kernel_shape") ? 1 : 2;
-    return zt_emit_node(b, op, "ztrain", in, in_count, &like, attrs, count, &out, 1) ? out : -1;
+    int out, count = zt_node_attr(like, "kernel_shape") ? 1 : 2;
+    return zt_emit_node(b, op, "ztrain", in, in_count, like, attrs, count, &out, 1) ? out : -1;
 }
 
 /* The positions of a max pool that did not keep them. */
 static int emit_positions(struct zt_grad *b, int node) {
     struct zt_graph *g = zt_grad_graph(b);
-    const struct zt_node like = g->nodes[node];
+    const struct zt_node *like = g->nodes[node];
     struct zt_shape x = zt_in(g, node, 0)->shape;
     struct zt_attr kernel = { .name = "kernel_shape",
                               .type = ZT_ATTR_INTS,
                               .count = x.rank - 2,
                               .ints = zt_arena_copy(g->arena, x.dim + 2, sizeof *x.dim * (size_t)(x.rank - 2)) };
-    int out[2], count = zt_node_attr(&like, "kernel_shape") ? 0 : 1;
-    return zt_emit_node(b, "MaxPoolTrain", "ztrain", like.in, 1, &like, &kernel, count, out, 2) ? out[1] : -1;
+    int out[2], count = zt_node_attr(like, "kernel_shape") ? 0 : 1;
+    return zt_emit_node(b, "MaxPoolTrain", "ztrain", like->in, 1, like, &kernel, count, out, 2) ? out[1] : -1;
 }
 
 static bool max_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -352,7 +352,7 @@ static bool max_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 static bool indexed_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int in[2] = { zt_grad_out(b, node, 0), zt_grad_graph(b)->nodes[node].out[1] };
+    int in[2] = { zt_grad_out(b, node, 0), zt_grad_graph(b)->nodes[node]->out[1] };
     zt_grad_give(b, node, 0, emit(b, node, "MaxPoolGrad", in, 2));
     return true;
 }
@@ -367,7 +367,7 @@ static bool average_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* y = 0 means that every x in the window is 0: the quotient only has to stay finite there. */
 static bool lp_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    struct zt_node n = zt_grad_graph(b)->nodes[node];
+    struct zt_node n = *zt_grad_graph(b)->nodes[node];
     enum zt_dtype dtype = zt_in(zt_grad_graph(b), node, 0)->dtype;
     double p = (double)zt_attr_int(&n, "p", 2);
     int dy = zt_grad_out(b, node, 0), slope = p == 2 ? n.in[0] : ZT_EMIT(b, "Sign", n.in[0]);

@@ -15,7 +15,7 @@
 
 /* A global pool and the window over the whole plane that it is. */
 static bool read_any(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err) {
-    bool global = strncmp(g->nodes[node].op_type, "Global", 6) == 0;
+    bool global = strncmp(g->nodes[node]->op_type, "Global", 6) == 0;
     return (global ? zt_pool_read_global : zt_pool_read)(g, node, to, err);
 }
 
@@ -75,7 +75,7 @@ static struct pool_state *prepare_forward(struct zt_prepare *p, const struct zt_
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0);
     p->in_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], x->dtype, &x->shape);
-    for (int i = 0; i < g->nodes[p->node].out_count; i++) {
+    for (int i = 0; i < g->nodes[p->node]->out_count; i++) {
         const struct zt_value *y = zt_out(g, p->node, i);
         p->out_layout[i] = y ? zt_layout_lanes(g->arena, p->in_layout[0], y->dtype, &y->shape) : NULL;
     }
@@ -87,7 +87,7 @@ static struct pool_state *prepare_backward(struct zt_prepare *p, const struct zt
                                            const struct zt_layout *given) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *dy = zt_in(g, p->node, 0), *dx = zt_out(g, p->node, 0);
-    for (int i = 0; i < g->nodes[p->node].in_count; i++)
+    for (int i = 0; i < g->nodes[p->node]->in_count; i++)
         p->in_layout[i] = zt_layout_lanes(g->arena, given, zt_in(g, p->node, i)->dtype, &dy->shape);
     p->out_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], dx->dtype, &dx->shape);
     return keep(p, pool, p->out_layout[0], &dx->shape, p->in_layout[0], &dy->shape);
@@ -182,13 +182,13 @@ bool zt_max_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
 /* ---- averages, norms, and the way back of sums ---- */
 
 static bool is_average(const struct zt_graph *g, int node) {
-    return strstr(g->nodes[node].op_type, "Average") != NULL;
+    return strstr(g->nodes[node]->op_type, "Average") != NULL;
 }
 
 /* Norms 1 and 2. */
 bool zt_sum_pool_cpu_supports(const struct zt_graph *g, int node) {
     struct zt_pool p;
-    int64_t norm = zt_attr_int(&g->nodes[node], "p", 2);
+    int64_t norm = zt_attr_int(g->nodes[node], "p", 2);
     return fits(g, node, read_any, &p) && (is_average(g, node) || norm == 1 || norm == 2);
 }
 
@@ -216,7 +216,7 @@ bool zt_sum_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!read_any(p->graph, p->node, &pool, err))
         return false;
     struct pool_state *s = prepare_forward(p, &pool);
-    bool average = is_average(p->graph, p->node), one = zt_attr_int(&p->graph->nodes[p->node], "p", 2) == 1;
+    bool average = is_average(p->graph, p->node), one = zt_attr_int(p->graph->nodes[p->node], "p", 2) == 1;
     s->kind = average ? ZT_LANE_SUM : one ? ZT_LANE_SUM_ABS : ZT_LANE_ROOT_OF_SQUARES;
     if (average)
         set_shares(s, &pool);

@@ -25,7 +25,7 @@ typedef bool read_pool(const struct zt_graph *g, int node, struct zt_pool *to, s
 
 static bool prepare(struct zt_prepare *p, read_pool *read, struct zt_pool *pool, enum zt_dtype position,
                     struct zt_err *err) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     if (!read(p->graph, p->node, pool, err))
         return false;
     /* positions and places lie as the results they are of */

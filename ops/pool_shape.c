@@ -6,7 +6,7 @@
 static bool read_window(const struct zt_graph *g, int node, const struct zt_shape *x, struct zt_pool *to,
                         struct zt_err *err) {
     to->planes = x->dim[0] * x->dim[1];
-    to->count_include_pad = zt_attr_int(&g->nodes[node], "count_include_pad", 0);
+    to->count_include_pad = zt_attr_int(g->nodes[node], "count_include_pad", 0);
     return zt_window_read(g, node, x->dim + 2, NULL, x->rank - 2, &to->window, err);
 }
 
@@ -27,7 +27,7 @@ bool zt_pool_read_global(const struct zt_graph *g, int node, struct zt_pool *to,
 bool zt_pool_read_grad(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err) {
     const struct zt_shape *dy = &zt_in(g, node, 0)->shape;
     struct zt_shape x = { 0 };
-    const int64_t *dims = zt_attr_ints(&g->nodes[node], "input_shape", &x.rank);
+    const int64_t *dims = zt_attr_ints(g->nodes[node], "input_shape", &x.rank);
     if (!dims || x.rank < 3 || x.rank > ZT_MAX_RANK)
         return zt_node_fail(g, node, err, "attribute \"input_shape\" has %d entries, allowed 3..%d", x.rank,
                             ZT_MAX_RANK);

@@ -31,7 +31,7 @@ static void make_normal(double *u, int64_t count) {
 
 static bool read_dtype(const struct zt_graph *g, int node, enum zt_dtype otherwise, unsigned allowed, enum zt_dtype *to,
                        struct zt_err *err) {
-    int64_t dtype = zt_attr_int(&g->nodes[node], "dtype", otherwise);
+    int64_t dtype = zt_attr_int(g->nodes[node], "dtype", otherwise);
     if (dtype <= ZT_UNDEFINED || dtype >= ZT_DTYPES || !zt_dtype_in((enum zt_dtype)dtype, allowed))
         return zt_node_fail(g, node, err, "attribute \"dtype\" is %lld, which this operator does not draw",
                             (long long)dtype);
@@ -73,7 +73,7 @@ static bool bernoulli_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 static bool multinomial_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    int64_t samples = zt_attr_int(&g->nodes[node], "sample_size", 1);
+    int64_t samples = zt_attr_int(g->nodes[node], "sample_size", 1);
     enum zt_dtype dtype;
     if (x->shape.rank != 2)
         return zt_node_fail(g, node, err, "wants a matrix, has %d axes", x->shape.rank);
@@ -313,14 +313,14 @@ static bool describe(const struct zt_graph *g, int node, enum zt_launch_drawing 
 
 static bool uniform_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
-    const double low = (double)zt_attr_float(&g->nodes[node], "low", 0),
-                 high = (double)zt_attr_float(&g->nodes[node], "high", 1);
+    const double low = (double)zt_attr_float(g->nodes[node], "low", 0),
+                 high = (double)zt_attr_float(g->nodes[node], "high", 1);
     return describe(g, node, ZT_DRAW_UNIFORM, low, high - low, to);
 }
 static bool normal_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
-    return describe(g, node, ZT_DRAW_NORMAL, (double)zt_attr_float(&g->nodes[node], "mean", 0),
-                    (double)zt_attr_float(&g->nodes[node], "scale", 1), to);
+    return describe(g, node, ZT_DRAW_NORMAL, (double)zt_attr_float(g->nodes[node], "mean", 0),
+                    (double)zt_attr_float(g->nodes[node], "scale", 1), to);
 }
 static bool bernoulli_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;

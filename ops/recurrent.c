@@ -46,25 +46,25 @@ static void emit_train(const struct zt_cell *cell, struct zt_grad *b, const stru
 }
 
 bool zt_recurrent_grad(const struct zt_cell *cell, struct zt_grad *b, int node, const char *train, const char *grad) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[16], out[8], *past = in + cell->ins;
     for (int i = 0; i < cell->ins; i++)
-        in[i] = i < n.in_count ? n.in[i] : -1;
-    if (n.out_count < cell->outs + cell->extra)
-        emit_train(cell, b, &n, train, past);
+        in[i] = i < n->in_count ? n->in[i] : -1;
+    if (n->out_count < cell->outs + cell->extra)
+        emit_train(cell, b, n, train, past);
     else
-        past[0] = n.out[0];
-    for (int i = 0; n.out_count == cell->outs + cell->extra && i < cell->extra; i++)
-        past[1 + i] = n.out[cell->outs + i];
+        past[0] = n->out[0];
+    for (int i = 0; n->out_count == cell->outs + cell->extra && i < cell->extra; i++)
+        past[1 + i] = n->out[cell->outs + i];
     for (int i = 0; i < cell->outs; i++)
         past[1 + cell->extra + i] = zt_grad_out(b, node, i);
-    zt_emit_node(b, grad, "ztrain", in, cell->ins + 1 + cell->extra + cell->outs, &n, NULL, 0, out, cell->ins);
+    zt_emit_node(b, grad, "ztrain", in, cell->ins + 1 + cell->extra + cell->outs, n, NULL, 0, out, cell->ins);
     struct zt_graph *g = zt_grad_graph(b);
     for (int i = 0; out[0] >= 0 && i < cell->ins; i++)
         if (zt_grad_wanted(b, node, i))
             zt_grad_give(b, node, i, out[i]);
         else
-            g->nodes[g->node_count - 1].out[i] = -1; /* not computed */
+            g->nodes[g->node_count - 1]->out[i] = -1; /* not computed */
     return true;
 }
 
@@ -84,7 +84,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
 
 bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {
     struct zt_recurrent r;
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     for (int i = 0; i < n->out_count; i++)

@@ -320,7 +320,7 @@ static void step(struct zt_turn *t) {
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {
     struct zt_recurrent r;
     struct zt_turn t = { .r = &r, .kernel = zt_lane_gemm_best() };
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     if (!zt_recurrent_read(cell, p->graph, p->node, &r, err))

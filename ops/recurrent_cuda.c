@@ -93,7 +93,7 @@ static bool make_products(struct zt_prepare *p, struct recurrent *s, bool backwa
         spec.tf32 = p->device->tf32;
         s->product[i] = zt_blas_create(p->device, &spec, err);
         if (!s->product[i])
-            return zt_err_within(err, 0, "%s (%s)", p->graph->nodes[p->node].name, p->graph->nodes[p->node].op_type);
+            return zt_err_within(err, 0, "%s (%s)", p->graph->nodes[p->node]->name, p->graph->nodes[p->node]->op_type);
         size_t bytes = (size_t)s->scratch * sizeof(float) + zt_blas_workspace_bytes(s->product[i]);
         p->workspace_bytes = bytes > p->workspace_bytes ? bytes : p->workspace_bytes;
     }

@@ -8,7 +8,7 @@
 /* ---- attributes ---- */
 
 static bool read_direction(const struct zt_graph *g, int node, struct zt_recurrent *to, struct zt_err *err) {
-    const char *name = zt_attr_text(&g->nodes[node], "direction", "forward");
+    const char *name = zt_attr_text(g->nodes[node], "direction", "forward");
     to->directions = strcmp(name, "bidirectional") == 0 ? 2 : 1;
     to->reverse = strcmp(name, "reverse") == 0;
     if (to->directions == 1 && !to->reverse && strcmp(name, "forward") != 0)
@@ -24,7 +24,7 @@ static void next_number(bool reads, const float *list, int count, int *at, doubl
 
 /* Numbers are handed out in the order of the functions, to those that read any (as onnxruntime does). */
 static bool read_functions(const struct zt_graph *g, int node, struct zt_recurrent *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_attr *names = zt_node_attr(n, "activations");
     int alphas, betas, alpha_at = 0, beta_at = 0, wanted = to->cell->functions * (int)to->directions;
     const float *alpha = zt_attr_floats(n, "activation_alpha", &alphas);
@@ -44,7 +44,7 @@ static bool read_functions(const struct zt_graph *g, int node, struct zt_recurre
 }
 
 static bool read_attributes(const struct zt_graph *g, int node, struct zt_recurrent *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     to->clip = (double)zt_attr_float(n, "clip", INFINITY);
     if (!(to->clip > 0))
         return zt_node_fail(g, node, err, "clip = %g, wants more than 0", to->clip);
@@ -112,12 +112,12 @@ bool zt_recurrent_read(const struct zt_cell *cell, const struct zt_graph *g, int
     if (x->shape.rank != 3 || recurrent->shape.rank != 3)
         return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want 3", x->name,
                             recurrent->name, x->shape.rank, recurrent->shape.rank);
-    to->rows_first = zt_attr_int(&g->nodes[node], "layout", 0) != 0;
+    to->rows_first = zt_attr_int(g->nodes[node], "layout", 0) != 0;
     to->steps = x->shape.dim[to->rows_first];
     to->rows = x->shape.dim[!to->rows_first];
     to->input = x->shape.dim[2];
     to->hidden = recurrent->shape.dim[2];
-    int64_t hidden = zt_attr_int(&g->nodes[node], "hidden_size", to->hidden);
+    int64_t hidden = zt_attr_int(g->nodes[node], "hidden_size", to->hidden);
     if (hidden != to->hidden)
         return zt_node_fail(g, node, err, "hidden_size = %lld, but \"%s\" is made for %lld", (long long)hidden,
                             recurrent->name, (long long)to->hidden);

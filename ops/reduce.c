@@ -24,7 +24,7 @@ bool zt_reduce_axes(const struct zt_graph *g, int node, bool marked[ZT_MAX_RANK]
     int rank = zt_in(g, node, 0)->shape.rank, count;
     if (!zt_ops_axes(g, node, 1, "axes", rank, marked, &count, err))
         return false;
-    if (count <= 0 && !zt_attr_int(&g->nodes[node], "noop_with_empty_axes", 0))
+    if (count <= 0 && !zt_attr_int(g->nodes[node], "noop_with_empty_axes", 0))
         for (int k = 0; k < rank; k++)
             marked[k] = true;
     return true;
@@ -40,7 +40,7 @@ bool zt_reduce_describe(const struct zt_graph *g, int node, void *to, struct zt_
 
 static bool reduce_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    bool marked[ZT_MAX_RANK], keep = zt_attr_int(&g->nodes[node], "keepdims", 1) != 0;
+    bool marked[ZT_MAX_RANK], keep = zt_attr_int(g->nodes[node], "keepdims", 1) != 0;
     struct zt_shape shape = { 0 };
     if (!zt_reduce_axes(g, node, marked, err))
         return false;

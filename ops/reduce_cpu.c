@@ -131,9 +131,9 @@ bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     plan->results = zt_shape_count(&zt_out(p->graph, p->node, 0)->shape);
     plan->count = (double)(count / plan->results);
     plan->kind = kinds;
-    while (strcmp(plan->kind->op, p->graph->nodes[p->node].op->name) != 0)
+    while (strcmp(plan->kind->op, p->graph->nodes[p->node]->op->name) != 0)
         plan->kind++;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     if (!plan->reduced[plan->axes - 1])
         p->workspace_bytes = cut_rows(plan);

@@ -49,7 +49,7 @@ static int take_axes(const struct zt_reduction *r, const int64_t *all_steps, boo
 }
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
-    const struct zt_op *op = q->graph->nodes[q->node].op;
+    const struct zt_op *op = q->graph->nodes[q->node]->op;
     const struct zt_shape *x = &zt_in(q->graph, q->node, 0)->shape;
     struct zt_reduction reduction;
     int64_t step[2 * ZT_MAX_RANK];
@@ -58,7 +58,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     while (strcmp(folds[i].op, op->name) != 0)
         i++;
-    for (int k = 0; k < q->graph->nodes[q->node].in_count; k++)
+    for (int k = 0; k < q->graph->nodes[q->node]->in_count; k++)
         q->in_layout[k] = k == 0 && reduction.axes == x->rank ? q->in_layout[k] : NULL;
     steps_of(&reduction, q->in_layout[0], step);
     struct zt_launch_reduce *r = zt_calloc(1, sizeof *r);

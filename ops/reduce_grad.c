@@ -21,7 +21,7 @@ static struct zt_shape kept_shape(struct zt_grad *b, int node, int64_t *count) {
 static int widened(struct zt_grad *b, int node, int value) {
     int64_t count;
     struct zt_shape shape = kept_shape(b, node, &count);
-    if (value < 0 || zt_shape_equal(&zt_grad_graph(b)->values[value].shape, &shape))
+    if (value < 0 || zt_shape_equal(&zt_grad_graph(b)->values[value]->shape, &shape))
         return value;
     struct zt_attr allow_zero = { .name = "allowzero", .type = ZT_ATTR_INT, .i = 1 };
     int in[2] = { value, zt_emit_ints(b, shape.dim, shape.rank) }, out;
@@ -29,11 +29,11 @@ static int widened(struct zt_grad *b, int node, int value) {
 }
 
 static int x_of(struct zt_grad *b, int node) {
-    return zt_grad_graph(b)->nodes[node].in[0];
+    return zt_grad_graph(b)->nodes[node]->in[0];
 }
 
 static int y_of(struct zt_grad *b, int node) {
-    return widened(b, node, zt_grad_graph(b)->nodes[node].out[0]);
+    return widened(b, node, zt_grad_graph(b)->nodes[node]->out[0]);
 }
 
 static int dy_of(struct zt_grad *b, int node) {

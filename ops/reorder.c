@@ -38,7 +38,7 @@ bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     int64_t n = packed ? 1 : x->shape.dim[0];
     if (!zt_chunks_make(chunks, &spec, packed ? whole : batch, n, zt_chunk_of(n, ZT_CHUNKS, 1), p->threads, err)) {
         free(chunks);
-        return zt_err_within(err, 0, "%s", p->graph->nodes[p->node].name);
+        return zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
     }
     p->state = chunks;
     p->workspace_bytes = zt_chunks_scratch(chunks, p->threads);

@@ -42,7 +42,7 @@ static bool expand_run(const struct zt_call *call, struct zt_err *err) {
 static bool expand_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0);
-    zt_grad_give(b, node, 0, zt_grad_unbroadcast(b, dy, zt_grad_graph(b)->nodes[node].in[0]));
+    zt_grad_give(b, node, 0, zt_grad_unbroadcast(b, dy, zt_grad_graph(b)->nodes[node]->in[0]));
     return true;
 }
 

@@ -9,7 +9,7 @@ static bool reshape_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const int64_t total = zt_shape_count(&x->shape);
     struct zt_shape shape = { 0 };
     int hole = -1;
-    bool allow_zero = zt_attr_int(&g->nodes[node], "allowzero", 0) != 0;
+    bool allow_zero = zt_attr_int(g->nodes[node], "allowzero", 0) != 0;
     if (!zt_ops_ints(g, node, 1, NULL, shape.dim, ZT_MAX_RANK, &shape.rank, err))
         return false;
     for (int k = 0; k < shape.rank; k++) {
@@ -35,7 +35,7 @@ static bool reshape_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 static bool flatten_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    int64_t axis = zt_attr_int(&g->nodes[node], "axis", 1);
+    int64_t axis = zt_attr_int(g->nodes[node], "axis", 1);
     if (axis < -x->shape.rank || axis > x->shape.rank)
         return zt_node_fail(g, node, err, "axis %lld is outside -%d..%d", (long long)axis, x->shape.rank,
                             x->shape.rank);

@@ -49,22 +49,22 @@ static int scales_of(struct zt_graph *g, const struct zt_node *n) {
 static bool resize_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     struct zt_graph *g = zt_grad_graph(b);
-    const struct zt_node n = g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
     int64_t *dims = zt_arena_copy(g->arena, x.dim, sizeof x.dim);
     struct zt_attr attrs[] = {
         { .name = "input_shape", .type = ZT_ATTR_INTS, .count = x.rank, .ints = dims },
-        { .name = "mode", .type = ZT_ATTR_STRING, .s = zt_attr_text(&n, "mode", "nearest") },
+        { .name = "mode", .type = ZT_ATTR_STRING, .s = zt_attr_text(n, "mode", "nearest") },
         { .name = "coordinate_transformation_mode", .type = ZT_ATTR_STRING, .s = "asymmetric" },
         { .name = "nearest_mode", .type = ZT_ATTR_STRING, .s = "by_direction" },
     };
-    bool old = zt_resize_is_old(&n);
+    bool old = zt_resize_is_old(n);
     int in[4] = { zt_grad_out(b, node, 0), -1, -1, -1 }, out;
     if (old)
-        in[2] = scales_of(g, &n);
-    for (int i = 1; !old && i < n.in_count; i++)
-        in[i] = n.in[i];
-    zt_emit_node(b, "ResizeGrad", "ztrain", in, 4, old ? NULL : &n, attrs, old ? 4 : 1, &out, 1);
+        in[2] = scales_of(g, n);
+    for (int i = 1; !old && i < n->in_count; i++)
+        in[i] = n->in[i];
+    zt_emit_node(b, "ResizeGrad", "ztrain", in, 4, old ? NULL : n, attrs, old ? 4 : 1, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
 }

@@ -141,11 +141,11 @@ static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
     s->fill = transposed ? 0 : (float)r.extrapolation;
     if (!make_maps(s, &r, transposed, err) || !count_taps(s, err)) {
         zt_resize_cpu_release(s);
-        return zt_err_within(err, 0, "%s", g->nodes[p->node].name);
+        return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
     p->in_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], x->dtype, &x->shape);
     p->out_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], y->dtype, &y->shape);
-    for (int i = 1; i < g->nodes[p->node].in_count; i++)
+    for (int i = 1; i < g->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     zt_planes_of(p->in_layout[0], &x->shape, &s->in);
     zt_planes_of(p->out_layout[0], &y->shape, &s->out);

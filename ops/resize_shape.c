@@ -122,7 +122,7 @@ static bool bad_attr(const struct zt_graph *g, int node, const char *name, const
 }
 
 static bool read_rules(const struct zt_graph *g, int node, struct zt_resize *r, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     bool old = zt_resize_is_old(n);
     const char *mode = zt_attr_text(n, "mode", "nearest");
     const char *coordinate = zt_attr_text(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
@@ -210,7 +210,7 @@ static bool apply_scales(const struct zt_graph *g, int node, const struct axes *
 
 static bool apply_sizes(const struct zt_graph *g, int node, const struct axes *axes, const double *sizes,
                         struct zt_resize *r, struct zt_err *err) {
-    const char *policy = zt_attr_text(&g->nodes[node], "keep_aspect_ratio_policy", "stretch");
+    const char *policy = zt_attr_text(g->nodes[node], "keep_aspect_ratio_policy", "stretch");
     double least = INFINITY, most = 0;
     for (int i = 0; i < axes->count; i++) {
         int k = axes->axis[i];
@@ -256,7 +256,7 @@ static bool read_region(const struct zt_graph *g, int node, const struct axes *a
 
 static bool read_lengths(const struct zt_graph *g, int node, const struct axes *axes, struct zt_resize *r,
                          struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     double scales[ZT_MAX_RANK], sizes[ZT_MAX_RANK];
     int scale_count = 0, size_count = 0, attr_count;
     const float *attr = zt_attr_floats(n, "scales", &attr_count);
@@ -275,7 +275,7 @@ static bool read_lengths(const struct zt_graph *g, int node, const struct axes *
 }
 
 bool zt_resize_read(const struct zt_graph *g, int node, struct zt_resize *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     struct axes axes;
     memset(to, 0, sizeof *to);
     if (!n->domain[0])

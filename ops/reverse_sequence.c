@@ -6,7 +6,7 @@
 #include <string.h>
 
 static bool reverse_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape, *lengths = &zt_in(g, node, 1)->shape;
     int64_t batch = zt_attr_int(n, "batch_axis", 1), time = zt_attr_int(n, "time_axis", 0);
     if (x->rank < 2 || !((batch == 0 && time == 1) || (batch == 1 && time == 0)))
@@ -42,7 +42,7 @@ static bool reverse_run(const struct zt_call *call, struct zt_err *err) {
 static bool reverse_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
-    const bool batch_first = zt_attr_int(&g->nodes[node], "batch_axis", 1) == 0;
+    const bool batch_first = zt_attr_int(g->nodes[node], "batch_axis", 1) == 0;
     *(struct zt_launch_reverse *)to = (struct zt_launch_reverse){ .samples = x->dim[batch_first ? 0 : 1],
                                                                   .steps = x->dim[batch_first ? 1 : 0],
                                                                   .inner = zt_dims(x, 2, x->rank),
@@ -53,7 +53,7 @@ static bool reverse_describe(const struct zt_graph *g, int node, void *to, struc
 static bool reverse_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), dx;
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, n->in[1] };
     zt_emit_node(b, "ReverseSequence", "", in, 2, n, NULL, 0, &dx, 1);
     zt_grad_give(b, node, 0, dx);

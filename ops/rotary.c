@@ -26,7 +26,7 @@ static bool fail_shape(const struct zt_graph *g, int node, int in, const char *w
 
 static bool read_heads(const struct zt_graph *g, int node, struct zt_launch_rotary *r, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, ZT_ROTARY_X)->shape;
-    int64_t heads = zt_attr_int(&g->nodes[node], "num_heads", 0);
+    int64_t heads = zt_attr_int(g->nodes[node], "num_heads", 0);
     const int64_t *d = x->dim;
     if (x->rank == 4) {
         *r = (struct zt_launch_rotary){ .batch = d[0], .heads = d[1], .rows = d[2], .size = d[3] };
@@ -41,7 +41,7 @@ static bool read_heads(const struct zt_graph *g, int node, struct zt_launch_rota
 }
 
 bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_launch_rotary *r, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_value *position = zt_in(g, node, ZT_ROTARY_POSITION);
     const struct zt_shape *cos = &zt_in(g, node, ZT_ROTARY_COS)->shape;
     if (!read_heads(g, node, r, err))
@@ -188,18 +188,18 @@ static bool rotary_describe(const struct zt_graph *g, int node, void *to, struct
 
 static bool rotary_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    int dy = zt_grad_out(b, node, 0), position = n.in_count > ZT_ROTARY_POSITION ? n.in[ZT_ROTARY_POSITION] : -1,
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int dy = zt_grad_out(b, node, 0), position = n->in_count > ZT_ROTARY_POSITION ? n->in[ZT_ROTARY_POSITION] : -1,
         out[2];
     if (zt_grad_wanted(b, node, ZT_ROTARY_X)) {
-        int in[] = { dy, n.in[ZT_ROTARY_COS], ZT_EMIT(b, "Neg", n.in[ZT_ROTARY_SIN]), position };
-        zt_emit_node(b, "RotaryEmbedding", "", in, 4, &n, NULL, 0, out, 1);
+        int in[] = { dy, n->in[ZT_ROTARY_COS], ZT_EMIT(b, "Neg", n->in[ZT_ROTARY_SIN]), position };
+        zt_emit_node(b, "RotaryEmbedding", "", in, 4, n, NULL, 0, out, 1);
         zt_grad_give(b, node, ZT_ROTARY_X, out[0]);
     }
     if (!zt_grad_wanted(b, node, ZT_ROTARY_COS) && !zt_grad_wanted(b, node, ZT_ROTARY_SIN))
         return true;
-    int in[] = { n.in[ZT_ROTARY_X], n.in[ZT_ROTARY_COS], n.in[ZT_ROTARY_SIN], position, dy };
-    zt_emit_node(b, "RotaryCacheGrad", "ztrain", in, 5, &n, NULL, 0, out, 2);
+    int in[] = { n->in[ZT_ROTARY_X], n->in[ZT_ROTARY_COS], n->in[ZT_ROTARY_SIN], position, dy };
+    zt_emit_node(b, "RotaryCacheGrad", "ztrain", in, 5, n, NULL, 0, out, 2);
     for (int i = 0; i < 2; i++)
         if (zt_grad_wanted(b, node, ZT_ROTARY_COS + i))
             zt_grad_give(b, node, ZT_ROTARY_COS + i, out[i]);

@@ -25,7 +25,7 @@ struct state {
 /* The workspace holds where the angles of every place begin. */
 bool zt_rotary_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_launch_rotary r;
-    for (int i = 0; i < p->graph->nodes[p->node].in_count; i++)
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     if (!zt_rotary_read(p->graph, p->node, &r, err))
         return false;

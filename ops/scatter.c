@@ -20,9 +20,9 @@ static enum zt_combine reduction_of(const struct zt_node *node) {
 }
 
 static bool check_reduction(struct zt_graph *g, int node, struct zt_err *err) {
-    if (reduction_of(&g->nodes[node]) == ZT_COMBINES)
+    if (reduction_of(g->nodes[node]) == ZT_COMBINES)
         return zt_node_fail(g, node, err, "attribute \"reduction\" is \"%s\", which opset %d does not have",
-                            zt_attr_text(&g->nodes[node], "reduction", ""), g->nodes[node].opset);
+                            zt_attr_text(g->nodes[node], "reduction", ""), g->nodes[node]->opset);
     return true;
 }
 
@@ -74,17 +74,17 @@ static bool scatter_nd_run(const struct zt_call *call, struct zt_err *err) {
 
 static bool scatter_elements_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
-    return zt_gather_describe_elements(g, node, &zt_in(g, node, 0)->shape, reduction_of(&g->nodes[node]), to);
+    return zt_gather_describe_elements(g, node, &zt_in(g, node, 0)->shape, reduction_of(g->nodes[node]), to);
 }
 
 static bool scatter_nd_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     (void)err;
-    return zt_gather_describe_tuples(g, node, &zt_in(g, node, 0)->shape, 0, reduction_of(&g->nodes[node]), to);
+    return zt_gather_describe_tuples(g, node, &zt_in(g, node, 0)->shape, 0, reduction_of(g->nodes[node]), to);
 }
 
 /* Floats, int32 and int64 with every reduction; other types are put as they are. */
 static bool scatter_supports(const struct zt_graph *g, int node) {
-    return reduction_of(&g->nodes[node]) == ZT_COMBINE_REPLACE ? zt_cuda_listed(g, node) : zt_cuda_numbers(g, node);
+    return reduction_of(g->nodes[node]) == ZT_COMBINE_REPLACE ? zt_cuda_listed(g, node) : zt_cuda_numbers(g, node);
 }
 
 /* ---- gradients ---- */
@@ -96,7 +96,7 @@ struct pair {
 
 /* `value` at the indices of the node. */
 static int gathered(struct zt_grad *b, int node, const struct pair *p, int value) {
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", 0) };
     int in[2] = { value, n->in[1] }, out;
     bool has_axis = zt_node_attr(n, "axis") != NULL;
@@ -105,7 +105,7 @@ static int gathered(struct zt_grad *b, int node, const struct pair *p, int value
 
 /* `updates` put into `into` at the indices of the node, with reduction `how` (NULL: the node's). */
 static int scattered(struct zt_grad *b, int node, const struct pair *p, int into, int updates, const char *how) {
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     struct zt_attr reduction = { .name = "reduction", .type = ZT_ATTR_STRING, .s = how };
     int in[3] = { into, n->in[1], updates }, out;
     return zt_emit_node(b, p->scatter, "", in, 3, n, &reduction, how != NULL, &out, 1) ? out : -1;
@@ -113,7 +113,7 @@ static int scattered(struct zt_grad *b, int node, const struct pair *p, int into
 
 /* `value` with the shape of `like`, stretched. */
 static int filled(struct zt_grad *b, int like, double value) {
-    const struct zt_value *v = &zt_grad_graph(b)->values[like];
+    const struct zt_value *v = zt_grad_graph(b)->values[like];
     struct zt_shape shape = v->shape;
     int scalar = zt_emit_float(b, v->dtype, value);
     return ZT_EMIT(b, "Expand", scalar, zt_emit_ints(b, shape.dim, shape.rank));
@@ -150,7 +150,7 @@ static int update_gradient(struct zt_grad *b, int node, const struct rule *r, in
 
 static bool scatter_grad(struct zt_grad *b, int node, const struct pair *p) {
     int dy = zt_grad_out(b, node, 0), share = -1, same_x = -1, same_u = -1;
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     const struct rule r = { p, reduction_of(n), n->in[0], n->in[2], n->out[0], dy };
     if (is_extreme(&r)) {
         same_x = zt_emit_cast_like(b, ZT_EMIT(b, "Equal", r.x, r.y), dy);

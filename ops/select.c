@@ -44,12 +44,12 @@ static bool where_run(const struct zt_call *call, struct zt_err *err) {
 
 static bool where_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const int dy = zt_grad_out(b, node, 0), condition = zt_grad_graph(b)->nodes[node].in[0];
+    const int dy = zt_grad_out(b, node, 0), condition = zt_grad_graph(b)->nodes[node]->in[0];
     int zero = zt_emit_float(b, zt_grad_dtype(b, node), 0);
     for (int i = 1; i < 3; i++)
         if (zt_grad_wanted(b, node, i)) {
             int dx = ZT_EMIT(b, "Where", condition, i == 1 ? dy : zero, i == 1 ? zero : dy);
-            zt_grad_give(b, node, i, zt_grad_unbroadcast(b, dx, zt_grad_graph(b)->nodes[node].in[i]));
+            zt_grad_give(b, node, i, zt_grad_unbroadcast(b, dx, zt_grad_graph(b)->nodes[node]->in[i]));
         }
     return true;
 }
@@ -144,7 +144,7 @@ static bool clip_infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool clip_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0);
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[4] = { dy, n->in[0], n->in_count > 1 ? n->in[1] : -1, n->in_count > 2 ? n->in[2] : -1 };
     int dx;
     zt_emit_node(b, "ClipGrad", "ztrain", in, 4, n, NULL, 0, &dx, 1);

@@ -22,7 +22,7 @@ static bool fail_sequence(struct zt_expansion *x, struct zt_err *err) {
 
 /* Inputs: the parts, then which of them, counted from the end where it is negative. */
 static bool at_parts(struct zt_expansion *x, struct zt_err *err) {
-    const struct zt_node *n = &x->g->nodes[x->node];
+    const struct zt_node *n = x->g->nodes[x->node];
     const int parts = n->in_count - 1;
     const struct zt_value *position = zt_in(x->g, x->node, parts);
     if (!position || zt_shape_count(&position->shape) != 1 || !zt_dtype_in(position->dtype, ZT_ANY_INT))
@@ -91,12 +91,12 @@ static bool sizes_of(struct zt_expansion *x, int axis, int *sizes, int *count, s
 /* Gives the parts to every reader of the sequence. Who reads what is noted anew when all is expanded. */
 static bool hand_out(struct zt_expansion *x, const int *part, int parts, struct zt_err *err) {
     struct zt_graph *g = x->g;
-    const int sequence = g->nodes[x->node].out[0];
+    const int sequence = g->nodes[x->node]->out[0];
     for (int i = 0; i < g->output_count; i++)
         if (g->outputs[i] == sequence)
             return zt_node_fail(g, x->node, err, "its sequence is an output of the graph, which is not supported");
     for (int r = 0; r < g->node_count; r++) {
-        struct zt_node *n = &g->nodes[r];
+        struct zt_node *n = g->nodes[r];
         int reads = 0;
         for (int i = 0; i < n->in_count; i++)
             reads += n->in[i] == sequence;
@@ -116,17 +116,17 @@ static bool hand_out(struct zt_expansion *x, const int *part, int parts, struct 
 }
 
 static bool split_expand(struct zt_expansion *x, struct zt_err *err) {
-    const struct zt_node n = x->g->nodes[x->node];
+    const struct zt_node *n = x->g->nodes[x->node];
     int axis, sizes = -1, parts = 0;
-    if (!zt_axis(x->g, x->node, zt_attr_int(&n, "axis", 0), zt_in(x->g, x->node, 0)->shape.rank, &axis, err) ||
+    if (!zt_axis(x->g, x->node, zt_attr_int(n, "axis", 0), zt_in(x->g, x->node, 0)->shape.rank, &axis, err) ||
         !sizes_of(x, axis, &sizes, &parts, err))
         return false;
     int *part = ZT_NEW_N(x->g->arena, int, parts);
     memset(part, -1, (size_t)parts * sizeof *part);
     const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
-    if (!zt_expand_emit(x, &zt_ops, "Split", (const int[]){ n.in[0], sizes }, 2, part, parts, &along, err))
+    if (!zt_expand_emit(x, &zt_ops, "Split", (const int[]){ n->in[0], sizes }, 2, part, parts, &along, err))
         return false;
-    const bool squeeze = !zt_in(x->g, x->node, 1) && !zt_attr_int(&n, "keepdims", 1);
+    const bool squeeze = !zt_in(x->g, x->node, 1) && !zt_attr_int(n, "keepdims", 1);
     const int axes = squeeze ? zt_graph_add_ints(x->g, NULL, &(int64_t){ axis }, 1) : -1;
     for (int i = 0; squeeze && i < parts; i++) {
         const int in[2] = { part[i], axes };

@@ -11,7 +11,7 @@ bool zt_infer_first(struct zt_graph *g, int node, struct zt_err *err) {
 
 static bool infer_broadcast(struct zt_graph *g, int node, enum zt_dtype dtype, struct zt_err *err) {
     struct zt_shape shape = { 0 };
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *x = zt_in(g, node, i);
         if (x && !zt_broadcast(g, node, &shape, &x->shape, &shape, err))
             return false;
@@ -33,7 +33,7 @@ bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, i
     *count = -1;
     if (in >= 0 && zt_in(g, node, in))
         return zt_known_ints(g, node, in, to, room, count, err);
-    const struct zt_attr *a = attr ? zt_node_attr(&g->nodes[node], attr) : NULL;
+    const struct zt_attr *a = attr ? zt_node_attr(g->nodes[node], attr) : NULL;
     if (!a)
         return true;
     if (a->count > room)
@@ -116,7 +116,7 @@ int64_t zt_dims(const struct zt_shape *shape, int from, int to) {
 
 bool zt_grad_reshape(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int x = zt_grad_graph(b)->nodes[node].in[0];
+    int x = zt_grad_graph(b)->nodes[node]->in[0];
     if (zt_grad_wanted(b, node, 0))
         zt_grad_give(b, node, 0, zt_emit_reshape_like(b, zt_grad_out(b, node, 0), x));
     return true;
@@ -137,7 +137,7 @@ int zt_emit_own_ints(struct zt_grad *b, const char *op_type, const int *in, int 
 }
 
 int zt_emit_cast(struct zt_grad *b, int value, enum zt_dtype dtype) {
-    if (value < 0 || zt_grad_graph(b)->values[value].dtype == dtype)
+    if (value < 0 || zt_grad_graph(b)->values[value]->dtype == dtype)
         return value;
     struct zt_attr to = { .name = "to", .type = ZT_ATTR_INT, .i = dtype };
     int out;

@@ -35,7 +35,7 @@ bool zt_ops_dim_sum(const struct zt_graph *g, int node, int64_t a, int64_t b, in
 
 /* Index of the node that is called. */
 static inline int zt_call_node(const struct zt_call *call) {
-    return (int)(call->node - call->graph->nodes);
+    return call->node->index;
 }
 /* Fails naming the node that is called. */
 #define zt_call_fail(call, err, ...) zt_node_fail((call)->graph, zt_call_node(call), (err), __VA_ARGS__)

@@ -131,8 +131,8 @@ static bool slice_grad_moves(const struct zt_graph *g, int node, zt_move_take *t
     int count;
     if (zt_shape_count(&move.shape) == 0)
         return true;
-    const int64_t *start = zt_attr_ints(&g->nodes[node], "starts", &count);
-    memcpy(step, zt_attr_ints(&g->nodes[node], "steps", &count), (size_t)count * sizeof *step);
+    const int64_t *start = zt_attr_ints(g->nodes[node], "starts", &count);
+    memcpy(step, zt_attr_ints(g->nodes[node], "steps", &count), (size_t)count * sizeof *step);
     for (int k = 0; k < count; k++)
         step[k] = move.shape.dim[k] > 1 ? step[k] : 1;
     move.to = steps_in(&zt_out(g, node, 0)->shape, start, step, move.to_step);

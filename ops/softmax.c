@@ -25,7 +25,7 @@ static bool is_flat(const struct zt_node *n) {
 }
 
 bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_lines *to, struct zt_err *err) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     bool flat = is_flat(n);
     int axis;
@@ -150,11 +150,11 @@ RUN(log_softmax_grad_ref, log_softmax_grad_line)
 /* ---- gradient rules ---- */
 
 static bool grad(struct zt_grad *b, int node, const char *op) {
-    const struct zt_node n = zt_grad_graph(b)->nodes[node];
-    bool flat = is_flat(&n);
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    bool flat = is_flat(n);
     struct zt_attr attrs[] = { { .name = "flat", .type = ZT_ATTR_INT, .i = flat },
-                               { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(&n, "axis", flat ? 1 : -1) } };
-    int in[2] = { zt_grad_out(b, node, 0), n.out[0] }, out;
+                               { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", flat ? 1 : -1) } };
+    int in[2] = { zt_grad_out(b, node, 0), n->out[0] }, out;
     zt_emit_node(b, op, "ztrain", in, 2, NULL, attrs, 2, &out, 1);
     zt_grad_give(b, node, 0, out);
     return true;
@@ -184,7 +184,7 @@ static bool softmax_describe(const struct zt_graph *g, int node, void *to, struc
     int i = 0;
     if (!zt_softmax_read(g, node, &lines, err))
         return false;
-    while (strcmp(rules[i].name, g->nodes[node].op->name) != 0)
+    while (strcmp(rules[i].name, g->nodes[node]->op->name) != 0)
         i++;
     *(struct zt_launch_line *)to = (struct zt_launch_line){
         .rule = rules[i].rule, .outer = lines.outer, .length = lines.length, .inner = lines.inner

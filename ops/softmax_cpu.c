@@ -19,7 +19,7 @@ bool zt_softmax_cpu_supports(const struct zt_graph *g, int node) {
 }
 
 bool zt_softmax_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
-    const struct zt_node *n = &p->graph->nodes[p->node];
+    const struct zt_node *n = p->graph->nodes[p->node];
     enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     struct zt_lines lines;
     if (!zt_softmax_read(p->graph, p->node, &lines, err))

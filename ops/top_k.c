@@ -19,9 +19,9 @@
 static bool top_k_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     struct zt_shape shape = x->shape;
-    int64_t k = zt_attr_int(&g->nodes[node], "k", -1);
+    int64_t k = zt_attr_int(g->nodes[node], "k", -1);
     int axis, count;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), shape.rank, &axis, err) ||
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), shape.rank, &axis, err) ||
         !zt_known_ints(g, node, 1, &k, 1, &count, err))
         return false;
     if (count == 0 || k < 0 || k > shape.dim[axis])
@@ -108,20 +108,20 @@ static bool top_k_describe(const struct zt_graph *g, int node, void *to, struct 
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     const struct zt_value *values = zt_out(g, node, 0), *y = values ? values : zt_out(g, node, 1);
     int axis;
-    if (!zt_axis(g, node, zt_attr_int(&g->nodes[node], "axis", -1), x->rank, &axis, err))
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
         return false;
     const struct zt_lines lines = zt_lines_along(x, axis);
     *(struct zt_launch_top_k *)to = (struct zt_launch_top_k){ .outer = lines.outer,
                                                               .length = lines.length,
                                                               .inner = lines.inner,
                                                               .k = y->shape.dim[axis],
-                                                              .least = !zt_attr_int(&g->nodes[node], "largest", 1) };
+                                                              .least = !zt_attr_int(g->nodes[node], "largest", 1) };
     return true;
 }
 
 static bool top_k_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int dy = zt_grad_out(b, node, 0);
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     if (n->out_count < 2 || n->out[1] < 0)
         return zt_node_fail(zt_grad_graph(b), node, err, "has a gradient only where its indices are an output too");
     int x = n->in[0], places = n->out[1], dx;

@@ -122,8 +122,8 @@ static struct blocks space_to_depth(const struct zt_node *node, const struct zt_
 /* The form of y is [N, C, H, W] with C and H*W scaled by `depth` and `space`, one of which divides. */
 static bool blocks_infer(struct zt_graph *g, int node, bool to_space, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
-    const char *mode = zt_attr_text(&g->nodes[node], "mode", "DCR");
-    int64_t b = zt_attr_int(&g->nodes[node], "blocksize", 0);
+    const char *mode = zt_attr_text(g->nodes[node], "mode", "DCR");
+    int64_t b = zt_attr_int(g->nodes[node], "blocksize", 0);
     struct zt_shape s = x->shape;
     if (s.rank != 4 || b < 1 || b > 1 << 15)
         return zt_node_fail(g, node, err, "wants four axes and a positive blocksize, has %d and %lld", s.rank,
@@ -153,7 +153,7 @@ static bool space_to_depth_infer(struct zt_graph *g, int node, struct zt_err *er
 static bool depth_to_space_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg,
                                  struct zt_err *err) {
     (void)err;
-    const struct blocks s = depth_to_space(&g->nodes[node], &zt_in(g, node, 0)->shape);
+    const struct blocks s = depth_to_space(g->nodes[node], &zt_in(g, node, 0)->shape);
     permute(&s.from, s.perm, take, arg);
     return true;
 }
@@ -162,7 +162,7 @@ ZT_MOVES_DESCRIBE(depth_to_space, false)
 static bool space_to_depth_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg,
                                  struct zt_err *err) {
     (void)err;
-    const struct blocks s = space_to_depth(&g->nodes[node], &zt_in(g, node, 0)->shape);
+    const struct blocks s = space_to_depth(g->nodes[node], &zt_in(g, node, 0)->shape);
     permute(&s.from, s.perm, take, arg);
     return true;
 }
@@ -184,7 +184,7 @@ static bool blocks_grad(struct zt_grad *b, int node, struct blocks s) {
         y.dim[k] = s.from.dim[s.perm[k]];
         back[s.perm[k]] = k;
     }
-    int x = zt_grad_graph(b)->nodes[node].in[0], dy = zt_grad_out(b, node, 0);
+    int x = zt_grad_graph(b)->nodes[node]->in[0], dy = zt_grad_out(b, node, 0);
     struct zt_attr allow_zero = { .name = "allowzero", .type = ZT_ATTR_INT, .i = 1 };
     int in[2] = { dy, zt_emit_ints(b, y.dim, 6) }, six;
     zt_emit_node(b, "Reshape", "", in, 2, NULL, &allow_zero, 1, &six, 1);
@@ -194,12 +194,12 @@ static bool blocks_grad(struct zt_grad *b, int node, struct blocks s) {
 
 static bool depth_to_space_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    return blocks_grad(b, node, depth_to_space(&zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)));
+    return blocks_grad(b, node, depth_to_space(zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)));
 }
 
 static bool space_to_depth_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    return blocks_grad(b, node, space_to_depth(&zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)));
+    return blocks_grad(b, node, space_to_depth(zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)));
 }
 
 static const struct zt_attr_spec blocks_attrs[] = { { "blocksize", ZT_ATTR_INT, true },

@@ -63,7 +63,7 @@ bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *r
 
 bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_keep keep) {
     int dy = zt_grad_out(b, node, 0); /* first: it may add nodes, which moves them */
-    const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, keep == ZT_KEEP_X ? n->in[0] : n->out[0] };
     int dx;
     zt_emit_node(b, op_type, "ztrain", in, 2, n, NULL, 0, &dx, 1);

@@ -62,7 +62,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
     static ZT_BODY(id##_grad_body) {                                                                                   \
         double p[2];                                                                                                   \
         (void)err;                                                                                                     \
-        zt_unary_parameters(&g->nodes[node], &id##_rule, p);                                                           \
+        zt_unary_parameters(g->nodes[node], &id##_rule, p);                                                            \
         return zt_unary_body(b, g, node, p);                                                                           \
     }                                                                                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \

@@ -59,7 +59,7 @@ static void fold_all(const struct zt_call *call, const struct fold *fold) {
 
 /* Every input of one type, however many. */
 static bool variadic_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *x = zt_in(g, node, i);
         if (!x)
             return zt_node_fail(g, node, err, "input %d is missing", i);
@@ -74,9 +74,9 @@ static bool variadic_infer(struct zt_graph *g, int node, struct zt_err *err) {
 /* y = sum x_i    dx_i = dy */
 static bool sum_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    for (int i = 0; i < zt_grad_graph(b)->nodes[node].in_count; i++)
+    for (int i = 0; i < zt_grad_graph(b)->nodes[node]->in_count; i++)
         if (zt_grad_wanted(b, node, i)) {
-            int x = zt_grad_graph(b)->nodes[node].in[i];
+            int x = zt_grad_graph(b)->nodes[node]->in[i];
             zt_grad_give(b, node, i, zt_grad_unbroadcast(b, zt_grad_out(b, node, 0), x));
         }
     return true;
@@ -85,21 +85,21 @@ static bool sum_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* y = sum x_i / n    dx_i = dy / n */
 static bool mean_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node].in_count;
+    int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node]->in_count;
     int part = ZT_EMIT(b, "Div", dy, zt_emit_float(b, zt_grad_dtype(b, node), count));
     for (int i = 0; i < count; i++)
         if (zt_grad_wanted(b, node, i))
-            zt_grad_give(b, node, i, zt_grad_unbroadcast(b, part, zt_grad_graph(b)->nodes[node].in[i]));
+            zt_grad_give(b, node, i, zt_grad_unbroadcast(b, part, zt_grad_graph(b)->nodes[node]->in[i]));
     return true;
 }
 
 /* y = max x_i (or min)    dx_i = dy m_i / sum m_j with m_i = [x_i = y]: ties share */
 static bool extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    const int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node].in_count;
+    const int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node]->in_count;
     int total = -1, *mask = ZT_NEW_N(zt_grad_graph(b)->arena, int, count);
     for (int i = 0; i < count; i++) {
-        const struct zt_node *n = &zt_grad_graph(b)->nodes[node];
+        const struct zt_node *n = zt_grad_graph(b)->nodes[node];
         mask[i] = zt_emit_cast_like(b, ZT_EMIT(b, "Equal", n->in[i], n->out[0]), dy);
         total = i ? ZT_EMIT(b, "Add", total, mask[i]) : mask[i];
     }
@@ -107,7 +107,7 @@ static bool extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
     for (int i = 0; i < count; i++)
         if (zt_grad_wanted(b, node, i)) {
             int dx = ZT_EMIT(b, "Mul", share, mask[i]);
-            zt_grad_give(b, node, i, zt_grad_unbroadcast(b, dx, zt_grad_graph(b)->nodes[node].in[i]));
+            zt_grad_give(b, node, i, zt_grad_unbroadcast(b, dx, zt_grad_graph(b)->nodes[node]->in[i]));
         }
     return true;
 }

@@ -10,7 +10,7 @@ static const int64_t largest = INT64_C(1) << 30;
 static bool read_list(const struct zt_graph *g, int node, const char *name, int wanted, int64_t least, int64_t *to,
                       bool *present, struct zt_err *err) {
     int count;
-    const int64_t *list = zt_attr_ints(&g->nodes[node], name, &count);
+    const int64_t *list = zt_attr_ints(g->nodes[node], name, &count);
     *present = list && count > 0;
     if (!*present)
         return true;
@@ -116,11 +116,11 @@ bool zt_window_read(const struct zt_graph *g, int node, const int64_t *in, const
     memcpy(to->in, in, sizeof *in * (size_t)axes);
     if (!read_common(g, node, in, kernel, to, &explicit_pads, err))
         return false;
-    const char *mode = zt_attr_text(&g->nodes[node], "auto_pad", "NOTSET");
+    const char *mode = zt_attr_text(g->nodes[node], "auto_pad", "NOTSET");
     bool same = strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0, valid = strcmp(mode, "VALID") == 0;
     if (!same && !valid && mode[0] && strcmp(mode, "NOTSET") != 0)
         return fail_auto_pad(g, node, mode, err);
-    bool ceil_mode = zt_attr_int(&g->nodes[node], "ceil_mode", 0);
+    bool ceil_mode = zt_attr_int(g->nodes[node], "ceil_mode", 0);
     for (int a = 0; a < axes; a++) {
         if (valid)
             to->pad[a] = to->pad_end[a] = 0;
@@ -148,7 +148,7 @@ bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t
     int64_t shape[ZT_WINDOW_AXES] = { 0 }, output_padding[ZT_WINDOW_AXES] = { 0 };
     memcpy(to->out, out, sizeof *out * (size_t)axes);
     int count;
-    const int64_t *list = zt_attr_ints(&g->nodes[node], "output_shape", &count);
+    const int64_t *list = zt_attr_ints(g->nodes[node], "output_shape", &count);
     bool with_batch = list && count == axes + 2; /* some exporters write N and C too */
     if (!read_common(g, node, out, kernel, to, &explicit_pads, err) ||
         !read_list(g, node, "output_padding", axes, 0, output_padding, &extra, err))
@@ -158,7 +158,7 @@ bool zt_window_read_transposed(const struct zt_graph *g, int node, const int64_t
         memcpy(shape, list + 2, sizeof *list * (size_t)axes);
     else if (!read_list(g, node, "output_shape", axes, 0, shape, &given, err))
         return false;
-    const char *mode = zt_attr_text(&g->nodes[node], "auto_pad", "NOTSET");
+    const char *mode = zt_attr_text(g->nodes[node], "auto_pad", "NOTSET");
     bool upper = strcmp(mode, "SAME_UPPER") == 0, same = upper || strcmp(mode, "SAME_LOWER") == 0;
     if (!same && mode[0] && strcmp(mode, "VALID") != 0 && strcmp(mode, "NOTSET") != 0)
         return fail_auto_pad(g, node, mode, err);

@@ -8,7 +8,7 @@ static double elements_of(const struct zt_value *v) {
 
 /* Light rows read no more elements of an input than they write: Gather and Slice leave the others alone. */
 static double bytes_around(const struct zt_graph *g, int node) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     double bytes = 0, written = 0;
     for (int i = 0; i < n->out_count; i++) {
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
@@ -23,12 +23,12 @@ static double bytes_around(const struct zt_graph *g, int node) {
 }
 
 double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node) {
-    const struct zt_op *op = g->nodes[node].op;
+    const struct zt_op *op = g->nodes[node]->op;
     const struct zt_value *v = zt_in(g, node, 0);
     bool half = v && (v->dtype == ZT_BFLOAT16 || v->dtype == ZT_FLOAT16);
     const bool light = op->flags & ZT_OP_LIGHT;
     /* light rows without a kernel of the CPU copy: their reference kernels are as fast */
-    bool plain = g->nodes[node].backend == ZT_REF && m->plain_flops > 0 && !(light && !op->kernel[ZT_CPU].run);
+    bool plain = g->nodes[node]->backend == ZT_REF && m->plain_flops > 0 && !(light && !op->kernel[ZT_CPU].run);
     double rate = m->element_flops, move = bytes_around(g, node) / m->memory_rate;
     if (op->flops) /* products, and what is counted as them: sums, recurrent cells */
         rate = half ? m->half_flops : op->flags & ZT_OP_WINDOWS ? m->conv_flops : m->product_flops;

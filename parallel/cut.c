@@ -23,19 +23,19 @@ static struct reach *find_reach(const struct zt_joint *joint, int last_stage) {
     const struct zt_graph *g = joint->graph;
     struct reach *r = zt_malloc(((size_t)g->value_count + 1) * sizeof *r);
     for (int v = 0; v < g->value_count; v++) {
-        int n = g->values[v].producer;
+        int n = g->values[v]->producer;
         r[v] = (struct reach){ -1, last_stage + 1, -1, false };
         if (n >= 0)
-            r[v] = (struct reach){ g->nodes[n].stage, g->nodes[n].stage, g->nodes[n].stage,
-                                   g->nodes[n].phase == ZT_BACKWARD };
+            r[v] = (struct reach){ g->nodes[n]->stage, g->nodes[n]->stage, g->nodes[n]->stage,
+                                   g->nodes[n]->phase == ZT_BACKWARD };
     }
     for (int i = 0; i < joint->column_count; i++) /* data are loaded on the first and the last stage */
         if (joint->columns[i] >= 0)
             r[joint->columns[i]] = (struct reach){ 0, 0, 0, false };
     for (int n = 0; n < g->node_count; n++) {
-        for (int i = 0; i < g->nodes[n].in_count; i++) {
-            int v = g->nodes[n].in[i], stage = g->nodes[n].stage;
-            if (v < 0 || r[v].home < 0 || (g->values[v].producer < 0 && stage == last_stage))
+        for (int i = 0; i < g->nodes[n]->in_count; i++) {
+            int v = g->nodes[n]->in[i], stage = g->nodes[n]->stage;
+            if (v < 0 || r[v].home < 0 || (g->values[v]->producer < 0 && stage == last_stage))
                 continue;
             if (stage < r[v].up)
                 r[v].up = stage;
@@ -53,7 +53,7 @@ static void list(struct zt_program *p, struct zt_crossings *to, const struct rea
         bool crosses = r[v].home >= 0 && r[v].backward == backward &&
                        (backward ? r[v].home > low && r[v].up <= low : r[v].home <= low && r[v].down > low);
         if (crosses)
-            to->at[to->count++] = (struct zt_crossing){ v, (size_t)zt_value_bytes(&g->values[v]) };
+            to->at[to->count++] = (struct zt_crossing){ v, (size_t)zt_value_bytes(g->values[v]) };
     }
 }
 
@@ -67,7 +67,7 @@ static void forget_absent(struct zt_program *p) {
     struct zt_joint *j = &p->joint;
     bool *here = zt_calloc((size_t)j->graph->value_count + 1, sizeof *here);
     for (int n = 0; n < j->graph->node_count; n++) {
-        const struct zt_node *node = &j->graph->nodes[n];
+        const struct zt_node *node = j->graph->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i] >= 0)
                 here[node->in[i]] = true;
@@ -100,14 +100,14 @@ bool zt_program_cut(struct zt_program *p, int stages, struct zt_err *err) {
         }
         free(r);
         for (int n = 0; n < g->node_count; n++)
-            g->nodes[n].dead = g->nodes[n].stage != p->stage;
+            g->nodes[n]->dead = g->nodes[n]->stage != p->stage;
         for (int i = 0; i < p->recv_act.count; i++)
-            g->values[p->recv_act.at[i].value].origin = ZT_FROM_INPUT;
+            g->values[p->recv_act.at[i].value]->origin = ZT_FROM_INPUT;
         for (int i = 0; i < p->recv_grad.count; i++)
-            g->values[p->recv_grad.at[i].value].origin = ZT_FROM_INPUT;
+            g->values[p->recv_grad.at[i].value]->origin = ZT_FROM_INPUT;
         int kept = 0;
         for (int i = 0; i < g->write_back_count; i++)
-            if (!g->nodes[g->values[g->write_backs[i].value].producer].dead)
+            if (!g->nodes[g->values[g->write_backs[i].value]->producer]->dead)
                 g->write_backs[kept++] = g->write_backs[i];
         g->write_back_count = kept;
         if (!zt_graph_sort(g, err))

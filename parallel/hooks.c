@@ -54,19 +54,19 @@ void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const
         tensor_of[param_value[t]] = t;
     for (int n = 0; n < g->node_count; n++) {
         /* a view of a parameter is the parameter: its readers use it too */
-        for (int i = 0; !derived[n] && i < g->nodes[n].in_count; i++) {
-            int t = g->nodes[n].in[i] < 0 ? -1 : tensor_of[g->nodes[n].in[i]];
+        for (int i = 0; !derived[n] && i < g->nodes[n]->in_count; i++) {
+            int t = g->nodes[n]->in[i] < 0 ? -1 : tensor_of[g->nodes[n]->in[i]];
             if (t < 0 || flat->tensors[t].kept >= 0)
                 continue;
             struct zt_bucket_use *u = &use[flat->tensors[t].bucket];
-            int phase = g->nodes[n].phase;
+            int phase = g->nodes[n]->phase;
             widen(&u->first[phase], &u->last[phase], n);
-            if (i == 0 && g->nodes[n].op->flags & ZT_OP_VIEW)
-                tensor_of[g->nodes[n].out[0]] = t;
+            if (i == 0 && g->nodes[n]->op->flags & ZT_OP_VIEW)
+                tensor_of[g->nodes[n]->out[0]] = t;
         }
     }
     int first_backward = 0;
-    while (first_backward < g->node_count && g->nodes[first_backward].phase == ZT_FORWARD)
+    while (first_backward < g->node_count && g->nodes[first_backward]->phase == ZT_FORWARD)
         first_backward++;
     for (int t = 0; gradients && t < flat->tensor_count; t++) {
         struct zt_bucket_use *u = &use[flat->tensors[t].bucket];
@@ -356,7 +356,7 @@ void zt_hooks_emit(struct zt_program *p, const struct zt_hook_input *in) {
     struct emitter e = { .p = p, .in = in };
     make_chains(&e, scratch);
     e.at = p->forward = ZT_NEW_N(p->arena, struct zt_command, room);
-    for (; n < g->node_count && g->nodes[n].phase == ZT_FORWARD; n++)
+    for (; n < g->node_count && g->nodes[n]->phase == ZT_FORWARD; n++)
         emit_node(&e, n, ZT_FORWARD);
     p->forward_count = e.count;
     e.at = p->backward = ZT_NEW_N(p->arena, struct zt_command, room);

@@ -35,9 +35,9 @@ static int read_on_stage(const struct zt_graph *g, const int *values, int value_
     bool *read = zt_calloc((size_t)g->value_count + 1, sizeof *read);
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; g->nodes[n].stage == stage && i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0)
-                read[g->nodes[n].in[i]] = true;
+        for (int i = 0; g->nodes[n]->stage == stage && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                read[g->nodes[n]->in[i]] = true;
     for (int i = 0; i < value_count; i++)
         if (read[values[i]])
             indices[count++] = i;
@@ -159,14 +159,14 @@ static int root_of(const struct layout *l, int value) {
 
 /* Contents that are known now and stay: neither a parameter nor a statistic. */
 static bool is_constant(const struct layout *l, int value) {
-    const struct zt_value *v = &l->g->values[value];
+    const struct zt_value *v = l->g->values[value];
     return v->data && !v->statistic && !l->from_params[value];
 }
 
 /* A derived node depends on parameters and constants alone: it runs once after an update, not in every micro-batch.
  * Where parameters are gathered for each use there is nothing to keep. */
 static bool is_derived(const struct layout *l, int n) {
-    const struct zt_node *node = &l->g->nodes[n];
+    const struct zt_node *node = l->g->nodes[n];
     bool derived = !l->o->sharding->parameters && !(node->op->flags & ZT_OP_RANDOM) && node->in_count > 0;
     for (int i = 0; i < node->in_count; i++) {
         const struct zt_value *v = zt_in(l->g, n, i);
@@ -177,8 +177,8 @@ static bool is_derived(const struct layout *l, int n) {
 
 /* The backward node behind which a gradient is whole; -1: it is before the phase begins. */
 static int gradient_node(const struct zt_graph *g, int value) {
-    int n = g->values[value].producer;
-    return n >= 0 && g->nodes[n].phase == ZT_BACKWARD ? n : -1;
+    int n = g->values[value]->producer;
+    return n >= 0 && g->nodes[n]->phase == ZT_BACKWARD ? n : -1;
 }
 
 static void keep(struct layout *l, int value) {
@@ -208,7 +208,7 @@ static void mark_skipped(struct layout *l) {
     for (int i = 0; i < l->p->joint.param_count; i++)
         l->from_params[l->p->joint.params[i]] = true;
     for (int n = 0; n < l->g->node_count; n++) {
-        const struct zt_node *node = &l->g->nodes[n];
+        const struct zt_node *node = l->g->nodes[n];
         bool view = node->op->flags & ZT_OP_VIEW && !zt_in(l->g, n, 0)->layout && !zt_out(l->g, n, 0)->layout;
         if (view && l->kept[node->out[0]] && l->o->sharding->parameters && l->from_params[node->in[0]])
             view = false; /* the gathered parameter is gone by then */
@@ -228,7 +228,7 @@ static void find_last_readers(struct layout *l) {
     for (int v = 0; v < l->g->value_count; v++)
         l->last[v] = -1;
     for (int n = 0; n < l->g->node_count; n++) {
-        const struct zt_node *node = &l->g->nodes[n];
+        const struct zt_node *node = l->g->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i] >= 0)
                 l->last[root_of(l, node->in[i])] = n;
@@ -252,16 +252,16 @@ static void count_gradients(struct layout *l) {
  * block. */
 static void mark_in_place(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
-        const struct zt_node *node = &l->g->nodes[n];
+        const struct zt_node *node = l->g->nodes[n];
         if (!(node->op->flags & ZT_OP_IN_PLACE) || l->skipped[n] || node->in[0] < 0 || node->out[0] < 0 ||
             l->gradient_of[node->out[0]])
             continue;
         int from = root_of(l, node->in[0]), to = node->out[0], uses = 0;
         for (int i = 0; i < node->in_count; i++)
             uses += node->in[i] >= 0 && root_of(l, node->in[i]) == from;
-        const struct zt_value *v = &l->g->values[from];
+        const struct zt_value *v = l->g->values[from];
         if (uses != 1 || l->last[from] != n || v->producer < 0 || l->from_params[from] || v->statistic ||
-            zt_value_bytes(v) != zt_value_bytes(&l->g->values[to]) || v->layout != l->g->values[to].layout)
+            zt_value_bytes(v) != zt_value_bytes(l->g->values[to]) || v->layout != l->g->values[to]->layout)
             continue;
         l->parent[to] = from;
         l->last[from] = l->last[to];
@@ -280,12 +280,12 @@ static int output_index(const struct zt_node *node, int value) {
 /* The kernel writes the gradient where it belongs when nothing else reads the value, it belongs to one parameter, and
  * the kernel can add to what is there if that may be asked of it. */
 static bool writes_direct(const struct layout *l, int value) {
-    int n = l->g->values[value].producer;
+    int n = l->g->values[value]->producer;
     if (l->gradient_of[value] != 1 || n < 0 || l->derived[n] || root_of(l, value) != value || l->shared[value] ||
-        l->last[value] != n || l->g->values[value].dtype != ZT_FLOAT)
+        l->last[value] != n || l->g->values[value]->dtype != ZT_FLOAT)
         return false;
     bool adds = l->o->accumulates && !l->o->sharding->gradients;
-    return !adds || (output_index(&l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
+    return !adds || (output_index(l->g->nodes[n], value) == 0 && l->p->prepared[n].can_accumulate);
 }
 
 static void place_gradients(struct layout *l) {
@@ -334,15 +334,15 @@ static void add_received(struct layout *l, const struct zt_crossings *c, int fir
 
 static void add_value_intervals(struct layout *l) {
     int first_backward = 0;
-    while (first_backward < l->g->node_count && l->g->nodes[first_backward].phase == ZT_FORWARD)
+    while (first_backward < l->g->node_count && l->g->nodes[first_backward]->phase == ZT_FORWARD)
         first_backward++;
     add_received(l, &l->p->recv_act, 0);
     add_received(l, &l->p->recv_grad, first_backward);
     for (int n = 0; n < l->g->node_count; n++) {
-        for (int i = 0; !l->skipped[n] && i < l->g->nodes[n].out_count; i++) {
-            int v = l->g->nodes[n].out[i];
+        for (int i = 0; !l->skipped[n] && i < l->g->nodes[n]->out_count; i++) {
+            int v = l->g->nodes[n]->out[i];
             if (v >= 0 && root_of(l, v) == v && !l->direct[v])
-                add_interval(l, zt_value_bytes(&l->g->values[v]), n, l->last[v], v);
+                add_interval(l, zt_value_bytes(l->g->values[v]), n, l->last[v], v);
         }
     }
 }
@@ -397,12 +397,12 @@ static void place_derived(struct layout *l) {
         if (!l->derived[n])
             continue;
         p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_RUN_NODE, .node = n };
-        for (int i = 0; i < l->g->nodes[n].out_count; i++) {
-            int v = l->g->nodes[n].out[i];
+        for (int i = 0; i < l->g->nodes[n]->out_count; i++) {
+            int v = l->g->nodes[n]->out[i];
             if (v < 0)
                 continue;
             set_place(l, v, ZT_DERIVED, p->derived_bytes);
-            p->derived_bytes += (zt_value_bytes(&l->g->values[v]) + 63) / 64 * 64;
+            p->derived_bytes += (zt_value_bytes(l->g->values[v]) + 63) / 64 * 64;
         }
     }
 }
@@ -436,7 +436,7 @@ static void follow_roots(struct layout *l) {
         for (int phase = 0; phase < 2; phase++) {
             if (root_of(l, v) != v)
                 l->p->place[phase][v] = l->p->place[phase][root_of(l, v)];
-            if (l->p->place[phase][v].in == ZT_NOWHERE && l->g->values[v].data)
+            if (l->p->place[phase][v].in == ZT_NOWHERE && l->g->values[v]->data)
                 l->p->place[phase][v].in = ZT_CONSTANT;
         }
     }

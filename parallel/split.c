@@ -38,7 +38,7 @@ static void find_places(const struct zt_graph *g, int *at) {
     for (int v = 0; v < g->value_count; v++)
         reader[v] = INT_MAX;
     for (int n = g->node_count - 1; n >= 0; n--) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         int first = INT_MAX;
         for (int i = 0; i < node->out_count; i++)
             if (node->out[i] >= 0 && from_params[node->out[i]] && reader[node->out[i]] < first)
@@ -54,7 +54,7 @@ static void find_places(const struct zt_graph *g, int *at) {
 
 /* A bias Add behind its MatMul reads a parameter too, but a layer of its own is harmless. */
 static bool reads_weights(const struct zt_graph *g, int node) {
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && (zt_in(g, node, i)->trainable || zt_in(g, node, i)->statistic))
             return true;
     return false;
@@ -81,7 +81,7 @@ static void erase(struct line *l) {
 static double weight_by_cost(const struct zt_graph *g, int node, const regex_t *type) {
     double bytes = 0;
     (void)type;
-    for (int i = 0; i < g->nodes[node].out_count; i++)
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
     return zt_op_flops(g, node) + bytes;
 }
@@ -94,7 +94,7 @@ static double weight_by_flops(const struct zt_graph *g, int node, const regex_t 
 static double weight_by_parameters(const struct zt_graph *g, int node, const regex_t *type) {
     double elements = 0;
     (void)type;
-    for (int i = 0; i < g->nodes[node].in_count; i++) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
         elements += v && v->trainable ? (double)zt_shape_count(&v->shape) : 0;
     }
@@ -108,7 +108,7 @@ static double weight_by_layer(const struct zt_graph *g, int node, const regex_t 
 
 /* What Python's class name says is in the operator, the node's name or the parameters' names here. */
 static double weight_by_type(const struct zt_graph *g, int node, const regex_t *type) {
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     bool fits = regexec(type, n->op_type, 0, NULL, 0) == 0 || regexec(type, n->name, 0, NULL, 0) == 0;
     for (int i = 0; i < n->in_count && !fits; i++)
         fits = zt_in(g, node, i) && zt_in(g, node, i)->trainable &&
@@ -156,9 +156,9 @@ static double *find_crossings(const struct zt_graph *g, const struct line *l) {
     int *made = zt_malloc(((size_t)g->value_count + 1) * sizeof *made); /* by value: where it is made, */
     int *last = zt_calloc((size_t)g->value_count + 1, sizeof *last);    /* and last read */
     for (int v = 0; v < g->value_count; v++)
-        made[v] = g->values[v].origin == ZT_FROM_INPUT ? 0 : INT_MAX;
+        made[v] = g->values[v]->origin == ZT_FROM_INPUT ? 0 : INT_MAX;
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i] >= 0 && l->at[n] > last[node->in[i]])
                 last[node->in[i]] = l->at[n];
@@ -168,8 +168,8 @@ static double *find_crossings(const struct zt_graph *g, const struct line *l) {
     }
     for (int v = 0; v < g->value_count; v++) {
         if (last[v] > made[v]) {
-            cross[made[v] + 1] += (double)zt_value_bytes(&g->values[v]);
-            cross[last[v] + 1] -= (double)zt_value_bytes(&g->values[v]);
+            cross[made[v] + 1] += (double)zt_value_bytes(g->values[v]);
+            cross[last[v] + 1] -= (double)zt_value_bytes(g->values[v]);
         }
     }
     for (int n = 0; n < g->node_count; n++)
@@ -300,35 +300,34 @@ static void cut_evenly(int layers, int stages, int *first) {
 
 /* The readers of `value` on `stage` read a copy of it. */
 static void copy_for(struct zt_graph *g, int value, int stage) {
-    struct zt_value of = g->values[value];
-    int copy = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s on stage %d", of.name, stage), of.dtype, &of.shape);
-    const char *name = g->values[copy].name;
-    g->values[copy] = of;
-    g->values[copy].name = name;
-    g->values[copy].copy_of = of.name;
+    const struct zt_value *of = g->values[value];
+    const char *name = zt_arena_printf(g->arena, "%s on stage %d", of->name, stage);
+    const int copy = zt_graph_add_value(g, name, of->dtype, &of->shape);
+    zt_value_copy(g->values[copy], of);
+    g->values[copy]->copy_of = of->name;
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; g->nodes[n].stage == stage && i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] == value)
-                g->nodes[n].in[i] = copy;
+        for (int i = 0; g->nodes[n]->stage == stage && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == value)
+                g->nodes[n]->in[i] = copy;
 }
 
 static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
     int values = g->value_count;
     bool *reads = zt_calloc((size_t)(values + 1) * (size_t)stages, sizeof *reads), ok = true;
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0)
-                reads[g->nodes[n].in[i] * stages + g->nodes[n].stage] = true;
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                reads[g->nodes[n]->in[i] * stages + g->nodes[n]->stage] = true;
     for (int v = 0; ok && v < values; v++) {
         int home = -1;
-        for (int s = 0; ok && s < stages && (g->values[v].trainable || g->values[v].statistic); s++) {
+        for (int s = 0; ok && s < stages && (g->values[v]->trainable || g->values[v]->statistic); s++) {
             if (!reads[v * stages + s])
                 continue;
-            if (home >= 0 && g->values[v].statistic)
+            if (home >= 0 && g->values[v]->statistic)
                 ok = zt_fail(err, ZT_EXIT_CONFIG,
                              "pipeline.stages: running statistic \"%s\" is used on stages %d and %d, and a statistic "
                              "cannot be held twice",
-                             g->values[v].name, home, s);
+                             g->values[v]->name, home, s);
             else if (home >= 0)
                 copy_for(g, v, s);
             else
@@ -388,10 +387,10 @@ static void set_stages(struct zt_graph *g, const struct line *l, int stages, con
         here = l->layer[n] ? (struct zt_cut){ here.layer + 1, 0 } : (struct zt_cut){ here.layer, here.nodes + 1 };
         while (stage < stages - 1 && is_behind(&here, &cuts[stage + 1]))
             stage++;
-        g->nodes[n].stage = stage;
+        g->nodes[n]->stage = stage;
     }
     for (int n = 0; n < g->node_count; n++)
-        g->nodes[n].stage = g->nodes[l->at[n]].stage;
+        g->nodes[n]->stage = g->nodes[l->at[n]]->stage;
 }
 
 bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_cut *cuts, struct zt_err *err) {
@@ -414,7 +413,7 @@ bool zt_split_loss(struct zt_graph *g, int64_t rows, const int *inputs, int inpu
         if (inputs[i] >= 0)
             of_loss[inputs[i]] = true;
     for (int n = 0; n < g->node_count; n++) {
-        struct zt_node *node = &g->nodes[n];
+        struct zt_node *node = g->nodes[n];
         for (int i = 0; i < node->in_count; i++)
             if (node->in[i] >= 0 && of_loss[node->in[i]])
                 node->stage = 1;
@@ -423,9 +422,9 @@ bool zt_split_loss(struct zt_graph *g, int64_t rows, const int *inputs, int inpu
                 of_loss[node->out[i]] = node->stage == 1;
     }
     for (int n = 0; ok && n < g->node_count; n++) {
-        for (int i = 0; ok && g->nodes[n].stage == 1 && i < g->nodes[n].in_count; i++) {
+        for (int i = 0; ok && g->nodes[n]->stage == 1 && i < g->nodes[n]->in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
-            bool crosses = v && v->producer >= 0 && g->nodes[v->producer].stage == 0;
+            bool crosses = v && v->producer >= 0 && g->nodes[v->producer]->stage == 0;
             if (v && v->trainable)
                 ok = zt_fail(err, ZT_EXIT_MODEL, "mode \"dp\": the loss reads parameter \"%s\"", v->name);
             else if (crosses && (v->shape.rank < 1 || v->shape.dim[0] != rows))

@@ -13,7 +13,7 @@
 static int list_training_nodes(const struct zt_graph *g, int *file_index) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         const struct zt_op *op = zt_op_find(&zt_ops, node->domain, node->op_type, node->opset);
         const struct zt_attr *mode = zt_node_attr(node, "training_mode");
         if (op && op->train && mode && mode->i)
@@ -53,15 +53,15 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
     struct zt_onnx_payload *all = ZT_NEW_N(g->arena, struct zt_onnx_payload, *count + job->tie_count + 1);
     struct zt_map by_name = { 0 };
     for (int i = 0; i < *count; i++) {
-        const struct zt_value *v = &g->values[zt_graph_find(g, trained[i].name)];
+        const struct zt_value *v = g->values[zt_graph_find(g, trained[i].name)];
         all[i] = (struct zt_onnx_payload){ v->name, as_stored(g, v, trained[i].data) };
         zt_map_put(&by_name, v->name, i);
     }
     for (int i = 0; i < job->tie_count; i++) {
         const struct zt_tie *tie = &job->ties[i];
-        const struct zt_value *v = &g->values[zt_graph_find(g, tie->name)];
+        const struct zt_value *v = g->values[zt_graph_find(g, tie->name)];
         int at = zt_map_get(&by_name, tie->to, -1);
-        const void *from = at >= 0 ? all[at].data : g->values[zt_graph_find(g, tie->to)].data;
+        const void *from = at >= 0 ? all[at].data : g->values[zt_graph_find(g, tie->to)]->data;
         all[(*count)++] = (struct zt_onnx_payload){ v->name, as_tied(g, v, tie, from) };
     }
     zt_map_finish(&by_name);

@@ -16,15 +16,15 @@
 static void apply_freezing(const struct zt_job *job, struct zt_graph *g) {
     const struct zt_config *c = job->config;
     for (int v = 0; v < g->value_count; v++) {
-        if (!g->values[v].trainable)
+        if (!g->values[v]->trainable)
             continue;
-        if (zt_glob_any(c->freeze.at, c->freeze.count, g->values[v].name))
-            g->values[v].why = "frozen by ztrain.freeze";
-        else if (c->trainable.count && !zt_glob_any(c->trainable.at, c->trainable.count, g->values[v].name))
-            g->values[v].why = "not in ztrain.trainable";
+        if (zt_glob_any(c->freeze.at, c->freeze.count, g->values[v]->name))
+            g->values[v]->why = "frozen by ztrain.freeze";
+        else if (c->trainable.count && !zt_glob_any(c->trainable.at, c->trainable.count, g->values[v]->name))
+            g->values[v]->why = "not in ztrain.trainable";
         else
             continue;
-        g->values[v].trainable = false;
+        g->values[v]->trainable = false;
     }
 }
 
@@ -48,7 +48,7 @@ static bool settle_parameters(const struct zt_job *job, struct zt_graph *g, stru
         return false;
     apply_freezing(job, g);
     for (int i = 0; i < job->statistic_count; i++)
-        g->values[zt_graph_find(g, job->statistics[i])].statistic = true;
+        g->values[zt_graph_find(g, job->statistics[i])]->statistic = true;
     zt_graph_align_constants(g);
     return true;
 }
@@ -59,16 +59,16 @@ static bool settle_parameters(const struct zt_job *job, struct zt_graph *g, stru
 static bool *find_used(const struct zt_graph *g) {
     bool *used = zt_calloc((size_t)g->value_count + 1, sizeof *used);
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] >= 0)
-                used[g->nodes[n].in[i]] = true;
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                used[g->nodes[n]->in[i]] = true;
     return used;
 }
 
 static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool *used, struct zt_err *err) {
     int most = ZT_COLUMNS - 1 - (job->weight != NULL); /* columns that target and weight leave */
     for (int i = 0; i < g->input_count; i++) {
-        const struct zt_value *v = &g->values[g->inputs[i]];
+        const struct zt_value *v = g->values[g->inputs[i]];
         if (!used[g->inputs[i]])
             continue;
         if (job->want_count == most)
@@ -102,12 +102,12 @@ static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
     bool *listed = zt_calloc((size_t)g->value_count + 1, sizeof *listed); /* nodes may share theirs */
     job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + 1);
     for (int n = 0; n < g->node_count && !job->config->batch_norm_frozen; n++) {
-        for (int i = 0; g->nodes[n].op->train && i < g->nodes[n].in_count; i++) {
+        for (int i = 0; g->nodes[n]->op->train && i < g->nodes[n]->in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
-            if (!v || listed[v - g->values] || !(g->nodes[n].op->statistic_in >> i & 1) ||
-                v->origin != ZT_FROM_INITIALIZER || zt_job_type(job, v->dtype) != ZT_FLOAT || v->shape.rank <= 0)
+            if (!v || listed[v->id] || !(g->nodes[n]->op->statistic_in >> i & 1) || v->origin != ZT_FROM_INITIALIZER ||
+                zt_job_type(job, v->dtype) != ZT_FLOAT || v->shape.rank <= 0)
                 continue;
-            listed[v - g->values] = true;
+            listed[v->id] = true;
             job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
         }
     }
@@ -134,7 +134,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         ok = zt_job_infer(job, g, NULL, config->micro_batch, err);
     if (ok) {
         find_statistics(job, g);
-        zt_job_want_target(job, &g->values[root]);
+        zt_job_want_target(job, g->values[root]);
     }
     zt_graph_destroy(g);
     if (ok)
@@ -158,11 +158,11 @@ static void list_params(const struct zt_job *job, struct zt_joint *joint) {
     bool *used = find_used(g);
     joint->home = ZT_NEW_N(g->arena, int, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++) {
-        if (!g->values[v].trainable || !used[v])
+        if (!g->values[v]->trainable || !used[v])
             continue;
         int home = -1;
-        for (int i = 0; g->values[v].copy_of && home < 0; i++)
-            home = strcmp(g->values[joint->params[i]].name, g->values[v].copy_of) == 0 ? i : -1;
+        for (int i = 0; g->values[v]->copy_of && home < 0; i++)
+            home = strcmp(g->values[joint->params[i]]->name, g->values[v]->copy_of) == 0 ? i : -1;
         joint->home[joint->param_count] = home;
         joint->params[joint->param_count++] = v;
     }
@@ -173,7 +173,7 @@ static void list_params(const struct zt_job *job, struct zt_joint *joint) {
 
 static bool add_gradients(struct zt_joint *joint, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
-    struct zt_shape shape = g->values[joint->loss].shape;
+    struct zt_shape shape = g->values[joint->loss]->shape;
     joint->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
     struct zt_cotangent from = { joint->loss, joint->seed };
     return zt_grad_build(g, &zt_ops, &from, 1, joint->params, joint->param_count, joint->grads, err);
@@ -196,14 +196,14 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, stru
 static bool check_params(const struct zt_joint *joint, struct zt_err *err) {
     return joint->param_count > 0 ||
            zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
-                   joint->graph->values[joint->loss].name);
+                   joint->graph->values[joint->loss]->name);
 }
 
 /* What is inside a branch is seen only once its condition is known: where that takes the data's shapes, the first graph
  * has not shown its statistics. */
 static bool check_statistics(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
     for (int i = 0, k; i < g->write_back_count; i++) {
-        const char *name = g->values[g->write_backs[i].initializer].name;
+        const char *name = g->values[g->write_backs[i].initializer]->name;
         for (k = 0; k < job->statistic_count && strcmp(job->statistics[k], name) != 0; k++)
             ;
         if (k == job->statistic_count)

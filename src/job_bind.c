@@ -11,7 +11,7 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
     for (int i = 0; i < job->want_count; i++) {
         if (!job->names[i])
             continue;
-        struct zt_value *v = &g->values[zt_graph_find(g, job->names[i])];
+        struct zt_value *v = g->values[zt_graph_find(g, job->names[i])];
         const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
         struct zt_shape shape = { .rank = sample->rank + 1, .dim = { rows } };
         if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
@@ -23,7 +23,7 @@ static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const stru
                            v->name, (long long)v->shape.dim[0], (long long)job->fixed_batch);
         if (v->shape.rank > 0)
             v->shape.dim[0] = rows; /* the batch is ours to choose */
-        if (!zt_pass_bind(g, (int)(v - g->values), &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
+        if (!zt_pass_bind(g, v->id, &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
             return false;
     }
     return true;
@@ -38,8 +38,8 @@ static bool prune(const struct zt_job *job, struct zt_graph *g, struct zt_err *e
 /* The loss takes a row a sample. Shapes alone do not show where an export for one sample has lost the batch's axis. */
 static bool check_rows(const struct zt_job *job, const struct zt_graph *g, const struct zt_graph *exported,
                        int64_t rows, struct zt_err *err) {
-    const struct zt_value *now = &g->values[zt_graph_find(g, job->logits)];
-    const struct zt_value *was = &exported->values[zt_graph_find(exported, job->logits)];
+    const struct zt_value *now = g->values[zt_graph_find(g, job->logits)];
+    const struct zt_value *was = exported->values[zt_graph_find(exported, job->logits)];
     return !job->loss || was->shape.rank < 1 || was->shape.dim[0] != job->fixed_batch || now->shape.dim[0] == rows ||
            zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" has %lld rows for %lld samples", now->name,
                    (long long)now->shape.dim[0], (long long)rows);

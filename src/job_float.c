@@ -6,14 +6,14 @@
 /* Doubles stay where they are an island between floats, as for the angles of a position code; they go where weights or
  * the output are double. */
 void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool *used, int root) {
-    job->to_float = ZT_ANY_HALF | (g->values[root].dtype == ZT_DOUBLE ? ZT_BIT(ZT_DOUBLE) : 0);
+    job->to_float = ZT_ANY_HALF | (g->values[root]->dtype == ZT_DOUBLE ? ZT_BIT(ZT_DOUBLE) : 0);
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].trainable && used[v] && g->values[v].dtype == ZT_DOUBLE)
+        if (g->values[v]->trainable && used[v] && g->values[v]->dtype == ZT_DOUBLE)
             job->to_float |= ZT_BIT(ZT_DOUBLE);
     job->floats = ZT_NEW_N(job->arena, const float *, g->value_count + 1);
     job->float_count = g->value_count;
     for (int i = 0; i < g->value_count; i++) {
-        const struct zt_value *v = &g->values[i];
+        const struct zt_value *v = g->values[i];
         if (v->origin == ZT_FROM_INITIALIZER && used[i] && v->data && zt_dtype_in(v->dtype, job->to_float))
             job->floats[i] = zt_to_float(job->arena, &(struct zt_tensor){ v->dtype, v->shape, v->data });
     }
@@ -28,8 +28,8 @@ bool zt_job_to_float(const struct zt_job *job, struct zt_joint *joint, int *root
     int weights[ZT_DTYPES] = { 0 };
     bool any = false;
     for (int v = 0; v < g->value_count; v++) {
-        any |= zt_dtype_in(g->values[v].dtype, job->to_float);
-        weights[g->values[v].dtype] += g->values[v].trainable && zt_dtype_in(g->values[v].dtype, job->to_float);
+        any |= zt_dtype_in(g->values[v]->dtype, job->to_float);
+        weights[g->values[v]->dtype] += g->values[v]->trainable && zt_dtype_in(g->values[v]->dtype, job->to_float);
     }
     for (int type = 0; type < ZT_DTYPES; type++)
         if (weights[type])

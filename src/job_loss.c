@@ -10,7 +10,7 @@
 
 static const char *output_names(const struct zt_graph *g, struct zt_text *to) {
     for (int i = 0; i < g->output_count; i++)
-        zt_text_add(to, "%s%s", i ? ", " : "", g->values[g->outputs[i]].name);
+        zt_text_add(to, "%s%s", i ? ", " : "", g->values[g->outputs[i]]->name);
     return to->at ? to->at : "none";
 }
 
@@ -30,7 +30,7 @@ static bool fail_output(const struct zt_graph *g, const char *key, const char *w
 static const char *only_float_output(const struct zt_graph *g) {
     const char *found = NULL;
     for (int i = 0; i < g->output_count; i++) {
-        const struct zt_value *v = &g->values[g->outputs[i]];
+        const struct zt_value *v = g->values[g->outputs[i]];
         if (v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
             continue;
         if (found && strcmp(found, v->name) != 0)
@@ -52,7 +52,7 @@ bool zt_job_find_loss(struct zt_job *job, struct zt_err *err) {
     if (!job->logits)
         return fail_output(g, key, NULL, err);
     for (int i = 0; i < g->output_count; i++)
-        if (strcmp(g->values[g->outputs[i]].name, job->logits) == 0)
+        if (strcmp(g->values[g->outputs[i]]->name, job->logits) == 0)
             return true;
     return fail_output(g, key, job->logits, err);
 }
@@ -121,7 +121,7 @@ void zt_job_note(struct zt_joint *joint, const char *fmt, ...) {
 
 int zt_job_add_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
     int id = zt_graph_add_value(g, name, dtype, shape);
-    g->values[id].origin = ZT_FROM_INPUT;
+    g->values[id]->origin = ZT_FROM_INPUT;
     return id;
 }
 
@@ -244,10 +244,10 @@ static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, cons
 static bool use_scores(const struct zt_job *job, struct zt_joint *joint, int axis, int *root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     int node, reader;
-    enum zt_loss_end end = zt_loss_end_of(g, *root, &g->values[*root].shape, axis, &node, &reader);
+    enum zt_loss_end end = zt_loss_end_of(g, *root, &g->values[*root]->shape, axis, &node, &reader);
     if (end == ZT_END_PLAIN)
         return true;
-    const struct zt_node *n = &g->nodes[node];
+    const struct zt_node *n = g->nodes[node];
     bool both = strcmp(job->loss->type, "cross_entropy") == 0;
     if (end == ZT_END_SIGMOID && strcmp(job->loss->type, "bce_with_logits") == 0)
         zt_job_note(joint,
@@ -267,10 +267,10 @@ static bool use_scores(const struct zt_job *job, struct zt_joint *joint, int axi
     if (reader < 0)
         *root = from;
     else
-        g->nodes[reader].in[0] = from;
+        g->nodes[reader]->in[0] = from;
     if (!zt_graph_index(g, err))
         return false;
-    g->nodes[node].dead = zt_graph_users(g, to, NULL) == 0; /* no pattern should see what the loss does not */
+    g->nodes[node]->dead = zt_graph_users(g, to, NULL) == 0; /* no pattern should see what the loss does not */
     return zt_graph_sort(g, err);
 }
 
@@ -307,12 +307,12 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source, c
                      struct zt_joint *joint, int root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_shape shape;
-    bool assumed = !source && assume_target(job, joint, &joint->graph->values[root], request->rows, &shape);
+    bool assumed = !source && assume_target(job, joint, joint->graph->values[root], request->rows, &shape);
     if (!assumed && !column_shape(job, source, request->rows, job->target_want, &shape, err))
         return false;
     bool classes = job->loss->integer_target;
-    int axis = class_axis(&g->values[root].shape, &shape), in[4], out[2];
-    if (!check_target(job, &g->values[root], &shape, axis, err))
+    int axis = class_axis(&g->values[root]->shape, &shape), in[4], out[2];
+    if (!check_target(job, g->values[root], &shape, axis, err))
         return false;
     if (!use_scores(job, joint, classes ? axis : -1, &root, err))
         return false;
@@ -320,7 +320,7 @@ static bool add_loss(const struct zt_job *job, const struct zt_source *source, c
     in[1] = zt_job_add_input(g, job->target, job->wants[job->target_want].dtype, &shape);
     joint->columns[job->target_want] = in[1];
     if (!add_weight(job, source, &shape, joint, &in[2], err) ||
-        !add_class_weights(job, g, &g->values[root], axis, &in[3], err))
+        !add_class_weights(job, g, g->values[root], axis, &in[3], err))
         return false;
     int in_count = in[3] >= 0 ? 4 : in[2] >= 0 ? 3 : 2;
     if (!append(g, "loss", job->loss->op_type, "ztrain", in, in_count, out, classes ? 2 : 1, err))
@@ -337,7 +337,7 @@ static bool is_scalar_float(const struct zt_value *v) {
 }
 
 static bool use_output(const struct zt_job *job, struct zt_joint *joint, int root, struct zt_err *err) {
-    const struct zt_value *v = &joint->graph->values[root];
+    const struct zt_value *v = joint->graph->values[root];
     char text[ZT_SHAPE_TEXT];
     joint->loss = root;
     return is_scalar_float(v) || zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, a loss is one float",

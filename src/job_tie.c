@@ -6,7 +6,7 @@
 /* A name of a group as a value that is trained; -1 with the reason. */
 static int find_tied(const struct zt_graph *g, const char *name, int group, int item, struct zt_err *err) {
     int id = zt_graph_find(g, name);
-    const struct zt_value *v = id >= 0 ? &g->values[id] : NULL;
+    const struct zt_value *v = id >= 0 ? g->values[id] : NULL;
     if (!v || v->origin != ZT_FROM_INITIALIZER)
         zt_fail(err, ZT_EXIT_CONFIG, "ztrain.tie[%d][%d]: the model has no initializer \"%s\"", group, item, name);
     else if (!v->trainable)
@@ -23,7 +23,7 @@ static bool is_turned(const struct zt_shape *a, const struct zt_shape *b) {
 
 /* How b is tied to a. A square matrix fits both ways: as it is, unless it is a's transpose and not its equal. */
 static bool fit(const struct zt_graph *g, int a, int b, int group, int item, struct zt_tie *to, struct zt_err *err) {
-    const struct zt_value *x = &g->values[a], *y = &g->values[b];
+    const struct zt_value *x = g->values[a], *y = g->values[b];
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     bool same = zt_shape_equal(&x->shape, &y->shape), turned = is_turned(&x->shape, &y->shape);
     if (x->dtype != y->dtype)

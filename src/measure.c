@@ -32,7 +32,7 @@ static bool open_probe(struct probe *p, enum zt_backend backend, const char *op,
     *p = (struct probe){ .graph = g };
     for (int i = 0; i < count; i++) {
         in[i] = zt_graph_add_value(g, NULL, ZT_FLOAT, &shapes[i]);
-        g->values[in[i]].origin = ZT_FROM_INPUT;
+        g->values[in[i]]->origin = ZT_FROM_INPUT;
     }
     out = zt_graph_add_value(g, "out", ZT_UNDEFINED, NULL);
     p->node = zt_graph_add_node(g, "probe", op, "", ZT_OPSET, in, count, &out, 1);
@@ -40,13 +40,13 @@ static bool open_probe(struct probe *p, enum zt_backend backend, const char *op,
         !zt_pass_assign(g, &zt_ops, backend, threads, device, NULL, 0, &p->prepared, err))
         return false;
     for (int n = 0; n < g->node_count; n++) {
-        p->node = strcmp(g->nodes[n].name, "probe") == 0 ? n : p->node;
+        p->node = strcmp(g->nodes[n]->name, "probe") == 0 ? n : p->node;
         if (p->prepared[n].workspace_bytes > p->workspace)
             p->workspace = p->prepared[n].workspace_bytes;
     }
     p->data = ZT_NEW_N(g->arena, void *, g->value_count + 1);
     for (int i = 0; i < g->value_count; i++)
-        p->data[i] = zt_arena_alloc(g->arena, (size_t)zt_value_bytes(&g->values[i]) + 64);
+        p->data[i] = zt_arena_alloc(g->arena, (size_t)zt_value_bytes(g->values[i]) + 64);
     return true;
 }
 
@@ -56,11 +56,11 @@ static void close_probe(struct probe *p) {
 }
 
 static bool run(struct probe *p, int times, int threads, double *seconds, struct zt_err *err) {
-    struct zt_node *n = &p->graph->nodes[p->node];
+    struct zt_node *n = p->graph->nodes[p->node];
     struct zt_view views[8] = { { 0 } };
     for (int i = 0; i < n->in_count + n->out_count; i++) {
         int v = i < n->in_count ? n->in[i] : n->out[i - n->in_count];
-        const struct zt_value *value = &p->graph->values[v];
+        const struct zt_value *value = p->graph->values[v];
         views[i] = (struct zt_view){ value->dtype, value->shape, p->data[v], value->layout };
     }
     struct zt_call call = { .graph = p->graph,

@@ -20,7 +20,7 @@ static double largest_layer(const struct zt_rank_plan *p) {
     double largest = 0;
     for (int n = 0; g && n < g->node_count; n++) {
         double layer = 0;
-        for (int i = 0; i < g->nodes[n].in_count; i++) {
+        for (int i = 0; i < g->nodes[n]->in_count; i++) {
             const struct zt_value *v = zt_in(g, n, i);
             layer += v && v->trainable ? (double)zt_shape_count(&v->shape) : 0;
         }

@@ -50,7 +50,7 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
 static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
     const struct zt_program *p = rp->program;
     struct zt_graph *g = p->joint.graph;
-    const struct zt_node *node = &g->nodes[n];
+    const struct zt_node *node = g->nodes[n];
     struct zt_ready *ready = &rp->ready[n];
     int total = node->in_count + node->out_count;
     ready->views = ZT_NEW_N(r->arena, struct zt_view, total + 1);
@@ -60,7 +60,7 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
         int v = i < node->in_count ? node->in[i] : node->out[i - node->in_count];
         if (v < 0)
             continue;
-        const struct zt_value *value = &g->values[v];
+        const struct zt_value *value = g->values[v];
         ready->views[i] = (struct zt_view){ value->dtype, value->shape, NULL, value->layout };
         ready->place[i] = &p->place[node->phase][v];
         ready->constant[i] = value->data;

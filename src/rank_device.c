@@ -127,7 +127,7 @@ static struct constant *find_constant(const struct zt_rank_device *d, const void
 static const void *constant_in(const struct zt_rank *r, const struct zt_run_program *rp, int node, int i) {
     const struct zt_ready *ready = &rp->ready[node];
     bool constant = !on_host(r, ready) && ready->place[i] && ready->place[i]->in == ZT_CONSTANT;
-    return constant ? rp->program->joint.graph->values[ready->call.node->in[i]].data : NULL;
+    return constant ? rp->program->joint.graph->values[ready->call.node->in[i]]->data : NULL;
 }
 
 static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int node) {

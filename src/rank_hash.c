@@ -21,7 +21,7 @@ void zt_rank_plan_stir_graph(struct zt_rank_plan *p, int64_t rows, const struct 
     uint64_t *hash = &p->hash;
     stir_int(hash, rows);
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         stir_text(hash, node->op_type);
         stir_int(hash, node->phase);
         stir_int(hash, node->stage);

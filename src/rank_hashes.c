@@ -38,7 +38,7 @@ static bool hashed(const struct zt_run_program *rp, int n, int i) {
     const struct zt_place *place = ready->place[i];
     if (!place || place->in == ZT_NOWHERE || place->in == ZT_CONSTANT)
         return false;
-    return i >= ready->call.in_count || is_weight(joint, joint->graph->nodes[n].in[i], place);
+    return i >= ready->call.in_count || is_weight(joint, joint->graph->nodes[n]->in[i], place);
 }
 
 static int view_count(const struct zt_ready *ready) {
@@ -50,7 +50,7 @@ typedef ZT_VEC(struct zt_hash_tensor) tensors;
 /* A view that is not hashed takes a number too and has no name. */
 static void list_node(struct zt_rank_hashes *h, const struct zt_run_program *rp, int n, bool backward, tensors *list) {
     const struct zt_graph *g = rp->program->joint.graph;
-    const struct zt_node *node = &g->nodes[n];
+    const struct zt_node *node = g->nodes[n];
     for (int i = 0; i < view_count(&rp->ready[n]); i++) {
         const struct zt_view *view = &rp->ready[n].views[i];
         struct zt_hash_tensor tensor = { .node = "", .op = "", .name = "", .type = "" };
@@ -58,7 +58,7 @@ static void list_node(struct zt_rank_hashes *h, const struct zt_run_program *rp,
         if (hashed(rp, n, i)) {
             const char *layout = view->layout ? view->layout->name : "";
             int value = i < node->in_count ? node->in[i] : node->out[i - node->in_count];
-            tensor = (struct zt_hash_tensor){ node->name, node->op_type, g->values[value].name, NULL, backward };
+            tensor = (struct zt_hash_tensor){ node->name, node->op_type, g->values[value]->name, NULL, backward };
             tensor.type = zt_arena_printf(h->arena, "%s%s%s%s", zt_dtype_name(view->dtype),
                                           zt_shape_text(&view->shape, shape), *layout ? " " : "", layout);
         }

@@ -16,7 +16,7 @@ static struct zt_flat *lay_out_stage(struct zt_planner *q, const struct zt_joint
     int count = zt_program_params(joint, stage, indices);
     struct zt_flat_tensor *tensors = ZT_NEW_N(arena, struct zt_flat_tensor, count + 1);
     for (int i = 0; i < count; i++) {
-        const struct zt_value *v = &g->values[joint->params[indices[i]]];
+        const struct zt_value *v = g->values[joint->params[indices[i]]];
         seats[indices[i]] = (struct seat){ stage, i };
         tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(arena, v->copy_of ? v->copy_of : v->name),
                                               .count = zt_shape_count(&v->shape),
@@ -61,7 +61,7 @@ static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, boo
     if (p->model_count)
         memcpy(all, p->model, (size_t)p->model_count * sizeof *all);
     for (int i = 0; i < total; i++) {
-        const struct zt_value *v = &joint->graph->values[params ? joint->params[i] : joint->statistics[i]];
+        const struct zt_value *v = joint->graph->values[params ? joint->params[i] : joint->statistics[i]];
         at[i] = p->model_count;
         if (params && joint->home[i] >= 0)
             at[i] = at[joint->home[i]];
@@ -91,7 +91,7 @@ static void lay_out_parameters(struct zt_planner *q, const struct zt_joint *join
     p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
     for (int i = 0; i < joint->param_count; i++)
         if (seats[i].stage == p->grid.stage)
-            p->param_initial[seats[i].tensor] = g->values[joint->params[i]].data;
+            p->param_initial[seats[i].tensor] = g->values[joint->params[i]]->data;
     tie_stages(q, joint, seats, flats);
     free(seats);
     list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
@@ -103,7 +103,7 @@ static void lay_out_parameters(struct zt_planner *q, const struct zt_joint *join
     p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);
     p->statistic_initial = ZT_NEW_N(p->arena, const void *, p->statistic_total + 1);
     for (int i = 0; i < p->statistic_total; i++) {
-        const struct zt_value *v = &g->values[joint->statistics[indices[i]]];
+        const struct zt_value *v = g->values[joint->statistics[indices[i]]];
         p->statistic_offset[i] = p->statistic_bytes;
         p->statistic_count[i] = zt_shape_count(&v->shape);
         p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
@@ -119,10 +119,10 @@ static int64_t hidden_size(const struct zt_joint *joint) {
     int64_t best = 0;
     int best_count = 0;
     for (int i = 0; i < joint->param_count; i++) {
-        const struct zt_shape *shape = &joint->graph->values[joint->params[i]].shape;
+        const struct zt_shape *shape = &joint->graph->values[joint->params[i]]->shape;
         int count = 0;
         for (int k = 0; shape->rank == 2 && k < joint->param_count; k++) {
-            const struct zt_shape *other = &joint->graph->values[joint->params[k]].shape;
+            const struct zt_shape *other = &joint->graph->values[joint->params[k]]->shape;
             count += other->rank == 2 && other->dim[1] == shape->dim[1];
         }
         if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {

@@ -10,7 +10,7 @@
 static void print_body(FILE *to, const struct zt_node *node) {
     for (int i = 0; i < node->attr_count; i++)
         for (int n = 0; node->attr[i].graph && n < node->attr[i].graph->node_count; n++)
-            fprintf(to, "%s%s", n ? ", " : ": ", node->attr[i].graph->nodes[n].op_type);
+            fprintf(to, "%s%s", n ? ", " : ": ", node->attr[i].graph->nodes[n]->op_type);
     fputc('\n', to);
 }
 
@@ -24,9 +24,9 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
         const char *tensor = plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "";
         switch (c->kind) {
         case ZT_RUN_NODE:
-            fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node].backend], g->nodes[c->node].op_type,
-                    g->nodes[c->node].name);
-            print_body(to, &g->nodes[c->node]);
+            fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node]->backend], g->nodes[c->node]->op_type,
+                    g->nodes[c->node]->name);
+            print_body(to, g->nodes[c->node]);
             break;
         case ZT_ADD_GRAD:
             fprintf(to, "  ADD gradient of %s\n", tensor);

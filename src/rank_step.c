@@ -66,7 +66,7 @@ static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const st
     if (c->kind == ZT_ZERO_GRAD)
         return accumulate || zt_rank_do(r, &a, err);
     const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
-    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value].data);
+    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value]->data);
     if (!accumulate)
         return copy_value(r, a.to, place, a.from, a.bytes, err);
     a.run = add;
@@ -205,7 +205,7 @@ bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct 
             return false;
     for (int i = 0; i < g->write_back_count; i++) {
         const struct zt_write_back *w = &g->write_backs[i];
-        const struct zt_value *v = &g->values[w->value];
+        const struct zt_value *v = g->values[w->value];
         const struct zt_place *place = &p->place[0][w->value];
         if (!copy_value(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place,
                         zt_rank_at(r, slot, place, v->data),

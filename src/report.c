@@ -30,10 +30,10 @@ static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to)
     const struct zt_graph *g = p ? p->joint.graph : NULL;
     int count = 0;
     for (int n = 0; g && n < g->node_count; n++) {
-        if (g->nodes[n].backend != ZT_REF || g->nodes[n].op->flags & ZT_OP_VIEW)
+        if (g->nodes[n]->backend != ZT_REF || g->nodes[n]->op->flags & ZT_OP_VIEW)
             continue;
         if (count++ < 4)
-            zt_text_add(to, "%s%s", count > 1 ? ", " : "", g->nodes[n].op_type);
+            zt_text_add(to, "%s%s", count > 1 ? ", " : "", g->nodes[n]->op_type);
     }
     if (count > 4)
         zt_text_add(to, " and %d more", count - 4);

@@ -37,7 +37,7 @@ bool zt_arrays_read(struct zt_arrays *a, const char *kind, int index, const char
 /* ---- inputs ---- */
 
 static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_err *err) {
-    const char *name = a->graph->values[a->graph->inputs[index]].name, *src = a->options->inputs;
+    const char *name = a->graph->values[a->graph->inputs[index]]->name, *src = a->options->inputs;
     if (a->folder)
         return zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no input_%d.pb", src, index, name, index);
     zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no array of this name", src, index, name);
@@ -48,7 +48,7 @@ static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_e
 
 static bool feed(struct zt_arrays *a, int index, struct zt_err *err) {
     int id = a->graph->inputs[index], first = err->count;
-    const struct zt_value *v = &a->graph->values[id];
+    const struct zt_value *v = a->graph->values[id];
     struct zt_tensor tensor;
     bool there;
     if (v->dtype == ZT_UNDEFINED)
@@ -76,7 +76,7 @@ static bool override_initializers(struct zt_arrays *a, struct zt_err *err) {
     for (int i = 0; i < a->npz.count; i++) {
         const struct zt_npz_array *array = &a->npz.at[i];
         int id = zt_graph_find(a->graph, array->name);
-        const struct zt_value *v = id >= 0 ? &a->graph->values[id] : NULL;
+        const struct zt_value *v = id >= 0 ? a->graph->values[id] : NULL;
         if (!v || v->origin != ZT_FROM_INITIALIZER)
             continue;
         char found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
@@ -144,7 +144,7 @@ void zt_arrays_finish(struct zt_arrays *a) {
 }
 
 struct zt_tensor zt_arrays_value(const struct zt_arrays *a, int value) {
-    const struct zt_value *v = &a->graph->values[value];
+    const struct zt_value *v = a->graph->values[value];
     return (struct zt_tensor){ v->dtype, v->shape, v->data };
 }
 

@@ -22,7 +22,7 @@ struct product {
 };
 
 static bool is_float(const struct zt_graph *g, int value) {
-    return zt_dtype_in(g->values[value].dtype, ZT_ANY_FLOAT);
+    return zt_dtype_in(g->values[value]->dtype, ZT_ANY_FLOAT);
 }
 
 /* ---- cotangents ---- */
@@ -31,13 +31,13 @@ static void add_cotangent(struct product *p, int output, const struct zt_tensor 
     struct zt_graph *g = p->arrays.graph;
     const char *name = zt_arena_printf(g->arena, "grad_output_%d", output);
     int id = zt_graph_add_value(g, name, tensor->dtype, &tensor->shape);
-    g->values[id].origin = ZT_FROM_INPUT;
-    g->values[id].data = tensor->data;
+    g->values[id]->origin = ZT_FROM_INPUT;
+    g->values[id]->data = tensor->data;
     zt_vec_push(&p->from, (struct zt_cotangent){ g->outputs[output], id });
 }
 
 static bool read_cotangent(struct product *p, int output, bool *any, struct zt_err *err) {
-    const struct zt_value *v = &p->arrays.graph->values[p->arrays.graph->outputs[output]];
+    const struct zt_value *v = p->arrays.graph->values[p->arrays.graph->outputs[output]];
     char name[32], found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
     struct zt_tensor tensor;
     bool there;
@@ -92,7 +92,7 @@ static void list_wanted(struct product *p) {
         }
     p->inputs = p->wanted.count;
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].origin == ZT_FROM_INITIALIZER && g->values[v].trainable && is_float(g, v))
+        if (g->values[v]->origin == ZT_FROM_INITIALIZER && g->values[v]->trainable && is_float(g, v))
             zt_vec_push(&p->wanted, v);
     p->grads = ZT_NEW_N(p->arrays.arena, int, p->wanted.count);
 }
@@ -123,7 +123,7 @@ static bool write_gradients(const struct product *p, struct zt_err *err) {
     const char **names = ZT_NEW_N(a->arena, const char *, count);
     struct zt_tensor *tensors = ZT_NEW_N(a->arena, struct zt_tensor, count);
     for (int i = 0; i < count; i++) {
-        names[i] = a->graph->values[p->wanted.at[i]].name;
+        names[i] = a->graph->values[p->wanted.at[i]]->name;
         tensors[i] = gradient(p, i);
         if (i < p->inputs && !zt_arrays_write(a, "grad_input", p->index[i], names[i], &tensors[i], err))
             return false;
@@ -137,7 +137,7 @@ static bool write_gradients(const struct product *p, struct zt_err *err) {
 static const char *gradient_name(const struct product *p, int i) {
     struct zt_arena *arena = p->arrays.arena;
     return i < p->inputs ? zt_arena_printf(arena, "grad_input_%d", p->index[i])
-                         : zt_arena_printf(arena, "grad:%s", p->arrays.graph->values[p->wanted.at[i]].name);
+                         : zt_arena_printf(arena, "grad:%s", p->arrays.graph->values[p->wanted.at[i]]->name);
 }
 
 /* A gradient that no path leads to is a constant of zeros. */
@@ -156,7 +156,7 @@ static bool emit(const struct product *p, const char *path, struct zt_err *err) 
     struct zt_emit_output *outputs = ZT_NEW_N(p->arrays.arena, struct zt_emit_output, count);
     int *inputs = ZT_NEW_N(p->arrays.arena, int, g->input_count + p->from.count);
     for (int i = 0; i < g->output_count; i++)
-        outputs[i] = (struct zt_emit_output){ g->values[g->outputs[i]].name, g->outputs[i] };
+        outputs[i] = (struct zt_emit_output){ g->values[g->outputs[i]]->name, g->outputs[i] };
     for (int i = 0; i < p->wanted.count; i++)
         outputs[g->output_count + i] = (struct zt_emit_output){ gradient_name(p, i), gradient_value(p, i) };
     for (int i = 0; i < g->input_count; i++)

@@ -44,7 +44,7 @@ static void print_text(const char *text, int width) {
 static int name_width(const struct zt_graph *g, const int *ids, int count) {
     int width = 8;
     for (int i = 0; i < count; i++) {
-        int n = (int)strlen(g->values[ids[i]].name);
+        int n = (int)strlen(g->values[ids[i]]->name);
         width = n > width && n <= 48 ? n : width;
     }
     return width;
@@ -74,7 +74,7 @@ static void mark_needed(struct inspection *s) {
     for (int i = 0; i < g->output_count; i++)
         s->needed[g->outputs[i]] = true;
     for (int n = s->plain - 1; n >= 0; n--) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         bool needed = false;
         for (int i = 0; i < node->out_count; i++)
             needed |= node->out[i] >= 0 && s->needed[node->out[i]];
@@ -111,7 +111,7 @@ static void mark_held_up(struct inspection *s) {
     const struct zt_graph *g = s->g;
     bool *value = zt_calloc((size_t)g->value_count + 1, sizeof *value);
     for (int n = 0; n < s->plain; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         bool bad = !node->op;
         for (int i = 0; i < node->in_count; i++)
             bad |= node->in[i] >= 0 && value[node->in[i]];
@@ -133,11 +133,11 @@ static bool is_held_tensor(const struct zt_node *node) {
 static void resolve_nodes(struct inspection *s) {
     for (int n = 0; n < s->g->node_count; n++) {
         zt_op_resolve(&zt_ops, s->g, n,
-                      n >= s->plain                   ? &s->inside
-                      : is_needed(s, &s->g->nodes[n]) ? &s->problems
-                                                      : &s->notes);
-        count_use(s, &s->g->nodes[n]);
-        s->constants += is_held_tensor(&s->g->nodes[n]);
+                      n >= s->plain                  ? &s->inside
+                      : is_needed(s, s->g->nodes[n]) ? &s->problems
+                                                     : &s->notes);
+        count_use(s, s->g->nodes[n]);
+        s->constants += is_held_tensor(s->g->nodes[n]);
     }
     mark_held_up(s);
     if (s->uses.count)
@@ -187,7 +187,7 @@ static void print_missing(const struct inspection *s) {
         if (s->held_up[i])
             continue;
         putchar(' ');
-        print_text(g->values[g->outputs[i]].name, 0);
+        print_text(g->values[g->outputs[i]]->name, 0);
     }
     if (s->problems.count)
         putchar('\n');
@@ -215,9 +215,9 @@ static void print_values(const struct zt_graph *g, const char *title, const int 
     printf("\n%s: %d\n", title, count);
     for (int i = 0; i < count; i++) {
         fputs("  ", stdout);
-        print_text(g->values[ids[i]].name, width);
+        print_text(g->values[ids[i]]->name, width);
         fputs("  ", stdout);
-        print_type(&g->values[ids[i]], 0);
+        print_type(g->values[ids[i]], 0);
         putchar('\n');
     }
 }
@@ -242,18 +242,18 @@ static void print_initializers(struct inspection *s) {
     int *ids = ZT_NEW_N(g->arena, int, g->value_count), count = 0, trained = 0;
     int64_t elements = 0, trained_elements = 0;
     for (int v = 0; v < g->value_count; v++) {
-        if (g->values[v].origin != ZT_FROM_INITIALIZER)
+        if (g->values[v]->origin != ZT_FROM_INITIALIZER)
             continue;
         ids[count++] = v;
-        elements += elements_of(&g->values[v]);
-        trained += g->values[v].trainable;
-        trained_elements += g->values[v].trainable ? elements_of(&g->values[v]) : 0;
+        elements += elements_of(g->values[v]);
+        trained += g->values[v]->trainable;
+        trained_elements += g->values[v]->trainable ? elements_of(g->values[v]) : 0;
     }
     int width = name_width(g, ids, count);
     printf("\ninitializers: %d, trained %d; %lld elements, trained %lld\n", count, trained, (long long)elements,
            (long long)trained_elements);
     for (int i = 0; i < count; i++)
-        print_initializer(&g->values[ids[i]], width);
+        print_initializer(g->values[ids[i]], width);
     if (!trained && s->constants)
         printf("  %d Constant nodes hold float tensors; what should be trained must be an initializer\n", s->constants);
 }
@@ -277,9 +277,9 @@ static void print_pairs(const struct zt_graph *g) {
         puts("\nequal initializers, perhaps tied weights that the exporter copied (ztrain.tie rejoins them):");
     for (int i = 0; i < count; i++) {
         fputs("  ", stdout);
-        print_text(g->values[pairs[i].a].name, 0);
+        print_text(g->values[pairs[i].a]->name, 0);
         fputs(pairs[i].transposed ? " = transpose of " : " = ", stdout);
-        print_text(g->values[pairs[i].b].name, 0);
+        print_text(g->values[pairs[i].b]->name, 0);
         putchar('\n');
     }
 }
@@ -294,15 +294,15 @@ static void print_folds(const struct zt_onnx *model) {
             "and "
             "its batch\nstatistics cannot come back:");
     for (int i = 0; i < count; i++) {
-        const struct zt_node *n = &g->nodes[folds[i].node];
+        const struct zt_node *n = g->nodes[folds[i].node];
         fputs("  ", stdout);
         print_text(n->name, 0);
         printf(" (");
         print_text(n->op_type, 0);
         fputs("): ", stdout);
-        print_text(g->values[folds[i].weight].name, 0);
+        print_text(g->values[folds[i].weight]->name, 0);
         fputs(folds[i].bias >= 0 ? ", " : "", stdout);
-        print_text(folds[i].bias >= 0 ? g->values[folds[i].bias].name : "", 0);
+        print_text(folds[i].bias >= 0 ? g->values[folds[i].bias]->name : "", 0);
         putchar('\n');
     }
     if (count)

@@ -6,7 +6,7 @@ static bool write_outputs(const struct zt_arrays *a, struct zt_err *err) {
     const char **names = ZT_NEW_N(a->arena, const char *, g->output_count);
     struct zt_tensor *tensors = ZT_NEW_N(a->arena, struct zt_tensor, g->output_count);
     for (int i = 0; i < g->output_count; i++) {
-        names[i] = g->values[g->outputs[i]].name;
+        names[i] = g->values[g->outputs[i]]->name;
         tensors[i] = zt_arrays_value(a, g->outputs[i]);
         if (!zt_arrays_write(a, "output", i, names[i], &tensors[i], err))
             return false;

@@ -35,9 +35,9 @@ static void judge_and_write(struct zt_onnx *model) {
                                        .inference_nodes = (int[]){ 0 },
                                        .inference_node_count = 1 };
     for (int v = 0; v < model->graph->value_count; v++)
-        if (model->graph->values[v].origin == ZT_FROM_INITIALIZER && model->graph->values[v].data)
+        if (model->graph->values[v]->origin == ZT_FROM_INITIALIZER && model->graph->values[v]->data)
             payloads[changes.payload_count++] =
-                (struct zt_onnx_payload){ model->graph->values[v].name, model->graph->values[v].data };
+                (struct zt_onnx_payload){ model->graph->values[v]->name, model->graph->values[v]->data };
     if (zt_onnx_write(model, path, &changes, &err)) {
         struct zt_onnx *again = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, &err);
         zt_onnx_destroy(again);

@@ -142,7 +142,7 @@ struct prepared {
 };
 
 static bool prepare_kernel(struct zt_prepare *p, struct zt_err *err) {
-    const struct zt_kernel *reference = &p->graph->nodes[p->node].op->kernel[ZT_REF];
+    const struct zt_kernel *reference = &p->graph->nodes[p->node]->op->kernel[ZT_REF];
     if (reference->prepare && !reference->prepare(p, err))
         return false;
     struct prepared *kept = zt_malloc(sizeof *kept);

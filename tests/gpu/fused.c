@@ -20,7 +20,7 @@ struct zt_device *fused_device(void) {
 
 int fused_input(struct zt_graph *g) {
     const int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 8));
-    g->values[x].dim_param[0] = "N";
+    g->values[x]->dim_param[0] = "N";
     return x;
 }
 
@@ -31,7 +31,7 @@ int fused_product(struct zt_graph *g, const char *name, int x, int64_t in, int64
 
 struct zt_graph *fused_output(struct zt_graph *g, int h) {
     const int y = fused_product(g, "y", h, 8, 5);
-    g->values[y].dtype = ZT_FLOAT; /* as a file declares its outputs */
+    g->values[y]->dtype = ZT_FLOAT; /* as a file declares its outputs */
     return tiny_output(g, y);
 }
 

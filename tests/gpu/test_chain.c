@@ -28,7 +28,7 @@ static struct zt_graph *shifted(bool trains) {
     struct zt_graph *g = zt_graph_create("shifted");
     int shift = net_param(g, "shift", SHAPE(4, 8));
     if (!trains)
-        shift = zt_graph_add_constant(g, "fixed", ZT_FLOAT, SHAPE(4, 8), g->values[shift].data);
+        shift = zt_graph_add_constant(g, "fixed", ZT_FLOAT, SHAPE(4, 8), g->values[shift]->data);
     return fused_output(g, NET(g, "Exp", "exp", NET(g, "Add", "sum", NET(g, "Neg", "neg", start(g)), shift)));
 }
 

@@ -43,8 +43,8 @@ static void note_program(struct missing *all, const struct zt_program *p, const 
     const int count[] = { p->derive_count, p->forward_count, p->backward_count };
     for (int k = 0; k < 3; k++)
         for (int c = 0; c < count[k]; c++)
-            if (list[k][c].kind == ZT_RUN_NODE && g->nodes[list[k][c].node].backend != ZT_CUDA)
-                note(all, g->nodes[list[k][c].node].op_type, where);
+            if (list[k][c].kind == ZT_RUN_NODE && g->nodes[list[k][c].node]->backend != ZT_CUDA)
+                note(all, g->nodes[list[k][c].node]->op_type, where);
 }
 
 static void note_model(struct missing *all, const char *model, const char *config, bool half) {

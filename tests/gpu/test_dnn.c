@@ -57,7 +57,7 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
         struct zt_err err = { 0 };
         struct zt_conv conv;
         ck_assert_msg(zt_case_make(c, false, &made, &err), "%s", err.text[0]);
-        const struct zt_conv_roles *roles = zt_conv_roles(&made.graph->nodes[0]);
+        const struct zt_conv_roles *roles = zt_conv_roles(made.graph->nodes[0]);
         if (roles && roles->read(made.graph, 0, &conv, &err) && is_known(&conv)) {
             for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++, count++)
                 check_graph(c, &conv, (enum zt_conv_way)way, false, false);

@@ -113,7 +113,7 @@ static struct zt_graph *skipping(void) {
 /* "LinearGelu+z GeluGrad": what has to do with GELU, in order; what chains took in, too. */
 static void list_nodes(const struct zt_graph *g, struct zt_text *to) {
     for (int n = 0; n < g->node_count; n++) {
-        const struct zt_node *node = &g->nodes[n];
+        const struct zt_node *node = g->nodes[n];
         const struct zt_attr *steps = zt_node_attr(node, "steps");
         if (steps)
             list_nodes(steps->graph, to);

@@ -79,9 +79,9 @@ static struct zt_graph *pooled(void) {
 
 static void list(const struct zt_graph *g, struct zt_text *to) {
     for (int n = 0; n < g->node_count; n++)
-        if (strstr("Concat Split Slice", g->nodes[n].op_type) || strstr(g->nodes[n].op_type, "Norm") ||
-            strstr(g->nodes[n].op_type, "Pool"))
-            zt_text_add(to, "%s%s %s", to->at ? "; " : "", g->nodes[n].op_type, zt_dtype_name(zt_in(g, n, 0)->dtype));
+        if (strstr("Concat Split Slice", g->nodes[n]->op_type) || strstr(g->nodes[n]->op_type, "Norm") ||
+            strstr(g->nodes[n]->op_type, "Pool"))
+            zt_text_add(to, "%s%s %s", to->at ? "; " : "", g->nodes[n]->op_type, zt_dtype_name(zt_in(g, n, 0)->dtype));
 }
 static const struct fused half = { fused_device, list, "'AdamW', 'params': {'lr': 0.01}" };
 

@@ -30,12 +30,12 @@ static void count_nodes(const struct zt_program *p, struct counts *to) {
             const int node = list[k][c].node;
             if (list[k][c].kind != ZT_RUN_NODE)
                 continue;
-            const bool reorder = strcmp(g->nodes[node].op_type, "Reorder") == 0;
+            const bool reorder = strcmp(g->nodes[node]->op_type, "Reorder") == 0;
             to->reorders += reorder && k > 0;
             to->derived += reorder && k == 0;
-            to->rectified += strcmp(g->nodes[node].op_type, "ConvRelu") == 0;
-            to->relus += strcmp(g->nodes[node].op_type, "Relu") == 0;
-            if (strncmp(g->nodes[node].op_type, "Conv", 4) == 0) {
+            to->rectified += strcmp(g->nodes[node]->op_type, "ConvRelu") == 0;
+            to->relus += strcmp(g->nodes[node]->op_type, "Relu") == 0;
+            if (strncmp(g->nodes[node]->op_type, "Conv", 4) == 0) {
                 to->convolutions++;
                 to->last += is_last(zt_in(g, node, 0)) || is_last(zt_in(g, node, 1)) || is_last(zt_out(g, node, 0));
             }

@@ -71,7 +71,7 @@ static bool read_case(const char *op, const char *in, const char *attrs, struct 
     struct zt_err err = { 0 };
     struct zt_launch_norm n;
     ck_assert_msg(zt_case_make(&c, false, &made, &err), "%s", err.text[0]);
-    ck_assert_msg(made.graph->nodes[0].op->kernel[ZT_CUDA].describe(made.graph, 0, &n, &err), "%s", err.text[0]);
+    ck_assert_msg(made.graph->nodes[0]->op->kernel[ZT_CUDA].describe(made.graph, 0, &n, &err), "%s", err.text[0]);
     zt_graph_destroy(made.graph);
     return zt_norm_dnn_of(&n, to);
 }

@@ -11,7 +11,7 @@
 
 int net_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
     int id = zt_graph_add_value(g, name, dtype, shape);
-    g->values[id].origin = ZT_FROM_INPUT;
+    g->values[id]->origin = ZT_FROM_INPUT;
     int *inputs = ZT_NEW_N(g->arena, int, g->input_count + 1);
     if (g->input_count)
         memcpy(inputs, g->inputs, (size_t)g->input_count * sizeof *inputs);
@@ -27,9 +27,9 @@ int net_param(struct zt_graph *g, const char *name, const struct zt_shape *shape
     struct zt_rng rng = zt_rng_start(zt_hash(ZT_HASH_START, name, strlen(name)), 0);
     for (int64_t i = 0; i < count; i++)
         data[i] = zt_rng_uniform(&rng) - 0.5f;
-    g->values[id].origin = ZT_FROM_INITIALIZER;
-    g->values[id].data = data;
-    g->values[id].trainable = true;
+    g->values[id]->origin = ZT_FROM_INITIALIZER;
+    g->values[id]->data = data;
+    g->values[id]->trainable = true;
     return id;
 }
 
@@ -48,13 +48,13 @@ int net_node(struct zt_graph *g, const char *op, const char *out, ...) {
 }
 
 struct zt_node *net_last(struct zt_graph *g) {
-    return &g->nodes[g->node_count - 1];
+    return g->nodes[g->node_count - 1];
 }
 
 void net_infer(struct zt_graph *g, const struct zt_op_table *table) {
     struct zt_err err = { 0 };
     for (int n = 0; n < g->node_count; n++)
-        if (!g->nodes[n].op)
+        if (!g->nodes[n]->op)
             ck_assert_msg(zt_op_resolve(table, g, n, &err) && zt_op_infer(g, n, &err), "%s", err.text[0]);
 }
 

@@ -34,8 +34,8 @@ static int read_payloads(const char *folder, struct zt_arena *arena, struct zt_o
 static int training_nodes(const struct zt_graph *g, int *nodes) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
-        if (zt_attr_int(&g->nodes[n], "training_mode", 0))
-            nodes[count++] = g->nodes[n].file_index;
+        if (zt_attr_int(g->nodes[n], "training_mode", 0))
+            nodes[count++] = g->nodes[n]->file_index;
     return count;
 }
 

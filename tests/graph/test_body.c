@@ -176,17 +176,17 @@ START_TEST(nodes_with_one_body_share_a_function_and_old_forms_become_one) {
     int e = NET(g, "Softmax", "e", c);
     NET(g, "Relu", "nobody_reads_it", e);
     for (int n = 0; n < 3; n++)
-        g->nodes[n].opset = 11;
+        g->nodes[n]->opset = 11;
     net_infer(g, &zt_ops);
     struct zt_emit_output outputs[] = { { "d", d }, { "copy", e } };
     struct zt_onnx *model = emit(inputs, 2, outputs, 2);
     ck_assert_int_eq(model->graph->node_count, 5); /* three calls, Softmax, Identity */
-    ck_assert_str_eq(model->graph->nodes[3].op_type, "Softmax");
-    ck_assert_str_eq(model->graph->nodes[3].domain, "");
-    ck_assert_str_eq(model->graph->nodes[0].domain, "ztrain");
-    ck_assert_str_eq(model->graph->nodes[0].op_type, model->graph->nodes[1].op_type);
-    ck_assert_str_ne(model->graph->nodes[0].op_type, model->graph->nodes[2].op_type);
-    ck_assert_str_eq(model->graph->values[model->graph->outputs[1]].name, "copy");
+    ck_assert_str_eq(model->graph->nodes[3]->op_type, "Softmax");
+    ck_assert_str_eq(model->graph->nodes[3]->domain, "");
+    ck_assert_str_eq(model->graph->nodes[0]->domain, "ztrain");
+    ck_assert_str_eq(model->graph->nodes[0]->op_type, model->graph->nodes[1]->op_type);
+    ck_assert_str_ne(model->graph->nodes[0]->op_type, model->graph->nodes[2]->op_type);
+    ck_assert_str_eq(model->graph->values[model->graph->outputs[1]]->name, "copy");
     zt_onnx_destroy(model);
 }
 END_TEST

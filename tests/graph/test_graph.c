@@ -24,10 +24,9 @@ static bool says(const char *words) {
 
 /* Names of the nodes in their order, with blanks between. */
 static const char *order(void) {
-    struct zt_node *n = g->nodes;
     char *text = zt_arena_strdup(g->arena, "");
     for (int i = 0; i < g->node_count; i++)
-        text = zt_arena_printf(g->arena, "%s%s%s", text, i ? " " : "", n[i].name);
+        text = zt_arena_printf(g->arena, "%s%s%s", text, i ? " " : "", g->nodes[i]->name);
     return text;
 }
 
@@ -35,11 +34,31 @@ START_TEST(names_are_unique_and_found) {
     int a = zt_graph_add_value(g, "x", ZT_FLOAT, SCALAR), b = zt_graph_add_value(g, "x", ZT_FLOAT, NULL);
     int c = zt_graph_add_value(g, NULL, ZT_FLOAT, NULL), d = zt_graph_add_value(g, NULL, ZT_FLOAT, NULL);
     ck_assert_int_eq(zt_graph_find(g, "x"), a);
-    ck_assert_str_ne(g->values[b].name, "x");
-    ck_assert_str_ne(g->values[c].name, g->values[d].name);
-    ck_assert_int_eq(zt_graph_find(g, g->values[b].name), b);
+    ck_assert_str_ne(g->values[b]->name, "x");
+    ck_assert_str_ne(g->values[c]->name, g->values[d]->name);
+    ck_assert_int_eq(zt_graph_find(g, g->values[b]->name), b);
     ck_assert_int_eq(zt_graph_find(g, "nothing"), -1);
-    ck_assert_int_eq(g->values[b].shape.rank, -1);
+    ck_assert_int_eq(g->values[b]->shape.rank, -1);
+}
+END_TEST
+
+START_TEST(values_and_nodes_stay_where_they_are) {
+    const int x = net_input(g, "x", ZT_FLOAT, SHAPE(2));
+    NET(g, "Relu", "y", x);
+    const struct zt_value *value = g->values[x];
+    const struct zt_node *node = g->nodes[0];
+    for (int i = 0; i < 1000; i++) {
+        const int v = zt_graph_add_value(g, NULL, ZT_FLOAT, SCALAR);
+        zt_graph_add_node(g, "n", "Relu", "", 1, &x, 1, &v, 1);
+    }
+    ck_assert_ptr_eq(g->values[x], value);
+    ck_assert_ptr_eq(g->nodes[0], node);
+    g->nodes[0]->place = INT64_MAX;
+    ck_assert(zt_graph_sort(g, &err));
+    ck_assert_ptr_eq(g->nodes[1000], node);
+    ck_assert_int_eq(node->index, 1000);
+    for (int i = 0; i < g->value_count; i++)
+        ck_assert_int_eq(g->values[i]->id, i);
 }
 END_TEST
 
@@ -52,7 +71,7 @@ START_TEST(nodes_stand_behind_what_they_read_and_else_as_in_the_file) {
     NET(g, "Relu", "b", c);
     ck_assert(zt_graph_sort(g, &err));
     ck_assert_str_eq(order(), "a c d b"); /* d has the lowest place, so it follows c at once */
-    ck_assert_int_eq(g->values[c].producer, 1);
+    ck_assert_int_eq(g->values[c]->producer, 1);
 }
 END_TEST
 
@@ -89,25 +108,25 @@ START_TEST(a_random_graph_sorts_to_the_lowest_place_that_is_ready) {
             zt_graph_add_node(r, "n", "Any", "", 1, in, in_count, &out[name[i]], 1);
         }
         ck_assert(zt_graph_index(r, &err));
-        struct zt_node *list = zt_arena_copy(r->arena, r->nodes, sizeof *list * NODES); /* the definition, slowly */
+        struct zt_node **list = zt_arena_copy(r->arena, r->nodes, sizeof *list * NODES); /* the definition, slowly */
         bool done[NODES] = { false };
         int64_t wanted[NODES];
         for (int at = 0; at < count; at++) {
             int best = -1;
             for (int n = 0; n < NODES; n++) {
                 bool ready = !done[n];
-                for (int i = 0; i < list[n].in_count; i++)
-                    ready &= list[n].in[i] < 0 || done[r->values[list[n].in[i]].producer];
-                if (ready && (best < 0 || list[n].place < list[best].place))
+                for (int i = 0; i < list[n]->in_count; i++)
+                    ready &= list[n]->in[i] < 0 || done[r->values[list[n]->in[i]]->producer];
+                if (ready && (best < 0 || list[n]->place < list[best]->place))
                     best = n;
             }
             done[best] = true;
-            wanted[at] = list[best].place;
+            wanted[at] = list[best]->place;
         }
         ck_assert(zt_graph_sort(r, &err));
         ck_assert_int_eq(r->node_count, NODES);
         for (int n = 0; n < NODES; n++)
-            ck_assert_int_eq(r->nodes[n].place, wanted[n]);
+            ck_assert_int_eq(r->nodes[n]->place, wanted[n]);
         zt_graph_destroy(r);
     }
 }
@@ -148,7 +167,7 @@ START_TEST(two_writers_of_a_value_are_both_named) {
     ck_assert(!zt_graph_index(g, &err));
     ck_assert(says("again (Abs)") && says("\"y\"") && says("written by y"));
     err = (struct zt_err){ 0 };
-    g->nodes[1].dead = true;
+    g->nodes[1]->dead = true;
     ck_assert(zt_graph_index(g, &err));
 }
 END_TEST
@@ -159,7 +178,7 @@ START_TEST(a_node_that_writes_a_value_twice_or_an_input_is_refused) {
     ck_assert(!zt_graph_index(g, &err));
     ck_assert(says("twice (Split)"));
     err = (struct zt_err){ 0 };
-    g->nodes[0].dead = true;
+    g->nodes[0]->dead = true;
     int w = net_param(g, "w", SHAPE(2));
     zt_graph_add_node(g, "onto input", "Relu", "", 14, &y, 1, &x, 1);
     zt_graph_add_node(g, "onto weight", "Relu", "", 14, &y, 1, &w, 1);
@@ -177,7 +196,7 @@ START_TEST(pruning_keeps_what_roots_and_write_backs_need) {
     zt_graph_add_write_back(g, mean, d);
     ck_assert(zt_graph_prune(g, (int[]){ b, -1 }, 2, &err));
     ck_assert_str_eq(order(), "a b c d");
-    ck_assert(g->values[mean].statistic);
+    ck_assert(g->values[mean]->statistic);
     ck_assert_int_eq(zt_graph_users(g, a, NULL), 1);
     int reader = -1;
     ck_assert_int_eq(zt_graph_users(g, x, &reader), 2);
@@ -216,12 +235,12 @@ START_TEST(a_clone_says_the_same_and_changes_alone) {
     ck_assert_int_eq(copy->outputs[0], y);
     ck_assert_int_eq(copy->write_backs[0].value, y);
     zt_node_set_int(copy, 0, "axis", 1);
-    copy->nodes[1].in[0] = x;
-    copy->values[x].shape.dim[0] = 7;
+    copy->nodes[1]->in[0] = x;
+    copy->values[x]->shape.dim[0] = 7;
     zt_graph_add_value(copy, "new", ZT_FLOAT, NULL);
     char *after = net_text(g);
     ck_assert_str_eq(before, after);
-    ck_assert_int_eq(zt_attr_int(&g->nodes[0], "axis", -9), 0);
+    ck_assert_int_eq(zt_attr_int(g->nodes[0], "axis", -9), 0);
     ck_assert_int_eq(zt_graph_find(g, "new"), -1);
     free(before);
     free(cloned);
@@ -238,7 +257,7 @@ START_TEST(attributes_are_set_once_and_read_with_their_default) {
     zt_node_set_float(g, 0, "f", 0.5f);
     zt_node_set_text(g, 0, "t", "SAME_UPPER");
     zt_node_set_ints(g, 0, "list", (int64_t[]){ 3, 4 }, 2);
-    const struct zt_node *n = &g->nodes[0];
+    const struct zt_node *n = g->nodes[0];
     ck_assert_int_eq(n->attr_count, 4);
     ck_assert_int_eq(zt_attr_int(n, "a", 9), 2);
     ck_assert_int_eq(zt_attr_int(n, "b", 9), 9);
@@ -256,12 +275,12 @@ START_TEST(constants_on_odd_addresses_are_moved_where_nodes_read_them) {
     int64_t two[2] = { 5, 6 };
     memcpy(raw + 1, two, sizeof two);
     int shape = zt_graph_add_value(g, "shape", ZT_INT64, SHAPE(2)), x = net_input(g, "x", ZT_FLOAT, SHAPE(30));
-    g->values[shape].origin = ZT_FROM_INITIALIZER;
-    g->values[shape].data = raw + 1;
+    g->values[shape]->origin = ZT_FROM_INITIALIZER;
+    g->values[shape]->data = raw + 1;
     NET(g, "Reshape", "y", x, shape);
     zt_graph_align_constants(g);
-    ck_assert_uint_eq((uintptr_t)g->values[shape].data % 8, 0);
-    ck_assert_int_eq(((const int64_t *)g->values[shape].data)[1], 6);
+    ck_assert_uint_eq((uintptr_t)g->values[shape]->data % 8, 0);
+    ck_assert_int_eq(((const int64_t *)g->values[shape]->data)[1], 6);
 }
 END_TEST
 
@@ -269,6 +288,7 @@ int main(void) {
     TCase *cases = tcase_create("graph");
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, names_are_unique_and_found);
+    tcase_add_test(cases, values_and_nodes_stay_where_they_are);
     tcase_add_test(cases, nodes_stand_behind_what_they_read_and_else_as_in_the_file);
     tcase_add_test(cases, backward_nodes_stand_behind_all_forward_ones);
     tcase_add_test(cases, a_random_graph_sorts_to_the_lowest_place_that_is_ready);

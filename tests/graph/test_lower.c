@@ -119,12 +119,12 @@ START_TEST(what_a_branch_reads_from_outside_is_an_input_of_its_node) {
     put_flag(&graph, "c", true);
     put_branches(&graph, "c", "Sub");
     ck_assert_msg(read_model(&graph), "%s", err.text[0]);
-    const struct zt_node *n = &g->nodes[0];
+    const struct zt_node *n = g->nodes[0];
     ck_assert_int_eq(n->in_count, 5);
     ck_assert_int_eq(n->captured, 4);
     const char *const names[5] = { "c", "w", "x", "w.1", "x" };
     for (int i = 0; i < 5; i++)
-        ck_assert_str_eq(g->values[n->in[i]].name, names[i]);
+        ck_assert_str_eq(g->values[n->in[i]]->name, names[i]);
     ck_assert_int_eq(n->attr[0].graph->node_count, 1);
     ck_assert_int_eq(n->attr[0].graph->captured_count, 2);
 }
@@ -136,11 +136,11 @@ START_TEST(a_known_condition_leaves_the_nodes_of_one_branch) {
     put_branches(&graph, "c", "NoSuchOperator");
     ck_assert_msg(read_model(&graph) && prepare(), "%s", err.text[0]);
     ck_assert_int_eq(g->node_count, 1);
-    ck_assert_str_eq(g->nodes[0].op_type, "Add");
-    ck_assert_str_eq(g->nodes[0].name, "choice/Add");
-    ck_assert_str_eq(g->values[g->nodes[0].in[1]].name, "w");
-    ck_assert_int_eq(g->values[g->nodes[0].in[1]].origin, ZT_FROM_INITIALIZER);
-    ck_assert_int_eq(g->nodes[0].out[0], g->outputs[0]);
+    ck_assert_str_eq(g->nodes[0]->op_type, "Add");
+    ck_assert_str_eq(g->nodes[0]->name, "choice/Add");
+    ck_assert_str_eq(g->values[g->nodes[0]->in[1]]->name, "w");
+    ck_assert_int_eq(g->values[g->nodes[0]->in[1]]->origin, ZT_FROM_INITIALIZER);
+    ck_assert_int_eq(g->nodes[0]->out[0], g->outputs[0]);
 }
 END_TEST
 
@@ -168,7 +168,7 @@ START_TEST(initializers_of_branches_train_and_are_written_where_they_stand) {
     put_branches(&graph, "c", "Sub");
     ck_assert(read_model(&graph) && prepare());
     zt_pass_trainable(g, NULL, -1);
-    ck_assert(g->values[zt_graph_find(g, "w")].trainable);
+    ck_assert(g->values[zt_graph_find(g, "w")]->trainable);
     const struct zt_onnx_payload fresh[2] = { { "w", (const float[]){ 5, 6 } }, { "w.1", (const float[]){ 7, 8 } } };
     const struct zt_onnx_changes changes = { .payloads = fresh, .payload_count = 2 };
     char *path = write_file(&(struct zt_text){ 0 });
@@ -177,8 +177,8 @@ START_TEST(initializers_of_branches_train_and_are_written_where_they_stand) {
     struct zt_onnx *back = read_file(path, &err);
     ck_assert_msg(back != NULL, "%s", err.text[0]);
     const struct zt_graph *b = back->graph;
-    ck_assert_mem_eq(b->values[zt_graph_find(b, "w")].data, ((float[]){ 5, 6 }), 8);
-    ck_assert_mem_eq(b->values[zt_graph_find(b, "w.1")].data, ((float[]){ 7, 8 }), 8);
+    ck_assert_mem_eq(b->values[zt_graph_find(b, "w")]->data, ((float[]){ 5, 6 }), 8);
+    ck_assert_mem_eq(b->values[zt_graph_find(b, "w.1")]->data, ((float[]){ 7, 8 }), 8);
     zt_onnx_destroy(back);
 }
 END_TEST
@@ -262,11 +262,11 @@ START_TEST(a_call_becomes_the_nodes_of_its_function) {
     const char *const nodes[4] = { "f/Add", "f/Add #1", "f #1/Add", "f #1/Add #1" };
     const char *const values[4] = { "f/m", "h", "f #1/m", "y" };
     for (int n = 0; n < 4; n++) {
-        ck_assert_str_eq(g->nodes[n].name, nodes[n]);
-        ck_assert_str_eq(g->values[g->nodes[n].out[0]].name, values[n]);
-        ck_assert_str_eq(g->values[g->nodes[n].in[1]].name, "w");
-        ck_assert_int_eq(g->nodes[n].opset, 13);
-        ck_assert_int_eq(g->nodes[n].file_index, n / 2);
+        ck_assert_str_eq(g->nodes[n]->name, nodes[n]);
+        ck_assert_str_eq(g->values[g->nodes[n]->out[0]]->name, values[n]);
+        ck_assert_str_eq(g->values[g->nodes[n]->in[1]]->name, "w");
+        ck_assert_int_eq(g->nodes[n]->opset, 13);
+        ck_assert_int_eq(g->nodes[n]->file_index, n / 2);
     }
     ck_assert_int_eq(model->graph->node_count, 2);
 }

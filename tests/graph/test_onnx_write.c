@@ -30,8 +30,8 @@ static struct zt_onnx *rewritten(struct zt_text *graph, const struct zt_onnx_cha
 
 static const void *data_of(const struct zt_onnx *model, const char *name) {
     int id = zt_graph_find(model->graph, name);
-    ck_assert_msg(id >= 0 && model->graph->values[id].origin == ZT_FROM_INITIALIZER, "no initializer %s", name);
-    return model->graph->values[id].data;
+    ck_assert_msg(id >= 0 && model->graph->values[id]->origin == ZT_FROM_INITIALIZER, "no initializer %s", name);
+    return model->graph->values[id]->data;
 }
 
 static struct zt_onnx *with_payload(struct zt_text *graph, const char *name, const void *data) {
@@ -117,7 +117,7 @@ START_TEST(the_tensor_of_a_constant_node_is_replaced) {
     put_message(&attribute, 5, &tensor);
     put_node(&graph, "constant", "Constant", NULL, NULL, "c", &attribute);
     struct zt_onnx *model = with_payload(&graph, "c", (float[]){ 7, 8 });
-    ck_assert_mem_eq(zt_node_attr(&model->graph->nodes[0], "value")->tensor.data, ((float[]){ 7, 8 }), 8);
+    ck_assert_mem_eq(zt_node_attr(model->graph->nodes[0], "value")->tensor.data, ((float[]){ 7, 8 }), 8);
     zt_onnx_destroy(model);
 }
 END_TEST
@@ -188,7 +188,7 @@ START_TEST(a_training_node_goes_back_to_inference_form) {
     put_training_node(&graph);
     struct zt_onnx_changes changes = { .inference_nodes = (int[]){ 0 }, .inference_node_count = 1 };
     struct zt_onnx *model = rewritten(&graph, &changes);
-    const struct zt_node *node = &model->graph->nodes[0];
+    const struct zt_node *node = model->graph->nodes[0];
     ck_assert_int_eq(node->out_count, 1);
     ck_assert_int_eq(node->attr_count, 1);
     ck_assert_float_eq(zt_attr_float(node, "momentum", 0), 0.5f);
@@ -203,7 +203,7 @@ START_TEST(a_training_node_whose_statistics_are_read_stays) {
     put_node(&graph, "reader", "Relu", "variance", NULL, "z", NULL);
     struct zt_onnx_changes changes = { .inference_nodes = (int[]){ 0 }, .inference_node_count = 1 };
     struct zt_onnx *model = rewritten(&graph, &changes);
-    ck_assert_int_eq(model->graph->nodes[0].out_count, 3);
+    ck_assert_int_eq(model->graph->nodes[0]->out_count, 3);
     zt_onnx_destroy(model);
 }
 END_TEST

@@ -36,18 +36,18 @@ static int with_axis(int node_value, int64_t axis) {
 
 /* Infers at the batch of the inputs, then at `to`. */
 static bool rebind(int64_t to) {
-    int64_t from = g->values[zt_graph_find(g, "x")].shape.dim[0];
+    int64_t from = g->values[zt_graph_find(g, "x")]->shape.dim[0];
     for (int n = 0; n < g->node_count; n++)
         ck_assert_msg(zt_op_resolve(&zt_ops, g, n, &err), "%s", err.text[0]);
     exported = zt_graph_clone(g);
     ck_assert_msg(zt_pass_infer(exported, LIMIT, &err), "%s", err.text[0]);
-    g->values[zt_graph_find(g, "x")].shape.dim[0] = to;
+    g->values[zt_graph_find(g, "x")]->shape.dim[0] = to;
     return zt_pass_rebind(g, exported, from, to, LIMIT, &err);
 }
 
 static void shape_is(const char *value, const struct zt_shape *wanted) {
     char have[ZT_SHAPE_TEXT];
-    const struct zt_shape *shape = &g->values[zt_graph_find(g, value)].shape;
+    const struct zt_shape *shape = &g->values[zt_graph_find(g, value)]->shape;
     ck_assert_msg(zt_shape_equal(shape, wanted), "%s is %s", value, zt_shape_text(shape, have));
 }
 

@@ -24,12 +24,12 @@ static void destroy(void) {
 static int count_ops(const char *op_type, int input) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
-        count += strcmp(g->nodes[n].op_type, op_type) == 0 && (input < 0 || g->nodes[n].in[0] == input);
+        count += strcmp(g->nodes[n]->op_type, op_type) == 0 && (input < 0 || g->nodes[n]->in[0] == input);
     return count;
 }
 
 static const struct zt_node *maker(int value) {
-    return &g->nodes[g->values[value].producer];
+    return g->nodes[g->values[value]->producer];
 }
 
 /* ---- bf16 ---- */
@@ -43,9 +43,9 @@ START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
     ck_assert_msg(zt_pass_bf16(g, &zt_ops, &y, 1, &err), "%s", err.text[0]);
     ck_assert_int_eq(count_ops("Cast", x), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 4); /* x, w, v, and sum back for Softmax */
-    ck_assert_int_eq(g->values[maker(sum)->in[0]].dtype, ZT_BFLOAT16);
-    ck_assert_int_eq(g->values[y].dtype, ZT_FLOAT);
-    ck_assert_int_eq(g->values[sum].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[maker(sum)->in[0]]->dtype, ZT_BFLOAT16);
+    ck_assert_int_eq(g->values[y]->dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[sum]->dtype, ZT_FLOAT);
     ck_assert_str_eq(maker(sum)->op_type, "Cast");
 }
 END_TEST
@@ -55,7 +55,7 @@ START_TEST(what_is_kept_comes_back_as_float) {
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", a, w);
     net_infer(g, &zt_ops);
     ck_assert(zt_pass_bf16(g, &zt_ops, (int[]){ a, b }, 2, &err));
-    ck_assert_int_eq(g->values[a].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[a]->dtype, ZT_FLOAT);
     ck_assert_str_eq(maker(a)->op_type, "Cast");
     ck_assert_str_eq(maker(b)->op_type, "Cast");
     ck_assert_int_eq(count_ops("Cast", w), 1);
@@ -75,7 +75,7 @@ START_TEST(one_cast_serves_all_views_of_a_value) {
     ck_assert_msg(zt_pass_bf16(g, &zt_ops, (int[]){ a, b, once }, 3, &err), "%s", err.text[0]);
     ck_assert_int_eq(count_ops("Cast", soft), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 5); /* soft, w, v, and a and b back */
-    ck_assert_int_eq(g->values[once].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[once]->dtype, ZT_FLOAT);
     const struct zt_node *twice = maker(maker(maker(b)->in[0])->in[0]);
     ck_assert_str_eq(twice->op_type, "Reshape");
     ck_assert_int_eq(maker(maker(twice->in[0])->in[0])->in[0], soft);
@@ -86,22 +86,22 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)), dw;
     int y = NET(g, "ReduceMean", "y", NET(g, "Relu", "relu", NET(g, "MatMul", "a", x, w)));
     net_infer(g, &zt_ops);
-    struct zt_shape shape = g->values[y].shape;
+    struct zt_shape shape = g->values[y]->shape;
     struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, &shape) };
     ck_assert(zt_grad_build(g, &zt_ops, &from, 1, &w, 1, &dw, &err));
     int forward = -1, keep[2] = { y, dw };
     ck_assert_msg(zt_pass_bf16(g, &zt_ops, keep, 2, &err), "%s", err.text[0]);
-    ck_assert_int_eq(g->values[w].dtype, ZT_FLOAT);
-    ck_assert_int_eq(g->values[dw].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[w]->dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[dw]->dtype, ZT_FLOAT);
     for (int n = 0; n < g->node_count; n++)
-        forward = g->nodes[n].phase == ZT_FORWARD ? n : forward;
-    ck_assert_int_gt(g->values[dw].producer, forward);
+        forward = g->nodes[n]->phase == ZT_FORWARD ? n : forward;
+    ck_assert_int_gt(g->values[dw]->producer, forward);
     struct zt_eval *eval = zt_eval_create(g, NULL, 1);
     float ones[6] = { 1, 1, 1, 1, 1, 1 }, one = 1;
     zt_eval_feed(eval, x, &(struct zt_tensor){ ZT_FLOAT, *SHAPE(2, 3), ones });
     zt_eval_feed(eval, from.cotangent, &(struct zt_tensor){ ZT_FLOAT, shape, &one });
     ck_assert_msg(zt_eval_run(eval, 0, g->node_count, &err), "%s", err.text[0]);
-    const float *weight = g->values[w].data, *d = g->values[dw].data;
+    const float *weight = g->values[w]->data, *d = g->values[dw]->data;
     for (int k = 0; k < 9; k++) {
         float column = weight[k % 3] + weight[3 + k % 3] + weight[6 + k % 3];
         ck_assert_msg(fabsf(d[k] - (column > 0 ? 2.0f / 6 : 0)) < 0.003f, "dw[%d] = %g", k, (double)d[k]);
@@ -123,15 +123,15 @@ START_TEST(half_products_compute_in_float_and_are_stored_half) {
     int z = NET(g, "MatMul", "z", x, w), y = NET(g, "Relu", "y", z);
     net_infer(g, &zt_ops);
     ck_assert_msg(zt_pass_compute_in_float(g, &zt_ops, ZT_CPU, &err), "%s", err.text[0]);
-    ck_assert_int_eq(g->values[z].dtype, ZT_FLOAT16);
-    ck_assert_int_eq(g->values[y].dtype, ZT_FLOAT16);
+    ck_assert_int_eq(g->values[z]->dtype, ZT_FLOAT16);
+    ck_assert_int_eq(g->values[y]->dtype, ZT_FLOAT16);
     ck_assert_str_eq(maker(z)->op_type, "Cast");
     const struct zt_node *product = maker(maker(z)->in[0]);
     ck_assert_str_eq(product->op_type, "MatMul");
-    ck_assert_int_eq(g->values[product->in[0]].dtype, ZT_FLOAT);
+    ck_assert_int_eq(g->values[product->in[0]]->dtype, ZT_FLOAT);
     ck_assert_int_eq(maker(product->in[0])->in[0], x);
-    ck_assert_ptr_nonnull(g->values[product->in[1]].data); /* known before running: converted here */
-    ck_assert_int_eq(maker(y)->in[0], z);                  /* Relu has a loop for half values */
+    ck_assert_ptr_nonnull(g->values[product->in[1]]->data); /* known before running: converted here */
+    ck_assert_int_eq(maker(y)->in[0], z);                   /* Relu has a loop for half values */
     int nodes = g->node_count;
     ck_assert(zt_pass_compute_in_float(g, &zt_ops, ZT_CPU, &err));
     ck_assert_int_eq(g->node_count, nodes);
@@ -139,7 +139,7 @@ START_TEST(half_products_compute_in_float_and_are_stored_half) {
     zt_eval_feed(eval, x, &(struct zt_tensor){ ZT_FLOAT16, *SHAPE(2, 3), twos });
     ck_assert_msg(zt_eval_run(eval, 0, g->node_count, &err), "%s", err.text[0]);
     for (int i = 0; i < 6; i++)
-        ck_assert(zt_load_double(ZT_FLOAT16, g->values[y].data, i) == 6);
+        ck_assert(zt_load_double(ZT_FLOAT16, g->values[y]->data, i) == 6);
     zt_eval_destroy(eval);
 }
 END_TEST
@@ -158,16 +158,16 @@ END_TEST
 
 /* Neg of Neg is Identity. */
 static bool apply_double_neg(struct zt_graph *of, const struct zt_op_table *table, int node, struct zt_err *e) {
-    const struct zt_node *n = &of->nodes[node];
-    int first = n->in_count ? of->values[n->in[0]].producer : -1;
-    if (strcmp(n->op_type, "Neg") != 0 || first < 0 || of->nodes[first].dead ||
-        strcmp(of->nodes[first].op_type, "Neg") != 0)
+    const struct zt_node *n = of->nodes[node];
+    int first = n->in_count ? of->values[n->in[0]]->producer : -1;
+    if (strcmp(n->op_type, "Neg") != 0 || first < 0 || of->nodes[first]->dead ||
+        strcmp(of->nodes[first]->op_type, "Neg") != 0)
         return false;
     int64_t place = n->place;
-    int out = n->out[0], in = of->nodes[first].in[0];
-    of->nodes[node].dead = of->nodes[first].dead = true;
+    int out = n->out[0], in = of->nodes[first]->in[0];
+    of->nodes[node]->dead = of->nodes[first]->dead = true;
     int added = zt_graph_add_node(of, "fused", "Identity", "", ZT_OPSET, &in, 1, &out, 1);
-    of->nodes[added].place = place;
+    of->nodes[added]->place = place;
     return zt_op_resolve(table, of, added, e);
 }
 static bool apply_failing(struct zt_graph *of, const struct zt_op_table *table, int node, struct zt_err *e) {
@@ -237,7 +237,7 @@ static bool remember(struct zt_prepare *p, struct zt_err *e) {
     if (fails_at-- == 0)
         return zt_node_fail(p->graph, p->node, e, "no primitive");
     states++;
-    p->state = (void *)p->graph->nodes[p->node].out; /* says later whose it is */
+    p->state = (void *)p->graph->nodes[p->node]->out; /* says later whose it is */
     return true;
 }
 static bool wants_blocked(struct zt_prepare *p, struct zt_err *e) {
@@ -252,7 +252,7 @@ static void release(void *state) {
     states--;
 }
 static bool in_group(const struct zt_graph *of, int node) {
-    return zt_attr_int(&of->nodes[node], "group", 1) == 1;
+    return zt_attr_int(of->nodes[node], "group", 1) == 1;
 }
 static const struct zt_attr_spec group[] = { { .name = "group", .type = ZT_ATTR_INT }, { .name = NULL } };
 #define KERNEL(PREPARE, ...)                                                                                           \
@@ -284,7 +284,7 @@ static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain
     net_infer(g, &table);
     ck_assert_msg(zt_pass_assign(g, &table, fast, 1, NULL, plain, plain_count, &prepared, &err), "%s", err.text[0]);
     for (int n = 0; n < g->node_count; n++) /* what was prepared stayed with its node */
-        ck_assert(!prepared[n].state || prepared[n].state == (void *)g->nodes[n].out);
+        ck_assert(!prepared[n].state || prepared[n].state == (void *)g->nodes[n]->out);
     return prepared;
 }
 
@@ -307,12 +307,12 @@ START_TEST(fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_o
     ck_assert_int_eq(maker(b)->in[0], a);
     ck_assert_int_eq(maker(s)->in[0], maker(t)->in[0]);
     ck_assert_int_eq(maker(t)->in[0], maker(t)->in[1]);
-    ck_assert_ptr_null(g->values[maker(s)->in[0]].layout);
+    ck_assert_ptr_null(g->values[maker(s)->in[0]]->layout);
     ck_assert_int_eq(maker(a)->backend, ZT_CPU);
     ck_assert_int_eq(maker(s)->backend, ZT_REF);
-    ck_assert_ptr_eq(g->values[b].layout, &blocked[1]);
-    ck_assert_uint_eq(p[g->values[a].producer].workspace_bytes, 128);
-    ck_assert(p[g->values[a].producer].can_accumulate && !p[g->values[s].producer].can_accumulate);
+    ck_assert_ptr_eq(g->values[b]->layout, &blocked[1]);
+    ck_assert_uint_eq(p[g->values[a]->producer].workspace_bytes, 128);
+    ck_assert(p[g->values[a]->producer].can_accumulate && !p[g->values[s]->producer].can_accumulate);
     finish(p);
 }
 END_TEST
@@ -323,7 +323,7 @@ START_TEST(kernels_without_prepare_get_plain_layouts_and_others_see_what_is_ther
     struct zt_prepared *p = assign(NULL, 0);
     ck_assert_int_ne(maker(plain)->in[0], a);
     ck_assert_int_eq(maker(any)->in[0], a);
-    ck_assert_ptr_null(g->values[plain].layout);
+    ck_assert_ptr_null(g->values[plain]->layout);
     finish(p);
 }
 END_TEST
@@ -343,11 +343,11 @@ START_TEST(beside_a_device_the_hosts_fast_kernel_takes_plain_tensors_or_the_refe
     int any = NET(g, "Any", "any", a), host = NET(g, "Host", "host", a);
     struct zt_prepared *p = assign_to(ZT_CUDA, NULL, 0);
     ck_assert_int_eq(maker(a)->backend, ZT_CUDA);
-    ck_assert_ptr_nonnull(g->values[a].layout);
+    ck_assert_ptr_nonnull(g->values[a]->layout);
     ck_assert_int_eq(maker(any)->backend, ZT_CPU);
     ck_assert_int_eq(maker(host)->backend, ZT_REF);
     ck_assert_int_eq(maker(any)->in[0], maker(host)->in[0]);
-    ck_assert_ptr_null(g->values[maker(any)->in[0]].layout);
+    ck_assert_ptr_null(g->values[maker(any)->in[0]]->layout);
     finish(p);
 }
 END_TEST
@@ -360,7 +360,7 @@ START_TEST(what_others_read_comes_out_plain_and_its_id_follows) {
     ck_assert_int_eq(plain[0], plain[3]);
     ck_assert_int_eq(plain[1], b);
     ck_assert_int_eq(plain[2], -1);
-    ck_assert_ptr_null(g->values[plain[0]].layout);
+    ck_assert_ptr_null(g->values[plain[0]]->layout);
     ck_assert_int_eq(maker(plain[0])->in[0], a);
     finish(p);
 }

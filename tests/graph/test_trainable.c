@@ -58,7 +58,7 @@ static void compare_verdicts(const char *folder) {
     zt_test_resolve(g);
     zt_pass_trainable(g, model->torch_signature, loss_of(g, folder));
     for (int i = 0; i < g->value_count; i++) {
-        const struct zt_value *v = &g->values[i];
+        const struct zt_value *v = g->values[i];
         if (v->origin != ZT_FROM_INITIALIZER)
             continue;
         ck_assert_ptr_nonnull(v->why);
@@ -81,8 +81,8 @@ END_TEST
 static int add_initializer(struct zt_graph *g, const char *name, int rows, int columns, const float *data) {
     struct zt_shape shape = { .rank = columns ? 2 : rows ? 1 : 0, .dim = { rows, columns } };
     int v = zt_graph_add_value(g, name, ZT_FLOAT, &shape);
-    g->values[v].origin = ZT_FROM_INITIALIZER;
-    g->values[v].data = data;
+    g->values[v]->origin = ZT_FROM_INITIALIZER;
+    g->values[v]->data = data;
     return v;
 }
 
@@ -104,14 +104,14 @@ START_TEST(scalars_and_what_no_gradient_reaches_are_constants) {
     int loss = add_op(g, "Gather", y, indices, "loss");
     zt_test_resolve(g);
     zt_pass_trainable(g, NULL, loss);
-    ck_assert(g->values[weight].trainable);
-    ck_assert(!g->values[scale].trainable);
-    ck_assert(!g->values[condition].trainable);
-    ck_assert_str_eq(g->values[condition].why, "no gradient through mask (Equal)");
-    ck_assert(!g->values[unused].trainable);
-    ck_assert_str_eq(g->values[unused].why, "the loss does not need it");
-    ck_assert(!g->values[indices].trainable);
-    ck_assert_str_eq(g->values[indices].why, "statistics or shape input of loss (Gather)");
+    ck_assert(g->values[weight]->trainable);
+    ck_assert(!g->values[scale]->trainable);
+    ck_assert(!g->values[condition]->trainable);
+    ck_assert_str_eq(g->values[condition]->why, "no gradient through mask (Equal)");
+    ck_assert(!g->values[unused]->trainable);
+    ck_assert_str_eq(g->values[unused]->why, "the loss does not need it");
+    ck_assert(!g->values[indices]->trainable);
+    ck_assert_str_eq(g->values[indices]->why, "statistics or shape input of loss (Gather)");
     zt_graph_destroy(g);
 }
 END_TEST
@@ -121,23 +121,23 @@ START_TEST(pytorchs_marks_decide_where_the_graph_has_its_signature) {
     int parameter = add_initializer(g, "parameter", 2, 3, some), buffer = add_initializer(g, "buffer", 2, 3, some);
     int folded = add_initializer(g, "val_1", 2, 3, some), table = add_initializer(g, "cos", 2, 3, some);
     int fused = add_initializer(g, "conv.weight_bias", 2, 3, some);
-    g->values[parameter].torch_kind = "PARAMETER";
-    g->values[buffer].torch_kind = "BUFFER";
-    g->values[folded].torch_folded_from = "['arange', \"it's\", 'fc.weight']";
-    g->values[table].torch_folded_from = "['arange', 'fc']";
+    g->values[parameter]->torch_kind = "PARAMETER";
+    g->values[buffer]->torch_kind = "BUFFER";
+    g->values[folded]->torch_folded_from = "['arange', \"it's\", 'fc.weight']";
+    g->values[table]->torch_folded_from = "['arange', 'fc']";
     int y = add_op(g, "Add", add_op(g, "Add", parameter, buffer, "a"), add_op(g, "Add", folded, table, "b"), "c");
     y = add_op(g, "Add", y, fused, "loss");
     zt_test_resolve(g);
     zt_pass_trainable(
         g, "\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\nb: BUFFER target='arange' persistent=True\n", y);
-    ck_assert(g->values[parameter].trainable);
-    ck_assert(!g->values[buffer].trainable);
-    ck_assert(g->values[folded].trainable);
-    ck_assert_str_eq(g->values[folded].why, "folded from parameter fc.weight");
-    ck_assert(!g->values[table].trainable);
-    ck_assert(g->values[fused].trainable);
+    ck_assert(g->values[parameter]->trainable);
+    ck_assert(!g->values[buffer]->trainable);
+    ck_assert(g->values[folded]->trainable);
+    ck_assert_str_eq(g->values[folded]->why, "folded from parameter fc.weight");
+    ck_assert(!g->values[table]->trainable);
+    ck_assert(g->values[fused]->trainable);
     zt_pass_trainable(g, NULL, y);
-    ck_assert(g->values[buffer].trainable);
+    ck_assert(g->values[buffer]->trainable);
     zt_graph_destroy(g);
 }
 END_TEST
@@ -151,12 +151,12 @@ START_TEST(an_identity_of_an_initializer_becomes_an_initializer) {
     g->outputs = (int[]){ add_op(g, "Add", flat, after, "loss") };
     g->output_count = 1;
     zt_pass_split_aliases(g, &zt_test_rows);
-    ck_assert_int_eq(g->values[copy].origin, ZT_FROM_INITIALIZER);
-    ck_assert_int_eq(g->values[again].origin, ZT_FROM_INITIALIZER);
-    ck_assert_str_eq(g->values[again].name, "n3.weight");
-    ck_assert_ptr_eq(g->values[again].data, ones);
-    ck_assert_int_eq(g->values[flat].origin, ZT_FROM_NODE);
-    ck_assert_int_eq(g->values[after].origin, ZT_FROM_NODE);
+    ck_assert_int_eq(g->values[copy]->origin, ZT_FROM_INITIALIZER);
+    ck_assert_int_eq(g->values[again]->origin, ZT_FROM_INITIALIZER);
+    ck_assert_str_eq(g->values[again]->name, "n3.weight");
+    ck_assert_ptr_eq(g->values[again]->data, ones);
+    ck_assert_int_eq(g->values[flat]->origin, ZT_FROM_NODE);
+    ck_assert_int_eq(g->values[after]->origin, ZT_FROM_NODE);
     ck_assert_int_eq(g->node_count, 4);
     zt_graph_destroy(g);
 }
@@ -184,7 +184,7 @@ START_TEST(parameters_that_no_initializer_holds_are_named) {
                                  "p_a: PARAMETER target='a'\np_b: PARAMETER target='b'\n"
                                  "p_c: PARAMETER target='c'\nx: USER_INPUT\n" };
     add_initializer(g, "a", 2, 3, some);
-    g->values[add_initializer(g, "val_3", 2, 3, some)].torch_folded_from = "['c']";
+    g->values[add_initializer(g, "val_3", 2, 3, some)]->torch_folded_from = "['c']";
     const char **names;
     ck_assert_int_eq(zt_trainable_missing(&model, &names), 1);
     ck_assert_str_eq(names[0], "b");
@@ -227,7 +227,7 @@ static int add_vector(struct zt_graph *g, const char *name) {
 
 static int add_kernel(struct zt_graph *g, const char *name) {
     int v = add_initializer(g, name, 6, 1, some);
-    g->values[v].shape = (struct zt_shape){ 4, { 6, 1, 1, 1 } };
+    g->values[v]->shape = (struct zt_shape){ 4, { 6, 1, 1, 1 } };
     return v;
 }
 

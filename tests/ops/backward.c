@@ -13,7 +13,7 @@ struct joint {
 
 /* A constant: the cotangent of output `i`. */
 static int add_cotangent(struct zt_graph *g, int i) {
-    const struct zt_value y = g->values[g->outputs[i]];
+    const struct zt_value y = *g->values[g->outputs[i]];
     struct zt_tensor wide = zt_case_random(g->arena, &y.shape, (uint64_t)i);
     void *data = zt_arena_alloc(g->arena, (size_t)zt_value_bytes(&y));
     for (int64_t k = 0; k < zt_shape_count(&y.shape); k++)
@@ -30,7 +30,7 @@ static bool differentiate(const struct zt_case *c, struct zt_case_graph *made, s
     if (!zt_pass_train(g, &training, err))
         return false;
     for (int i = 0; i < zt_case_results(c, g); i++)
-        if (zt_dtype_in(g->values[g->outputs[i]].dtype, ZT_ANY_FLOAT)) {
+        if (zt_dtype_in(g->values[g->outputs[i]]->dtype, ZT_ANY_FLOAT)) {
             int d = add_cotangent(g, i);
             from[from_count++] = (struct zt_cotangent){ .value = g->outputs[i], .cotangent = d };
         }
@@ -81,9 +81,9 @@ static bool check_accumulation(const struct zt_case *c, const struct joint *want
                                struct zt_err *err) {
     const struct zt_graph *g = got->made.graph;
     for (int i = 0; i < g->output_count; i++) {
-        const int node = g->values[g->outputs[i]].producer;
+        const int node = g->values[g->outputs[i]]->producer;
         struct zt_tensor w, twice;
-        if (node < 0 || !got->m.prepared[node].can_accumulate || g->nodes[node].out[0] != g->outputs[i])
+        if (node < 0 || !got->m.prepared[node].can_accumulate || g->nodes[node]->out[0] != g->outputs[i])
             continue;
         if (!machine_add_node(&got->m, node, err) || !machine_fetch(&got->m, g->outputs[i], &twice, err) ||
             !machine_fetch(&want->m, want->made.graph->outputs[i], &w, err))

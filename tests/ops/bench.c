@@ -49,7 +49,7 @@ static bool conv_layout(struct bench *b, const struct zt_shape *x, const struct 
         zt_case_make(&conv, false, &made, err) && zt_op_infer(made.graph, 0, err) &&
         zt_pass_assign(made.graph, &zt_ops, b->o->backend, b->o->threads, b->o->device, NULL, 0, &prepared, err);
     if (good) {
-        *layout = made.graph->values[made.graph->outputs[0]].layout;
+        *layout = made.graph->values[made.graph->outputs[0]]->layout;
         zt_assign_release(made.graph, prepared);
     }
     b->convs[b->conv_count++] = made.graph;
@@ -62,12 +62,12 @@ static bool add_gradients(struct bench *b, struct zt_err *err) {
     int results = b->c->results ? b->c->results : g->output_count, wanted[CASE_INPUTS], count = 0;
     for (int i = 0; i < results; i++) {
         int y = g->outputs[i];
-        if (!zt_dtype_in(g->values[y].dtype, ZT_ANY_FLOAT))
+        if (!zt_dtype_in(g->values[y]->dtype, ZT_ANY_FLOAT))
             continue;
-        struct zt_shape shape = g->values[y].shape;
-        int d = zt_graph_add_value(g, NULL, g->values[y].dtype, &shape);
-        g->values[d].origin = ZT_FROM_INPUT;
-        g->values[d].producer = -1;
+        struct zt_shape shape = g->values[y]->shape;
+        int d = zt_graph_add_value(g, NULL, g->values[y]->dtype, &shape);
+        g->values[d]->origin = ZT_FROM_INPUT;
+        g->values[d]->producer = -1;
         from[b->cotangent_count] = (struct zt_cotangent){ .value = y, .cotangent = d };
         b->cotangents[b->cotangent_count++] = d;
     }
@@ -81,15 +81,15 @@ static bool add_gradients(struct bench *b, struct zt_err *err) {
 static bool set_layouts(struct bench *b, struct zt_err *err) {
     struct zt_graph *g = b->made.graph;
     const struct zt_layout *layout;
-    if (!b->c->image || g->values[b->made.in[0]].dtype != ZT_FLOAT)
+    if (!b->c->image || g->values[b->made.in[0]]->dtype != ZT_FLOAT)
         return true;
-    if (!conv_layout(b, &g->values[b->made.in[0]].shape, &layout, err))
+    if (!conv_layout(b, &g->values[b->made.in[0]]->shape, &layout, err))
         return false;
-    g->values[b->made.in[0]].layout = layout;
+    g->values[b->made.in[0]]->layout = layout;
     for (int i = 0; i < b->cotangent_count; i++) {
-        if (!conv_layout(b, &g->values[b->cotangents[i]].shape, &layout, err))
+        if (!conv_layout(b, &g->values[b->cotangents[i]]->shape, &layout, err))
             return false;
-        g->values[b->cotangents[i]].layout = layout;
+        g->values[b->cotangents[i]]->layout = layout;
     }
     return true;
 }
@@ -115,10 +115,10 @@ static bool build(struct bench *b, struct zt_err *err) {
     if (!zt_case_make(b->c, false, &b->made, err) || !machine_infer(&b->made, err))
         return false;
     struct zt_graph *g = b->made.graph;
-    if (g->nodes[0].op->train) /* what follows x are initializers, as in models */
+    if (g->nodes[0]->op->train) /* what follows x are initializers, as in models */
         for (int i = 1; i < b->made.in_count; i++)
             if (b->made.in[i] >= 0)
-                g->values[b->made.in[i]].origin = ZT_FROM_INITIALIZER;
+                g->values[b->made.in[i]]->origin = ZT_FROM_INITIALIZER;
     if (!zt_pass_train(g, &training, err) || (b->c->grad && !add_gradients(b, err)))
         return false;
     int count = list_roots(b, false, roots);
@@ -132,10 +132,10 @@ static bool build(struct bench *b, struct zt_err *err) {
 /* ---- the runs ---- */
 
 static bool is_constant(const struct zt_graph *g, int node) {
-    for (int i = 0; i < g->nodes[node].in_count; i++)
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
         if (zt_in(g, node, i) && !zt_in(g, node, i)->data)
             return false;
-    return !(g->nodes[node].op->flags & ZT_OP_RANDOM) && strcmp(g->nodes[node].name, "case") != 0;
+    return !(g->nodes[node]->op->flags & ZT_OP_RANDOM) && strcmp(g->nodes[node]->name, "case") != 0;
 }
 
 /* Runs what is not timed, and finds out what is. */
@@ -146,9 +146,9 @@ static bool run_once(struct bench *b, struct zt_err *err) {
         bool constant = is_constant(g, n);
         if (!machine_is_view(&b->m, n) && !machine_run_node(&b->m, n, err))
             return false;
-        for (int i = 0; constant && i < g->nodes[n].out_count; i++)
+        for (int i = 0; constant && i < g->nodes[n]->out_count; i++)
             if (zt_out(g, n, i))
-                zt_out(g, n, i)->data = b->m.buffer[g->nodes[n].out[i]];
+                zt_out(g, n, i)->data = b->m.buffer[g->nodes[n]->out[i]];
         b->timed[n] = !constant && !machine_is_view(&b->m, n);
     }
     return b->m.device->api->synchronize(b->m.device, err);
@@ -160,7 +160,7 @@ static bool fill(struct bench *b, struct zt_err *err) {
         if (b->made.in[i] >= 0 && !machine_feed(&b->m, b->made.in[i], &b->made.feed[i], err))
             return false;
     for (int i = 0; i < b->cotangent_count; i++) {
-        const struct zt_value *v = &g->values[b->cotangents[i]];
+        const struct zt_value *v = g->values[b->cotangents[i]];
         int64_t count = zt_shape_count(&v->shape);
         void *data = zt_arena_alloc(g->arena, (size_t)count * zt_dtype_bytes(v->dtype));
         struct zt_rng rng = zt_rng_start(99, (uint64_t)i);
@@ -193,7 +193,7 @@ void bench_close(struct bench *b) {
 static bool run_phase(const struct bench *b, enum zt_phase phase, double *took, struct zt_err *err) {
     double start = zt_now();
     for (int n = 0; n < b->m.g->node_count; n++)
-        if (b->timed[n] && b->m.g->nodes[n].phase == phase && !machine_run_node(&b->m, n, err))
+        if (b->timed[n] && b->m.g->nodes[n]->phase == phase && !machine_run_node(&b->m, n, err))
             return false;
     bool good = b->m.device->api->synchronize(b->m.device, err);
     *took = zt_now() - start;
@@ -214,8 +214,8 @@ void bench_print_case(const struct zt_case *c, int number) {
 static void add_references(const struct bench *b, struct zt_text *to) {
     const struct zt_graph *g = b->m.g;
     for (int n = 0; n < g->node_count; n++)
-        if (b->timed[n] && g->nodes[n].backend == ZT_REF && b->o->backend != ZT_REF)
-            zt_text_add(to, "%s%s", to->at ? "," : "", g->nodes[n].op->name);
+        if (b->timed[n] && g->nodes[n]->backend == ZT_REF && b->o->backend != ZT_REF)
+            zt_text_add(to, "%s%s", to->at ? "," : "", g->nodes[n]->op->name);
 }
 
 static void print(const struct bench *b, int number, const double median[2]) {
@@ -223,9 +223,9 @@ static void print(const struct bench *b, int number, const double median[2]) {
     double bytes = 0;
     add_references(b, &slow);
     for (int i = 0; i < b->made.in_count; i++)
-        bytes += b->made.in[i] >= 0 ? (double)zt_value_bytes(&b->m.g->values[b->made.in[i]]) : 0;
+        bytes += b->made.in[i] >= 0 ? (double)zt_value_bytes(b->m.g->values[b->made.in[i]]) : 0;
     for (int i = 0; i < b->m.g->output_count; i++)
-        bytes += (double)zt_value_bytes(&b->m.g->values[b->m.g->outputs[i]]);
+        bytes += (double)zt_value_bytes(b->m.g->values[b->m.g->outputs[i]]);
     if (b->o->json) {
         printf("{");
         bench_print_case(b->c, number);

@@ -187,8 +187,8 @@ static bool take_inputs(const struct zt_case *c, bool wide, struct zt_case_graph
                 made->in[i] = zt_graph_add_constant(g, name, t->dtype, &t->shape, t->data);
             } else {
                 made->in[i] = zt_graph_add_value(g, name, t->dtype, &t->shape);
-                g->values[made->in[i]].origin = ZT_FROM_INPUT;
-                g->values[made->in[i]].producer = -1;
+                g->values[made->in[i]]->origin = ZT_FROM_INPUT;
+                g->values[made->in[i]]->producer = -1;
             }
         }
         text += strspn(text, " ");

@@ -11,34 +11,34 @@ bool machine_infer(struct zt_case_graph *made, struct zt_err *err) {
     struct zt_graph *g = made->graph;
     for (int i = 0; i < made->in_count; i++)
         if (made->in[i] >= 0)
-            g->values[made->in[i]].data = made->feed[i].data;
+            g->values[made->in[i]]->data = made->feed[i].data;
     bool good = zt_op_infer(g, 0, err);
     for (int i = 0; i < made->in_count; i++)
         if (made->in[i] >= 0 && !made->constant[i])
-            g->values[made->in[i]].data = NULL;
+            g->values[made->in[i]]->data = NULL;
     return good;
 }
 
 bool machine_is_view(const struct machine *m, int node) {
-    return m->shared[m->g->nodes[node].out[0]];
+    return m->shared[m->g->nodes[node]->out[0]];
 }
 
 /* Finds the views; values stand in for others in the order of the nodes. */
 static void mark_views(struct machine *m) {
     for (int n = 0; n < m->g->node_count; n++) {
-        const struct zt_node *node = &m->g->nodes[n];
-        if (node->op->flags & ZT_OP_VIEW && !m->g->values[node->in[0]].layout && !m->g->values[node->out[0]].layout)
+        const struct zt_node *node = m->g->nodes[n];
+        if (node->op->flags & ZT_OP_VIEW && !m->g->values[node->in[0]]->layout && !m->g->values[node->out[0]]->layout)
             m->shared[node->out[0]] = true;
     }
 }
 
 /* A gradient that is a result of the graph. */
 static bool is_gradient(const struct machine *m, int value) {
-    const struct zt_value *v = &m->g->values[value];
+    const struct zt_value *v = m->g->values[value];
     bool result = false;
     for (int i = 0; i < m->g->output_count; i++)
         result |= m->g->outputs[i] == value;
-    return result && v->origin == ZT_FROM_NODE && m->g->nodes[v->producer].phase == ZT_BACKWARD;
+    return result && v->origin == ZT_FROM_NODE && m->g->nodes[v->producer]->phase == ZT_BACKWARD;
 }
 
 /* On a device of its own the inputs but the first, and gradients, lie as parameters do in their block: at any multiple
@@ -46,8 +46,8 @@ static bool is_gradient(const struct machine *m, int value) {
 static size_t shift_of(const struct machine *m, int value) {
     bool first = true;
     for (int v = 0; v < value; v++)
-        first &= m->g->values[v].origin != ZT_FROM_INPUT;
-    const struct zt_value *v = &m->g->values[value];
+        first &= m->g->values[v]->origin != ZT_FROM_INPUT;
+    const struct zt_value *v = m->g->values[value];
     bool shifted = (!first && v->origin == ZT_FROM_INPUT) || is_gradient(m, value);
     return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
@@ -55,7 +55,7 @@ static size_t shift_of(const struct machine *m, int value) {
 /* Channels last for every value that no node makes and that has channels and places. */
 static void lay_last(struct zt_graph *g) {
     for (int v = 0; v < g->value_count; v++) {
-        struct zt_value *value = &g->values[v];
+        struct zt_value *value = g->values[v];
         if (value->producer < 0 && value->shape.rank >= 3 && value->shape.rank <= 5 && value->shape.dim[1] > 1 &&
             zt_dims(&value->shape, 2, value->shape.rank) > 1)
             value->layout = zt_layout_of(g->arena, ZT_ORDER_CHANNELS_LAST, 0, value->dtype, &value->shape);
@@ -76,7 +76,7 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
     if (o->views)
         mark_views(m);
     for (int v = 0; good && v < g->value_count; v++) {
-        const struct zt_value *value = &g->values[v];
+        const struct zt_value *value = g->values[v];
         if (m->shared[v])
             continue;
         struct zt_tensor constant = { value->dtype, value->shape, value->data };
@@ -86,7 +86,7 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
     }
     for (int n = 0; n < g->node_count; n++)
         if (machine_is_view(m, n))
-            m->buffer[g->nodes[n].out[0]] = m->buffer[g->nodes[n].in[0]];
+            m->buffer[g->nodes[n]->out[0]] = m->buffer[g->nodes[n]->in[0]];
     for (int n = 0; n < g->node_count; n++)
         if (m->prepared[n].workspace_bytes > m->workspace_bytes)
             m->workspace_bytes = m->prepared[n].workspace_bytes;
@@ -97,7 +97,7 @@ void machine_finish(struct machine *m) {
     for (int v = 0; m->buffer && v < m->g->value_count; v++)
         if (m->buffer[v] && !m->shared[v])
             m->device->api->free(m->device, (char *)m->buffer[v] - shift_of(m, v),
-                                 (size_t)zt_value_bytes(&m->g->values[v]) + shift_of(m, v));
+                                 (size_t)zt_value_bytes(m->g->values[v]) + shift_of(m, v));
     if (m->workspace)
         m->device->api->free(m->device, m->workspace, m->workspace_bytes);
     if (m->prepared)
@@ -117,13 +117,13 @@ static void *make_last(struct zt_arena *arena, const struct zt_tensor *t) {
 
 bool machine_feed(const struct machine *m, int value, const struct zt_tensor *tensor, struct zt_err *err) {
     size_t bytes = (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
-    bool last = m->device->module && zt_layout_is_last(m->g->values[value].layout);
+    bool last = m->device->module && zt_layout_is_last(m->g->values[value]->layout);
     const void *data = last ? make_last(m->g->arena, tensor) : tensor->data;
     return m->device->api->to_device(m->device, m->buffer[value], data, bytes, err);
 }
 
 bool machine_fetch(const struct machine *m, int value, struct zt_tensor *to, struct zt_err *err) {
-    const struct zt_value *v = &m->g->values[value];
+    const struct zt_value *v = m->g->values[value];
     void *data = zt_arena_alloc(m->g->arena, (size_t)zt_value_bytes(v));
     *to = (struct zt_tensor){ v->dtype, v->shape, data };
     return m->device->api->to_host(m->device, data, m->buffer[value], (size_t)zt_value_bytes(v), err) &&
@@ -132,7 +132,7 @@ bool machine_fetch(const struct machine *m, int value, struct zt_tensor *to, str
 
 bool machine_runs_here(const struct machine *m) {
     for (int n = 0; m->device->module && n < m->g->node_count; n++)
-        if (m->g->nodes[n].backend != m->device->api->backend)
+        if (m->g->nodes[n]->backend != m->device->api->backend)
             return false;
     return true;
 }
@@ -140,12 +140,12 @@ bool machine_runs_here(const struct machine *m) {
 static struct zt_view view(const struct machine *m, int value) {
     if (value < 0)
         return (struct zt_view){ 0 };
-    const struct zt_value *v = &m->g->values[value];
+    const struct zt_value *v = m->g->values[value];
     return (struct zt_view){ .dtype = v->dtype, .shape = v->shape, .data = m->buffer[value], .layout = v->layout };
 }
 
 static bool run_node(const struct machine *m, int n, bool accumulate, struct zt_err *err) {
-    const struct zt_node *node = &m->g->nodes[n];
+    const struct zt_node *node = m->g->nodes[n];
     struct zt_view in[CASE_INPUTS], out[CASE_OUTPUTS];
     if (node->in_count > CASE_INPUTS || node->out_count > CASE_OUTPUTS)
         return zt_node_fail(m->g, n, err, "more inputs or outputs than cases have");

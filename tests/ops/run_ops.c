@@ -93,7 +93,7 @@ static bool check_fast(const struct zt_case *c, const struct options *o, const s
     bool here = good && machine_runs_here(&m);
     good = good && (!here || run_nodes(&m, err));
     for (int i = 0; good && here && i < made.graph->output_count; i++) {
-        struct zt_tensor g, w = tensor_of(&want->graph->values[want->graph->outputs[i]]);
+        struct zt_tensor g, w = tensor_of(want->graph->values[want->graph->outputs[i]]);
         good = machine_fetch(&m, made.graph->outputs[i], &g, err) && zt_case_same(c, i, &g, &w, err);
     }
     good = good && (o->device->module || check_one_thread(c, o, &m, err));
@@ -108,8 +108,8 @@ static bool check_wide(const struct zt_case *c, const struct zt_case_graph *got,
     struct zt_eval *eval = good ? start(&wide, 1) : NULL;
     good = good && zt_eval_run(eval, 0, 1, err);
     for (int i = 0; good && i < got->graph->output_count; i++) {
-        struct zt_tensor g = tensor_of(&got->graph->values[got->graph->outputs[i]]);
-        struct zt_tensor w = tensor_of(&wide.graph->values[wide.graph->outputs[i]]);
+        struct zt_tensor g = tensor_of(got->graph->values[got->graph->outputs[i]]);
+        struct zt_tensor w = tensor_of(wide.graph->values[wide.graph->outputs[i]]);
         good = zt_case_same(c, i, &g, &w, err);
     }
     if (eval)
@@ -153,7 +153,7 @@ static bool objective(const struct zt_case *c, int moved, const struct zt_tensor
     good = good && zt_eval_run(eval, 0, 1, err);
     *sum = 0;
     for (int i = 0; good && i < zt_case_results(c, m.graph); i++) {
-        const struct zt_value *y = &m.graph->values[m.graph->outputs[i]];
+        const struct zt_value *y = m.graph->values[m.graph->outputs[i]];
         struct zt_tensor cotangent = zt_case_random(m.graph->arena, &y->shape, (uint64_t)i);
         if (y->dtype == ZT_DOUBLE)
             *sum += inner(&cotangent, y->data);
@@ -184,12 +184,12 @@ static int add_cotangents(const struct zt_case *c, struct zt_graph *g, struct zt
     int count = 0;
     for (int i = 0; i < zt_case_results(c, g); i++) {
         int y = g->outputs[i];
-        if (g->values[y].dtype != ZT_DOUBLE)
+        if (g->values[y]->dtype != ZT_DOUBLE)
             continue;
-        struct zt_tensor t = zt_case_random(g->arena, &g->values[y].shape, (uint64_t)i);
+        struct zt_tensor t = zt_case_random(g->arena, &g->values[y]->shape, (uint64_t)i);
         int d = zt_graph_add_value(g, NULL, ZT_DOUBLE, &t.shape);
-        g->values[d].origin = ZT_FROM_INPUT;
-        g->values[d].producer = -1;
+        g->values[d]->origin = ZT_FROM_INPUT;
+        g->values[d]->producer = -1;
         zt_eval_feed(eval, d, &t);
         from[count++] = (struct zt_cotangent){ .value = y, .cotangent = d };
     }
@@ -215,7 +215,7 @@ static bool check_gradients(const struct zt_case *c, struct zt_case_graph *m, st
     for (int k = 0; k < count; k++) {
         if (grads[k] < 0)
             return zt_fail(err, ZT_EXIT_RUN, "input %d got no gradient", index[k]);
-        struct zt_tensor gradient = tensor_of(&g->values[grads[k]]);
+        struct zt_tensor gradient = tensor_of(g->values[grads[k]]);
         if (!zt_shape_equal(&gradient.shape, &m->feed[index[k]].shape) || gradient.dtype != ZT_DOUBLE)
             return zt_fail(err, ZT_EXIT_RUN, "gradient of input %d has another shape or type than it", index[k]);
         for (uint64_t key = 100; key < 103; key++)
@@ -243,7 +243,7 @@ static bool support(const struct zt_case *c, const struct options *o, int number
     struct zt_case_graph m;
     bool good = zt_case_make(c, false, &m, err);
     if (good && machine_infer(&m, err)) {
-        const struct zt_op *op = m.graph->nodes[0].op;
+        const struct zt_op *op = m.graph->nodes[0]->op;
         printf("%-18s %-52s", c->op, c->in ? c->in : "");
         for (int k = 0; k < ZT_BACKENDS; k++)
             if (zt_op_takes(m.graph, 0, k))

@@ -69,9 +69,9 @@ static int declare(struct reader *r, const char *name) {
     int id = zt_graph_add_value(g, name, dtype, &shape);
     void *data = zt_arena_alloc(g->arena, (size_t)zt_shape_count(&shape) * zt_dtype_bytes(dtype) + 1);
     fill(&shape, dtype, name, filled, data);
-    g->values[id].origin = input ? ZT_FROM_INPUT : ZT_FROM_INITIALIZER;
-    g->values[id].data = data; /* of an input: for who feeds it; see test_fuse.c */
-    g->values[id].trainable = !input && !constant;
+    g->values[id]->origin = input ? ZT_FROM_INPUT : ZT_FROM_INITIALIZER;
+    g->values[id]->data = data; /* of an input: for who feeds it; see test_fuse.c */
+    g->values[id]->trainable = !input && !constant;
     if (input)
         g->inputs[g->input_count++] = id;
     return id;

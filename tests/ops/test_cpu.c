@@ -28,8 +28,8 @@ static struct zt_err err;
 static int add_leaf(struct net *n, const char *name, enum zt_dtype dtype, struct zt_shape shape,
                     enum zt_origin origin) {
     int v = zt_graph_add_value(n->g, name, dtype, &shape);
-    n->g->values[v].origin = origin;
-    n->g->values[v].producer = -1;
+    n->g->values[v]->origin = origin;
+    n->g->values[v]->producer = -1;
     return v;
 }
 
@@ -40,8 +40,8 @@ static int add_param(struct net *n, const char *name, struct zt_shape shape) {
     struct zt_rng rng = zt_rng_start((uint64_t)v, 1);
     for (int64_t i = 0; i < count; i++)
         data[i] = zt_rng_normal(&rng) / sqrtf((float)fan);
-    n->g->values[v].data = data;
-    n->g->values[v].trainable = true;
+    n->g->values[v]->data = data;
+    n->g->values[v]->trainable = true;
     return v;
 }
 
@@ -49,8 +49,8 @@ static int add_node(struct net *n, const char *op, const char *domain, int a, in
     int in[3] = { a, b, c }, out = zt_graph_add_value(n->g, NULL, ZT_UNDEFINED, NULL);
     int opset = domain[0] ? 1 : ZT_OPSET;
     int node = zt_graph_add_node(n->g, NULL, op, domain, opset, in, c >= 0 ? 3 : b >= 0 ? 2 : 1, &out, 1);
-    n->g->nodes[node].name = op;
-    n->g->values[out].producer = node;
+    n->g->nodes[node]->name = op;
+    n->g->values[out]->producer = node;
     return out;
 }
 
@@ -108,7 +108,7 @@ static void allocate(struct net *n) {
     n->buffer = ZT_NEW_N(g->arena, void *, g->value_count);
     n->bytes = ZT_NEW_N(g->arena, size_t, g->value_count);
     for (int v = 0; v < g->value_count; v++) {
-        const struct zt_value *x = &g->values[v];
+        const struct zt_value *x = g->values[v];
         if (x->shape.rank < 0)
             continue;
         size_t plain = (size_t)zt_shape_count(&x->shape) * zt_dtype_bytes(x->dtype);
@@ -151,13 +151,13 @@ static struct net make(int64_t batch, enum zt_backend backend, int threads, bool
 static struct zt_view view(const struct net *n, int value) {
     if (value < 0)
         return (struct zt_view){ 0 };
-    const struct zt_value *v = &n->g->values[value];
+    const struct zt_value *v = n->g->values[value];
     return (struct zt_view){ v->dtype, v->shape, n->buffer[value], v->layout };
 }
 
 static void run_node(const struct net *n, int node, bool accumulate) {
     static const struct zt_random none = { .seed = 1 };
-    const struct zt_node *d = &n->g->nodes[node];
+    const struct zt_node *d = n->g->nodes[node];
     struct zt_view in[SLOTS], out[SLOTS];
     for (int i = 0; i < d->in_count; i++)
         in[i] = view(n, d->in[i]);
@@ -212,7 +212,7 @@ static void expect_close(const struct net *a, const struct net *b, double limit)
 static int count_nodes(const struct net *n, const char *op, enum zt_phase phase) {
     int count = 0;
     for (int i = 0; i < n->g->node_count; i++)
-        count += strcmp(n->g->nodes[i].op_type, op) == 0 && n->g->nodes[i].phase == phase;
+        count += strcmp(n->g->nodes[i]->op_type, op) == 0 && n->g->nodes[i]->phase == phase;
     return count;
 }
 
@@ -272,7 +272,7 @@ START_TEST(weight_gradients_add_to_what_is_there_when_asked) {
     for (int i = 0; i < n.g->node_count; i++)
         for (int r = 1; r < ROOTS; r++) {
             int value = n.root[r];
-            if (n.g->nodes[i].out[0] != value || !n.prepared[i].can_accumulate)
+            if (n.g->nodes[i]->out[0] != value || !n.prepared[i].can_accumulate)
                 continue;
             asked++;
             size_t count = n.bytes[value] / sizeof(float);
@@ -281,7 +281,7 @@ START_TEST(weight_gradients_add_to_what_is_there_when_asked) {
             run_node(&n, i, true);
             for (size_t k = 0; k < count; k++)
                 ck_assert_msg(fabsf(now[k] - 2 * before[k]) <= 1e-5f * fabsf(before[k]) + 1e-7f,
-                              "%s, element %zu: %g, wants twice %g", n.g->nodes[i].name, k, (double)now[k],
+                              "%s, element %zu: %g, wants twice %g", n.g->nodes[i]->name, k, (double)now[k],
                               (double)before[k]);
             free(before);
         }

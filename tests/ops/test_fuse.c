@@ -31,24 +31,24 @@ struct made {
 static void list_params(struct made *m) {
     bool *used = zt_calloc((size_t)m->g->value_count + 1, sizeof *used);
     for (int n = 0; n < m->g->node_count; n++)
-        for (int i = 0; i < m->g->nodes[n].in_count; i++)
-            if (m->g->nodes[n].in[i] >= 0)
-                used[m->g->nodes[n].in[i]] = true;
+        for (int i = 0; i < m->g->nodes[n]->in_count; i++)
+            if (m->g->nodes[n]->in[i] >= 0)
+                used[m->g->nodes[n]->in[i]] = true;
     for (int v = 0; v < m->g->value_count; v++)
-        if (m->g->values[v].trainable && used[v])
+        if (m->g->values[v]->trainable && used[v])
             m->param[m->params++] = v;
     free(used);
     ck_assert_int_le(m->params, PARAMS);
 }
 
 static struct zt_tensor tensor_of(const struct zt_graph *g, int value) {
-    return (struct zt_tensor){ g->values[value].dtype, g->values[value].shape, g->values[value].data };
+    return (struct zt_tensor){ g->values[value]->dtype, g->values[value]->shape, g->values[value]->data };
 }
 
 static void take_inputs(struct zt_graph *g, struct zt_tensor *to) {
     for (int i = 0; i < g->input_count; i++) {
         to[i] = tensor_of(g, g->inputs[i]);
-        g->values[g->inputs[i]].data = NULL;
+        g->values[g->inputs[i]]->data = NULL;
     }
 }
 
@@ -61,10 +61,10 @@ static void fuse(struct made *m, const char *names) {
 /* One input of one node becomes another value that is made before, as `seed` has it; 0: nothing is changed. */
 static void rewire(struct zt_graph *g, uint64_t seed) {
     struct zt_rng rng = zt_rng_start(seed, 0);
-    struct zt_node *n = &g->nodes[zt_rng_below(&rng, (uint64_t)g->node_count)];
+    struct zt_node *n = g->nodes[zt_rng_below(&rng, (uint64_t)g->node_count)];
     int *in = &n->in[zt_rng_below(&rng, (uint64_t)n->in_count)];
     int other = (int)zt_rng_below(&rng, (uint64_t)g->value_count);
-    if (seed && g->values[other].producer < (int)(n - g->nodes))
+    if (seed && g->values[other]->producer < n->index)
         *in = other;
 }
 
@@ -91,11 +91,11 @@ static bool build(struct made *m, const char *text, const char *names, uint64_t 
     int y = g->outputs[0];
     fuse(m, names);
     list_params(m);
-    if (zt_dtype_in(g->values[y].dtype, ZT_ANY_FLOAT)) {
-        struct zt_shape shape = g->values[y].shape;
+    if (zt_dtype_in(g->values[y]->dtype, ZT_ANY_FLOAT)) {
+        struct zt_shape shape = g->values[y]->shape;
         struct zt_graph *dy = term_graph("Identity(dy![4096])");
         ck_assert_int_le(zt_shape_count(&shape), 4096);
-        struct zt_cotangent from = { y, zt_graph_add_constant(g, "dy", ZT_FLOAT, &shape, dy->values[0].data) };
+        struct zt_cotangent from = { y, zt_graph_add_constant(g, "dy", ZT_FLOAT, &shape, dy->values[0]->data) };
         zt_graph_destroy(dy);
         if (!zt_grad_build(g, &zt_ops, &from, 1, m->param, m->params, m->grad, &err))
             return !seed;
@@ -147,7 +147,7 @@ static void expect_same(const char *text, const struct made *fused, const struct
     expect_close(text, "the result", tensor_of(fused->g, y), tensor_of(plain->g, y), limit, least);
     ck_assert_int_eq(fused->params, plain->params);
     for (int i = 0; i < fused->params; i++) {
-        const char *name = fused->g->values[fused->param[i]].name;
+        const char *name = fused->g->values[fused->param[i]]->name;
         ck_assert_msg((fused->grad[i] < 0) == (plain->grad[i] < 0), "%s: gradient of %s", text, name);
         if (fused->grad[i] >= 0)
             expect_close(text, name, tensor_of(fused->g, fused->grad[i]), tensor_of(plain->g, plain->grad[i]), limit,
@@ -369,8 +369,8 @@ END_TEST
 static const struct zt_node *fused_attention(const struct made *m) {
     const struct zt_node *found = NULL;
     for (int n = 0; n < m->g->node_count; n++)
-        if (m->g->nodes[n].phase == ZT_FORWARD && strncmp(m->g->nodes[n].op_type, "Attention", 9) == 0)
-            found = &m->g->nodes[n];
+        if (m->g->nodes[n]->phase == ZT_FORWARD && strncmp(m->g->nodes[n]->op_type, "Attention", 9) == 0)
+            found = m->g->nodes[n];
     ck_assert_ptr_nonnull(found);
     return found;
 }

@@ -30,7 +30,7 @@ static struct made make(const char *text) {
     struct zt_graph *g = m.g;
     err = (struct zt_err){ 0 };
     for (int i = 0; i < g->input_count; i++) {
-        struct zt_value *v = &g->values[g->inputs[i]];
+        struct zt_value *v = g->values[g->inputs[i]];
         m.input[i] = (struct zt_tensor){ v->dtype, v->shape, v->data };
         v->data = NULL;
     }
@@ -180,7 +180,7 @@ static void expect_steps(struct zt_graph *g, const char *wanted) {
 START_TEST(what_gives_a_type_alone_is_no_input) {
     struct zt_graph *g = make("CastLike(Neg(x~[3,5]), like~bool[1,2])").g;
     ck_assert_int_eq(count_chains(g), 1);
-    ck_assert_int_eq(g->nodes[g->values[g->outputs[0]].producer].in_count, 1);
+    ck_assert_int_eq(g->nodes[g->values[g->outputs[0]]->producer]->in_count, 1);
     zt_graph_destroy(g);
 }
 END_TEST
@@ -197,7 +197,7 @@ END_TEST
 START_TEST(what_is_written_back_is_made) {
     struct zt_graph *g = three();
     int statistic = zt_graph_add_value(g, "statistic", ZT_FLOAT, &(struct zt_shape){ 2, { 3, 5 } });
-    g->values[statistic].origin = ZT_FROM_INITIALIZER;
+    g->values[statistic]->origin = ZT_FROM_INITIALIZER;
     zt_graph_add_write_back(g, statistic, zt_graph_find(g, "neg"));
     expect_steps(g, "Tanh Exp");
 }
@@ -206,10 +206,10 @@ END_TEST
 START_TEST(a_chain_ends_where_the_phase_or_the_stage_does) {
     expect_steps(three(), "Neg Tanh Exp");
     struct zt_graph *g = three();
-    g->nodes[2].phase = ZT_BACKWARD;
+    g->nodes[2]->phase = ZT_BACKWARD;
     expect_steps(g, "Neg Tanh");
     g = three();
-    g->nodes[1].stage = g->nodes[2].stage = 1;
+    g->nodes[1]->stage = g->nodes[2]->stage = 1;
     expect_steps(g, "Tanh Exp");
 }
 END_TEST

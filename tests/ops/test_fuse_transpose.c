@@ -40,17 +40,17 @@ static int output(int value) {
 static float *compute(struct zt_graph *of, int value, int64_t *count) {
     struct zt_eval *eval = zt_eval_create(of, NULL, 1);
     for (int v = 0; v < of->value_count; v++) {
-        if (of->values[v].origin != ZT_FROM_INPUT)
+        if (of->values[v]->origin != ZT_FROM_INPUT)
             continue;
-        int64_t n = zt_shape_count(&of->values[v].shape);
+        int64_t n = zt_shape_count(&of->values[v]->shape);
         float *data = ZT_NEW_N(of->arena, float, n);
         for (int64_t i = 0; i < n; i++)
             data[i] = (float)((i * 37 + 11) % 101 - 50) / 23;
-        zt_eval_feed(eval, v, &(struct zt_tensor){ ZT_FLOAT, of->values[v].shape, data });
+        zt_eval_feed(eval, v, &(struct zt_tensor){ ZT_FLOAT, of->values[v]->shape, data });
     }
     ck_assert_msg(zt_eval_run(eval, 0, of->node_count, &err), "%s", err.text[0]);
-    *count = zt_shape_count(&of->values[value].shape);
-    float *copy = zt_arena_copy(of->arena, of->values[value].data, (size_t)*count * sizeof *copy);
+    *count = zt_shape_count(&of->values[value]->shape);
+    float *copy = zt_arena_copy(of->arena, of->values[value]->data, (size_t)*count * sizeof *copy);
     zt_eval_destroy(eval);
     return copy;
 }
@@ -66,12 +66,12 @@ static void leaves(int y, int transposes) {
     ck_assert(zt_graph_prune(g, g->outputs, 1, &err));
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
-        count += strcmp(g->nodes[n].op_type, "Transpose") == 0;
+        count += strcmp(g->nodes[n]->op_type, "Transpose") == 0;
     ck_assert_int_eq(count, transposes);
     int64_t have, wanted;
     const float *a = compute(g, g->outputs[0], &have), *b = compute(plain, y, &wanted);
     ck_assert_int_eq(have, wanted);
-    ck_assert(zt_shape_equal(&g->values[g->outputs[0]].shape, &plain->values[y].shape));
+    ck_assert(zt_shape_equal(&g->values[g->outputs[0]]->shape, &plain->values[y]->shape));
     ck_assert_mem_eq(a, b, (size_t)have * sizeof *a);
     zt_graph_destroy(plain);
 }

@@ -52,7 +52,7 @@ static int make_target(struct zt_graph *g, const struct row *row, enum zt_dtype 
     struct zt_shape shape = without(row->shape, row->axis);
     int id = constant(g, dtype, shape, 5, 2, (int)row->shape.dim[row->axis], 1, 0);
     for (int64_t i = 1; row->ignores && i < zt_shape_count(&shape); i += 4)
-        zt_store_int(dtype, (void *)g->values[id].data, i, 1);
+        zt_store_int(dtype, (void *)g->values[id]->data, i, 1);
     return id;
 }
 
@@ -95,19 +95,19 @@ static void compare(const struct row *row, enum zt_dtype dtype, enum zt_dtype ta
     double tolerance = dtype == ZT_DOUBLE ? 1e-8 : 1e-6, sum = 0; /* label_smoothing is an attribute: a float */
     int x = make_node(g, row, dtype, target), gradient;
     ck_assert_msg(zt_op_resolve(&zt_ops, g, 0, &err) && zt_eval_run(eval, 0, 1, &err), "%s", err.text[0]);
-    const struct zt_value *loss = &g->values[g->nodes[0].out[0]];
+    const struct zt_value *loss = g->values[g->nodes[0]->out[0]];
     struct zt_shape shape = loss->shape;
     for (int64_t i = 0; i < zt_shape_count(&shape); i++)
         sum += zt_load_double(dtype, loss->data, i);
     close_to(sum, row->loss, tolerance, row, "the loss");
     int ones = constant(g, dtype, shape, 0, 1, 2, 1, 0);
-    struct zt_cotangent from = { g->nodes[0].out[0], ones };
+    struct zt_cotangent from = { g->nodes[0]->out[0], ones };
     int before = g->node_count;
     ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, &x, 1, &gradient, &err) &&
                       zt_eval_run(eval, before, g->node_count, &err),
                   "%s", err.text[0]);
     for (int64_t i = 0; i < zt_shape_count(&row->shape); i++)
-        close_to(zt_load_double(dtype, g->values[gradient].data, i), row->gradient[i], tolerance, row, "a gradient");
+        close_to(zt_load_double(dtype, g->values[gradient]->data, i), row->gradient[i], tolerance, row, "a gradient");
     zt_eval_destroy(eval);
     zt_graph_destroy(g);
 }
@@ -139,12 +139,12 @@ START_TEST(weights_that_add_up_to_nothing_leave_neither_loss_nor_gradient) {
         int out = zt_graph_add_value(g, "loss", ZT_UNDEFINED, NULL), gradient;
         zt_graph_add_node(g, "loss", ops[i], "ztrain", 1, in, 3, &out, 1);
         ck_assert_msg(zt_op_resolve(&zt_ops, g, 0, &err) && zt_eval_run(eval, 0, 1, &err), "%s", err.text[0]);
-        ck_assert(zt_load_double(ZT_FLOAT, g->values[out].data, 0) == 0);
+        ck_assert(zt_load_double(ZT_FLOAT, g->values[out]->data, 0) == 0);
         struct zt_cotangent from = { out, constant(g, ZT_FLOAT, scalar, 0, 1, 2, 1, 0) };
         ck_assert(zt_grad_build(g, &zt_ops, &from, 1, in, 1, &gradient, &err) &&
                   zt_eval_run(eval, 1, g->node_count, &err));
         for (int k = 0; k < 12; k++)
-            ck_assert(zt_load_double(ZT_FLOAT, g->values[gradient].data, k) == 0);
+            ck_assert(zt_load_double(ZT_FLOAT, g->values[gradient]->data, k) == 0);
         zt_eval_destroy(eval);
         zt_graph_destroy(g);
     }

@@ -8,7 +8,7 @@ static void lay_out(struct made *m, const struct zt_joint *joint, const struct w
     int count = zt_program_params(joint, wish->stage, index);
     struct zt_flat_tensor *tensors = ZT_NEW_N(m->arena, struct zt_flat_tensor, count + 1);
     for (int i = 0; i < count; i++) {
-        const struct zt_value *v = &joint->graph->values[joint->params[index[i]]];
+        const struct zt_value *v = joint->graph->values[joint->params[index[i]]];
         tensors[i] =
             (struct zt_flat_tensor){ .name = zt_arena_strdup(m->arena, v->name), .count = zt_shape_count(&v->shape) };
     }
@@ -66,7 +66,8 @@ void made_commands(struct zt_text *to, const struct made *m, const struct zt_com
         bool begun_here = i > 0 && at[i - 1].bucket == c->bucket && at[i - 1].kind == c->kind - 1;
         switch (c->kind) {
         case ZT_RUN_NODE:
-            zt_text_add(to, "%s %s%s\n", g->nodes[c->node].op_type, g->nodes[c->node].name, c->accumulate ? " +=" : "");
+            zt_text_add(to, "%s %s%s\n", g->nodes[c->node]->op_type, g->nodes[c->node]->name,
+                        c->accumulate ? " +=" : "");
             break;
         case ZT_ADD_GRAD:
             zt_text_add(to, "ADD %s%s\n", m->flat->tensors[c->tensor].name, c->accumulate ? " +=" : "");

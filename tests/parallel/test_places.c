@@ -83,10 +83,10 @@ static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool traini
     joint.params = ZT_NEW_N(g->arena, int, g->value_count);
     joint.grads = ZT_NEW_N(g->arena, int, g->value_count);
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].trainable)
+        if (g->values[v]->trainable)
             joint.params[joint.param_count++] = v;
     if (training) {
-        struct zt_shape shape = g->values[joint.loss].shape;
+        struct zt_shape shape = g->values[joint.loss]->shape;
         struct zt_cotangent from = { joint.loss, joint.seed = net_input(g, "seed", ZT_FLOAT, &shape) };
         ck_assert_msg(zt_grad_build(g, &zt_ops, &from, 1, joint.params, joint.param_count, joint.grads, &err), "%s",
                       err.text[0]);
@@ -137,7 +137,7 @@ START_TEST(a_view_of_a_constant_is_a_constant_with_its_contents) {
     build_by_hand(&m, g, x, true, &wish);
     walk_program(m.program, m.flat, zt_sharding_of(0));
     ck_assert_int_eq(place_of(&m, "view").in, ZT_CONSTANT);
-    ck_assert_ptr_eq(m.program->joint.graph->values[view].data, m.program->joint.graph->values[c].data);
+    ck_assert_ptr_eq(m.program->joint.graph->values[view]->data, m.program->joint.graph->values[c]->data);
     finish_by_hand(&m);
 }
 END_TEST
@@ -153,7 +153,7 @@ START_TEST(a_gradient_that_no_backward_node_makes_still_arrives) {
         build_by_hand(&m, g, x, true, &wish);
         walk_program(m.program, m.flat, zt_sharding_of(zero));
         for (int n = 0; n < m.program->joint.graph->node_count; n++)
-            ck_assert_int_eq(m.program->joint.graph->nodes[n].phase, ZT_FORWARD);
+            ck_assert_int_eq(m.program->joint.graph->nodes[n]->phase, ZT_FORWARD);
         made_commands(&text, &m, m.program->backward, m.program->backward_count);
         ck_assert_ptr_nonnull(strstr(text.at, "ADD w"));
         ck_assert_ptr_nonnull(strstr(text.at, "REDUCE 0"));

@@ -15,7 +15,7 @@ static bool infer_first(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 static double cost_of(const struct zt_graph *g, int node) {
-    return (double)zt_attr_int(&g->nodes[node], "cost", 0);
+    return (double)zt_attr_int(g->nodes[node], "cost", 0);
 }
 static const struct zt_attr_spec cost_attr[] = { { .name = "cost", .type = ZT_ATTR_INT }, { .name = NULL } };
 static const struct zt_op work = { .name = "Work",
@@ -139,7 +139,7 @@ static void check_cut(const struct chain *c, const char *method, int stages, dou
     ck_assert_msg(zt_split_choose(g, method, stages, cuts, &err) && zt_split_apply(g, stages, cuts, &err), "%s",
                   err.text[0]);
     for (int n = 0; n < c->nodes; n++) {
-        int stage = g->nodes[n].stage, step = n ? stage - g->nodes[n - 1].stage : 0;
+        int stage = g->nodes[n]->stage, step = n ? stage - g->nodes[n - 1]->stage : 0;
         ck_assert(n ? step == 0 || (step == 1 && c->may_cut[n]) : stage == 0);
         weight[stage] += c->weight[n];
         layer[stage] |= c->layer[n];
@@ -201,7 +201,7 @@ static void make_layers(int between) {
 START_TEST(a_graph_is_cut_where_another_was_unless_its_layers_differ) {
     make_layers(0);
     ck_assert(zt_split_apply(g, 2, (const struct zt_cut[]){ { 0, 0 }, { 2, 0 }, { 3, 0 } }, &err)); /* not by cost */
-    ck_assert(g->nodes[1].stage == 0 && g->nodes[2].stage == 1);
+    ck_assert(g->nodes[1]->stage == 0 && g->nodes[2]->stage == 1);
     ck_assert(!zt_split_apply(g, 2, (const struct zt_cut[]){ { 0, 0 }, { 2, 0 }, { 4, 0 } }, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "4 layers"));
 }
@@ -215,7 +215,7 @@ START_TEST(graphs_with_more_or_fewer_nodes_in_a_layer_hold_it_on_the_same_stage)
         ck_assert(zt_split_apply(g, 2, (const struct zt_cut[]){ { 0, 0 }, { 1, 2 }, { 3, 0 } }, &err));
         for (int n = 0; n < g->node_count; n++) {
             int layer = n / (between + 1), behind = n % (between + 1);
-            ck_assert_int_eq(g->nodes[n].stage, layer > 1 || (layer == 1 && behind >= 2));
+            ck_assert_int_eq(g->nodes[n]->stage, layer > 1 || (layer == 1 && behind >= 2));
         }
     }
 }
@@ -232,7 +232,7 @@ START_TEST(what_depends_on_parameters_alone_stands_where_it_is_read) {
     static const int stage[6] = { 3, 3, 0, 1, 2, 3 }; /* four layers: the last reads w through two nodes */
     ck_assert_msg(split(g, 4, &err), "%s", err.text[0]);
     for (int n = 0; n < 6; n++)
-        ck_assert_int_eq(g->nodes[n].stage, stage[n]);
+        ck_assert_int_eq(g->nodes[n]->stage, stage[n]);
 }
 END_TEST
 
@@ -258,22 +258,22 @@ START_TEST(a_parameter_read_on_two_stages_is_held_on_both) {
     int w = make_shared(), copy = -1;
     ck_assert(split(g, 2, &err));
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v].copy_of)
+        if (g->values[v]->copy_of)
             copy = v;
     ck_assert_int_eq(copy, g->value_count - 1);
-    ck_assert_str_eq(g->values[copy].copy_of, "both");
-    ck_assert(g->values[copy].trainable && g->values[copy].data == g->values[w].data);
+    ck_assert_str_eq(g->values[copy]->copy_of, "both");
+    ck_assert(g->values[copy]->trainable && g->values[copy]->data == g->values[w]->data);
     for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n].in_count; i++)
-            if (g->nodes[n].in[i] == w || g->nodes[n].in[i] == copy)
-                ck_assert_int_eq(g->nodes[n].in[i], g->nodes[n].stage == 0 ? w : copy);
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == w || g->nodes[n]->in[i] == copy)
+                ck_assert_int_eq(g->nodes[n]->in[i], g->nodes[n]->stage == 0 ? w : copy);
 }
 END_TEST
 
 START_TEST(a_running_statistic_read_on_two_stages_is_refused) {
     int w = make_shared();
-    g->values[w].trainable = false;
-    g->values[w].statistic = true;
+    g->values[w]->trainable = false;
+    g->values[w]->statistic = true;
     ck_assert(!split(g, 2, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.text[0], "\"both\""));
@@ -336,7 +336,7 @@ START_TEST(the_loss_is_what_depends_on_the_target) {
     net_infer(g, &table);
     ck_assert(scaled >= 0 && zt_split_loss(g, 4, &t, 1, &err));
     for (int n = 0; n < 4; n++)
-        ck_assert_int_eq(g->nodes[n].stage, n >= 2);
+        ck_assert_int_eq(g->nodes[n]->stage, n >= 2);
 }
 END_TEST
 

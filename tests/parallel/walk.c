@@ -35,13 +35,13 @@ static void expect_name(const struct walk *w, int64_t offset, int64_t bytes, int
         i++;
     ck_assert_msg(i == end, "%s reads \"%s\", but \"%s\" is there", w->now, what,
                   i == end || w->block[i] < 0       ? "nothing"
-                  : w->block[i] < w->g->value_count ? w->g->values[w->block[i]].name
+                  : w->block[i] < w->g->value_count ? w->g->values[w->block[i]]->name
                                                     : "a gradient or a bucket underway");
 }
 
 static void expect_value(const struct walk *w, int phase, int value) {
     const struct zt_place *place = &w->p->place[phase][value];
-    const struct zt_value *v = &w->g->values[value];
+    const struct zt_value *v = w->g->values[value];
     ck_assert_msg(place->in != ZT_NOWHERE, "%s reads \"%s\", which is nowhere", w->now, v->name);
     ck_assert_msg(place->in != ZT_CONSTANT || v->data, "%s reads constant \"%s\" without contents", w->now, v->name);
     if (place->in == ZT_ACTIVATIONS)
@@ -50,12 +50,12 @@ static void expect_value(const struct walk *w, int phase, int value) {
 
 static bool overlap(const struct walk *w, int phase, int a, int b) {
     const struct zt_place *x = &w->p->place[phase][a], *y = &w->p->place[phase][b];
-    return x->in == y->in && x->offset < y->offset + zt_value_bytes(&w->g->values[b]) &&
-           y->offset < x->offset + zt_value_bytes(&w->g->values[a]);
+    return x->in == y->in && x->offset < y->offset + zt_value_bytes(w->g->values[b]) &&
+           y->offset < x->offset + zt_value_bytes(w->g->values[a]);
 }
 
 static void run_node(const struct walk *w, int n) {
-    const struct zt_node *node = &w->g->nodes[n];
+    const struct zt_node *node = w->g->nodes[n];
     int phase = (int)node->phase;
     for (int i = 0; i < node->in_count; i++)
         if (node->in[i] >= 0)
@@ -75,7 +75,7 @@ static void run_node(const struct walk *w, int n) {
         for (int k = 0; k < o; k++)
             ck_assert_msg(node->out[k] < 0 || !overlap(w, phase, v, node->out[k]), "outputs of %s overlap", w->now);
         if (w->p->place[phase][v].in == ZT_ACTIVATIONS)
-            write_name(w, w->p->place[phase][v].offset, zt_value_bytes(&w->g->values[v]), w->contents[v]);
+            write_name(w, w->p->place[phase][v].offset, zt_value_bytes(w->g->values[v]), w->contents[v]);
     }
 }
 
@@ -142,7 +142,7 @@ static void gather(const struct walk *w, const struct zt_command *c) {
 static void walk_phase(struct walk *w, const struct zt_command *at, int count) {
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];
-        w->now = c->kind == ZT_RUN_NODE ? w->g->nodes[c->node].name : "a command";
+        w->now = c->kind == ZT_RUN_NODE ? w->g->nodes[c->node]->name : "a command";
         if (c->kind == ZT_RUN_NODE)
             run_node(w, c->node);
         else if (c->kind == ZT_ADD_GRAD || c->kind == ZT_ZERO_GRAD)
@@ -167,8 +167,8 @@ static void receive(const struct walk *w, const struct zt_crossings *c) {
 static void send(struct walk *w, const struct zt_crossings *c) {
     w->now = "a send";
     for (int i = 0; i < c->count; i++) {
-        ck_assert_int_eq((int64_t)c->at[i].bytes, zt_value_bytes(&w->g->values[c->at[i].value]));
-        ck_assert_ptr_null(w->g->values[c->at[i].value].layout);
+        ck_assert_int_eq((int64_t)c->at[i].bytes, zt_value_bytes(w->g->values[c->at[i].value]));
+        ck_assert_ptr_null(w->g->values[c->at[i].value]->layout);
         expect_value(w, 0, c->at[i].value);
     }
 }
@@ -184,7 +184,7 @@ static void find_contents(struct walk *w) {
     for (int v = 0; v < w->g->value_count; v++)
         w->contents[v] = v;
     for (int n = 0; n < w->g->node_count; n++) {
-        const struct zt_node *node = &w->g->nodes[n];
+        const struct zt_node *node = w->g->nodes[n];
         if (runs[n])
             continue;
         ck_assert_msg(node->op->flags & ZT_OP_VIEW, "%s (%s) is never run", node->name, node->op_type);
@@ -198,12 +198,12 @@ static void check_derived(struct walk *w) {
     for (int i = 0; i < w->p->derive_count; i++) {
         if (w->p->derive[i].kind != ZT_RUN_NODE)
             continue;
-        const struct zt_node *node = &w->g->nodes[w->p->derive[i].node];
+        const struct zt_node *node = w->g->nodes[w->p->derive[i].node];
         for (int o = 0; o < node->out_count; o++) {
             const struct zt_place *place = &w->p->place[0][node->out[o]];
             ck_assert_int_eq(place->in, ZT_DERIVED);
-            ck_assert_int_le(place->offset + zt_value_bytes(&w->g->values[node->out[o]]), w->p->derived_bytes);
-            for (int64_t k = place->offset / 4; k < (place->offset + zt_value_bytes(&w->g->values[node->out[o]])) / 4;
+            ck_assert_int_le(place->offset + zt_value_bytes(w->g->values[node->out[o]]), w->p->derived_bytes);
+            for (int64_t k = place->offset / 4; k < (place->offset + zt_value_bytes(w->g->values[node->out[o]])) / 4;
                  k++)
                 ck_assert_int_eq(block[k]++, 0);
         }

@@ -19,7 +19,7 @@ static const double LIMIT = 1.1;
 /* FLOPs and the bytes written, as pipeline.partition "best" has it (split.h). */
 static double cost_of(const struct zt_graph *g, int node) {
     double bytes = 0;
-    for (int i = 0; i < g->nodes[node].out_count; i++)
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
     return zt_op_flops(g, node) + bytes;
 }
@@ -63,10 +63,10 @@ static bool measure(const struct zt_job *job, const struct zt_source *source, in
     double *cost = calloc((size_t)g->node_count + 1, sizeof *cost), stage[MOST_STAGES] = { 0 }, dearest = 0;
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].phase != ZT_FORWARD)
+        if (g->nodes[n]->phase != ZT_FORWARD)
             continue;
         cost[count++] = cost_of(g, n);
-        stage[g->nodes[n].stage] += cost[count - 1];
+        stage[g->nodes[n]->stage] += cost[count - 1];
     }
     for (int s = 0; s < stages; s++)
         dearest = stage[s] > dearest ? stage[s] : dearest;

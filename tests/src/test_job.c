@@ -48,7 +48,7 @@ END_TEST
 START_TEST(several_float_outputs_leave_a_choice_to_the_config) {
     struct zt_graph *g = tiny_mlp();
     int h = zt_graph_find(g, "relu2");
-    g->values[h].dtype = ZT_FLOAT;
+    g->values[h]->dtype = ZT_FLOAT;
     refuse(tiny_output(g, h), NULL, ZT_EXIT_CONFIG, "ztrain.loss.logits is not set", "it has: y, relu2");
 }
 END_TEST
@@ -58,7 +58,7 @@ START_TEST(a_model_without_float_output_cannot_train) {
     int y = zt_graph_find(g, "y");
     g->output_count = 0;
     int best = NET(g, "ArgMax", "best", y);
-    g->values[best].dtype = ZT_INT64;
+    g->values[best]->dtype = ZT_INT64;
     refuse(tiny_output(g, best), NULL, ZT_EXIT_CONFIG, "not exactly one float output", "it has: best");
     g = tiny_mlp();
     g->output_count = 0;
@@ -70,7 +70,7 @@ START_TEST(missing_operators_are_all_named) {
     struct zt_graph *g = tiny_mlp();
     int y = NET(g, "Second", "b", NET(g, "First", "a", zt_graph_find(g, "y")));
     g->output_count = 0;
-    g->values[y].dtype = ZT_FLOAT;
+    g->values[y]->dtype = ZT_FLOAT;
     refuse(tiny_output(g, y), NULL, ZT_EXIT_MODEL, "a (First)", "b (Second)");
 }
 END_TEST
@@ -100,8 +100,8 @@ START_TEST(patterns_are_fused_before_the_gradient_unless_the_config_says_no) {
         ck_assert_msg(build(&t, &request, &joint), "%s", err.text[0]);
         int nodes = 0, grads = 0, counts = 0;
         for (int n = 0; n < joint.graph->node_count; n++) {
-            nodes += strcmp(joint.graph->nodes[n].op_type, "Gelu") == 0;
-            grads += strcmp(joint.graph->nodes[n].op_type, "GeluGrad") == 0;
+            nodes += strcmp(joint.graph->nodes[n]->op_type, "Gelu") == 0;
+            grads += strcmp(joint.graph->nodes[n]->op_type, "GeluGrad") == 0;
         }
         for (int p = 0; zt_patterns[p]; p++)
             counts += joint.fused[p];
@@ -118,7 +118,7 @@ START_TEST(a_batch_that_a_node_insists_on_names_the_node_and_the_way_out) {
     struct zt_graph *g = zt_graph_create("fixed");
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 2, 6)), shape = zt_graph_add_ints(g, "shape", (int64_t[]){ 4, 24 }, 2);
     int y = NET(g, "MatMul", "y", NET(g, "Reshape", "flat", x, shape), net_param(g, "w", SHAPE(24, 5)));
-    g->values[y].dtype = ZT_FLOAT;
+    g->values[y]->dtype = ZT_FLOAT;
     refuse(tiny_output(g, y), NULL, ZT_EXIT_MODEL, "flat (Reshape)", "exported for a batch of 8");
 }
 END_TEST
@@ -127,13 +127,13 @@ START_TEST(a_fixed_batch_that_no_node_insists_on_is_bound_anew) {
     struct tiny t;
     struct zt_joint joint;
     struct zt_graph *g = tiny_mlp();
-    struct zt_shape *x = &g->values[zt_graph_find(g, "x")].shape;
+    struct zt_shape *x = &g->values[zt_graph_find(g, "x")]->shape;
     x->dim[0] = 64;
-    g->values[zt_graph_find(g, "x")].dim_param[0] = NULL;
+    g->values[zt_graph_find(g, "x")]->dim_param[0] = NULL;
     open_plain(&t, g, PLAIN);
     ck_assert_int_eq(t.job->fixed_batch, 64);
     ck_assert_msg(build(&t, &(struct zt_joint_request){ 3, true, false, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert_int_eq(joint.graph->values[zt_graph_find(joint.graph, "y")].shape.dim[0], 3);
+    ck_assert_int_eq(joint.graph->values[zt_graph_find(joint.graph, "y")]->shape.dim[0], 3);
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
 }
@@ -146,7 +146,7 @@ START_TEST(more_inputs_than_columns_are_refused) {
         sum = NET(g, "Add", zt_arena_printf(g->arena, "s%d", i), sum,
                   net_input(g, zt_arena_printf(g->arena, "x%d", i), ZT_FLOAT, SHAPE(-1, 4)));
     int y = NET(g, "MatMul", "y", sum, net_param(g, "w", SHAPE(4, 3)));
-    g->values[y].dtype = ZT_FLOAT;
+    g->values[y]->dtype = ZT_FLOAT;
     refuse(tiny_output(g, y), NULL, ZT_EXIT_MODEL, "more than 15 inputs", "\"x14\"");
 }
 END_TEST
@@ -162,7 +162,7 @@ START_TEST(statistics_that_many_nodes_share_are_listed_once) {
         h = NET(g, "BatchNormalization", zt_arena_printf(g->arena, "bn%d", i), h, parts[0], parts[1], parts[2],
                 parts[3]);
     int y = NET(g, "MatMul", "z", h, net_param(g, "w", SHAPE(16, 3)));
-    g->values[y].dtype = ZT_FLOAT;
+    g->values[y]->dtype = ZT_FLOAT;
     g->output_count = 0;
     open_plain(&t, tiny_output(g, y), PLAIN);
     ck_assert_int_eq(t.job->statistic_count, 2);
@@ -186,8 +186,8 @@ START_TEST(frozen_and_chosen_parameters_are_left_out) {
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*.bias'], 'trainable': ['fc?.*']}");
     ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.param_count, 2);
-    ck_assert_str_eq(joint.graph->values[joint.params[0]].name, "fc1.weight");
-    ck_assert_str_eq(joint.graph->values[joint.params[1]].name, "fc2.weight");
+    ck_assert_str_eq(joint.graph->values[joint.params[0]]->name, "fc1.weight");
+    ck_assert_str_eq(joint.graph->values[joint.params[1]]->name, "fc2.weight");
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
 }
@@ -199,7 +199,7 @@ START_TEST(a_loss_of_the_graph_must_be_one_float) {
     struct zt_graph *g = tiny_mlp();
     int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
-    g->values[loss].dtype = ZT_FLOAT;
+    g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
     ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
     ck_assert_msg(says("\"y\" is float[4, 5], a loss is one float"), "%s", err.text[0]);
@@ -213,10 +213,10 @@ START_TEST(the_graphs_own_loss_is_the_root) {
     struct zt_graph *g = tiny_mlp();
     int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
-    g->values[loss].dtype = ZT_FLOAT;
+    g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'own loss'}}");
     ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
-    ck_assert_str_eq(joint.graph->values[joint.loss].name, "own loss");
+    ck_assert_str_eq(joint.graph->values[joint.loss]->name, "own loss");
     ck_assert_int_eq(joint.column_count, 1);
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
@@ -231,7 +231,7 @@ START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
     ck_assert(joint.correct >= 0 && joint.counted >= 0 && joint.row_weight >= 0 && joint.seed < 0);
     ck_assert_int_eq(joint.graph->write_back_count, 0);
     for (int n = 0; n < joint.graph->node_count; n++)
-        ck_assert_int_eq(joint.graph->nodes[n].phase, ZT_FORWARD);
+        ck_assert_int_eq(joint.graph->nodes[n]->phase, ZT_FORWARD);
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
 }
@@ -241,7 +241,7 @@ END_TEST
 static int count_backward(const struct zt_graph *g, const char *of) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
-        count += g->nodes[n].phase == ZT_BACKWARD && (!of || strcmp(g->nodes[n].name, of) == 0);
+        count += g->nodes[n]->phase == ZT_BACKWARD && (!of || strcmp(g->nodes[n]->name, of) == 0);
     return count;
 }
 
@@ -309,16 +309,16 @@ START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     int h = NET(g, "Tanh", "tanh", NET(g, "MatMul", "up", x, net_param(g, "fc", SHAPE(12, 16))));
     int turned = net_param(g, "turned", SHAPE(16, 12));
     int y = NET(g, "Add", "y", NET(g, "MatMul", "down", h, turned), NET(g, "MatMul", "again", h, turned));
-    g->values[y].dtype = ZT_FLOAT;
+    g->values[y]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, y), PLAIN ", 'ztrain': {'tie': [['fc', 'turned']]}");
     ck_assert_int_eq(t.job->tie_count, 1);
     ck_assert(t.job->ties[0].transposed && t.job->ties[0].differs);
     ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.param_count, 1);
-    ck_assert_str_eq(joint.graph->values[joint.params[0]].name, "fc");
+    ck_assert_str_eq(joint.graph->values[joint.params[0]]->name, "fc");
     ck_assert(joint.grads[0] >= 0);
     for (int n = 0; n < joint.graph->node_count; n++)
-        turns += strcmp(joint.graph->nodes[n].name, "transpose of fc") == 0;
+        turns += strcmp(joint.graph->nodes[n]->name, "transpose of fc") == 0;
     ck_assert_int_eq(turns, 1);
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
@@ -345,9 +345,9 @@ START_TEST(weights_of_samples_padding_and_classes_reach_the_loss) {
         open_plain(&t, tiny_mlp(), config);
         ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, cases[i].padded, 1, NULL }, &joint), "%s",
                       err.text[0]);
-        const struct zt_node *loss = &joint.graph->nodes[joint.graph->values[joint.loss].producer];
+        const struct zt_node *loss = joint.graph->nodes[joint.graph->values[joint.loss]->producer];
         ck_assert_int_eq(loss->in_count, cases[i].inputs);
-        int product = loss->in_count > 2 && loss->in[2] >= 0 ? joint.graph->values[loss->in[2]].producer : -1;
+        int product = loss->in_count > 2 && loss->in[2] >= 0 ? joint.graph->values[loss->in[2]]->producer : -1;
         ck_assert_int_eq(product >= 0, cases[i].product);
         zt_graph_destroy(joint.graph);
         tiny_finish(&t);

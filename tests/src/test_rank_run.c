@@ -95,7 +95,7 @@ static void refuse(struct zt_graph *graph, const char *parallel, const char *why
 START_TEST(what_replicas_cannot_do_is_refused_by_name) {
     struct zt_graph *g = tiny_mlp();
     tiny_output(g, NET(g, "ReduceMean", "own", g->outputs[0]));
-    g->values[g->outputs[1]].dtype = ZT_FLOAT;
+    g->values[g->outputs[1]]->dtype = ZT_FLOAT;
     refuse(g, "}, 'loss': {'type': 'output', 'output': 'own'", "the loss is output \"own\" of the graph itself");
     refuse(tiny_mlp(), ", 'communicator': 'mpi'", "mode \"dp\" is always threads");
     refuse(tiny_mlp(), ", 'sync_batch_norm': true", "statistics of replica 0");

@@ -25,7 +25,7 @@ struct zt_graph *tiny_output(struct zt_graph *g, int value) {
 
 static int batch_input(struct zt_graph *g, int64_t width) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, width));
-    g->values[x].dim_param[0] = "N";
+    g->values[x]->dim_param[0] = "N";
     return x;
 }
 
@@ -37,7 +37,7 @@ static int layer(struct zt_graph *g, const char *name, int x, int64_t in, int64_
 }
 
 static struct zt_graph *ends_with(struct zt_graph *g, int y) {
-    g->values[y].dtype = ZT_FLOAT; /* as a file declares its outputs */
+    g->values[y]->dtype = ZT_FLOAT; /* as a file declares its outputs */
     return tiny_output(g, y);
 }
 
@@ -80,7 +80,7 @@ struct zt_graph *tiny_norm(void) {
     int h = layer(g, "fc1", batch_input(g, 12), 12, 16);
     int scale = net_param(g, "bn.weight", SHAPE(16)), bias = net_param(g, "bn.bias", SHAPE(16));
     int mean = net_param(g, "bn.mean", SHAPE(16)), variance = net_param(g, "bn.var", SHAPE(16));
-    float *one = (float *)g->values[variance].data;
+    float *one = (float *)g->values[variance]->data;
     for (int i = 0; i < 16; i++)
         one[i] = 1;
     h = NET(g, "BatchNormalization", "bn", h, scale, bias, mean, variance);
