@@ -8,6 +8,8 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 
+struct zt_onnx;
+
 /* Resolves the rows of all nodes that the given values need; every op that is missing is reported at once. The other
  * nodes are dropped from this graph (they stay in the file). */
 bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const int *roots, int root_count,
@@ -30,9 +32,9 @@ bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct z
 bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, enum zt_exit code, struct zt_err *err);
 
 /* Which initializers train, and why: sets trainable, statistic and why of every initializer that can be reached from
- * `loss` (or any graph output where loss is -1). Rule: reference/README.md, "Parameter or constant?". `signature` is
- * the model's graph_signature metadata, NULL without. */
-void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss);
+ * `loss` (or any graph output where loss is -1). The rule stands at the head of graph/trainable.c. `model` tells the
+ * exporter, NULL: none known. */
+void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss);
 
 /* Each Identity of an initializer becomes an initializer of its own under the Identity's output name
  * (reference/README.md, "Merged tensors"). Recognised by its row: ZT_OP_VIEW, one input at most, no attributes. For the
@@ -40,8 +42,9 @@ void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss);
  * not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table);
 
-/* Whoever reads initializer `from` reads `to` instead, or its transpose: they train as one. Rows are resolved. */
-bool zt_pass_tie(struct zt_graph *g, const struct zt_op_table *table, int from, int to, bool transposed,
+/* Whoever reads initializer `from` reads `to` instead, or Transpose(to, perm): they train as one. perm NULL: as it is.
+ * Rows are resolved. */
+bool zt_pass_tie(struct zt_graph *g, const struct zt_op_table *table, int from, int to, const int64_t *perm,
                  struct zt_err *err);
 
 /* fp32 compute of a graph in half or double precision: after inference in the file's types (what folds, folds there),

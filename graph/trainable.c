@@ -1,56 +1,22 @@
 /* Parameter or constant? ONNX does not say. An initializer is trained when
  *
- *     1. it is float and a differentiable path leads from it to the loss,
- *     2. where the graph carries PyTorch's signature: it is marked PARAMETER, or was folded from one, or bears no mark
- * and has a dimension (what BatchNormalization folding leaves has lost its mark),
- *     3. elsewhere: it has a dimension. Scalars are epsilons, scales, exponents.
+ *     1. it is float and a differentiable path leads from it to the loss, and
+ *     2. where the graph carries PyTorch's signature (dynamo exporter): it is marked PARAMETER, or was made of
+ * PARAMETERs by picking and placing elements, or bears no mark and has a dimension (what BatchNormalization folding
+ * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/derived.h),
+ *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
+ * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
+ *     4. elsewhere: it has a dimension. Scalars are epsilons, scales, exponents.
  */
 #include "graph/trainable.h"
+
+#include "graph/trainable_torch.h"
 
 #include "graph/op.h"
 #include "graph/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- PyTorch's signature ---- */
-
-/* Lines of the signature read "p_fc_weight: PARAMETER target='fc.weight'". The target of the next PARAMETER line after
- * *at, in `arena`; NULL at the end. */
-static const char *next_parameter(struct zt_arena *arena, const char **at) {
-    static const char sign[] = ": PARAMETER target='";
-    const char *start = strstr(*at, sign);
-    if (!start)
-        return NULL;
-    start += sizeof sign - 1;
-    size_t length = strcspn(start, "'\n");
-    *at = start + length;
-    return zt_arena_strndup(arena, start, length);
-}
-
-/* folded_from is a Python list, "['arange', 'val_1', 'wpe.weight']": its next text after *at, NULL at the end. */
-static const char *next_source(struct zt_arena *arena, const char **at) {
-    const char *start = strpbrk(*at, "'\"");
-    const char *end = start ? strchr(start + 1, *start) : NULL;
-    if (!end)
-        return NULL;
-    *at = end + 1;
-    return zt_arena_strndup(arena, start + 1, (size_t)(end - start - 1));
-}
-
-static void signature_parameters(struct zt_arena *arena, const char *signature, struct zt_map *parameters) {
-    for (const char *name; (name = next_parameter(arena, &signature));)
-        zt_map_put(parameters, name, 1);
-}
-
-/* A parameter that the value was folded from, NULL where there is none. */
-static const char *folded_parameter(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *parameters) {
-    const char *at = v->torch_folded_from;
-    for (const char *name; (name = next_source(arena, &at));)
-        if (zt_map_get(parameters, name, 0))
-            return name;
-    return NULL;
-}
 
 /* ---- the differentiable path ---- */
 
@@ -119,24 +85,43 @@ static const char *why_unreached(const struct zt_graph *g, const struct path *p)
     return zt_arena_printf(g->arena, "no differentiable path from %s (%s) to the loss", n->name, n->op_type);
 }
 
-/* Point 2 where `parameters` is given, else point 3. */
-static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, const struct zt_map *parameters,
+/* The exporter, as far as verdicts depend on it. */
+struct exporter {
+    const struct zt_map *listed; /* of the signature; NULL: the graph has none */
+    bool script;                 /* TorchScript's */
+};
+
+static bool is_folded_parameter(const struct zt_graph *g, const struct zt_value *v, const struct zt_map *listed,
+                                const char **why) {
+    struct zt_torch_folding f;
+    zt_torch_read_folding(g->arena, v, listed, &f);
+    const char *others = f.parameters > 1 ? zt_arena_printf(g->arena, " and %d more", f.parameters - 1) : "";
+    *why = !f.parameter ? "folded from constants"
+           : f.operation_count
+               ? zt_arena_printf(g->arena, "computed from parameter %s%s (%s)", f.parameter, others, f.operations[0])
+               : zt_arena_printf(g->arena, "folded from parameter %s%s", f.parameter, others);
+    return f.parameter && !f.operation_count;
+}
+
+/* Points 2 to 4. */
+static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, const struct exporter *by,
                          const char **why) {
-    if (parameters && v->torch_kind) {
+    if (by->listed && v->torch_kind) {
         *why = zt_arena_printf(g->arena, "marked %s by the exporter", v->torch_kind);
         return strcmp(v->torch_kind, "PARAMETER") == 0;
     }
-    if (parameters && v->torch_folded_from) {
-        const char *from = folded_parameter(g->arena, v, parameters);
-        *why = from ? zt_arena_printf(g->arena, "folded from parameter %s", from) : "folded from constants";
-        return from != NULL;
-    }
-    *why = v->shape.rank > 0 ? "float with a gradient and a dimension" : "a scalar: epsilon, scale or exponent";
-    return v->shape.rank > 0;
+    if (by->listed && v->torch_folded_from)
+        return is_folded_parameter(g, v, by->listed, why);
+    const bool named = by->script && zt_torch_is_state_name(v->name);
+    *why = v->shape.rank > 0 ? "float with a gradient and a dimension"
+           : named           ? "named as a parameter: this exporter keeps constants in Constant nodes"
+                             : "a scalar: epsilon, scale or exponent";
+    return v->shape.rank > 0 || named;
 }
 
-static bool verdict(const struct zt_graph *g, const struct zt_value *v, const struct path *p,
-                    const struct zt_map *parameters, const char **why) {
+static bool verdict(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
+                    const char **why) {
+    v->may_train = false;
     if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT)) {
         *why = zt_arena_printf(g->arena, "of type %s", zt_dtype_name(v->dtype));
         return false;
@@ -145,19 +130,21 @@ static bool verdict(const struct zt_graph *g, const struct zt_value *v, const st
         *why = why_unreached(g, p);
         return false;
     }
-    return is_parameter(g, v, parameters, why);
+    v->may_train = true;
+    return is_parameter(g, v, by, why);
 }
 
-void zt_pass_trainable(struct zt_graph *g, const char *signature, int loss) {
-    struct zt_map parameters = { 0 };
+void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss) {
+    struct zt_map listed = { 0 };
     struct path *paths = walk(g, loss);
-    if (signature)
-        signature_parameters(g->arena, signature, &parameters);
+    const bool has_signature = model && model->torch_signature;
+    const struct exporter by = { .listed = has_signature ? &listed : NULL, .script = zt_torch_is_script(model) };
+    if (has_signature)
+        zt_torch_read_signature(g->arena, model->torch_signature, &listed);
     for (int i = 0; i < g->value_count; i++)
         if (g->values[i]->origin == ZT_FROM_INITIALIZER)
-            g->values[i]->trainable =
-                verdict(g, g->values[i], &paths[i], signature ? &parameters : NULL, &g->values[i]->why);
-    zt_map_finish(&parameters);
+            g->values[i]->trainable = verdict(g, g->values[i], &paths[i], &by, &g->values[i]->why);
+    zt_map_finish(&listed);
     free(paths);
 }
 
@@ -193,16 +180,7 @@ int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, 
 }
 
 int zt_trainable_listed(const struct zt_onnx *model, const char ***names) {
-    struct zt_arena *arena = model->graph->arena;
-    const char *at = model->torch_signature;
-    int count = 0, room = 0;
-    *names = NULL;
-    for (const char *more = at; more && next_parameter(arena, &more);)
-        room++;
-    *names = ZT_NEW_N(arena, const char *, room + 1);
-    for (const char *name; at && (name = next_parameter(arena, &at));)
-        (*names)[count++] = name;
-    return count;
+    return zt_torch_parameters(model->graph->arena, model->torch_signature, names);
 }
 
 int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
@@ -215,7 +193,7 @@ int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
             continue;
         zt_map_put(&held, v->name, 1);
         const char *list = v->torch_folded_from ? v->torch_folded_from : "";
-        for (const char *name; (name = next_source(arena, &list));)
+        for (const char *name; (name = zt_torch_next_source(arena, &list));)
             zt_map_put(&held, name, 1);
     }
     for (int i = 0; i < listed; i++)

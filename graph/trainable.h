@@ -31,15 +31,30 @@ int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, 
 
 /* Two float initializers of rank 2 or more with the same contents, or one the transpose of the other: perhaps a tied
  * weight that the exporter copied. Those that hold one number throughout are left out, since fresh tensors often do. */
+enum { ZT_TIE_RANK = 4 }; /* of what may be the transpose of another */
 struct zt_trainable_pair {
-    int a, b; /* value ids, a < b */
-    bool transposed;
+    int a, b;                  /* value ids, a < b */
+    bool transposed;           /* b is the transpose of a, axis k of b being axis perm[k] of a; else equal */
+    int64_t perm[ZT_TIE_RANK]; /* set where it is transposed */
 };
 /* Returns how many; the list is in the graph's arena. */
 int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
-/* Whether two initializers of one type hold the same, b as it is or transposed (rank 2). False where contents are not
- * read. */
-bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, bool transposed);
+/* Whether two initializers of one type hold the same, b as it is or, with perm, as the transpose of a. False where
+ * contents are not read. */
+bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm);
+
+/* Copies of one parameter that the exporter left as two initializers, both with a verdict of trained: `b` was made by
+ * it of `a` (it says so, or numbered b), or a is an embedding, read by Gather, and b what a product reads. Cheap:
+ * tensors are compared only where shapes and roles fit. Returns how many; the list is in the graph's arena, sorted by
+ * b, each b once. Of the pairs of zt_trainable_pairs these are the ones that are tied by default. */
+int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs);
+
+/* Trained initializers that both a Gather and a product read: embeddings tied to a head. Returns how many. */
+int zt_trainable_shared(const struct zt_graph *g);
+
+/* Trained initializers that are perhaps no parameters, and why; NULL: no doubt. For files that cannot say it: a table
+ * of sinusoids, zeros added to the output, numbers that scale an input. `marked`: the file says what is a PARAMETER. */
+const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, bool marked);
 
 #endif

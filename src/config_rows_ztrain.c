@@ -83,6 +83,7 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.freeze", TEXTS, AT(freeze) },
     { .key = "ztrain.fuse", TEXTS, DEF("*"), AT(fuse) },
     { .key = "ztrain.tie", .type = ZT_KEY_GROUPS, AT(tie) },
+    { .key = "ztrain.tie_equal", BOOL, DEF("true"), AT(tie_equal) },
     { .key = "ztrain.batch_norm", INDEX(batch_norms), DEF("train"), AT(batch_norm_frozen) },
     { .key = "ztrain.param_groups", .type = ZT_KEY_OBJECTS, AT(groups) },
     { .key = "ztrain.param_groups[].match", TEXT },

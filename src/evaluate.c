@@ -9,6 +9,7 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
                 struct zt_err *err) {
     struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
+    zt_report_findings(s);
     if (plan)
         zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "base/map.h"
-#include "graph/trainable.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,28 +34,62 @@ static const void *as_stored(struct zt_graph *g, const struct zt_value *v, const
 
 /* Contents of an initializer that is tied to one with contents `from`, stored in the same type. */
 static const void *as_tied(struct zt_graph *g, const struct zt_value *v, const struct zt_tie *tie, const char *from) {
-    int64_t rows = v->shape.dim[0], columns = v->shape.dim[1];
-    size_t bytes = zt_dtype_bytes(v->dtype);
+    const int rank = v->shape.rank;
+    const size_t bytes = zt_dtype_bytes(v->dtype);
+    int64_t step[ZT_TIE_RANK], at[ZT_TIE_RANK] = { 0 };
     if (!tie->transposed)
         return from;
-    char *to = zt_arena_alloc(g->arena, (size_t)(rows * columns) * bytes);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c++)
-            memcpy(to + (size_t)(r * columns + c) * bytes, from + (size_t)(c * rows + r) * bytes, bytes);
+    for (int k = 0; k < rank; k++) { /* of the axis of `tie->to` that axis k is: the product of the axes behind it */
+        step[k] = 1;
+        for (int other = 0; other < rank; other++)
+            step[k] *= tie->perm[other] > tie->perm[k] ? v->shape.dim[other] : 1;
+    }
+    const int64_t count = zt_shape_count(&v->shape);
+    char *to = zt_arena_alloc(g->arena, (size_t)count * bytes);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t source = 0;
+        for (int k = 0; k < rank; k++)
+            source += at[k] * step[k];
+        memcpy(to + (size_t)i * bytes, from + (size_t)source * bytes, bytes);
+        for (int k = rank - 1; k >= 0 && ++at[k] == v->shape.dim[k]; k--)
+            at[k] = 0;
+    }
     return to;
 }
 
-/* What was trained, and behind it what is tied to that. A parameter that does not train keeps its initial values, and
- * so those tied to it get them. */
+/* What follows parameters (graph/derived.h), in the type it is stored in. One whose parameter did not train stays. */
+static void add_derived(const struct zt_job *job, struct zt_graph *g, const struct zt_map *trained,
+                        const struct zt_onnx_payload *payloads, struct zt_onnx_payload *all, int *count) {
+    for (int i = 0; i < job->derived_count; i++) {
+        const struct zt_derived *d = &job->derived[i];
+        const struct zt_value *v = g->values[zt_graph_find(g, d->name)];
+        const int at = zt_map_get(trained, d->parameter, -1);
+        if (at < 0)
+            continue;
+        float *computed = ZT_NEW_N(g->arena, float, zt_shape_count(&v->shape));
+        zt_derived_compute(d, ZT_FLOAT, payloads[at].data, zt_shape_count(&v->shape), computed);
+        all[(*count)++] = (struct zt_onnx_payload){ v->name, as_stored(g, v, computed) };
+    }
+}
+
+/* What was trained, and behind it what follows that or is tied to it. A parameter that does not train keeps its initial
+ * values, and so those tied to it get them. */
 static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_graph *g,
                                             const struct zt_onnx_payload *trained, int *count) {
-    struct zt_onnx_payload *all = ZT_NEW_N(g->arena, struct zt_onnx_payload, *count + job->tie_count + 1);
-    struct zt_map by_name = { 0 };
-    for (int i = 0; i < *count; i++) {
-        const struct zt_value *v = g->values[zt_graph_find(g, trained[i].name)];
-        all[i] = (struct zt_onnx_payload){ v->name, as_stored(g, v, trained[i].data) };
-        zt_map_put(&by_name, v->name, i);
+    const int room = *count + job->derived_count + job->tie_count + 1, trained_count = *count;
+    struct zt_onnx_payload *all = ZT_NEW_N(g->arena, struct zt_onnx_payload, room);
+    struct zt_map by_name = { 0 }, at_of = { 0 };
+    *count = 0;
+    for (int i = 0; i < trained_count; i++) {
+        const int id = zt_graph_find(g, trained[i].name);
+        zt_map_put(&at_of, trained[i].name, i);
+        if (id < 0) /* made again: the file has only what follows it */
+            continue;
+        const struct zt_value *v = g->values[id];
+        zt_map_put(&by_name, v->name, *count);
+        all[(*count)++] = (struct zt_onnx_payload){ v->name, as_stored(g, v, trained[i].data) };
     }
+    add_derived(job, g, &at_of, trained, all, count);
     for (int i = 0; i < job->tie_count; i++) {
         const struct zt_tie *tie = &job->ties[i];
         const struct zt_value *v = g->values[zt_graph_find(g, tie->name)];
@@ -65,6 +98,7 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
         all[(*count)++] = (struct zt_onnx_payload){ v->name, as_tied(g, v, tie, from) };
     }
     zt_map_finish(&by_name);
+    zt_map_finish(&at_of);
     return all;
 }
 

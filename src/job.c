@@ -5,28 +5,12 @@
 #include "base/text.h"
 #include "graph/grad.h"
 #include "graph/lower.h"
-#include "graph/trainable.h"
 #include "parallel/split.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- from the file's graph to a bound, inferred one ---- */
-
-static void apply_freezing(const struct zt_job *job, struct zt_graph *g) {
-    const struct zt_config *c = job->config;
-    for (int v = 0; v < g->value_count; v++) {
-        if (!g->values[v]->trainable)
-            continue;
-        if (zt_glob_any(c->freeze.at, c->freeze.count, g->values[v]->name))
-            g->values[v]->why = "frozen by ztrain.freeze";
-        else if (c->trainable.count && !zt_glob_any(c->trainable.at, c->trainable.count, g->values[v]->name))
-            g->values[v]->why = "not in ztrain.trainable";
-        else
-            continue;
-        g->values[v]->trainable = false;
-    }
-}
 
 /* The model's graph, only what `job->logits` needs, rows resolved and the exporter's verdicts given; *root is the id of
  * the logits. */
@@ -38,19 +22,8 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
         zt_graph_destroy(g);
         return NULL;
     }
-    zt_pass_trainable(g, job->model->torch_signature, *root);
+    zt_pass_trainable(g, job->model, *root);
     return g;
-}
-
-/* What the config says of parameters: which are one, which stay as they are. */
-static bool settle_parameters(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
-    if (!zt_job_apply_ties(job, g, err))
-        return false;
-    apply_freezing(job, g);
-    for (int i = 0; i < job->statistic_count; i++)
-        g->values[zt_graph_find(g, job->statistics[i])]->statistic = true;
-    zt_graph_align_constants(g);
-    return true;
 }
 
 /* ---- what the data must deliver ---- */
@@ -123,7 +96,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     int root = -1;
     struct zt_graph *g =
         zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
-    bool ok = g && zt_job_find_ties(job, g, err) && settle_parameters(job, g, err);
+    bool ok = g && zt_job_find_parameters(job, g, err);
     if (ok) {
         bool *used = find_used(g);
         zt_job_find_floats(job, g, used, root);
@@ -236,7 +209,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
                                         .evaluation = !request->training,
                                         .sync =
                                             job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
-    if (!settle_parameters(job, g, err) || !zt_job_infer(job, g, source, request->rows, err) ||
+    if (!zt_job_settle_parameters(job, g, err) || !zt_job_infer(job, g, source, request->rows, err) ||
         !zt_job_to_float(job, joint, &root, err))
         return false;
     if (request->weighted && job->loss)

@@ -5,16 +5,27 @@
 
 #include "config.h"
 #include "data/data.h"
-#include "graph/onnx.h"
+#include "graph/derived.h"
+#include "graph/trainable.h"
 #include "ops/table.h"
 #include "parallel/program.h"
 
-/* An initializer that is trained as another one, ztrain.tie. */
+/* An initializer that is trained as another one: ztrain.tie, or a copy that the exporter left. */
 struct zt_tie {
     const char *name, *to;
-    bool transposed;
+    bool transposed; /* axis k is axis perm[k] of `to` */
+    int64_t perm[ZT_TIE_RANK];
     bool differs; /* from the initial values of `to`, which count */
+    bool found;   /* not asked for by ztrain.tie */
 };
+
+/* What the start says of the model, each in one line: what the exporter lost or what is doubtful is a warning, what was
+ * put right a notice. */
+struct zt_finding {
+    const char *text;
+    bool warning;
+};
+enum { ZT_FINDINGS = 10 }; /* at most */
 
 struct zt_job {
     const struct zt_config *config;
@@ -33,8 +44,12 @@ struct zt_job {
     unsigned to_float;    /* ZT_BIT of the types that are computed in float instead */
     const float **floats; /* initializers of these types as float, by value id; NULL: not one */
     int float_count;
+    struct zt_derived *derived; /* initializers that follow a parameter (graph/derived.h) */
+    int derived_count;
     struct zt_tie *ties;
     int tie_count;
+    struct zt_finding findings[ZT_FINDINGS];
+    int finding_count;
 };
 
 /* Binds the inputs of a graph of the model to `rows` samples of the shapes that `source` has (NULL: of the graph's own)

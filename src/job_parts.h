@@ -12,8 +12,17 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits);
 /* Appends the loss on value `root` and what evaluation counts, or takes the graph's own scalar. */
 bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
                      struct zt_joint *joint, int root, struct zt_err *err);
-/* Reads ztrain.tie against a graph with verdicts; every group that does not fit is an error. */
-bool zt_job_find_ties(struct zt_job *job, const struct zt_graph *g, struct zt_err *err);
+/* Decides what trains, once, from a graph with the exporter's verdicts, and settles it there: undoes what was computed
+ * from parameters, ties, and reads ztrain.trainable and freeze. Names that fit nothing are errors. Fills the findings.
+ */
+bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
+/* Fills job->findings from the graph in which the parameters are settled. */
+void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g);
+/* The same decisions in another graph of the job. */
+bool zt_job_settle_parameters(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
+/* Reads ztrain.tie against a graph with verdicts; every group that does not fit is an error. Adds the copies that the
+ * exporter left, unless ztrain.tie_equal is off. */
+bool zt_job_find_ties(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* Makes one parameter of each group. */
 bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* A line for every one whose initial values are given up. */

@@ -1,7 +1,7 @@
 /* ztrain.tie: which initializers are one parameter. */
 #include "job_parts.h"
 
-#include "graph/trainable.h"
+#include <string.h>
 
 /* A name of a group as a value that is trained; -1 with the reason. */
 static int find_tied(const struct zt_graph *g, const char *name, int group, int item, struct zt_err *err) {
@@ -33,18 +33,44 @@ static bool fit(const struct zt_graph *g, int a, int b, int group, int item, str
         return zt_fail(err, ZT_EXIT_CONFIG,
                        "ztrain.tie[%d][%d]: \"%s\" %s is \"%s\" %s neither as it is nor transposed", group, item,
                        y->name, zt_shape_text(&y->shape, t), x->name, zt_shape_text(&x->shape, s));
-    bool equal = same && zt_trainable_same(x, y, false);
-    to->transposed = turned && !equal && (!same || zt_trainable_same(x, y, true));
-    to->differs = x->data && y->data && !equal && !(to->transposed && zt_trainable_same(x, y, true));
+    bool equal = same && zt_trainable_same(x, y, NULL);
+    to->perm[0] = 1;
+    to->perm[1] = 0;
+    to->transposed = turned && !equal && (!same || zt_trainable_same(x, y, to->perm));
+    to->differs = x->data && y->data && !equal && !(to->transposed && zt_trainable_same(x, y, to->perm));
     return true;
 }
 
-bool zt_job_find_ties(struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
+/* Whether ztrain.tie names it: the first `count` ties. */
+static bool is_tied(const struct zt_job *job, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(job->ties[i].name, name) == 0 || strcmp(job->ties[i].to, name) == 0)
+            return true;
+    return false;
+}
+
+/* Copies that the exporter left, but those that ztrain.tie names. */
+static void add_copies(struct zt_job *job, const struct zt_graph *g, const struct zt_trainable_pair *pairs, int count) {
+    const int asked = job->tie_count;
+    for (int i = 0; i < count; i++) {
+        struct zt_tie tie = { .name = zt_arena_strdup(job->arena, g->values[pairs[i].b]->name),
+                              .to = zt_arena_strdup(job->arena, g->values[pairs[i].a]->name),
+                              .transposed = pairs[i].transposed,
+                              .found = true };
+        memcpy(tie.perm, pairs[i].perm, sizeof tie.perm);
+        if (!is_tied(job, asked, tie.name) && !is_tied(job, asked, tie.to))
+            job->ties[job->tie_count++] = tie;
+    }
+}
+
+bool zt_job_find_ties(struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     const struct zt_text_lists *groups = &job->config->tie;
     int count = 0, before = err->count;
+    struct zt_trainable_pair *copies = NULL;
     for (int i = 0; i < groups->count; i++)
         count += groups->at[i].count;
-    job->ties = ZT_NEW_N(job->arena, struct zt_tie, count + 1);
+    const int copy_count = job->config->tie_equal ? zt_trainable_copies(job->model, g, &copies) : 0;
+    job->ties = ZT_NEW_N(job->arena, struct zt_tie, count + copy_count + 1);
     for (int i = 0; i < groups->count; i++) {
         const struct zt_texts *names = &groups->at[i];
         int first = find_tied(g, names->at[0], i, 0, err);
@@ -56,13 +82,15 @@ bool zt_job_find_ties(struct zt_job *job, const struct zt_graph *g, struct zt_er
                 job->tie_count++;
         }
     }
+    add_copies(job, g, copies, copy_count);
     return err->count == before;
 }
 
 bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     for (int i = 0; i < job->tie_count; i++) {
         const struct zt_tie *tie = &job->ties[i];
-        if (!zt_pass_tie(g, &zt_ops, zt_graph_find(g, tie->name), zt_graph_find(g, tie->to), tie->transposed, err))
+        if (!zt_pass_tie(g, &zt_ops, zt_graph_find(g, tie->name), zt_graph_find(g, tie->to),
+                         tie->transposed ? tie->perm : NULL, err))
             return false;
     }
     return true;

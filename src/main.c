@@ -12,7 +12,9 @@
 #define RUNS_CONFIG                                                                                                    \
     (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_SEED |              \
      ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
-#define TRAINS     (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_RESUME)
+#define TRAINS                                                                                                         \
+    (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_RESUME |         \
+     ZT_TAKES_STRICT)
 #define ON_ARRAYS  (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
 #define AND_CONFIG (ZT_TAKES_MODEL | ZT_TAKES_CONFIG)
 #define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK)
@@ -20,8 +22,8 @@
 /* The first is the command where none is named. */
 static const struct zt_command_row commands[] = {
     { "train", "train a model (also without a command)", TRAINS, AND_CONFIG, zt_cli_train, zt_help_train },
-    { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH | ZT_TAKES_PLAN, AND_CONFIG,
-      zt_cli_plan, zt_help_plan },
+    { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH | ZT_TAKES_PLAN | ZT_TAKES_STRICT,
+      AND_CONFIG, zt_cli_plan, zt_help_plan },
     { "inspect", "inputs, outputs, parameters and operators of a model", ZT_TAKES_MODEL | ZT_TAKES_TALK, ZT_TAKES_MODEL,
       zt_cli_inspect, zt_help_inspect },
     { "evaluate", "loss and metrics on the evaluation data", RUNS_CONFIG, AND_CONFIG, zt_cli_evaluate,

@@ -58,6 +58,7 @@ static const struct row rows[] = {
     { "seed", "N", "what random numbers start from", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0, .max = INT64_MAX },
     { "threads", "N", "compute threads a rank; results do not depend on it", ZT_TAKES_THREADS, SMALL_NUMBER,
       AT(over.threads), .min = 1, .max = 4096 },
+    { "strict", NULL, "a warning about the model is an error", ZT_TAKES_STRICT, FLAG, AT(strict) },
     { "quiet", NULL, "only errors and the last line", ZT_TAKES_TALK, FLAG, AT(quiet) },
     { "verbose", NULL, "say more", ZT_TAKES_TALK, FLAG, AT(verbose) },
     { "json", NULL, "lines as JSON objects", ZT_TAKES_JSON, FLAG, AT(json) },

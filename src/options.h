@@ -23,6 +23,7 @@ struct zt_options {
     int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
     const char *hostfile, *include, *exclude;    /* train: NULL where not given */
     bool overwrite, resume, quiet, verbose, json;
+    bool strict;                     /* what would be a warning about the model is an error */
     const char *resume_from;         /* checkpoint; NULL: the latest of the output folder */
     const char *operands[2];         /* arguments without a name, as many as the command has */
     char *const *argv;               /* as main got it, for ranks that are started with the same words */
@@ -52,6 +53,7 @@ enum zt_option_bit {
     ZT_TAKES_REPEATS = 1 << 16,      /* --batch-sizes, --steps, --warmup, --repeats */
     ZT_TAKES_HOSTS = 1 << 17,        /* --hostfile, --include, --exclude */
     ZT_TAKES_RESUME = 1 << 18,
+    ZT_TAKES_STRICT = 1 << 19,
     ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 

@@ -17,6 +17,11 @@ static void list_texts(const struct zt_session *s, const char *title, const stru
         row(s, i ? "" : title, texts->at[i]);
 }
 
+void zt_report_findings(const struct zt_session *s) {
+    for (int i = 0; i < s->job->finding_count; i++)
+        row(s, s->job->findings[i].warning ? "warning" : "parameters", s->job->findings[i].text);
+}
+
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
     const struct zt_joint *joint = programs->count ? &programs->at[0]->joint : NULL;
     list_texts(s, "note", &s->config->notes);
@@ -111,6 +116,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
         row(s, "plain kernels", slow.at);
     zt_text_finish(&slow);
     list_fused(s, plan);
+    zt_report_findings(s);
     list_texts(s, "no effect", &s->config->without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);
     zt_report_notes(s, &plan->train);

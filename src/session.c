@@ -106,6 +106,15 @@ bool zt_session_alone(const struct zt_session *s, struct zt_err *err) {
                                     s->options->command->name, s->launched.launcher, s->launched.size);
 }
 
+/* --strict: the model must leave no doubt about what trains. */
+static bool check_findings(const struct zt_session *s, struct zt_err *err) {
+    const int before = err->count;
+    for (int i = 0; s->options->strict && i < s->job->finding_count; i++)
+        if (s->job->findings[i].warning)
+            zt_fail(err, ZT_EXIT_MODEL, "%s: %s", s->options->model, s->job->findings[i].text);
+    return err->count == before;
+}
+
 bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      unsigned data, struct zt_err *err) {
     *s = (struct zt_session){ .options = options, .opened = zt_now() };
@@ -120,7 +129,8 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
     s->job = zt_job_create(s->config, s->model, err);
     if (!s->job) /* what the config asks for is the config's fault, all else the model's */
         return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
-    return open_data(s, data, err) && (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
+    return check_findings(s, err) && open_data(s, data, err) &&
+           (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
 }
 
 void zt_session_finish(struct zt_session *s) {

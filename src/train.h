@@ -68,6 +68,8 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err);
 void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
                      int64_t steps);
 /* What the config and the graphs of `programs` have to say, a row each. */
+/* What the exporter lost of the parameters, and what is doubtful: at most ten lines. */
+void zt_report_findings(const struct zt_session *s);
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs);
 /* model.onnx from collected tensors; the hash goes to *hash. */
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,

@@ -173,7 +173,7 @@ static bool emit(const struct product *p, const char *path, struct zt_err *err) 
 static bool run(struct product *p, const struct zt_options *options, struct zt_err *err) {
     if (!zt_arrays_open(&p->arrays, options, true, err))
         return false;
-    zt_pass_trainable(p->arrays.graph, p->arrays.model->torch_signature, -1);
+    zt_pass_trainable(p->arrays.graph, p->arrays.model, -1);
     if (!zt_arrays_run(&p->arrays, 0, err) || !read_cotangents(p, err))
         return false;
     list_wanted(p);

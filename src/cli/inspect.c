@@ -341,7 +341,7 @@ static void look_at_parameters(struct inspection *s) {
     zt_pass_lower(s->g, &zt_ops, &known);
     for (int n = 0; n < s->g->node_count; n++)
         zt_op_resolve(&zt_ops, s->g, n, &known);
-    zt_pass_trainable(s->g, s->model->torch_signature, -1);
+    zt_pass_trainable(s->g, s->model, -1);
 }
 
 bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {

@@ -1,4 +1,4 @@
-/* ztrain plan: the plan of all ranks on stdout; runs nothing and reads no weights. */
+/* ztrain plan: the plan of all ranks on stdout; runs nothing. External data may be absent. */
 #include "plan.h"
 #include "train.h"
 
@@ -14,6 +14,7 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
         zt_session_finish(&s);
         return false;
     }
+    zt_report_findings(&s);
     struct zt_device *device = zt_device_host_create(zt_session_threads(&s));
     struct zt_plan_options o = { .source = s.source,
                                  .eval_source = s.eval_source,

@@ -27,7 +27,7 @@ static void judge_and_write(struct zt_onnx *model) {
     struct zt_trainable_pair *pairs;
     char path[64];
     snprintf(path, sizeof path, P_tmpdir "/ztrain-fuzz-%ld.onnx", (long)getpid());
-    zt_pass_trainable(model->graph, model->torch_signature, -1);
+    zt_pass_trainable(model->graph, model, -1);
     zt_trainable_missing(model, &names);
     zt_trainable_pairs(model->graph, &pairs);
     struct zt_onnx_payload *payloads = calloc((size_t)model->graph->value_count + 1, sizeof *payloads);

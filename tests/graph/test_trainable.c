@@ -56,7 +56,7 @@ static void compare_verdicts(const char *folder) {
     int found = 0;
     zt_pass_split_aliases(g, &zt_test_rows);
     zt_test_resolve(g);
-    zt_pass_trainable(g, model->torch_signature, loss_of(g, folder));
+    zt_pass_trainable(g, model, loss_of(g, folder));
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
         if (v->origin != ZT_FROM_INITIALIZER)
@@ -128,8 +128,12 @@ START_TEST(pytorchs_marks_decide_where_the_graph_has_its_signature) {
     int y = add_op(g, "Add", add_op(g, "Add", parameter, buffer, "a"), add_op(g, "Add", folded, table, "b"), "c");
     y = add_op(g, "Add", y, fused, "loss");
     zt_test_resolve(g);
-    zt_pass_trainable(
-        g, "\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\nb: BUFFER target='arange' persistent=True\n", y);
+    const struct zt_onnx model = { .graph = g,
+                                   .producer = "pytorch 2.15.0",
+                                   .torch_signature =
+                                       "\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\n"
+                                       "b: BUFFER target='arange' persistent=True\nit's: USER_INPUT\n" };
+    zt_pass_trainable(g, &model, y);
     ck_assert(g->values[parameter]->trainable);
     ck_assert(!g->values[buffer]->trainable);
     ck_assert(g->values[folded]->trainable);
