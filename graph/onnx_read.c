@@ -3,6 +3,7 @@
 #include "graph/onnx_graph.h"
 
 #include "base/crc.h"
+#include "base/mapped.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -156,7 +157,7 @@ struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, str
     bool ok = zt_file_map(&model->file->map, path, ZT_EXIT_MODEL, err);
     if (ok && !read_model(&r))
         ok = zt_err_within(err, first, "%s", path);
-    if (ok)
+    if (zt_mapped_all_intact(err) && ok)
         return model;
     zt_onnx_destroy(model);
     return NULL;

@@ -282,11 +282,11 @@ bool zt_onnx_read_tensor(const char *path, struct zt_arena *arena, struct zt_ten
         tensor->data =
             zt_arena_copy(arena, tensor->data, (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype));
     for (int i = 0; i < file.externals.count; i++)
-        zt_file_unmap(&file.externals.at[i].map);
+        ok = zt_file_close(&file.externals.at[i].map, ok, err);
     zt_vec_finish(&file.externals);
     zt_map_finish(&file.external_by_location);
     zt_onnx_scan_finish(&file.scan);
-    zt_file_unmap(&file.map);
+    ok = zt_file_close(&file.map, ok, err);
     free(file.folder);
     return ok;
 }

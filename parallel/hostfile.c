@@ -163,8 +163,7 @@ bool zt_hostfile_read(struct zt_arena *arena, const char *path, const char *incl
         return false;
     bool ok = map.size <= MOST_BYTES || zt_fail(err, ZT_EXIT_CONFIG, "%s: %zu bytes are no hostfile", path, map.size);
     ok = ok && zt_hostfile_parse(arena, (const char *)map.data, map.size, path, include, exclude, hosts, err);
-    zt_file_unmap(&map);
-    return ok;
+    return zt_file_close(&map, ok, err);
 }
 
 const char *zt_hosts_list(struct zt_arena *arena, const struct zt_hosts *hosts) {

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "checkpoint_format.h"
@@ -181,7 +182,7 @@ bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) 
     char *temporary = zt_checkpoint_temporary(folder, step);
     step_name(from, TEMPORARY, step);
     step_name(to, "", step);
-    bool ok = sync_folder(temporary, err);
+    bool ok = sync_folder(temporary, err) && zt_mapped_all_intact(err);
     int at = ok ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be put in place", err));
     ok = ok && sync_folder(folder, err) && zt_checkpoint_point(folder, "latest", step, err);
@@ -258,10 +259,10 @@ static char *follow(const char *folder, const char *path, struct zt_err *err) {
         if (map.size < sizeof name)
             memcpy(name, map.data, map.size);
         name[strcspn(name, "\n")] = 0;
-        zt_file_unmap(&map);
-        if (step_of(name) >= 0)
+        bool ok = zt_file_close(&map, true, err);
+        if (ok && step_of(name) >= 0)
             to = zt_path_join(folder, name);
-        else
+        else if (ok)
             zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint", path);
     }
     return to;

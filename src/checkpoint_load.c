@@ -172,9 +172,9 @@ bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
                      (long long)l.manifest.step, (long long)c->o.steps) ||
              zt_hint(err, "raise --steps or --epochs");
     ok = ok && agree(&l) && take_over(&l);
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        ok = zt_file_close(&l.map[f], ok, err);
     if (ok)
         take_counters(&l);
-    for (int f = 0; f < ZT_STORED_FILES; f++)
-        zt_file_unmap(&l.map[f]);
     return ok;
 }

@@ -182,7 +182,7 @@ bool zt_manifest_load(struct zt_manifest *m, const char *folder, struct zt_arena
     bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, err);
     if (ok) {
         ok = zt_manifest_read(m, map.data, map.size, arena, err) || zt_err_within(err, before, "%s", path);
-        zt_file_unmap(&map);
+        ok = zt_file_close(&map, ok, err);
     }
     free(path);
     return ok;

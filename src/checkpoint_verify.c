@@ -35,7 +35,7 @@ static bool verify_file(struct verifying *v, int f) {
     bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, v->err);
     if (ok) {
         ok = check_file(v, f, &map) || zt_err_within(v->err, before, "%s", path);
-        zt_file_unmap(&map);
+        ok = zt_file_close(&map, ok, v->err);
     }
     free(path);
     return ok;

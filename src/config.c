@@ -106,8 +106,9 @@ static struct zt_node *read_file(struct zt_arena *arena, const char *path, struc
     if (!zt_file_map(&map, path, ZT_EXIT_CONFIG, err))
         return NULL;
     struct zt_node *root = zt_config_parse(arena, path, map.data, map.size, NULL, err);
-    zt_file_unmap(&map);
-    if (root && root->kind != ZT_NODE_OBJECT) {
+    if (!zt_file_close(&map, root != NULL, err))
+        return NULL;
+    if (root->kind != ZT_NODE_OBJECT) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s:%d:%d: expected an object: '{'", path, root->line, root->column);
         return NULL;
     }

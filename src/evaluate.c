@@ -1,6 +1,8 @@
 /* ztrain evaluate: the weights of the file on the evaluation data, one rank. */
 #include "train.h"
 
+#include "base/mapped.h"
+
 #include "device/threads.h"
 
 #include <math.h>
@@ -37,7 +39,7 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
     bool ok = run(s, device, comm, &result, err);
     comm->api->destroy(comm);
     device->api->destroy(device);
-    if (!ok)
+    if (!zt_mapped_all_intact(err) || !ok)
         return false;
     printf("{\"loss\": %.9g", result.loss);
     if (!isnan(result.accuracy))

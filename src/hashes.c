@@ -58,7 +58,7 @@ struct zt_hash_writer *zt_hash_writer_create(const char *folder, const struct zt
     struct zt_hash_writer *w = zt_calloc(1, sizeof *w);
     uint32_t numbers[PLACES];
     w->path = zt_hash_path(folder, (int)place->rank);
-    w->file = fopen(w->path, "wb");
+    w->file = fopen(w->path, "wbxe");
     if (!w->file) {
         zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", w->path, strerror(errno));
         zt_hash_writer_finish(w);
@@ -204,8 +204,7 @@ bool zt_hash_file_read(struct zt_hash_file *f, const char *path, struct zt_err *
         else if (!read_records(f, &in))
             ok = zt_fail(err, ZT_EXIT_DATA, "%s: the list of hashes is damaged", path);
     }
-    zt_file_unmap(&map);
-    return ok;
+    return zt_file_close(&map, ok, err);
 }
 
 void zt_hash_file_finish(struct zt_hash_file *f) {

@@ -1,6 +1,7 @@
 #include "train.h"
 
 #include "base/clock.h"
+#include "base/mapped.h"
 #include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
@@ -115,7 +116,7 @@ static bool check_findings(const struct zt_session *s, struct zt_err *err) {
     return err->count == before;
 }
 
-bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
+static bool open_all(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
                      unsigned data, struct zt_err *err) {
     *s = (struct zt_session){ .options = options, .opened = zt_now() };
     struct zt_config_overrides over = options->over;
@@ -131,6 +132,14 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
         return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
     return check_findings(s, err) && open_data(s, data, err) &&
            (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
+}
+
+bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
+                     unsigned data, struct zt_err *err) {
+    bool ok = open_all(s, options, weights, data, err);
+    if (!ok) /* it may be for what a file held while it was written anew */
+        zt_mapped_all_intact(err);
+    return ok;
 }
 
 void zt_session_finish(struct zt_session *s) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/text.h"
 #include "checkpoint.h"
 #include "device/threads.h"
@@ -39,6 +40,7 @@ struct worker {
     struct zt_checkpoints *checkpoints;
     struct zt_monitor *monitor;  /* rank 0 */
     struct zt_forecast forecast; /* rank 0 */
+    double looked;               /* when mapped files were last looked after */
     int timed;                   /* steps whose kernels are timed */
     struct zt_where where;
     struct zt_pulse *pulse;
@@ -195,6 +197,15 @@ static bool time_kernels(struct worker *w, int64_t done, double seconds) {
     return ok;
 }
 
+/* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
+ * not be read, else every second. */
+static bool files_intact(struct worker *w, double now) {
+    if (!zt_mapped_faults() && now - w->looked < 1)
+        return true;
+    w->looked = now;
+    return zt_mapped_all_intact(&w->err);
+}
+
 /* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
 static bool finish_step(struct worker *w, int64_t step, double *before) {
     struct zt_step_result r;
@@ -208,6 +219,8 @@ static bool finish_step(struct worker *w, int64_t step, double *before) {
                        "ztrain.on_non_finite: \"skip\" leaves such steps out");
     }
     double now = zt_now();
+    if (!files_intact(w, now))
+        return false;
     zt_where_end(&w->where, in_ns(now));
     zt_forecast_step(&w->forecast, step, r.samples, now - *before);
     if (!report_step(w, step, &r, now - *before) || !end_step(w, step + 1, &r))
@@ -321,6 +334,8 @@ static void *run_worker(void *arg) {
         zt_counts_print(w->counts, stderr);
     w->ok = w->ok && (w->stopped || finish_run(w));
     if (!w->ok) {
+        if (w->err.count) /* the cause may be a file that changed */
+            zt_mapped_all_intact(&w->err);
         w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
         if (w->session->config->ranks > 1)
             zt_grid_place(&grid, w->err.place, sizeof w->err.place);

@@ -1,32 +1,32 @@
 #include "base/file.h"
 #include "base/arena.h"
+#include "base/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { ZT_NAME_MAX = 255 };
 
-static bool map_descriptor(struct zt_file_map *map, int fd, const char *path, enum zt_exit code, struct zt_err *err) {
+/* `path` leads to the file from the current folder, `name` stands in errors. */
+static bool map_descriptor(struct zt_file_map *map, int fd, const char *path, const char *name, enum zt_exit code,
+                           struct zt_err *err) {
     struct stat st;
     *map = (struct zt_file_map){ 0 };
     if (fstat(fd, &st) != 0)
-        return zt_fail(err, code, "%s: %s", path, strerror(errno));
+        return zt_fail(err, code, "%s: %s", name, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return zt_fail(err, code, "%s: not a regular file", path);
-    map->size = (size_t)st.st_size;
-    if (map->size == 0) {
-        map->data = (const unsigned char *)"";
-        return true;
-    }
-    void *p = mmap(NULL, map->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        return zt_fail(err, code, "%s: not a regular file", name);
+    size_t size = (size_t)st.st_size;
+    void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
     if (p == MAP_FAILED)
-        return zt_fail(err, code, "%s: cannot be mapped: %s", path, strerror(errno));
-    map->data = p;
+        return zt_fail(err, code, "%s: cannot be mapped: %s", name, strerror(errno));
+    *map = (struct zt_file_map){ p, size, zt_mapped_enter(p, size, path, &st) };
     return true;
 }
 
@@ -35,7 +35,7 @@ bool zt_file_map(struct zt_file_map *map, const char *path, enum zt_exit code, s
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return zt_fail(err, code, "%s: %s", path, strerror(errno));
-    bool ok = map_descriptor(map, fd, path, code, err);
+    bool ok = map_descriptor(map, fd, path, path, code, err);
     close(fd);
     return ok;
 }
@@ -79,24 +79,51 @@ bool zt_file_map_below(struct zt_file_map *map, const char *folder, const char *
     int fd = open_below(folder, name, &why);
     if (fd < 0)
         return zt_fail(err, code, "external data location \"%s\" %s", name, why ? why : strerror(errno));
-    bool ok = map_descriptor(map, fd, name, code, err);
+    char *path = zt_path_join(folder, name);
+    bool ok = map_descriptor(map, fd, path, name, code, err);
+    free(path);
     close(fd);
     return ok;
 }
 
 void zt_file_unmap(struct zt_file_map *map) {
+    zt_mapped_leave(map->mapped);
     if (map->size)
         munmap((void *)map->data, map->size);
     *map = (struct zt_file_map){ 0 };
 }
 
+bool zt_file_close(struct zt_file_map *map, bool ok, struct zt_err *err) {
+    ok = zt_mapped_intact(map->mapped, err) && ok;
+    zt_file_unmap(map);
+    return ok;
+}
+
+/* O_EXCL follows no link and takes no file that is there; the number keeps threads apart, and others from guessing. */
+static FILE *create_new(char *path, size_t length) {
+    for (int tries = 0; tries < 100; tries++) {
+        uint32_t number = 0;
+        if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+            number = (uint32_t)tries;
+        sprintf(path + length, ".tmp-%ld-%08x", (long)getpid(), number);
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0)
+            return fdopen(fd, "wb");
+        if (errno != EEXIST)
+            break;
+    }
+    return NULL;
+}
+
 bool zt_file_out_open(struct zt_file_out *out, const char *path, struct zt_err *err) {
-    *out = (struct zt_file_out){ .path = zt_strdup(path), .temporary = zt_malloc(strlen(path) + 32) };
-    snprintf(out->temporary, strlen(path) + 32, "%s.tmp-%ld", path, (long)getpid());
-    out->stream = fopen(out->temporary, "wbe");
+    size_t length = strlen(path);
+    *out = (struct zt_file_out){ .path = zt_strdup(path), .temporary = zt_malloc(length + 48) };
+    memcpy(out->temporary, path, length + 1);
+    out->stream = create_new(out->temporary, length);
     if (out->stream)
         return true;
     zt_fail(err, ZT_EXIT_DATA, "%s: %s", out->temporary, strerror(errno));
+    out->temporary[0] = 0; /* what has that name is not ours */
     zt_file_out_abort(out);
     return false;
 }
@@ -108,6 +135,12 @@ bool zt_file_out_open_in(struct zt_file_out *out, const char *folder, const char
     return ok;
 }
 
+bool zt_file_out_reopen(struct zt_file_out *out, struct zt_err *err) {
+    fclose(out->stream);
+    out->stream = fopen(out->temporary, "r+be");
+    return out->stream || zt_fail(err, ZT_EXIT_DATA, "%s: %s", out->temporary, strerror(errno));
+}
+
 bool zt_file_out_commit(struct zt_file_out *out, struct zt_err *err) {
     errno = 0;
     bool ok = fflush(out->stream) == 0 && !ferror(out->stream) && fsync(fileno(out->stream)) == 0;
@@ -117,16 +150,17 @@ bool zt_file_out_commit(struct zt_file_out *out, struct zt_err *err) {
         why = errno;
     }
     out->stream = NULL;
-    if (ok && rename(out->temporary, out->path) != 0) {
+    bool intact = zt_mapped_all_intact(err);
+    if (ok && intact && rename(out->temporary, out->path) != 0) {
         ok = false;
         why = errno;
     }
-    if (!ok)
+    if (!ok && intact)
         zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", out->path, strerror(why ? why : EIO));
-    else
+    if (ok && intact)
         out->temporary[0] = 0;
     zt_file_out_abort(out);
-    return ok;
+    return ok && intact;
 }
 
 void zt_file_out_abort(struct zt_file_out *out) {
@@ -164,6 +198,11 @@ bool zt_file_make_folder(const char *path, struct zt_err *err) {
     }
     free(copy);
     return ok;
+}
+
+int zt_file_links(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int)st.st_nlink : 0;
 }
 
 bool zt_file_exists(const char *path) {

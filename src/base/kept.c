@@ -53,8 +53,7 @@ bool zt_kept_read(const char *path, const char *key, struct zt_text *to) {
     }
     if (whole)
         zt_text_add_bytes(to, map.data + before, map.size - before);
-    zt_file_unmap(&map);
-    return whole;
+    return zt_file_close(&map, whole, &none);
 }
 
 bool zt_kept_write(const char *path, const char *key, const struct zt_text *content, struct zt_err *err) {
@@ -64,12 +63,7 @@ bool zt_kept_write(const char *path, const char *key, const struct zt_text *cont
     zt_text_add_bytes(&whole, &h, sizeof h);
     zt_text_add_bytes(&whole, key, strlen(key));
     zt_text_add_bytes(&whole, content->at, content->length);
-    /* writers of one process, which one file name per process would not keep apart, write under a name of their own */
-    char *own = zt_malloc(strlen(path) + 32);
-    sprintf(own, "%s-%llx", path, (unsigned long long)(uintptr_t)&h);
-    bool ok = zt_file_make_folder(folder, err) && zt_file_write(own, whole.at, whole.length, err) &&
-              (rename(own, path) == 0 || zt_fail(err, ZT_EXIT_RUN, "%s: cannot be renamed", own));
-    free(own);
+    bool ok = zt_file_make_folder(folder, err) && zt_file_write(path, whole.at, whole.length, err);
     free(folder);
     zt_text_finish(&whole);
     return ok;

@@ -1,6 +1,7 @@
 #include "cli/arrays.h"
 
 #include "base/file.h"
+#include "base/mapped.h"
 #include "device/threads.h"
 #include "graph/lower.h"
 #include "graph/passes.h"
@@ -136,7 +137,9 @@ bool zt_arrays_run(struct zt_arrays *a, int first, struct zt_err *err) {
            zt_err_within(err, problems, "%s", a->options->model);
 }
 
-void zt_arrays_finish(struct zt_arrays *a) {
+void zt_arrays_finish(struct zt_arrays *a, bool ok, struct zt_err *err) {
+    if (!ok)
+        zt_mapped_all_intact(err);
     zt_eval_destroy(a->eval);
     zt_npz_finish(&a->npz);
     zt_onnx_destroy(a->model);

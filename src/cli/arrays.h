@@ -23,7 +23,8 @@ struct zt_arrays {
 /* Reads model and inputs, and makes the output folder. split_aliases: copies of an initializer are tensors of their
  * own, as in training. Finish with zt_arrays_finish(), also after an error. */
 bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, bool split_aliases, struct zt_err *err);
-void zt_arrays_finish(struct zt_arrays *a);
+/* `ok`: the outcome so far; one of false may be for a file that changed, which `err` then says instead. */
+void zt_arrays_finish(struct zt_arrays *a, bool ok, struct zt_err *err);
 /* Runs all nodes there are now from `first` on. */
 bool zt_arrays_run(struct zt_arrays *a, int first, struct zt_err *err);
 

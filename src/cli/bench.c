@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "device/threads.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -182,21 +183,25 @@ static bool check_folder(const struct zt_options *o, struct zt_err *err) {
     return zt_hint(err, "choose another --output, or --overwrite");
 }
 
+/* mkdtemp's six characters take the place of its last. */
+static bool make_temporary(char *path, struct zt_err *err) {
+    return mkdtemp(path) || zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", path, strerror(errno));
+}
+
 bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {
     struct zt_bench b = { .options = options,
                           .steps = options->over.steps > 0 ? options->over.steps : 30,
                           .warmup = options->warmup >= 0 ? options->warmup : 5,
                           .repeats = options->repeats > 0 ? options->repeats : 3 };
-    char name[64];
     zt_parallel_enter();
     describe_machine(&b);
-    snprintf(name, sizeof name, "running.tmp-%ld", (long)getpid());
-    char *temporary = zt_path_join(options->output, name);
+    char *temporary = zt_path_join(options->output, "running.tmp-XXXXXX");
     bool ok = make_rows(&b, err);
     if (ok && b.warmup >= b.steps)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--warmup: %d of %lld steps leaves none to time", b.warmup,
                      (long long)b.steps);
-    ok = ok && check_folder(options, err) && run_all(&b, temporary, err) && report(&b, options->output, temporary, err);
+    ok = ok && check_folder(options, err) && make_temporary(temporary, err) && run_all(&b, temporary, err) &&
+         report(&b, options->output, temporary, err);
     zt_bench_remove(temporary);
     free(temporary);
     for (int i = 0; i < b.row_count; i++)

@@ -87,7 +87,7 @@ static bool draw(const struct zt_bench *b, int plot, const char *folder, struct 
     *there = ok && pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
     if (*there && (ok = zt_file_map(&map, picture, ZT_EXIT_DATA, err))) {
         add_picture(&map, plots[plot].title, to);
-        zt_file_unmap(&map);
+        ok = zt_file_close(&map, true, err);
     } else if (ok && pid > 0) {
         zt_say(&b->options->log, ZT_LOG_WARNING, "gnuplot failed; the page has no plot of: %s", plots[plot].title);
     }

@@ -183,7 +183,7 @@ static bool run(struct product *p, const struct zt_options *options, struct zt_e
 bool zt_cli_grad(const struct zt_options *options, struct zt_err *err) {
     struct product p = { 0 };
     bool ok = run(&p, options, err);
-    zt_arrays_finish(&p.arrays);
+    zt_arrays_finish(&p.arrays, ok, err);
     zt_vec_finish(&p.from);
     zt_vec_finish(&p.wanted);
     return ok;

@@ -7,6 +7,7 @@
 #include "options.h"
 #include "ops/table.h"
 
+#include "base/mapped.h"
 #include "base/text.h"
 #include "base/vec.h"
 
@@ -362,6 +363,7 @@ bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err) {
     free(s.needed);
     zt_vec_finish(&s.uses);
     zt_graph_destroy(s.g);
+    bool ok = zt_mapped_all_intact(err);
     zt_onnx_destroy(s.model);
-    return true;
+    return ok;
 }

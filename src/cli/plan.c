@@ -2,7 +2,7 @@
 #include "plan.h"
 #include "train.h"
 
-#include "base/file.h"
+#include "base/mapped.h"
 #include "device/threads.h"
 
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
@@ -30,6 +30,7 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
         zt_plan_print(plan, stdout);
     if (ok && options->trace)
         ok = zt_plan_trace(plan, options->trace, err);
+    ok = zt_mapped_all_intact(err) && ok;
     zt_plan_destroy(plan);
     device->api->destroy(device);
     zt_session_finish(&s);

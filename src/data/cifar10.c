@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/text.h"
 #include "base/vec.h"
 
@@ -37,6 +38,7 @@ static bool map_part(struct cifar *cifar, char *path, struct zt_source *source, 
         free(path);
         return false;
     }
+    zt_mapped_checked_by_reader(part.map.mapped);
     zt_vec_push(&cifar->parts, part);
     if (part.map.size == 0 || part.map.size % RECORD != 0)
         return zt_fail(err, ZT_EXIT_DATA, "%s: holds %zu bytes, wants a multiple of %d (1 label, %d pixels a record)",
@@ -137,6 +139,14 @@ static void cifar_close(struct zt_source *source) {
     free(cifar);
 }
 
+static bool cifar_intact(const struct zt_source *source, struct zt_err *err) {
+    const struct cifar *cifar = source->state;
+    for (int i = 0; i < cifar->parts.count; i++)
+        if (!zt_mapped_intact(cifar->parts.at[i].map.mapped, err))
+            return false;
+    return true;
+}
+
 static bool cifar_open(struct zt_source *source, const struct zt_config *config, const char *path,
                        const struct zt_want *wants, int want_count, struct zt_err *err) {
     struct cifar *cifar = source->state = zt_calloc(1, sizeof *cifar);
@@ -144,6 +154,7 @@ static bool cifar_open(struct zt_source *source, const struct zt_config *config,
               (is_folder(path) ? map_folder(cifar, path, source, err) : map_part(cifar, zt_strdup(path), source, err));
     for (int i = 0; i < want_count && ok; i++)
         ok = accept_want(source, i, &wants[i], path, err);
+    ok = cifar_intact(source, err) && ok;
     if (!ok)
         cifar_close(source);
     return ok;
@@ -178,5 +189,6 @@ const struct zt_format zt_format_cifar10 = {
     .eval_file = "test_batch.bin",
     .open = cifar_open,
     .read = cifar_read,
+    .intact = cifar_intact,
     .close = cifar_close,
 };

@@ -52,6 +52,9 @@ struct zt_format {
     /* Copies sample `index` of column `column` to `to` (column.sample_bytes bytes of column.dtype), normalised. Called
      * from the reader thread; thread-safe. Row errors (class out of range) name the row and value. */
     bool (*read)(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err);
+    /* Called by the reader thread after the reads of each micro-batch, which count only then: false where a file that
+     * they come from has changed (base/mapped.h). NULL: all was read when it was opened. */
+    bool (*intact)(const struct zt_source *source, struct zt_err *err);
     void (*close)(struct zt_source *source);
 };
 

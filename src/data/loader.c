@@ -95,7 +95,10 @@ static bool read_step(struct zt_loader *l, int64_t step, struct zt_err *err) {
         batch->step_samples = count;
         batch->micro_batch = (int)m;
         batch->first_in_epoch = in_epoch * o->train_batch + cut.start + cut.first;
-        if (!read_rows(l, batch, &cut, err))
+        bool ok = read_rows(l, batch, &cut, err);
+        if (o->source->format->intact && !o->source->format->intact(o->source, err))
+            return false; /* whatever the rows said */
+        if (!ok)
             return false;
         publish(l);
     }

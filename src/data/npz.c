@@ -29,15 +29,16 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
         zt_fail(err, code, "%s: is not a npz file: %s", path, zip_error_strerror(&why));
         if (source)
             zip_source_free(source);
-        zt_file_unmap(&a->map);
+        zt_file_close(&a->map, false, err);
     }
     zip_error_fini(&why);
     return a->zip;
 }
 
-static void archive_close(struct archive *a) {
+/* What was read with the outcome `ok` of a file that is still as it was when it was opened. */
+static bool archive_close(struct archive *a, bool ok, struct zt_err *err) {
     zip_discard(a->zip);
-    zt_file_unmap(&a->map);
+    return zt_file_close(&a->map, ok, err);
 }
 
 /* Length of the array name of an entry ("x.npy": 1), -1 for other entries. */
@@ -177,7 +178,7 @@ bool zt_npz_read(const char *path, struct zt_npz *out, enum zt_exit code, struct
     for (zip_int64_t i = 0; i < entries && ok; i++)
         if (name_length(zip_get_name(a.zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW)) >= 0)
             ok = read_array(&a, (zip_uint64_t)i, &out->at[out->count++], err);
-    archive_close(&a);
+    ok = archive_close(&a, ok, err);
     if (!ok)
         zt_npz_finish(out);
     return ok;
@@ -221,7 +222,7 @@ bool zt_npz_read_named(const char *path, const char *const *names, int name_coun
     out->at = zt_calloc((size_t)name_count + 1, sizeof *out->at);
     for (int i = 0; i < name_count && ok; i++)
         ok = read_array(&a, (zip_uint64_t)find_entry(&a, names[i]), &out->at[out->count++], err);
-    archive_close(&a);
+    ok = archive_close(&a, ok, err);
     if (!ok)
         zt_npz_finish(out);
     return ok;

@@ -40,23 +40,21 @@ static bool refuse(const char *path, const char *array, const char *why, struct 
     return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", path, why);
 }
 
-static zip_t *create(const char *path, struct zt_err *err) {
+/* libzip writes beside the file it was given and renames over that: here the one under construction. */
+static zip_t *create(const struct zt_file_out *out, struct zt_err *err) {
     zip_error_t why;
     int number = 0;
-    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &number);
+    zip_t *zip = zip_open(out->temporary, ZIP_TRUNCATE, &number);
     if (!zip) {
         zip_error_init_with_code(&why, number);
-        refuse(path, NULL, zip_error_strerror(&why), err);
+        refuse(out->path, NULL, zip_error_strerror(&why), err);
         zip_error_fini(&why);
     }
     return zip;
 }
 
-bool zt_npz_write(const char *path, const struct zt_npz_array *arrays, int count, struct zt_err *err) {
-    static const unsigned char empty[22] = { 'P', 'K', 5, 6 }; /* libzip removes an archive without entries */
-    if (count == 0)
-        return zt_file_write(path, empty, sizeof empty, err);
-    zip_t *zip = create(path, err);
+static bool write_all(const struct zt_file_out *out, const struct zt_npz_array *arrays, int count, struct zt_err *err) {
+    zip_t *zip = create(out, err);
     if (!zip)
         return false;
     char(*headers)[ZT_NPY_HEADER] = zt_calloc((size_t)count, sizeof *headers);
@@ -65,9 +63,22 @@ bool zt_npz_write(const char *path, const struct zt_npz_array *arrays, int count
         i++;
     bool ok = i == count && zip_close(zip) == 0;
     if (!ok) {
-        refuse(path, i < count ? arrays[i].name : NULL, zip_strerror(zip), err);
+        refuse(out->path, i < count ? arrays[i].name : NULL, zip_strerror(zip), err);
         zip_discard(zip);
     }
     free(headers);
     return ok;
+}
+
+bool zt_npz_write(const char *path, const struct zt_npz_array *arrays, int count, struct zt_err *err) {
+    static const unsigned char empty[22] = { 'P', 'K', 5, 6 }; /* libzip removes an archive without entries */
+    if (count == 0)
+        return zt_file_write(path, empty, sizeof empty, err);
+    struct zt_file_out out;
+    if (!zt_file_out_open(&out, path, err))
+        return false;
+    if (write_all(&out, arrays, count, err) && zt_file_out_reopen(&out, err))
+        return zt_file_out_commit(&out, err);
+    zt_file_out_abort(&out);
+    return false;
 }

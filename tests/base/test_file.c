@@ -86,6 +86,38 @@ START_TEST(an_aborted_file_leaves_the_old_one) {
 }
 END_TEST
 
+/* Nobody can put a link where the file will be made, and threads do not meet. */
+START_TEST(a_file_under_construction_has_a_name_of_its_own) {
+    char *path = path_of("a");
+    struct zt_file_out one, two;
+    ck_assert(zt_file_out_open(&one, path, &err) && zt_file_out_open(&two, path, &err));
+    ck_assert_str_ne(one.temporary, two.temporary);
+    ck_assert_int_eq(zt_file_links(one.temporary), 1);
+    fputs("one", one.stream);
+    fputs("two", two.stream);
+    ck_assert(zt_file_out_commit(&one, &err) && zt_file_out_commit(&two, &err));
+    ck_assert(holds("a", "two"));
+    free(path);
+}
+END_TEST
+
+START_TEST(nothing_is_written_through_a_link) {
+    char *path = path_of("a"), *other = path_of("b"), *symbolic = path_of("c");
+    write_text("a", "old");
+    ck_assert_int_eq(link(path, other), 0);
+    ck_assert_int_eq(symlink(other, symbolic), 0);
+    ck_assert_int_eq(zt_file_links(path), 2);
+    ck_assert_int_eq(zt_file_links(symbolic), 0);
+    write_text("a", "new");
+    write_text("c", "newer");
+    ck_assert(holds("a", "new") && holds("b", "old") && holds("c", "newer"));
+    ck_assert_int_eq(zt_file_links(path), 1);
+    free(path);
+    free(other);
+    free(symbolic);
+}
+END_TEST
+
 START_TEST(a_full_disk_is_found_by_commit_and_says_so) {
     struct zt_file_out out = { .path = zt_strdup("/dev/null/x"), .temporary = zt_strdup("") };
     out.stream = fopen("/dev/full", "wb");
@@ -204,6 +236,8 @@ int main(void) {
     tcase_add_test(cases, a_written_file_reads_back_and_nothing_else_is_left);
     tcase_add_test(cases, an_empty_file_maps_with_data);
     tcase_add_test(cases, an_aborted_file_leaves_the_old_one);
+    tcase_add_test(cases, a_file_under_construction_has_a_name_of_its_own);
+    tcase_add_test(cases, nothing_is_written_through_a_link);
     tcase_add_test(cases, a_full_disk_is_found_by_commit_and_says_so);
     tcase_add_test(cases, a_folder_that_is_not_there_is_an_error_with_the_path);
     tcase_add_test(cases, below_a_folder_only_plain_files_inside_it_are_opened);
