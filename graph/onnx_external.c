@@ -1,4 +1,8 @@
-/* External data: where a tensor's entries say that its bytes are, and the mapped files they are in. */
+/* External data: where a tensor's entries say that its bytes are, and the mapped files they are in.
+ *
+ * The location is hostile text: it must stay inside the model's folder, and no symbolic link may lead out of it. A hard
+ * link is allowed: who can make one in that folder could as well put a copy there, package managers and deduplication
+ * make them, and the file is only read. Nothing is ever written through one: new files are renamed over old names. */
 #include "graph/onnx_file.h"
 
 #include <errno.h>

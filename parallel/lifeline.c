@@ -93,14 +93,14 @@ static void send_status(struct zt_lifeline *line) {
 }
 
 /* The rank itself decides what a signal means where it has a handler. Where it has none yet, nothing was trained that
- * could be saved. */
+ * could be saved; SIGUSR1 is blocked from the start, and waits. */
 static void take_signal(struct zt_lifeline *line, int number) {
     struct sigaction now;
     sigaction(number, NULL, &now);
     bool handled = now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
-    if (handled) {
+    if (handled || number == SIGUSR1) {
         kill(getpid(), number);
-    } else if (number != SIGUSR1) {
+    } else {
         int32_t code = 128 + number;
         pthread_mutex_lock(&line->lock); /* nobody else's frame is cut in two */
         zt_talk_send(line->fd, ZT_TALK_GOODBYE, &code, sizeof code);
@@ -149,7 +149,7 @@ static void *serve(void *arg) {
 
 /* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were. */
 static void outlive_launcher(void) {
-    static const int signals[] = { SIGINT, SIGTERM };
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction now;
         sigaction(signals[i], NULL, &now);

@@ -126,11 +126,14 @@ static void clean_folder(const struct zt_parent *p) {
 }
 
 static void watch_signals(struct zt_parent *p, sigset_t *old) {
+    static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
     sigset_t taken;
     sigemptyset(&taken);
-    sigaddset(&taken, SIGINT);
-    sigaddset(&taken, SIGTERM);
-    sigaddset(&taken, SIGUSR1);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
+        struct sigaction now;
+        if (sigaction(passed_on[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) /* nohup */
+            sigaddset(&taken, passed_on[i]);
+    }
     sigaddset(&taken, SIGCHLD);
     sigprocmask(SIG_BLOCK, &taken, old);
     p->signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -27,7 +27,8 @@ struct zt_supervise {
 };
 
 /* Runs to the end of all ranks and of mpirun. False with an error, or, where the ranks agreed to stop, with err->code
- * alone: 128 + signal. SIGINT, SIGTERM and SIGUSR1 go to the ranks; a second SIGINT or SIGTERM ends them at once. */
+ * alone: 128 + signal. SIGINT, SIGTERM, SIGHUP and SIGUSR1 go to the ranks, unless this
+ * process was started to ignore them; a second one of the first three ends the ranks at once. */
 bool zt_supervise(const struct zt_supervise *job, struct zt_err *err);
 
 #endif

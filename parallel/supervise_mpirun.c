@@ -75,6 +75,7 @@ static void become_mpirun(const struct zt_supervise *job, const char *const *arg
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
     setpgid(0, 0); /* the terminal's signals are the parent's to pass on */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     forget_launcher();

@@ -146,9 +146,10 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
     r->in = zt_malloc(sizeof *r->in);
     memcpy(r->in, &guest->in, sizeof *r->in);
     snprintf(r->host, sizeof r->host, "%s", hello.host);
-    int32_t number = p->stop_signal;
-    if (number)
-        zt_talk_send(r->fd, ZT_TALK_SIGNAL, &number, sizeof number);
+    const int32_t came[] = { p->save ? SIGUSR1 : 0, p->stop_signal };
+    for (int i = 0; i < 2; i++)
+        if (came[i])
+            zt_talk_send(r->fd, ZT_TALK_SIGNAL, &came[i], sizeof came[i]);
     return true;
 }
 
@@ -252,6 +253,7 @@ static void take_signals(struct zt_parent *p) {
         int32_t number = (int32_t)info.ssi_signo;
         if (number == SIGCHLD)
             continue;
+        p->save |= number == SIGUSR1;
         if (number != SIGUSR1) {
             p->stop_at_once = p->stop_signal != 0;
             p->stop_signal = p->stop_signal ? p->stop_signal : number;

@@ -57,7 +57,8 @@ struct zt_parent {
     struct zt_mpirun mpirun;
     int lonely_ms;     /* since a rank connected last, while others have not */
     int first_bad;     /* rank that was lost, stopped or failed first; -1: none */
-    int stop_signal;   /* SIGINT or SIGTERM that came, 0: none */
+    int stop_signal;   /* SIGINT, SIGTERM or SIGHUP that came, 0: none */
+    bool save;         /* SIGUSR1 came */
     bool stop_at_once; /* it came twice */
     bool ending;       /* all are being ended */
 };

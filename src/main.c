@@ -3,8 +3,10 @@
 #include "options.h"
 #include "parallel/comm.h"
 #include "parallel/lifeline.h"
+#include "stop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,6 +57,9 @@ static const struct zt_command_row commands[] = {
     { 0 },
 };
 
+/* The loader calls it before the libraries' own initialisation, which takes tens of milliseconds. */
+static void (*const early[])(void) __attribute__((section(".preinit_array"), used)) = { zt_stop_prepare };
+
 /* Threads that wait for work should spin for a moment and then sleep. libgomp's default of 300,000 rounds takes the
  * core from whoever has work; with a hundred, threads sleep between the kernels of small networks, and waking one takes
  * longer than most of these. GOMP_SPINCOUNT=N before a run of models/vit.onnx on two threads shows it in the line that
@@ -72,6 +77,12 @@ static void restart_with_short_spin(char **argv) {
     execv(self, argv); /* comes back only where that is not possible: then the default will do */
 }
 
+/* As head does that has its lines: no error. */
+static bool reader_has_left(void) {
+    struct pollfd out = { .fd = STDOUT_FILENO };
+    return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
+}
+
 static bool run(int argc, char **argv, struct zt_lifeline *line, struct zt_err *err) {
     struct zt_options options;
     bool ok = zt_options_parse(&options, commands, argc, argv, err);
@@ -82,7 +93,7 @@ static bool run(int argc, char **argv, struct zt_lifeline *line, struct zt_err *
         zt_options_help(&options, commands, stdout);
     else if (ok)
         ok = options.command->run(&options, err);
-    if (ok && (fflush(stdout) != 0 || ferror(stdout)))
+    if (ok && (fflush(stdout) != 0 || ferror(stdout)) && !reader_has_left())
         ok = zt_fail(err, ZT_EXIT_DATA, "standard output: %s", strerror(errno));
     zt_options_finish(&options);
     return ok;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int signals[] = { SIGTERM, SIGINT, SIGUSR1 };
+static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 };
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 struct zt_stop {
@@ -20,6 +20,14 @@ struct zt_stop {
     atomic_bool armed, save;
     atomic_int signal; /* to stop for; 0: none yet */
 };
+
+void zt_stop_prepare(void) {
+    sigset_t kept;
+    sigemptyset(&kept);
+    sigaddset(&kept, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &kept, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
 
 static void *watch(void *arg) {
     struct zt_stop *s = arg;
@@ -89,9 +97,13 @@ void zt_stop_take(struct zt_stop *s, double requests[ZT_REQUESTS]) {
     int signal = atomic_load(&s->signal);
     requests[ZT_REQUEST_TERM] += signal == SIGTERM;
     requests[ZT_REQUEST_INT] += signal == SIGINT;
+    requests[ZT_REQUEST_HUP] += signal == SIGHUP;
     requests[ZT_REQUEST_SAVE] += atomic_exchange(&s->save, false);
 }
 
 int zt_stop_signal(const double requests[ZT_REQUESTS]) {
-    return requests[ZT_REQUEST_TERM] > 0 ? SIGTERM : requests[ZT_REQUEST_INT] > 0 ? SIGINT : 0;
+    return requests[ZT_REQUEST_TERM] > 0  ? SIGTERM
+           : requests[ZT_REQUEST_INT] > 0 ? SIGINT
+           : requests[ZT_REQUEST_HUP] > 0 ? SIGHUP
+                                          : 0;
 }

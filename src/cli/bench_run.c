@@ -27,6 +27,7 @@ bool zt_bench_start(char *const *argv, const char *log, int *pid, struct zt_err 
     *pid = pipe2(told, O_CLOEXEC) == 0 ? fork() : -1;
     if (*pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        signal(SIGPIPE, SIG_DFL);
         int from = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (getppid() == parent && dup2(from, 0) >= 0 && dup2(to, 1) >= 0 && dup2(to, 2) >= 0)
             execvp(argv[0], argv);

@@ -6,8 +6,8 @@ const char zt_help_train[] =
     "Trains the model and leaves model.onnx, metrics.jsonl, plan.txt and config.resolved.json in the\n"
     "output folder (runs/<model name> unless --output names one), and checkpoints as ztrain.checkpoint\n"
     "says. A folder that holds a run is refused unless --resume or --overwrite is given. --resume goes on\n"
-    "from a checkpoint, whatever the number of ranks and the ZeRO stage it was written with. SIGINT and\n"
-    "SIGTERM save a checkpoint and stop (a second one stops at once), SIGUSR1 saves one and goes on.\n"
+    "from a checkpoint, whatever the number of ranks and the ZeRO stage it was written with. SIGINT,\n"
+    "SIGTERM and SIGHUP save a checkpoint and stop (a second one stops at once), SIGUSR1 saves one and goes on.\n"
     "Ranks are started by --ranks, --hostfile, mpirun or srun; on GPUs, and under communicator \"tcp\", also\n"
     "by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them.\n"
     "The command line wins over the configuration.\n";

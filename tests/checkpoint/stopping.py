@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -32,7 +33,9 @@ def signals(args, tmp, rng):
     b = Bench(args, tmp / "signals", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000")
     two = ["--set", "train_micro_batch_size_per_gpu=25"]
     cases = [("one", signal.SIGTERM, []), ("threads", signal.SIGINT, LAYOUTS["ddp x 2"] + two)]
-    cases += [("processes", signal.SIGTERM, ["--ranks", "2", *two])] if shutil.which("mpirun") else []
+    cases += [("hung up", signal.SIGHUP, [])]
+    if shutil.which("mpirun"):
+        cases += [("processes", signal.SIGTERM, ["--ranks", "2", *two]), ("processes hung up", signal.SIGHUP, ["--ranks", "2", *two])]
     for name, number, options in cases:
         out = b.folder / name
         with b.started(name, "--quiet", *options) as process:
@@ -46,6 +49,72 @@ def signals(args, tmp, rng):
         check(process.returncode == 128 + number and not says, f"signals: {name}, {number.name}: exit {process.returncode}, nothing said: {says!r}")
         check(step == sum("eval" not in row for row in b.rows(name)) and b.verify(out).returncode == 0 and not (out / "model.onnx").exists(),
               f"signals: {name}, {number.name}: the last step is saved, and there is no model")
+
+
+def has_blocked(process, number):
+    """whether the program has come to the point from which on the signal waits"""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk")), 16) >> (number - 1) & 1
+
+
+def early(args, tmp, rng):
+    """SIGUSR1 before there is anything to save, here from the first thing that the program does on"""
+    b = Bench(args, tmp / "early", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000", "--quiet")
+    layouts = [("one", [])] + ([("processes", ["--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25"])] if shutil.which("mpirun") else [])
+    for name, options in layouts:
+        for i in range(6):
+            out = b.folder / f"{name}-{i}"
+            with b.started(out.name, *options) as process:
+                wait_for(lambda: has_blocked(process, signal.SIGUSR1) or process.poll() is not None)
+                time.sleep(i * 0.01)
+                process.send_signal(signal.SIGUSR1)
+                saved = wait_for(lambda: (out / "checkpoints/latest").exists() or process.poll() is not None)
+                check(saved and process.poll() is None, f"signals: early: {name}, {10 * i} ms on: SIGUSR1 is kept until there is something to save")
+                process.terminate()
+                process.communicate(timeout=60)
+    done = subprocess.run([args.program, "inspect", "--model", args.source / "models/mlp.onnx"], capture_output=True,
+                          preexec_fn=lambda: (signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]), os.kill(os.getpid(), signal.SIGUSR1)))
+    check(done.returncode == 0, f"signals: early: a command that saves nothing goes on: exit {done.returncode}")
+
+
+def ignored(args, tmp, rng):
+    """what a run was started to ignore stays ignored, as nohup wants it, also by its ranks"""
+    b = Bench(args, tmp / "ignored", "mlp", "mlp", "--set", "ztrain.checkpoint.every_epochs=0", "--steps", "1000000000", "--quiet")
+    layouts = [("one", [])] + ([("processes", ["--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25"])] if shutil.which("mpirun") else [])
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for name, options in layouts:
+        metrics = b.folder / name / "metrics.jsonl"
+        with b.started(name, *options) as process:
+            wait_for(lambda: lines(metrics) > 3)
+            process.send_signal(signal.SIGHUP)
+            before = lines(metrics)
+            check(wait_for(lambda: lines(metrics) > before + 50) and process.poll() is None, f"signals: ignored: {name}: the run goes on")
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            check(process.returncode == 128 + signal.SIGTERM, f"signals: ignored: {name}: others are not: exit {process.returncode}")
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def closed(args, tmp, rng):
+    """standard error and output of which nobody reads on, as after `2>&1 | head -1`"""
+    b = Bench(args, tmp / "closed", "mlp", "mlp", "--steps", "60", "--set", "steps_per_print=1")
+    layouts = [("one", [])] + ([("processes", ["--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25"])] if shutil.which("mpirun") else [])
+    for name, options in layouts:
+        reader, writer = os.pipe()
+        process = subprocess.Popen(b.command(name, *options), stdout=writer, stderr=writer, stdin=subprocess.DEVNULL)
+        os.close(writer)
+        os.read(reader, 1)
+        os.close(reader)
+        try:
+            code = process.wait(timeout=120)
+        finally:
+            process.kill()
+        check(code == 0 and len(b.rows(name)) >= 60 and (b.folder / name / "model.onnx").exists(), f"signals: closed: {name}: trained to its end: exit {code}")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([args.program, "inspect", "--model", args.source / "models/mlp.onnx"], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    check(done.returncode == 0 and not done.stderr, f"signals: closed: a reader that went is no error: exit {done.returncode}, {done.stderr!r}")
 
 
 def twice(args, tmp, rng):
@@ -125,4 +194,4 @@ def losses(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [signals, twice, kills, losses], [("--kills", 12, "times to kill a run")]))
+    sys.exit(main(__doc__, [signals, early, ignored, closed, twice, kills, losses], [("--kills", 12, "times to kill a run")]))

@@ -137,6 +137,39 @@ class Mapped(Case):
                     self.assertEqual((self.out / "model.onnx").read_bytes(), before)
 
 
+class Links(Case):
+    """A file with several names: reading takes any of them, writing changes one."""
+
+    def test_external_data_may_be_a_hard_link_but_no_symbolic_one(self):
+        data, w = self.folder / "elsewhere.bin", self.folder / "w.bin"
+        data.write_bytes(bytes(4 * N * N))
+        (self.folder / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"], "product")], [value_info("x", ["n", N])],
+                                                   [value_info("y", ["n", N])], [external_tensor([N, N], "w.bin", "w")], 17))
+        (self.folder / "x.npz").write_bytes(npz({"x": ([1, N], [1.0] * N, FLOAT)}))
+        for link, code in [(os.link, 0), (os.symlink, 3)]:
+            link(data, w)
+            done = subprocess.run(self.command("predict", "--model", self.folder / "m.onnx", "--inputs", self.folder / "x.npz", "--output",
+                                               self.out), capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            w.unlink()
+
+    def test_a_run_leaves_the_other_names_of_its_files_as_they_were(self):
+        start = ["--model", ROOT / "models/mlp.onnx", "--config", ROOT / "configs/mlp.json", "--output", self.out, "--quiet"]
+        for again in (["--overwrite", "--seed", "7", "--steps", "3"], ["--resume", "--steps", "9"]):
+            first = self.command("train", *start, "--overwrite", "--steps", "5", "--set", "ztrain.checkpoint.every_steps=3", "--set",
+                                 "ztrain.hashes=2")
+            subprocess.run(first, check=True, capture_output=True)
+            copy = self.folder / again[0]
+            shutil.copytree(self.out, copy, copy_function=os.link)
+            before = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+            self.assertGreater(len(before), 8)
+            done = subprocess.run(self.command("train", *start, *again, "--set", "ztrain.hashes=2"), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotEqual((self.out / "metrics.jsonl").read_bytes(), before[copy / "metrics.jsonl"])
+            for path, data in before.items():
+                self.assertEqual(path.read_bytes(), data, path)
+
+
 class Underway(Case):
     """Files of a run that is stepping."""
 
