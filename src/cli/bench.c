@@ -2,6 +2,7 @@
 #include "cli/bench.h"
 
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "base/vec.h"
 #include "device/threads.h"
 
@@ -173,12 +174,14 @@ static bool report(struct zt_bench *b, const char *folder, const char *temporary
     return write_table(b, folder, err) && write_page(b, folder, temporary, err);
 }
 
-static bool check_folder(const struct zt_options *o, struct zt_err *err) {
+static bool take_folder(const struct zt_options *o, struct zt_folder_lock **lock, struct zt_err *err) {
+    if (!zt_file_make_folder(o->output, err) || !(*lock = zt_folder_lock(o->output, err)))
+        return false;
     char *path = zt_path_join(o->output, "results.tsv");
     bool ok = o->overwrite || !zt_file_exists(path);
     free(path);
     if (ok)
-        return zt_file_make_folder(o->output, err);
+        return true;
     zt_fail(err, ZT_EXIT_DATA, "%s: the folder holds results already", o->output);
     return zt_hint(err, "choose another --output, or --overwrite");
 }
@@ -193,6 +196,7 @@ bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {
                           .steps = options->over.steps > 0 ? options->over.steps : 30,
                           .warmup = options->warmup >= 0 ? options->warmup : 5,
                           .repeats = options->repeats > 0 ? options->repeats : 3 };
+    struct zt_folder_lock *lock = NULL;
     zt_parallel_enter();
     describe_machine(&b);
     char *temporary = zt_path_join(options->output, "running.tmp-XXXXXX");
@@ -200,9 +204,10 @@ bool zt_cli_bench(const struct zt_options *options, struct zt_err *err) {
     if (ok && b.warmup >= b.steps)
         ok = zt_fail(err, ZT_EXIT_CONFIG, "--warmup: %d of %lld steps leaves none to time", b.warmup,
                      (long long)b.steps);
-    ok = ok && check_folder(options, err) && make_temporary(temporary, err) && run_all(&b, temporary, err) &&
+    ok = ok && take_folder(options, &lock, err) && make_temporary(temporary, err) && run_all(&b, temporary, err) &&
          report(&b, options->output, temporary, err);
     zt_bench_remove(temporary);
+    zt_folder_unlock(lock);
     free(temporary);
     for (int i = 0; i < b.row_count; i++)
         free(b.rows[i].seconds);

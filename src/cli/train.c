@@ -2,6 +2,7 @@
 #include "train.h"
 
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "checkpoint_folder.h"
 #include "stop.h"
 
@@ -36,6 +37,18 @@ static bool check_folder(const struct zt_options *o, const char *folder, struct 
     return true;
 }
 
+/* Makes the folder the run's own. Nothing in it has been touched when it is refused. */
+static bool take_folder(const struct zt_options *o, const char *folder, struct zt_folder_lock **lock,
+                        struct zt_err *err) {
+    if (!zt_file_make_folder(folder, err) || !(*lock = zt_folder_lock(folder, err)))
+        return false;
+    const char *why = zt_folder_unlockable(*lock);
+    if (why)
+        zt_say(&o->log, ZT_LOG_WARNING, "%s: its file system has no locks (%s): start no second run in it", folder,
+               why);
+    return check_folder(o, folder, err);
+}
+
 /* Plans and evaluations need none. */
 static bool check_optimizer(const struct zt_session *s, struct zt_err *err) {
     if (s->config->optimizer.type)
@@ -60,20 +73,22 @@ static void leave_to_others(const struct zt_session *s, struct zt_err *err) {
         err->count = 0;
 }
 
-/* Of several processes one alone looks at the folder and makes it: the others would find what it writes. */
+/* Of several processes one alone looks at the folder, makes it and holds it: the others would find what it writes. */
 static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, const char *folder, struct zt_err *err) {
     struct zt_session s;
+    struct zt_folder_lock *lock = NULL;
     char *from = NULL;
     bool ok = zt_session_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
     s.stop = stop;
     ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
-        ok = check_folder(o, folder, err) && zt_file_make_folder(folder, err);
+        ok = take_folder(o, folder, &lock, err);
     ok = ok && (!o->resume || (from = resume_from(o, folder, err)) != NULL) && zt_train(&s, folder, from, err);
     free(from);
     if (!ok && s.processes && !o->line)
         leave_to_others(&s, err);
     zt_session_finish(&s);
+    zt_folder_unlock(lock);
     return ok;
 }
 

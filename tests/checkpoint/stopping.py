@@ -117,6 +117,29 @@ def closed(args, tmp, rng):
     check(done.returncode == 0 and not done.stderr, f"signals: closed: a reader that went is no error: exit {done.returncode}, {done.stderr!r}")
 
 
+def locked(args, tmp, rng):
+    """a folder in which a run writes is its own, until it ends, however that is"""
+    b = Bench(args, tmp / "locked", "mlp", "mlp", "--quiet", "--set", "ztrain.checkpoint.every_epochs=0")
+    two = ["--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25"]
+    layouts = [("one", []), ("threads", [*two, *THREAD])] + ([("processes", two)] if shutil.which("mpirun") else [])
+    for name, options in layouts:
+        out = b.folder / name
+        with b.started(name, *options, "--steps", "1000000000") as process:
+            wait_for(lambda: lines(out / "metrics.jsonl") > 3)
+            process.send_signal(signal.SIGUSR1)
+            wait_for(lambda: (out / "checkpoints/latest").exists())
+            for _, others in layouts:
+                for again in (["--overwrite"], ["--resume"], []):
+                    told = b.run(name, *others, *again, "--steps", "3", status=4)
+                    check(told and f"{out}: another run writes here: process " in b.says and b.says.count("error") == 1,
+                          f"locked: {name}: refused: {[*others[:2], *again]}")
+            before = lines(out / "metrics.jsonl")
+            check(wait_for(lambda: lines(out / "metrics.jsonl") > before) and process.poll() is None, f"locked: {name}: the run goes on")
+            process.kill()
+        check(wait_for(lambda: b.run(name, *options, "--overwrite", "--steps", "3"), 15), f"locked: {name}: nobody holds it after kill -9")
+        check(not (out / ".ztrain-lock").exists(), f"locked: {name}: a run that ends leaves no lock")
+
+
 def twice(args, tmp, rng):
     """a second signal ends the process in the middle of a step, where the first alone would have saved at its end"""
     b = Bench(args, tmp / "twice", "convnet", "ds_config", "--set", "train_batch_size=1500", "--epochs", "1000", "--quiet",
@@ -194,4 +217,4 @@ def losses(args, tmp, rng):
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, [signals, early, ignored, closed, twice, kills, losses], [("--kills", 12, "times to kill a run")]))
+    sys.exit(main(__doc__, [signals, early, ignored, closed, locked, twice, kills, losses], [("--kills", 12, "times to kill a run")]))
