@@ -279,7 +279,7 @@ static void *limited_alloc(void *left, size_t bytes) {
     if (bytes > *room)
         return NULL;
     *room -= bytes;
-    return malloc(bytes ? bytes : 1);
+    return zt_malloc(bytes); /* a model that does not parse is not one that no memory was left for */
 }
 
 static void limited_free(void *left, void *block) {

@@ -129,10 +129,18 @@ static void run_chunk(void *arg, int64_t chunk) {
         work->after(work->arg, chunk, data);
 }
 
+bool zt_chunks_starved(const struct zt_chunks *c) {
+    return (c->body && zt_dnnl_starved(c->body)) || (c->tail && zt_dnnl_starved(c->tail));
+}
+
+bool zt_chunks_failed(const struct zt_chunks *c, struct zt_err *err) {
+    return zt_dnnl_failed(c->tail && zt_dnnl_starved(c->tail) ? c->tail : c->body, err);
+}
+
 bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch,
                    const struct zt_chunk_work *work, struct zt_err *err) {
     static const struct zt_chunk_work nothing = { 0 };
     struct job job = { .chunks = chunks, .work = work ? work : &nothing, .data = data, .scratch = scratch };
     zt_parallel_for(threads, chunks->count, run_chunk, &job);
-    return !job.failed || zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run %s", zt_dnnl_name(chunks->body));
+    return !job.failed || zt_chunks_failed(chunks, err);
 }

@@ -49,5 +49,9 @@ bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *dat
                    const struct zt_chunk_work *work, struct zt_err *err);
 /* The same for one chunk, whose data these are, on the calling thread of the team. */
 bool zt_chunks_run_one(const struct zt_chunks *chunks, int64_t chunk, void *const *data, void *scratch);
+/* Whether that was for want of memory. */
+bool zt_chunks_starved(const struct zt_chunks *chunks);
+/* The error of chunks of which one was false. Returns false. */
+bool zt_chunks_failed(const struct zt_chunks *chunks, struct zt_err *err);
 
 #endif

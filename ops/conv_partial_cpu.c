@@ -55,7 +55,7 @@ bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *
     zt_sum_chunks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->chunks, threads);
     void *sides[ZT_DNNL_SLOTS] = { at, dw };
     if (dw && !zt_dnnl_run(accumulate ? partial->plain_add : partial->plain, 0, sides, scratch))
-        return zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to reorder a weight gradient");
+        return zt_dnnl_failed(partial->plain, err);
     if (db) {
         float *parts = (float *)((char *)at + (size_t)partial->chunks * partial->dw_bytes);
         zt_sum_chunks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->chunks, 1);

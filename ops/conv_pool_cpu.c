@@ -255,7 +255,8 @@ bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     j.scratch = j.buffers + s->buffer_bytes * (size_t)call->threads;
     zt_parallel_for(call->threads, s->main.count, gradient_chunk, &j);
     if (j.failed)
-        return zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run the gradients of %s", call->node->name);
+        return zt_chunks_failed(zt_chunks_starved(&s->input) ? &s->input : &s->main, err) ||
+               zt_err_within(err, err->count - 1, "%s", call->node->name);
     return zt_conv_partial_sum(&s->partial, j.parts, j.scratch, call->out[0].data,
                                call->out_count > 1 ? call->out[1].data : NULL, call->accumulate, call->threads, err);
 }

@@ -1,5 +1,7 @@
 #include "ops/dnnl_compat.h"
 
+#include "base/arena.h"
+
 #include <dnnl.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -7,6 +9,7 @@
 
 #define V3 (DNNL_VERSION_MAJOR >= 3)
 
+enum { MAKING_BYTES = 16 << 20 };
 enum { REORDER_FROM = DNNL_ARG_FROM, REORDER_TO = DNNL_ARG_TO };
 
 struct slot {
@@ -19,6 +22,7 @@ struct seat {
     dnnl_stream_t stream;
     dnnl_memory_t memory[ZT_DNNL_SLOTS], scratch;
     void *data[ZT_DNNL_SLOTS], *scratch_data; /* what the memory objects point to now */
+    bool ran;
 };
 
 struct zt_dnnl {
@@ -29,6 +33,7 @@ struct zt_dnnl {
     size_t scratch_bytes;
     struct seat *seat;
     int threads;
+    bool starved; /* some thread had no memory to run it; read after all are done */
 };
 
 /* ---- memory descriptors: a struct in 2.x, a handle in 3.x ---- */
@@ -352,7 +357,17 @@ bool zt_dnnl_takes(enum zt_dtype dtype) {
 #endif
 }
 
+/* Its code generator, where it is refused memory, writes to the address it was not given. */
+static bool no_room(const char *doing, const char *what, struct zt_err *err) {
+    return zt_fail(err, ZT_EXIT_RUN, "out of memory: less than %d MiB are left, which oneDNN may need to %s %s",
+                   MAKING_BYTES >> 20, doing, what);
+}
+
 struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err) {
+    if (!zt_block_room(MAKING_BYTES)) {
+        no_room("make a", kind_names[spec->kind], err);
+        return NULL;
+    }
     struct zt_dnnl *d = zt_calloc(1, sizeof *d);
     d->threads = threads > 0 ? threads : 1;
     d->seat = zt_calloc((size_t)d->threads, sizeof *d->seat);
@@ -429,7 +444,10 @@ bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch
     struct seat *seat = &d->seat[thread];
     dnnl_exec_arg_t exec[ZT_DNNL_SLOTS + 1];
     int count = 0;
-    bool ok = true;
+    bool ok = seat->ran || zt_block_room(MAKING_BYTES); /* what it needs first of all is made when it runs */
+    seat->ran = ok;
+    if (!ok)
+        __atomic_store_n(&d->starved, true, __ATOMIC_RELAXED);
     for (int i = 0; ok && i < ZT_DNNL_SLOTS; i++)
         if (d->slot[i].arg) {
             ok = point(seat->memory[i], &seat->data[i], data[i]);
@@ -446,6 +464,16 @@ bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch
     if (before != 1)
         omp_set_num_threads(before);
     return ok;
+}
+
+bool zt_dnnl_starved(const struct zt_dnnl *d) {
+    return d->starved;
+}
+
+bool zt_dnnl_failed(const struct zt_dnnl *d, struct zt_err *err) {
+    if (d->starved)
+        return no_room("run", zt_dnnl_name(d), err);
+    return zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run %s", zt_dnnl_name(d));
 }
 
 /* ---- descriptions and layouts ---- */

@@ -64,6 +64,10 @@ const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the i
 /* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where
  * it is not there). */
 bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch);
+/* The error of a zt_dnnl_run() that was false. Returns false. */
+bool zt_dnnl_failed(const struct zt_dnnl *d, struct zt_err *err);
+/* Whether it was false for want of memory. */
+bool zt_dnnl_starved(const struct zt_dnnl *d);
 
 size_t zt_desc_bytes(const struct zt_desc *desc);
 /* A description as a layout for the graph, for a tensor of `shape` (the batch may differ from the description's); NULL

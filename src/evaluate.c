@@ -35,6 +35,10 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
     struct zt_device *device = zt_session_device(s, 0, err);
     if (!device)
         return false;
+    if (!zt_parallel_start(device->threads, err)) {
+        device->api->destroy(device);
+        return false;
+    }
     struct zt_comm *comm = zt_comm_self_create();
     bool ok = run(s, device, comm, &result, err);
     comm->api->destroy(comm);

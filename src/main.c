@@ -1,10 +1,12 @@
 /* argv -> command -> exit status. The only place that prints errors, and the only exit. */
+#include "base/arena.h"
 #include "cli/help.h"
 #include "options.h"
 #include "parallel/comm.h"
 #include "parallel/lifeline.h"
 #include "stop.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -102,6 +104,8 @@ static bool run(int argc, char **argv, struct zt_lifeline *line, struct zt_err *
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
     struct zt_lifeline *line = NULL;
+    zt_malloc_begin();
+    cJSON_InitHooks(&(cJSON_Hooks){ zt_malloc, free }); /* what does not parse is not what no memory was left for */
     restart_with_short_spin(argv);
     bool ok = zt_lifeline_open(&line, &err) && run(argc, argv, line, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;

@@ -24,6 +24,10 @@ static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
         return open_there(s, data, err);
     if (open_there(s, data, &missing))
         return true;
+    if (missing.code == ZT_EXIT_RUN) { /* they are there; memory for them is not */
+        *err = missing;
+        return false;
+    }
     zt_source_close(s->source);
     zt_source_close(s->eval_source);
     s->source = s->eval_source = NULL;

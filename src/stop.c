@@ -17,7 +17,7 @@ struct zt_stop {
     sigset_t watched, before; /* before: the mask of the thread that created it */
     struct sigaction actions[SIGNALS];
     bool supervised;
-    atomic_bool armed, save;
+    atomic_bool armed, save, ends;
     atomic_int signal; /* to stop for; 0: none yet */
 };
 
@@ -31,9 +31,11 @@ void zt_stop_prepare(void) {
 
 static void *watch(void *arg) {
     struct zt_stop *s = arg;
-    for (;;) {
+    while (!atomic_load(&s->ends)) {
         siginfo_t info;
         int signal = sigwaitinfo(&s->watched, &info), none = 0;
+        if (signal == SIGRTMIN)
+            continue;
         if (signal < 0 || (s->supervised && info.si_pid != getpid()))
             continue;
         if (signal == SIGUSR1)
@@ -61,6 +63,7 @@ struct zt_stop *zt_stop_create(bool supervised, struct zt_err *err) {
     struct sigaction handled = { .sa_handler = handler };
     s->supervised = supervised;
     sigemptyset(&s->watched);
+    sigaddset(&s->watched, SIGRTMIN); /* wakes the thread that waits */
     for (int i = 0; i < SIGNALS; i++)
         if (sigaction(signals[i], NULL, &s->actions[i]) == 0 && (supervised || s->actions[i].sa_handler != SIG_IGN))
             sigaddset(&s->watched, signals[i]);
@@ -80,7 +83,9 @@ struct zt_stop *zt_stop_create(bool supervised, struct zt_err *err) {
 void zt_stop_destroy(struct zt_stop *s) {
     if (!s)
         return;
-    pthread_cancel(s->thread);
+    /* no pthread_cancel(), which loads a library and ends the process where there is no memory for it */
+    atomic_store(&s->ends, true);
+    pthread_kill(s->thread, SIGRTMIN);
     pthread_join(s->thread, NULL);
     restore(s);
     free(s);

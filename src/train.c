@@ -316,7 +316,7 @@ static void *run_worker(void *arg) {
         sched_setaffinity(0, sizeof *w->cores, w->cores);
     }
     w->ok = w->ok && (w->device = zt_session_device(w->session, w->rank, &w->err)) != NULL &&
-            zt_agree_device(w->device, w->world, &w->err) &&
+            zt_parallel_start(w->device->threads, &w->err) && zt_agree_device(w->device, w->world, &w->err) &&
             (w->data = w->world->api->split(w->world, grid.stage, &w->err)) != NULL;
     if (w->data)
         w->data->where = &w->where;

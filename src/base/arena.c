@@ -1,10 +1,13 @@
 #include "base/arena.h"
 
+#include <fcntl.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { ALIGNMENT = 64, CHUNK_BYTES = 64 << 10 };
@@ -26,6 +29,16 @@ static void out_of_memory(size_t bytes) {
         /* nowhere left to say it */
     }
     _exit(ZT_EXIT_RUN);
+}
+
+static bool is_limited(struct rlimit *limit) {
+    return getrlimit(RLIMIT_AS, limit) == 0 && limit->rlim_cur != RLIM_INFINITY;
+}
+
+void zt_malloc_begin(void) {
+    struct rlimit limit;
+    if (is_limited(&limit))
+        mallopt(M_ARENA_MAX, 1);
 }
 
 void *zt_malloc(size_t bytes) {
@@ -140,6 +153,20 @@ void *zt_block_create(size_t bytes, const char *what, struct zt_err *err) {
     if (size >= (size_t)4 << 20)
         madvise(p, size, MADV_HUGEPAGE);
     return p;
+}
+
+/* Reckoned, not tried: what one thread tries, another would be refused meanwhile. */
+bool zt_block_room(size_t bytes) {
+    struct rlimit limit;
+    char text[64] = "";
+    if (!is_limited(&limit))
+        return true;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    unsigned long long used = strtoull(text, NULL, 10) * (unsigned long long)sysconf(_SC_PAGESIZE);
+    return length <= 0 || (used <= limit.rlim_cur && bytes <= limit.rlim_cur - used);
 }
 
 void zt_block_destroy(void *block, size_t bytes) {

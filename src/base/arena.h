@@ -33,11 +33,17 @@ void *zt_malloc(size_t bytes);
 void *zt_calloc(size_t count, size_t bytes);
 void *zt_realloc(void *old, size_t bytes);
 char *zt_strdup(const char *text);
+/* Before any thread is made. Under a limit of the address space (ulimit -v) all threads allocate from one place: glibc
+ * otherwise reserves 64 MiB for each thread, and where it cannot, takes a page for each of its smallest blocks. */
+void zt_malloc_begin(void);
 
 /* A zeroed block of `bytes`, aligned to 64 (huge pages are advised for a large one). NULL and an error
  * naming `what` where the machine has no room. Free with zt_block_destroy(block, bytes). */
 void *zt_block_create(size_t bytes, const char *what, struct zt_err *err);
 void zt_block_destroy(void *block, size_t bytes);
+/* Whether the process' address space has room for `bytes` more (ulimit -v): for before a library that does not survive
+ * where it has none. */
+bool zt_block_room(size_t bytes);
 /* Makes a block of *room bytes (NULL and 0 at first) one of at least `bytes`; what was in it is lost where it grows. */
 bool zt_block_reserve(void **block, size_t *room, size_t bytes, const char *what, struct zt_err *err);
 

@@ -24,6 +24,8 @@ static bool map_descriptor(struct zt_file_map *map, int fd, const char *path, co
         return zt_fail(err, code, "%s: not a regular file", name);
     size_t size = (size_t)st.st_size;
     void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
+    if (p == MAP_FAILED && errno == ENOMEM)
+        return zt_fail(err, ZT_EXIT_RUN, "%s: out of memory: %zu bytes of address space refused", name, size);
     if (p == MAP_FAILED)
         return zt_fail(err, code, "%s: cannot be mapped: %s", name, strerror(errno));
     *map = (struct zt_file_map){ p, size, zt_mapped_enter(p, size, path, &st) };

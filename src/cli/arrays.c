@@ -128,7 +128,7 @@ bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, bool 
     a->random.seed = options->over.seed >= 0 ? (uint64_t)options->over.seed : 0;
     a->eval = zt_eval_create(a->graph, &a->random, threads);
     zt_parallel_enter();
-    return feed_all(a, err) && zt_file_make_folder(options->output, err);
+    return zt_parallel_start(threads, err) && feed_all(a, err) && zt_file_make_folder(options->output, err);
 }
 
 bool zt_arrays_run(struct zt_arrays *a, int first, struct zt_err *err) {

@@ -26,7 +26,9 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
     zip_source_t *source = zip_source_buffer_create(a->map.data, a->map.size, 0, &why);
     a->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
     if (!a->zip) {
-        zt_fail(err, code, "%s: is not a npz file: %s", path, zip_error_strerror(&why));
+        bool memory = zip_error_code_zip(&why) == ZIP_ER_MEMORY;
+        zt_fail(err, memory ? ZT_EXIT_RUN : code, "%s: %s: %s", path, memory ? "out of memory" : "is not a npz file",
+                zip_error_strerror(&why));
         if (source)
             zip_source_free(source);
         zt_file_close(&a->map, false, err);

@@ -1,7 +1,13 @@
 #include "device/threads.h"
 
+#include "base/arena.h"
+#include "base/thread.h"
+
+#include <errno.h>
 #include <omp.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -17,6 +23,39 @@ static void flush_denormals(void) {
 void zt_parallel_enter(void) {
     omp_set_num_threads(1);
     flush_denormals();
+}
+
+/* Threads of a trial wait for each other, so that all are there at once. */
+static void *wait_for_all(void *gate) {
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+static int try_threads(int count) {
+    pthread_t *thread = zt_calloc((size_t)count, sizeof *thread);
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int started = 0, failed = 0;
+    pthread_mutex_lock(&gate);
+    while (started < count && !(failed = zt_thread_start(&thread[started], wait_for_all, &gate)))
+        started++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    free(thread);
+    return failed;
+}
+
+bool zt_parallel_start(int threads, struct zt_err *err) {
+    enum { TEAM_BYTES = 1 << 20 }; /* what OpenMP itself allocates, and ends the process where it cannot */
+    int failed = zt_block_room(TEAM_BYTES) ? try_threads(threads - 1) : ENOMEM;
+    if (failed) {
+        zt_fail(err, ZT_EXIT_RUN, "%d compute threads cannot be started: %s", threads, strerror(failed));
+        return zt_hint(err, "fewer --threads, or more memory (ulimit -v) and processes (ulimit -u)");
+    }
+#pragma omp parallel num_threads(threads)
+    flush_denormals();
+    return true;
 }
 
 void zt_parallel_for(int threads, int64_t chunks, void (*body)(void *arg, int64_t chunk), void *arg) {

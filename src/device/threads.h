@@ -6,6 +6,8 @@
 #ifndef ZT_DEVICE_THREADS_H
 #define ZT_DEVICE_THREADS_H
 
+#include "base/err.h"
+
 #include <stdint.h>
 
 /* body(arg, chunk) for every chunk in 0..chunks-1, on at most `threads` threads; returns when all are done. Chunks are
@@ -18,6 +20,11 @@ int zt_parallel_thread(void);
 /* Prepares the calling thread for computing: one OpenMP thread for what it calls outside zt_parallel_for, denormals are
  * zero. Call once in each thread that runs kernels. zt_parallel_for does it for its helpers. */
 void zt_parallel_enter(void);
+
+/* Makes the calling thread's team of `threads` threads, which later calls of zt_parallel_for use: so that a system that
+ * has no memory or no numbers for them says so here, and not OpenMP, which ends the process, in the middle of a step.
+ */
+bool zt_parallel_start(int threads, struct zt_err *err);
 
 /* Cores the process may use. */
 int zt_parallel_cores(void);
