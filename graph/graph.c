@@ -69,7 +69,8 @@ struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
         zt_graph_add_write_back(g, from->write_backs[i].initializer, from->write_backs[i].value);
     g->made = from->made;
     g->functions = from->functions;
-    g->lowered = from->lowered;
+    g->lowered_nodes = from->lowered_nodes;
+    g->lowered_bytes = from->lowered_bytes;
     return g;
 }
 

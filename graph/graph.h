@@ -153,7 +153,7 @@ struct zt_graph {
     const int *captured;   /* bodies: their values of origin ZT_FROM_OUTSIDE */
     int captured_count;
     const struct zt_functions *functions; /* of the model, NULL: none */
-    uint64_t lowered;                     /* bytes that copies of bodies took so far */
+    double lowered_nodes, lowered_bytes;  /* what copies of bodies took so far (graph/lower_count.h) */
     bool borrows_arena;
     struct zt_readers
         *readers; /* who reads what, filled by zt_graph_users as it is asked, forgotten by zt_graph_index */

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What folding may compute, with reference kernels: a second or so. The rest is computed when the graph runs. */
+static const double FOLD_FLOPS = 1e8;
+
 bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const int *roots, int root_count,
                      struct zt_err *err) {
     if (!zt_graph_prune(g, roots, root_count, err))
@@ -52,7 +55,15 @@ bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, e
     return true;
 }
 
-static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
+struct inference {
+    struct zt_graph *g;
+    const struct zt_watch *watch; /* NULL: nobody */
+    size_t fold_limit;
+    double left, flops_left; /* a file of many small nodes must not ask for the whole machine */
+};
+
+static bool can_fold(const struct inference *f, int node) {
+    const struct zt_graph *g = f->g;
     const struct zt_node *n = g->nodes[node];
     if (n->op->flags & ZT_OP_RANDOM)
         return false;
@@ -61,10 +72,10 @@ static bool can_fold(const struct zt_graph *g, int node, size_t limit) {
         if (v && !zt_value_is_constant(v) && !(n->op->flags & ZT_OP_SHAPE_ONLY))
             return false;
     }
+    double bytes = 0;
     for (int i = 0; i < n->out_count; i++)
-        if ((size_t)zt_value_bytes(zt_out(g, node, i)) > limit)
-            return false;
-    return true;
+        bytes += (double)zt_value_bytes(zt_out(g, node, i));
+    return bytes <= (double)f->fold_limit && bytes <= f->left && zt_op_flops(g, node) <= f->flops_left;
 }
 
 static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err *err) {
@@ -76,23 +87,17 @@ static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err
     return true;
 }
 
-struct inference {
-    struct zt_graph *g;
-    const struct zt_watch *watch; /* NULL: nobody */
-    size_t fold_limit, left;      /* a file of many small nodes must not ask for the whole machine */
-};
-
 static bool infer_node(struct inference *f, int n, struct zt_err *err) {
     struct zt_graph *g = f->g;
     if (!zt_op_infer(g, n, err))
         return false;
-    if (!can_fold(g, n, f->left < f->fold_limit ? f->left : f->fold_limit))
+    if (!can_fold(f, n))
         return true;
+    f->flops_left -= zt_op_flops(g, n);
     if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
         return false;
     for (int i = 0; i < g->nodes[n]->out_count; i++) {
-        size_t bytes = (size_t)zt_value_bytes(zt_out(g, n, i));
-        f->left -= bytes < f->left ? bytes : f->left;
+        f->left -= (double)zt_value_bytes(zt_out(g, n, i));
         if (zt_out(g, n, i))
             zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
     }
@@ -117,7 +122,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
 }
 
 bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err) {
-    struct inference f = { g, watch, fold_limit, 16 * fold_limit };
+    struct inference f = { g, watch, fold_limit, 2 * (double)fold_limit, FOLD_FLOPS };
     return infer_nodes(&f, 0, g->node_count, err) && zt_graph_sort(g, err);
 }
 

@@ -1,9 +1,9 @@
-#include "graph/lower.h"
+#include "graph/lower_count.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS_DEEP = 100, COPY_COST = 256, VALUE_COST = sizeof(struct zt_value) + 64 /* its name's slot */ };
+enum { CALLS_DEEP = 100 };
 
 /* ---- functions ---- */
 
@@ -93,19 +93,11 @@ struct frame {
     const struct zt_graph *body;
     const struct zt_attrs *bound;
     const char *prefix;
-    size_t prefix_length;
     int *ids; /* by value of the body: value of the graph */
 };
 
 static bool copy_body(const struct copy *c, struct frame *f, const int *in, int in_count, const int *captured, int *out,
                       int out_count);
-
-static bool charge(const struct copy *c, size_t bytes) {
-    c->g->lowered += bytes;
-    return c->g->lowered <= ZT_LOWER_MEMORY ||
-           zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): what it stands for takes more than %llu MB when written out",
-                   c->like.name, c->like.op_type, (unsigned long long)(ZT_LOWER_MEMORY / 1000000));
-}
 
 static bool fail_copied(const struct copy *c, const char *name, const struct zt_node *n, const char *what,
                         const char *which) {
@@ -162,11 +154,6 @@ static bool bind_parameters(const struct copy *c, const struct zt_function *f, c
     return true;
 }
 
-static const struct zt_function *function_of(const struct copy *c, const struct zt_node *n) {
-    const struct zt_function *f = zt_function_find(c->g->functions, n->domain, n->op_type, n->overload);
-    return f && !n->domain[0] && zt_op_find(c->table, n->domain, n->op_type, n->opset) ? NULL : f;
-}
-
 static bool inline_call(const struct copy *c, const struct zt_function *f, const struct zt_node *n, const char *name,
                         const struct zt_attrs *attrs, const int *in, int *out) {
     struct zt_attrs *bound;
@@ -175,8 +162,7 @@ static bool inline_call(const struct copy *c, const struct zt_function *f, const
         return zt_fail(c->err, ZT_EXIT_MODEL,
                        "%s (%s): calls a function of %d inputs and %d outputs with %d inputs and %d outputs", name,
                        n->op_type, f->body->input_count, f->body->output_count, inputs, n->out_count);
-    if (!charge(c, (size_t)(attrs->count + f->parameters.count) * sizeof *attrs->at + strlen(name)) ||
-        !bind_parameters(c, f, n, name, attrs, &bound))
+    if (!bind_parameters(c, f, n, name, attrs, &bound))
         return false;
     struct frame inner = { .body = f->body, .bound = bound, .prefix = zt_arena_printf(c->g->arena, "%s/", name) };
     return copy_body(c, &inner, in, inputs, f->captured, out, n->out_count);
@@ -203,37 +189,30 @@ static bool add_node(const struct copy *c, const struct zt_node *n, const char *
 }
 
 /* Outputs of a copied node that have no value yet get one. */
-static bool name_outputs(const struct copy *c, struct frame *f, const struct zt_node *n, int *out) {
+static void name_outputs(const struct copy *c, struct frame *f, const struct zt_node *n, int *out) {
     for (int i = 0; i < n->out_count; i++) {
         out[i] = -1;
         if (n->out[i] < 0)
             continue;
         int *id = &f->ids[n->out[i]];
         const char *name = f->body->values[n->out[i]]->name;
-        if (*id < 0) {
-            if (!charge(c, VALUE_COST + 2 * (f->prefix_length + strlen(name))))
-                return false;
+        if (*id < 0)
             *id = zt_graph_add_value(c->g, zt_arena_printf(c->g->arena, "%s%s", f->prefix, name), ZT_UNDEFINED, NULL);
-        }
         out[i] = *id;
     }
-    return true;
 }
 
 static bool copy_node(const struct copy *c, struct frame *f, const struct zt_node *n) {
     struct zt_arena *arena = c->g->arena;
-    size_t name_length = f->prefix_length + strlen(n->name) + 1;
-    if (!charge(c, sizeof *n + 2 * (size_t)(n->in_count + n->out_count) * sizeof(int) + 2 * name_length +
-                       strlen(n->op_type) + strlen(n->domain) + (size_t)n->attr_count * sizeof *n->attr))
-        return false;
     int *in = ZT_NEW_N(arena, int, n->in_count), *out = ZT_NEW_N(arena, int, n->out_count);
     const char *name = zt_arena_printf(arena, "%s%s", f->prefix, n->name);
     struct zt_attrs attrs;
     for (int i = 0; i < n->in_count; i++)
         in[i] = n->in[i] < 0 ? -1 : f->ids[n->in[i]];
-    if (!name_outputs(c, f, n, out) || !bind_attrs(c, f, n, name, &attrs))
+    name_outputs(c, f, n, out);
+    if (!bind_attrs(c, f, n, name, &attrs))
         return false;
-    const struct zt_function *called = function_of(c, n);
+    const struct zt_function *called = zt_lower_called(c->g->functions, c->table, n);
     return called ? inline_call(c, called, n, name, &attrs, in, out) : add_node(c, n, name, &attrs, in, out);
 }
 
@@ -248,7 +227,7 @@ static bool copy_value(const struct copy *c, const char *prefix, int from, int t
     const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to]->name);
     int node = zt_graph_add_node(c->g, name, (*row)->name, (*row)->domain, ZT_OPSET, &from, 1, &to, 1);
     take_place(c, node);
-    return charge(c, COPY_COST + strlen(name)) && (!c->resolve || zt_op_resolve(c->table, c->g, node, c->err));
+    return !c->resolve || zt_op_resolve(c->table, c->g, node, c->err);
 }
 
 /* What the body's outputs are: made where the caller wants them, else found. */
@@ -266,9 +245,6 @@ static bool connect_outputs(const struct copy *c, const struct frame *f, int *ou
 static bool copy_body(const struct copy *c, struct frame *f, const int *in, int in_count, const int *captured, int *out,
                       int out_count) {
     const struct zt_graph *body = f->body;
-    if (!charge(c, COPY_COST + (size_t)body->value_count * sizeof(int)))
-        return false;
-    f->prefix_length = strlen(f->prefix);
     f->ids = zt_malloc(((size_t)body->value_count + 1) * sizeof *f->ids);
     memset(f->ids, -1, ((size_t)body->value_count + 1) * sizeof *f->ids);
     for (int i = 0; i < body->input_count && i < in_count; i++)
@@ -288,23 +264,36 @@ static bool copy_body(const struct copy *c, struct frame *f, const int *in, int 
 
 /* ---- calls ---- */
 
+static bool charge_call(struct zt_lower_counter *counter, struct zt_graph *g, const struct zt_function *f,
+                        const struct zt_node *n, struct zt_err *err) {
+    const struct zt_lower_count count = zt_lower_count_function(counter, f);
+    return zt_lower_charge(g, n, &count, 1, true, err);
+}
+
 bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
+    struct zt_lower_counter counter;
     int count = g->functions ? g->node_count : 0;
     bool ok = true, any = false;
+    zt_lower_counter_init(&counter, g->functions, table);
     for (int n = 0; ok && n < count; n++) {
         struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
-        const struct zt_function *f = c.like.dead ? NULL : function_of(&c, &c.like);
+        const struct zt_function *f = c.like.dead ? NULL : zt_lower_called(g->functions, table, &c.like);
         if (!f)
             continue;
         struct zt_attrs attrs = { c.like.attr, c.like.attr_count };
-        ok = inline_call(&c, f, &c.like, c.like.name, &attrs, c.like.in, c.like.out);
+        ok = charge_call(&counter, g, f, &c.like, err) &&
+             inline_call(&c, f, &c.like, c.like.name, &attrs, c.like.in, c.like.out);
         g->nodes[n]->dead = any = true;
     }
+    zt_lower_counter_finish(&counter);
     return ok && (!any || zt_graph_sort(g, err));
 }
 
-static bool open_body(const struct copy *c, const struct zt_attr *attr) {
+static bool open_body(const struct copy *c, struct zt_lower_counter *counter, const struct zt_attr *attr) {
     const struct zt_graph *body = attr->graph;
+    const struct zt_lower_count count = zt_lower_count_body(counter, body);
+    if (!zt_lower_charge(c->g, &c->like, &count, 1, true, c->err))
+        return false;
     int *in = ZT_NEW_N(c->g->arena, int, body->input_count), *out = ZT_NEW_N(c->g->arena, int, body->output_count);
     int *captured = ZT_NEW_N(c->g->arena, int, body->captured_count);
     memset(out, -1, (size_t)body->output_count * sizeof *out);
@@ -315,17 +304,19 @@ static bool open_body(const struct copy *c, const struct zt_attr *attr) {
     struct frame f = { .body = body,
                        .bound = attr->bound,
                        .prefix = zt_arena_printf(c->g->arena, "%s/%s/", c->like.name, attr->name) };
-    return charge(c, (size_t)(body->input_count + body->captured_count) * VALUE_COST + strlen(f.prefix)) &&
-           copy_body(c, &f, in, body->input_count, captured, out, body->output_count);
+    return copy_body(c, &f, in, body->input_count, captured, out, body->output_count);
 }
 
 bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
+    struct zt_lower_counter counter;
     bool ok = true;
+    zt_lower_counter_init(&counter, g->functions, table);
     for (int n = 0; ok && n < g->node_count; n++) { /* appended nodes have their turn too */
         struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
         for (int i = 0; ok && i < c.like.attr_count; i++)
-            ok = !c.like.attr[i].graph || open_body(&c, &c.like.attr[i]);
+            ok = !c.like.attr[i].graph || open_body(&c, &counter, &c.like.attr[i]);
     }
+    zt_lower_counter_finish(&counter);
     return ok;
 }
 
@@ -348,6 +339,27 @@ const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *
     return zt_node_attr(x->g->nodes[x->node], name)->graph;
 }
 
+/* Turns are of one body: it is counted at the first. */
+static const struct zt_lower_count *count_of(struct zt_expansion *x, const struct zt_op_table *table,
+                                             const struct zt_graph *body) {
+    if (x->counted != body) {
+        struct zt_lower_counter counter;
+        zt_lower_counter_init(&counter, x->g->functions, table);
+        const struct zt_lower_count count = zt_lower_count_body(&counter, body);
+        x->count = zt_arena_copy(x->g->arena, &count, sizeof count);
+        x->counted = body;
+        zt_lower_counter_finish(&counter);
+    }
+    return x->count;
+}
+
+bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
+                    struct zt_err *err) {
+    struct zt_lower_count each = *count_of(x, table, zt_expand_body(x, name));
+    each.nodes += more;
+    return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
+}
+
 bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
                     struct zt_err *err) {
     struct copy c = { .g = x->g, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
@@ -355,7 +367,7 @@ bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, con
     const int *captured = c.like.in + c.like.in_count - c.like.captured;
     for (int i = 0; &c.like.attr[i] != attr; i++)
         captured += c.like.attr[i].graph ? c.like.attr[i].graph->captured_count : 0;
-    if (!charge(&c, strlen(c.like.name) + 16))
+    if (!zt_lower_charge(x->g, &c.like, count_of(x, table, attr->graph), 1, true, err))
         return false;
     struct frame f = { .body = attr->graph, .bound = attr->bound };
     f.prefix = x->step || !x->done ? zt_arena_printf(x->g->arena, "%s#%d/", c.like.name, x->step)
@@ -366,8 +378,8 @@ bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, con
 bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
                     int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err) {
     struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
-    size_t name_length = strlen(c.like.name) + strlen(op_type) + 2;
-    if (!charge(&c, sizeof c.like + name_length + (size_t)(in_count + out_count) * (VALUE_COST + sizeof(int))))
+    const struct zt_lower_count one = zt_lower_count_emitted(op_type, in_count, out_count);
+    if (!zt_lower_charge(x->g, &c.like, &one, 1, true, err))
         return false;
     for (int i = 0; i < out_count; i++)
         out[i] = out[i] < 0 ? zt_graph_add_value(x->g, NULL, ZT_UNDEFINED, NULL) : out[i];

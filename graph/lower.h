@@ -14,8 +14,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 
-/* Bytes that copies of bodies may take in one graph: small files can ask for many. */
-#define ZT_LOWER_MEMORY (UINT64_C(1) << 30)
+struct zt_lower_count;
 
 struct zt_function {
     const char *domain, *name, *overload; /* overload "" without */
@@ -56,7 +55,9 @@ struct zt_expansion {
     int node;
     int step; /* calls before this one */
     bool done;
-    ZT_VEC(int) values; /* the hook's own, from call to call */
+    ZT_VEC(int) values;                 /* the hook's own, from call to call */
+    const struct zt_graph *counted;     /* the body of which `count` is, NULL: none yet */
+    const struct zt_lower_count *count; /* of one copy */
 };
 
 /* Expands `node` and marks it dead; the caller sorts when all is done. settle(with, first, last, err) is given the
@@ -65,6 +66,10 @@ bool zt_expand(struct zt_graph *g, int node, bool (*settle)(void *with, int firs
                void *with, struct zt_err *err);
 /* The body that attribute `name` of the node holds. */
 const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name);
+/* Fails where so many turns of the body, with `more` nodes of the row's own in each, would make the graph larger than a
+ * graph may become (graph/lower_count.h). A hook that knows the number of turns asks before the first one. */
+bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
+                    struct zt_err *err);
 /* Appends the body's nodes, rows resolved. in[i] is what its input i reads (as many as it has, -1: omitted); out[i] the
  * value that its output i makes, or -1: it becomes the value that holds that output. */
 bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,

@@ -17,7 +17,8 @@ bool zt_pass_resolve(struct zt_graph *g, const struct zt_op_table *table, const 
 
 /* Infers dtype and shape of every value, in order, replacing nodes with bodies by what they stand for (graph/lower.h)
  * and folding constant nodes on the way with their reference kernels (kept in the graph's arena, at most `fold_limit`
- * bytes a value and 16 times that in all; trainable initializers and statistics are not constants). */
+ * bytes a node and twice that in all, and some 10^8 operations; trainable initializers and statistics are not
+ * constants). */
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err);
 /* The same, with somebody looking at every node that is inferred, just before and behind it. */
 struct zt_watch {

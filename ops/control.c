@@ -143,6 +143,58 @@ static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     return check_body(x, "body", l->states + 2, l->states + 1, err);
 }
 
+/* What is known of a value of the body before it is copied: NULL data where it is nothing. */
+static struct zt_tensor known_in_body(const struct zt_expansion *x, const struct zt_graph *body, int value) {
+    const struct zt_value *v = body->values[value];
+    const struct zt_node *n = x->g->nodes[x->node];
+    struct zt_tensor known = { v->dtype, v->shape, v->data };
+    if (v->producer >= 0 && !zt_constant_tensor(body->nodes[v->producer], &known))
+        known.data = NULL;
+    for (int i = 0; i < body->captured_count; i++)
+        if (body->captured[i] == value) {
+            const struct zt_value *outside = x->g->values[n->in[n->in_count - n->captured + i]];
+            known = (struct zt_tensor){ outside->dtype, outside->shape,
+                                        zt_value_is_constant(outside) ? outside->data : NULL };
+        }
+    return known;
+}
+
+/* Whether a condition that was true once stays so: the body hands out what it was given, or a constant. */
+static bool condition_stays(const struct zt_expansion *x, const struct zt_graph *body) {
+    int v = body->outputs[0];
+    while (body->values[v]->producer >= 0) {
+        const struct zt_node *n = body->nodes[body->values[v]->producer];
+        const struct zt_op *op = zt_op_find(&zt_ops, n->domain, n->op_type, n->opset);
+        if (n->in_count != 1 || n->in[0] < 0 || !op || !(op->flags & (ZT_OP_VIEW | ZT_OP_CAST)))
+            break;
+        v = n->in[0];
+    }
+    const struct zt_tensor known = known_in_body(x, body, v);
+    return v == body->inputs[1] ||
+           (known.data && zt_shape_count(&known.shape) == 1 && zt_load_int(known.dtype, known.data, 0));
+}
+
+/* How many turns it makes where that is known before the first, else -1. */
+static bool loop_turns(struct zt_expansion *x, const struct loop *l, int64_t *turns, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    int64_t go = 1;
+    *turns = INT64_MAX;
+    if ((n->in[0] >= 0 && !known_number(x, n->in[0], turns, "trip count", err)) ||
+        (n->in[1] >= 0 && !known_number(x, n->in[1], &go, "condition", err)))
+        return false;
+    *turns = !go || *turns < 0 ? 0 : condition_stays(x, l->body) ? *turns : -1;
+    return n->in[0] >= 0 || *turns != INT64_MAX ||
+           zt_node_fail(x->g, x->node, err, "it does not end: it has no trip count, and its condition stays true");
+}
+
+/* A turn adds the nodes of the body, and for each stacked output one. */
+static bool loop_begin(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
+    int64_t turns;
+    for (int i = 1; i < l->states + 2; i++)
+        zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
+    return loop_turns(x, l, &turns, err) && (turns <= 0 || zt_expand_fits(x, &zt_ops, "body", turns, l->stacks, err));
+}
+
 static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
     int trips = x->g->nodes[x->node]->in[0], condition = x->values.at[0];
     int64_t limit = INT64_MAX, go = 1;
@@ -172,8 +224,8 @@ static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
     bool goes_on;
     if (!loop_read(x, &l, err))
         return false;
-    for (int i = 1; !x->step && i < l.states + 2; i++)
-        zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
+    if (!x->step && !loop_begin(x, &l, err))
+        return false;
     if (!loop_goes_on(x, &goes_on, err))
         return false;
     if (goes_on)
@@ -250,6 +302,8 @@ static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axi
 
 /* x->values: the states, the slices of every scan input, the stacked. */
 static bool scan_begin(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
+    if (!zt_expand_fits(x, &zt_ops, "body", turns, l->scans + l->stacks, err))
+        return false;
     for (int i = 0; i < l->states; i++)
         zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
     for (int i = 0, axis; turns && i < l->scans; i++)

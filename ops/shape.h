@@ -25,6 +25,8 @@ bool zt_ops_ints(const struct zt_graph *g, int node, int in, const char *attr, i
 /* The same for axes of a tensor of `rank`: marks them in `marked`; an axis out of range or named twice fails. */
 bool zt_ops_axes(const struct zt_graph *g, int node, int in, const char *attr, int rank, bool marked[ZT_MAX_RANK],
                  int *count, struct zt_err *err);
+/* The contents of a Constant, of a node that need not be resolved; false of another node. */
+bool zt_constant_tensor(const struct zt_node *node, struct zt_tensor *t);
 /* Fails where a shape would need more than ZT_MAX_RANK axes. */
 bool zt_ops_rank(const struct zt_graph *g, int node, int rank, struct zt_err *err);
 /* *to = a * b or a + b of dims, failing where that is beyond 2^62. */
