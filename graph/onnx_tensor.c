@@ -129,7 +129,7 @@ static void decode_piece(struct decode *d, const struct zt_onnx_piece *piece) {
 
 static bool read_typed(struct zt_onnx_file *file, const struct zt_onnx_message *m, struct zt_tensor *tensor,
                        struct zt_err *err) {
-    const struct zt_onnx_piece *pieces = &file->scan.pieces.at[m->first_payload];
+    const struct zt_onnx_piece *pieces = m->payload_count ? &file->scan.pieces.at[m->first_payload] : NULL;
     uint64_t wanted = (uint64_t)zt_shape_count(&tensor->shape), found = 0;
     for (int i = 0; i < m->payload_count; i++) {
         size_t bytes = pieces[i].end - pieces[i].data;
@@ -187,7 +187,7 @@ static bool read_external(struct zt_onnx_file *file, int message, uint64_t wante
 /* All pieces must be of the one field that holds this type's elements. */
 static bool one_place(const struct zt_onnx_file *file, const struct zt_onnx_message *m, uint32_t typed,
                       struct zt_err *err) {
-    const struct zt_onnx_piece *pieces = &file->scan.pieces.at[m->first_payload];
+    const struct zt_onnx_piece *pieces = m->payload_count ? &file->scan.pieces.at[m->first_payload] : NULL;
     for (int i = 0; i < m->payload_count; i++) {
         if (pieces[i].field != pieces[0].field)
             return zt_fail(err, file->code, "has its data in two fields");

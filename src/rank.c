@@ -231,7 +231,7 @@ static void make_moving(struct zt_rank *r) {
     for (int b = 0; b < flat->bucket_count; b++) {
         struct zt_moving *m = &r->moving[b];
         int64_t elems = flat->bucket[b + 1] - flat->bucket[b], part = most ? most : elems;
-        m->parts = (int)((elems + part - 1) / part);
+        m->parts = elems ? (int)((elems + part - 1) / part) : 0; /* tensors without elements may fill a bucket */
         m->at = ZT_NEW_N(r->arena, struct zt_transfer, m->parts + 1);
         m->bound = ZT_NEW_N(r->arena, int64_t, m->parts * stride);
         m->first = ZT_NEW_N(r->arena, int64_t, m->parts);

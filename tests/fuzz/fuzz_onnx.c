@@ -1,32 +1,20 @@
-// Reads hostile bytes as a model and as a tensor; what passes is judged, written and read again. For libFuzzer
-// (SOURCES: graph/onnx_*.c graph/trainable*.c graph/graph.c graph/op.c graph/dtype.c src/base/*.c and the onnx.pb-c.c
-// that a build made in BUILD/graph):
-//
-//     clang -g -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. -Isrc -IBUILD/graph
-//     tests/fuzz/fuzz_onnx.c SOURCES
-//         -lprotobuf-c -lm -o fuzz_onnx
-//     ./fuzz_onnx -rss_limit_mb=4096 CORPUS ../shared/reference/bad
-//
+// Hostile bytes as a model and as a tensor; what passes is judged, written and read again.
 // tests/graph/test_onnx_fuzz.c runs the same entry on mutated files in every build.
 #include "base/arena.h"
+#include "fuzz.h"
 #include "graph/onnx.h"
 #include "graph/passes.h"
 #include "graph/trainable.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void judge_and_write(struct zt_onnx *model) {
     struct zt_err err = { 0 };
     const char **names;
     struct zt_trainable_pair *pairs;
-    char path[64];
-    snprintf(path, sizeof path, P_tmpdir "/ztrain-fuzz-%ld.onnx", (long)getpid());
+    char path[300];
+    snprintf(path, sizeof path, "%s/again.onnx", fuzz_folder());
     zt_pass_trainable(model->graph, model, -1);
     zt_trainable_missing(model, &names);
     zt_trainable_pairs(model->graph, &pairs);
@@ -42,17 +30,12 @@ static void judge_and_write(struct zt_onnx *model) {
         struct zt_onnx *again = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, &err);
         zt_onnx_destroy(again);
     }
-    unlink(path);
     free(payloads);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct zt_err err = { 0 };
-    char path[64];
-    int fd = memfd_create("model", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = fuzz_file(data, size);
     struct zt_onnx *model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, &err);
     if (model)
         judge_and_write(model);
@@ -61,6 +44,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct zt_tensor tensor;
     zt_onnx_read_tensor(path, arena, &tensor, NULL, ZT_EXIT_DATA, &err);
     zt_arena_destroy(arena);
-    close(fd);
     return 0;
 }

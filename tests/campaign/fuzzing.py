@@ -1,0 +1,92 @@
+"""libFuzzer targets (tests/fuzz) as parts of a campaign: fork mode, which counts crashes and goes on."""
+import os
+import re
+import shutil
+import subprocess
+import time
+import zipfile
+
+from ledger import ROOT, Outcome
+
+SOURCES = ROOT / "tests/fuzz"
+PARSERS = ["arrays", "cache", "checkpoint", "cifar10", "config", "external", "hostfile", "onnx", "options"]
+EXECUTING = ["train", "predict", "grad"]
+DICTIONARIES = {"config": "config", "options": "config", "onnx": "onnx", "external": "onnx", "train": "onnx", "predict": "onnx",
+                "grad": "onnx"}
+# A small file that takes longer or more than this is a finding. The sanitizers take their share of both.
+LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
+PROGRESS = re.compile(r"^#(\d+): cov: .* oom/timeout/crash: (\d+)/(\d+)/(\d+) ", re.M)
+REASON = re.compile(r"(runtime error: .*|ERROR: (?:AddressSanitizer|LeakSanitizer|libFuzzer): .*)")
+FRAME = re.compile(r"^ +#\d+ 0x\w+ in (\S+) .*/((?:src|graph|ops|parallel)/\S+)", re.M)
+
+
+def environment(scratch):
+    # A second stack for variables stays off: clang's libomp, oneDNN's libgomp and it do not go together.
+    return {**os.environ, "TMPDIR": str(scratch), "GOMP_SPINCOUNT": "3000", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+            "HOME": str(scratch), "ASAN_OPTIONS": "detect_stack_use_after_return=0:quarantine_size_mb=16:handle_sigfpe=1",
+            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+
+
+def unpack(archive, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    if archive.exists() and not any(folder.iterdir()):
+        zipfile.ZipFile(archive).extractall(folder)
+    return folder
+
+
+def fuzzer(build, target):
+    return build / f"tests/fuzz/fuzz_{target}"
+
+
+def reasons(log):
+    """One line a crash: what the sanitizer says, and where in the program."""
+    for piece in log.split("INFO: log from the inner process:")[1:]:
+        reason = REASON.search(piece)
+        if reason:
+            frame = FRAME.search(piece, reason.start())
+            yield reason.group(1) + (f" in {frame.group(1)} {frame.group(2)}" if frame else "")
+
+
+def run(campaign, target, seconds):
+    """A slice of that many seconds: the corpus of the slices before, and the repository's seeds."""
+    corpus, found = campaign.folder / "corpus" / target, campaign.folder / "found" / target
+    found.mkdir(parents=True, exist_ok=True)
+    unpack(SOURCES / f"seeds/{target}.zip", corpus)
+    command = [fuzzer(campaign.fuzz_build, target), "-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1", *LIMITS,
+               f"-max_total_time={max(1, int(seconds))}", "-close_fd_mask=3", f"-artifact_prefix={found}/", corpus]
+    if target in DICTIONARIES:
+        command.insert(-1, f"-dict={SOURCES / DICTIONARIES[target]}.dict")
+    scratch = campaign.scratch()
+    began = time.monotonic()
+    done = subprocess.run(command, env=environment(scratch), cwd=scratch, capture_output=True, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL)
+    shutil.rmtree(scratch)
+    log = done.stderr
+    progress = PROGRESS.findall(log)
+    outcome = Outcome(seconds=time.monotonic() - began)
+    if progress:
+        outcome.runs, outcome.memory, outcome.hangs, outcome.crashes = map(int, progress[-1])
+    else:
+        outcome.crashes = 1
+        outcome.found.append(f"fuzz_{target} did not start: {log[-400:]}")
+    outcome.found += sorted(set(reasons(log)))
+    if outcome.bad():
+        (campaign.folder / f"found/{target}.log").open("a").write(log)
+    return outcome
+
+
+def keep_seeds(campaign, target):
+    """The corpus, reduced to what covers the same, as the repository's seeds; each new one is read by the target once."""
+    small = campaign.scratch()
+    command = [fuzzer(campaign.fuzz_build, target), "-merge=1", *LIMITS, "-close_fd_mask=3", small, campaign.folder / "corpus" / target]
+    scratch = campaign.scratch()
+    subprocess.run(command, env=environment(scratch), cwd=scratch, capture_output=True, check=True)
+    archive = SOURCES / f"seeds/{target}.zip"
+    archive.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as to:
+        for number, path in enumerate(sorted(small.iterdir())):
+            to.writestr(zipfile.ZipInfo(f"{number:04}"), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    count = sum(1 for _ in small.iterdir())
+    shutil.rmtree(small)
+    shutil.rmtree(scratch)
+    return count, archive.stat().st_size

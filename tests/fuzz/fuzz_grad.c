@@ -1,0 +1,7 @@
+// Hostile bytes as the model of `ztrain grad`.
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_eager("grad", data, size);
+    return 0;
+}

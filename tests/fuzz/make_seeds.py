@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Writes first inputs for the fuzz targets, a folder a target. `tools/campaign --keep-seeds` minimises them.
+
+    tests/fuzz/make_seeds.py ZTRAIN TO        also writes the dictionaries beside itself
+
+Models: the ONNX standard's node tests, the same with their inputs as parameters (for training), and small networks with
+If, Loop, Scan, functions and external data. The rest is written here or by ztrain. Needs numpy and onnx.
+"""
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.backend.test.case.node import collect_testcases
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MOST_BYTES, TRAIN_WAYS = 8192, 11
+NETWORKS = [
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[N, 3] y)
+       <float[4, 8] a_weight, float[8] a_bias, float[8, 3] b_weight> {
+       h = MatMul(x, a_weight)  i = Add(h, a_bias)  j = Relu(i)  y = MatMul(j, b_weight) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 2, 6, 6] x) => (float[N, 2] y)
+       <float[4, 2, 3, 3] c_weight, float[4] n_weight, float[4] n_bias, float[4] n_running_mean, float[4] n_running_var, float[36, 2] l_weight> {
+       a = Conv <pads = [1, 1, 1, 1]> (x, c_weight)  b = BatchNormalization(a, n_weight, n_bias, n_running_mean, n_running_var)
+       c = Relu(b)  d = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c)  e = Flatten(d)  y = MatMul(e, l_weight) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[N, 4] y)
+       <float[4, 8] a_weight, float[4, 8] b_weight, int64[2] split = {4, 4}> {
+       h = MatMul(x, a_weight)  p, q = Split <axis = 1> (h, split)  i = MatMul(p, b_weight)  y, s = Split <axis = 1> (i, split) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (int64[N, 3] x) => (float[N, 3, 5] y)
+       <float[5, 4] e_weight, float[4] n_weight, float[4] n_bias, float[4, 5] h_weight> {
+       a = Gather(e_weight, x)  t = Transpose <perm = [0, 2, 1]> (a)  s = MatMul(a, t)  p = Softmax <axis = -1> (s)
+       o = MatMul(p, a)  n = LayerNormalization <axis = -1> (o, n_weight, n_bias)  y = MatMul(n, h_weight) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[N, 4] y)
+       <float[4, 4] w_weight, int64 trips = {3}, bool go = {1}> {
+       y = Loop (trips, go, x) <body = step (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] t) {
+         d = Identity(c)  u = MatMul(s, w_weight)  t = Tanh(u) }> }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x, bool b) => (float[N, 4] y) <float[4, 4] w_weight> {
+       y = If (b) <then_branch = yes () => (float[N, 4] p) { p = MatMul(x, w_weight) }, else_branch = no () => (float[N, 4] q) { q = Neg(x) }> }""",
+    """<ir_version: 8, opset_import: ["" : 17, "local" : 1]> g (float[N, 4] x) => (float[N, 4] y) <float[4, 4] w_weight> {
+       a = local.twice(x, w_weight)  y = local.twice(a, w_weight) }
+       <domain: "local", opset_import: ["" : 17]> twice (x, w) => (y) { a = MatMul(x, w)  y = Add(a, a) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float y) <float[4, 4] w_weight> {
+       a = MatMul(x, w_weight)  b = Mul(a, a)  y = ReduceMean <keepdims = 0> (b) }""",
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[2, 4, 3] x) => (float[2, 4, 5] y)
+       <float[1, 20, 3] l_weight, float[1, 20, 5] l_recurrence, int64[1] axis = {2}> { s, h, c = LSTM <hidden_size = 5, layout = 1> (x, l_weight, l_recurrence)
+       y = Squeeze(s, axis) } """.replace("l_recurrence> {", "l_recurrence, int64[1] axis = {2}> {"),
+]
+
+
+def networks():
+    rng = np.random.default_rng(0)
+    for text in NETWORKS:
+        model = parser.parse_model(text)
+        for declared in model.graph.value_info:
+            shape = [d.dim_value for d in declared.type.tensor_type.shape.dim]
+            values = rng.uniform(0.1, 1, shape).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(values, declared.name))
+        del model.graph.value_info[:]
+        yield model
+
+
+def node_tests():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in collect_testcases(None):
+            if len(case.model.SerializeToString()) < MOST_BYTES and len(case.model.graph.node):
+                yield case
+
+
+def as_training(case):
+    """The test's inputs as parameters, the mean of its first output as the loss, beside an input of four samples."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    graph, opset = model.graph, max([o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [0])
+    if opset < 13 or not case.data_sets or graph.output[0].type.tensor_type.elem_type != TensorProto.FLOAT:
+        return None
+    values = case.data_sets[0][0]
+    if len(values) != len(graph.input) or not all(isinstance(v, np.ndarray) and v.size <= 512 for v in values):
+        return None
+    for number, (value, given) in enumerate(zip(values, graph.input)):
+        if not given.type.HasField("tensor_type"):
+            return None
+        tensor = numpy_helper.from_array(value, given.name)
+        graph.initializer.append(tensor)
+    del graph.input[:]
+    graph.input.append(helper.make_tensor_value_info("fed", TensorProto.FLOAT, ["N"]))
+    first = graph.output[0].name
+    opset_keeps_axes = {"keepdims": 0}
+    graph.node.extend([helper.make_node("ReduceMean", [first], ["of_test"], **opset_keeps_axes),
+                       helper.make_node("ReduceMean", ["fed"], ["of_fed"], **opset_keeps_axes),
+                       helper.make_node("Add", ["of_test", "of_fed"], ["loss_of_all"])])
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("loss_of_all", TensorProto.FLOAT, []))
+    return model
+
+
+def external(location, offset, length):
+    weight = TensorProto(name="w.weight", data_type=TensorProto.FLOAT, dims=[2, 2], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": location, "offset": offset, "length": length}.items():
+        if value is not None:
+            weight.external_data.add(key=key, value=str(value))
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w.weight"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])], [weight])
+    return helper.make_model(graph).SerializeToString()
+
+
+def archive(arrays, compression):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as to:
+        for name, array in arrays.items():
+            one = io.BytesIO()
+            np.lib.format.write_array(one, array)
+            to.writestr(f"{name}.npy", one.getvalue())
+    return buffer.getvalue()
+
+
+def arrays():
+    some = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "target": np.arange(2), "f": np.asfortranarray(np.eye(3)[:2]),
+            "b": np.array(True), "h": np.zeros((0, 4), np.float16)}
+    for array in some.values():
+        one = io.BytesIO()
+        np.lib.format.write_array(one, array)
+        yield one.getvalue()
+    yield archive(some, zipfile.ZIP_STORED)
+    yield archive(some, zipfile.ZIP_DEFLATED)
+
+
+def small_run(ztrain, at):
+    config = {"train_batch_size": 4, "optimizer": {"type": "AdamW", "params": {"lr": 0.1}},
+              "ztrain": {"steps": 1, "data": {"format": "synthetic", "samples": 8}, "loss": {"type": "output"}}}
+    onnx.save(list(networks())[7], at / "m.onnx")
+    (at / "c.json").write_text(json.dumps(config))
+    subprocess.run([ztrain, "--model", at / "m.onnx", "--config", at / "c.json", "--output", at / "run", "--quiet"], check=True,
+                   stderr=subprocess.DEVNULL)
+    return at / "run"
+
+
+def checkpoint(ztrain):
+    """The files of a checkpoint of a small network; a manifest without its last line too, which the target adds."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in sorted((small_run(ztrain, pathlib.Path(folder)) / "checkpoints/step-1").iterdir()):
+            content = path.read_bytes()
+            yield content
+            if b'  "crc32c": "' in content:
+                yield content[:content.rindex(b'  "crc32c": "')]
+
+
+def configs():
+    for path in sorted([*(ROOT / "configs").glob("*.json"), *(ROOT / "configs/parallel").glob("*.json")]):
+        yield path.read_bytes()
+
+
+def cifar10():
+    for labels in ([3], [0, 9], [10]):
+        yield b"".join(bytes([label]) + bytes((7 * i + label) % 256 for i in range(3072)) for label in labels)
+
+
+COMMANDS = [
+    "--model m.onnx --config c.json", "train --model=m.onnx --config c.json --set optimizer.params.lr=0.1 --steps 3 --json",
+    "--help", "verify --help", "verify a b", "train --model m --data npz:x.npz --ranks 4 --threads 2 --device cpu --seed 7",
+    "bench --model m --modes dp,ddp,zero1 --ranks 1,2 --batch-sizes 8,16 --warmup 1 --repeats 2", "--version",
+    "--model m --resume --epochs 2 --output o --overwrite --quiet", "--model m --hostfile h --include a:0,1 --verbose --resume r",
+]
+HOSTFILES = [
+    b"worker-1 slots=4\nworker-2 slots=2 # two\n\n", b"a slots=2\nb slots=2\0a@b:0,1\0", b"a slots=2\nb slots=2\0\0b:1\0",
+    b"# none\n", b"a slots=1\na slots=2\n", b"a slots=4096\r\n",
+]
+
+
+def cache_entries():
+    key = b"sm_90|a,kernel"
+    magic = b"ztrain kept 1".ljust(16, b"\0")
+    yield magic + len(key).to_bytes(8, "little") + (4).to_bytes(8, "little") + bytes(8) + key + b"code"
+    yield b"anything"
+
+
+def seeds(ztrain):
+    """{target: iterable of bytes}"""
+    tests = list(node_tests())
+    nets = [m.SerializeToString() for m in networks()]
+    models = nets + [c.model.SerializeToString() for c in tests]
+    trained = [m.SerializeToString() for m in map(as_training, tests) if m is not None]
+    tensors = [numpy_helper.from_array(a).SerializeToString() for a in (np.eye(2, dtype=np.float32), np.arange(3), np.array(1.5))]
+    return {
+        "onnx": models + tensors,
+        "predict": models,
+        "grad": models,
+        "train": [bytes([way]) + n for n in nets for way in range(TRAIN_WAYS)] + [bytes([1]) + t for t in trained],
+        "external": [external(*e) for e in (("weights.bin", 0, 16), ("weights.bin", 4080, None), ("below/w.bin", None, None),
+                                            ("link.bin", 0, 16), ("../x", 0, 16), ("weights.bin", 4096, 16))] + nets,
+        "config": configs(),
+        "checkpoint": checkpoint(ztrain),
+        "arrays": arrays(),
+        "cifar10": cifar10(),
+        "hostfile": HOSTFILES,
+        "cache": cache_entries(),
+        "options": [c.replace(" ", "\0").encode() + b"\0" for c in COMMANDS],
+    }
+
+
+def quoted(words):
+    """As libFuzzer's dictionaries have them."""
+    return "".join(f'"{w}"\n' for w in sorted(set(words)) if w and all(c.isalnum() or c in "_.-:/*" for c in w))
+
+
+def onnx_words():
+    for schema in onnx.defs.get_all_schemas():
+        yield schema.name
+        yield from schema.attributes
+    yield from ("ai.onnx", "ai.onnx.ml", "pytorch", "location", "offset", "length", "weights.bin", "running_mean", "running_var")
+
+
+def keys(value):
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield key
+            yield from keys(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from keys(below)
+    elif isinstance(value, str):
+        yield value
+
+
+def config_words(ztrain):
+    """The keys of config.resolved.json, which has all, and the values and keys of the configs here."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from keys(json.loads((small_run(ztrain, pathlib.Path(folder)) / "config.resolved.json").read_text()))
+    for text in configs():
+        yield from re.findall(r'"([^"\n]+)"', text.decode())
+
+
+def main():
+    if len(sys.argv) != 3:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    for target, contents in seeds(sys.argv[1]).items():
+        folder = pathlib.Path(sys.argv[2]) / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, content in enumerate(contents):
+            (folder / f"{number:04}").write_bytes(content)
+        print(f"{target}: {number + 1}")
+    here = pathlib.Path(__file__).parent
+    (here / "onnx.dict").write_text(quoted(onnx_words()))
+    (here / "config.dict").write_text(quoted(config_words(sys.argv[1])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
