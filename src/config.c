@@ -89,6 +89,8 @@ struct zt_node *zt_config_parse(struct zt_arena *arena, const char *file, const 
     struct zt_scan scan;
     if (!zt_config_scan(&scan, arena, file, text, size, err))
         return NULL;
+    /* from here on in the whole process: what does not parse is not what no memory was left for */
+    cJSON_InitHooks(&(cJSON_Hooks){ zt_malloc, free });
     cJSON *json = cJSON_ParseWithLength(scan.clean, size);
     if (!json) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s: cJSON cannot read it (out of memory?)", file);

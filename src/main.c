@@ -6,7 +6,6 @@
 #include "parallel/lifeline.h"
 #include "stop.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -105,7 +104,6 @@ int main(int argc, char **argv) {
     struct zt_err err = { 0 };
     struct zt_lifeline *line = NULL;
     zt_malloc_begin();
-    cJSON_InitHooks(&(cJSON_Hooks){ zt_malloc, free }); /* what does not parse is not what no memory was left for */
     restart_with_short_spin(argv);
     bool ok = zt_lifeline_open(&line, &err) && run(argc, argv, line, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;

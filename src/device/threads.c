@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/thread.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -48,7 +47,9 @@ static int try_threads(int count) {
 
 bool zt_parallel_start(int threads, struct zt_err *err) {
     enum { TEAM_BYTES = 1 << 20 }; /* what OpenMP itself allocates, and ends the process where it cannot */
-    int failed = zt_block_room(TEAM_BYTES) ? try_threads(threads - 1) : ENOMEM;
+    if (!zt_block_room(TEAM_BYTES))
+        return zt_fail(err, ZT_EXIT_RUN, "out of memory: less than 1 MiB is left for compute threads");
+    int failed = try_threads(threads - 1);
     if (failed) {
         zt_fail(err, ZT_EXIT_RUN, "%d compute threads cannot be started: %s", threads, strerror(failed));
         return zt_hint(err, "fewer --threads, or more memory (ulimit -v) and processes (ulimit -u)");
