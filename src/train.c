@@ -127,11 +127,20 @@ static bool start_rank(struct worker *w) {
     return open_checkpoints(w) && zt_rank_plan_loader(w->plan, true, w->first, w->steps, &w->loader, &w->err);
 }
 
+/* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
+ * not be read, else every second. */
+static bool files_intact(struct worker *w, double now) {
+    if (!zt_mapped_faults() && now - w->looked < 1)
+        return true;
+    w->looked = now;
+    return zt_mapped_all_intact(&w->err);
+}
+
 static bool evaluate(struct worker *w, int64_t step, int64_t epoch, struct zt_eval_result *result) {
     zt_where_phase(&w->where, "evaluating");
     struct zt_loader *loader = NULL;
     bool ok = zt_rank_plan_loader(w->plan, false, 0, 0, &loader, &w->err) &&
-              zt_rank_evaluate(w->run, loader, result, &w->err);
+              zt_rank_evaluate(w->run, loader, result, &w->err) && files_intact(w, zt_now());
     zt_loader_destroy(loader);
     if (ok && w->monitor)
         ok = zt_monitor_eval(w->monitor, step, epoch, result->loss, result->accuracy, &w->err);
@@ -195,15 +204,6 @@ static bool time_kernels(struct worker *w, int64_t done, double seconds) {
     bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, w->timed, w->world, w->folder, &w->err);
     zt_rank_time_end(w->run);
     return ok;
-}
-
-/* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
- * not be read, else every second. */
-static bool files_intact(struct worker *w, double now) {
-    if (!zt_mapped_faults() && now - w->looked < 1)
-        return true;
-    w->looked = now;
-    return zt_mapped_all_intact(&w->err);
 }
 
 /* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */

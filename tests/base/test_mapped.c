@@ -106,6 +106,18 @@ START_TEST(a_file_that_is_cut_and_then_replaced_is_named) {
 }
 END_TEST
 
+/* As on a bad disk: the page cannot be read, and nothing is to be seen of the file. */
+START_TEST(a_page_that_cannot_be_read_of_a_file_as_it_was_is_named) {
+    struct stat before;
+    ck_assert_int_eq(stat(path, &before), 0);
+    ck_assert_int_eq(truncate(path, 8192), 0);
+    ck_assert_int_eq(sum(), 8192);
+    ck_assert_int_eq(truncate(path, BYTES), 0);
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, (struct timespec[2]){ before.st_atim, before.st_mtim }, 0), 0);
+    changed("cannot be read at byte 8192: its device or file system reports an error");
+}
+END_TEST
+
 static void *read_all(void *arg) {
     *(int *)arg = sum();
     return NULL;
@@ -168,6 +180,7 @@ int main(void) {
     tcase_add_test(cases, a_file_that_grew_or_was_written_to_is_named);
     tcase_add_test(cases, a_file_that_is_removed_or_replaced_stays_as_it_was);
     tcase_add_test(cases, a_file_that_is_cut_and_then_replaced_is_named);
+    tcase_add_test(cases, a_page_that_cannot_be_read_of_a_file_as_it_was_is_named);
     tcase_add_test(cases, threads_with_blocked_signals_read_on);
     tcase_add_test(cases, nothing_is_committed_while_a_mapped_file_has_changed);
     tcase_add_test(cases, entries_are_used_again);

@@ -3,6 +3,7 @@
 
     test_bench.py ZTRAIN [TEST ...]
 """
+import fcntl
 import os
 import pathlib
 import shlex
@@ -129,6 +130,15 @@ class Bench(test_cli.Case):
         self.assertEqual((self.output / "results.tsv").read_text(), before)
         self.bench("--overwrite", modes="zero1", ranks="1")
         self.assertEqual(self.rows()[0]["mode"], "zero1")
+
+    def test_a_folder_that_another_one_writes_in_is_refused(self):
+        (self.folder / "out").mkdir()
+        with open(self.folder / "out/.ztrain-lock", "w") as held:
+            held.write("process 1 on elsewhere since then\n")
+            held.flush()
+            fcntl.lockf(held, fcntl.LOCK_EX)
+            done = self.bench("--overwrite", modes="ddp", ranks="1", code=4)
+            self.assertIn("another run writes here: process 1 on elsewhere since then", done.stderr)
 
     def test_wrong_lists_are_refused(self):
         for option, value in [("--modes", "ddp,,zero1"), ("--modes", "zero9"), ("--modes", "ddp,ddp"), ("--ranks", "0"),
