@@ -10,6 +10,7 @@
 #define ZT_PARALLEL_COMM_H
 
 #include "base/err.h"
+#include "parallel/secret.h"
 #include "parallel/where.h"
 
 #include <stdbool.h>
@@ -120,13 +121,16 @@ struct zt_mpi_kind {
 const struct zt_mpi_kind *zt_comm_mpi_kind(void);
 
 /* Ranks as processes, each of which somebody started with its number in the world and where rank 0 listens, as torchrun
- * does; no MPI. Collective: returns once all have come, or fails after `seconds`. The end of a process ends the calls
- * of all others. The error of a lost rank begins with ZT_LOST_RANK on the lowest rank that is left and with that one's
- * number, "rank N: ", on the others. All calls come from one thread of the process. Destroying the world (all its
- * splits before it) is collective unless it failed. */
+ * does; no MPI. They prove to each other that they have the same secret, which is needed but over loopback. Collective:
+ * returns once all have come, or fails after `seconds`. The end of a process ends the calls of all others. The error of
+ * a lost rank begins with ZT_LOST_RANK on the lowest rank that is left and with that one's number, "rank N: ", on the
+ * others. All calls come from one thread of the process. Destroying the world (all its splits before it) is collective
+ * unless it failed. */
 struct zt_meeting {
     const char *address; /* of rank 0: a name or a number */
     int port, rank, size, seconds;
+    bool one_host; /* all ranks are on this host */
+    struct zt_secret secret;
 };
 #define ZT_LOST_RANK "lost rank "
 struct zt_comm *zt_comm_tcp_create(const struct zt_meeting *m, struct zt_err *err);

@@ -202,19 +202,37 @@ static bool tcp_send(struct zt_comm *base, const void *data, size_t bytes, int t
     return true;
 }
 
+static bool other_size(const struct tcp_comm *c, int from, size_t sent, size_t wanted, struct zt_err *err) {
+    return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", c->part.world[from], sent,
+                   c->part.world[c->base.rank], wanted);
+}
+
+/* The next message of that rank, NULL with an error. One of another size is not read to its end. */
+static struct zt_frame *await_message(struct tcp_comm *c, int from, size_t bytes, struct zt_err *err) {
+    struct zt_links *l = c->family->links;
+    const int peer = c->part.world[from];
+    struct zt_frame *f;
+    size_t coming;
+    while (!(f = zt_links_find(l, peer, ZT_FRAME_MESSAGE, c->part.context))) {
+        if (zt_links_coming(l, peer, ZT_FRAME_MESSAGE, c->part.context, &coming) && coming != bytes) {
+            other_size(c, from, coming, bytes, err);
+            return NULL;
+        }
+        if (!move(&c->base, WAIT_MS, err))
+            return NULL;
+    }
+    return f->head.bytes == bytes || other_size(c, from, (size_t)f->head.bytes, bytes, err) ? f : NULL;
+}
+
 static bool tcp_recv(struct zt_comm *base, void *data, size_t bytes, int from, struct zt_err *err) {
     struct tcp_comm *c = down(base);
     struct zt_links *l = c->family->links;
-    struct zt_frame *f;
     if (!zt_comm_check_peer(base, "recv", from, err) || is_failed(c->family, err))
         return false;
     const char *before = zt_where_enter(base->where, "recv");
-    while (!(f = zt_links_find(l, c->part.world[from], ZT_FRAME_MESSAGE, c->part.context)))
-        if (!move(base, WAIT_MS, err))
-            return false;
-    if (f->head.bytes != bytes)
-        return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", c->part.world[from],
-                       (size_t)f->head.bytes, c->part.world[base->rank], bytes);
+    struct zt_frame *f = await_message(c, from, bytes, err);
+    if (!f)
+        return false;
     if (bytes)
         memcpy(data, f->data, bytes);
     zt_links_drop(l, c->part.world[from], f);

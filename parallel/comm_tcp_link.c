@@ -34,6 +34,7 @@ struct link {
     struct zt_frame_head head; /* of what is coming */
     size_t have;               /* bytes of head and contents that have come */
     struct zt_frame *coming;   /* NULL: the head is not whole yet */
+    size_t room;               /* for its contents */
     struct zt_frame *in, **in_end;
     struct zt_frame *out, **out_end;
     size_t sent; /* bytes of the first of `out`, its head counted */
@@ -51,10 +52,10 @@ struct zt_links {
 
 /* ---- what goes out ---- */
 
-static struct zt_frame *frame_create(const struct zt_frame_head *head) {
+/* With room for the first `room` bytes of its contents. */
+static struct zt_frame *frame_create(const struct zt_frame_head *head, size_t room) {
     struct zt_frame *f = NULL;
-    if (head->bytes > SIZE_MAX / 2 ||
-        posix_memalign((void **)&f, _Alignof(struct zt_frame), sizeof *f + (size_t)head->bytes) != 0)
+    if (room > SIZE_MAX / 2 || posix_memalign((void **)&f, _Alignof(struct zt_frame), sizeof *f + room) != 0)
         return NULL;
     f->next = NULL;
     f->head = *head;
@@ -74,7 +75,7 @@ static void queue(struct zt_links *l, int to, enum zt_frame_kind kind, uint32_t 
     struct link *k = &l->link[to];
     if (k->fd < 0)
         return;
-    struct zt_frame *f = frame_create(&head);
+    struct zt_frame *f = frame_create(&head, bytes);
     if (!f) {
         fprintf(stderr, ZT_ERR_MARK "rank %d: no memory for a message of %zu bytes\n", l->rank, bytes);
         exit(ZT_EXIT_RUN); /* as zt_malloc does */
@@ -196,13 +197,12 @@ bool zt_links_failed(const struct zt_links *l, struct zt_err *err) {
 
 /* ---- what comes in ---- */
 
-/* Whether a head can be one; a peer that sends another is no rank of ours. */
-static bool check_head(const struct zt_frame_head *h) {
+bool zt_frame_check(const struct zt_frame_head *h) {
     switch (h->kind) {
     case ZT_FRAME_ROUND:
         return h->bytes <= ZT_FRAME_ROUND_MOST;
     case ZT_FRAME_MESSAGE:
-        return true;
+        return h->bytes <= ZT_FRAME_MESSAGE_MOST;
     case ZT_FRAME_TAKEN:
     case ZT_FRAME_LEAVES:
         return h->bytes == 0;
@@ -238,35 +238,49 @@ static void take_frame(struct zt_links *l, int from, struct zt_frame *f) {
     k->in_end = &f->next;
 }
 
-/* Whether the head that has come is followed by contents that there is room for. */
-static bool begin_frame(struct link *k) {
-    k->coming = check_head(&k->head) ? frame_create(&k->head) : NULL;
-    return k->coming != NULL;
+/* A head alone is not believed: there is room for what has come, and once more for as much. */
+static bool make_room(struct link *k) {
+    const size_t all = (size_t)k->head.bytes, have = k->have - sizeof k->head;
+    size_t room = have ? 2 * have : ZT_FRAME_ROUND_MOST;
+    room = room < all ? room : all;
+    struct zt_frame *f = frame_create(&k->head, room);
+    if (f && k->coming)
+        memcpy(f->data, k->coming->data, have);
+    free(k->coming);
+    k->coming = f;
+    k->room = room;
+    return f != NULL;
+}
+
+/* How many bytes are to be read next. */
+static size_t wanted(const struct link *k) {
+    return k->coming ? sizeof k->head + k->room - k->have : sizeof k->head - k->have;
 }
 
 static void read_some(struct zt_links *l, int from) {
     struct link *k = &l->link[from];
     const size_t head = sizeof k->head;
     while (k->fd >= 0) {
-        size_t all = k->coming ? head + (size_t)k->head.bytes : head;
+        const size_t bytes = wanted(k);
         char *at = k->coming ? k->coming->data + (k->have - head) : (char *)&k->head + k->have;
-        ssize_t n = all > k->have ? recv(k->fd, at, all - k->have, MSG_DONTWAIT) : 0;
+        ssize_t n = bytes ? recv(k->fd, at, bytes, MSG_DONTWAIT) : 0;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
-        if (n < 0 || (n == 0 && all > k->have)) {
+        if (n < 0 || (n == 0 && bytes)) {
             line_ended(l, from);
             return;
         }
         k->have += (size_t)n;
-        if (k->have < all)
+        if (wanted(k))
             continue;
-        if (!k->coming && !begin_frame(k)) {
+        const bool whole = k->coming && k->have == head + (size_t)k->head.bytes;
+        if (!whole && !((k->coming || zt_frame_check(&k->head)) && make_room(k))) {
             line_ended(l, from);
             return;
         }
-        if (k->have < head + (size_t)k->head.bytes)
+        if (!whole)
             continue;
         struct zt_frame *f = k->coming;
         k->coming = NULL;
@@ -332,6 +346,12 @@ struct zt_frame *zt_links_find(const struct zt_links *l, int from, enum zt_frame
     while (f && (f->head.kind != kind || f->head.context != context))
         f = f->next;
     return f;
+}
+
+bool zt_links_coming(const struct zt_links *l, int from, enum zt_frame_kind kind, uint32_t context, size_t *bytes) {
+    const struct link *k = &l->link[from];
+    *bytes = (size_t)k->head.bytes;
+    return k->coming && k->head.kind == kind && k->head.context == context;
 }
 
 void zt_links_drop(struct zt_links *l, int from, struct zt_frame *frame) {

@@ -4,7 +4,7 @@
  * The end of a line without a last frame is the loss of that rank. The first failure of any kind is passed on by all
  * that hear of it, since one of them may be gone before the news of another has come; from then on nothing else is
  * sent. Contents come from processes that were let in at the meeting (comm_tcp_meet.h); lengths and kinds are checked
- * all the same. */
+ * all the same, and memory for a frame grows with the bytes that come, whatever its head says. */
 #ifndef ZT_PARALLEL_COMM_TCP_LINK_H
 #define ZT_PARALLEL_COMM_TCP_LINK_H
 
@@ -22,6 +22,7 @@ enum zt_frame_kind {
     ZT_FRAME_LEAVES,    /* the sender ends well; no contents */
 };
 enum { ZT_FRAME_ROUND_MOST = 2 << 20 };
+#define ZT_FRAME_MESSAGE_MOST ((uint64_t)1 << 40)
 
 struct zt_frame_head {
     uint32_t context;
@@ -33,6 +34,9 @@ struct zt_frame {
     struct zt_frame_head head;
     _Alignas(64) char data[];
 };
+
+/* Whether a head can be one; a peer that sends another is no rank of ours. A pure function. */
+bool zt_frame_check(const struct zt_frame_head *head);
 
 struct zt_links;
 
@@ -50,6 +54,9 @@ void zt_links_send(struct zt_links *l, int to, enum zt_frame_kind kind, uint32_t
 bool zt_links_move(struct zt_links *l, int ms, struct zt_err *err);
 /* The oldest such frame of rank `from`, NULL: none has come. It stays where it is until it is dropped. */
 struct zt_frame *zt_links_find(const struct zt_links *l, int from, enum zt_frame_kind kind, uint32_t context);
+/* Whether such a frame, of *bytes, is underway from there and no older one is: what waits for another number of bytes
+ * need not wait for its end. Only where zt_links_find() gave NULL. */
+bool zt_links_coming(const struct zt_links *l, int from, enum zt_frame_kind kind, uint32_t context, size_t *bytes);
 void zt_links_drop(struct zt_links *l, int from, struct zt_frame *frame);
 
 /* Whether a rank failed or was lost; the error says which. */

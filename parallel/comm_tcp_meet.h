@@ -1,15 +1,18 @@
 /* How the processes of a world find each other: rank 0 listens where all know, the others come, and each learns from it
  * where the others listen.
  *
- *     rank r > 0                          rank 0 at MASTER_ADDR, MASTER_PORT
- *     listens on a port of its own
- *     hello {rank, size, port}  ------->  keeps the line; one line for each rank
- *                               <-------  answer: a token, and address and port of every rank
- *     hello {rank, size, token} ------->  ranks 1 .. r - 1, each of which knows the token by then
+ *     rank r > 0                              rank 0 at MASTER_ADDR, MASTER_PORT
+ *     connects
+ *     listens at its own end's address
+ *     handshake (handshake.h), with port <->  keeps the line; one line for each rank
+ *                               <-----------  address and port of every rank, with a MAC of this line
+ *     handshake  <--------------------------> ranks 1 .. r - 1, each of which knows the job by then
  *
- * Whoever else comes to a port has a second to say a hello of this program, this world and a rank that is wanted; he is
- * let go without a word otherwise, a rank with another world's size with an answer that says so. Rank 0's port has no
- * secret: it should be open to the hosts of the run alone. */
+ * Nobody listens at more than the addresses that are needed. Whoever else comes to a port has a second to go through
+ * the handshake, which takes the bytes of two records of fixed size. At most 128 visitors are heard at once: of those
+ * the one that has said least, the oldest among equals, leaves when another comes. A rank that was sent away so comes
+ * again. Visitors that do not prove the secret change nothing but what is reported where ranks are missing in the end.
+ */
 #ifndef ZT_PARALLEL_COMM_TCP_MEET_H
 #define ZT_PARALLEL_COMM_TCP_MEET_H
 

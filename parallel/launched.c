@@ -64,13 +64,16 @@ bool zt_launched_meeting(const struct zt_launched *launched, struct zt_meeting *
             return zt_fail(err, ZT_EXIT_CONFIG, "environment: WORLD_SIZE=%d and RANK=%d, but %s is not set",
                            launched->size, launched->rank, wanted[i]);
     }
-    *meeting = (struct zt_meeting){
-        .address = getenv(wanted[0]), .rank = launched->rank, .size = launched->size, .seconds = PATIENCE_SECONDS
-    };
+    *meeting = (struct zt_meeting){ .address = getenv(wanted[0]),
+                                    .rank = launched->rank,
+                                    .size = launched->size,
+                                    .seconds = PATIENCE_SECONDS,
+                                    .one_host = launched->local_size == launched->size };
     if (!read_number(wanted[1], 0, &meeting->port, err))
         return false;
-    return (meeting->port > 0 && meeting->port < 65536) ||
-           zt_fail(err, ZT_EXIT_CONFIG, "environment: MASTER_PORT=%d, wants a port of 1..65535", meeting->port);
+    if (meeting->port <= 0 || meeting->port > 65535)
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: MASTER_PORT=%d, wants a port of 1..65535", meeting->port);
+    return zt_secret_find(&meeting->secret, err);
 }
 
 bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {

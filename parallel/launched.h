@@ -14,8 +14,8 @@ struct zt_launched {
 /* Reads the environment: Open MPI's variables, then PMI's (MPICH, Intel MPI), then Slurm's, then those of torchrun and
  * the deepspeed launcher. Variables that contradict each other are an error. */
 bool zt_launched_find(struct zt_launched *launched, struct zt_err *err);
-/* Where the ranks of torchrun meet: MASTER_ADDR and MASTER_PORT, which must be there; `address` is the environment's.
- */
+/* Where the ranks of torchrun meet: MASTER_ADDR and MASTER_PORT, which must be there, and the secret, where there
+ * is one (secret.h: it is taken out of the environment); `address` is the environment's. */
 bool zt_launched_meeting(const struct zt_launched *launched, struct zt_meeting *meeting, struct zt_err *err);
 
 #endif

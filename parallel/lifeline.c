@@ -1,14 +1,15 @@
 #include "parallel/lifeline.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "parallel/dial.h"
+#include "parallel/handshake.h"
 #include "parallel/launched.h"
 #include "parallel/talk.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BEAT_MS = 1000, CONNECT_MS = 10000, PATIENCE_MS = 20000 };
+enum { BEAT_MS = 1000, CONNECT_MS = 10000, PATIENCE_MS = 20000, AGAIN_MS = 100 };
 
 struct zt_lifeline {
     int fd, wake; /* wake: an eventfd that ends the thread */
@@ -41,14 +42,43 @@ static int connect_parent(char *addresses, const char *port) {
     for (const char *p = addresses; *p; p++)
         count += *p == ',';
     for (char *a = strtok_r(addresses, ",", &rest); a && fd < 0; a = strtok_r(NULL, ",", &rest))
-        fd = zt_dial(a, port, AI_NUMERICHOST, CONNECT_MS / count);
+        fd = zt_dial(a, port, CONNECT_MS / count);
     return fd;
 }
 
-static int open_channel(const char *addresses, const char *port, struct zt_talk_hello *hello, int channel) {
-    char *copy = zt_strdup(addresses);
-    int fd = connect_parent(copy, port);
-    free(copy);
+/* The way to the parent, and what proves that this is a rank of it. */
+struct way {
+    char addresses[512], port[8];
+    unsigned char key[ZT_MAC];
+    int size;
+};
+
+/* A line on which both sides have proven that they know the token; -1: none within CONNECT_MS. The parent may have sent
+ * this rank away for others that came at the same moment. */
+static int reach_parent(const struct way *way, int rank) {
+    const double end = zt_now() + CONNECT_MS * 1e-3;
+    do {
+        struct zt_hello hello = { .purpose = ZT_PURPOSE_PARENT, .from = rank, .to = ZT_PARENT_RANK, .size = way->size };
+        struct zt_challenge challenge;
+        struct zt_welcome welcome;
+        char *copy = zt_strdup(way->addresses);
+        int fd = connect_parent(copy, way->port);
+        free(copy);
+        enum zt_verdict verdict =
+            fd < 0 ? ZT_NO_DOOR : zt_handshake_dial(fd, way->key, &hello, &challenge, &welcome, end);
+        if (verdict == ZT_WELCOME)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        if (verdict != ZT_GONE)
+            return -1;
+        poll(NULL, 0, AGAIN_MS);
+    } while (zt_now() < end);
+    return -1;
+}
+
+static int open_channel(const struct way *way, struct zt_talk_hello *hello, int channel) {
+    int fd = reach_parent(way, hello->rank);
     hello->channel = channel;
     if (fd < 0)
         return -1;
@@ -59,10 +89,10 @@ static int open_channel(const char *addresses, const char *port, struct zt_talk_
 }
 
 /* Puts standard output and error on sockets of their own; they block, as a pipe does. */
-static bool redirect(struct zt_lifeline *line, const char *addresses, const char *port, struct zt_talk_hello *hello) {
+static bool redirect(struct zt_lifeline *line, const struct way *way, struct zt_talk_hello *hello) {
     static const int channel[2] = { ZT_TALK_STDOUT, ZT_TALK_STDERR };
     for (int i = 0; i < 2; i++) {
-        int fd = open_channel(addresses, port, hello, channel[i]);
+        int fd = open_channel(way, hello, channel[i]);
         line->saved[i] = fcntl(STDOUT_FILENO + i, F_DUPFD_CLOEXEC, 3);
         if (fd < 0 || fcntl(fd, F_SETFL, 0) != 0 || dup2(fd, STDOUT_FILENO + i) < 0)
             return false;
@@ -162,7 +192,8 @@ static void outlive_launcher(void) {
 
 bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
     const char *text = getenv(ZT_TALK_VARIABLE);
-    char addresses[512], port[8], token[ZT_TALK_TOKEN + 1];
+    char token[ZT_TALK_TOKEN + 1];
+    struct way way;
     struct zt_talk_hello hello = { .pid = getpid() };
     struct zt_launched launched;
     int columns;
@@ -171,24 +202,25 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
         return true;
     if (!zt_launched_find(&launched, err))
         return false;
-    if (sscanf(text, "%511s %7s %32s %d", addresses, port, token, &columns) != 4)
+    if (sscanf(text, "%511s %7s %32s %d", way.addresses, way.port, token, &columns) != 4)
         return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_TALK_VARIABLE);
     hello.rank = launched.rank;
     const char *job = getenv("OMPI_MCA_ess_base_jobid");
     hello.job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
     unsetenv(ZT_TALK_VARIABLE);
-    memcpy(hello.token, token, sizeof hello.token);
+    zt_mac_key(way.key, token, strlen(token));
+    way.size = launched.size;
     gethostname(hello.host, sizeof hello.host - 1);
     struct zt_lifeline *line = zt_calloc(1, sizeof *line);
     line->columns = columns;
     line->wake = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&line->lock, NULL);
-    line->fd = open_channel(addresses, port, &hello, ZT_TALK_CONTROL);
+    line->fd = open_channel(&way, &hello, ZT_TALK_CONTROL);
     if (line->fd < 0)
         return zt_fail(err, ZT_EXIT_RANK, "rank %d on %s cannot reach the parent at %s, port %s", launched.rank,
-                       hello.host, addresses, port);
+                       hello.host, way.addresses, way.port);
     outlive_launcher();
-    if (!redirect(line, addresses, port, &hello) || (errno = zt_thread_start(&line->thread, serve, line)) != 0)
+    if (!redirect(line, &way, &hello) || (errno = zt_thread_start(&line->thread, serve, line)) != 0)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d: no line to the parent: %s", launched.rank, strerror(errno));
     *to = line;
     return true;

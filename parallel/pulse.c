@@ -153,9 +153,9 @@ bool zt_pulse_start(struct zt_pulse **to, struct zt_comm *world, struct zt_where
                             .before.rank = (world->rank + world->size - 1) % world->size };
     *to = NULL;
     p->wake = eventfd(0, EFD_CLOEXEC);
-    p->own.count = zt_addresses(p->own.at, ADDRESSES);
+    p->own.count = zt_addresses(p->own.at, ADDRESSES, NULL);
     gethostname(p->own.host, sizeof p->own.host - 1);
-    p->fd = zt_bind_all(SOCK_DGRAM, &p->own.port, &p->six); /* without one it neither says nor hears anything */
+    p->fd = zt_bind_datagrams(&p->own.port, &p->six); /* without one it neither says nor hears anything */
     bool open = p->wake >= 0 && getrandom(p->own.token, TOKEN, 0) == TOKEN;
     int why = errno;
     if (!exchange_cards(p, world, err)) {

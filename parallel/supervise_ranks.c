@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@ enum { SILENT_MS = 5000, ABSENT_MS = 15000 };
 /* This host's addresses as others may know it. */
 static void list_addresses(char *to, size_t room) {
     struct in6_addr at[64];
-    const int count = zt_addresses(at, sizeof at / sizeof *at);
+    const int count = zt_addresses(at, sizeof at / sizeof *at, NULL);
     size_t length = 0;
     to[0] = 0;
     for (int i = 0; i < count; i++) {
@@ -56,10 +55,14 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
     if (p->listener < 0 || bind(p->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
         listen(p->listener, SOMAXCONN) != 0 || getsockname(p->listener, (struct sockaddr *)&at, &size) != 0)
         return zt_fail(err, ZT_EXIT_RUN, "a socket for the ranks: %s", strerror(errno));
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+    if (!zt_random(random, sizeof random))
         return zt_fail(err, ZT_EXIT_RUN, "random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(p->token + 2 * i, 3, "%02x", random[i]);
+    zt_mac_key(p->key, p->token, ZT_TALK_TOKEN);
+    p->door = (struct zt_door){
+        .key = p->key, .purpose = ZT_PURPOSE_PARENT, .rank = ZT_PARENT_RANK, .size = p->job->ranks, .makes_job = true
+    };
     if (p->job->hosts)
         list_addresses(addresses, sizeof addresses);
     snprintf(variable, room, "%s %d %s %d", addresses, ntohs(at.sin_port), p->token, columns);
@@ -97,33 +100,15 @@ static void drop_guest(struct zt_parent *p, int i, bool keep_open) {
     p->guests[i] = NULL;
 }
 
-static void take_connection(struct zt_parent *p) {
-    int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), i = 0;
-    while (i < ZT_GUESTS && p->guests[i])
-        i++;
-    if (fd >= 0 && i == ZT_GUESTS) {
-        close(fd);
-    } else if (fd >= 0) {
-        p->guests[i] = zt_calloc(1, sizeof *p->guests[i]);
-        p->guests[i]->fd = fd;
-    }
-}
-
-static bool is_token(const char *a, const char *b) {
-    unsigned char different = 0;
-    for (int i = 0; i < ZT_TALK_TOKEN; i++)
-        different |= (unsigned char)(a[i] ^ b[i]);
-    return !different;
-}
-
-/* Gives the connection of a guest who said a right hello to its rank. What came behind the hello stays with it. */
+/* Gives the connection of a guest who proved to be a rank, and said what the line is for, to that rank. What came
+ * behind the hello stays with it. */
 static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *data, size_t bytes) {
     struct zt_talk_hello hello;
     if (bytes != sizeof hello)
         return false;
     memcpy(&hello, data, sizeof hello);
     zt_talk_clean(hello.host, sizeof hello.host);
-    if (!is_token(hello.token, p->token) || hello.rank < 0 || hello.rank >= p->job->ranks)
+    if (hello.rank != guest->visit.hello.from)
         return false;
     struct zt_rank_seen *r = &p->ranks[hello.rank];
     int stream = hello.channel - ZT_TALK_STDOUT;
@@ -153,16 +138,78 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
     return true;
 }
 
+static bool send_now(int fd, const void *record, size_t bytes) {
+    return send(fd, record, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
+}
+
+/* Takes what has come of the handshake, and answers. False: the guest has to go. */
+static bool shake_hands(struct zt_parent *p, struct zt_guest *guest) {
+    struct zt_visit *v = &guest->visit;
+    const enum zt_visit_state before = v->state;
+    unsigned char bytes[sizeof(struct zt_hello)];
+    ssize_t n = recv(guest->fd, bytes, zt_visit_wants(v), MSG_DONTWAIT);
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    zt_visit_take(v, &p->door, bytes, (size_t)n);
+    if (v->state == before || v->state == ZT_VISIT_IMPOSSIBLE)
+        return v->state == before;
+    if (v->state == ZT_VISIT_PROOF)
+        return send_now(guest->fd, &v->challenge, sizeof v->challenge);
+    enum zt_verdict verdict = v->state == ZT_VISIT_UNPROVEN                         ? ZT_OTHER_SECRET
+                              : v->hello.from < 0 || v->hello.from >= p->job->ranks ? ZT_NOT_WANTED
+                                                                                    : ZT_WELCOME;
+    struct zt_welcome w = zt_visit_answer(v, &p->door, verdict);
+    return send_now(guest->fd, &w, sizeof w) && verdict == ZT_WELCOME;
+}
+
 static void take_guest(struct zt_parent *p, int i) {
     struct zt_guest *guest = p->guests[i];
     const void *data;
     size_t bytes;
     int kind;
+    if (!guest) /* it made room for one that has gone since */
+        return;
+    if (guest->visit.state != ZT_VISIT_PROVEN) {
+        if (!shake_hands(p, guest))
+            drop_guest(p, i, false);
+        return;
+    }
     bool bad = false, open = zt_talk_read(guest->fd, &guest->in);
     if (zt_talk_next(&guest->in, &kind, &data, &bytes, &bad))
         drop_guest(p, i, kind == ZT_TALK_HELLO && welcome(p, guest, data, bytes));
     else if (bad || !open)
         drop_guest(p, i, false);
+}
+
+/* A free chair, else that of the guest who said least, the one longest there among equals. */
+static int find_chair(const struct zt_parent *p) {
+    int least = 0;
+    for (int i = 0; i < ZT_GUESTS; i++) {
+        const struct zt_guest *a = p->guests[i], *b = p->guests[least];
+        if (!a)
+            return i;
+        const size_t said = zt_visit_said(&a->visit), before = zt_visit_said(&b->visit);
+        if (said < before || (said == before && a->silent_ms > b->silent_ms))
+            least = i;
+    }
+    return least;
+}
+
+/* All that wait, up to as many as there are chairs. */
+static void take_connections(struct zt_parent *p) {
+    for (int taken = 0; taken < ZT_GUESTS; taken++) {
+        int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), i = find_chair(p);
+        if (fd < 0)
+            return;
+        if (p->guests[i])
+            drop_guest(p, i, false);
+        struct zt_guest *guest = p->guests[i] = zt_calloc(1, sizeof *guest);
+        guest->fd = fd;
+        if (zt_random(guest->visit.challenge.nonce, sizeof guest->visit.challenge.nonce))
+            take_guest(p, i);
+        else
+            drop_guest(p, i, false);
+    }
 }
 
 /* ---- what ranks say ---- */
@@ -340,7 +387,7 @@ void zt_parent_take(struct zt_parent *p, int ms) {
         if (from[i].what == SIGNALS)
             take_signals(p);
         else if (from[i].what == LISTENER)
-            take_connection(p);
+            take_connections(p);
         else if (from[i].what == GUEST)
             take_guest(p, from[i].index);
         else if (from[i].what == CONTROL)

@@ -3,6 +3,7 @@
 #ifndef ZT_PARALLEL_SUPERVISE_RANKS_H
 #define ZT_PARALLEL_SUPERVISE_RANKS_H
 
+#include "parallel/handshake.h"
 #include "parallel/supervise.h"
 #include "parallel/talk.h"
 
@@ -32,9 +33,10 @@ struct zt_rank_seen {
     char words[2048]; /* the end of what it wrote to standard error */
 };
 
-/* A connection that has not said who it is. */
+/* A connection that has not said who it is, or not proven that it may. */
 struct zt_guest {
     int fd, silent_ms;
+    struct zt_visit visit;
     struct zt_talk_in in;
 };
 enum { ZT_GUESTS = 64 };
@@ -50,6 +52,8 @@ struct zt_parent {
     const struct zt_supervise *job;
     int listener, signals; /* signals: a signalfd */
     char token[ZT_TALK_TOKEN + 1];
+    unsigned char key[ZT_MAC]; /* of the token */
+    struct zt_door door;
     char host[64];
     uint32_t job_number; /* Open MPI's, 0: not known */
     struct zt_rank_seen *ranks;

@@ -1,8 +1,8 @@
 /* What ranks and the parent that started them tell each other over a socket: frames of a kind, a length and contents.
  *
  * All processes are the same program, so contents are plain structs; ranks of another build are refused before they
- * train (agree.h). The listening socket can be reached by others, so that nothing is believed before the token of a
- * hello was right, and lengths are checked before they are used. */
+ * train (agree.h). The listening socket can be reached by others: every connection begins with the handshake of
+ * handshake.h under the job's token, which does not travel over it, and lengths are checked before they are used. */
 #ifndef ZT_PARALLEL_TALK_H
 #define ZT_PARALLEL_TALK_H
 
@@ -17,7 +17,7 @@
 enum { ZT_TALK_TOKEN = 32, ZT_TALK_MOST = 16 << 10 };
 
 enum zt_talk_kind {
-    ZT_TALK_HELLO = 1, /* rank to parent: struct zt_talk_hello; first on every connection */
+    ZT_TALK_HELLO = 1, /* rank to parent: struct zt_talk_hello; first behind the handshake */
     ZT_TALK_STATUS,    /* rank to parent: struct zt_talk_status; every second, and when asked */
     ZT_TALK_NOTE,      /* rank to parent: a line for the user */
     ZT_TALK_ERROR,     /* rank to parent: struct zt_err; the rank then waits for QUIT */
@@ -31,7 +31,7 @@ enum zt_talk_kind {
 enum zt_talk_channel { ZT_TALK_CONTROL, ZT_TALK_STDOUT, ZT_TALK_STDERR };
 
 struct zt_talk_hello {
-    char token[ZT_TALK_TOKEN + 1], host[64];
+    char host[64];
     uint32_t job; /* Open MPI's number of the job, in the names of its files; 0: not known */
     int32_t rank, pid, channel;
 };

@@ -44,6 +44,7 @@ MAY_SEE = {
 VENDORS = [
     ("cJSON", ["cJSON.h", "cjson/*"], ["src/config.c", "src/checkpoint*"]),
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx_*", "src/monitor*"]),
+    ("libcrypto", ["openssl/*"], ["parallel/mac.c"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
     ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "ops/dnn_graph_cuda.h", "*.cu"]),
     ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda*.c", "*.cu", "*.cuh"]),

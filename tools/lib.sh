@@ -14,6 +14,7 @@ build_needs=(
     'protobuf-c-compiler|protoc-c --version'
     'libprotobuf-c-dev|pkg-config --exists libprotobuf-c'
     'libcjson-dev|pkg-config --exists libcjson'
+    'libssl-dev|pkg-config --exists "libcrypto >= 3.0"'
     'libzip-dev|pkg-config --exists libzip'
     'libdnnl-dev|has_header dnnl.h'
     'libopenmpi-dev|pkg-config --exists ompi-c'
