@@ -48,3 +48,7 @@ void zt_mac_forget(void *memory, size_t bytes) {
 bool zt_random(void *to, size_t bytes) {
     return getrandom(to, bytes, 0) == (ssize_t)bytes; /* up to 256 bytes come whole */
 }
+
+const char *zt_mac_library(void) {
+    return OpenSSL_version(OPENSSL_VERSION);
+}

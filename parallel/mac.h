@@ -25,4 +25,7 @@ void zt_mac_forget(void *memory, size_t bytes);
 /* False with errno: the system gives no random numbers. */
 bool zt_random(void *to, size_t bytes);
 
+/* The library and its version. */
+const char *zt_mac_library(void);
+
 #endif

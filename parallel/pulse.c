@@ -4,34 +4,37 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "parallel/addresses.h"
+#include "parallel/mac.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TOKEN = 16, ADDRESSES = 8, GOODBYES = 3 };
+enum { ADDRESSES = 8, GOODBYES = 3, ONCE = 1000 };
 static const double beat_s = 1, stood_still_s = 3, silent_s = 10, patience_s = 5;
 
 /* What a rank lets the others know: they are one program and share an endianness. Whole words, as it travels. */
 struct card {
-    unsigned char token[TOKEN]; /* that datagrams to it begin with */
+    unsigned char key[ZT_MAC]; /* of datagrams to it */
     char host[64];
     struct in6_addr at[ADDRESSES];
     int32_t count;
     uint16_t port, unused; /* 0: it hears nothing */
 };
 
+/* `number` rises, so that a datagram that was recorded is none when it is sent again. */
 struct beat {
-    unsigned char token[TOKEN];
     int32_t rank, leaves;
+    uint64_t number;
+    unsigned char mac[ZT_MAC];
 };
 
 struct zt_pulse {
@@ -39,6 +42,7 @@ struct zt_pulse {
     int rank, fd, wake; /* wake: an eventfd that ends the thread */
     bool six;           /* the socket is IPv6's, and both kinds'; else IPv4's */
     struct card own, next;
+    uint64_t sent, taken; /* the highest number of a datagram */
     struct zt_missed before;
     double heard;        /* when the one before was; 0: never */
     bool left;           /* it said goodbye */
@@ -57,20 +61,34 @@ static void send_to(const struct zt_pulse *p, const struct in6_addr *to, const s
                p->six ? sizeof at : sizeof old);
 }
 
+static void sign(unsigned char to[ZT_MAC], const struct card *receiver, const struct beat *b) {
+    zt_mac(to, receiver->key, "pulse", &(struct zt_mac_part){ b, offsetof(struct beat, mac) }, 1);
+}
+
 /* On all ways to the next rank: it does not say which of them work. */
-static void tell(const struct zt_pulse *p, bool leaves) {
-    struct beat b = { .rank = p->rank, .leaves = leaves };
-    memcpy(b.token, p->next.token, TOKEN);
+static void tell(struct zt_pulse *p, bool leaves) {
+    struct beat b = { .rank = p->rank, .leaves = leaves, .number = ++p->sent };
+    sign(b.mac, &p->next, &b);
     for (int i = 0; i < p->next.count && p->next.port; i++)
         send_to(p, &p->next.at[i], &b);
 }
 
+static bool is_beat(const struct zt_pulse *p, const struct beat *b) {
+    unsigned char wanted[ZT_MAC];
+    if (b->rank != p->before.rank || b->number <= p->taken)
+        return false;
+    sign(wanted, &p->own, b);
+    return zt_mac_equal(wanted, b->mac, ZT_MAC);
+}
+
+/* At most as many as a flood leaves time for others. */
 static void hear(struct zt_pulse *p, double now) {
     struct beat b;
     ssize_t n;
-    while ((n = recv(p->fd, &b, sizeof b, MSG_DONTWAIT | MSG_TRUNC)) >= 0) {
-        if (n != (ssize_t)sizeof b || memcmp(b.token, p->own.token, TOKEN) != 0 || b.rank != p->before.rank)
+    for (int i = 0; i < ONCE && (n = recv(p->fd, &b, sizeof b, MSG_DONTWAIT | MSG_TRUNC)) >= 0; i++) {
+        if (n != (ssize_t)sizeof b || !is_beat(p, &b))
             continue;
+        p->taken = b.number;
         p->heard = now;
         p->left |= b.leaves != 0;
     }
@@ -156,7 +174,7 @@ bool zt_pulse_start(struct zt_pulse **to, struct zt_comm *world, struct zt_where
     p->own.count = zt_addresses(p->own.at, ADDRESSES, NULL);
     gethostname(p->own.host, sizeof p->own.host - 1);
     p->fd = zt_bind_datagrams(&p->own.port, &p->six); /* without one it neither says nor hears anything */
-    bool open = p->wake >= 0 && getrandom(p->own.token, TOKEN, 0) == TOKEN;
+    bool open = p->wake >= 0 && zt_random(p->own.key, sizeof p->own.key);
     int why = errno;
     if (!exchange_cards(p, world, err)) {
         finish(p);

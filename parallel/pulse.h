@@ -1,9 +1,10 @@
 /* Signs of life between ranks that have no parent of ours (lifeline.h): below a foreign mpirun or srun, or started one
  * by one. Launchers and the ends of lines tell of ranks that died, nobody of one that is stopped.
  *
- * From a thread of its own each rank sends the next one of the world, the last one the first, a datagram a second, and
- * counts how long it has not heard the one before it. After ten seconds it says so in its zt_where, which ends what it
- * waits for; where it is still there five seconds later, it prints that error and ends the process.
+ * From a thread of its own each rank sends the next one of the world, the last one the first, a datagram a second, with
+ * a rising number and a MAC under a key that the receiver gave out over `world`, and counts how long it has not heard
+ * the one before it. After ten seconds it says so in its zt_where, which ends what it waits for; where it is still
+ * there five seconds later, it prints that error and ends the process.
  *
  * A rank that was never heard is not missed: datagrams may be barred between hosts. Nor does time count in which this
  * process stood still itself: what stops all is a user's doing. */

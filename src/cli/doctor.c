@@ -5,6 +5,7 @@
 #include "device/threads.h"
 #include "ops/table.h"
 #include "options.h"
+#include "parallel/mac.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -76,6 +77,11 @@ static void find_onednn(struct finding *f) {
         snprintf(f->hint, sizeof f->hint, "apt-get install libdnnl-dev, and build with -Ddnnl=enabled");
 }
 
+static void find_libcrypto(struct finding *f) {
+    f->found = true;
+    snprintf(f->says, sizeof f->says, "%s: ranks over TCP prove their secret with it", zt_mac_library());
+}
+
 static void find_cuda(struct finding *f) {
     struct zt_err err = { 0 };
     struct zt_device *device = zt_device_open("cuda", -1, 1, NULL, &err);
@@ -130,10 +136,11 @@ bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err) {
         const char *what;
         bool wanted;
         void (*find)(struct finding *f);
-    } rows[] = { { "ztrain", true, find_program }, { "processor", true, find_processor },
-                 { "memory", true, find_memory },  { "oneDNN", true, find_onednn },
-                 { "mpirun", true, find_mpirun },  { "gnuplot", true, find_gnuplot },
-                 { "CUDA", false, find_cuda },     { "GPUs", false, find_gpus } };
+    } rows[] = { { "ztrain", true, find_program },      { "processor", true, find_processor },
+                 { "memory", true, find_memory },       { "oneDNN", true, find_onednn },
+                 { "libcrypto", true, find_libcrypto }, { "mpirun", true, find_mpirun },
+                 { "gnuplot", true, find_gnuplot },     { "CUDA", false, find_cuda },
+                 { "GPUs", false, find_gpus } };
     (void)options, (void)err;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct finding f = { .what = rows[i].what, .wanted = rows[i].wanted };

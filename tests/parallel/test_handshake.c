@@ -1,0 +1,250 @@
+/* Who proves what to whom (handshake.h), and what proves nothing: records heard earlier, sent back, meant for another
+ * door, changed or cut. */
+#include "parallel/handshake.h"
+
+#include "base/clock.h"
+
+#include "tests/suite.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const unsigned char key[ZT_MAC] = "the key of the job", other[ZT_MAC] = "another key";
+
+/* A listener's side of one connection, in a thread, as comm_tcp_meet.c and supervise_ranks.c drive it; what was said on
+ * the line is kept. */
+struct listener {
+    pthread_t thread;
+    struct zt_door door;
+    struct zt_visit visit;
+    enum zt_verdict verdict;
+    int fd;
+    unsigned char came[512];
+    size_t bytes;
+};
+
+static void *serve(void *argument) {
+    struct listener *l = argument;
+    ck_assert(zt_random(l->visit.challenge.nonce, sizeof l->visit.challenge.nonce));
+    while (zt_visit_wants(&l->visit)) {
+        unsigned char *at = l->came + l->bytes;
+        ssize_t n = recv(l->fd, at, zt_visit_wants(&l->visit), 0);
+        if (n <= 0)
+            return NULL;
+        l->bytes += (size_t)n;
+        const enum zt_visit_state before = l->visit.state, now = zt_visit_take(&l->visit, &l->door, at, (size_t)n);
+        if (before == ZT_VISIT_HELLO && now == ZT_VISIT_PROOF)
+            ck_assert(send(l->fd, &l->visit.challenge, sizeof l->visit.challenge, MSG_NOSIGNAL) > 0);
+    }
+    if (l->visit.state == ZT_VISIT_IMPOSSIBLE)
+        return NULL;
+    struct zt_welcome w =
+        zt_visit_answer(&l->visit, &l->door, l->visit.state == ZT_VISIT_PROVEN ? l->verdict : ZT_OTHER_SECRET);
+    ck_assert(send(l->fd, &w, sizeof w, MSG_NOSIGNAL) == sizeof w);
+    return NULL;
+}
+
+static void open_pair(struct listener *l, int *dialler, const unsigned char *its_key) {
+    int fd[2];
+    ck_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+    *dialler = fd[0];
+    *l = (struct listener){ .fd = fd[1], .verdict = ZT_WELCOME };
+    l->door = (struct zt_door){ .key = its_key, .purpose = ZT_PURPOSE_RANKS, .rank = 0, .size = 3, .makes_job = true };
+    memset(l->door.job, 7, ZT_JOB);
+}
+
+static void begin(struct listener *l) {
+    pthread_create(&l->thread, NULL, serve, l);
+}
+
+static void end(struct listener *l, int dialler) {
+    pthread_join(l->thread, NULL);
+    close(dialler);
+    close(l->fd);
+}
+
+static struct zt_hello hello_of(int from, int to) {
+    return (struct zt_hello){ .purpose = ZT_PURPOSE_RANKS, .from = from, .to = to, .size = 3, .port = 4711 };
+}
+
+static enum zt_verdict dial(int fd, const unsigned char *its_key, struct zt_hello *h, struct zt_challenge *c) {
+    struct zt_welcome w;
+    return zt_handshake_dial(fd, its_key, h, c, &w, zt_now() + 2);
+}
+
+START_TEST(both_sides_with_the_secret_agree_on_rank_job_and_session) {
+    struct listener l;
+    struct zt_hello h = hello_of(2, 0);
+    struct zt_challenge c;
+    unsigned char here[ZT_MAC], there[ZT_MAC];
+    int fd;
+    open_pair(&l, &fd, key);
+    begin(&l);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    end(&l, fd);
+    ck_assert_int_eq(l.visit.state, ZT_VISIT_PROVEN);
+    ck_assert(l.visit.hello.from == 2 && l.visit.hello.port == 4711 && c.job[0] == 7 && c.size == 3);
+    zt_handshake_session(here, key, &h, &c);
+    zt_handshake_session(there, key, &l.visit.hello, &l.visit.challenge);
+    ck_assert(memcmp(here, there, ZT_MAC) == 0);
+}
+END_TEST
+
+START_TEST(a_false_secret_is_told_from_a_right_one_on_both_sides) {
+    struct listener l;
+    struct zt_hello h = hello_of(1, 0);
+    struct zt_challenge c;
+    int fd;
+    open_pair(&l, &fd, key);
+    begin(&l);
+    ck_assert_int_eq(dial(fd, other, &h, &c), ZT_OTHER_SECRET);
+    end(&l, fd);
+    ck_assert_int_eq(l.visit.state, ZT_VISIT_UNPROVEN);
+}
+END_TEST
+
+/* It says that the proof was right, which it cannot know. */
+START_TEST(who_listens_without_the_secret_is_found_out) {
+    struct listener l;
+    struct zt_hello h = hello_of(1, 0);
+    struct zt_challenge c;
+    struct zt_welcome w;
+    int fd;
+    open_pair(&l, &fd, other);
+    ck_assert(zt_random(l.visit.challenge.nonce, ZT_MAC));
+    w = zt_visit_answer(&l.visit, &l.door, ZT_WELCOME);
+    memcpy(l.visit.challenge.magic, "ztrain hears 2", 15);
+    ck_assert(send(l.fd, &l.visit.challenge, sizeof l.visit.challenge, 0) > 0 && send(l.fd, &w, sizeof w, 0) > 0);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_FALSE_DOOR);
+    close(fd);
+    close(l.fd);
+}
+END_TEST
+
+START_TEST(what_was_said_earlier_proves_nothing_later) {
+    struct listener first, second;
+    struct zt_hello h = hello_of(1, 0);
+    struct zt_challenge c;
+    int fd;
+    open_pair(&first, &fd, key);
+    begin(&first);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    end(&first, fd);
+    ck_assert_uint_eq(first.bytes, sizeof(struct zt_hello) + ZT_MAC);
+    open_pair(&second, &fd, key);
+    begin(&second);
+    ck_assert(send(fd, first.came, first.bytes, 0) == (ssize_t)first.bytes);
+    pthread_join(second.thread, NULL);
+    ck_assert_int_eq(second.visit.state, ZT_VISIT_UNPROVEN);
+    close(fd);
+    close(second.fd);
+}
+END_TEST
+
+/* Whoever listens sends back each record that it gets. */
+START_TEST(records_sent_back_to_their_sender_are_no_answer) {
+    struct zt_hello h = hello_of(1, 0), sent;
+    struct zt_challenge c;
+    int fd[2];
+    ck_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+    sent = h;
+    memcpy(sent.magic, "ztrain dials 2", 15);
+    ck_assert(send(fd[1], &sent, sizeof sent, 0) > 0 && send(fd[1], &sent, sizeof sent, 0) > 0);
+    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_NO_DOOR);
+    close(fd[0]);
+    close(fd[1]);
+}
+END_TEST
+
+/* A proof made for one door, with the nonce of another put before it. */
+START_TEST(a_proof_holds_at_one_door_in_one_role) {
+    struct zt_visit v[2] = { { 0 }, { 0 } };
+    struct zt_door door[2] = { { key, ZT_PURPOSE_RANKS, 1, 3, false, { 1 } },
+                               { key, ZT_PURPOSE_RANKS, 2, 3, false, { 1 } } };
+    struct zt_hello h = hello_of(2, 1);
+    struct zt_challenge c;
+    unsigned char said[256];
+    int fd[2];
+    memcpy(h.job, door[0].job, ZT_JOB);
+    ck_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+    memcpy(v[0].challenge.magic, "ztrain hears 2", 15);
+    v[0].challenge.rank = 1;
+    v[0].challenge.size = 3;
+    memcpy(v[0].challenge.job, door[0].job, ZT_JOB);
+    ck_assert(send(fd[1], &v[0].challenge, sizeof v[0].challenge, 0) > 0);
+    struct zt_welcome none = { .verdict = ZT_OTHER_SECRET };
+    ck_assert(send(fd[1], &none, sizeof none, 0) > 0);
+    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_OTHER_SECRET);
+    ck_assert(recv(fd[1], said, sizeof said, 0) == (ssize_t)(sizeof h + ZT_MAC));
+    zt_visit_take(&v[0], &door[0], said, sizeof h);
+    ck_assert_int_eq(zt_visit_take(&v[0], &door[0], said + sizeof h, ZT_MAC), ZT_VISIT_PROVEN);
+    /* the same bytes, said to be for rank 2 */
+    memcpy(&h, said, sizeof h);
+    h.to = 2;
+    ck_assert_int_eq(zt_visit_take(&v[1], &door[1], said, sizeof h), ZT_VISIT_IMPOSSIBLE);
+    v[1] = (struct zt_visit){ 0 };
+    zt_visit_take(&v[1], &door[1], &h, sizeof h);
+    ck_assert_int_eq(zt_visit_take(&v[1], &door[1], said + sizeof h, ZT_MAC), ZT_VISIT_UNPROVEN);
+    close(fd[0]);
+    close(fd[1]);
+}
+END_TEST
+
+/* Every bit of what who dials says, one at a time: none of them is let in. */
+START_TEST(no_changed_bit_is_let_in) {
+    struct listener l;
+    struct zt_hello h = hello_of(1, 0);
+    struct zt_challenge c;
+    int fd;
+    open_pair(&l, &fd, key);
+    begin(&l);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    end(&l, fd);
+    for (size_t bit = 0; bit < 8 * l.bytes; bit++) {
+        struct zt_visit v = { 0 };
+        unsigned char said[512];
+        memcpy(v.challenge.nonce, l.visit.challenge.nonce, ZT_MAC);
+        memcpy(said, l.came, l.bytes);
+        said[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        for (size_t at = 0, n; at < l.bytes && (n = zt_visit_wants(&v)); at += n)
+            zt_visit_take(&v, &l.door, said + at, n);
+        ck_assert_msg(v.state == ZT_VISIT_UNPROVEN || v.state == ZT_VISIT_IMPOSSIBLE, "bit %zu", bit);
+    }
+}
+END_TEST
+
+START_TEST(bytes_come_in_any_pieces_and_never_more_than_are_wanted) {
+    struct listener l;
+    struct zt_hello h = hello_of(1, 0);
+    struct zt_challenge c;
+    int fd;
+    open_pair(&l, &fd, key);
+    begin(&l);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_WELCOME);
+    end(&l, fd);
+    struct zt_visit v = { 0 };
+    memcpy(v.challenge.nonce, l.visit.challenge.nonce, ZT_MAC);
+    for (size_t at = 0; at < l.bytes; at++)
+        zt_visit_take(&v, &l.door, l.came + at, 1);
+    ck_assert_int_eq(v.state, ZT_VISIT_PROVEN);
+    ck_assert_uint_eq(zt_visit_wants(&v), 0);
+    ck_assert_int_eq(zt_visit_take(&v, &l.door, l.came, 1), ZT_VISIT_IMPOSSIBLE);
+    v = (struct zt_visit){ 0 };
+    ck_assert_int_eq(zt_visit_take(&v, &l.door, l.came, sizeof h + 1), ZT_VISIT_IMPOSSIBLE);
+}
+END_TEST
+
+int main(void) {
+    TCase *test = tcase_create("handshake");
+    tcase_add_test(test, both_sides_with_the_secret_agree_on_rank_job_and_session);
+    tcase_add_test(test, a_false_secret_is_told_from_a_right_one_on_both_sides);
+    tcase_add_test(test, who_listens_without_the_secret_is_found_out);
+    tcase_add_test(test, what_was_said_earlier_proves_nothing_later);
+    tcase_add_test(test, records_sent_back_to_their_sender_are_no_answer);
+    tcase_add_test(test, a_proof_holds_at_one_door_in_one_role);
+    tcase_add_test(test, no_changed_bit_is_let_in);
+    tcase_add_test(test, bytes_come_in_any_pieces_and_never_more_than_are_wanted);
+    return run_suite("handshake", test, CK_FORK);
+}
