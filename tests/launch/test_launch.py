@@ -235,12 +235,12 @@ class Meeting(Case):
             one.bind(("127.0.0.1", 0))
             return one.getsockname()[1]
 
-    def begin(self, *commands):
-        """A rank for each of them."""
+    def begin(self, *commands, secrets=None):
+        """A rank for each of them; `secrets`: a secret for each."""
         port, size, started = str(self.port()), str(len(commands)), []
         for rank, words in enumerate(commands):
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": size, "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": size,
-                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **({"ZTRAIN_SECRET": secrets[rank]} if secrets else {})}
             started.append(subprocess.Popen(list(map(str, words)), env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
             self.addCleanup(end, started[-1])
         return started
@@ -252,6 +252,42 @@ class Meeting(Case):
             self.assertIn("processes over TCP", said[0])
             self.assertEqual(said[1:], [""] * (ranks - 1))
             self.assertEqual(self.hash_of(said[0]), self.as_threads(ranks, *more), f"{ranks} ranks {more}")
+
+    def test_the_secret_is_seen_nowhere(self):
+        secret = "0123456789abcdef" * 4
+        ranks = self.begin(*[self.words(*self.TCP, steps=ENDLESS)] * 2, secrets=[secret] * 2)
+        self.await_steps(ranks[0], 1)
+        for rank in ranks:
+            for name in ["cmdline", "environ"]:
+                self.assertNotIn(secret.encode(), pathlib.Path(f"/proc/{rank.pid}/{name}").read_bytes())
+        for rank in ranks:
+            rank.terminate()
+        said = "".join(rank.communicate(timeout=60)[1] for rank in ranks)
+        self.assertNotIn("error", said)
+        self.assertNotIn(secret, said)
+        for file in (self.folder / f"run{self.runs}").rglob("*"):
+            self.assertFalse(file.is_file() and secret.encode() in file.read_bytes(), file)
+
+    def test_another_secret_is_refused_and_the_rank_of_the_job_still_comes(self):
+        ranks = self.begin(*[self.words(*self.TCP)] * 2, secrets=["a secret of this job", "a secret of another"])
+        said = ranks[1].communicate(timeout=60)[1]
+        self.assertEqual(ranks[1].returncode, 2, said)
+        self.assertRegex(self.one_error(said), r"RANK=1: rank 0 at MASTER_ADDR=127.0.0.1, MASTER_PORT=\d+ has another secret")
+        self.assertIn("hint: give all ranks of the job the same random text: ZTRAIN_SECRET=", said)
+        again = subprocess.run(ranks[1].args, capture_output=True, text=True, timeout=60,
+                               env={**self.env_of(ranks[0], "ZTRAIN_SECRET"), "RANK": "1", "ZTRAIN_SECRET": "a secret of this job"})
+        self.assertEqual([again.returncode, again.stderr], [0, ""])
+        self.assertEqual(self.hash_of(ranks[0].communicate(timeout=60)[1]), self.as_threads())
+
+    def env_of(self, process, *without):
+        lines = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().decode().split("\0")
+        return {name: value for name, _, value in (line.partition("=") for line in lines) if name and name not in without}
+
+    def test_beyond_loopback_a_secret_is_asked_for(self):
+        env = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "192.0.2.7", "MASTER_PORT": "29500"}
+        said = self.run_it(*self.words(*self.TCP), code=2, env=env)
+        self.assertIn("is on a network, where ranks need a secret: ZTRAIN_SECRET is not set", self.one_error(said))
+        self.assertIn("hint: give all ranks of the job the same random text: ZTRAIN_SECRET=$(openssl rand -hex 32)", said)
 
     def begin_endless(self):
         """Three ranks that have made a step."""
@@ -380,13 +416,16 @@ class Networks(Case):
 
 @unittest.skipUnless(can_make_networks(), "needs root and ip netns")
 class MeetingOfTwoHosts(Networks):
+    SECRET = "a secret of two hosts"
+
     def test_ranks_beside_rank_0_are_reached_where_their_host_calls_itself_127(self):
         """as Debian does in /etc/hosts: rank 1 comes to rank 0 from an address that means another host to rank 2"""
         run, started = self.words(*Meeting.TCP, "--set", "train_batch_size=96"), []
         for rank, space, address in [(0, self.near, "127.0.1.1"), (1, self.near, "127.0.1.1"), (2, self.far, "10.231.7.1")]:
             hosts = self.folder / f"hosts{rank}"
             hosts.write_text(f"{address} first\n")
-            names = {"RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank % 2), "MASTER_ADDR": "first", "MASTER_PORT": "29500"}
+            names = {"RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank % 2), "MASTER_ADDR": "first", "MASTER_PORT": "29500",
+                     "ZTRAIN_SECRET": self.SECRET}
             words = ["ip", "netns", "exec", space, "unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "-", *run]
             started.append(subprocess.Popen(list(map(str, words)), env={**os.environ, **names}, stdin=subprocess.DEVNULL,
                                             stderr=subprocess.PIPE, text=True))
@@ -394,6 +433,67 @@ class MeetingOfTwoHosts(Networks):
         said = [rank.communicate(timeout=60)[1] for rank in started]
         self.assertEqual(said[1:], ["", ""])
         self.assertEqual(self.hash_of(said[0]), self.as_threads(3, "--set", "train_batch_size=96"))
+
+    def begin_near(self, address, secret):
+        hosts = self.folder / "hosts0"
+        hosts.write_text(f"{address} first\n")
+        names = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "first", "MASTER_PORT": "29500", **secret}
+        words = ["ip", "netns", "exec", self.near, "unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "-",
+                 *self.words(*Meeting.TCP)]
+        process = subprocess.Popen(list(map(str, words)), env={**os.environ, **names}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(end, process)
+        return process
+
+    def listeners(self):
+        """addresses at which something listens on the near host"""
+        said = subprocess.run(["ip", "netns", "exec", self.near, "ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
+        return [line.split()[3] for line in said.splitlines()]
+
+    @unittest.skipUnless(shutil.which("ss"), "there is no ss")
+    def test_rank_0_listens_where_the_other_host_reaches_it_alone(self):
+        for address in ["10.231.7.1", "127.0.1.1"]:
+            process = self.begin_near(address, {"ZTRAIN_SECRET": self.SECRET})
+            for _ in range(100):
+                if self.listeners() or process.poll() is not None:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(self.listeners(), ["10.231.7.1:29500"])
+            end(process)
+
+    def test_without_a_secret_nothing_listens_at_a_network(self):
+        for address in ["10.231.7.1", "127.0.1.1"]:
+            process = self.begin_near(address, {})
+            said = process.communicate(timeout=30)[1]
+            self.assertEqual(process.returncode, 2, said)
+            self.assertIn("MASTER_ADDR=first (10.231.7.1) is on a network, where ranks need a secret", self.one_error(said))
+
+    def test_a_name_that_could_be_either_of_two_networks_is_refused(self):
+        for line in ["link add zt-second type veth peer name zt-third", "addr add 10.231.8.1/24 dev zt-second", "link set zt-second up",
+                     "link set zt-third up"]:
+            subprocess.run(["ip", "-n", self.near, *line.split()], check=True)
+        process = self.begin_near("127.0.1.1", {"ZTRAIN_SECRET": self.SECRET})
+        said = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 2, said)
+        self.assertIn("MASTER_ADDR=first is 127.0.1.1 on this host, where no other host finds rank 0", self.one_error(said))
+        self.assertRegex(said, r"hint: set MASTER_ADDR to .*10\.231\.7\.1.*10\.231\.8\.1|10\.231\.8\.1.*10\.231\.7\.1")
+
+    def test_ranks_meet_over_ipv6(self):
+        started = []
+        for space, at in [(self.near, 1), (self.far, 2)]:
+            name = subprocess.run(["ip", "-n", space, "-o", "link"], capture_output=True, text=True, check=True).stdout
+            link = re.search(r"(zt[ab]\d+)@", name)[1]
+            subprocess.run(["ip", "-n", space, "addr", "add", f"fd00:231::{at}/64", "dev", link, "nodad"], check=True)
+        run = self.words(*Meeting.TCP)
+        for rank, space in [(0, self.near), (1, self.far)]:
+            names = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "fd00:231::1", "MASTER_PORT": "29500",
+                     "ZTRAIN_SECRET": self.SECRET}
+            started.append(subprocess.Popen(["ip", "netns", "exec", space, *map(str, run)], env={**os.environ, **names},
+                                            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+            self.addCleanup(end, started[-1])
+        said = [rank.communicate(timeout=60)[1] for rank in started]
+        self.assertEqual(said[1], "")
+        self.assertEqual(self.hash_of(said[0]), self.as_threads())
 
 
 @unittest.skipUnless(shutil.which("mpirun") and can_make_networks(), "needs mpirun, root and ip netns")
@@ -445,6 +545,19 @@ exec ip netns exec {self.far} unshare --uts sh -c 'hostname far; exec sh -c "$1"
         self.assertLess(time.monotonic() - stopped, 30)
         self.assertEqual(process.returncode, 5, said)
         self.assertRegex(self.one_error(said), r"rank 0: lost rank 1 on far: stopped at step \d+, waited for in \w+")
+
+    def test_the_token_of_the_run_is_on_no_command_line(self):
+        words = self.words("--hostfile", self.folder / "hosts", "--include", "10.231.7.1@10.231.7.2:0", steps=ENDLESS)
+        process, _ = self.start("ip", "netns", "exec", self.near, *words, env=self.env)
+        ranks = [pid for pid, name in self.on_other_host() if name == "ztrain"]
+        self.assertTrue(ranks)
+        environ = pathlib.Path(f"/proc/{ranks[0]}/environ").read_bytes().split(b"\0")
+        token = next(line for line in environ if line.startswith(b"ZTRAIN_PARENT=")).split()[2]
+        for line in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                self.assertNotIn(token, line.read_bytes(), line)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
 
     def signal_other_host(self, number):
         for pid, name in self.on_other_host():
