@@ -10,11 +10,12 @@ struct zt_eval {
     struct zt_arena *arena;
     const struct zt_random *random;
     int threads;
+    bool results_alone;
 };
 
 struct zt_eval *zt_eval_create(struct zt_graph *g, const struct zt_random *random, int threads) {
     struct zt_eval *eval = zt_malloc(sizeof *eval);
-    *eval = (struct zt_eval){ g, zt_arena_create(), random, threads };
+    *eval = (struct zt_eval){ g, zt_arena_create(), random, threads, false };
     return eval;
 }
 
@@ -23,6 +24,10 @@ void zt_eval_destroy(struct zt_eval *eval) {
         return;
     zt_arena_destroy(eval->arena);
     free(eval);
+}
+
+void zt_eval_results_alone(struct zt_eval *eval) {
+    eval->results_alone = true;
 }
 
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor) {
@@ -94,10 +99,21 @@ bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const st
     return ok;
 }
 
+static bool run_nodes(void *with, int first, int last, struct zt_err *err);
+
+/* A graph beside the run's own, as part of it. */
+static bool run_beside(void *with, struct zt_graph *g, struct zt_err *err) {
+    struct zt_eval *eval = with, beside = *eval;
+    beside.g = g;
+    beside.arena = g->arena;
+    return run_nodes(&beside, 0, g->node_count, err);
+}
+
 static bool run_nodes(void *with, int first, int last, struct zt_err *err) {
     struct zt_eval *eval = with;
+    const struct zt_settler settler = { eval, run_nodes, eval->results_alone ? run_beside : NULL };
     for (int n = first; n < last; n++) {
-        if (eval->g->nodes[n]->op->expand ? !zt_expand(eval->g, n, run_nodes, eval, err)
+        if (eval->g->nodes[n]->op->expand ? !zt_expand(eval->g, n, &settler, err)
                                           : !zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
             return false;
     }

@@ -43,8 +43,7 @@ void zt_graph_destroy(struct zt_graph *g) {
         zt_arena_destroy(g->arena);
 }
 
-struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
-    struct zt_graph *g = zt_graph_create(from->name);
+static struct zt_graph *copy_graph(struct zt_graph *g, const struct zt_graph *from) {
     for (int i = 0; i < from->value_count; i++) {
         int id = zt_graph_add_value(g, from->values[i]->name, ZT_UNDEFINED, NULL);
         zt_value_copy(g->values[id], from->values[i]);
@@ -72,6 +71,27 @@ struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
     g->lowered_nodes = from->lowered_nodes;
     g->lowered_bytes = from->lowered_bytes;
     return g;
+}
+
+struct zt_graph *zt_graph_clone(const struct zt_graph *from) {
+    return copy_graph(zt_graph_create(from->name), from);
+}
+
+struct zt_graph *zt_graph_clone_in(struct zt_arena *arena, const struct zt_graph *from) {
+    return copy_graph(zt_graph_create_in(arena, from->name), from);
+}
+
+void zt_graph_settle(struct zt_graph *g) {
+    struct zt_value **values = zt_arena_copy(g->arena, g->values, (size_t)g->value_count * sizeof *values);
+    struct zt_node **nodes = zt_arena_copy(g->arena, g->nodes, (size_t)g->node_count * sizeof *nodes);
+    free(g->values);
+    free(g->nodes);
+    free(g->readers->first);
+    free(g->readers->at);
+    zt_map_finish(&g->by_name);
+    g->values = values;
+    g->nodes = nodes;
+    *g->readers = (struct zt_readers){ 0 };
 }
 
 int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {

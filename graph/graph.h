@@ -136,7 +136,7 @@ enum { ZT_OPSET = 26 }; /* opset of the nodes that passes emit: the newest whose
 
 /* A model's graph; or a body: what an attribute of type graph or a model-local function holds. Bodies are as the file
  * has them, their nodes sorted but neither resolved nor inferred, and stay so: graph/lower.h copies them into a graph.
- * Those of nodes that our own passes make are what their rows say (ops/fuse_chain.c). */
+ * Those of nodes that our own passes make are what their rows say (ops/fuse_chain.c, ops/loop_run.h). */
 struct zt_graph {
     struct zt_arena *arena;
     const char *name;
@@ -162,8 +162,12 @@ struct zt_graph {
 struct zt_graph *zt_graph_create(const char *name);
 struct zt_graph *zt_graph_create_in(struct zt_arena *arena, const char *name); /* the arena stays the caller's */
 void zt_graph_destroy(struct zt_graph *graph);
+/* For a graph in an arena that does not change any more: what changing takes is given back, and it goes with its arena.
+ * It can be read and cloned, not extended, searched or destroyed. */
+void zt_graph_settle(struct zt_graph *graph);
 /* A deep copy of the structure; tensor data stay shared, so the copy must not outlive the original. */
 struct zt_graph *zt_graph_clone(const struct zt_graph *graph);
+struct zt_graph *zt_graph_clone_in(struct zt_arena *arena, const struct zt_graph *graph);
 
 /* Adds a value and returns its id. A name that is taken or NULL gets a number behind it. Shape NULL: unknown. */
 int zt_graph_add_value(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape);

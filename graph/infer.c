@@ -112,10 +112,11 @@ static bool infer_watched(struct inference *f, int n, struct zt_err *err) {
 
 static bool infer_nodes(void *inference, int first, int last, struct zt_err *err) {
     struct inference *f = inference;
+    const struct zt_settler settler = { f, infer_nodes, NULL };
     for (int n = first; n < last; n++) {
         if (!check_inputs_known(f->g, n, err))
             return false;
-        if (f->g->nodes[n]->op->expand ? !zt_expand(f->g, n, infer_nodes, f, err) : !infer_watched(f, n, err))
+        if (f->g->nodes[n]->op->expand ? !zt_expand(f->g, n, &settler, err) : !infer_watched(f, n, err))
             return false;
     }
     return true;

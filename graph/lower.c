@@ -322,13 +322,12 @@ bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, st
 
 /* ---- nodes with bodies ---- */
 
-bool zt_expand(struct zt_graph *g, int node, bool (*settle)(void *with, int first, int last, struct zt_err *err),
-               void *with, struct zt_err *err) {
-    struct zt_expansion x = { .g = g, .node = node };
+bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, struct zt_err *err) {
+    struct zt_expansion x = { .g = g, .settler = settler, .node = node };
     bool ok = zt_op_check_inputs(g, node, err);
     for (; ok && !x.done; x.step++) {
         int first = g->node_count;
-        ok = g->nodes[node]->op->expand(&x, err) && settle(with, first, g->node_count, err);
+        ok = g->nodes[node]->op->expand(&x, err) && settler->settle(settler->with, first, g->node_count, err);
     }
     zt_vec_finish(&x.values);
     g->nodes[node]->dead = true;
@@ -353,11 +352,27 @@ static const struct zt_lower_count *count_of(struct zt_expansion *x, const struc
     return x->count;
 }
 
+struct zt_lower_count zt_expand_count(struct zt_expansion *x, const struct zt_op_table *table, const char *name) {
+    return *count_of(x, table, zt_expand_body(x, name));
+}
+
 bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
                     struct zt_err *err) {
     struct zt_lower_count each = *count_of(x, table, zt_expand_body(x, name));
     each.nodes += more;
     return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
+}
+
+bool zt_expand_open(struct zt_expansion *x, const struct zt_op_table *table, const char *name, struct zt_graph *to,
+                    const int *in, const int *captured, int *out, struct zt_err *err) {
+    struct copy c = { .g = to, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
+    const struct zt_attr *attr = zt_node_attr(&c.like, name);
+    if (!zt_lower_charge(to, &c.like, count_of(x, table, attr->graph), 1, true, err))
+        return false;
+    struct frame f = { .body = attr->graph,
+                       .bound = attr->bound,
+                       .prefix = zt_arena_printf(to->arena, "%s/", c.like.name) };
+    return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
 }
 
 bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
@@ -388,5 +403,17 @@ bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, con
     take_place(&c, node);
     if (attr)
         zt_node_set_attr(x->g, node, attr);
+    return zt_op_resolve(table, x->g, node, err);
+}
+
+bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
+                        int in_count, const int *out, int out_count, const struct zt_attr *attrs, int attr_count,
+                        struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
+    const int node = zt_graph_add_node(x->g, c.like.name, op_type, "ztrain", 1, in, in_count, out, out_count);
+    take_place(&c, node);
+    x->g->nodes[node]->file_index = -1;
+    for (int i = 0; i < attr_count; i++)
+        zt_node_set_attr(x->g, node, &attrs[i]);
     return zt_op_resolve(table, x->g, node, err);
 }

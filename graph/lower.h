@@ -2,7 +2,8 @@
  *
  *     call f(a, b)                      ->  the nodes of f, "call/inner" by name, reading a and b
  *     If(c) then { .. } else { .. }     ->  the nodes of one branch, once c is known
- *     Loop(n, c, v) { .. }              ->  the nodes of its body, once a turn: "loop#0/inner", "loop#1/inner" ...
+ *     Loop(n, c, v) { .. }              ->  the nodes of its body, once a turn: "loop#0/inner", "loop#1/inner" ...;
+ *                                           where these would be many, one node that runs as a loop (ops/loop_run.h)
  *
  * Calls go before rows are resolved. A node with a body waits until inference, or an eager run, reaches it: what it
  * must know is known then or the model is refused. Either way what is left is a straight line of ordinary nodes, which
@@ -50,8 +51,17 @@ bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, st
 
 /* One node on its way. A row's expand hook is called until it sets `done`; the nodes that a call appended are settled
  * (inferred, or run) before the next. */
+struct zt_settler {
+    void *with;
+    /* Given the appended nodes, in an order that can be run: infers or runs them. */
+    bool (*settle)(void *with, int first, int last, struct zt_err *err);
+    /* Eager runs whose results alone count, not the nodes that made them: runs a graph beside the run's own. Its values
+     * without a producer have data, what it computes lies in its arena. NULL: other runs. */
+    bool (*run)(void *with, struct zt_graph *g, struct zt_err *err);
+};
 struct zt_expansion {
     struct zt_graph *g;
+    const struct zt_settler *settler;
     int node;
     int step; /* calls before this one */
     bool done;
@@ -60,10 +70,8 @@ struct zt_expansion {
     const struct zt_lower_count *count; /* of one copy */
 };
 
-/* Expands `node` and marks it dead; the caller sorts when all is done. settle(with, first, last, err) is given the
- * appended nodes, in an order that can be run. */
-bool zt_expand(struct zt_graph *g, int node, bool (*settle)(void *with, int first, int last, struct zt_err *err),
-               void *with, struct zt_err *err);
+/* Expands `node` and marks it dead; the caller sorts when all is done. */
+bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, struct zt_err *err);
 /* The body that attribute `name` of the node holds. */
 const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name);
 /* Fails where so many turns of the body, with `more` nodes of the row's own in each, would make the graph larger than a
@@ -74,9 +82,16 @@ bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, con
  * value that its output i makes, or -1: it becomes the value that holds that output. */
 bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
                     struct zt_err *err);
+/* The same into another graph, whose values captured[i] stand for what the body takes from outside. */
+bool zt_expand_open(struct zt_expansion *x, const struct zt_op_table *table, const char *name, struct zt_graph *to,
+                    const int *in, const int *captured, int *out, struct zt_err *err);
 /* Appends a node of ONNX's own domain in the node's place; where out[i] is -1 it makes a new value, whose id is put
  * there. `attr`: its attribute, NULL: none. */
 bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
                     int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err);
+/* Appends a node of our own in the node's place, with the node's name. */
+bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
+                        int in_count, const int *out, int out_count, const struct zt_attr *attrs, int attr_count,
+                        struct zt_err *err);
 
 #endif

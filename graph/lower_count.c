@@ -42,11 +42,14 @@ static void add_call(struct zt_lower_counter *c, struct zt_lower_count *to, cons
     to->bytes += inside.bytes + inside.names * (double)(strlen(n->name) + 1);
     to->bytes += (double)(n->attr_count + f->parameters.count) * (double)sizeof(struct zt_attr);
     to->names += inside.names;
+    to->bodies += inside.bodies;
     add_name(to, n->name);
 }
 
 static void add_node(struct zt_lower_count *to, const struct zt_node *n) {
     to->nodes++;
+    for (int i = 0; i < n->attr_count; i++)
+        to->bodies += n->attr[i].graph != NULL;
     to->bytes += (double)(sizeof *n + 2 * (size_t)(n->in_count + n->out_count) * sizeof(int) + strlen(n->op_type) +
                           strlen(n->domain) + (size_t)n->attr_count * sizeof *n->attr);
     add_name(to, n->name);

@@ -11,7 +11,7 @@ enum { ZT_LOWER_NODES = 1 << 17, ZT_LOWER_BYTES = 64 * 1000 * 1000 };
 /* Of a body behind an empty name, calls of functions included, nodes with bodies counted as one node each: `names` is
  * how often the characters of a name in front of it are stored. Numbers that no integer holds stay meaningful. */
 struct zt_lower_count {
-    double nodes, bytes, names;
+    double nodes, bytes, names, bodies; /* bodies: of the nodes, those with bodies */
 };
 
 /* Keeps the count of each function. */
@@ -37,5 +37,8 @@ const struct zt_function *zt_lower_called(const struct zt_functions *functions, 
  * written out now, so that g has so much less left. */
 bool zt_lower_charge(struct zt_graph *g, const struct zt_node *n, const struct zt_lower_count *count, double copies,
                      bool taken, struct zt_err *err);
+
+/* Of one copy of the body that attribute `name` of x->node holds. */
+struct zt_lower_count zt_expand_count(struct zt_expansion *x, const struct zt_op_table *table, const char *name);
 
 #endif

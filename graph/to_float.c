@@ -13,6 +13,9 @@
 #include <math.h>
 #include <string.h>
 
+static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
+                     int root_count, struct zt_err *err);
+
 float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
     int64_t count = zt_shape_count(&from->shape);
     size_t bytes = zt_dtype_bytes(from->dtype);
@@ -52,7 +55,7 @@ static void convert_attributes(struct zt_graph *g, int node, unsigned types) {
 }
 
 /* Whoever reads the output of a Cast that changes nothing reads its input. */
-static void drop_casts(struct zt_graph *g, int *root) {
+static void drop_casts(struct zt_graph *g, int *roots, int root_count) {
     int *instead = ZT_NEW_N(g->arena, int, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++)
         instead[v] = v;
@@ -66,19 +69,43 @@ static void drop_casts(struct zt_graph *g, int *root) {
         if (node->dead)
             instead[node->out[0]] = node->in[0];
     }
-    *root = instead[*root];
+    for (int i = 0; i < root_count; i++)
+        roots[i] = instead[roots[i]];
 }
 
-bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
-                      struct zt_err *err) {
+/* Graphs inside nodes, which are those of our own rows and share the arena. */
+static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct zt_err *err) {
+    for (int i = 0; i < g->nodes[node]->attr_count; i++) {
+        struct zt_attr attr = g->nodes[node]->attr[i];
+        if (!attr.graph)
+            continue;
+        struct zt_graph *body = zt_graph_clone_in(g->arena, attr.graph);
+        if (!to_float(body, types, NULL, 0, body->outputs, body->output_count, err)) {
+            zt_graph_destroy(body);
+            return false;
+        }
+        zt_graph_settle(body);
+        attr.graph = body;
+        zt_node_set_attr(g, node, &attr);
+    }
+    return true;
+}
+
+static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
+                     int root_count, struct zt_err *err) {
     for (int v = 0; v < g->value_count; v++)
         if (zt_dtype_in(g->values[v]->dtype, types))
             convert_value(g, v, v < content_count ? contents[v] : NULL);
     for (int n = 0; n < g->node_count; n++) {
         convert_attributes(g, n, types);
-        if (!zt_op_infer(g, n, err))
+        if (!convert_bodies(g, n, types, err) || !zt_op_infer(g, n, err))
             return false;
     }
-    drop_casts(g, root);
+    drop_casts(g, roots, root_count);
     return zt_graph_sort(g, err);
+}
+
+bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
+                      struct zt_err *err) {
+    return to_float(g, types, contents, content_count, root, 1, err);
 }

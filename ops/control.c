@@ -1,5 +1,6 @@
 /* If, Loop, Scan: nodes that hold graphs. None is ever run: each is replaced by what it stands for as soon as that is
- * known (graph/lower.h), which in training is before the first step, in an eager run when it is reached.
+ * known (graph/lower.h), which in training is before the first step, in an eager run when it is reached. A loop that
+ * would be large becomes one node that runs as a loop (ops/loop_run.h).
  *
  *     If      the nodes of one branch
  *     Loop    for (i = 0; i < M && cond; i++) { cond, v.., s.. = body(i, cond, v..); }
@@ -7,6 +8,7 @@
  *
  * Loop and Scan give v at the end, and all s stacked; x are cut along an axis. */
 #include "graph/lower.h"
+#include "ops/loop_run.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
@@ -74,6 +76,15 @@ static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
 /* x->values: the states, then each turn's stacked outputs from `first` on. */
 static int *stacked(const struct zt_expansion *x, const struct loop *l, int first, int turn) {
     return &x->values.at[first + turn * l->stacks];
+}
+
+/* Ids of all outputs that there can be, -1 where the node has them not. */
+static const int *outputs_of(const struct zt_expansion *x, const struct loop *l) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    int *out = ZT_NEW_N(x->g->arena, int, l->states + l->stacks + 1);
+    memset(out, -1, (size_t)(l->states + l->stacks) * sizeof *out);
+    memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
+    return out;
 }
 
 /* What is stacked out of no turns has the type that the file declares, of the body's output or, without its first axis,
@@ -187,12 +198,24 @@ static bool loop_turns(struct zt_expansion *x, const struct loop *l, int64_t *tu
            zt_node_fail(x->g, x->node, err, "it does not end: it has no trip count, and its condition stays true");
 }
 
-/* A turn adds the nodes of the body, and for each stacked output one. */
+/* Sets x->done where the loop runs as one node. A turn that is written out adds a node for each stacked output. */
 static bool loop_begin(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
-    int64_t turns;
+    const struct zt_node *n = x->g->nodes[x->node];
+    struct zt_loop whole = { .condition = true, .states = l->states, .stacks = l->stacks, .state = n->in + 2 };
     for (int i = 1; i < l->states + 2; i++)
-        zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
-    return loop_turns(x, l, &turns, err) && (turns <= 0 || zt_expand_fits(x, &zt_ops, "body", turns, l->stacks, err));
+        zt_vec_push(&x->values, n->in[i]);
+    if (!loop_turns(x, l, &whole.turns, err))
+        return false;
+    whole.axis_out = whole.reverse_out = ZT_NEW_N(x->g->arena, int64_t, l->stacks + 1);
+    whole.out = outputs_of(x, l);
+    if (whole.turns < 0 && x->settler->run) {
+        const struct zt_value *trips = zt_in(x->g, x->node, 0);
+        whole.turns = trips ? zt_load_int(trips->dtype, trips->data, 0) : INT64_MAX;
+        x->done = true;
+        return zt_loop_alone(x, &whole, err);
+    }
+    return whole.turns <= 0 || (zt_loop_try(x, &whole, l->stacks, &x->done, err) &&
+                                (x->done || zt_expand_fits(x, &zt_ops, "body", whole.turns, l->stacks, err)));
 }
 
 static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
@@ -226,6 +249,8 @@ static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
         return false;
     if (!x->step && !loop_begin(x, &l, err))
         return false;
+    if (x->done)
+        return true;
     if (!loop_goes_on(x, &goes_on, err))
         return false;
     if (goes_on)
@@ -300,13 +325,44 @@ static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axi
     return true;
 }
 
+/* `count` entries of a list attribute. */
+static const int64_t *entries(const struct zt_expansion *x, const char *name, int count) {
+    int64_t *list = ZT_NEW_N(x->g->arena, int64_t, count + 1);
+    for (int i = 0; i < count; i++)
+        list[i] = entry(x, name, i);
+    return list;
+}
+
+/* Sets x->done where the Scan runs as one node. */
+static bool scan_run(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
+    int64_t *axes = ZT_NEW_N(x->g->arena, int64_t, l->scans + 1);
+    for (int i = 0, axis; i < l->scans; i++) {
+        if (!scan_axis(x, l, i, &axis, &turns, err))
+            return false;
+        axes[i] = axis;
+    }
+    const struct zt_loop whole = { .turns = turns,
+                                   .states = l->states,
+                                   .slices = l->scans,
+                                   .stacks = l->stacks,
+                                   .state = x->g->nodes[x->node]->in,
+                                   .slice = x->g->nodes[x->node]->in + l->states,
+                                   .axis_in = axes,
+                                   .axis_out = entries(x, "scan_output_axes", l->stacks),
+                                   .reverse_in = entries(x, "scan_input_directions", l->scans),
+                                   .reverse_out = entries(x, "scan_output_directions", l->stacks),
+                                   .out = outputs_of(x, l) };
+    return !turns || (zt_loop_try(x, &whole, l->scans + l->stacks, &x->done, err) &&
+                      (x->done || zt_expand_fits(x, &zt_ops, "body", turns, l->scans + l->stacks, err)));
+}
+
 /* x->values: the states, the slices of every scan input, the stacked. */
 static bool scan_begin(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
-    if (!zt_expand_fits(x, &zt_ops, "body", turns, l->scans + l->stacks, err))
+    if (!scan_run(x, l, turns, err))
         return false;
     for (int i = 0; i < l->states; i++)
         zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
-    for (int i = 0, axis; turns && i < l->scans; i++)
+    for (int i = 0, axis; turns && !x->done && i < l->scans; i++)
         if (!scan_axis(x, l, i, &axis, &turns, err) || !cut(x, l, i, axis, (int)turns, err))
             return false;
     return true;
@@ -333,6 +389,8 @@ static bool scan_expand(struct zt_expansion *x, struct zt_err *err) {
             return false;
     if (!x->step && !scan_begin(x, &l, turns, err))
         return false;
+    if (x->done)
+        return true;
     if (x->step < turns)
         return scan_turn(x, &l, (int)turns, err);
     x->done = true;

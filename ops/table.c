@@ -151,6 +151,8 @@
     ROW(log_softmax)                                                                                                   \
     ROW(log_softmax_grad)                                                                                              \
     ROW(loop)                                                                                                          \
+    ROW(loop_run)                                                                                                      \
+    ROW(loop_run_grad)                                                                                                 \
     ROW(lp_normalization)                                                                                              \
     ROW(lp_normalization_grad)                                                                                         \
     ROW(lp_pool)                                                                                                       \

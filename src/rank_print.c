@@ -6,11 +6,20 @@
 
 #include <stdio.h>
 
-/* The operators that the node runs as one, where it has them as a graph. */
+enum { SHOWN = 12 }; /* operators of a body */
+
+/* The operators that the node runs as one, where it has them as graphs, and how often. */
 static void print_body(FILE *to, const struct zt_node *node) {
-    for (int i = 0; i < node->attr_count; i++)
-        for (int n = 0; node->attr[i].graph && n < node->attr[i].graph->node_count; n++)
-            fprintf(to, "%s%s", n ? ", " : ": ", node->attr[i].graph->nodes[n]->op_type);
+    const long long turns = (long long)zt_attr_int(node, "turns", 0);
+    for (int i = 0; i < node->attr_count; i++) {
+        const struct zt_graph *body = node->attr[i].graph;
+        for (int n = 0; body && n < body->node_count && n < SHOWN; n++)
+            fprintf(to, "%s%s", n ? ", " : ": ", body->nodes[n]->op_type);
+        if (body && body->node_count > SHOWN)
+            fprintf(to, " and %d more", body->node_count - SHOWN);
+    }
+    if (turns)
+        fprintf(to, ", %lld turns", turns);
     fputc('\n', to);
 }
 

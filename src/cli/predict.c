@@ -16,7 +16,10 @@ static bool write_outputs(const struct zt_arrays *a, struct zt_err *err) {
 
 bool zt_cli_predict(const struct zt_options *options, struct zt_err *err) {
     struct zt_arrays a;
-    bool ok = zt_arrays_open(&a, options, false, err) && zt_arrays_run(&a, 0, err) && write_outputs(&a, err);
+    bool ok = zt_arrays_open(&a, options, false, err);
+    if (ok)
+        zt_eval_results_alone(a.eval);
+    ok = ok && zt_arrays_run(&a, 0, err) && write_outputs(&a, err);
     zt_arrays_finish(&a, ok, err);
     return ok;
 }
