@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/show.h"
 #include "base/text.h"
 #include "parallel/addresses.h"
 
@@ -247,6 +248,7 @@ static void take_frame(struct zt_parent *p, int rank, int kind, const void *data
         char line[1024];
         snprintf(line, sizeof line, "%.*s", (int)bytes, (const char *)data);
         zt_talk_clean(line, sizeof line);
+        zt_show_line_begin(stderr);
         fprintf(stderr, "%s\n", line);
     } else if (kind == ZT_TALK_ERROR && bytes == sizeof *r->error) {
         take_error(r, data);

@@ -1,7 +1,10 @@
 #include "parallel/talk.h"
 
+#include "base/show.h"
+
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -67,8 +70,8 @@ bool zt_talk_next(struct zt_talk_in *in, int *kind, const void **data, size_t *b
 }
 
 void zt_talk_clean(char *text, size_t room) {
+    char raw[1024]; /* texts of the protocol are shorter */
     text[room - 1] = 0;
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+    snprintf(raw, sizeof raw, "%s", text);
+    zt_show(text, room, raw);
 }

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/show.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -133,10 +134,9 @@ static const char *take_text(struct input *in, struct zt_arena *arena) {
         in->bad = true;
         return "";
     }
-    char *text = zt_arena_strndup(arena, (const char *)in->at, n);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            text[i] = '?';
+    const char *raw = zt_arena_strndup(arena, (const char *)in->at, n);
+    char *text = zt_arena_alloc(arena, ZT_SHOWN_MOST * n + 1);
+    zt_show(text, ZT_SHOWN_MOST * n + 1, raw);
     in->at += n;
     in->left -= n;
     return text;

@@ -50,7 +50,7 @@ void zt_hash_writer_finish(struct zt_hash_writer *w);
 
 struct zt_hash_file {
     struct zt_hash_place place;
-    struct zt_hash_tensor *tensors; /* texts hold no zero byte and no control characters */
+    struct zt_hash_tensor *tensors; /* texts are escaped as base/show.h says */
     uint32_t tensor_count;
     struct zt_hash_record *records; /* steps never fall */
     int64_t record_count;

@@ -111,8 +111,6 @@ void zt_job_note(struct zt_joint *joint, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (char *c = text; *c; c++) /* names are the file's: what a terminal would obey goes */
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
     if (joint->note_count)
         memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
     notes[joint->note_count++] = zt_arena_strdup(arena, text);

@@ -2,6 +2,7 @@
 #include "fusion.h"
 #include "rank.h"
 
+#include "base/show.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -30,11 +31,12 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
     fprintf(to, "%s, %d commands\n", segment, count);
     for (int i = 0; i < count; i++) {
         const struct zt_command *c = &at[i];
-        const char *tensor = plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "";
+        char tensor[ZT_ERR_TEXT], node[ZT_ERR_TEXT];
+        zt_show(tensor, sizeof tensor, plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "");
         switch (c->kind) {
         case ZT_RUN_NODE:
             fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node]->backend], g->nodes[c->node]->op_type,
-                    g->nodes[c->node]->name);
+                    zt_show(node, sizeof node, g->nodes[c->node]->name));
             print_body(to, g->nodes[c->node]);
             break;
         case ZT_ADD_GRAD:
@@ -68,11 +70,11 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
 }
 
 static void print_recomputed(FILE *to, const struct zt_segments *again) {
-    char text[32];
+    char text[32], first[ZT_ERR_TEXT], last[ZT_ERR_TEXT];
     for (int i = 0; i < again->count; i++)
-        fprintf(to, " made again in backward: %s to %s, %d nodes, %s dropped, %.3g FLOPs\n", again->at[i].first,
-                again->at[i].last, again->at[i].nodes, zt_format_bytes(text, (double)again->at[i].bytes),
-                again->at[i].flops);
+        fprintf(to, " made again in backward: %s to %s, %d nodes, %s dropped, %.3g FLOPs\n",
+                zt_show(first, sizeof first, again->at[i].first), zt_show(last, sizeof last, again->at[i].last),
+                again->at[i].nodes, zt_format_bytes(text, (double)again->at[i].bytes), again->at[i].flops);
 }
 
 /* Mode dp: what device 0 has that the other replicas have not. */
@@ -125,8 +127,10 @@ static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
 }
 
 static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
+    char name[ZT_ERR_TEXT];
     for (int t = plan->flat->own_tensors; t < plan->flat->tensor_count; t++)
-        fprintf(to, "  copy of %s, whose home is another stage\n", plan->flat->tensors[t].name);
+        fprintf(to, "  copy of %s, whose home is another stage\n",
+                zt_show(name, sizeof name, plan->flat->tensors[t].name));
     for (int i = 0; i < plan->tie_count; i++)
         fprintf(to, "  %lld elements of a weight that rank %d holds too: gradient %s, weight %s\n",
                 (long long)plan->ties[i].count, plan->ties[i].peer, plan->ties[i].home ? "received" : "sent",

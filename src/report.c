@@ -12,6 +12,11 @@ static void row(const struct zt_session *s, const char *name, const char *value)
     zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
 }
 
+static void say_lines(const struct zt_session *s, const char *text) {
+    for (size_t n; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != 0))
+        zt_say(&s->options->log, ZT_LOG_INFO, "%.*s", (int)n, text);
+}
+
 static void list_texts(const struct zt_session *s, const char *title, const struct zt_texts *texts) {
     for (int i = 0; i < texts->count; i++)
         row(s, i ? "" : title, texts->at[i]);
@@ -108,8 +113,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
     row(s, "data", text);
     report_device(s, device);
     report_step(s, plan, steps);
-    if (s->chosen)
-        zt_say(&s->options->log, ZT_LOG_INFO, "%s", s->chosen);
+    say_lines(s, s->chosen ? s->chosen : "");
     report_bytes(s, plan);
     list_slow_nodes(plan, &slow);
     if (slow.at)

@@ -1,13 +1,14 @@
 #include "base/err.h"
+#include "base/show.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-/* Text of a hostile file may hold anything: what is not printable becomes '?', so that one problem stays one line. */
-static void make_printable(char *text) {
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
+/* Text of a hostile file may hold anything: it is escaped, so that one problem stays one line. */
+static void format_shown(char to[ZT_ERR_TEXT], const char *fmt, va_list ap) {
+    char text[ZT_ERR_TEXT];
+    vsnprintf(text, sizeof text, fmt, ap);
+    zt_show(to, ZT_ERR_TEXT, text);
 }
 
 bool zt_fail(struct zt_err *err, enum zt_exit code, const char *fmt, ...) {
@@ -16,9 +17,8 @@ bool zt_fail(struct zt_err *err, enum zt_exit code, const char *fmt, ...) {
     if (err->count < ZT_ERR_LINES) {
         va_list ap;
         va_start(ap, fmt);
-        vsnprintf(err->text[err->count], ZT_ERR_TEXT, fmt, ap);
+        format_shown(err->text[err->count], fmt, ap);
         va_end(ap);
-        make_printable(err->text[err->count]);
         err->hint[err->count][0] = 0;
     }
     err->count++;
@@ -30,9 +30,8 @@ bool zt_hint(struct zt_err *err, const char *fmt, ...) {
         return false;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->hint[err->count - 1], ZT_ERR_TEXT, fmt, ap);
+    format_shown(err->hint[err->count - 1], fmt, ap);
     va_end(ap);
-    make_printable(err->hint[err->count - 1]);
     return false;
 }
 
@@ -40,14 +39,10 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
     char prefix[ZT_ERR_TEXT];
     va_list ap;
     va_start(ap, fmt);
-    int length = vsnprintf(prefix, sizeof prefix - 3, fmt, ap);
+    format_shown(prefix, fmt, ap);
     va_end(ap);
-    if (length < 0)
-        return false;
-    if (length > (int)sizeof prefix - 4)
-        length = (int)sizeof prefix - 4;
-    memcpy(prefix + length, ": ", 3);
-    make_printable(prefix);
+    size_t length = strlen(prefix);
+    memcpy(prefix + (length < sizeof prefix - 3 ? length : sizeof prefix - 3), ": ", 3);
     for (int i = first; i < err->count && i < ZT_ERR_LINES; i++) {
         char old[ZT_ERR_TEXT];
         memcpy(old, err->text[i], sizeof old);
@@ -63,6 +58,8 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
 
 void zt_err_print(const struct zt_err *err, FILE *to) {
     int shown = err->count < ZT_ERR_LINES ? err->count : ZT_ERR_LINES;
+    if (shown)
+        zt_show_line_begin(to);
     for (int i = 0; i < shown; i++) {
         fprintf(to, ZT_ERR_MARK "%s%s%s\n", err->place, err->place[0] ? ": " : "", err->text[i]);
         if (err->hint[i][0])

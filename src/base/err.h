@@ -2,7 +2,7 @@
  *
  * Whatever can fail returns bool and takes a struct zt_err last. The words are written where the fact is known,
  * "WHERE: what is wrong"; the callers above put the file in front with zt_err_within(). Several problems of one
- * file are several lines. Only main prints (zt_err_print) and exits. */
+ * file are several lines. Text is escaped as base/show.h says. Only main prints (zt_err_print) and exits. */
 #ifndef ZT_BASE_ERR_H
 #define ZT_BASE_ERR_H
 
@@ -41,7 +41,8 @@ bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) __attrib
 
 /* What a line with an error begins with, whoever prints it. */
 #define ZT_ERR_MARK "ztrain: error: "
-/* ZT_ERR_MARK "TEXT" and "hint: TEXT" lines, at most ten problems, then a count. */
+/* ZT_ERR_MARK "TEXT" and "hint: TEXT" lines, at most ten problems, then a count. On a terminal they begin a line of
+ * their own, whatever stood there. */
 void zt_err_print(const struct zt_err *err, FILE *to);
 
 #endif

@@ -1,35 +1,33 @@
 #include "base/log.h"
+#include "base/show.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Text that is shown has no control characters and is UTF-8. */
 static void print_json_text(FILE *to, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(to, "\\u%04x", c);
-        else
-            fputc(c, to);
-    }
+    for (; *text; text++)
+        fprintf(to, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
 }
 
 void zt_say(const struct zt_log *log, enum zt_log_level level, const char *fmt, ...) {
     static const char *const name[] = { "debug", "info", "warning", "error", "critical" };
     if (!log || level < log->level)
         return;
-    char text[4096];
+    char raw[4096], text[4096];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
+    zt_show(text, sizeof text, raw);
     flockfile(stderr);
     if (log->json) {
         fprintf(stderr, "{\"level\": \"%s\", \"text\": \"", name[level]);
         print_json_text(stderr, text);
         fputs("\"}\n", stderr);
     } else {
+        if (level == ZT_LOG_WARNING)
+            zt_show_line_begin(stderr);
         fprintf(stderr, "%s%s\n", level == ZT_LOG_WARNING ? "ztrain: warning: " : "", text);
     }
     funlockfile(stderr);

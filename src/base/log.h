@@ -12,7 +12,7 @@ struct zt_log {
     bool json;               /* --json: one object a line, {"level": ..., "text": ...} */
 };
 
-/* One line; a newline is added. Warnings start with "ztrain: warning: ". */
+/* One line; a newline is added. Warnings start with "ztrain: warning: ". Text is escaped as base/show.h says. */
 void zt_say(const struct zt_log *log, enum zt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

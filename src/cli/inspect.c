@@ -8,6 +8,7 @@
 #include "ops/table.h"
 
 #include "base/mapped.h"
+#include "base/show.h"
 #include "base/text.h"
 #include "base/vec.h"
 
@@ -34,11 +35,8 @@ struct inspection {
     struct zt_err inside;   /* and those in bodies */
 };
 
-/* Names come from the file: what a terminal would obey becomes '?'. */
 static void print_text(const char *text, int width) {
-    int n = 0;
-    for (; *text; text++, n++)
-        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    int n = zt_show_print(stdout, text);
     printf("%*s", n < width ? width - n : 0, "");
 }
 
