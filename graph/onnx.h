@@ -23,6 +23,7 @@ struct zt_onnx {
     const char *producer; /* "pytorch 2.15.0", "" where the file has none */
     struct zt_onnx_opset *opsets;
     int opset_count;
+    int newest_opset;       /* of ai.onnx, in the graph or a function */
     struct zt_graph *graph; /* all nodes of the file, file_index set, rows not resolved */
     const char
         *torch_signature; /* metadata pkg.torch.export.ExportedProgram.graph_signature of the graph, NULL without */
@@ -37,6 +38,11 @@ enum zt_onnx_weights {
 /* Errors: "PATH: tensor or node: what", code ZT_EXIT_MODEL. */
 struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, struct zt_err *err);
 void zt_onnx_destroy(struct zt_onnx *model);
+/* The newest opset of ai.onnx whose operators the table knows. */
+enum { ZT_ONNX_OPSET_LAST = 28 };
+/* Refuses a model that imports a newer one, in its graph or in a function: what its operators mean is not known. */
+bool zt_onnx_check_opset(const struct zt_onnx *model, struct zt_err *err);
+
 /* CRC-32C of the file and, behind it, of every file with external data, in the order in which tensors name them. Reads
  * all of them: some 0.4 s a GB that the system has in memory. */
 uint32_t zt_onnx_checksum(const struct zt_onnx *model);

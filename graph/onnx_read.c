@@ -28,8 +28,8 @@ static const char *text_or_empty(const char *text) {
 
 /* ---- header ---- */
 
-static bool read_imports(struct zt_map *to, size_t count, Onnx__OperatorSetIdProto *const *imports,
-                         struct zt_err *err) {
+static bool read_imports(struct reader *r, struct zt_map *to, size_t count, Onnx__OperatorSetIdProto *const *imports) {
+    struct zt_err *err = r->err;
     for (size_t i = 0; i < count; i++) {
         const char *domain = zt_onnx_domain(imports[i]->domain);
         int64_t version = imports[i]->version;
@@ -39,6 +39,8 @@ static bool read_imports(struct zt_map *to, size_t count, Onnx__OperatorSetIdPro
         if (zt_map_get(to, domain, (int)version) != (int)version)
             return zt_fail(err, ZT_EXIT_MODEL, "two opset versions are imported for domain \"%s\"", domain);
         zt_map_put(to, domain, (int)version);
+        if (!domain[0] && version > r->model->newest_opset)
+            r->model->newest_opset = (int)version;
     }
     return true;
 }
@@ -46,7 +48,7 @@ static bool read_imports(struct zt_map *to, size_t count, Onnx__OperatorSetIdPro
 static bool read_opsets(struct reader *r) {
     const Onnx__ModelProto *p = r->proto;
     struct zt_onnx *m = r->model;
-    if (!read_imports(&r->opset_by_domain, p->n_opset_import, p->opset_import, r->err))
+    if (!read_imports(r, &r->opset_by_domain, p->n_opset_import, p->opset_import))
         return false;
     m->opsets = ZT_NEW_N(r->file->arena, struct zt_onnx_opset, p->n_opset_import);
     for (size_t i = 0; i < p->n_opset_import; i++)
@@ -97,7 +99,7 @@ static bool read_function(struct reader *r, const Onnx__FunctionProto *p, int me
     if (zt_map_get(&to->by_key, key, -1) >= 0)
         ok = zt_fail(r->err, ZT_EXIT_MODEL, "two functions have this name");
     zt_map_put(&to->by_key, key, to->count++);
-    ok = ok && read_imports(&opsets, p->n_opset_import, p->opset_import, r->err) &&
+    ok = ok && read_imports(r, &opsets, p->n_opset_import, p->opset_import) &&
          zt_onnx_read_function(&scope, p, message, f);
     zt_onnx_scope_finish(&scope);
     zt_map_finish(&opsets);
@@ -161,6 +163,17 @@ struct zt_onnx *zt_onnx_read(const char *path, enum zt_onnx_weights weights, str
         return model;
     zt_onnx_destroy(model);
     return NULL;
+}
+
+bool zt_onnx_check_opset(const struct zt_onnx *model, struct zt_err *err) {
+    if (model->newest_opset <= ZT_ONNX_OPSET_LAST)
+        return true;
+    zt_fail(err, ZT_EXIT_MODEL, "%s: opset %d is newer than %d, the newest that ztrain knows", model->path,
+            model->newest_opset, ZT_ONNX_OPSET_LAST);
+    return zt_hint(err,
+                   "export it with opset_version=%d, or convert it with onnx.version_converter; "
+                   "--set ztrain.allow_future_opset=true trains it as if it were opset %d",
+                   ZT_ONNX_OPSET_LAST, ZT_ONNX_OPSET_LAST);
 }
 
 bool zt_onnx_stores(const struct zt_onnx *model, const char *name) {

@@ -139,7 +139,7 @@ static bool resolve(struct zt_reading *r, const struct zt_config_overrides *over
     if (r->err->count == before)
         zt_keys_refuse(r, true);
     if (r->err->count == before) {
-        zt_config_derive(r);
+        zt_config_derive(r, over);
         zt_keys_note(r);
     }
     zt_map_finish(&r->by_key);

@@ -89,6 +89,12 @@ struct zt_group_config {
     double lr, weight_decay; /* NAN: the optimizer's own */
 };
 
+/* padding_idx: the row that PyTorch's nn.Embedding(padding_idx) keeps from the gradient of its look-ups. */
+struct zt_padding_config {
+    const char *match; /* glob over initializers */
+    int64_t row;       /* below 0: counted from the end */
+};
+
 struct zt_parallel_config {
     const char *mode;         /* "ddp" | "dp" */
     const char *schedule;     /* "1f1b" | "gpipe" | ... */
@@ -137,6 +143,7 @@ struct zt_config_overrides {
     const char *const *set; /* "key.path=value" */
     int set_count;
     const char *data;   /* FORMAT:PATH */
+    bool evaluates;     /* the command only evaluates: `data` are the evaluation data */
     const char *device; /* auto|cpu|cuda */
     const char *cluster;
     int ranks;
@@ -188,7 +195,11 @@ struct zt_config {
     bool batch_norm_frozen;
     struct zt_group_config *groups;
     int group_count;
-    bool skip_non_finite; /* on_non_finite: skip; default abort */
+    struct zt_padding_config *paddings;
+    int padding_count;
+    bool export_train;       /* export: train; default inference */
+    bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is taken */
+    bool skip_non_finite;    /* on_non_finite: skip; default abort */
 
     int64_t steps_per_print; /* default 10 */
     int log_level;           /* enum zt_log_level */

@@ -347,7 +347,7 @@ static void derive_overlap(struct zt_reading *r) {
     zt_config_derive_overlap(config);
 }
 
-void zt_config_derive(struct zt_reading *r) {
+void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *over) {
     struct zt_config *config = r->config;
     struct zt_data_config *data_config = &config->data;
     derive_scheduler(r);
@@ -364,6 +364,8 @@ void zt_config_derive(struct zt_reading *r) {
             data_config->eval_path = zt_arena_strdup(r->arena, path);
         free(path);
     }
+    if (over->evaluates && over->data && !data_config->eval_path)
+        data_config->eval_path = data_config->path;
     bool classes =
         !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0 || strcmp(config->loss.type, "nll") == 0;
     if (!given(r, "ztrain.metrics"))

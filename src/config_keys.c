@@ -183,9 +183,11 @@ static void refuse(struct zt_reading *r, const struct zt_node *node, const struc
         else
             zt_key_fail(r, node, "%s is refused: %s", zt_node_show(node, value, sizeof value), row->why);
     } else if (choice && choice->status == status && row->status != status) {
-        if (later)
+        if (later) {
             zt_key_fail(r, node, "\"%s\" is not supported yet", node->text);
-        else
+            if (choice->why)
+                zt_hint(r->err, "%s", choice->why);
+        } else
             zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
     }
 }

@@ -97,7 +97,7 @@ bool zt_keys_checkpointing(const struct zt_reading *r);
 
 /* config_check.c: conflicts, companions, and values that follow from others. */
 void zt_config_conflicts(struct zt_reading *r);
-void zt_config_derive(struct zt_reading *r);
+void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *over);
 
 /* config_batch.c: ranks, stages and the three batch keys (reference/deepspeed.md section 2). */
 void zt_config_batch(struct zt_reading *r, const struct zt_config_overrides *over);

@@ -1,15 +1,27 @@
 /* The "ztrain" block: contract.md, "Config". */
 #include "config_rows.h"
 
+/* What a refused format says. Arrays are named as the inputs of the model. */
+#define TO_NPZ "formats are npz, cifar10 and synthetic; to convert: numpy.savez('data.npz', "
 static const struct zt_key_choice formats[] = {
     { .name = "npz" },
     { .name = "cifar10" },
     { .name = "synthetic" },
-    { .name = "npy", .status = ZT_KEY_LATER },
-    { .name = "mnist", .status = ZT_KEY_LATER },
-    { .name = "imagefolder", .status = ZT_KEY_LATER },
-    { .name = "csv", .status = ZT_KEY_LATER },
-    { .name = "tokens", .status = ZT_KEY_LATER },
+    { .name = "npy", .status = ZT_KEY_LATER, .why = TO_NPZ "x=numpy.load('x.npy'), target=numpy.load('target.npy'))" },
+    { .name = "mnist",
+      .status = ZT_KEY_LATER,
+      .why = TO_NPZ "x=images.reshape(-1, 1, 28, 28).astype('float32') / 255, target=labels.astype('int64'))" },
+    { .name = "imagefolder",
+      .status = ZT_KEY_LATER,
+      .why = TO_NPZ "x=numpy.stack(images).astype('float32') / 255, target=numpy.array(labels, 'int64'))" },
+    { .name = "csv",
+      .status = ZT_KEY_LATER,
+      .why = TO_NPZ "x=table[:, :-1].astype('float32'), target=table[:, -1].astype('int64')) where "
+                    "table = numpy.loadtxt('data.csv', delimiter=',', skiprows=1)" },
+    { .name = "tokens",
+      .status = ZT_KEY_LATER,
+      .why = TO_NPZ "input_ids=pieces[:, :-1], target=pieces[:, 1:]) where pieces = tokens[:n * (length + 1)]"
+                    ".reshape(n, length + 1).astype('int64')" },
     { 0 },
 };
 static const struct zt_key_choice losses[] = {
@@ -25,6 +37,7 @@ static const struct zt_key_choice losses[] = {
 };
 static const struct zt_key_choice metrics[] = { { .name = "accuracy" }, { 0 } };
 static const struct zt_key_choice batch_norms[] = { { .name = "train" }, { .name = "frozen" }, { 0 } };
+static const struct zt_key_choice exports[] = { { .name = "inference" }, { .name = "train" }, { 0 } };
 static const struct zt_key_choice non_finites[] = { { .name = "abort" }, { .name = "skip" }, { 0 } };
 static const struct zt_key_choice modes[] = {
     { .name = "ddp" },
@@ -89,6 +102,10 @@ static const struct zt_key_row rows[] = {
     { .key = "ztrain.param_groups[].match", TEXT },
     { .key = "ztrain.param_groups[].lr", NUMBER, FROM(0) },
     { .key = "ztrain.param_groups[].weight_decay", NUMBER, FROM(0) },
+    { .key = "ztrain.padding_idx", .type = ZT_KEY_NAMED, AT(paddings) },
+    { .key = "ztrain.padding_idx.*", .type = ZT_KEY_INT, WITHIN(-9e15, 9e15) },
+    { .key = "ztrain.export", INDEX(exports), DEF("inference"), AT(export_train) },
+    { .key = "ztrain.allow_future_opset", BOOL, DEF("false"), AT(allow_future_opset) },
     { .key = "ztrain.ema", NUMBER, BELOW_ONE, DEF("0"), LATER("an average of the weights") },
     { .key = "ztrain.parallel", OBJECT },
     { .key = "ztrain.parallel.mode", CHOICE(modes), DEF("ddp"), AT(parallel.mode) },

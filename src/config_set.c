@@ -58,8 +58,11 @@ static bool set(struct zt_reading *r, const char *option) {
 }
 
 /* "--data FORMAT:PATH"; synthetic data have no path. */
-static void set_data(struct zt_reading *r, const char *data) {
+static void set_data(struct zt_reading *r, const char *data, bool evaluates) {
     size_t n = strcspn(data, ":");
+    struct zt_node *eval_path = zt_node_find(r->root, "ztrain.data.eval_path");
+    if (evaluates && eval_path && !eval_path->option) /* the command line's data stand in for the file's */
+        zt_node_remove(eval_path);
     put(r, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
     if (data[n] && data[n + 1])
         put(r, "ztrain.data.path", text_node(r, data + n + 1, "--data"));
@@ -80,7 +83,7 @@ void zt_config_overlay(struct zt_reading *r, const struct zt_config_overrides *o
         if (numbers[i].value != -1)
             put(r, numbers[i].key, integer_node(r, numbers[i].value, numbers[i].option));
     if (over->data)
-        set_data(r, over->data);
+        set_data(r, over->data, over->evaluates);
     if (over->device)
         put(r, "ztrain.device", text_node(r, over->device, "--device"));
     if (over->cluster)

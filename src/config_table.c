@@ -53,9 +53,55 @@ const char *zt_key_nearest_choice(const struct zt_key_row *row, const char *name
     return nearest;
 }
 
+/* What other programs call a key, and its last part here. */
+static const char *synonym_of(const char *name) {
+    static const struct {
+        const char *other, *leaf;
+    } synonyms[] = {
+        { "learning_rate", "lr" },
+        { "batch_size", "train_batch_size" },
+        { "global_batch_size", "train_batch_size" },
+        { "micro_batch_size", "train_micro_batch_size_per_gpu" },
+        { "per_device_train_batch_size", "train_micro_batch_size_per_gpu" },
+        { "grad_accum", "gradient_accumulation_steps" },
+        { "accumulate_grad_batches", "gradient_accumulation_steps" },
+        { "max_grad_norm", "gradient_clipping" },
+        { "clip_grad_norm", "gradient_clipping" },
+        { "grad_clip", "gradient_clipping" },
+        { "beta1", "betas" },
+        { "beta2", "betas" },
+        { "adam_beta1", "betas" },
+        { "adam_beta2", "betas" },
+        { "epsilon", "eps" },
+        { "adam_epsilon", "eps" },
+        { "wd", "weight_decay" },
+        { "warmup_steps", "warmup_num_steps" },
+        { "max_steps", "steps" },
+        { "num_steps", "steps" },
+        { "total_steps", "total_num_steps" },
+        { "num_epochs", "epochs" },
+        { "num_train_epochs", "epochs" },
+        { "max_epochs", "epochs" },
+        { "random_seed", "seed" },
+        { "criterion", "loss" },
+        { "dataset", "data" },
+        { "label", "target" },
+        { "labels", "target" },
+        { "lr_scheduler", "scheduler" },
+        { "lr_scheduler_type", "scheduler" },
+        { "optim", "optimizer" },
+        { "use_bf16", "bf16" },
+    };
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (strcasecmp(synonyms[i].other, name) == 0)
+            return synonyms[i].leaf;
+    return NULL;
+}
+
 const char *zt_key_nearest(const char *parent, const char *name, unsigned types) {
-    const char *nearest = NULL, *elsewhere = NULL;
+    const char *nearest = NULL, *elsewhere = NULL, *synonym = synonym_of(name);
     size_t prefix = strlen(parent);
+    name = synonym ? synonym : name;
     int least = farthest(name) + 1;
     for (size_t i = 0, n = zt_key_count(); i < n; i++) {
         const struct zt_key_row *row = zt_key_at(i);
@@ -74,7 +120,7 @@ const char *zt_key_nearest(const char *parent, const char *name, unsigned types)
             nearest = row->key;
         }
     }
-    return elsewhere && least > 2 ? elsewhere : nearest;
+    return elsewhere && least > (synonym ? 0 : 2) ? elsewhere : nearest;
 }
 
 const char *zt_key_range(const struct zt_key_row *row, char *to) {

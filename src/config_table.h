@@ -28,7 +28,8 @@ enum zt_key_type {
     ZT_KEY_ANY,     /* anything */
     ZT_KEY_OBJECT,  /* an object whose keys are rows */
     ZT_KEY_OPEN,    /* an object that may also hold keys without a row */
-    ZT_KEY_NAMED,   /* an object with free names; the rows of a member are those of "key.*" */
+    ZT_KEY_NAMED, /* an object with free names; the rows of a member are those of "key.*". Stored: padding_idx -> struct
+                     zt_padding_config */
     ZT_KEY_OBJECTS, /* a list of objects; the rows of an item are those of "key[]" */
 };
 
@@ -42,7 +43,7 @@ enum zt_key_status {
 struct zt_key_choice {
     const char *name; /* '*' at the end matches any tail; NULL ends the list */
     enum zt_key_status status;
-    const char *why; /* REJECT: what to do instead */
+    const char *why; /* REJECT: what to do instead; LATER: what there is today, NULL: unsaid */
     unsigned bit;    /* of an optimizer or scheduler, see `of` below */
 };
 

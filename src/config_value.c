@@ -129,7 +129,7 @@ static bool check_choice(struct zt_reading *r, struct zt_node *node, const struc
     struct zt_text all = { 0 };
     const char *nearest = zt_key_nearest_choice(row, node->text);
     for (const struct zt_key_choice *c = row->choices; c->name; c++)
-        if (c->status != ZT_KEY_REJECT)
+        if (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT)
             zt_text_add(&all, "%s%s", all.length ? ", " : "", c->name);
     zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
                 nearest ? "\"?" : "");
@@ -295,6 +295,16 @@ static void store_objects(struct zt_reading *r, void *to, const struct zt_node *
     }
 }
 
+/* padding_idx, the one object of free names that is kept. */
+static void store_named(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_config *config = r->config;
+    (void)to, (void)row;
+    config->paddings = ZT_NEW_N(r->arena, struct zt_padding_config, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        if (item->kind == ZT_NODE_NUMBER) /* what is none is refused by its row */
+            config->paddings[config->padding_count++] = (struct zt_padding_config){ item->key, item->integer };
+}
+
 static const struct {
     bool (*check)(struct zt_reading *, struct zt_node *, const struct zt_key_row *);
     void (*store)(struct zt_reading *, void *, const struct zt_node *, const struct zt_key_row *);
@@ -317,7 +327,7 @@ static const struct {
     [ZT_KEY_ANY] = { check_any, NULL, false },
     [ZT_KEY_OBJECT] = { check_object, NULL, false },
     [ZT_KEY_OPEN] = { check_object, NULL, false },
-    [ZT_KEY_NAMED] = { check_object, NULL, false },
+    [ZT_KEY_NAMED] = { check_object, store_named, false },
     [ZT_KEY_OBJECTS] = { check_objects, store_objects, false },
 };
 

@@ -87,6 +87,16 @@ static void write_groups(FILE *to, const struct zt_config *config) {
     fputc(']', to);
 }
 
+static void write_paddings(FILE *to, const struct zt_config *config) {
+    fputc('{', to);
+    for (int i = 0; i < config->padding_count; i++) {
+        fputs(i ? ", " : "", to);
+        write_text(to, config->paddings[i].match);
+        fprintf(to, ": %lld", (long long)config->paddings[i].row);
+    }
+    fputc('}', to);
+}
+
 static int64_t whole(const struct zt_key_row *row, const void *at) {
     return row->size == sizeof(int) ? *(const int *)at : *(const int64_t *)at;
 }
@@ -134,6 +144,9 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
         break;
     case ZT_KEY_OBJECTS:
         write_groups(to, config);
+        break;
+    case ZT_KEY_NAMED:
+        write_paddings(to, config);
         break;
     default: /* texts; NULL: none */
         memcpy(&text, at, sizeof text);

@@ -50,6 +50,7 @@ struct zt_job {
     int tie_count;
     struct zt_finding findings[ZT_FINDINGS];
     int finding_count;
+    struct zt_texts unmatched; /* globs of the config that nothing of the model matches: a line each */
 };
 
 /* Binds the inputs of a graph of the model to `rows` samples of the shapes that `source` has (NULL: of the graph's own)

@@ -86,5 +86,6 @@ bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_er
         return false;
     settle_rest(job, g);
     zt_job_find_findings(job, g);
+    zt_job_find_unmatched(job, g);
     return check_names(job, g, err);
 }

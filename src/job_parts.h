@@ -16,6 +16,8 @@ bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, c
  * from parameters, ties, and reads ztrain.trainable and freeze. Names that fit nothing are errors. Fills the findings.
  */
 bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
+/* Fills job->unmatched from the graph in which the parameters are settled. */
+void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g);
 /* Fills job->findings from the graph in which the parameters are settled. */
 void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g);
 /* The same decisions in another graph of the job. */

@@ -59,7 +59,7 @@ static void note_idle_names(const struct zt_planner *q, struct zt_joint *joint) 
     for (int i = 0; i < names->count; i++)
         if (!zt_recompute_fits(joint->graph, names->at[i]))
             notes[joint->note_count++] =
-                zt_arena_printf(arena, "ztrain.recompute: no node's name fits \"%s\"", names->at[i]);
+                zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that is run by itself", names->at[i]);
     joint->notes = notes;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/arrays.h"
 
 #include "base/file.h"
+#include "base/text.h"
 #include "base/mapped.h"
 #include "device/threads.h"
 #include "graph/lower.h"
@@ -101,14 +102,32 @@ static bool feed_all(struct zt_arrays *a, struct zt_err *err) {
 
 /* ---- the run ---- */
 
+/* A .npy file has no names: it can only be the one input of a model. */
+static bool open_npy(struct zt_arrays *a, struct zt_err *err) {
+    const struct zt_graph *g = a->graph;
+    struct zt_text names = { 0 };
+    if (g->input_count == 1)
+        return zt_npz_read_npy(a->options->inputs, g->values[g->inputs[0]]->name, &a->npz, ZT_EXIT_DATA, err);
+    for (int i = 0; i < g->input_count; i++)
+        zt_text_add(&names, "%s%s=...", i ? ", " : "", g->values[g->inputs[i]]->name);
+    zt_fail(err, ZT_EXIT_DATA, "%s: is one array, a .npy file, but the model has %d inputs", a->options->inputs,
+            g->input_count);
+    zt_hint(err, "numpy.savez('inputs.npz', %s)", names.at ? names.at : "");
+    zt_text_finish(&names);
+    return false;
+}
+
 static bool open_source(struct zt_arrays *a, struct zt_err *err) {
     a->folder = is_folder(a->options->inputs);
-    return a->folder || zt_npz_read(a->options->inputs, &a->npz, ZT_EXIT_DATA, err);
+    if (a->folder)
+        return true;
+    return zt_npz_is_npy(a->options->inputs) ? open_npy(a, err)
+                                             : zt_npz_read(a->options->inputs, &a->npz, ZT_EXIT_DATA, err);
 }
 
 static bool open_model(struct zt_arrays *a, struct zt_err *err) {
     a->model = zt_onnx_read(a->options->model, ZT_WEIGHTS_MAPPED, err);
-    if (!a->model)
+    if (!a->model || !zt_onnx_check_opset(a->model, err))
         return false;
     a->graph = a->model->graph;
     if (a->split_aliases)

@@ -26,25 +26,54 @@ static bool fits(const struct zt_shape *found, const struct zt_shape *wanted) {
     return true;
 }
 
+/* The axes of more than one element, and those whose size is not known. */
+static struct zt_shape without_ones(const struct zt_shape *shape) {
+    struct zt_shape to = { 0 };
+    for (int d = 0; d < shape->rank; d++)
+        if (shape->dim[d] != 1)
+            to.dim[to.rank++] = shape->dim[d];
+    return to;
+}
+
+/* Whether samples fit but for axes of one element; *as is then the wanted shape. */
+static bool fits_but_for_ones(const struct zt_shape *found, const struct zt_shape *wanted, struct zt_shape *as) {
+    struct zt_shape a = without_ones(found), b = without_ones(wanted);
+    if (wanted->rank < 0 || !fits(&a, &b))
+        return false;
+    *as = *wanted;
+    for (int d = 0, k = 0; d < as->rank; d++)
+        if (as->dim[d] != 1)
+            as->dim[d] = a.dim[k++];
+    return true;
+}
+
 bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum zt_dtype have,
                       const struct zt_shape *sample, const char *file, struct zt_err *err) {
     enum zt_dtype to = want->dtype == ZT_UNDEFINED ? have : want->dtype;
     char found[ZT_SHAPE_TEXT], wanted[ZT_SHAPE_TEXT];
-    if (!converts(have, to)) {
+    struct zt_shape as = *sample;
+    bool becomes_float =
+        want->numbers && zt_dtype_in(have, ZT_ANY_INT | ZT_BIT(ZT_BOOL)) && zt_dtype_in(to, ZT_ANY_FLOAT);
+    if (!converts(have, to) && !becomes_float) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" is of type %s, wants %s", file, want->name, zt_dtype_name(have),
                 zt_dtype_name(to));
         return zt_dtype_in(have, ZT_ANY_FLOAT) && zt_dtype_in(to, ZT_ANY_INT)
                    ? zt_hint(err, "save it as integers, for example array.astype(\"int64\")")
                    : false;
     }
-    if (!fits(sample, &want->shape))
-        return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, wants %s", file, want->name,
-                       zt_shape_text(sample, found), zt_shape_text(&want->shape, wanted));
+    if (!fits(sample, &want->shape) && !(want->ones && fits_but_for_ones(sample, &want->shape, &as))) {
+        zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, wants %s", file, want->name,
+                zt_shape_text(sample, found), zt_shape_text(&want->shape, wanted));
+        return zt_shape_known(&want->shape) && zt_shape_count(sample) == zt_shape_count(&want->shape) &&
+               zt_hint(err,
+                       "the shape of one sample, behind the first axis: array.reshape() fits it where the order "
+                       "of the elements is the same");
+    }
     int64_t bytes;
     if (__builtin_mul_overflow(zt_shape_count(sample), (int64_t)zt_dtype_bytes(to), &bytes))
         return zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" has samples of shape %s, more than any memory holds", file,
                        want->name, zt_shape_text(sample, found));
-    *column = (struct zt_column){ .name = want->name, .dtype = to, .shape = *sample, .sample_bytes = (size_t)bytes };
+    *column = (struct zt_column){ .name = want->name, .dtype = to, .shape = as, .sample_bytes = (size_t)bytes };
     return true;
 }
 
@@ -105,7 +134,9 @@ bool zt_column_convert(const struct zt_column *column, const struct zt_want *wan
         return true;
     }
     for (int64_t i = 0; i < count; i++)
-        if (integers)
+        if (integers && zt_dtype_in(column->dtype, ZT_ANY_FLOAT))
+            zt_store_double(column->dtype, to, i, (double)zt_load_int(have, from, i));
+        else if (integers)
             zt_store_int(column->dtype, to, i, zt_load_int(have, from, i));
         else
             zt_store_double(column->dtype, to, i, zt_load_double(have, from, i));

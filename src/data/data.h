@@ -23,7 +23,8 @@ struct zt_column {
 };
 
 /* What the graph wants of a column. The source converts to this dtype where that is exact in kind (any float to any
- * float, any integer to any wider or equal integer, bool to integer); else the error names both types. */
+ * float, any integer to any wider or equal integer, bool to integer; with `numbers` any of them to float); else the
+ * error names both types. */
 struct zt_want {
     const char *name;      /* graph input or target column */
     enum zt_dtype dtype;   /* ZT_UNDEFINED: as the source has it */
@@ -31,6 +32,8 @@ struct zt_want {
     bool image;            /* cifar10: the one image input, whatever its name */
     int64_t below;  /* integers must lie in 0..below-1 unless equal to `except`; 0: unchecked (synthetic: 0 or 1) */
     int64_t except; /* ignore_index */
+    bool numbers;   /* integers and booleans become floats (targets of mse and its like) */
+    bool ones;      /* axes of one element may be missing or too many ([N, 1] where [N] is wanted) */
 };
 
 struct zt_source {

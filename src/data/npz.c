@@ -29,6 +29,11 @@ static bool archive_open(struct archive *a, const char *path, enum zt_exit code,
         bool memory = zip_error_code_zip(&why) == ZIP_ER_MEMORY;
         zt_fail(err, memory ? ZT_EXIT_RUN : code, "%s: %s: %s", path, memory ? "out of memory" : "is not a npz file",
                 zip_error_strerror(&why));
+        if (!memory && zt_npz_is_npy(path))
+            zt_hint(err,
+                    "it is one array, a .npy file: numpy.savez('data.npz', x=numpy.load('%s'), ...) makes an npz of "
+                    "named arrays",
+                    zt_path_name(path));
         if (source)
             zip_source_free(source);
         zt_file_close(&a->map, false, err);
@@ -185,6 +190,55 @@ bool zt_npz_read(const char *path, struct zt_npz *out, enum zt_exit code, struct
         zt_npz_finish(out);
     return ok;
 }
+
+/* ---- one array ---- */
+
+bool zt_npz_is_npy(const char *path) {
+    char magic[6] = { 0 };
+    FILE *file = fopen(path, "rb");
+    bool read = file && fread(magic, sizeof magic, 1, file) == 1;
+    if (file)
+        fclose(file);
+    return read && memcmp(magic, "\x93NUMPY", sizeof magic) == 0;
+}
+
+static bool take_npy(const struct zt_file_map *map, struct zt_npz_array *array, enum zt_exit code, struct zt_err *err) {
+    struct zt_npy npy;
+    size_t header = zt_npy_header_bytes(map->data, map->size, code, err);
+    if (header == 0)
+        return false;
+    if (header > map->size)
+        return zt_fail(err, code, "has a damaged NumPy header");
+    if (!zt_npy_parse(map->data, header, &npy, code, err))
+        return false;
+    if (npy.bytes != map->size - npy.header)
+        return zt_fail(err, code, "holds %zu bytes of elements, its header wants %zu", map->size - npy.header,
+                       npy.bytes);
+    array->dtype = npy.dtype;
+    array->shape = npy.shape;
+    array->bytes = npy.bytes;
+    if (!(array->data = zt_block_create(npy.bytes, array->name, err)))
+        return false;
+    memcpy(array->data, map->data + npy.header, npy.bytes);
+    return !npy.fortran || reorder_in_place(&npy, array, err);
+}
+
+bool zt_npz_read_npy(const char *path, const char *name, struct zt_npz *out, enum zt_exit code, struct zt_err *err) {
+    struct zt_file_map map;
+    const int first = err->count;
+    *out = (struct zt_npz){ 0 };
+    if (!zt_file_map(&map, path, code, err))
+        return false;
+    out->at = zt_calloc(1, sizeof *out->at);
+    out->at[out->count++].name = zt_strdup(name);
+    bool ok = take_npy(&map, &out->at[0], code, err) || zt_err_within(err, first, "%s", path);
+    ok = zt_file_close(&map, ok, err);
+    if (!ok)
+        zt_npz_finish(out);
+    return ok;
+}
+
+/* ---- named arrays of a zip ---- */
 
 static zip_int64_t find_entry(const struct archive *a, const char *name) {
     zip_int64_t entries = zip_get_num_entries(a->zip, ZIP_FL_UNCHANGED);

@@ -29,6 +29,10 @@ bool zt_npz_read(const char *path, struct zt_npz *out, enum zt_exit code, struct
 /* Reads the named arrays only, in the order of the names. Each missing one is an error that lists those there. */
 bool zt_npz_read_named(const char *path, const char *const *names, int name_count, struct zt_npz *out,
                        enum zt_exit code, struct zt_err *err);
+/* Reads a .npy file as the one array `name`. */
+bool zt_npz_read_npy(const char *path, const char *name, struct zt_npz *out, enum zt_exit code, struct zt_err *err);
+/* Whether the file begins as a .npy file does; false where it cannot be read. */
+bool zt_npz_is_npy(const char *path);
 void zt_npz_finish(struct zt_npz *npz);
 
 /* The array of that name, NULL where there is none. */
