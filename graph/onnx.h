@@ -54,6 +54,14 @@ struct zt_onnx_payload {
     const char *name;
     const void *data;
 };
+/* A node that goes back to inference form: the attribute training_mode or the input that asks for training goes, and so
+ * do outputs after the first, with their value_info. A node whose further outputs are read elsewhere keeps them: one
+ * with the attribute (BatchNormalization) stays as it is, of one with the input (Dropout) only the input goes. Nodes
+ * inside functions and bodies, which may stand for several, stay. */
+struct zt_onnx_inference {
+    int node;  /* file_index */
+    int input; /* that asks for training; 0: the attribute does */
+};
 /* What training changed. All else is copied byte for byte. */
 struct zt_onnx_changes {
     const struct zt_onnx_payload *payloads; /* initializers, or Constant nodes' value by output name */
@@ -61,10 +69,7 @@ struct zt_onnx_changes {
     const char *const *aliases; /* outputs of Identity nodes over initializers that become initializers: the node goes,
                                    the tensor (payload of that name, or the source's bytes) comes */
     int alias_count;
-    const int *inference_nodes; /* file_index of BatchNormalization nodes that go back to inference form: attribute
-                                   training_mode and outputs after the first go, value_info of those outputs too. A node
-                                   whose further outputs are read elsewhere stays as it is, and so do all inside
-                                   functions and bodies, which may stand for several */
+    const struct zt_onnx_inference *inference_nodes;
     int inference_node_count;
 };
 /* Written atomically. A model over 2 GB gets its payloads in external data beside it (NAME.data). */

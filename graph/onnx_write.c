@@ -2,7 +2,7 @@
  *
  *     payload         the data field of its tensor gets new contents, in the form it had (raw bytes, or typed numbers)
  *     alias           its Identity node goes, a new initializer stands behind the last one
- *     inference node  its attribute training_mode, its outputs after the first, and their value_info go
+ *     inference node  its attribute or input training_mode, its outputs after the first, and their value_info go
  *     external data   all of them, wherever in the file, go to one new file NAME.data; so does every initializer where
  * the model would pass the 2 GB that protobuf allows
  */
@@ -290,17 +290,32 @@ static void names_read(const struct writer *w, struct zt_map *read) {
     }
 }
 
-static void edit_inference_node(struct writer *w, int node, const struct zt_map *read, struct zt_map *dropped) {
-    struct zt_wire_field field;
-    int outputs = 0;
+static bool has_read_outputs(const struct writer *w, int node, const struct zt_map *read) {
     for (int i = 1; text_field(w, node, ZT_NODE_OUTPUT, i); i++)
         if (zt_map_get(read, text_field(w, node, ZT_NODE_OUTPUT, i), 0))
-            return;
+            return true;
+    return false;
+}
+
+static void drop_outputs(struct writer *w, int node, struct zt_map *dropped) {
+    struct zt_wire_field field;
+    int outputs = 0;
     for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_OUTPUT, &at, &field);)
         if (outputs++ > 0) {
             zt_onnx_edit_remove(&w->edits, node, field.at, field.end);
             zt_map_put(dropped, text_of(w, &field), 1);
         }
+}
+
+static void drop_input(struct writer *w, int node, int input) {
+    struct zt_wire_field field;
+    int inputs = 0;
+    for (size_t at = 0; zt_onnx_find_field(w->scan, node, ZT_NODE_INPUT, &at, &field);)
+        if (inputs++ == input)
+            zt_onnx_edit_remove(&w->edits, node, field.at, field.end);
+}
+
+static void drop_attribute(struct writer *w, int node) {
     for (int i = node + 1; i < w->scan->messages.count && w->scan->messages.at[i].end <= w->scan->messages.at[node].end;
          i++)
         if (w->scan->messages.at[i].parent == node && w->scan->messages.at[i].field == ZT_NODE_ATTRIBUTE) {
@@ -310,13 +325,26 @@ static void edit_inference_node(struct writer *w, int node, const struct zt_map 
         }
 }
 
+static void edit_inference_node(struct writer *w, int node, int input, const struct zt_map *read,
+                                struct zt_map *dropped) {
+    const bool keeps = has_read_outputs(w, node, read);
+    if (!keeps)
+        drop_outputs(w, node, dropped);
+    if (input)
+        drop_input(w, node, input);
+    else if (!keeps)
+        drop_attribute(w, node);
+}
+
 static bool edit_inference_nodes(struct writer *w) {
     struct zt_map read = { 0 }, dropped = { 0 };
     if (w->changes->inference_node_count)
         names_read(w, &read);
-    for (int i = 0; i < w->changes->inference_node_count; i++)
-        if (w->changes->inference_nodes[i] >= 0 && w->changes->inference_nodes[i] < w->nodes.count)
-            edit_inference_node(w, w->nodes.at[w->changes->inference_nodes[i]], &read, &dropped);
+    for (int i = 0; i < w->changes->inference_node_count; i++) {
+        const struct zt_onnx_inference *n = &w->changes->inference_nodes[i];
+        if (n->node >= 0 && n->node < w->nodes.count)
+            edit_inference_node(w, w->nodes.at[n->node], n->input, &read, &dropped);
+    }
     for (int i = 0; dropped.count && i < w->scan->messages.count; i++) {
         const struct zt_onnx_message *m = &w->scan->messages.at[i];
         const char *name =

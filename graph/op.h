@@ -145,6 +145,8 @@ struct zt_op {
     /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
      * grad` gives it). */
     unsigned statistic_in;
+    /* Inputs that ask for the training form where they are true (Dropout's training_mode). */
+    unsigned training_in;
     /* Turns the node into its training (or evaluation) form: BatchNormalization, Dropout. NULL: stays as it is. */
     bool (*train)(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err);
     /* Nodes with bodies: appends what the node stands for, once its inputs have data where that must be known, else

@@ -7,16 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes that were exported in training mode go back to inference form: those whose row has a training form and that
- * carry the attribute which asks for it. */
-static int list_training_nodes(const struct zt_graph *g, int *file_index) {
+/* The input of `n` that asks for its training form by a true constant; 0: none does. */
+static int training_input(const struct zt_graph *g, const struct zt_node *n, const struct zt_op *op) {
+    for (int i = 1; i < n->in_count; i++) {
+        const struct zt_value *mode = op->training_in >> i & 1 && n->in[i] >= 0 ? g->values[n->in[i]] : NULL;
+        if (mode && mode->data && zt_load_int(mode->dtype, mode->data, 0))
+            return i;
+    }
+    return 0;
+}
+
+/* Nodes that were exported in training mode go back to inference form: those whose row has a training form, and whose
+ * attribute or input asks for it. */
+static int list_training_nodes(const struct zt_graph *g, struct zt_onnx_inference *to) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
         const struct zt_op *op = zt_op_find(&zt_ops, node->domain, node->op_type, node->opset);
         const struct zt_attr *mode = zt_node_attr(node, "training_mode");
-        if (op && op->train && mode && mode->i)
-            file_index[count++] = node->file_index;
+        const int input = op && op->train ? training_input(g, node, op) : 0;
+        if (input || (op && op->train && mode && mode->i))
+            to[count++] = (struct zt_onnx_inference){ node->file_index, input };
     }
     return count;
 }
@@ -105,9 +116,9 @@ static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_
 bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
                      const int64_t *elements, int count, uint64_t *hash, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(s->model->graph);
-    int *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
+    struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
     struct zt_onnx_changes changes = { .payload_count = count, .inference_nodes = nodes };
-    changes.inference_node_count = list_training_nodes(g, nodes);
+    changes.inference_node_count = s->config->export_train ? 0 : list_training_nodes(g, nodes);
     zt_pass_split_aliases(g, &zt_ops);
     const char **aliases = NULL;
     changes.alias_count = zt_trainable_aliases(s->model, g, &aliases);

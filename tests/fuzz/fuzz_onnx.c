@@ -20,7 +20,7 @@ static void judge_and_write(struct zt_onnx *model) {
     zt_trainable_pairs(model->graph, &pairs);
     struct zt_onnx_payload *payloads = calloc((size_t)model->graph->value_count + 1, sizeof *payloads);
     struct zt_onnx_changes changes = { .payloads = payloads,
-                                       .inference_nodes = (int[]){ 0 },
+                                       .inference_nodes = (struct zt_onnx_inference[]){ { 0 } },
                                        .inference_node_count = 1 };
     for (int v = 0; v < model->graph->value_count; v++)
         if (model->graph->values[v]->origin == ZT_FROM_INITIALIZER && model->graph->values[v]->data)

@@ -31,18 +31,18 @@ static int read_payloads(const char *folder, struct zt_arena *arena, struct zt_o
     return count;
 }
 
-static int training_nodes(const struct zt_graph *g, int *nodes) {
+static int training_nodes(const struct zt_graph *g, struct zt_onnx_inference *nodes) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
         if (zt_attr_int(g->nodes[n], "training_mode", 0))
-            nodes[count++] = g->nodes[n]->file_index;
+            nodes[count++] = (struct zt_onnx_inference){ g->nodes[n]->file_index, 0 };
     return count;
 }
 
 static bool rewrite(const struct zt_onnx *model, struct zt_arena *arena, const char *out, const char *folder,
                     struct zt_err *err) {
     struct zt_onnx_payload *payloads = ZT_NEW_N(arena, struct zt_onnx_payload, PAYLOADS);
-    int *nodes = ZT_NEW_N(arena, int, model->graph->node_count);
+    struct zt_onnx_inference *nodes = ZT_NEW_N(arena, struct zt_onnx_inference, model->graph->node_count);
     struct zt_onnx_changes changes = { .payloads = payloads, .inference_nodes = nodes };
     changes.inference_node_count = training_nodes(model->graph, nodes);
     zt_pass_split_aliases(model->graph, &zt_test_rows);

@@ -186,7 +186,8 @@ static void put_training_node(struct zt_text *graph) {
 START_TEST(a_training_node_goes_back_to_inference_form) {
     struct zt_text graph = { 0 };
     put_training_node(&graph);
-    struct zt_onnx_changes changes = { .inference_nodes = (int[]){ 0 }, .inference_node_count = 1 };
+    struct zt_onnx_changes changes = { .inference_nodes = (struct zt_onnx_inference[]){ { 0 } },
+                                       .inference_node_count = 1 };
     struct zt_onnx *model = rewritten(&graph, &changes);
     const struct zt_node *node = model->graph->nodes[0];
     ck_assert_int_eq(node->out_count, 1);
@@ -201,7 +202,8 @@ START_TEST(a_training_node_whose_statistics_are_read_stays) {
     struct zt_text graph = { 0 };
     put_training_node(&graph);
     put_node(&graph, "reader", "Relu", "variance", NULL, "z", NULL);
-    struct zt_onnx_changes changes = { .inference_nodes = (int[]){ 0 }, .inference_node_count = 1 };
+    struct zt_onnx_changes changes = { .inference_nodes = (struct zt_onnx_inference[]){ { 0 } },
+                                       .inference_node_count = 1 };
     struct zt_onnx *model = rewritten(&graph, &changes);
     ck_assert_int_eq(model->graph->nodes[0]->out_count, 3);
     zt_onnx_destroy(model);
