@@ -13,8 +13,10 @@ PARSERS = ["arrays", "cache", "checkpoint", "cifar10", "config", "external", "ho
 EXECUTING = ["train", "predict", "grad"]
 DICTIONARIES = {"config": "config", "options": "config", "onnx": "onnx", "external": "onnx", "train": "onnx", "predict": "onnx",
                 "grad": "onnx"}
+# What a gradient runs, the forward pass does, and a model with external data is a model. The others have seeds of their own.
+SEEDS = {"predict": "grad", "external": "onnx"}
 # A small file that takes longer or more than this is a finding. The sanitizers take their share of both.
-LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
+LIMITS = ["-entropic=0", "-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
 PROGRESS = re.compile(r"^#(\d+): cov: .* oom/timeout/crash: (\d+)/(\d+)/(\d+) ", re.M)
 REASON = re.compile(r"(runtime error: .*|ERROR: (?:AddressSanitizer|LeakSanitizer|libFuzzer): .*)")
 FRAME = re.compile(r"^ +#\d+ 0x\w+ in (\S+) .*/((?:src|graph|ops|parallel)/\S+)", re.M)
@@ -51,7 +53,7 @@ def run(campaign, target, seconds):
     """A slice of that many seconds: the corpus of the slices before, and the repository's seeds."""
     corpus, found = campaign.folder / "corpus" / target, campaign.folder / "found" / target
     found.mkdir(parents=True, exist_ok=True)
-    unpack(SOURCES / f"seeds/{target}.zip", corpus)
+    unpack(SOURCES / f"seeds/{SEEDS.get(target, target)}.zip", corpus)
     command = [fuzzer(campaign.fuzz_build, target), "-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1", *LIMITS,
                f"-max_total_time={max(1, int(seconds))}", "-close_fd_mask=3", f"-artifact_prefix={found}/", corpus]
     if target in DICTIONARIES:
@@ -78,7 +80,7 @@ def run(campaign, target, seconds):
 def keep_seeds(campaign, target):
     """The corpus, reduced to what covers the same, as the repository's seeds; each new one is read by the target once."""
     small = campaign.scratch()
-    command = [fuzzer(campaign.fuzz_build, target), "-merge=1", *LIMITS, "-close_fd_mask=3", small, campaign.folder / "corpus" / target]
+    command = [fuzzer(campaign.fuzz_build, target), "-set_cover_merge=1", *LIMITS, "-close_fd_mask=3", small, campaign.folder / "corpus" / target]
     scratch = campaign.scratch()
     subprocess.run(command, env=environment(scratch), cwd=scratch, capture_output=True, check=True)
     archive = SOURCES / f"seeds/{target}.zip"

@@ -113,6 +113,10 @@ def external(location, offset, length):
     return helper.make_model(graph).SerializeToString()
 
 
+EXTERNAL = [("weights.bin", 0, 16), ("weights.bin", 4080, None), ("below/w.bin", None, None), ("link.bin", 0, 16), ("../x", 0, 16),
+            ("weights.bin", 4096, 16)]
+
+
 def archive(arrays, compression):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as to:
@@ -191,12 +195,10 @@ def seeds(ztrain):
     trained = [m.SerializeToString() for m in map(as_training, tests) if m is not None]
     tensors = [numpy_helper.from_array(a).SerializeToString() for a in (np.eye(2, dtype=np.float32), np.arange(3), np.array(1.5))]
     return {
-        "onnx": models + tensors,
+        "onnx": models + tensors + [external(*e) for e in EXTERNAL],
         "predict": models,
         "grad": models,
         "train": [bytes([way]) + n for n in nets for way in range(TRAIN_WAYS)] + [bytes([1]) + t for t in trained],
-        "external": [external(*e) for e in (("weights.bin", 0, 16), ("weights.bin", 4080, None), ("below/w.bin", None, None),
-                                            ("link.bin", 0, 16), ("../x", 0, 16), ("weights.bin", 4096, 16))] + nets,
         "config": configs(),
         "checkpoint": checkpoint(ztrain),
         "arrays": arrays(),
