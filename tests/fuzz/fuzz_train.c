@@ -23,7 +23,7 @@ static char *const ways[][WORDS] = {
     { SET, "ztrain.loss={\"type\": \"mse\"}" },
     { SET, "ztrain.loss={\"type\": \"bce_with_logits\"}" },
     { SET, "bf16.enabled=true", SET, "ztrain.batch_norm=frozen" },
-    { SET, "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.1, \"momentum\": 0.9}}", SET, "ztrain.ema=0.9" },
+    { SET, "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.1, \"momentum\": 0.9}}" },
     { SET, "train_micro_batch_size_per_gpu=1", SET, "ztrain.recompute=[\"*\"]" },
     { TWO_THREADS, SET, "zero_optimization.stage=2" },
     { TWO_THREADS, SET, "zero_optimization.stage=3" },

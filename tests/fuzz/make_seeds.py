@@ -10,6 +10,7 @@ import io
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -187,6 +188,17 @@ def cache_entries():
     yield b"anything"
 
 
+def frames():
+    """A hello for rank 0, frames of every kind between ranks, and of every kind to the parent; in pieces of 256 and of 4 bytes."""
+    hello = struct.pack("<16s4iH6x16s32s", b"ztrain dials 2", 1, 1, 0, 4, 29500, bytes(16), bytes(range(32)))
+    between = b"".join(struct.pack("<IHHQ", 0, kind, 0, len(data)) + data for kind, data in
+                       ((1, b"round"), (2, b"message" * 20), (3, b""), (4, b"\1\0\0\0why"), (6, b"")))
+    to_parent = b"".join(struct.pack("<II", kind, len(data)) + data for kind, data in ((3, b"a note\n\x1b[2J"), (5, bytes(4)), (2, bytes(232))))
+    for text in (hello, hello + bytes(32), between, to_parent, struct.pack("<IHHQ", 0, 2, 0, 1 << 33)):
+        yield b"\xff" + text
+        yield b"\3" + text
+
+
 def seeds(ztrain):
     """{target: iterable of bytes}"""
     tests = list(node_tests())
@@ -203,6 +215,7 @@ def seeds(ztrain):
         "checkpoint": checkpoint(ztrain),
         "arrays": arrays(),
         "cifar10": cifar10(),
+        "frames": frames(),
         "hostfile": HOSTFILES,
         "cache": cache_entries(),
         "options": [c.replace(" ", "\0").encode() + b"\0" for c in COMMANDS],
