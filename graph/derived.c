@@ -1,4 +1,4 @@
-#include "graph/derived.h"
+#include "graph/derived_repeats.h"
 
 #include "base/map.h"
 #include "base/vec.h"
@@ -115,8 +115,13 @@ static const struct zt_derived_op ops[] = {
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
-void zt_derived_compute(const struct zt_derived *d, enum zt_dtype dtype, const void *parameter, int64_t count,
-                        void *to) {
+void zt_derived_compute(const struct zt_derived *d, const struct zt_value *v, enum zt_dtype dtype,
+                        const void *parameter, void *to) {
+    const int64_t count = zt_shape_count(&v->shape);
+    if (d->repeated.index) {
+        zt_derived_repeat(d, v, dtype, parameter, to);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
         double x = zt_load_double(dtype, parameter, i);
         for (int s = 0; s < d->steps; s++)
@@ -127,7 +132,7 @@ void zt_derived_compute(const struct zt_derived *d, enum zt_dtype dtype, const v
 
 /* The innermost step is written first, and each later one around it. */
 const char *zt_derived_text(struct zt_arena *arena, const struct zt_derived *d) {
-    const char *text = d->parameter;
+    const char *text = d->repeated.index ? zt_arena_printf(arena, "vectors of %s", d->parameter) : d->parameter;
     for (int s = 0; s < d->steps; s++) {
         const struct zt_derived_op *op = d->step[s].op;
         if (!op->constant)
@@ -254,7 +259,8 @@ static const struct zt_value *initializer(const struct zt_graph *g, const char *
 static bool find_folded(struct search *s, const struct zt_value *v, struct zt_derived *d) {
     struct zt_torch_folding f;
     zt_torch_read_folding(s->arena, v, &s->listed, &f);
-    if (f.parameters != 1 || f.repeated || f.buffer || f.operation_count < 1 || f.operation_count > ZT_DERIVED_STEPS)
+    if (f.parameters != 1 || f.picked || f.copied || f.buffer || f.operation_count < 1 ||
+        f.operation_count > ZT_DERIVED_STEPS)
         return false;
     const struct zt_value *p = initializer(s->g, f.parameter);
     const struct zt_derived *before = p ? NULL : made_before(s, f.parameter);
@@ -271,21 +277,67 @@ static bool find_folded(struct search *s, const struct zt_value *v, struct zt_de
     return holds(d, v, d->made, inverted);
 }
 
+/* Elements of one parameter that stand several times. */
+static bool find_repeated(struct search *s, const struct zt_value *v, struct zt_derived *d) {
+    struct zt_torch_folding f;
+    zt_torch_read_folding(s->arena, v, &s->listed, &f);
+    *d = (struct zt_derived){ .name = v->name, .parameter = f.parameter };
+    return f.parameters == 1 && f.copied && !f.operation_count && !f.buffer && zt_graph_find(s->g, f.parameter) < 0 &&
+           !made_before(s, f.parameter) && zt_derived_repeats(s->arena, v, d) == ZT_REPEATS_VECTORS;
+}
+
+const char *zt_derived_apart(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed) {
+    struct zt_torch_folding f;
+    struct zt_derived d;
+    zt_torch_read_folding(arena, v, listed, &f);
+    return f.parameter && f.copied && zt_derived_repeats(arena, v, &d) != ZT_REPEATS_NOTHING ? f.parameter : NULL;
+}
+
+/* Whether what reads p and what reads v meet in one node: x p + y (1 - p). */
+static bool meet(const struct zt_graph *g, const struct zt_value *p, const struct zt_value *v) {
+    int reader = -1, sum = -1;
+    if (zt_graph_users(g, v->id, &reader) != 1 || g->nodes[reader]->out_count < 1 ||
+        zt_graph_users(g, g->nodes[reader]->out[0], &sum) != 1)
+        return false;
+    for (int i = 0; i < g->nodes[sum]->in_count; i++) {
+        const int from = g->nodes[sum]->in[i] >= 0 ? g->values[g->nodes[sum]->in[i]]->producer : -1;
+        for (int k = 0; from >= 0 && from != reader && k < g->nodes[from]->in_count; k++)
+            if (g->nodes[from]->in[k] == p->id)
+                return true;
+    }
+    return false;
+}
+
+/* How much speaks for it beside the numbers: it meets its parameter; its constant is 1. */
+static int evidence(const struct zt_graph *g, const struct zt_value *v, const struct zt_derived *d) {
+    return 2 * meet(g, initializer(g, d->parameter), v) + (d->step[0].constant == 1);
+}
+
 /* What TorchScript folded: a numbered tensor that is a constant minus, plus or times a parameter of the same shape. The
- * file says nothing, so that the numbers must, and those of a uniform parameter do not. */
+ * file says nothing, so that the numbers must, and those of a uniform parameter do not. Of several that fit the one for
+ * which more speaks is taken, and none where as much speaks for two. */
 static bool find_numbered(struct search *s, const struct zt_value *v, struct zt_derived *d) {
     static const char *const tried[] = { "rsub", "add", "mul" };
+    int best = -1;
+    bool alone = false;
     for (int i = 0; i < s->g->value_count; i++) {
         const struct zt_value *p = s->g->values[i];
         if (p->origin != ZT_FROM_INITIALIZER || !p->trainable || !p->data || p->dtype != v->dtype ||
             !zt_torch_is_state_name(p->name) || !zt_shape_equal(&p->shape, &v->shape) || is_uniform(p))
             continue;
-        *d = (struct zt_derived){ .name = v->name, .parameter = p->name };
-        for (size_t k = 0; k < sizeof tried / sizeof *tried; k++)
-            if (relate(v, p->data, &tried[k], 1, d))
-                return true;
+        struct zt_derived found = { .name = v->name, .parameter = p->name };
+        for (size_t k = 0; k < sizeof tried / sizeof *tried; k++) {
+            if (!relate(v, p->data, &tried[k], 1, &found))
+                continue;
+            const int speaks = evidence(s->g, v, &found);
+            alone = speaks != best && (speaks > best || alone);
+            if (speaks > best) {
+                best = speaks;
+                *d = found;
+            }
+        }
     }
-    return false;
+    return alone;
 }
 
 /* Keeps the row, its names in the arena of the list: the graph may go before it. */
@@ -307,7 +359,8 @@ int zt_derived_find(const struct zt_onnx *model, const struct zt_graph *g, struc
         if (v->origin != ZT_FROM_INITIALIZER || !v->data || !v->may_train || !zt_shape_count(&v->shape))
             continue;
         if (script ? strncmp(v->name, "onnx::", 6) == 0 && find_numbered(&s, v, &d)
-                   : model->torch_signature && !v->trainable && v->torch_folded_from && find_folded(&s, v, &d))
+                   : model->torch_signature && v->torch_folded_from &&
+                         (v->trainable ? find_repeated(&s, v, &d) : find_folded(&s, v, &d)))
             add(&s, d);
     }
     const int count = s.found.count;
@@ -324,12 +377,13 @@ static int parameter_of(struct zt_graph *g, const struct zt_derived *d, const st
     int id = zt_graph_find(g, d->parameter);
     if (id >= 0)
         return id;
-    id = zt_graph_add_value(g, d->parameter, like->dtype, &like->shape);
+    const struct zt_shape vectors = { 2, { d->repeated.vectors, like->shape.dim[d->repeated.axis] } };
+    id = zt_graph_add_value(g, d->parameter, like->dtype, d->repeated.index ? &vectors : &like->shape);
     struct zt_value *p = g->values[id];
     p->origin = ZT_FROM_INITIALIZER;
     p->data = d->made;
     p->trainable = p->may_train = true;
-    p->why = zt_arena_printf(g->arena, "made again from %s, which the exporter computed from it", d->name);
+    p->why = zt_arena_printf(g->arena, "made again from %s, which the exporter made of it", d->name);
     return id;
 }
 
@@ -350,6 +404,8 @@ static int add_steps(struct zt_graph *g, const struct zt_op_table *table, const 
                      const struct zt_value *v, int reader, struct zt_err *err) {
     const int64_t place = g->nodes[reader]->place;
     int x = parameter_of(g, d, v);
+    if (d->repeated.index)
+        return zt_derived_add_repeats(g, table, d, v, x, place, err);
     for (int s = 0; s < d->steps && x >= 0; s++)
         x = add_step(g, table, &d->step[s], x, place, err);
     return x;

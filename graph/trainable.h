@@ -29,7 +29,7 @@ const char *zt_trainable_unfold(enum zt_trainable_folding by);
  * for zt_onnx_changes. Returns how many; names in g's arena. */
 int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, const char ***names);
 
-/* Two float initializers of rank 2 or more with the same contents, or one the transpose of the other: perhaps a tied
+/* Two trained initializers of rank 2 or more with the same contents, or one the transpose of the other: perhaps a tied
  * weight that the exporter copied. Those that hold one number throughout are left out, since fresh tensors often do. */
 enum { ZT_TIE_RANK = 4 }; /* of what may be the transpose of another */
 struct zt_trainable_pair {
@@ -37,12 +37,15 @@ struct zt_trainable_pair {
     bool transposed;           /* b is the transpose of a, axis k of b being axis perm[k] of a; else equal */
     int64_t perm[ZT_TIE_RANK]; /* set where it is transposed */
 };
-/* Returns how many; the list is in the graph's arena. */
+/* Returns how many; the list is in the graph's arena. Of three that hold the same, the second pair begins with what the
+ * first one ends with. */
 int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
 /* Whether two initializers of one type hold the same, b as it is or, with perm, as the transpose of a. False where
  * contents are not read. */
 bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm);
+/* The exchange of axes, other than none, that makes b of a; false where there is none or contents are not read. */
+bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm);
 
 /* Copies of one parameter that the exporter left as two initializers, both with a verdict of trained: `b` was made by
  * it of `a` (it says so, or numbered b), or a is an embedding, read by Gather, and b what a product reads. Cheap:
@@ -54,7 +57,8 @@ int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, s
 int zt_trainable_shared(const struct zt_graph *g);
 
 /* Trained initializers that are perhaps no parameters, and why; NULL: no doubt. For files that cannot say it: a table
- * of sinusoids, zeros added to the output, numbers that scale an input. `marked`: the file says what is a PARAMETER. */
+ * of sinusoids, zeros added to the output or joined with parameters, numbers that scale an input. `marked`: the file
+ * says what is a PARAMETER. */
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, bool marked);
 
 #endif

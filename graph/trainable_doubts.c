@@ -35,6 +35,14 @@ static bool is_sinusoids(const struct zt_value *v) {
     return is_on_circles(v, rows, columns, columns / 2, 1) || is_on_circles(v, rows, columns, 1, 2);
 }
 
+static bool is_zeros(const struct zt_value *v) {
+    const int64_t count = zt_shape_count(&v->shape);
+    for (int64_t i = 0; i < count; i++)
+        if (number(v, i) != 0)
+            return false;
+    return true;
+}
+
 /* ---- zeros behind the last product ---- */
 
 static bool is_op(const struct zt_node *n, const char *op_type) {
@@ -48,13 +56,24 @@ static bool is_output_shift(const struct zt_graph *g, const struct zt_value *v) 
     if (v->shape.rank < 2 || v->shape.dim[v->shape.rank - 1] != count || zt_graph_users(g, v->id, &reader) != 1 ||
         !is_op(g->nodes[reader], "Add"))
         return false;
-    for (int64_t i = 0; i < count; i++)
-        if (number(v, i) != 0)
-            return false;
     for (int i = 0; i < g->output_count; i++)
         if (g->outputs[i] == g->nodes[reader]->out[0])
-            return true;
+            return is_zeros(v);
     return false;
+}
+
+/* ---- zeros among parameters ---- */
+
+/* Zeros that are joined with other initializers alone: the keys' bias of an attention that has none. */
+static bool is_joined_zeros(const struct zt_graph *g, const struct zt_value *v) {
+    int reader = -1;
+    if (zt_graph_users(g, v->id, &reader) != 1 || !is_op(g->nodes[reader], "Concat"))
+        return false;
+    const struct zt_node *n = g->nodes[reader];
+    for (int i = 0; i < n->in_count; i++)
+        if (n->in[i] < 0 || g->values[n->in[i]]->origin != ZT_FROM_INITIALIZER)
+            return false;
+    return is_zeros(v);
 }
 
 /* ---- what scales an input ---- */
@@ -82,5 +101,7 @@ const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *
         return "a table of sinusoids";
     if (!marked && is_output_shift(g, v))
         return "zeros added to the output";
+    if (!marked && is_joined_zeros(g, v))
+        return "zeros joined with parameters";
     return !marked && is_input_scale(g, v) ? "scales an input" : NULL;
 }

@@ -69,10 +69,11 @@ static bool is_permuted(const struct zt_value *a, const struct zt_value *b, cons
     return true;
 }
 
-/* The exchange of axes that makes b of a, other than none at all. */
-static bool find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm) {
+bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm) {
     const int rank = a->shape.rank;
     int total = 1;
+    if (!a->data || !b->data || a->dtype != b->dtype || rank != b->shape.rank)
+        return false;
     for (int k = 2; k <= rank; k++)
         total *= k;
     for (int number = 1; rank >= 2 && rank <= ZT_TIE_RANK && number < total; number++) {
@@ -108,7 +109,7 @@ static bool match(const struct zt_graph *g, int a, int b, struct zt_trainable_pa
     if (!x->data || !y->data || x->dtype != y->dtype || zt_shape_count(&x->shape) != zt_shape_count(&y->shape))
         return false;
     pair->transposed = !is_equal(x, y);
-    return !pair->transposed || find_perm(x, y, pair->perm);
+    return !pair->transposed || zt_trainable_find_perm(x, y, pair->perm);
 }
 
 int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs) {
@@ -117,8 +118,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
         int64_t count = zt_shape_count(&v->shape);
-        if (v->origin == ZT_FROM_INITIALIZER && v->data && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->shape.rank >= 2 &&
-            !is_uniform(v, count))
+        if (v->trainable && v->data && v->shape.rank >= 2 && !is_uniform(v, count))
             zt_vec_push(&found, (struct candidate){ i, unordered_hash(v, count) });
     }
     if (found.count)
@@ -131,7 +131,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
         if (match(g, a, b, &pair))
             zt_vec_push(&list, pair);
     }
-    int count = list.count;
+    const int count = list.count;
     *pairs = zt_arena_copy(g->arena, list.at, (size_t)count * sizeof *list.at);
     zt_vec_finish(&found);
     zt_vec_finish(&list);

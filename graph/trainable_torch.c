@@ -77,9 +77,13 @@ const char *zt_torch_next_source(struct zt_arena *arena, const char **at) {
 /* Operations that place elements elsewhere, each once. */
 static const char *const moves[] = { "view",    "reshape", "t",    "transpose", "permute",
                                      "squeeze", "clone",   "flip", "unsqueeze", NULL };
-/* Those that may also drop, repeat or join elements. */
-static const char *const picks[] = { "select", "slice", "split",     "chunk",        "cat", "stack",
-                                     "expand", "index", "embedding", "index_select", NULL };
+/* Those that may also drop or join elements. */
+static const char *const picks[] = { "select", "slice", "split", "chunk", "cat", "stack", NULL };
+/* Those that may also repeat them. */
+static const char *const copies[] = { "expand", "repeat", "gather", "index", "embedding", "index_select", NULL };
+/* Those among them that look elements up, and what index arithmetic consists of. */
+static const char *const lookups[] = { "index", "embedding", "index_select", "gather", NULL };
+static const char *const on_indices[] = { "add", "sub", "cumsum", "eq", "ne", "lt", "le", "gt", "ge", NULL };
 /* Names that say nothing: numbered intermediates and tensors that hold no parameter. */
 static const char *const silent[] = { "val",      "arange",          "zeros",      "ones",      "full",      "empty",
                                       "eye",      "scalar_tensor",   "zeros_like", "ones_like", "full_like", "to",
@@ -105,34 +109,43 @@ static const char *operation_of(struct zt_arena *arena, const char *name) {
     return zt_arena_strndup(arena, name, length);
 }
 
-static void count_operation(struct zt_torch_folding *to, const char *operation) {
+/* `own`: the operation that made the tensor. What stands before a lookup may be its indices' arithmetic. */
+static void count_operation(struct zt_torch_folding *to, const char *operation, const char *own) {
     enum { MOST = sizeof to->operations / sizeof *to->operations };
-    if (is_one_of(moves, operation)) {
-        to->moved = true;
-    } else if (is_one_of(picks, operation)) {
-        to->moved = to->repeated = true;
-    } else if (!is_one_of(silent, operation)) {
-        if (to->operation_count < MOST)
-            to->operations[to->operation_count] = operation;
-        to->operation_count++;
+    to->moved |= is_one_of(moves, operation) || is_one_of(picks, operation) || is_one_of(copies, operation);
+    to->picked |= is_one_of(picks, operation);
+    to->copied |= is_one_of(copies, operation);
+    if (is_one_of(moves, operation) || is_one_of(picks, operation) || is_one_of(copies, operation) ||
+        is_one_of(silent, operation))
+        return;
+    if (is_one_of(lookups, own) && is_one_of(on_indices, operation)) {
+        to->indexed = true;
+        return;
     }
+    if (to->operation_count < MOST)
+        to->operations[to->operation_count] = operation;
+    to->operation_count++;
 }
 
 void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed,
                            struct zt_torch_folding *to) {
+    const bool numbered = zt_map_get(listed, v->name, ZT_TORCH_UNLISTED) == ZT_TORCH_UNLISTED;
+    const char *own = numbered ? operation_of(arena, v->name) : "",
+               *at = v->torch_folded_from ? v->torch_folded_from : "";
     *to = (struct zt_torch_folding){ .parameter = NULL };
-    const char *at = v->torch_folded_from ? v->torch_folded_from : "";
     for (const char *name; (name = zt_torch_next_source(arena, &at));) {
         const enum zt_torch_kind kind = zt_map_get(listed, name, ZT_TORCH_UNLISTED);
         if (kind == ZT_TORCH_PARAMETER && !to->parameters++)
             to->parameter = name;
+        else if (kind == ZT_TORCH_BUFFER && is_one_of(lookups, own))
+            to->indexed = true;
         else if (kind == ZT_TORCH_BUFFER)
             to->buffer = name;
         else if (kind == ZT_TORCH_UNLISTED)
-            count_operation(to, operation_of(arena, name));
+            count_operation(to, operation_of(arena, name), own);
     }
-    if (zt_map_get(listed, v->name, ZT_TORCH_UNLISTED) == ZT_TORCH_UNLISTED)
-        count_operation(to, operation_of(arena, v->name));
+    if (own[0])
+        count_operation(to, own, own);
 }
 
 /* ---- names ---- */

@@ -26,8 +26,10 @@ struct zt_torch_folding {
     const char *buffer;        /* a BUFFER among the sources, NULL: none */
     const char *operations[3]; /* that compute (not: pick and place), the first ones; the value's own is the last */
     int operation_count;       /* may be more */
-    bool moved;    /* an operation that picks and places is named: with neither, the numbered names say nothing */
-    bool repeated; /* one of these may drop, repeat or join elements (select, expand, cat, ...) */
+    bool moved;   /* an operation that picks and places is named: with none, the numbered names say nothing */
+    bool picked;  /* one that may drop or join elements (select, slice, cat, ...) */
+    bool copied;  /* one that may repeat elements (expand, embedding, ...) */
+    bool indexed; /* a lookup by computed indices: that these operations are the indices' own is a guess */
 };
 void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed,
                            struct zt_torch_folding *to);

@@ -78,7 +78,7 @@ static void add_derived(const struct zt_job *job, struct zt_graph *g, const stru
         if (at < 0)
             continue;
         float *computed = ZT_NEW_N(g->arena, float, zt_shape_count(&v->shape));
-        zt_derived_compute(d, ZT_FLOAT, payloads[at].data, zt_shape_count(&v->shape), computed);
+        zt_derived_compute(d, v, ZT_FLOAT, payloads[at].data, computed);
         all[(*count)++] = (struct zt_onnx_payload){ v->name, as_stored(g, v, computed) };
     }
 }

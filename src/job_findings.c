@@ -80,22 +80,30 @@ static void find_lost(struct findings *f) {
 /* Rearranged parameters: those of numbered names alone are a guess, those with a buffer among them are more than that.
  */
 static void find_moved(struct findings *f) {
-    struct names guessed = { 0 }, mixed = { 0 };
+    struct names guessed = { 0 }, mixed = { 0 }, apart = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
         const struct zt_value *v = f->g->values[i];
         struct zt_torch_folding folding;
         if (v->origin != ZT_FROM_INITIALIZER || !v->trainable || v->torch_kind || !v->torch_folded_from)
             continue;
         zt_torch_read_folding(f->g->arena, v, &f->listed, &folding);
-        if (folding.buffer)
+        const char *repeats = zt_derived_apart(f->job->arena, v, &f->listed);
+        if (repeats)
+            zt_vec_push(&apart, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, repeats));
+        else if (folding.buffer)
             zt_vec_push(&mixed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.buffer));
-        else if (!folding.moved)
+        else if (!folding.moved || folding.indexed)
             zt_vec_push(&guessed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.parameter));
     }
     if (mixed.count)
         find(f, true, "%s: joined by the exporter from parameters and a buffer; all of it trains", listed(f, &mixed));
+    if (apart.count)
+        find(f, true,
+             "%s: has elements of a parameter several times, perhaps, which train apart; torch.onnx.export(..., "
+             "optimize=False) keeps the parameter",
+             listed(f, &apart));
     if (guessed.count)
-        find(f, false, "%s: taken for rearranged parameters, a guess from numbered names", listed(f, &guessed));
+        find(f, false, "%s: taken for rearranged parameters, a guess from names", listed(f, &guessed));
 }
 
 /* Parameters of the signature that no tensor comes from. Tied weights are listed once for each of their names: as many
@@ -140,7 +148,8 @@ static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
 /* TorchScript numbers what it computes from parameters, whatever that is. Folded normalizations have a line of their
  * own. */
 static bool is_numbered_guess(const struct findings *f, const struct zt_value *v) {
-    if (!zt_torch_is_script(f->job->model) || strncmp(v->name, "onnx::", 6) != 0 || is_rearranged(f, v))
+    if (!zt_torch_is_script(f->job->model) || zt_job_is_asked_for(f->job->config, v->name) ||
+        strncmp(v->name, "onnx::", 6) != 0 || is_rearranged(f, v))
         return false;
     for (int i = 0; i < f->fold_count; i++) {
         const struct zt_trainable_fold *fold = &f->folds[i];
@@ -151,10 +160,18 @@ static bool is_numbered_guess(const struct findings *f, const struct zt_value *v
     return true;
 }
 
+/* A scalar that TorchScript numbered: of a constant or, as 1 + eps, of a parameter that is gone. */
+static bool is_numbered_scalar(const struct findings *f, const struct zt_value *v) {
+    return zt_torch_is_script(f->job->model) && !v->trainable && v->may_train && v->shape.rank == 0 &&
+           strncmp(v->name, "onnx::", 6) == 0 && zt_graph_users(f->g, v->id, NULL) > 0;
+}
+
 static void find_doubts(struct findings *f) {
-    struct names doubts = { 0 }, guesses = { 0 };
+    struct names doubts = { 0 }, guesses = { 0 }, scalars = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
         const struct zt_value *v = f->g->values[i];
+        if (v->origin == ZT_FROM_INITIALIZER && is_numbered_scalar(f, v))
+            zt_vec_push(&scalars, v->name);
         if (v->origin != ZT_FROM_INITIALIZER || !v->trainable)
             continue;
         const char *why = zt_trainable_doubt(f->g, v, f->job->model->torch_signature != NULL);
@@ -170,6 +187,11 @@ static void find_doubts(struct findings *f) {
              "%s: made by the exporter, perhaps computed from a parameter; do_constant_folding=False keeps the "
              "parameter",
              listed(f, &guesses));
+    if (scalars.count)
+        find(f, true,
+             "%s: a scalar made by the exporter, perhaps computed from a parameter, and fixed; "
+             "do_constant_folding=False keeps the parameter",
+             listed(f, &scalars));
 }
 
 /* ---- what was put right ---- */
@@ -185,8 +207,7 @@ static void find_undone(struct findings *f) {
             zt_vec_push(&tied, zt_arena_printf(job->arena, "%s = %s%s", job->ties[i].name,
                                                job->ties[i].transposed ? "transpose of " : "", job->ties[i].to));
     if (undone.count)
-        find(f, false, "%s: folded by the exporter, computed anew from the parameter, which trains",
-             listed(f, &undone));
+        find(f, false, "%s: folded by the exporter, made anew from the parameter, which trains", listed(f, &undone));
     if (tied.count)
         find(f, false, "%s: copies that the exporter left, trained as one (ztrain.tie_equal: false trains them apart)",
              listed(f, &tied));

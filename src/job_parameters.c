@@ -13,8 +13,7 @@ static bool is_glob(const char *name) {
     return strpbrk(name, "*?") != NULL;
 }
 
-/* Whether ztrain.trainable has the very name: a glob chooses among what the verdicts train. */
-static bool is_asked_for(const struct zt_config *c, const char *name) {
+bool zt_job_is_asked_for(const struct zt_config *c, const char *name) {
     for (int i = 0; i < c->trainable.count; i++)
         if (strcmp(c->trainable.at[i], name) == 0)
             return true;
@@ -22,7 +21,7 @@ static bool is_asked_for(const struct zt_config *c, const char *name) {
 }
 
 static void choose(const struct zt_config *c, struct zt_value *v) {
-    if (!v->trainable && v->may_train && is_asked_for(c, v->name)) {
+    if (!v->trainable && v->may_train && zt_job_is_asked_for(c, v->name)) {
         v->trainable = true;
         v->why = "named in ztrain.trainable";
     }

@@ -18,6 +18,8 @@ bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, c
 bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* Fills job->unmatched from the graph in which the parameters are settled. */
 void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g);
+/* Whether ztrain.trainable has the very name: a glob chooses among what the verdicts train. */
+bool zt_job_is_asked_for(const struct zt_config *c, const char *name);
 /* Fills job->findings from the graph in which the parameters are settled. */
 void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g);
 /* The same decisions in another graph of the job. */

@@ -269,18 +269,25 @@ static void print_names(const char *title, const char *const *names, int count) 
     }
 }
 
+/* A line a group: what ztrain.tie takes. */
 static void print_pairs(const struct zt_graph *g) {
     struct zt_trainable_pair *pairs;
     int count = zt_trainable_pairs(g, &pairs);
     if (count)
-        puts("\nequal initializers, perhaps tied weights that the exporter copied (ztrain.tie rejoins them):");
+        puts(
+            "\nequal initializers, perhaps tied weights that the exporter copied (a line is a group for ztrain.tie; "
+            "what "
+            "reads as an\nembedding and its head, or as the exporter's copy, is tied without):");
     for (int i = 0; i < count; i++) {
-        fputs("  ", stdout);
-        print_text(g->values[pairs[i].a]->name, 0);
+        const bool begins = i == 0 || pairs[i].a != pairs[i - 1].b;
+        fputs(!begins ? "" : i ? "\n  " : "  ", stdout);
+        if (begins)
+            print_text(g->values[pairs[i].a]->name, 0);
         fputs(pairs[i].transposed ? " = transpose of " : " = ", stdout);
         print_text(g->values[pairs[i].b]->name, 0);
-        putchar('\n');
     }
+    if (count)
+        putchar('\n');
 }
 
 static void print_folds(const struct zt_onnx *model) {

@@ -173,6 +173,9 @@ START_TEST(copies_and_transposes_of_a_weight_are_found) {
     add_initializer(g, "other ones", 2, 3, ones);
     add_initializer(g, "same numbers, other order", 3, 2, some);
     struct zt_trainable_pair *pairs;
+    ck_assert_int_eq(zt_trainable_pairs(g, &pairs), 0); /* what does not train cannot be tied */
+    for (int i = 0; i < g->value_count; i++)
+        g->values[i]->trainable = true;
     ck_assert_int_eq(zt_trainable_pairs(g, &pairs), 1);
     ck_assert_int_eq(pairs[0].a, a);
     ck_assert_int_eq(pairs[0].b, b);

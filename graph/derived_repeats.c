@@ -1,0 +1,146 @@
+#include "graph/derived_repeats.h"
+
+#include "graph/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How vectors along one axis lie in a tensor: vector p, element k at (p / inner * dim + k) * inner + p % inner. */
+struct vectors {
+    int64_t dim, inner, count;
+};
+
+static struct vectors along(const struct zt_shape *shape, int axis) {
+    struct vectors s = { .dim = shape->dim[axis], .inner = 1 };
+    for (int k = axis + 1; k < shape->rank; k++)
+        s.inner *= shape->dim[k];
+    s.count = zt_shape_count(shape) / s.dim;
+    return s;
+}
+
+static int64_t element(const struct vectors *s, int64_t vector, int64_t k) {
+    return (vector / s->inner * s->dim + k) * s->inner + vector % s->inner;
+}
+
+struct keyed {
+    const char *at;
+    size_t bytes;
+    int64_t position;
+};
+
+static int by_contents(const void *a, const void *b) {
+    const struct keyed *x = a, *y = b;
+    const int order = memcmp(x->at, y->at, x->bytes);
+    return order ? order : x->position < y->position ? -1 : x->position > y->position;
+}
+
+/* The vectors, one behind the other. Free with free(). */
+static char *gathered(const struct zt_value *v, const struct vectors *s) {
+    const size_t bytes = zt_dtype_bytes(v->dtype);
+    char *to = zt_malloc((size_t)(s->count * s->dim) * bytes + 1);
+    for (int64_t p = 0; p < s->count; p++)
+        for (int64_t k = 0; k < s->dim; k++)
+            memcpy(to + (size_t)(p * s->dim + k) * bytes, (const char *)v->data + (size_t)element(s, p, k) * bytes,
+                   bytes);
+    return to;
+}
+
+/* Numbers the different vectors from 0 in the order in which they first stand; index[p] is the number of vector p.
+ * Returns how many. */
+static int64_t number_vectors(const char *all, const struct vectors *s, size_t bytes, int64_t *index) {
+    struct keyed *keys = zt_malloc((size_t)s->count * sizeof *keys + 1);
+    int64_t *first = zt_malloc((size_t)s->count * sizeof *first + 1), count = 0;
+    for (int64_t p = 0; p < s->count; p++)
+        keys[p] = (struct keyed){ all + (size_t)p * bytes, bytes, p };
+    qsort(keys, (size_t)s->count, sizeof *keys, by_contents);
+    for (int64_t i = 0; i < s->count; i++) /* sorted by position within equal ones */
+        first[keys[i].position] =
+            i > 0 && memcmp(keys[i - 1].at, keys[i].at, bytes) == 0 ? first[keys[i - 1].position] : keys[i].position;
+    for (int64_t p = 0; p < s->count; p++)
+        index[p] = first[p] == p ? count++ : index[first[p]];
+    free(first);
+    free(keys);
+    return count;
+}
+
+static bool is_uniform(const struct zt_value *v) {
+    const size_t bytes = zt_dtype_bytes(v->dtype);
+    for (int64_t i = 1; i < zt_shape_count(&v->shape); i++)
+        if (memcmp((const char *)v->data + (size_t)i * bytes, v->data, bytes) != 0)
+            return false;
+    return true;
+}
+
+static void keep(struct zt_arena *arena, const struct zt_value *v, const struct vectors *s, int axis, const char *all,
+                 const int64_t *index, int64_t count, struct zt_derived *d) {
+    const size_t bytes = (size_t)s->dim * zt_dtype_bytes(v->dtype);
+    char *made = zt_arena_alloc(arena, (size_t)count * bytes + 1);
+    for (int64_t p = 0; p < s->count; p++)
+        memcpy(made + (size_t)index[p] * bytes, all + (size_t)p * bytes, bytes);
+    d->repeated =
+        (struct zt_derived_repeated){ zt_arena_copy(arena, index, (size_t)s->count * sizeof *index), count, axis };
+    d->made = made;
+    d->lost = true;
+}
+
+enum zt_repeats zt_derived_repeats(struct zt_arena *arena, const struct zt_value *v, struct zt_derived *d) {
+    const int64_t elements = zt_shape_count(&v->shape);
+    int64_t fewest = elements, *index = NULL;
+    if (!v->data || elements < 2)
+        return ZT_REPEATS_NOTHING;
+    if (is_uniform(v))
+        return ZT_REPEATS_PERHAPS;
+    index = zt_malloc((size_t)elements * sizeof *index);
+    for (int axis = 0; axis < v->shape.rank; axis++) {
+        const struct vectors s = along(&v->shape, axis);
+        if (s.dim < 2) /* single numbers may be equal by chance */
+            continue;
+        char *all = gathered(v, &s);
+        const int64_t count = number_vectors(all, &s, (size_t)s.dim * zt_dtype_bytes(v->dtype), index);
+        if (count * s.dim < fewest) {
+            fewest = count * s.dim;
+            keep(arena, v, &s, axis, all, index, count, d);
+        }
+        free(all);
+    }
+    free(index);
+    return fewest < elements ? ZT_REPEATS_VECTORS : ZT_REPEATS_NOTHING;
+}
+
+void zt_derived_repeat(const struct zt_derived *d, const struct zt_value *v, enum zt_dtype dtype, const void *parameter,
+                       void *to) {
+    const struct vectors s = along(&v->shape, d->repeated.axis);
+    for (int64_t p = 0; p < s.count; p++)
+        for (int64_t k = 0; k < s.dim; k++)
+            zt_store_double(dtype, to, element(&s, p, k),
+                            zt_load_double(dtype, parameter, d->repeated.index[p] * s.dim + k));
+}
+
+/* perm NULL: not a Transpose. */
+static int add_node(struct zt_graph *g, const struct zt_op_table *table, const char *op_type, const int *in,
+                    const int64_t *perm, int rank, int64_t place, struct zt_err *err) {
+    const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    const char *name = zt_arena_printf(g->arena, "%s of %s", op_type, g->values[in[0]]->name);
+    const int node = zt_graph_add_node(g, name, op_type, "", ZT_OPSET, in, perm ? 1 : 2, &out, 1);
+    g->nodes[node]->place = place;
+    if (perm)
+        zt_node_set_ints(g, node, "perm", perm, rank);
+    return zt_op_resolve(table, g, node, err) ? out : -1;
+}
+
+int zt_derived_add_repeats(struct zt_graph *g, const struct zt_op_table *table, const struct zt_derived *d,
+                           const struct zt_value *v, int from, int64_t place, struct zt_err *err) {
+    const int rank = v->shape.rank, axis = d->repeated.axis;
+    struct zt_shape positions = { .rank = rank - 1 };
+    int64_t perm[ZT_MAX_RANK];
+    for (int k = 0; k < rank; k++) {
+        if (k != axis)
+            positions.dim[k - (k > axis)] = v->shape.dim[k];
+        perm[k] = k == axis ? rank - 1 : k - (k > axis);
+    }
+    const int in[2] = { from, zt_graph_add_constant(g, NULL, ZT_INT64, &positions, d->repeated.index) };
+    const int rows = add_node(g, table, "Gather", in, NULL, 0, place, err); /* [positions..., dim] */
+    if (rows < 0 || axis == rank - 1)
+        return rows;
+    return add_node(g, table, "Transpose", &rows, perm, rank, place, err);
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""What trains, and what the start says of it: names in ztrain.trainable, ties that inspect suggests, warnings, --strict.
+
+    test_trainable.py ZTRAIN [TEST ...]
+"""
+import os
+import re
+import sys
+import unittest
+
+import test_cli
+import test_jobs
+from onnx_bytes import FLOAT, INT64, model, node, tensor, value_info
+from test_jobs import initializers
+
+W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
+TURNED = [0.25, 0.5, -0.5, 0.125, 0.75, -0.25]
+
+
+class Names(test_jobs.Job):
+    """y = (x w) t + b: t is a scalar, which tells a parameter from a constant by the exporter alone."""
+
+    def make(self, scalar, producer="pytorch", *nodes):
+        nodes = [node("MatMul", ["x", "w"], ["h"], "product"), node("Mul", ["h", scalar], ["k"], "scale"),
+                 node("Add", ["k", "b"], ["n"], "bias"), *nodes]
+        nodes += [] if any(b"scores" in n for n in nodes) else [node("Identity", ["n"], ["scores"], "last")]
+        self.write("m.onnx", model(
+            nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+            [tensor([2, 3], W, FLOAT, "w"), tensor([3], [0.0, 0.25, -0.125], FLOAT, "b"), tensor([], [1.5], FLOAT, scalar),
+             tensor([3], [0.0, 0.0, 0.0], FLOAT, "mean"), tensor([3], [1.0, 1.0, 1.0], FLOAT, "var"),
+             tensor([2], [-1, 3], INT64, "shape")], producer=producer))
+
+    def moved(self, name):
+        before, after = (initializers((self.folder / f).read_bytes())[name] for f in ("m.onnx", "run/model.onnx"))
+        return before != after
+
+    def test_a_scalar_with_a_name_of_the_state_trains_in_torchscript_files_alone(self):
+        for producer, name, trained in [("pytorch", "head.temperature", True), ("pytorch", "onnx::Mul_7", False),
+                                        ("tf2onnx", "head.temperature", False)]:
+            self.make(name, producer)
+            done = self.train()
+            self.assertEqual(self.moved(name), trained, (producer, name))
+            self.assertIn("10 in 3 tensors" if trained else "9 in 2 tensors", done.stderr)
+
+    def test_a_name_in_trainable_overrides_the_verdict(self):
+        self.make("temperature", "tf2onnx")
+        for names in [["*", "temperature"], ["temperature"]]:
+            self.train({"trainable": names})
+            self.assertTrue(self.moved("temperature"))
+            self.assertEqual(self.moved("w"), "*" in names)
+        for names in [["*"], ["temp*", "w"]]:  # a glob chooses among what the verdicts train
+            self.train({"trainable": names})
+            self.assertFalse(self.moved("temperature"))
+
+    def test_a_name_that_cannot_be_trained_is_refused_with_the_reason(self):
+        self.make("t", "pytorch", node("BatchNormalization", ["n", "b", "b", "mean", "var"], ["m"], "norm"),
+                  node("Reshape", ["m", "shape"], ["scores"], "last"))
+        for name, words in [("nothing", 'the model has no initializer "nothing"'),
+                            ("scores", 'the model has no initializer "scores"'),
+                            ("mean", '"mean" cannot be trained: statistics or shape input of norm (BatchNormalization)'),
+                            ("shape", '"shape" cannot be trained: of type int64')]:
+            self.train({"trainable": ["*", name]}, code=2, says=["ztrain.trainable[1]: " + words])
+
+    def test_a_numbered_scalar_is_a_warning_and_with_strict_an_error(self):
+        self.make("onnx::Mul_7")
+        words = "onnx::Mul_7: a scalar made by the exporter, perhaps computed from a parameter, and fixed"
+        self.assertRegex(self.train().stderr, "(?m)^  warning +" + re.escape(words))
+        self.train(None, "--strict", code=3, says=["m.onnx: " + words])
+        self.train({"trainable": ["*", "onnx::Mul_7"]}, "--strict")
+        self.make("temperature")
+        self.train(None, "--strict")
+
+    def test_plan_and_evaluate_say_it_too(self):
+        self.make("onnx::Mul_7")
+        self.train({"data": {"format": "npz", "path": "d.npz", "eval_path": "d.npz", "shuffle": False}})
+        for command in ["plan", "evaluate"]:
+            done = self.run_ztrain(command, "--model", self.folder / "m.onnx", "--config", self.folder / "c.json")
+            self.assertIn("onnx::Mul_7: a scalar made by the exporter", done.stderr)
+
+
+class Ties(test_jobs.Job):
+    """Three matrices of the same numbers: two of them equal, one the transpose, and a vector that the loss does not need."""
+
+    def setUp(self):
+        super().setUp()
+        nodes = [node("MatMul", ["x", "a"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "c"], ["k"]),
+                 node("MatMul", ["k", "b"], ["scores"]), node("MatMul", ["k", "d"], ["spare"])]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])],
+                                   [value_info("scores", ["n", 3]), value_info("spare", ["n", 3])],
+                                   [tensor([2, 3], W, FLOAT, "a"), tensor([2, 3], W, FLOAT, "b"),
+                                    tensor([3, 2], TURNED, FLOAT, "c"), tensor([2, 3], W, FLOAT, "d")]))
+
+    def suggested(self):
+        """The groups that inspect prints, as ztrain.tie takes them."""
+        said = self.run_ztrain("inspect", "--model", self.folder / "m.onnx").stdout
+        lines = said.partition("equal initializers")[2].partition(":\n")[2].partition("\n\n")[0].splitlines()
+        return [re.split(" = (?:transpose of )?", line.strip()) for line in lines]
+
+    def test_what_inspect_suggests_is_taken(self):
+        groups = self.suggested()
+        self.assertEqual(sorted(groups[0]), ["a", "b", "c", "d"])
+        self.assertEqual(len(groups), 1)
+        for group in [groups[0], groups[0][::-1]]:  # also where the first is the one that the loss does not need
+            self.train({"tie": [group], "loss": {"logits": "scores"}}, says=["6 in 1 tensors"])
+            w = {n: v for n, (_, v) in initializers((self.folder / "run/model.onnx").read_bytes()).items()}
+            self.assertNotEqual(w["a"], W)
+            self.assertEqual(w["a"], w["b"])
+            self.assertEqual(w["a"], w["d"])
+            self.assertEqual(w["a"], [w["c"][c * 2 + r] for r in range(2) for c in range(3)])
+
+    def test_a_tie_of_nothing_that_trains_is_refused(self):
+        self.train({"tie": [["d", "d"]], "loss": {"logits": "scores"}}, code=2, says=["ztrain.tie[0]"])
+
+
+class Copies(test_jobs.Job):
+    """An embedding and a head that holds its transpose."""
+
+    def setUp(self):
+        super().setUp()
+        e = [0.5, -0.25, 0.75, 0.25, 0.125, -0.5]
+        self.write("m.onnx", model(
+            [node("Gather", ["e", "ids"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "head"], ["scores"])],
+            [value_info("ids", ["n"], INT64)], [value_info("scores", ["n", 3])],
+            [tensor([3, 2], e, FLOAT, "e"), tensor([2, 3], [e[2 * c + r] for r in range(2) for c in range(3)], FLOAT, "head")]))
+        self.data(x=None, ids=([12], [i * 7 % 3 for i in range(12)], INT64))
+
+    def test_copies_that_read_as_embedding_and_head_train_as_one(self):
+        done = self.train()
+        self.assertRegex(done.stderr, r"(?m)^  parameters +head = transpose of e: copies .*ztrain\.tie_equal: false")
+        self.assertIn("6 in 1 tensors", done.stderr)
+        tied = self.losses()
+        self.train({"tie": [["e", "head"]]}, says=["6 in 1 tensors"])
+        self.assertEqual(self.losses(), tied)
+        done = self.train({"tie_equal": False}, says=["12 in 2 tensors"])
+        self.assertNotIn("copies", done.stderr)
+        self.assertNotEqual(self.losses(), tied)
+        self.train({}, "--strict")  # what was put right is no warning
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
+    test_cli.ZTRAIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
