@@ -19,7 +19,7 @@
 /* A host that goes without a word answers neither a silent line's probes, one every PROBE_SECONDS, nor what is sent
  * again: the fifth time 6 s after the first. SETTLE_MS: a host takes all its ranks with it; those that are left wait so
  * long for the ends of their lines before they agree on who speaks. */
-enum { PROBE_SECONDS = 2, PROBES = 3, SENT_AGAIN = 5, SETTLE_MS = 300, LAST_MS = 2000, WHY = 240 };
+enum { PROBE_SECONDS = 2, PROBES = 3, SENT_AGAIN = 5, SETTLE_MS = 300, LAST_MS = 2000, WHY = 240, GROWTH = 8 };
 
 /* Of a failure or a loss. */
 struct news {
@@ -238,10 +238,10 @@ static void take_frame(struct zt_links *l, int from, struct zt_frame *f) {
     k->in_end = &f->next;
 }
 
-/* A head alone is not believed: there is room for what has come, and once more for as much. */
+/* A head alone is not believed: there is room for GROWTH times what has come. What that copies again is little. */
 static bool make_room(struct link *k) {
     const size_t all = (size_t)k->head.bytes, have = k->have - sizeof k->head;
-    size_t room = have ? 2 * have : ZT_FRAME_ROUND_MOST;
+    size_t room = have ? GROWTH * have : ZT_FRAME_ROUND_MOST;
     room = room < all ? room : all;
     struct zt_frame *f = frame_create(&k->head, room);
     if (f && k->coming)

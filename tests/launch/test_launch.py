@@ -204,6 +204,14 @@ class Ranks(Case):
         line = next(e for e in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if e.startswith(b"ZTRAIN_PARENT="))
         port = int(line.split()[1])
         hello = struct.pack("<II", 1, 200) + bytes(200)
+        knows = b"ztrain dials 2".ljust(16, b"\0") + struct.pack("<iiii", 2, 1, -1, 2) + bytes(24) + os.urandom(32)
+        with socket.create_connection(("127.0.0.1", port)) as impostor:  # all but the token
+            impostor.sendall(knows)
+            self.assertEqual(impostor.recv(72, socket.MSG_WAITALL)[:14], b"ztrain hears 2")
+            impostor.sendall(bytes(32))
+            other_secret = 2
+            self.assertEqual(struct.unpack("<ii", impostor.recv(40, socket.MSG_WAITALL)[:8]), (other_secret, 0))
+            self.assertEqual(impostor.recv(1), b"")
         for data in [b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 40000, hello, struct.pack("<II", 4, 16000), hello[:5]]:
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(data)

@@ -1,0 +1,113 @@
+/* Signs of life of two ranks (pulse.h) while somebody on the network sends datagrams too. */
+#include "parallel/pulse.h"
+
+#include "base/clock.h"
+
+#include "tests/suite.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What rank 1 sent last. Its rank is the first word of a datagram. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned char datagram[128];
+    size_t bytes;
+    struct sockaddr_storage to;
+    socklen_t to_bytes;
+    bool silent; /* rank 1's datagrams go no further */
+} line = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static ssize_t send_on(int fd, const void *data, size_t bytes, int flags, const void *to, socklen_t to_bytes) {
+    return syscall(SYS_sendto, fd, data, bytes, flags, to, to_bytes);
+}
+
+/* In place of the C library's: the pulse sends through it. */
+ssize_t sendto(int fd, const void *data, size_t bytes, int flags, __CONST_SOCKADDR_ARG at, socklen_t to_bytes) {
+    const struct sockaddr *to = at.__sockaddr__;
+    int32_t rank;
+    memcpy(&rank, data, sizeof rank);
+    pthread_mutex_lock(&line.lock);
+    bool stops = rank == 1 && line.silent;
+    if (rank == 1 && !stops) {
+        line.bytes = bytes < sizeof line.datagram ? bytes : sizeof line.datagram;
+        memcpy(line.datagram, data, line.bytes);
+        memcpy(&line.to, to, to_bytes);
+        line.to_bytes = to_bytes;
+    }
+    pthread_mutex_unlock(&line.lock);
+    return stops ? (ssize_t)bytes : send_on(fd, data, bytes, flags, to, to_bytes);
+}
+
+struct rank {
+    pthread_t thread;
+    struct zt_comm *world;
+    struct zt_where where;
+    struct zt_pulse *pulse;
+    struct zt_err err;
+};
+
+static void *begin(void *argument) {
+    struct rank *r = argument;
+    zt_pulse_start(&r->pulse, r->world, &r->where, &r->err);
+    return NULL;
+}
+
+/* For `seconds`, or until rank 1 is missed, sends what it said last, as it was, with a higher number, and as a goodbye.
+ * Returns after how many seconds it was missed, 0: it was not. */
+static double disturb(const struct rank *r, double seconds) {
+    int fd = socket(line.to.ss_family, SOCK_DGRAM, 0);
+    const double since = zt_now();
+    for (uint64_t higher = 1000; zt_now() - since < seconds; higher++) {
+        unsigned char made[sizeof line.datagram];
+        const int32_t leaves = 1;
+        if (atomic_load(&r->where.missed))
+            break;
+        send_on(fd, line.datagram, line.bytes, 0, &line.to, line.to_bytes);
+        memcpy(made, line.datagram, line.bytes);
+        memcpy(made + 8, &higher, sizeof higher);
+        send_on(fd, made, line.bytes, 0, &line.to, line.to_bytes);
+        memcpy(made + 4, &leaves, sizeof leaves);
+        send_on(fd, made, line.bytes, 0, &line.to, line.to_bytes);
+        usleep(100000);
+    }
+    close(fd);
+    return atomic_load(&r->where.missed) ? zt_now() - since : 0;
+}
+
+START_TEST(a_silent_rank_is_missed_whatever_others_send_in_its_name) {
+    static struct rank ranks[2];
+    struct zt_comm *comms[2];
+    struct zt_err err = { 0 };
+    ck_assert(zt_comm_thread_create(2, comms, &err));
+    for (int r = 0; r < 2; r++) {
+        ranks[r].world = comms[r];
+        pthread_create(&ranks[r].thread, NULL, begin, &ranks[r]);
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(ranks[r].thread, NULL);
+    ck_assert(ranks[0].pulse && ranks[1].pulse);
+    sleep(3); /* each has heard the other */
+    ck_assert_uint_gt(line.bytes, 0);
+    pthread_mutex_lock(&line.lock);
+    line.silent = true;
+    pthread_mutex_unlock(&line.lock);
+    const double missed = disturb(&ranks[0], 14);
+    ck_assert_msg(missed > 8 && missed < 14, "missed after %.1f s", missed);
+    ck_assert_ptr_null(atomic_load(&ranks[1].where.missed));
+    for (int r = 0; r < 2; r++) {
+        zt_pulse_stop(ranks[r].pulse);
+        comms[r]->api->destroy(comms[r]);
+    }
+}
+END_TEST
+
+int main(void) {
+    TCase *test = tcase_create("pulse");
+    tcase_set_timeout(test, 60);
+    tcase_add_test(test, a_silent_rank_is_missed_whatever_others_send_in_its_name);
+    return run_suite("pulse", test, CK_FORK);
+}
