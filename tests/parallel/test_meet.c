@@ -11,6 +11,7 @@
 #include "tests/suite.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -312,8 +313,8 @@ static void *claim(void *argument) {
         return NULL;
     const struct zt_frame_head head = { .kind = ZT_FRAME_MESSAGE, .bytes = (uint64_t)8 << 30 };
     ck_assert(send(fds[0], &head, sizeof head, MSG_NOSIGNAL) == sizeof head);
-    char end;
-    recv(fds[0], &end, 1, 0);
+    struct pollfd wait = { .fd = fds[0], .events = POLLIN };
+    poll(&wait, 1, 20000); /* until rank 0 says what it thinks of it */
     close(fds[0]);
     return NULL;
 }
