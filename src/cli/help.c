@@ -9,7 +9,8 @@ const char zt_help_train[] =
     "from a checkpoint, whatever the number of ranks and the ZeRO stage it was written with. SIGINT,\n"
     "SIGTERM and SIGHUP save a checkpoint and stop (a second one stops at once), SIGUSR1 saves one and goes on.\n"
     "Ranks are started by --ranks, --hostfile, mpirun or srun; on GPUs, and under communicator \"tcp\", also\n"
-    "by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them.\n"
+    "by RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them; beyond loopback\n"
+    "all need the same ZTRAIN_SECRET or ZTRAIN_SECRET_FILE.\n"
     "The command line wins over the configuration.\n";
 
 const char zt_help_plan[] =
