@@ -557,25 +557,25 @@ def check_threads(ztrain, folder):
 
 # ---- a batch that the file fixes, in front of a Scan
 
-def scan_model(batch):
-    """A Scan over three steps behind a Reshape and a Transpose; `batch` a number, or "n" for any."""
+def scan_model(batch, steps):
+    """A Scan over so many steps behind a Reshape and a Transpose; `batch` a number, or "n" for any."""
     shape = -1 if batch == "n" else batch
     widen = "sx = Shape<end = 1>(x)  two = Constant<value = int64[1] {2}>()  hs = Concat<axis = 0>(sx, two)  h1 = Expand(h0, hs)"
     return parse(f"""
-        m (double[{batch},6] x) => (double[{batch},2] y) {{
-          shape = Constant<value = int64[3] {{{shape}, 3, 2}}>()  r = Reshape(x, shape)  t = Transpose<perm = [1, 0, 2]>(r)
+        m (double[{batch},{2 * steps}] x) => (double[{batch},2] y) {{
+          shape = Constant<value = int64[3] {{{shape}, {steps}, 2}}>()  r = Reshape(x, shape)  t = Transpose<perm = [1, 0, 2]>(r)
           {widen if batch == "n" else ""}
           h, ys = Scan<num_scan_inputs = 1, body = step (double[k,2] before, double[k,2] xt) => (double[k,2] after, double[k,2] y)
             {{ m = Mul(xt, w)  s = Add(before, m)  after = Tanh(s)  y = Identity(after) }}>(h1, t)
           axis = Constant<value = int64[1] {{0}}>()  mean = ReduceMean<keepdims = 0>(ys, axis)  y = Add(h, mean) }}""", {"w": (2,)})
 
 
-def check_rebound_scan(ztrain, batch, folder):
+def check_rebound_scan(ztrain, batch, steps, folder):
     """A file that fixes a batch of 4 trains at `batch` as one that takes any."""
-    feed = {"x": (batch, 6)}
+    feed = {"x": (batch, 2 * steps)}
     losses = []
     for fixed in (4, "n"):
-        model = scan_model(fixed)
+        model = scan_model(fixed, steps)
         model.graph.initializer.append(numpy_helper.from_array(np.zeros((1, 2) if fixed == "n" else (4, 2)), "h0" if fixed == "n" else "h1"))
         model = as_float(model)
         got, message = train(ztrain, model, feed, folder / str(fixed), freeze=["h?"])
@@ -641,9 +641,10 @@ def main():
                                  "threads of a Loop that runs": check_threads}.items():
             if options.only in name:
                 report(name, check_loop(options.ztrain, folder()))
-        for batch in (4, 6, 8):
+        for batch, steps in ((4, 3), (6, 3), (8, 3), (4, 1500), (8, 1000)):
             if options.only in "a Scan behind a batch that the file fixes":
-                report(f"a Scan behind a batch that the file fixes, at {batch}", check_rebound_scan(options.ztrain, batch, folder()))
+                report(f"a Scan of {steps} steps behind a batch that the file fixes, at {batch}",
+                       check_rebound_scan(options.ztrain, batch, steps, folder()))
         for name, (text, words) in refused.items():
             if options.only in name:
                 report(name, check_refused(options.ztrain, text, words, folder()))

@@ -224,6 +224,111 @@ START_TEST(a_branch_that_waits_for_itself_is_refused) {
 }
 END_TEST
 
+/* ---- loops ---- */
+
+static void put_number(struct zt_text *graph, const char *name, int64_t number) {
+    struct zt_text tensor = { 0 };
+    put_int(&tensor, 2, ZT_INT64);
+    put_string(&tensor, 8, name);
+    put_bytes(&tensor, 9, &number, sizeof number);
+    put_message(graph, 5, &tensor);
+}
+
+/* y = x w w w .., so many turns; where `inner` is not 0 a turn is such a loop of its own. */
+static bool read_loop(int64_t turns, int64_t inner) {
+    struct zt_text graph = { 0 }, body = { 0 }, node = { 0 };
+    put_value(&body, 11, "i");
+    put_value(&body, 11, "go");
+    put_value(&body, 11, "v");
+    if (inner) {
+        struct zt_text within = { 0 }, loop = { 0 };
+        put_value(&within, 11, "j");
+        put_value(&within, 11, "on");
+        put_value(&within, 11, "p");
+        put_call(&within, 1, "", "Mul", "p", "w", "q");
+        put_value(&within, 12, "on");
+        put_value(&within, 12, "q");
+        put_string(&loop, 1, "m");
+        put_string(&loop, 1, "");
+        put_string(&loop, 1, "v");
+        put_string(&loop, 2, "u");
+        put_string(&loop, 4, "Loop");
+        put_graph(&loop, "body", &within);
+        put_message(&body, 1, &loop);
+        put_number(&graph, "m", inner);
+    } else {
+        put_call(&body, 1, "", "Mul", "v", "w", "u");
+    }
+    put_value(&body, 12, "go");
+    put_value(&body, 12, "u");
+    put_string(&node, 1, "n");
+    put_string(&node, 1, "");
+    put_string(&node, 1, "x");
+    put_string(&node, 2, "y");
+    put_string(&node, 3, "again");
+    put_string(&node, 4, "Loop");
+    put_graph(&node, "body", &body);
+    put_message(&graph, 1, &node);
+    put_number(&graph, "n", turns);
+    put_floats(&graph, "w", (const float[]){ 1, 2 }, 2);
+    put_input(&graph, "x", ZT_FLOAT, 2);
+    put_value(&graph, 12, "y");
+    return read_model(&graph);
+}
+
+/* The verdict comes first, as in a job: a parameter is no constant of the body. */
+static bool prepare_trained(void) {
+    return zt_pass_resolve(g, &zt_ops, g->outputs, g->output_count, &err) &&
+           (zt_pass_trainable(g, NULL, -1), zt_pass_infer(g, 1 << 20, &err));
+}
+
+START_TEST(a_short_loop_is_written_out) {
+    ck_assert_msg(read_loop(1000, 0) && prepare_trained(), "%s", err.text[0]);
+    int products = 0;
+    for (int n = 0; n < g->node_count; n++)
+        products += strcmp(g->nodes[n]->op_type, "Mul") == 0;
+    ck_assert_int_eq(products, 1000);
+}
+END_TEST
+
+START_TEST(a_long_loop_is_one_node_with_one_turn_inside) {
+    ck_assert_msg(read_loop(100000, 0) && prepare_trained(), "%s", err.text[0]);
+    ck_assert_int_eq(g->node_count, 1);
+    const struct zt_node *n = g->nodes[0];
+    ck_assert_str_eq(n->op_type, "LoopRun");
+    ck_assert_str_eq(n->name, "again");
+    ck_assert_int_eq(n->in_count, 2);
+    ck_assert_str_eq(g->values[n->in[1]]->name, "w");
+    ck_assert_int_eq(zt_attr_int(n, "turns", 0), 100000);
+    const struct zt_graph *body = zt_node_attr(n, "body")->graph;
+    ck_assert_int_eq(body->node_count, 1);
+    ck_assert_str_eq(body->nodes[0]->op_type, "Mul");
+}
+END_TEST
+
+START_TEST(a_long_loop_in_a_loop_is_one_node_in_another) {
+    ck_assert_msg(read_loop(100, 5000) && prepare_trained(), "%s", err.text[0]);
+    ck_assert_int_eq(g->node_count, 1);
+    const struct zt_graph *body = zt_node_attr(g->nodes[0], "body")->graph;
+    ck_assert_int_eq(body->node_count, 1);
+    ck_assert_str_eq(body->nodes[0]->op_type, "LoopRun");
+    ck_assert_int_eq(zt_attr_int(body->nodes[0], "turns", 0), 5000);
+}
+END_TEST
+
+START_TEST(a_loop_of_too_many_turns_is_refused_with_the_count_and_the_limit) {
+    ck_assert(read_loop(INT64_C(1) << 60, 0) && !prepare_trained());
+    ck_assert_msg(says("again (Loop)") && says("1152921504606846976 turns") && says("limit of a loop is 8388608"), "%s",
+                  err.text[0]);
+}
+END_TEST
+
+START_TEST(loops_in_a_loop_are_counted_together) {
+    ck_assert(read_loop(10000, 10000) && !prepare_trained());
+    ck_assert_msg(says("10000 turns of 10000 nodes, which is 100000000"), "%s", err.text[0]);
+}
+END_TEST
+
 /* ---- functions ---- */
 
 /* my.f(a, b) = op(op(a, b), b) in a model that calls it twice. `domain`: of the nodes inside. */
@@ -301,6 +406,11 @@ int main(void) {
     tcase_add_test(cases, what_stands_inside_is_not_seen_outside);
     tcase_add_test(cases, a_name_that_nothing_makes_is_named_with_its_node);
     tcase_add_test(cases, a_branch_that_waits_for_itself_is_refused);
+    tcase_add_test(cases, a_short_loop_is_written_out);
+    tcase_add_test(cases, a_long_loop_is_one_node_with_one_turn_inside);
+    tcase_add_test(cases, a_long_loop_in_a_loop_is_one_node_in_another);
+    tcase_add_test(cases, a_loop_of_too_many_turns_is_refused_with_the_count_and_the_limit);
+    tcase_add_test(cases, loops_in_a_loop_are_counted_together);
     tcase_add_test(cases, a_call_becomes_the_nodes_of_its_function);
     tcase_add_test(cases, two_functions_of_one_name_are_refused);
     tcase_add_test(cases, our_own_operators_cannot_be_used_from_inside);
