@@ -8,11 +8,13 @@
 models/gpt.onnx comes from here. What matters when the file is to be trained, not only run:
 
   names, axes       The data columns and the loss refer to input and output names; make the batch dimension dynamic.
-  train()           In eval() mode BatchNormalization is folded into its convolution, and trains as a part of it.
+  optimize=False    Nothing is folded: BatchNormalization stays (train() alone does not keep it), and so do parameters
+                    that are read through a function, as a temperature through exp. This network has none of either.
   untie()           The exporter merges parameters of equal value (fresh ones and zeros) without a word: call untie()
                     below before the export, or export trained weights.
   val_N             The exporter transposes weights of MatMul and names them val_N; the file says which parameters they
-                    were, and they train as such. A tied embedding of 8,192 elements or fewer comes out as two tensors.
+                    were, and they train as such. A tied embedding of 8,192 elements or fewer comes out as two tensors,
+                    which are tied again (docs/models.md says what else is lost, and how to say it again).
 
 Afterwards `ztrain inspect --model FILE` says which tensors will be trained, and why the others will not.
 """

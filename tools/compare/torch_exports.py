@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Exports networks of networks.py in several ways and trains them in PyTorch, for tests/exported/check.py.
+
+    tools/compare/torch_exports.py FOLDER NAME...
+
+Each in a process of its own, so that one that fails or takes too long costs no other. Writes into FOLDER: NAME.EXPORT.onnx for each way, NAME.npz with the samples of all steps, and NAME.json: the configuration,
+and loss and gradient norm of each step in float64, with the distance of float32 from it. The ways:
+
+  dynamo         torch.onnx.export(model.eval(), ..., dynamo=True): what most people write
+  torchscript    the same with dynamo=False
+  dynamo-train   model.train(), optimize=False: what docs/models.md advises
+  torchscript-train    TrainingMode.TRAINING, do_constant_folding=False: likewise
+
+The last two are made of the small networks alone.
+
+Dropout and stochastic depth are off: their random numbers are each side's own. Parameters that are one number throughout
+get some noise, so that no exporter merges them; trained ones have it.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import warnings
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from networks import BATCH, NETWORKS, SMALL  # noqa: E402
+
+STEPS, RATE, LIMIT_SECONDS = 4, 0.01, 600
+PLAIN, ADVISED = ("dynamo", "torchscript"), ("dynamo-train", "torchscript-train")
+
+
+def make(name):
+    torch.manual_seed(0)
+    make_network = NETWORKS[name]
+    model, inputs = make_network()
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        for place in (module, getattr(module, "config", None)):  # networks that call F.dropout keep its rate there
+            for key, value in list(vars(place).items()) if place else []:
+                if "drop" in key and isinstance(value, float):
+                    setattr(place, key, 0.0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            flat = parameter.flatten()
+            if not getattr(make_network, "fresh", False) and flat.numel() > 1 and bool((flat == flat[0]).all()):
+                parameter.add_(0.02 * torch.randn_like(parameter))
+    return model.float().train(), inputs
+
+
+def samples(inputs):
+    """The inputs of every step: others of the same range."""
+    def another(x):
+        return torch.randn_like(x) if x.is_floating_point() else torch.randint(2, int(x.max()) + 1, x.shape)
+    return [inputs] + [tuple(another(x) for x in inputs) for _ in range(STEPS - 1)]
+
+
+def loss_of(output, target):
+    if target.is_floating_point():
+        return F.mse_loss(output, target)
+    return F.cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
+
+
+def targets(output):
+    if output.dim() in (2, 3):
+        return [torch.randint(0, output.shape[-1], output.shape[:-1]) for _ in range(STEPS)]
+    return [torch.randn(output.shape) for _ in range(STEPS)]
+
+
+def begin(name, dtype):
+    model, _ = make(name)
+    model = model.to(dtype)
+    return model, [p for p in model.parameters() if p.requires_grad]
+
+
+def step(model, trained, inputs, answer, dtype):
+    """Loss and gradients."""
+    loss = loss_of(*[x.to(dtype) if x.is_floating_point() else x for x in
+                     (model(*[x.to(dtype) if x.is_floating_point() else x for x in inputs]), answer)])
+    loss.backward()
+    return loss.item(), [p.grad.double() for p in trained if p.grad is not None]
+
+
+def choose_epsilon(name, inputs, answer):
+    """The median over the parameters of their gradient's root mean square. Adam divides by it what is smaller, so that
+    every parameter moves by about the rate, and by more where its gradient is taken for larger than it is."""
+    _, gradients = step(*begin(name, torch.float64), inputs, answer, torch.float64)
+    return float(f"{np.median([g.square().mean().sqrt().item() for g in gradients]):.1e}")
+
+
+def train(name, dtype, steps, answers, epsilon):
+    """Loss and gradient norm of every step of Adam."""
+    model, trained = begin(name, dtype)
+    optimizer = torch.optim.Adam(trained, lr=RATE, eps=epsilon)
+    losses, norms = [], []
+    for inputs, answer in zip(steps, answers):
+        optimizer.zero_grad()
+        loss, gradients = step(model, trained, inputs, answer, dtype)
+        optimizer.step()
+        losses.append(loss)
+        norms.append(torch.sqrt(sum(g.square().sum() for g in gradients)).item())
+    return np.array(losses), np.array(norms)
+
+
+def export(name, way, path):
+    model, inputs = make(name)
+    names = [f"x{i}" for i in range(len(inputs))]
+    if way.startswith("dynamo"):
+        program = torch.onnx.export(model.train(way == "dynamo-train"), inputs, dynamo=True, input_names=names,
+                                    output_names=["y"], optimize=way == "dynamo", verbose=False)
+        for node in program.model.graph.all_nodes():  # it names the folders of this machine
+            node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+        program.save(path, external_data=False)
+        return
+    modes = torch.onnx.TrainingMode
+    training = way == "torchscript-train"
+    torch.onnx.export(model, inputs, path, dynamo=False, input_names=names, output_names=["y"],
+                      training=modes.TRAINING if training else modes.EVAL, do_constant_folding=not training)
+
+
+def write_expected(name, folder):
+    model, inputs = make(name)
+    steps = samples(inputs)
+    with torch.no_grad():
+        answers = targets(model.double()(*[x.double() if x.is_floating_point() else x for x in inputs]))
+    epsilon = choose_epsilon(name, steps[0], answers[0])
+    losses, norms = train(name, torch.float64, steps, answers, epsilon)
+    losses32, norms32 = train(name, torch.float32, steps, answers, epsilon)
+    data = {f"x{i}": np.concatenate([step[i].numpy() for step in steps]) for i in range(len(inputs))}
+    file = name.replace("/", "_")
+    np.savez(folder / f"{file}.npz", target=np.concatenate([a.numpy() for a in answers]), **data)
+    config = {"train_micro_batch_size_per_gpu": BATCH,
+              "optimizer": {"type": "Adam", "params": {"lr": RATE, "eps": epsilon}},
+              "ztrain": {"data": {"format": "npz", "path": f"{file}.npz", "shuffle": False}, "steps": STEPS,
+                         "loss": {"type": "mse" if answers[0].is_floating_point() else "cross_entropy"}}}
+    return {"config": config, "losses": losses.tolist(), "grad_norms": norms.tolist(),
+            "noise": float(f"{np.max(np.abs(losses32 - losses) / np.abs(losses)):.1e}"),
+            "norm_noise": float(f"{np.max(np.abs(norms32 - norms) / norms):.1e}")}
+
+
+def make_case(name, folder):
+    """In a child process."""
+    file = name.replace("/", "_")
+    case = write_expected(name, folder) | {"exports": {}}
+    for way in PLAIN + ADVISED if name in SMALL else PLAIN:
+        try:
+            if not (folder / f"{file}.{way}.onnx").exists():
+                export(name, way, folder / f"{file}.{way}.onnx")
+            case["exports"][way] = {"model": f"{file}.{way}.onnx"}
+        except Exception as error:  # PyTorch's exporters raise all kinds
+            plain = re.sub("\x1b\\[[0-9;]*m", "", f"{type(error).__name__}: {error}")
+            case["exports"][way] = {"error": plain.splitlines()[0][:200]}
+    (folder / f"{file}.json").write_text(json.dumps(case, indent=1) + "\n")
+
+
+def make_cases(names, folder):
+    """What has a .json already is left. Yields (name, None or what went wrong)."""
+    for name in names:
+        log = folder / f"{name.replace('/', '_')}.log"
+        if log.with_suffix(".json").exists():
+            yield name, None
+            continue
+        child = os.fork()
+        if child == 0:
+            signal.alarm(LIMIT_SECONDS)
+            with open(log, "w", encoding="utf-8") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            try:
+                make_case(name, folder)
+            except BaseException as error:
+                print(f"\n{type(error).__name__}: {error}", flush=True)
+                os._exit(1)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        words = log.read_text(errors="replace").strip().splitlines()
+        yield name, f"status {status}: {words[-1] if words else ''}"[:200] if status else None
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, problem in make_cases(sys.argv[2:] or list(NETWORKS), folder):
+        print(f"{name}: {problem or 'made'}", flush=True)
+
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+if __name__ == "__main__":
+    main()
