@@ -405,7 +405,7 @@ static int add_steps(struct zt_graph *g, const struct zt_op_table *table, const 
     const int64_t place = g->nodes[reader]->place;
     int x = parameter_of(g, d, v);
     if (d->repeated.index)
-        return zt_derived_add_repeats(g, table, d, v, x, place, err);
+        return zt_derived_add_repeats(g, table, d, x, place, err);
     for (int s = 0; s < d->steps && x >= 0; s++)
         x = add_step(g, table, &d->step[s], x, place, err);
     return x;

@@ -7,11 +7,15 @@
 
 /* How vectors along one axis lie in a tensor: vector p, element k at (p / inner * dim + k) * inner + p % inner. */
 struct vectors {
+    int axis;
     int64_t dim, inner, count;
+    const char *all;      /* the vectors, one behind the other */
+    const int64_t *index; /* number of each among the different ones */
+    int64_t different;
 };
 
 static struct vectors along(const struct zt_shape *shape, int axis) {
-    struct vectors s = { .dim = shape->dim[axis], .inner = 1 };
+    struct vectors s = { .axis = axis, .dim = shape->dim[axis], .inner = 1 };
     for (int k = axis + 1; k < shape->rank; k++)
         s.inner *= shape->dim[k];
     s.count = zt_shape_count(shape) / s.dim;
@@ -71,14 +75,13 @@ static bool is_uniform(const struct zt_value *v) {
     return true;
 }
 
-static void keep(struct zt_arena *arena, const struct zt_value *v, const struct vectors *s, int axis, const char *all,
-                 const int64_t *index, int64_t count, struct zt_derived *d) {
+static void keep(struct zt_arena *arena, const struct zt_value *v, const struct vectors *s, struct zt_derived *d) {
     const size_t bytes = (size_t)s->dim * zt_dtype_bytes(v->dtype);
-    char *made = zt_arena_alloc(arena, (size_t)count * bytes + 1);
+    char *made = zt_arena_alloc(arena, (size_t)s->different * bytes + 1);
     for (int64_t p = 0; p < s->count; p++)
-        memcpy(made + (size_t)index[p] * bytes, all + (size_t)p * bytes, bytes);
-    d->repeated =
-        (struct zt_derived_repeated){ zt_arena_copy(arena, index, (size_t)s->count * sizeof *index), count, axis };
+        memcpy(made + (size_t)s->index[p] * bytes, s->all + (size_t)p * bytes, bytes);
+    d->repeated = (struct zt_derived_repeated){ zt_arena_copy(arena, s->index, (size_t)s->count * sizeof *s->index),
+                                                s->different, s->axis };
     d->made = made;
     d->lost = true;
 }
@@ -92,14 +95,16 @@ enum zt_repeats zt_derived_repeats(struct zt_arena *arena, const struct zt_value
         return ZT_REPEATS_PERHAPS;
     index = zt_malloc((size_t)elements * sizeof *index);
     for (int axis = 0; axis < v->shape.rank; axis++) {
-        const struct vectors s = along(&v->shape, axis);
+        struct vectors s = along(&v->shape, axis);
         if (s.dim < 2) /* single numbers may be equal by chance */
             continue;
         char *all = gathered(v, &s);
-        const int64_t count = number_vectors(all, &s, (size_t)s.dim * zt_dtype_bytes(v->dtype), index);
-        if (count * s.dim < fewest) {
-            fewest = count * s.dim;
-            keep(arena, v, &s, axis, all, index, count, d);
+        s.all = all;
+        s.index = index;
+        s.different = number_vectors(all, &s, (size_t)s.dim * zt_dtype_bytes(v->dtype), index);
+        if (s.different * s.dim < fewest) {
+            fewest = s.different * s.dim;
+            keep(arena, v, &s, d);
         }
         free(all);
     }
@@ -116,31 +121,40 @@ void zt_derived_repeat(const struct zt_derived *d, const struct zt_value *v, enu
                             zt_load_double(dtype, parameter, d->repeated.index[p] * s.dim + k));
 }
 
-/* perm NULL: not a Transpose. */
-static int add_node(struct zt_graph *g, const struct zt_op_table *table, const char *op_type, const int *in,
-                    const int64_t *perm, int rank, int64_t place, struct zt_err *err) {
+/* Where nodes are added. */
+struct site {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    int64_t place;
+    int rank; /* of what they make */
+};
+
+/* perm: of a Transpose, NULL: a Gather of two inputs. */
+static int add_node(const struct site *at, const char *op_type, const int *in, const int64_t *perm,
+                    struct zt_err *err) {
+    struct zt_graph *g = at->g;
     const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
     const char *name = zt_arena_printf(g->arena, "%s of %s", op_type, g->values[in[0]]->name);
     const int node = zt_graph_add_node(g, name, op_type, "", ZT_OPSET, in, perm ? 1 : 2, &out, 1);
-    g->nodes[node]->place = place;
+    g->nodes[node]->place = at->place;
     if (perm)
-        zt_node_set_ints(g, node, "perm", perm, rank);
-    return zt_op_resolve(table, g, node, err) ? out : -1;
+        zt_node_set_ints(g, node, "perm", perm, at->rank);
+    return zt_op_resolve(at->table, g, node, err) ? out : -1;
 }
 
-int zt_derived_add_repeats(struct zt_graph *g, const struct zt_op_table *table, const struct zt_derived *d,
-                           const struct zt_value *v, int from, int64_t place, struct zt_err *err) {
-    const int rank = v->shape.rank, axis = d->repeated.axis;
-    struct zt_shape positions = { .rank = rank - 1 };
+int zt_derived_add_repeats(struct zt_graph *g, const struct zt_op_table *table, const struct zt_derived *d, int from,
+                           int64_t place, struct zt_err *err) {
+    const struct zt_shape shape = g->values[zt_graph_find(g, d->name)]->shape;
+    const struct site at = { g, table, place, shape.rank };
+    const int axis = d->repeated.axis;
+    struct zt_shape positions = { .rank = shape.rank - 1 };
     int64_t perm[ZT_MAX_RANK];
-    for (int k = 0; k < rank; k++) {
+    for (int k = 0; k < shape.rank; k++) {
         if (k != axis)
-            positions.dim[k - (k > axis)] = v->shape.dim[k];
-        perm[k] = k == axis ? rank - 1 : k - (k > axis);
+            positions.dim[k - (k > axis)] = shape.dim[k];
+        perm[k] = k == axis ? shape.rank - 1 : k - (k > axis);
     }
     const int in[2] = { from, zt_graph_add_constant(g, NULL, ZT_INT64, &positions, d->repeated.index) };
-    const int rows = add_node(g, table, "Gather", in, NULL, 0, place, err); /* [positions..., dim] */
-    if (rows < 0 || axis == rank - 1)
-        return rows;
-    return add_node(g, table, "Transpose", &rows, perm, rank, place, err);
+    const int rows = add_node(&at, "Gather", in, NULL, err); /* [positions..., dim] */
+    return rows < 0 || axis == shape.rank - 1 ? rows : add_node(&at, "Transpose", &rows, perm, err);
 }

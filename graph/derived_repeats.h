@@ -16,9 +16,10 @@ enum zt_repeats {
 /* Looks for equal vectors along one of v's axes, the one that leaves the fewest elements. In `arena`. */
 enum zt_repeats zt_derived_repeats(struct zt_arena *arena, const struct zt_value *v, struct zt_derived *d);
 
-/* Appends Gather and Transpose that make v's contents of the parameter `from`. Returns the value, -1 on failure. */
-int zt_derived_add_repeats(struct zt_graph *g, const struct zt_op_table *table, const struct zt_derived *d,
-                           const struct zt_value *v, int from, int64_t place, struct zt_err *err);
+/* Appends Gather and Transpose that make the initializer's contents of the parameter `from`. Returns the value, -1 on
+ * failure. */
+int zt_derived_add_repeats(struct zt_graph *g, const struct zt_op_table *table, const struct zt_derived *d, int from,
+                           int64_t place, struct zt_err *err);
 
 /* v's contents of the parameter's. */
 void zt_derived_repeat(const struct zt_derived *d, const struct zt_value *v, enum zt_dtype dtype, const void *parameter,
