@@ -6,6 +6,7 @@
 #include "ops/combine.h"
 #include "ops/cuda.h"
 #include "ops/gather_cpu.h"
+#include "ops/table.h"
 #include "ops/tile.h"
 
 #include <string.h>
@@ -154,14 +155,18 @@ static void clear(const struct zt_view *v) {
         memset(v->data, 0, bytes);
 }
 
-static bool give_scattered(struct zt_grad *b, int node, const char *op_type) {
+static bool give_scattered_of(struct zt_grad *b, int node, const char *op_type, int dy) {
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
-    int dy = zt_grad_out(b, node, 0);
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const struct zt_node *like = zt_node_attr(n, ZT_GATHER_PADDING) ? NULL : n; /* which has axis 0, the default */
     int in[2] = { dy, n->in[1] };
     zt_grad_give(b, node, 0,
-                 zt_emit_own_ints(b, op_type, in, 2, n, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
+                 zt_emit_own_ints(b, op_type, in, 2, like, (struct zt_ints[]){ { "shape", x.dim, x.rank }, { 0 } }));
     return true;
+}
+
+static bool give_scattered(struct zt_grad *b, int node, const char *op_type) {
+    return give_scattered_of(b, node, op_type, zt_grad_out(b, node, 0));
 }
 
 /* ---- Gather ---- */
@@ -199,9 +204,43 @@ static bool gather_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
+extern const struct zt_op zt_op_gather;
+
+int zt_gather_table(const struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
+    const int64_t axis = zt_attr_int(n, "axis", 0);
+    const struct zt_value *table = n->op == &zt_op_gather ? zt_in(g, node, 0) : NULL;
+    return table && (axis == 0 || axis + table->shape.rank == 0) ? table->id : -1;
+}
+
+/* dy without the rows whose index is the padding row p of a table of V rows:
+ *
+ *     dy' = Where(index == p or index == p - V, 0, dy)      index with axes of one element for those of a row */
+static int without_padding(struct zt_grad *b, int node, int dy) {
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    const struct zt_value *indices = zt_in(zt_grad_graph(b), node, 1);
+    const int64_t row = zt_attr_int(n, ZT_GATHER_PADDING, -1), rows = zt_grad_in_shape(b, node, 0)->dim[0];
+    struct zt_shape shape = indices->shape;
+    const int rank = shape.rank + zt_grad_in_shape(b, node, 0)->rank - 1;
+    while (shape.rank < rank)
+        shape.dim[shape.rank++] = 1;
+    const int index = ZT_EMIT(b, "Reshape", n->in[1], zt_emit_ints(b, shape.dim, rank));
+    int same[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t place = row - i * rows;
+        same[i] = ZT_EMIT(b, "Equal", index, zt_emit_cast_like(b, zt_emit_ints(b, &place, 1), n->in[1]));
+    }
+    return ZT_EMIT(b, "Where", ZT_EMIT(b, "Or", same[0], same[1]),
+                   zt_emit_float(b, zt_grad_graph(b)->values[dy]->dtype, 0), dy);
+}
+
 static bool gather_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
-    return give_scattered(b, node, "GatherGrad");
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int dy = zt_grad_out(b, node, 0);
+    if (zt_node_attr(n, ZT_GATHER_PADDING))
+        dy = without_padding(b, node, dy);
+    return give_scattered_of(b, node, "GatherGrad", dy);
 }
 
 static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {

@@ -29,6 +29,11 @@ enum zt_loss_end { ZT_END_PLAIN, ZT_END_SOFTMAX, ZT_END_LOG_SOFTMAX, ZT_END_SIGM
 enum zt_loss_end zt_loss_end_of(const struct zt_graph *g, int root, const struct zt_shape *logits, int axis, int *node,
                                 int *reader);
 
+/* The value whose rows node `node`, a Gather along axis 0, looks up; -1: it is none. */
+int zt_gather_table(const struct zt_graph *g, int node);
+/* Attribute of such a node in a training graph: the row of the table that gets no gradient from it. */
+#define ZT_GATHER_PADDING "padding_idx"
+
 /* What the CPU kernels of this build are made of: the widest instruction set their own vector loops use on this machine
  * ("AVX2"), and the version of oneDNN, "" where the build has none. Static text. */
 const char *zt_cpu_instructions(void); /* elementwise_lanes.c */

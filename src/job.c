@@ -96,7 +96,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     int root = -1;
     struct zt_graph *g =
         zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
-    bool ok = g && zt_job_find_parameters(job, g, err);
+    bool ok = g && zt_job_find_parameters(job, g, err) && zt_job_mark_paddings(job, g, err);
     if (ok) {
         bool *used = find_used(g);
         zt_job_find_floats(job, g, used, root);
@@ -209,8 +209,8 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
                                         .evaluation = !request->training,
                                         .sync =
                                             job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
-    if (!zt_job_settle_parameters(job, g, err) || !zt_job_infer(job, g, source, request->rows, err) ||
-        !zt_job_to_float(job, joint, &root, err))
+    if (!zt_job_settle_parameters(job, g, err) || !zt_job_mark_paddings(job, g, err) ||
+        !zt_job_infer(job, g, source, request->rows, err) || !zt_job_to_float(job, joint, &root, err))
         return false;
     if (request->weighted && job->loss)
         joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });

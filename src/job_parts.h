@@ -16,6 +16,8 @@ bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, c
  * from parameters, ties, and reads ztrain.trainable and freeze. Names that fit nothing are errors. Fills the findings.
  */
 bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
+/* Marks the look-ups of ztrain.padding_idx in a graph whose parameters are settled; all that do not fit are errors. */
+bool zt_job_mark_paddings(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* Fills job->unmatched from the graph in which the parameters are settled. */
 void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g);
 /* Whether ztrain.trainable has the very name: a glob chooses among what the verdicts train. */

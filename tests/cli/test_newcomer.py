@@ -4,13 +4,15 @@
     test_newcomer.py ZTRAIN [TEST ...]
 """
 import json
+import math
 import os
+import subprocess
 import sys
 import unittest
 
 import test_cli
 import test_jobs
-from onnx_bytes import FLOAT, INT64, model, node, npy, npz, read_npz, tensor, value_info
+from onnx_bytes import BOOL, FLOAT, INT64, fields, model, node, npy, npz, read_npz, tensor, value_info
 
 N = test_jobs.N
 
@@ -83,6 +85,114 @@ class Data(test_jobs.Job):
         self.train({"loss": {"type": "mse"}}, code=4, says=["samples of shape [6], wants [2, 3]", "hint: ", "reshape"])
 
 
+class Embedding:
+    """y = E[i] E^T: an embedding and a head that are one table, with the mean of cross_entropy and SGD."""
+
+    def __init__(self, table, indices, targets, padding=()):
+        self.e, self.i, self.t, self.padding = [list(row) for row in table], indices, targets, padding
+
+    def step(self, samples, lr):
+        rows, width = len(self.e), len(self.e[0])
+        slope, loss = [[0.0] * width for _ in self.e], 0.0
+        for n in samples:
+            x = self.e[self.i[n]]
+            y = [sum(a * b for a, b in zip(x, row)) for row in self.e]
+            lse = math.log(sum(map(math.exp, y)))
+            loss += (lse - y[self.t[n]]) / len(samples)
+            dy = [(math.exp(v - lse) - (c == self.t[n])) / len(samples) for c, v in enumerate(y)]
+            for c in range(rows):
+                for k in range(width):
+                    slope[c][k] += dy[c] * x[k]  # the head's part stays, as in PyTorch
+                    if self.i[n] not in self.padding:
+                        slope[self.i[n]][k] += dy[c] * self.e[c][k]
+        self.e = [[v - lr * g for v, g in zip(row, gradient)] for row, gradient in zip(self.e, slope)]
+        return loss
+
+
+class Padding(test_jobs.Job):
+    TABLE = [[0.5, -0.25], [1.0, 0.75], [-0.5, 0.25], [0.125, 1.5], [-1.0, 0.5]]
+    INDICES = [(i * 3 + 1) % 5 for i in range(N)]
+    TARGETS = [(i * 2) % 5 for i in range(N)]
+
+    def setUp(self):
+        super().setUp()
+        table = tensor([5, 2], [v for row in self.TABLE for v in row], FLOAT, "model.shared.weight")
+        nodes = [node("Gather", ["i", "model.shared.weight"][::-1], ["x"], "look"),
+                 node("Transpose", ["model.shared.weight"], ["head"], "turn"), node("MatMul", ["x", "head"], ["y"], "product")]
+        self.write("m.onnx", model(nodes, [value_info("i", ["n"], INT64)], [value_info("y", ["n", 5])], [table]))
+        self.write("d.npz", npz({"i": ([N], self.INDICES, INT64), "target": ([N], self.TARGETS, INT64)}))
+
+    def follow(self, padding, idx, *arguments, **config):
+        oracle = Embedding(self.TABLE, self.INDICES, self.TARGETS, padding)
+        self.train({"padding_idx": idx}, *arguments, **config)
+        self.close(self.losses(), [oracle.step(s, 0.5) for s in [range(0, 6), range(6, 12)] * 2])
+        stored = test_jobs.initializers((self.folder / "run" / "model.onnx").read_bytes())["model.shared.weight"]
+        self.close(stored[-1], [v for row in oracle.e for v in row])
+
+    def test_the_row_gets_no_gradient_from_its_look_ups(self):
+        self.follow([], {})
+        self.follow([1], {"*shared.weight": 1})
+        self.follow([4], {"*shared.weight": -1})
+        self.follow([1], {"*shared.weight": 1}, "--set", "ztrain.fuse=[]")
+        self.follow([1], {"*shared.weight": 1}, "--set", "ztrain.parallel.mode=ddp", "--ranks", "2", "--set",
+                    "ztrain.parallel.communicator=thread")
+
+    def test_indices_from_the_end_are_the_same_row(self):
+        self.write("d.npz", npz({"i": ([N], [i - 5 for i in self.INDICES], INT64), "target": ([N], self.TARGETS, INT64)}))
+        self.follow([1], {"*shared.weight": 1})
+
+    def test_what_does_not_fit_is_refused_by_name(self):
+        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json: ztrain.padding_idx", "*nothing*"])
+        for row in [5, -6]:
+            self.train({"padding_idx": {"*shared*": row}}, code=2, says=[f"row {row} is outside", "5 rows"])
+        self.train({"padding_idx": {"*": 1.5}}, code=2, says=["ztrain.padding_idx.*: wants an integer"])
+        self.write("m.onnx", test_jobs.linear(out="scores"))
+        self.data()
+        self.train({"padding_idx": {"w": 0}}, code=2, says=['"w"', "no Gather along axis 0 reads"])
+
+
+class Export(test_jobs.Job):
+    def setUp(self):
+        super().setUp()
+        nodes = [node("Dropout", ["x", "ratio", "on"], ["kept", "mask"], "drop"),
+                 node("MatMul", ["kept", "w"], ["h"], "product"), node("Add", ["h", "b"], ["scores"], "bias")]
+        self.parts = [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])], [
+            tensor([2, 3], test_jobs.W, FLOAT, "w"), tensor([3], test_jobs.B, FLOAT, "b"), tensor([], [0.5], FLOAT, "ratio"),
+            tensor([], [True], BOOL, "on")]
+        self.write("m.onnx", model(nodes, *self.parts))
+
+    def dropout(self):
+        """Inputs and outputs of the Dropout in the trained model."""
+        graph = next(value for number, value in fields((self.folder / "run" / "model.onnx").read_bytes()) if number == 7)
+        for number, value in fields(graph):
+            if number == 1 and (4, b"Dropout") in fields(value):
+                return [[v for k, v in fields(value) if k == which] for which in [1, 2]]
+
+    def predicted(self):
+        self.run_ztrain("predict", "--model", self.folder / "run" / "model.onnx", "--inputs", self.folder / "d.npz", "--output",
+                        self.folder / "p")
+        return read_npz(self.folder / "p" / "outputs.npz")["scores"][1]
+
+    def test_a_dropout_goes_back_to_inference_form(self):
+        self.train()
+        self.assertEqual(self.dropout(), [[b"x", b"ratio"], [b"kept"]])
+        trained = test_jobs.initializers((self.folder / "run" / "model.onnx").read_bytes())
+        w, b = trained["w"][-1], trained["b"][-1]
+        self.close(self.predicted(), [test_jobs.X[2 * n] * w[c] + test_jobs.X[2 * n + 1] * w[3 + c] + b[c]
+                                      for n in range(N) for c in range(3)])
+
+    def test_a_mask_that_is_read_stays(self):
+        nodes = [node("Dropout", ["x", "ratio", "on"], ["kept", "mask"], "drop"), node("Not", ["mask"], ["gone"], "gone"),
+                 node("MatMul", ["kept", "w"], ["h"], "product"), node("Add", ["h", "b"], ["scores"], "bias")]
+        self.write("m.onnx", model(nodes, self.parts[0], self.parts[1] + [value_info("gone", ["n", 2], BOOL)], self.parts[2]))
+        self.train({"loss": {"type": "cross_entropy", "logits": "scores"}})
+        self.assertEqual(self.dropout(), [[b"x", b"ratio"], [b"kept", b"mask"]])
+
+    def test_it_stays_in_training_form_where_that_is_asked_for(self):
+        self.train({"export": "train"})
+        self.assertEqual(self.dropout(), [[b"x", b"ratio", b"on"], [b"kept", b"mask"]])
+
+
 class Evaluate(test_jobs.Job):
     def test_data_of_the_command_line_are_evaluated(self):
         self.train()
@@ -133,6 +243,130 @@ class Keys(test_jobs.Job):
                 config[key] = 1
             text = self.train({key: 1} if block == "ztrain" else {}, code=2, says=["unknown key"], **config)
             self.assertIn(f"did you mean {wanted}?", text)
+
+
+class Underway(test_jobs.Job):
+    """The run has begun: its error is the last that is said."""
+
+    def refused(self, *arguments, code=2, says=(), **more):
+        text = self.run_ztrain(*arguments, code=code, **more).stderr
+        error = text[text.index("ztrain: error: "):]
+        for words in says:
+            self.assertIn(words, error)
+        return error
+
+
+class NonFinite(Underway):
+    """The step in which loss or gradient stop to be finite is run again, and what made them so is named."""
+
+    def chain(self, *ops, w=test_jobs.W, tail=()):
+        """x w, then each of (op, name, further inputs), then + b; `tail`: further initializers."""
+        nodes, at = [node("MatMul", ["x", "w"], ["h0"], "product")], "h0"
+        for op, name, *more in ops:
+            nodes.append(node(op, [at, *more], [name + "_out"], name))
+            at = name + "_out"
+        nodes.append(node("Add", [at, "b"], ["scores"], "bias"))
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], w, FLOAT, "w"), tensor([3], test_jobs.B, FLOAT, "b"), *tail]))
+
+    def test_the_first_node_and_tensor_are_named(self):
+        self.chain(("Log", "log"), ("Tanh", "after"))
+        self.train(code=1, says=['the loss is not finite', 'at step 1: node "log" (Log) makes nan in "log_out"', "forward"])
+        self.chain(("Exp", "huge"), ("Sub", "difference", "huge_out"), w=[4000.0] * 6)  # inf - inf
+        self.train({"fuse": []}, code=1, says=['node "huge" (Exp) makes inf in "huge_out"'])
+
+    def test_a_mask_of_minus_infinity_is_no_culprit(self):
+        masks = [tensor([3], [0.0, 0.0, float("-inf")], FLOAT, "mask")]
+        self.chain(("Add", "masked", "mask"), ("Softmax", "weights"), ("Log", "log"), tail=masks)
+        self.train({"fuse": [], "loss": {"type": "mse"}}, code=4)  # classes are no target of it
+        self.data(target=([N, 3], [0.5] * 3 * N))
+        self.train({"fuse": [], "loss": {"type": "mse"}}, code=1, says=['node "log" (Log) makes -inf in "log_out"'])
+
+    def test_a_gradient_is_followed_too(self):
+        self.chain(("Abs", "distance"), ("Sqrt", "root"), w=[0.0] * 6)  # the slope of the root at 0
+        self.train({"fuse": []}, code=1, says=["the gradient is not finite", "at step 1: node", "backward", "root"])
+
+    def test_a_later_step_is_named(self):
+        self.data(x=([N, 2], [v * 1e4 for v in test_jobs.X]))
+        self.chain(("Exp", "huge"), w=[1e-6] * 6)
+        text = self.train({}, code=1, says=['node "huge" (Exp) makes inf in "huge_out"'])
+        self.assertRegex(text, "at step [2-4]: ")
+
+    def test_samples_that_are_not_finite_are_named(self):
+        for value, name in [(float("nan"), "nan"), (float("inf"), "inf")]:
+            x = test_jobs.X[:]
+            x[2 * 7] = x[2 * 9 + 1] = value
+            self.data(x=([N, 2], x))
+            self.train(code=1, says=["at step 2: ", f'd.npz: column "x" holds {name} in sample 7, 9', "hint: samples"])
+            self.train({"data": {"format": "npz", "path": "d.npz", "shuffle": True}}, code=1, says=["in sample "])
+            self.train({}, "--ranks", "2", "--set", "ztrain.parallel.communicator=thread", code=1,
+                       says=[f'd.npz: column "x" holds {name} in sample 7, 9'])
+        self.data(target=([N, 3], [float("nan") if i == 8 else 0.5 for i in range(3 * N)]))
+        self.train({"loss": {"type": "mse"}}, code=1, says=['column "target" holds nan in sample 2'])
+
+    def test_weights_that_were_not_finite_are_named(self):
+        self.write("m.onnx", model([node("MatMul", ["x", "w"], ["h"], "product"), node("Add", ["h", "b"], ["scores"], "bias")],
+                                   [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], test_jobs.W[:5] + [float("nan")], FLOAT, "w"),
+                                    tensor([3], test_jobs.B, FLOAT, "b")]))
+        self.train(code=1, says=['at step 1: weight "w" holds nan before the step'])
+
+    def test_the_first_rank_is_named(self):
+        x = test_jobs.X[:]
+        x[2 * 4:2 * 5] = [-1e4, -1e4]  # a sample of rank 1
+        self.data(x=([N, 2], x))
+        self.chain(("Exp", "huge"), w=[-1.0] * 6)
+        for more in [["--set", "ztrain.parallel.communicator=thread"], ["--set", "zero_optimization.stage=2", "--set",
+                                                                       "ztrain.parallel.communicator=thread"]]:
+            self.train({}, "--ranks", "2", *more, code=1,
+                       says=["ztrain: error: rank 1", 'at step 1: node "huge" (Exp) makes inf in "huge_out" (forward, micro-batch 0)'])
+        self.train({}, "--ranks", "2", "--set", "pipeline.stages=2", "--set", "ztrain.parallel.communicator=thread", code=1,
+                   says=['node "huge" (Exp) makes inf in "huge_out"'])
+
+    def test_a_run_that_skips_most_of_its_end_fails(self):
+        self.chain(("Log", "log"))
+        words = {"on_non_finite": "skip"}
+        self.train({**words, "steps": 120}, code=1, says=["100 of the last 100 steps were skipped", "hint: "])
+        self.assertTrue((self.folder / "run" / "model.onnx").exists())
+        self.train({**words, "steps": 99})
+        x = test_jobs.X[:]
+        x[2 * 9] = float("nan")  # every second step
+        self.data(x=([N, 2], x))
+        self.chain()
+        self.train({**words, "steps": 200})
+
+    def test_weights_that_are_not_finite_at_the_end_fail(self):
+        text = self.train({"steps": 1}, code=1, says=["the weights are not finite at the end", '"w"', "hint: "],
+                          optimizer={"type": "SGD", "params": {"lr": 1e39}})
+        self.assertNotIn("weights: ", text)
+        self.assertFalse((self.folder / "run" / "model.onnx").exists())
+
+
+class Indices(Underway):
+    def test_failures_while_it_runs_name_file_and_node(self):
+        table = tensor([5, 3], [float(i) for i in range(15)], FLOAT, "table")
+        self.write("m.onnx", model([node("Gather", ["table", "i"], ["scores"], "look")], [value_info("i", ["n"], INT64)],
+                                   [value_info("scores", ["n", 3])], [table]))
+        self.write("d.npz", npz({"i": ([N], [7 if i == 8 else 1 for i in range(N)], INT64),
+                                 "target": ([N], test_jobs.CLASSES, INT64)}))
+        says = ["m.onnx: ", "look", "Gather", "index 7"]
+        self.assertEqual(self.failed().count("m.onnx"), 1)
+        for more in [[], ["--ranks", "2", "--set", "ztrain.parallel.communicator=thread"]]:
+            text = self.failed(*more)
+            for words in says:
+                self.assertIn(words, text)
+        self.refused("evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data",
+                            f"npz:{self.folder / 'd.npz'}", code=self.code, says=says)
+
+    def failed(self, *arguments):
+        self.write("c.json", json.dumps({"train_batch_size": 6, "optimizer": {"type": "SGD", "params": {"lr": 0.5}},
+                                         "ztrain": {"data": {"format": "npz", "path": "d.npz"}, "metrics": []}}).encode())
+        done = subprocess.run([test_cli.ZTRAIN, "--model", self.folder / "m.onnx", "--config", self.folder / "c.json",
+                               "--output", self.folder / "run", "--overwrite", *arguments], capture_output=True, text=True,
+                              timeout=60)
+        self.code = done.returncode
+        self.assertIn(self.code, [1, 3, 4])
+        return next(line for line in done.stderr.splitlines() if line.startswith("ztrain: error: "))
 
 
 class Opset(test_jobs.Job):
