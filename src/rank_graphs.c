@@ -141,7 +141,7 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
 
 void zt_rank_graphs_begin(struct zt_rank *r, bool tail) {
     struct zt_rank_graphs *g = r->graphs;
-    if (!g || g->off || r->hashes) /* hashing reads what nodes leave behind */
+    if (!g || g->off || r->hashes || r->tracing) /* hashing and tracing read what nodes leave behind */
         return;
     g->now = &g->shape[tail];
     g->at = g->count = 0;

@@ -94,9 +94,10 @@ struct zt_rank {
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps whose results are still to be given */
     int begun_count;
-    struct zt_rank_hashes *hashes; /* rank_hashes.h; NULL: none are asked for */
-    bool hashing;                  /* in this step */
-    struct zt_rank_times *times;   /* rank_times.h; NULL: nobody asks how long things take */
+    struct zt_rank_hashes *hashes;   /* rank_hashes.h; NULL: none are asked for */
+    bool hashing;                    /* in this step */
+    struct zt_rank_tracing *tracing; /* rank_trace.h; NULL: no step is run again */
+    struct zt_rank_times *times;     /* rank_times.h; NULL: nobody asks how long things take */
 };
 
 /* What chunk `chunk` runs for a micro-batch: the last of a step of `shape`, or another. */

@@ -3,6 +3,7 @@
 #include "rank_graphs.h"
 #include "rank_hashes.h"
 #include "rank_times.h"
+#include "rank_trace.h"
 
 #include "base/clock.h"
 
@@ -16,12 +17,13 @@ static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_e
         if (ready->place[i])
             ready->views[i].data = zt_rank_at(r, a->slot, ready->place[i], ready->constant[i]);
     ready->call.accumulate = a->accumulate;
-    int before = err->count;
+    const int before = err->count;
     if (ready->on_host ? zt_rank_device_run(r, a->slot, ready, err) : ready->run(&ready->call, err))
         return true;
     if (err->count == before)
         zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
-    return false;
+    /* a lost rank is not the model's */
+    return err->code != ZT_EXIT_RANK && zt_err_within(err, before, "%s", r->plan->job->model->path);
 }
 
 static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
@@ -33,6 +35,8 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
     zt_rank_times_node(r, a->program, a->command->node, began);
+    if (r->tracing && !zt_rank_trace_node(r, a->program, a->slot, a->command->node, err))
+        return false;
     return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
 }
 

@@ -16,6 +16,7 @@
 #include "parallel/lifeline.h"
 #include "parallel/pulse.h"
 #include "rank_hashes.h"
+#include "rank_trace.h"
 #include "stop.h"
 #include "watchdog.h"
 
@@ -24,6 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ZT_SKIPS_SEEN = 100 };
+
 /* One rank of this process. */
 struct worker {
     struct zt_session *session;
@@ -31,6 +34,8 @@ struct worker {
     int rank, stopped; /* stopped: by this signal; 0: not */
     bool first_here;   /* of the ranks of this process; signals reach one of them */
     int64_t first, steps, per_epoch;
+    int blamed;                /* the rank that an error is about; -1: this one */
+    bool skips[ZT_SKIPS_SEEN]; /* of the last steps, by step: it was not finite and left out */
     struct zt_comm *world, *data;
     struct zt_counts *counts; /* comms_logger; NULL: off */
     struct zt_device *device;
@@ -206,18 +211,31 @@ static bool time_kernels(struct worker *w, int64_t done, double seconds) {
     return ok;
 }
 
+/* The step is run again to say where it comes from. An overflow that a loss scaler answers by a smaller scale is no
+ * such case: that step is skipped like any other whose `skipped` is reported. */
+static bool fail_non_finite(struct worker *w, int64_t step, const struct zt_step_result *r) {
+    struct zt_trace trace;
+    zt_where_phase(&w->where, "looking for what is not finite");
+    if (!zt_rank_trace(w->run, step, &trace, &w->err))
+        return false;
+    w->blamed = trace.rank;
+    zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld: %s",
+            isfinite(r->loss) ? "the gradient" : "the loss", r->loss, r->grad_norm, (long long)step + 1, trace.text);
+    if (trace.data)
+        return zt_hint(&w->err, "samples are counted from 0; take them out, or replace their values");
+    return zt_hint(&w->err,
+                   "lower the learning rate, or clip the gradient (gradient_clipping); "
+                   "ztrain.on_non_finite: \"skip\" leaves such steps out");
+}
+
 /* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
 static bool finish_step(struct worker *w, int64_t step, double *before) {
     struct zt_step_result r;
     if (!zt_rank_end(w->run, &r, &w->err))
         return false;
-    if (!r.finite && !w->session->config->skip_non_finite) {
-        zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld",
-                isfinite(r.loss) ? "the gradient" : "the loss", r.loss, r.grad_norm, (long long)step + 1);
-        return zt_hint(&w->err,
-                       "look for NaN or huge values in the data, or lower the learning rate; "
-                       "ztrain.on_non_finite: \"skip\" leaves such steps out");
-    }
+    if (!r.finite && !w->session->config->skip_non_finite)
+        return fail_non_finite(w, step, &r);
+    w->skips[step % ZT_SKIPS_SEEN] = !r.finite;
     double now = zt_now();
     if (!files_intact(w, now))
         return false;
@@ -264,6 +282,38 @@ static void say_graphs(const struct worker *w) {
         zt_say(&w->session->options->log, ZT_LOG_DEBUG, "captured segments: %s", text);
 }
 
+/* A model that is not finite is none: it is not written. Rank 0 has all tensors, and tells the others. */
+static bool check_weights(struct worker *w, const struct zt_onnx_payload *payloads, const int64_t *elements,
+                          int count) {
+    double bad = -1;
+    for (int i = 0; w->rank == 0 && i < count && bad < 0; i++)
+        for (int64_t k = 0; k < elements[i] && bad < 0; k++)
+            bad = isfinite(((const float *)payloads[i].data)[k]) ? -1 : i;
+    bad = w->rank == 0 ? bad + 1 : 0;
+    if (!w->world->api->sum(w->world, &bad, 1, &w->err))
+        return false;
+    if (bad == 0)
+        return true;
+    zt_fail(&w->err, ZT_EXIT_RUN, "the weights are not finite at the end of the run%s%s%s: model.onnx is not written",
+            w->rank == 0 ? " (the first: \"" : "", w->rank == 0 ? payloads[(int)bad - 1].name : "",
+            w->rank == 0 ? "\")" : "");
+    return zt_hint(&w->err, "lower the learning rate; %s/checkpoints may have a state before it", w->folder);
+}
+
+/* Whether the run trained to its end: more than half of its last steps did something. */
+static bool check_skips(struct worker *w) {
+    int skipped = 0;
+    for (int i = 0; i < ZT_SKIPS_SEEN; i++)
+        skipped += w->skips[i];
+    if (w->steps - w->first < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
+        return true;
+    zt_fail(&w->err, ZT_EXIT_RUN, "%d of the last %d steps were skipped, as loss or gradient were not finite", skipped,
+            ZT_SKIPS_SEEN);
+    return zt_hint(&w->err,
+                   "model.onnx has the weights of the steps before; without ztrain.on_non_finite \"skip\" the "
+                   "run stops at the first such step and says where it comes from");
+}
+
 static bool finish_run(struct worker *w) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_onnx_payload *payloads = NULL;
@@ -271,7 +321,8 @@ static bool finish_run(struct worker *w) {
     int count = 0;
     uint64_t hash = 0;
     zt_where_phase(&w->where, "exporting the model");
-    bool ok = zt_rank_collect(w->run, arena, &payloads, &elements, &count, &w->err);
+    bool ok = zt_rank_collect(w->run, arena, &payloads, &elements, &count, &w->err) &&
+              check_weights(w, payloads, elements, count);
     if (ok && w->rank == 0) {
         ok = zt_monitor_finish(w->monitor, &w->err) &&
              zt_export_model(w->session, w->folder, payloads, elements, count, &hash, &w->err);
@@ -285,7 +336,7 @@ static bool finish_run(struct worker *w) {
     /* a rank's tensors travel from its own memory: nobody leaves before rank 0 has them */
     ok = ok && w->world->api->barrier(w->world, &w->err);
     zt_arena_destroy(arena);
-    return ok;
+    return ok && check_skips(w);
 }
 
 /* Only where no parent listens, and there is somebody to hear it. */
@@ -337,6 +388,9 @@ static void *run_worker(void *arg) {
         if (w->err.count) /* the cause may be a file that changed */
             zt_mapped_all_intact(&w->err);
         w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
+        struct zt_err ignored = { 0 };
+        if (w->blamed >= 0)
+            zt_grid_make(w->session->config->ranks, w->session->config->parallel.stages, w->blamed, &grid, &ignored);
         if (w->session->config->ranks > 1)
             zt_grid_place(&grid, w->err.place, sizeof w->err.place);
     }
@@ -468,6 +522,7 @@ bool zt_train(struct zt_session *s, const char *folder, const char *from, struct
         workers[i].from = from;
         workers[i].first_here = i == 0;
         workers[i].rank = s->processes ? s->launched.rank : i;
+        workers[i].blamed = -1;
         workers[i].steps = steps;
         workers[i].per_epoch = per_epoch;
     }
