@@ -7,13 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether a value of the file's graph is a true constant: an initializer, or what a Constant node holds. */
+static bool is_true(const struct zt_graph *g, const struct zt_value *v) {
+    const struct zt_node *n = v->producer >= 0 ? g->nodes[v->producer] : NULL;
+    const struct zt_attr *held = n && n->in_count == 0 && n->attr_count == 1 ? &n->attr[0] : NULL;
+    if (held && held->type == ZT_ATTR_TENSOR && held->tensor.data)
+        return zt_load_int(held->tensor.dtype, held->tensor.data, 0);
+    return v->data && zt_load_int(v->dtype, v->data, 0);
+}
+
 /* The input of `n` that asks for its training form by a true constant; 0: none does. */
 static int training_input(const struct zt_graph *g, const struct zt_node *n, const struct zt_op *op) {
-    for (int i = 1; i < n->in_count; i++) {
-        const struct zt_value *mode = op->training_in >> i & 1 && n->in[i] >= 0 ? g->values[n->in[i]] : NULL;
-        if (mode && mode->data && zt_load_int(mode->dtype, mode->data, 0))
+    for (int i = 1; i < n->in_count; i++)
+        if (op->training_in >> i & 1 && n->in[i] >= 0 && is_true(g, g->values[n->in[i]]))
             return i;
-    }
     return 0;
 }
 

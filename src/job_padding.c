@@ -29,6 +29,19 @@ static bool mark_table(struct zt_graph *g, const struct zt_value *v, const struc
     return zt_hint(err, "only embeddings have a padding row: the pattern must match these alone");
 }
 
+/* Names what there is: an exporter names a tied embedding after its head. */
+static void hint_tables(const struct zt_graph *g, struct zt_err *err) {
+    struct zt_text names = { 0 };
+    for (int n = 0; n < g->node_count; n++) {
+        const int table = zt_gather_table(g, n);
+        if (table >= 0 && g->values[table]->origin == ZT_FROM_INITIALIZER && names.length < ZT_ERR_TEXT)
+            zt_text_add(&names, "%s%s", names.length ? ", " : "", g->values[table]->name);
+    }
+    if (names.at)
+        zt_hint(err, "embeddings of the model are: %s", names.at);
+    zt_text_finish(&names);
+}
+
 bool zt_job_mark_paddings(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     const int before = err->count;
     for (int i = 0; i < job->config->padding_count; i++) {
@@ -39,8 +52,10 @@ bool zt_job_mark_paddings(const struct zt_job *job, struct zt_graph *g, struct z
                 mark_table(g, g->values[v], p, err);
                 any = true;
             }
-        if (!any)
+        if (!any) {
             zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: no initializer of the model matches \"%s\"", p->match);
+            hint_tables(g, err);
+        }
     }
     return err->count == before;
 }

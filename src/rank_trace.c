@@ -87,17 +87,8 @@ static bool look_at_input(struct zt_rank *r, const struct zt_run_program *rp, un
     return true;
 }
 
-/* The node that made a value; -1: none of the program. */
-static int maker_of(const struct zt_graph *g, int value) {
-    for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < g->nodes[n]->out_count; i++)
-            if (g->nodes[n]->out[i] == value)
-                return n;
-    return -1;
-}
-
 static bool is_mask(const struct zt_graph *g, const unsigned char *status, int value) {
-    const int maker = maker_of(g, value);
+    const int maker = g->values[value]->producer;
     if ((status[value] & ~(unsigned)KNOWN) != IS_MINUS_INF)
         return false;
     if (g->values[value]->data || maker < 0)
@@ -130,7 +121,7 @@ static void follow(struct zt_rank *r, const struct zt_run_program *rp, const uns
             return;
         to->value = from;
         to->kind = status[from] & ~(unsigned)KNOWN;
-        to->node = maker_of(g, from);
+        to->node = g->values[from]->producer;
     }
 }
 

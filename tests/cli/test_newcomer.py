@@ -12,7 +12,7 @@ import unittest
 
 import test_cli
 import test_jobs
-from onnx_bytes import BOOL, FLOAT, INT64, fields, model, node, npy, npz, read_npz, tensor, value_info
+from onnx_bytes import BOOL, FLOAT, INT64, field, fields, model, node, npy, npz, read_npz, tensor, value_info
 
 N = test_jobs.N
 
@@ -142,7 +142,7 @@ class Padding(test_jobs.Job):
         self.follow([1], {"*shared.weight": 1})
 
     def test_what_does_not_fit_is_refused_by_name(self):
-        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json: ztrain.padding_idx", "*nothing*"])
+        self.train({"padding_idx": {"*nothing*": 1}}, code=2, says=["c.json: ztrain.padding_idx", "*nothing*", "are: model.shared.weight"])
         for row in [5, -6]:
             self.train({"padding_idx": {"*shared*": row}}, code=2, says=[f"row {row} is outside", "5 rows"])
         self.train({"padding_idx": {"*": 1.5}}, code=2, says=["ztrain.padding_idx.*: wants an integer"])
@@ -180,6 +180,14 @@ class Export(test_jobs.Job):
         w, b = trained["w"][-1], trained["b"][-1]
         self.close(self.predicted(), [test_jobs.X[2 * n] * w[c] + test_jobs.X[2 * n + 1] * w[3 + c] + b[c]
                                       for n in range(N) for c in range(3)])
+
+    def test_the_mode_may_be_in_a_constant_node(self):
+        held = field(5, field(1, "value") + field(5, tensor([], [True], BOOL, "")) + field(20, 4))
+        nodes = [node("Constant", [], ["on"], "mode") + held, node("Dropout", ["x", "ratio", "on"], ["kept"], "drop"),
+                 node("MatMul", ["kept", "w"], ["h"], "product"), node("Add", ["h", "b"], ["scores"], "bias")]
+        self.write("m.onnx", model(nodes, *self.parts[:2], self.parts[2][:-1]))
+        self.train()
+        self.assertEqual(self.dropout(), [[b"x", b"ratio"], [b"kept"]])
 
     def test_a_mask_that_is_read_stays(self):
         nodes = [node("Dropout", ["x", "ratio", "on"], ["kept", "mask"], "drop"), node("Not", ["mask"], ["gone"], "gone"),
