@@ -211,6 +211,11 @@ static bool time_kernels(struct worker *w, int64_t done, double seconds) {
     return ok;
 }
 
+/* printf shows the sign of a NaN, which means nothing. */
+static double unsigned_nan(double x) {
+    return isnan(x) ? NAN : x;
+}
+
 /* The step is run again to say where it comes from. An overflow that a loss scaler answers by a smaller scale is no
  * such case: that step is skipped like any other whose `skipped` is reported. */
 static bool fail_non_finite(struct worker *w, int64_t step, const struct zt_step_result *r) {
@@ -220,7 +225,8 @@ static bool fail_non_finite(struct worker *w, int64_t step, const struct zt_step
         return false;
     w->blamed = trace.rank;
     zt_fail(&w->err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld: %s",
-            isfinite(r->loss) ? "the gradient" : "the loss", r->loss, r->grad_norm, (long long)step + 1, trace.text);
+            isfinite(r->loss) ? "the gradient" : "the loss", unsigned_nan(r->loss), unsigned_nan(r->grad_norm),
+            (long long)step + 1, trace.text);
     if (trace.data)
         return zt_hint(&w->err, "samples are counted from 0; take them out, or replace their values");
     return zt_hint(&w->err,
