@@ -16,7 +16,7 @@ DICTIONARIES = {"config": "config", "options": "config", "onnx": "onnx", "extern
 # What a gradient runs, the forward pass does, and a model with external data is a model. The others have seeds of their own.
 SEEDS = {"predict": "grad", "external": "onnx"}
 # A small file that takes longer or more than this is a finding. The sanitizers take their share of both.
-LIMITS = ["-entropic=0", "-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
+LIMITS = ["-entropic=0", "-mutate_depth=2", "-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
 PROGRESS = re.compile(r"^#(\d+): cov: .* oom/timeout/crash: (\d+)/(\d+)/(\d+) ", re.M)
 REASON = re.compile(r"(runtime error: .*|ERROR: (?:AddressSanitizer|LeakSanitizer|libFuzzer): .*)")
 FRAME = re.compile(r"^ +#\d+ 0x\w+ in (\S+) .*/((?:src|graph|ops|parallel)/\S+)", re.M)

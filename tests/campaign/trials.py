@@ -19,7 +19,7 @@ from ledger import ROOT, Outcome
 from test_failure import end_all, processes
 
 STEPS, EVERY = 32, 8  # one epoch of mlp.json is 29 steps
-LIMIT_SECONDS = 60
+LIMIT_SECONDS, GONE_SECONDS = 90, 10  # a run (TCP ranks wait 60 s for each other); what a killed process leaves behind
 FUNCTIONS = ["open", "write", "fsync", "close", "rename", "mmap", "malloc"]
 TWO = ["--ranks", "2", "--set", "train_micro_batch_size_per_gpu=25"]
 LAYOUTS = {
@@ -144,10 +144,9 @@ def judge(bench, layout, out, done, codes):
         wrong.append(f"exit code 0 with other weights: {done.weights}")
     if any(0 < c < 128 for c in done.codes) and layout != "tcp" and len(done.errors) != 1:
         wrong.append(f"{len(done.errors)} messages: {done.says[-200:]!r}")
-    left = processes(bench.mark.encode())
-    if left:
-        time.sleep(0.3)  # what the signal of its parent's end has yet to reach
-        left = processes(bench.mark.encode())
+    ended = time.monotonic()
+    while (left := processes(bench.mark.encode())) and time.monotonic() - ended < GONE_SECONDS:
+        time.sleep(0.1)
     if left:
         wrong.append(f"processes are left: {left}")
         end_all(bench.mark.encode())

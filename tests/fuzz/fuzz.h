@@ -39,4 +39,7 @@ bool fuzz_tensor(const struct zt_value *value, int64_t samples, struct zt_tensor
 /* Runs predict or grad on a model and such inputs. */
 void fuzz_eager(const char *command, const uint8_t *model, size_t size);
 
+/* Bytes in front of the model in an input; of targets that fuzz_mutate.c changes the inputs of. */
+extern const size_t fuzz_choice_bytes;
+
 #endif

@@ -38,6 +38,8 @@ static uint64_t read_all(const struct zt_graph *g) {
     return sum;
 }
 
+const size_t fuzz_choice_bytes = 0;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct zt_err err = { 0 };
     struct zt_onnx_changes none = { 0 };

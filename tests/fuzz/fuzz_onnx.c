@@ -33,6 +33,8 @@ static void judge_and_write(struct zt_onnx *model) {
     free(payloads);
 }
 
+const size_t fuzz_choice_bytes = 0;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct zt_err err = { 0 };
     const char *path = fuzz_file(data, size);

@@ -69,6 +69,8 @@ static void train(const char *const *first, char *const way[WORDS]) {
     fuzz_run(argv, "out");
 }
 
+const size_t fuzz_choice_bytes = 1;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const words[] = { "ztrain",    "--model", "model.onnx", "--config", "config.json",
                                          "--threads", "1",       "--device",   "cpu",      "--quiet",
