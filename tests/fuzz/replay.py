@@ -34,6 +34,7 @@ def main():
         print(__doc__.strip(), file=sys.stderr)
         return 2
     program, target, seeds = sys.argv[1:]
+    program = os.path.abspath(program)
     with tempfile.TemporaryDirectory() as inputs, tempfile.TemporaryDirectory() as folder:
         zipfile.ZipFile(HERE / f"seeds/{seeds}.zip").extractall(inputs)
         paths = sorted(map(str, [*pathlib.Path(inputs).iterdir(), *(HERE / "found" / target).glob("*")]))
