@@ -63,7 +63,7 @@ static bool prepare(struct zt_graph *g, int node, int threads, struct zt_device 
                             .out_layout = layouts + n->in_count };
     if (k->prepare && !k->prepare(&p, err))
         return false;
-    *to = (struct zt_prepared){ p.state, k->release, p.workspace_bytes, p.can_accumulate };
+    *to = (struct zt_prepared){ p.state, k->release, p.workspace_bytes, p.can_accumulate, p.path };
     return true;
 }
 

@@ -58,9 +58,19 @@ struct zt_call {
     const struct zt_random *random;
     const struct zt_peers *peers; /* NULL: alone */
     struct zt_device *device;     /* CUDA: the stream to launch on; NULL on the host */
+    struct zt_path *path; /* a kernel that runs another way than `prepare` said, because of where its tensors lie, says
+                             so here; NULL: nobody asks */
 };
 
 /* Asked once per shape, before the memory plan. Arrays have the node's in_count/out_count entries. */
+/* Which of its implementations a back end runs a node with, where it has several. Texts live in the graph's arena or
+ * are constants. */
+struct zt_path {
+    const char *name; /* ZT_PATH_OWN or a library: "cuDNN", "cuBLASLt"; NULL: the back end has one implementation */
+    const char *note; /* own kernel: why no library's was taken; library: what it leaves to other kernels, or NULL */
+};
+#define ZT_PATH_OWN "own kernel"
+
 struct zt_prepare {
     struct zt_graph *graph; /* for its arena; the graph itself is not changed */
     int node;
@@ -72,6 +82,7 @@ struct zt_prepare {
     bool can_accumulate;
     void *state; /* freed by release */
     struct zt_device *device;
+    struct zt_path path; /* out */
 };
 
 struct zt_kernel {

@@ -103,6 +103,7 @@ struct zt_prepared {
     void (*release)(void *state);
     size_t workspace_bytes;
     bool can_accumulate;
+    struct zt_path path;
 };
 bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,
                     struct zt_device *device, int *plain, int plain_count, struct zt_prepared **prepared,

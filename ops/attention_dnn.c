@@ -1,8 +1,15 @@
 #include "ops/attention_dnn.h"
 
-bool zt_flash_takes(const struct zt_graph *g, int node, const struct zt_attention *a) {
-    return zt_in(g, node, ZT_Q)->dtype == ZT_BFLOAT16 && a->size % 8 == 0 && a->v_size % 8 == 0 && a->past == 0 &&
-           a->left < 0 && a->right < 0 && a->softcap == 0 && !zt_in(g, node, ZT_MASK) && !zt_in(g, node, ZT_NONPAD);
+const char *zt_flash_refusal(const struct zt_graph *g, int node, const struct zt_attention *a) {
+    if (zt_in(g, node, ZT_Q)->dtype != ZT_BFLOAT16)
+        return "cuDNN's flash attention takes bfloat16 only";
+    if (a->size % 8 || a->v_size % 8)
+        return "the head size is no multiple of 8";
+    if (a->past || a->left >= 0 || a->right >= 0)
+        return "past keys and windows have no cuDNN graph here";
+    if (a->softcap != 0)
+        return "softcap has no cuDNN graph here";
+    return zt_in(g, node, ZT_MASK) || zt_in(g, node, ZT_NONPAD) ? "a mask may hide every key of a query" : NULL;
 }
 
 /* ---- tensors ---- */

@@ -49,16 +49,26 @@ static const struct zt_dnn_place backward[PLACES] = {
 
 /* ---- preparing ---- */
 
-/* Whether a gradient has what cuDNN needs and asks for what it gives. */
-static bool grad_fits(const struct zt_prepare *p) {
+/* NULL where a gradient has what cuDNN needs and asks for what it gives, else what is amiss. */
+static const char *grad_refusal(const struct zt_prepare *p) {
     const struct zt_graph *g = p->graph;
     struct zt_err ignored = { 0 };
     int capability;
-    bool fits = zt_in(g, p->node, ZT_KEPT_Y) && zt_in(g, p->node, ZT_KEPT_STATISTICS) &&
-                zt_cuda_capability(p->device, &capability, &ignored) && capability <= NEWEST_GRAD;
+    if (!zt_in(g, p->node, ZT_KEPT_Y) || !zt_in(g, p->node, ZT_KEPT_STATISTICS))
+        return "result and statistics of the forward node were not kept";
     for (int i = ZT_DQ; i < ZT_ATTENTION_GRADS; i++)
-        fits &= (zt_out(g, p->node, i) != NULL) == (i <= ZT_DV);
-    return fits;
+        if ((zt_out(g, p->node, i) != NULL) != (i <= ZT_DV))
+            return "the gradients asked for are not those of queries, keys and values";
+    return zt_cuda_capability(p->device, &capability, &ignored) && capability <= NEWEST_GRAD
+               ? NULL
+               : "from compute capability 10 on no deterministic engine is known";
+}
+
+static const char *refusal(const struct zt_prepare *p, const struct zt_attention *a, bool grad) {
+    const char *why = zt_flash_refusal(p->graph, p->node, a);
+    if (!why && grad)
+        why = grad_refusal(p);
+    return why || zt_dnn_version() >= OLDEST ? why : "cuDNN before 9.16 computes it wrong";
 }
 
 static void lay_out(struct zt_prepare *p, struct zt_flash_plan *f) {
@@ -74,12 +84,12 @@ static void lay_out(struct zt_prepare *p, struct zt_flash_plan *f) {
 }
 
 struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_attention *a, bool grad) {
-    struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
-    if (!zt_flash_takes(p->graph, p->node, a) || (grad && !grad_fits(p)) || zt_dnn_version() < OLDEST)
+    p->path = zt_path_own(refusal(p, a, grad));
+    if (p->path.note)
         return NULL;
     zt_flash_graph(a, grad, &graph);
-    const struct zt_dnn *dnn = zt_dnn_get(p->device, &graph, &why);
+    const struct zt_dnn *dnn = zt_path_dnn(p, &graph);
     if (!dnn)
         return NULL;
     struct zt_flash_plan *f = zt_calloc(1, sizeof *f);

@@ -74,6 +74,7 @@ static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!prepare_batch_norm(q, 1, &form, err))
         return false;
     struct batch_norm *n = q->state;
+    q->path = zt_path_own("statistics are given, or variances kept, or scale and bias differ in type");
     if (!n->own.fixed && !n->own.keeps_var && zt_in(q->graph, q->node, 1)->dtype == zt_in(q->graph, q->node, 2)->dtype)
         zt_norm_plan(q, &form, places, sizeof places / sizeof *places, &n->plan);
     return true;
@@ -101,6 +102,7 @@ static bool batch_norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     struct batch_norm *n = q->state;
     form.grad = true;
+    q->path = zt_path_own(n->own.fixed ? "statistics are given" : zt_norm_grad_misfit);
     if (!n->own.fixed && zt_norm_grad_fits(q, true))
         zt_norm_plan(q, &form, zt_norm_grad_places, ZT_NORM_PLACES, &n->plan);
     return true;

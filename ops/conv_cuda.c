@@ -40,14 +40,13 @@ struct conv {
 
 /* ---- preparing ---- */
 
-/* NULL where cuDNN has no engine. */
-static const struct zt_dnn *plan(const struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_way way,
+/* NULL where cuDNN has no engine; says the path. */
+static const struct zt_dnn *plan(struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_way way,
                                  const struct zt_conv_dnn_form *form) {
-    struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
     zt_conv_dnn(conv, way, form, &graph);
     graph.tensor_cores = p->device->tf32;
-    return zt_dnn_get(p->device, &graph, &why);
+    return zt_path_dnn(p, &graph);
 }
 
 static bool comes_last(const struct zt_prepare *p) {
@@ -57,18 +56,30 @@ static bool comes_last(const struct zt_prepare *p) {
     return last;
 }
 
+/* What cuDNN was asked for first and does not have, and why. */
+static void note(struct zt_prepare *p, const struct conv *c, bool wants_last, bool wants_fused, const char *why) {
+    const bool plain = wants_last && !c->last, apart = wants_fused && !c->fused;
+    if (c->dnn && (plain || apart))
+        p->path.note = zt_arena_printf(p->graph->arena, "%s%s%s: %s", plain ? "planes, not channels last" : "",
+                                       plain && apart ? "; " : "",
+                                       apart ? "bias and ReLU behind it in kernels of their own" : "", why);
+}
+
 /* Engine and order: channels last where tensor cores compute, what follows in the graph where it can be. */
-static void choose(const struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
+static void choose(struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const bool tensor_cores = dtype == ZT_BFLOAT16 || p->device->tf32;
     const bool follows = c->roles->way == ZT_CONV_TO_Y && c->bias;
+    const char *why = NULL;
     for (int last = tensor_cores; last >= 0 && !c->dnn; last--)
         for (int fused = follows; fused >= 0 && !c->dnn; fused--) {
             const struct zt_conv_dnn_form form = { dtype, last, fused, fused && c->relu };
             c->dnn = plan(p, conv, c->roles->way, &form);
             c->fused = c->dnn && fused;
             c->last = last;
+            why = why ? why : p->path.note;
         }
+    note(p, c, tensor_cores, follows, why);
     if (!c->dnn)
         c->last = comes_last(p);
     c->own = zt_conv_launch(conv, dtype, c->last);
@@ -212,7 +223,10 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     if (weight && (call->accumulate || c->turned || !zt_dnn_is_placed(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;
     void *dw = data[ZT_DNN_W];
-    const bool dnn = c->dnn && zt_dnn_is_placed(data[ZT_DNN_X]) && zt_dnn_is_placed(data[ZT_DNN_Y]);
+    const bool placed = zt_dnn_is_placed(data[ZT_DNN_X]) && zt_dnn_is_placed(data[ZT_DNN_Y]);
+    const bool dnn = c->dnn && placed;
+    if (c->dnn && !placed)
+        zt_path_misplaced(call);
     if (!(dnn ? run_dnn(call, c, data, err) : run_own(call, c, data, err)))
         return false;
     if (weight)

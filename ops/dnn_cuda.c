@@ -73,10 +73,19 @@ static bool take(struct zt_dnn *d, const struct zt_dnn_attribute *of, struct zt_
     return true;
 }
 
-static bool take_config(struct zt_dnn *d, cudnnBackendDescriptor_t config) {
+/* `why`: of the first that cuDNN or the limit on the workspace refuses; the next one may do. */
+static bool take_config(struct zt_dnn *d, cudnnBackendDescriptor_t config, struct zt_err *why) {
     const struct zt_dnn_attribute of = ONE(EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &config);
-    struct zt_err ignored = { 0 }; /* the next one may do */
-    return take(d, &of, &ignored);
+    return take(d, &of, why);
+}
+
+static bool fail_choice(int64_t all, int unwanted, const struct zt_err *refused, struct zt_err *err) {
+    if (!all)
+        return zt_fail(err, ZT_EXIT_RUN, "cuDNN has no engine for it");
+    return zt_fail(err, ZT_EXIT_RUN,
+                   "cuDNN has no engine for it among %lld: %d are not deterministic or do not compute as wanted%s%s",
+                   (long long)all, unwanted, refused->count ? "; of the others the first fails: " : "",
+                   refused->count ? refused->text[0] : "");
 }
 
 /* The first configuration that does, of those which the heuristics rank by expected time. */
@@ -89,7 +98,9 @@ static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBacken
     cudnnBackendDescriptor_t rule =
         zt_dnn_make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, list, d->properties ? 3 : 2, "asking the heuristics", err);
     cudnnBackendDescriptor_t config[CONFIGS] = { 0 };
+    struct zt_err refused = { 0 };
     int64_t count = 0;
+    int unwanted = 0;
     bool made = rule != NULL, found = false;
     for (int i = 0; made && i < CONFIGS; i++)
         made = zt_dnn_good(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]),
@@ -98,17 +109,16 @@ static bool choose(struct zt_dnn *d, cudnnBackendDescriptor_t graph, cudnnBacken
                                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGS, &count, config),
                                "asking the heuristics", err);
     for (int i = 0; i < CONFIGS; i++) {
-        bool kept = made && !found && i < count && is_wanted_config(d, config[i]) && take_config(d, config[i]);
+        const bool asked = made && !found && i < count, wanted = asked && is_wanted_config(d, config[i]);
+        const bool kept = wanted && take_config(d, config[i], &refused);
+        unwanted += asked && !wanted;
         found |= kept;
         if (kept)
             d->kept[d->kept_count++] = config[i];
         else if (config[i])
             cudnnBackendDestroyDescriptor(config[i]);
     }
-    return found || (made && zt_fail(err, ZT_EXIT_RUN,
-                                     "cuDNN has no engine that is deterministic and computes as wanted "
-                                     "among %lld",
-                                     (long long)count));
+    return found || (made && fail_choice(count, unwanted, &refused, err));
 }
 
 static bool choose_any(struct zt_dnn *d, struct zt_err *err) {
@@ -118,8 +128,12 @@ static bool choose_any(struct zt_dnn *d, struct zt_err *err) {
     };
     cudnnBackendDescriptor_t graph = zt_dnn_make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, list,
                                                  d->properties ? 1 : 2, "making the operation graph", err);
-    struct zt_err first = { 0 };
-    return graph && (choose(d, graph, CUDNN_HEUR_MODE_A, &first) || choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, err));
+    struct zt_err first = { 0 }, last = { 0 };
+    if (!graph)
+        return false;
+    if (choose(d, graph, CUDNN_HEUR_MODE_A, &first) || choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, &last))
+        return true;
+    return zt_fail(err, ZT_EXIT_RUN, "%s", first.text[0]);
 }
 
 /* ---- plans on disk ---- */
@@ -238,16 +252,20 @@ const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_gr
     zt_dnn_write_key(graph, &key);
     struct zt_dnn *d = find(l, &key);
     if (d)
-        return d->plan ? d : (zt_fail(err, ZT_EXIT_RUN, "cuDNN has no engine, as it said before"), NULL);
+        return d->plan ? d : (zt_fail(err, ZT_EXIT_RUN, "%s", d->why), NULL);
     d = zt_dnn_describe(graph, err);
     if (!d)
         return NULL;
     d->next = l->first;
     l->first = d;
     d->handle = l->handle;
-    const bool planned = zt_dnn_good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", err) &&
-                         plan(d, zt_cuda_name(device), err);
-    return planned ? d : NULL;
+    struct zt_err why = { 0 };
+    if (zt_dnn_good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", &why) &&
+        plan(d, zt_cuda_name(device), &why))
+        return d;
+    snprintf(d->why, sizeof d->why, "%s", why.text[0]);
+    zt_fail(err, ZT_EXIT_RUN, "%s", d->why);
+    return NULL;
 }
 
 /* ---- running ---- */

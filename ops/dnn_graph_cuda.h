@@ -20,6 +20,7 @@ struct zt_dnn {
     cudnnBackendDescriptor_t kept[ZT_DNN_KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
     int kept_count;
     int64_t workspace_bytes;
+    char why[ZT_ERR_TEXT]; /* it has no plan; "": it has, or nobody asked yet */
 };
 
 struct zt_dnn_attribute {

@@ -24,6 +24,19 @@ bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t byte
     return copied;
 }
 
+const struct zt_dnn *zt_path_dnn(struct zt_prepare *p, const struct zt_dnn_graph *graph) {
+    struct zt_err why = { 0 };
+    const struct zt_dnn *dnn = zt_dnn_get(p->device, graph, &why);
+    p->path =
+        dnn ? (struct zt_path){ "cuDNN", NULL } : zt_path_own(zt_arena_printf(p->graph->arena, "%s", why.text[0]));
+    return dnn;
+}
+
+void zt_path_misplaced(const struct zt_call *call) {
+    if (call->path)
+        *call->path = zt_path_own("a tensor lies at no multiple of 16 bytes");
+}
+
 size_t zt_dnn_room(size_t *to, size_t bytes) {
     const size_t at = *to;
     *to += zt_room_cuda(bytes);

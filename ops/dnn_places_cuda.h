@@ -11,6 +11,14 @@
 bool zt_dnn_is_placed(const void *data);
 bool zt_dnn_bring(struct zt_device *device, void **data, void *room, size_t bytes, struct zt_err *err);
 
+/* The graph where cuDNN has an engine for it, else NULL: sets p->path to cuDNN, or to our own kernel and why. */
+const struct zt_dnn *zt_path_dnn(struct zt_prepare *p, const struct zt_dnn_graph *graph);
+static inline struct zt_path zt_path_own(const char *why) {
+    return (struct zt_path){ ZT_PATH_OWN, why };
+}
+/* While it runs: cuDNN's plan cannot take the addresses. */
+void zt_path_misplaced(const struct zt_call *call);
+
 struct zt_dnn_place {
     int tensor;       /* of cuDNN's graph */
     int in, out;      /* of the node: an input; or output `out`, with in -1 or the input whose gradient it is */

@@ -232,6 +232,10 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
         return zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
     }
     q->state = e;
+    if (e->blas)
+        q->path.name = "cuBLASLt";
+    else
+        q->path = (struct zt_path){ ZT_PATH_OWN, "the labels are no batch of matrix products" };
     return true;
 }
 

@@ -26,6 +26,8 @@ static void release(void *state) {
     free(s);
 }
 
+static const char apart[] = "GELU behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
+
 /* ---- preparing ---- */
 
 static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
@@ -79,6 +81,7 @@ static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
                                                : zt_out(g, q->node, 1) ? ZT_BLAS_GELU_KEEP
                                                                        : ZT_BLAS_GELU };
     if (prepare_products(q, s, &spec, err)) {
+        q->path = (struct zt_path){ "cuBLASLt", s->fused ? NULL : apart };
         q->state = s;
         return true;
     }
@@ -118,6 +121,8 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         data.z = call->out[1].data;
     if (s->fused && zt_blas_takes(s->fused, &data))
         return zt_blas_run(s->fused, &data, call->workspace, call->node->name, err);
+    if (call->path)
+        call->path->note = apart;
     return run_plain(s, call, data, err);
 }
 

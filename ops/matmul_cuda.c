@@ -60,6 +60,15 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
     return (int)batch;
 }
 
+static void say_path(struct zt_prepare *q, const struct product *p) {
+    struct zt_arena *arena = q->graph->arena;
+    q->path.name = "cuBLASLt";
+    if (p->outer_count > 1)
+        q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
+    else if (p->spreads)
+        q->path.note = "c is spread over y first";
+}
+
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = g->nodes[q->node];
@@ -92,6 +101,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     q->state = p;
     q->workspace_bytes = zt_blas_workspace_bytes(p->blas);
     q->can_accumulate = !c;
+    say_path(q, p);
     return true;
 }
 

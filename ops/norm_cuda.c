@@ -33,6 +33,7 @@ static bool prepare(struct zt_prepare *q, int x, unsigned ins, unsigned outs, st
 static void plan(struct zt_prepare *q, bool grad, const struct zt_dnn_place *places, int count) {
     struct norm *n = q->state;
     struct zt_norm_dnn form;
+    q->path = zt_path_own("groups of several channels are unknown to cuDNN");
     if (!zt_norm_dnn_of(&n->own, &form))
         return;
     form.grad = grad;
@@ -50,6 +51,7 @@ static bool norm_prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     const struct zt_value *scale = zt_in(q->graph, q->node, 1), *bias = zt_in(q->graph, q->node, 2);
     const struct norm *n = q->state;
+    q->path = zt_path_own("cuDNN wants a bias of the scale's type where the mean is taken off, else none");
     if (n->own.centred ? bias && bias->dtype == scale->dtype : !bias)
         plan(q, false, places, sizeof places / sizeof *places);
     return true;
@@ -94,6 +96,7 @@ static bool norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     const struct norm *n = q->state;
     q->workspace_bytes = zt_launch_norm_grad_bytes(&n->own);
+    q->path = zt_path_own(zt_norm_grad_misfit);
     if (zt_norm_grad_fits(q, n->own.centred))
         plan(q, true, zt_norm_grad_places, ZT_NORM_PLACES);
     return true;

@@ -12,9 +12,12 @@ bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to) {
     return of_rows || (n->per_row == 1 && n->centred);
 }
 
-bool zt_norm_dnn_takes(const struct zt_norm_dnn *n) {
-    return n->samples > 0 && n->channels > 0 && n->places > 0 && n->x == ZT_BFLOAT16 &&
-           (n->scale == ZT_BFLOAT16 || n->scale == ZT_FLOAT);
+const char *zt_norm_dnn_refusal(const struct zt_norm_dnn *n) {
+    if (n->x != ZT_BFLOAT16)
+        return "statistics of fp32 are found by our own kernels";
+    if (n->scale != ZT_BFLOAT16 && n->scale != ZT_FLOAT)
+        return "cuDNN takes scales of float and bfloat16 only";
+    return n->samples > 0 && n->channels > 0 && n->places > 0 ? NULL : "the tensor is empty";
 }
 
 /* [first, second, places, 1], the second innermost or row-major. */

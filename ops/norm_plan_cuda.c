@@ -22,14 +22,14 @@ static enum zt_dtype dtype_of(const struct zt_prepare *q, const struct zt_dnn_pl
 
 void zt_norm_plan(struct zt_prepare *q, struct zt_norm_dnn *n, const struct zt_dnn_place *places, int count,
                   struct zt_norm_plan *to) {
-    struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
     n->x = dtype_of(q, places, ZT_NORM_X);
     n->scale = dtype_of(q, places, ZT_NORM_SCALE);
-    if (!zt_norm_dnn_takes(n))
+    q->path = zt_path_own(zt_norm_dnn_refusal(n));
+    if (q->path.note)
         return;
     zt_norm_dnn(n, &graph);
-    to->dnn = zt_dnn_get(q->device, &graph, &why);
+    to->dnn = zt_path_dnn(q, &graph);
     if (!to->dnn)
         return;
     const struct zt_dnn_tensor *kept = &graph.tensor[ZT_NORM_INV_STD];

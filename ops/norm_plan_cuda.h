@@ -18,10 +18,11 @@ struct zt_norm_plan {
 /* Where NormGrad and BatchNormGrad have what cuDNN computes with; and whether the node has what that needs, asks for
  * what it gives, and for nothing of the statistics' own gradients. */
 extern const struct zt_dnn_place zt_norm_grad_places[ZT_NORM_PLACES];
+#define zt_norm_grad_misfit "the gradients asked for are not those that cuDNN computes together"
 bool zt_norm_grad_fits(const struct zt_prepare *q, bool centred);
 
-/* Fills in the types of *n, those of the values of ZT_NORM_X and ZT_NORM_SCALE, and sets the node's workspace if cuDNN
- * has an engine; else leaves all as it is. */
+/* Fills in the types of *n, those of the values of ZT_NORM_X and ZT_NORM_SCALE, and says the node's path. Sets its
+ * workspace if cuDNN has an engine, else leaves that as it is. */
 void zt_norm_plan(struct zt_prepare *q, struct zt_norm_dnn *n, const struct zt_dnn_place *places, int count,
                   struct zt_norm_plan *to);
 /* data: of the ZT_DNN_TENSORS, all NULL but the epsilon forward; leaves where everything is. */

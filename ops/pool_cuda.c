@@ -53,31 +53,38 @@ static void plan(struct zt_prepare *p, const struct zt_pool *pool, bool largest,
                                       .dtype = first->dtype,
                                       .n = first->shape.dim[0],
                                       .c = first->shape.dim[1] };
-    struct zt_err why = { 0 };
     struct zt_dnn_graph graph;
-    if (!zt_pool_dnn_takes(pool, &form))
+    p->path = zt_path_own(zt_pool_dnn_refusal(pool, &form));
+    if (p->path.note)
         return;
     zt_pool_dnn(pool, &form, &graph);
     graph.tensor_cores = p->device->tf32;
-    to->dnn = zt_dnn_get(p->device, &graph, &why);
+    to->dnn = zt_path_dnn(p, &graph);
     p->workspace_bytes = to->dnn ? zt_dnn_workspace_bytes(to->dnn) : 0;
 }
 
+static const char no_lp[] = "cuDNN has no Lp pool";
+
 static bool train_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_pool pool;
+    p->path = zt_path_own("cuDNN gives no places of maxima");
     return prepare(p, zt_pool_read, &pool, zt_out(p->graph, p->node, 1)->dtype, err);
 }
 static bool norm_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_pool pool;
+    p->path = zt_path_own(no_lp);
     return prepare(p, zt_pool_read, &pool, ZT_UINT8, err);
 }
 static bool global_norm_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_pool pool;
+    p->path = zt_path_own(no_lp);
     return prepare(p, zt_pool_read_global, &pool, ZT_UINT8, err);
 }
 static bool grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_pool pool;
     const struct zt_value *position = zt_in(p->graph, p->node, 1);
+    p->path =
+        zt_path_own(position ? "of equal maxima the first has the gradient, which cuDNN does not promise" : no_lp);
     return prepare(p, zt_pool_read_grad, &pool, position ? position->dtype : ZT_UINT8, err);
 }
 
@@ -86,6 +93,7 @@ static bool planned(struct zt_prepare *p, read_pool *read, bool largest, bool gr
     struct zt_pool pool;
     if (!prepare(p, read, &pool, ZT_UINT8, err))
         return false;
+    p->path = zt_path_own("cuDNN gives no places of maxima");
     if (!zt_out(p->graph, p->node, 1))
         plan(p, &pool, largest, grad);
     return true;
@@ -111,7 +119,10 @@ static bool mean_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
 /* cuDNN takes both tensors where they are. */
 static bool is_dnn(const struct zt_call *call) {
     const struct pool *s = call->state;
-    return s->dnn && zt_dnn_is_placed(call->in[0].data) && zt_dnn_is_placed(call->out[0].data);
+    const bool placed = zt_dnn_is_placed(call->in[0].data) && zt_dnn_is_placed(call->out[0].data);
+    if (s->dnn && !placed)
+        zt_path_misplaced(call);
+    return s->dnn && placed;
 }
 
 static bool run_dnn(const struct zt_call *call, bool grad, struct zt_err *err) {

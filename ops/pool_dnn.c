@@ -9,14 +9,19 @@ static bool is_covered(const struct zt_window *w, int a, int64_t behind) {
            last + w->kernel[a] <= w->in[a] + behind;
 }
 
-bool zt_pool_dnn_takes(const struct zt_pool *pool, const struct zt_pool_dnn *form) {
+const char *zt_pool_dnn_refusal(const struct zt_pool *pool, const struct zt_pool_dnn *form) {
     const struct zt_window *w = &pool->window;
     const bool counts_pad = !form->largest && pool->count_include_pad;
-    bool takes = form->n > 0 && form->c > 0 && w->axes <= ZT_DNN_AXES && !(form->largest && form->grad) &&
-                 (form->dtype == ZT_FLOAT || form->dtype == ZT_BFLOAT16);
-    for (int a = 0; takes && a < w->axes; a++)
-        takes = is_covered(w, a, counts_pad ? w->pad_end[a] : w->kernel[a] - 1);
-    return takes;
+    if (form->largest && form->grad)
+        return "cuDNN does not say which of equal elements has the gradient";
+    if (form->dtype != ZT_FLOAT && form->dtype != ZT_BFLOAT16)
+        return "cuDNN pools float and bfloat16 only";
+    if (form->n < 1 || form->c < 1 || w->axes > ZT_DNN_AXES)
+        return "cuDNN pools tensors that are not empty over at most three axes";
+    for (int a = 0; a < w->axes; a++)
+        if (!is_covered(w, a, counts_pad ? w->pad_end[a] : w->kernel[a] - 1))
+            return "the window has a dilation, or reaches too far out of x";
+    return NULL;
 }
 
 void zt_pool_dnn(const struct zt_pool *pool, const struct zt_pool_dnn *form, struct zt_dnn_graph *to) {

@@ -16,9 +16,9 @@ struct zt_pool_dnn {
     int64_t n, c;
 };
 
-/* Whether cuDNN can be asked for it: a window of up to three axes without dilation, every one of which covers some of
- * x, of something; a mean that counts padding counts nothing else behind x. */
-bool zt_pool_dnn_takes(const struct zt_pool *pool, const struct zt_pool_dnn *form);
+/* NULL where cuDNN can be asked for it, else why not: a window of up to three axes without dilation, every one of which
+ * covers some of x, of something; a mean that counts padding counts nothing else behind x. */
+const char *zt_pool_dnn_refusal(const struct zt_pool *pool, const struct zt_pool_dnn *form);
 void zt_pool_dnn(const struct zt_pool *pool, const struct zt_pool_dnn *form, struct zt_dnn_graph *to);
 
 #endif

@@ -19,6 +19,7 @@ struct zt_plan {
     struct zt_timeline timeline;       /* of a full step */
     uint64_t hash;                     /* zt_rank_plan.hash */
     const char *chosen;                /* why it is this one, in lines; NULL: the config says so. Borrowed */
+    bool elsewhere;                    /* as zt_rank_options */
 };
 
 struct zt_plan_options {

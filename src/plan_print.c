@@ -1,7 +1,6 @@
 /* plan.txt: all ranks in classes, then each stage whole. */
+#include "paths.h"
 #include "plan.h"
-
-#include "base/text.h"
 
 #include <string.h>
 
@@ -110,11 +109,28 @@ static void print_machine(const struct zt_machine *m, FILE *to) {
     fputc('\n', to);
 }
 
+static void print_paths(const struct zt_plan *plan, FILE *to) {
+    struct zt_text paths = { 0 };
+    if (plan->elsewhere)
+        fputs(
+            "kernels: without the GPU and the CUDA module the plan does not know which nodes cuDNN, cuBLASLt or our "
+            "own "
+            "kernels run\n",
+            to);
+    for (int s = 0; s < plan->grid.stages; s++)
+        if (plan->stage[s]->train.count)
+            zt_paths_list(plan->stage[s]->train.at[0], &paths);
+    if (paths.at)
+        fprintf(to, "kernels: %s", paths.at);
+    zt_text_finish(&paths);
+}
+
 void zt_plan_print(const struct zt_plan *plan, FILE *to) {
     print_head(plan, to);
     print_bytes(plan, to);
     print_prediction(plan, to);
     print_machine(&plan->machine, to);
+    print_paths(plan, to);
     zt_plan_print_estimate(plan, to);
     for (int s = 0; s < plan->grid.stages; s++) {
         if (plan->grid.stages > 1)

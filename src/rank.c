@@ -78,7 +78,9 @@ static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
                                     .threads = r->device->threads,
                                     .random = &r->random,
                                     .peers = &r->peers,
-                                    .device = r->device };
+                                    .device = r->device,
+                                    .path = &ready->path };
+    ready->path = p->prepared[n].path;
 }
 
 static void make_programs(struct zt_rank *r) {

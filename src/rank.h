@@ -120,6 +120,8 @@ void zt_rank_destroy(struct zt_rank *rank);
 /* Warns, a line for each kind, of nodes whose tensors travel between device and host because the device has no kernel
  * for them. */
 void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);
+/* Warns of nodes that ran another way than they were planned (struct zt_path). */
+void zt_rank_warn_paths(const struct zt_rank *rank, const struct zt_log *log);
 
 /* How much of a step the device is given at once (rank_graphs.c), into `text`; NULL where the device cannot. */
 const char *zt_rank_graphs_text(const struct zt_rank *rank, char text[ZT_ERR_TEXT]);

@@ -290,6 +290,19 @@ void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
     }
 }
 
+void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
+    for (int i = 0; i < r->program_count; i++) {
+        const struct zt_program *p = r->programs[i].program;
+        for (int n = 0; n < p->joint.graph->node_count; n++) {
+            const struct zt_path *ran = &r->programs[i].ready[n].path, *planned = &p->prepared[n].path;
+            if (ran->name == planned->name && ran->note == planned->note)
+                continue;
+            zt_say(log, ZT_LOG_WARNING, "%s (%s): planned with %s, runs with %s: %s", r->programs[i].ready[n].name,
+                   p->joint.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
+        }
+    }
+}
+
 /* ---- running ---- */
 
 /* Views point into the rank's memory; while the kernel runs they point into the stage. */

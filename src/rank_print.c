@@ -21,7 +21,12 @@ static void print_body(FILE *to, const struct zt_node *node) {
     }
     if (turns)
         fprintf(to, ", %lld turns", turns);
-    fputc('\n', to);
+}
+
+/* Which implementation runs the node, where its back end has several, and why it is not a library's. */
+static void print_path(FILE *to, const struct zt_path *path) {
+    if (path->name)
+        fprintf(to, " | %s%s%s", path->name, path->note ? ": " : "", path->note ? path->note : "");
 }
 
 static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
@@ -38,6 +43,8 @@ static void print_commands(FILE *to, const struct zt_rank_plan *plan, const stru
             fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node]->backend], g->nodes[c->node]->op_type,
                     zt_show(node, sizeof node, g->nodes[c->node]->name));
             print_body(to, g->nodes[c->node]);
+            print_path(to, &p->prepared[c->node].path);
+            fputc('\n', to);
             break;
         case ZT_ADD_GRAD:
             fprintf(to, "  ADD gradient of %s\n", tensor);

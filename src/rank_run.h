@@ -17,6 +17,7 @@ struct zt_ready {
     bool on_host;  /* the kernel is the host's, the memory is not (rank_device.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
+    struct zt_path path; /* that it takes: as prepared, until it runs another way */
 };
 
 struct zt_run_program {

@@ -1,5 +1,6 @@
 /* The start of a run in one table, on stderr. */
 #include "fusion.h"
+#include "paths.h"
 #include "train.h"
 
 #include "base/clock.h"
@@ -99,6 +100,20 @@ static void list_fused(const struct zt_session *s, const struct zt_rank_plan *pl
                    counts[p]);
 }
 
+/* --verbose: which libraries run the nodes, and why the others do not. */
+static void list_paths(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    struct zt_text paths = { 0 };
+    if (plan->train.count)
+        zt_paths_list(plan->train.at[0], &paths);
+    char *rest = NULL;
+    const char *title = "kernels";
+    for (char *line = paths.at ? strtok_r(paths.at, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s", title, line);
+        title = "";
+    }
+    zt_text_finish(&paths);
+}
+
 void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
                      int64_t steps) {
     struct zt_text slow = { 0 };
@@ -120,6 +135,7 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
         row(s, "plain kernels", slow.at);
     zt_text_finish(&slow);
     list_fused(s, plan);
+    list_paths(s, plan);
     zt_report_findings(s);
     list_texts(s, "no effect", &s->config->without_effect);
     list_texts(s, "auto", &s->config->resolved_auto);

@@ -253,6 +253,8 @@ static bool finish_step(struct worker *w, int64_t step, double *before) {
     bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
     if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
         return false;
+    if (step == w->first && w->rank == 0)
+        zt_rank_warn_paths(w->run, &w->session->options->log);
     if (!time_kernels(w, step - w->first, now - *before))
         return false;
     *before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */

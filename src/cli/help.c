@@ -18,7 +18,8 @@ const char zt_help_plan[] =
     "\n"
     "Prints what training would run: programs, slices, bytes per rank and lifetime, collectives and their\n"
     "volume per step, the predicted time of a step. Runs nothing, reads no weights, and needs neither\n"
-    "devices nor data.\n";
+    "devices nor data. --device cuda plans for the GPU that is here, where one is: then the plan says which\n"
+    "of cuDNN, cuBLASLt and our own kernels runs each node, and why.\n";
 
 const char zt_help_inspect[] =
     "usage: ztrain inspect --model M.onnx\n"

@@ -5,6 +5,18 @@
 #include "base/mapped.h"
 #include "device/threads.h"
 
+/* The GPU of this machine where the plan is for one and no cluster is named; else the host's, which stands for a device
+ * that is elsewhere. */
+static struct zt_device *open_device(struct zt_session *s, bool *elsewhere) {
+    struct zt_err why = { 0 };
+    *elsewhere = zt_session_elsewhere(s);
+    struct zt_device *device = *elsewhere && !s->config->cluster[0] ? zt_session_device(s, 0, &why) : NULL;
+    if (why.count)
+        zt_say(&s->options->log, ZT_LOG_INFO, "planned without a GPU: %s", why.text[0]);
+    *elsewhere &= !device;
+    return device ? device : zt_device_host_create(zt_session_threads(s));
+}
+
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
     struct zt_session s;
     struct zt_machine machine;
@@ -15,14 +27,15 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
         return false;
     }
     zt_report_findings(&s);
-    struct zt_device *device = zt_device_host_create(zt_session_threads(&s));
+    bool elsewhere;
+    struct zt_device *device = open_device(&s, &elsewhere);
     struct zt_plan_options o = { .source = s.source,
                                  .eval_source = s.eval_source,
                                  .device = device,
                                  .threads = device->threads,
                                  .machine = &machine,
                                  .chosen = s.chosen,
-                                 .elsewhere = zt_session_elsewhere(&s) };
+                                 .elsewhere = elsewhere };
     struct zt_plan *plan = zt_plan_create(s.job, &o, err);
     bool ok =
         plan != NULL || zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);

@@ -51,7 +51,7 @@ static void check(const struct zt_case *c, const struct zt_pool *pool, struct zt
     for (int grad = 0; grad < 2; grad++) {
         form.grad = grad;
         form.dtype = count->all / 2 % 2 ? ZT_FLOAT : ZT_BFLOAT16;
-        if (!zt_pool_dnn_takes(pool, &form))
+        if (zt_pool_dnn_refusal(pool, &form))
             continue;
         const size_t gpu = (size_t)count->all++ % ZT_GPUS;
         ck_assert_msg(has_engine(pool, &form, true, zt_gpus[gpu], c), "%s (%s %s), %s in %s, GPU %zu", c->op, c->in,
@@ -80,7 +80,7 @@ static bool takes(const char *op, const char *in, const char *attrs, bool grad) 
     struct zt_pool_dnn form;
     ck_assert(read_case(&c, &pool, &form));
     form.grad = grad;
-    return zt_pool_dnn_takes(&pool, &form);
+    return !zt_pool_dnn_refusal(&pool, &form);
 }
 
 START_TEST(what_cudnn_does_not_know_is_left_to_our_own_kernels) {
