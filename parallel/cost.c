@@ -7,7 +7,7 @@ static double elements_of(const struct zt_value *v) {
 }
 
 /* Light rows read no more elements of an input than they write: Gather and Slice leave the others alone. */
-static double bytes_around(const struct zt_graph *g, int node) {
+double zt_cost_bytes(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     double bytes = 0, written = 0;
     for (int i = 0; i < n->out_count; i++) {
@@ -22,22 +22,31 @@ static double bytes_around(const struct zt_graph *g, int node) {
     return bytes;
 }
 
-double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node) {
+/* Where arithmetic reaches the share `efficiency` of its rate. */
+static double work_seconds(const struct zt_machine *m, const struct zt_graph *g, int node, double efficiency) {
     const struct zt_op *op = g->nodes[node]->op;
     const struct zt_value *v = zt_in(g, node, 0);
     bool half = v && (v->dtype == ZT_BFLOAT16 || v->dtype == ZT_FLOAT16);
     const bool light = op->flags & ZT_OP_LIGHT;
     /* light rows without a kernel of the CPU copy: their reference kernels are as fast */
     bool plain = g->nodes[node]->backend == ZT_REF && m->plain_flops > 0 && !(light && !op->kernel[ZT_CPU].run);
-    double rate = m->element_flops, move = bytes_around(g, node) / m->memory_rate;
+    double rate = m->element_flops, move = zt_cost_bytes(g, node) / m->memory_rate;
     if (op->flops) /* products, and what is counted as them: sums, recurrent cells */
         rate = half ? m->half_flops : op->flags & ZT_OP_WINDOWS ? m->conv_flops : m->product_flops;
     if (plain)
         rate = m->plain_flops;
     if (light && !plain)
-        return move + m->node_seconds;
-    double compute = zt_op_flops(g, node) / (rate * m->efficiency);
-    return (compute > move ? compute : move) + m->node_seconds;
+        return move;
+    double compute = zt_op_flops(g, node) / (rate * efficiency);
+    return compute > move ? compute : move;
+}
+
+double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node) {
+    return work_seconds(m, g, node, m->efficiency) + m->node_seconds;
+}
+
+double zt_cost_floor(const struct zt_machine *m, const struct zt_graph *g, int node) {
+    return work_seconds(m, g, node, 1);
 }
 
 int64_t zt_cost_sent(int ranks, int64_t bytes) {

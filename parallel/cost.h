@@ -16,8 +16,11 @@
  * collectives, by part, then of its program's nodes, by index. < 0: not known. */
 enum zt_part { ZT_PART_LOAD, ZT_PART_NORM, ZT_PART_UPDATE, ZT_PARTS };
 
-/* Seconds of one node. */
+/* Bytes that a node reads and writes. */
+double zt_cost_bytes(const struct zt_graph *g, int node);
+/* Seconds of one node; and the least that it can take, at the machine's full rates. */
 double zt_cost_node(const struct zt_machine *m, const struct zt_graph *g, int node);
+double zt_cost_floor(const struct zt_machine *m, const struct zt_graph *g, int node);
 
 /* Seconds of a reduce-scatter or an all-gather of `bytes` in all over `ranks` ranks of one stage, which are neighbours.
  */

@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "measure.h"
+#include "profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
                                        .known = known };
     if (!zt_session_machine(s, device->module != NULL, &machine, err))
         return false;
+    f->session = s;
+    f->folder = folder;
     f->seconds = zt_malloc(MOST_STEPS * sizeof *f->seconds);
     f->plan = zt_plan_create(s->job, &options, err);
     return f->plan && write_plan(f->plan, folder, err);
@@ -108,23 +111,46 @@ static bool share_times(struct timed *t, const struct zt_rank_plan *own, const s
     return ok && world->api->sum(world, t->times, (int)total, err);
 }
 
-static bool predict_timed(struct zt_forecast *f, const struct timed *t, const char *folder, struct zt_err *err) {
+static double median_step(const struct zt_forecast *f) {
+    if (!f->count)
+        return f->latest;
+    double *sorted = zt_malloc((size_t)f->count * sizeof *sorted);
+    memcpy(sorted, f->seconds, (size_t)f->count * sizeof *sorted);
+    zt_sort_doubles(sorted, f->count);
+    const double median = sorted[f->count / 2];
+    free(sorted);
+    return median;
+}
+
+static bool show_profile(const struct zt_forecast *f, const double *const *times, struct zt_err *err) {
+    const struct zt_profile profile = { f->plan, times, median_step(f) };
+    struct zt_text path = { 0 };
+    zt_profile_say(&profile, &f->session->options->log);
+    zt_text_add(&path, "%s/profile.tsv", f->folder);
+    bool ok = zt_profile_write(&profile, path.at, err);
+    zt_text_finish(&path);
+    return ok;
+}
+
+static bool use_times(struct zt_forecast *f, const struct timed *t, struct zt_err *err) {
     int stages = f->plan->grid.stages;
     const double **times = zt_calloc((size_t)stages, sizeof *times);
     for (int s = 0; s < stages; s++)
         times[s] = t->times + t->first[s];
-    bool ok = zt_plan_predict(f->plan, &f->plan->machine, times, err) && write_plan(f->plan, folder, err);
+    bool ok = !f->session->options->profile || show_profile(f, times, err);
+    if (ok && !f->session->config->cluster[0])
+        ok = zt_plan_predict(f->plan, &f->plan->machine, times, err) && write_plan(f->plan, f->folder, err);
     free(times);
     return ok;
 }
 
 bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
-                       struct zt_comm *world, const char *folder, struct zt_err *err) {
+                       struct zt_comm *world, struct zt_err *err) {
     struct timed t = { .steps = steps,
                        .first = zt_calloc((size_t)own->grid.stages, sizeof *t.first),
                        .took = zt_calloc((size_t)world->size * (size_t)steps, sizeof *t.took) };
-    bool ok = find_step(&t, run, world, err) && share_times(&t, own, run, world, err) &&
-              (!f->plan || predict_timed(f, &t, folder, err));
+    bool ok =
+        find_step(&t, run, world, err) && share_times(&t, own, run, world, err) && (!f->plan || use_times(f, &t, err));
     free(t.first);
     free(t.took);
     free(t.times);
@@ -132,7 +158,10 @@ bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, co
 }
 
 void zt_forecast_step(struct zt_forecast *f, int64_t step, int64_t samples, double seconds) {
-    if (!f->plan || step < COLD_STEPS || samples != f->plan->stage[0]->full.samples || f->count == MOST_STEPS)
+    if (!f->plan || samples != f->plan->stage[0]->full.samples)
+        return;
+    f->latest = seconds;
+    if (step < COLD_STEPS || f->count == MOST_STEPS)
         return;
     f->seconds[f->count++] = seconds;
 }
@@ -141,12 +170,8 @@ void zt_forecast_report(const struct zt_forecast *f, const struct zt_session *s)
     char planned[32], there[32];
     if (!f->plan || !f->count)
         return;
-    double *sorted = zt_malloc((size_t)f->count * sizeof *sorted);
-    memcpy(sorted, f->seconds, (size_t)f->count * sizeof *sorted);
-    zt_sort_doubles(sorted, f->count);
-    double median = sorted[f->count / 2], predicted = f->plan->timeline.seconds;
+    double median = median_step(f), predicted = f->plan->timeline.seconds;
     struct zt_rank_bytes bytes = zt_plan_bytes(f->plan, 0, 0);
-    free(sorted);
     zt_say(&s->options->log, ZT_LOG_INFO,
            "Plan: predicted step %.3f ms, median of %d steps %.3f ms (%+.0f %%) | planned %s a rank, process %s%s",
            1e3 * predicted, f->count, 1e3 * median, 100 * (predicted / median - 1),

@@ -17,7 +17,7 @@
      ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
 #define TRAINS                                                                                                         \
     (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_RESUME |         \
-     ZT_TAKES_STRICT)
+     ZT_TAKES_STRICT | ZT_TAKES_PROFILE)
 #define ON_ARRAYS  (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
 #define AND_CONFIG (ZT_TAKES_MODEL | ZT_TAKES_CONFIG)
 #define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK)

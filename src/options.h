@@ -19,7 +19,8 @@ struct zt_options {
     const char *inputs;                          /* predict, grad */
     const char *emit;                            /* grad: file for the joint graph, NULL: none */
     const char *modes, *rank_list, *batch_sizes; /* bench: lists with commas between; batch_sizes NULL: the config's */
-    const char *trace;                           /* plan: a file for the simulated step */
+    const char *trace, *nodes;                   /* plan: files for the simulated step, and for its nodes */
+    bool profile;                                /* train */
     int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
     const char *hostfile, *include, *exclude;    /* train: NULL where not given */
     bool overwrite, resume, quiet, verbose, json;
@@ -48,12 +49,13 @@ enum zt_option_bit {
     ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
     ZT_TAKES_EMIT = 1 << 13,
-    ZT_TAKES_PLAN = 1 << 14,         /* --cluster, --trace */
+    ZT_TAKES_PLAN = 1 << 14,         /* --cluster, --trace, --nodes */
     ZT_TAKES_COMBINATIONS = 1 << 15, /* --modes, --ranks as a list */
     ZT_TAKES_REPEATS = 1 << 16,      /* --batch-sizes, --steps, --warmup, --repeats */
     ZT_TAKES_HOSTS = 1 << 17,        /* --hostfile, --include, --exclude */
     ZT_TAKES_RESUME = 1 << 18,
     ZT_TAKES_STRICT = 1 << 19,
+    ZT_TAKES_PROFILE = 1 << 20,
     ZT_TAKES_HELP = 1 << 30, /* --help alone; every command takes it */
 };
 

@@ -153,7 +153,9 @@ bool zt_rank_runs_ahead(const struct zt_rank *rank);
 /* Whether in the step begun last some rank was asked to save or to stop. */
 bool zt_rank_asked(const struct zt_rank *rank);
 
-/* From here on the host's kernels are timed, in the next `steps` steps; a device that works on its own is not. Then
+/* Whether times can be had of what runs on the device. */
+bool zt_rank_can_time(const struct zt_device *device);
+/* From here on kernels are timed, in the next `steps` steps, where they can be; on a device that slows these down. Then
  * what all kernels of the timed step `step` took together, and zt_rank_plan_times() numbers as enum zt_part
  * (parallel/cost.h) has them. */
 void zt_rank_time(struct zt_rank *rank, int steps);

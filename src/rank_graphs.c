@@ -17,6 +17,7 @@
 #include "rank_graphs.h"
 
 #include "base/vec.h"
+#include "rank_times.h"
 
 #include <stdlib.h>
 
@@ -141,7 +142,8 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
 
 void zt_rank_graphs_begin(struct zt_rank *r, bool tail) {
     struct zt_rank_graphs *g = r->graphs;
-    if (!g || g->off || r->hashes || r->tracing) /* hashing and tracing read what nodes leave behind */
+    /* hashing and tracing read what nodes leave behind, and a captured segment has no times of its nodes */
+    if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r))
         return;
     g->now = &g->shape[tail];
     g->at = g->count = 0;

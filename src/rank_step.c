@@ -5,8 +5,6 @@
 #include "rank_times.h"
 #include "rank_trace.h"
 
-#include "base/clock.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +29,7 @@ static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err
     /* what needs the host each time */
     bool apart = ready->on_host || ready->call.node->op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS);
     zt_where_node(r->world->where, ready->name);
-    double began = r->times ? zt_now() : 0;
+    double began = zt_rank_times_begin(r);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
     zt_rank_times_node(r, a->program, a->command->node, began);
@@ -324,9 +322,10 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
         point_random(r, t, at->micro_batch, last);
     if (!is_own(r, at->op) && !zt_rank_flush(r, err))
         return false;
-    double began = zt_now();
+    double began;
     switch (at->op) {
     case ZT_DO_LOAD:
+        began = zt_rank_times_begin(r);
         if (!load(r, t->loader, slot, t->source, err))
             return false;
         if (t->training)
@@ -400,8 +399,8 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     const double *requests = r->scalars + 1 + r->world->size;
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
-    zt_rank_times_end(r);
-    return (!r->stepping || zt_rank_stepping_end(r, err)) && zt_rank_hashes_step(r, step, false, err);
+    return zt_rank_times_end(r, err) && (!r->stepping || zt_rank_stepping_end(r, err)) &&
+           zt_rank_hashes_step(r, step, false, err);
 }
 
 bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err) {

@@ -1,14 +1,19 @@
 /* How long what a rank runs takes, in some steps of a run: the kernel times that its prediction is made of
- * (forecast.h). Only on the host, whose kernels are done when they return. */
+ * (forecast.h) and that --profile shows. On the host by the clock, whose kernels are done when they return; on a device
+ * by marks in its queue, in steps that are queued piece by piece (nothing of them is captured) and waited for. */
 #ifndef ZT_RANK_TIMES_H
 #define ZT_RANK_TIMES_H
 
 #include "parallel/cost.h"
 #include "rank_run.h"
 
-/* A node of the program, or another part, has just run, since `began` (base/clock.h). Harmless without r->times. */
+/* Whether the step at hand is timed. */
+bool zt_rank_times_on(const struct zt_rank *r);
+/* From here on what runs or is queued belongs to the node or the part that is named next, with what this gave. Harmless
+ * where nothing is timed. */
+double zt_rank_times_begin(struct zt_rank *r);
 void zt_rank_times_node(struct zt_rank *r, const struct zt_run_program *rp, int node, double began);
 void zt_rank_times_part(struct zt_rank *r, enum zt_part part, double began);
-void zt_rank_times_end(struct zt_rank *r); /* of a step */
+bool zt_rank_times_end(struct zt_rank *r, struct zt_err *err); /* of a step */
 
 #endif

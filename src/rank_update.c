@@ -53,9 +53,12 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     int world = r->world->size;
     memset(r->scalars, 0, (size_t)(world + 1 + ZT_REQUESTS) * sizeof *r->scalars);
     zt_stop_take(r->stop, r->scalars + 1 + world);
-    if (r->stepping)
-        return zt_rank_stepping_clip(r, err);
-    double began = zt_now();
+    double began = zt_rank_times_begin(r);
+    if (r->stepping) {
+        bool ok = zt_rank_stepping_clip(r, err);
+        zt_rank_times_part(r, ZT_PART_NORM, began);
+        return ok;
+    }
     zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
     for (int i = 0; i < r->piece_count; i++)
         r->scalars[1 + r->plan->grid.rank] += r->pieces[i].norms[0];
@@ -153,7 +156,7 @@ static bool update_here(struct zt_rank *r, struct zt_err *err) {
 }
 
 bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
-    double began = zt_now();
+    double began = zt_rank_times_begin(r);
     if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
         return false;
     zt_rank_times_part(r, ZT_PART_UPDATE, began);

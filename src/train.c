@@ -181,10 +181,15 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
 }
 
 /* How many are timed, on all ranks, where the first took this one `seconds`: of short steps more, since few of them
- * are one moment of the machine, but no more than a tenth of the run. */
+ * are one moment of the machine, but no more than a tenth of the run. A device works in peace, and a timed step slows
+ * it down: one. */
 static bool choose_timed(struct worker *w, double seconds) {
     enum { FEWEST = 9, MOST = 256 };
     static const double together = 0.5;
+    if (w->device->module) {
+        w->timed = 1;
+        return true;
+    }
     const int64_t steps = w->steps - w->first - 2, tenth = steps / 10;
     if (!w->world->api->sum(w->world, &seconds, 1, &w->err))
         return false;
@@ -197,7 +202,8 @@ static bool choose_timed(struct worker *w, double seconds) {
 /* Behind the step `done` of this run, from 0, which took `seconds`: the first one is left out, as all is cold, and so
  * is the last. */
 static bool time_kernels(struct worker *w, int64_t done, double seconds) {
-    if (w->device->module || w->session->config->cluster[0] || w->stopped || w->steps - w->first < 3)
+    const bool asked = w->session->options->profile || !w->session->config->cluster[0];
+    if (!zt_rank_can_time(w->device) || !asked || w->stopped || w->steps - w->first < 3)
         return true;
     if (done == 0) {
         if (!choose_timed(w, seconds))
@@ -206,7 +212,7 @@ static bool time_kernels(struct worker *w, int64_t done, double seconds) {
     }
     if (done != w->timed)
         return true;
-    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, w->timed, w->world, w->folder, &w->err);
+    bool ok = zt_forecast_times(&w->forecast, w->plan, w->run, w->timed, w->world, &w->err);
     zt_rank_time_end(w->run);
     return ok;
 }

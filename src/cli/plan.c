@@ -1,5 +1,6 @@
 /* ztrain plan: the plan of all ranks on stdout; runs nothing. External data may be absent. */
 #include "plan.h"
+#include "profile.h"
 #include "train.h"
 
 #include "base/mapped.h"
@@ -43,6 +44,8 @@ bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
         zt_plan_print(plan, stdout);
     if (ok && options->trace)
         ok = zt_plan_trace(plan, options->trace, err);
+    if (ok && options->nodes)
+        ok = zt_profile_write(&(struct zt_profile){ .plan = plan }, options->nodes, err);
     ok = zt_mapped_all_intact(err) && ok;
     zt_plan_destroy(plan);
     device->api->destroy(device);

@@ -164,10 +164,26 @@ static bool cuda_zero(struct zt_device *device, void *memory, size_t bytes, stru
            zt_cuda_good(device, cudaMemsetAsync(memory, 0, bytes, cuda_of(device)->stream), err, "clearing memory");
 }
 
-static struct zt_event *cuda_event_create(struct zt_device *device, struct zt_err *err) {
+static struct zt_event *create_event(struct zt_device *device, unsigned flags, struct zt_err *err) {
     cudaEvent_t event = NULL;
-    int code = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    int code = cudaEventCreateWithFlags(&event, flags);
     return zt_cuda_good(device, code, err, "making an event") ? (struct zt_event *)event : NULL;
+}
+
+static struct zt_event *cuda_event_create(struct zt_device *device, struct zt_err *err) {
+    return create_event(device, cudaEventDisableTiming, err);
+}
+
+static struct zt_event *cuda_timer_create(struct zt_device *device, struct zt_err *err) {
+    return create_event(device, cudaEventDefault, err);
+}
+
+static bool cuda_elapsed(struct zt_device *device, const struct zt_event *from, const struct zt_event *to,
+                         double *seconds, struct zt_err *err) {
+    float ms = 0;
+    int code = cudaEventElapsedTime(&ms, (cudaEvent_t)from, (cudaEvent_t)to);
+    *seconds = 1e-3 * (double)ms;
+    return zt_cuda_good(device, code, err, "reading times");
 }
 
 static bool cuda_record(struct zt_device *device, struct zt_event *event, struct zt_err *err) {
@@ -252,6 +268,8 @@ static const struct zt_device_api api = {
     .record = cuda_record,
     .wait = cuda_wait,
     .event_destroy = cuda_event_destroy,
+    .timer_create = cuda_timer_create,
+    .elapsed = cuda_elapsed,
     .capture = cuda_capture,
     .captured = cuda_captured,
     .replay = cuda_replay,

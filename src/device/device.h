@@ -35,6 +35,11 @@ struct zt_device_api {
     bool (*record)(struct zt_device *device, struct zt_event *event, struct zt_err *err);
     bool (*wait)(struct zt_device *device, struct zt_event *event, struct zt_err *err);
     void (*event_destroy)(struct zt_device *device, struct zt_event *event);
+    /* NULL, both, where the device tells no time: an event that elapsed can read, and the seconds between two that the
+     * device has come by. */
+    struct zt_event *(*timer_create)(struct zt_device *device, struct zt_err *err);
+    bool (*elapsed)(struct zt_device *device, const struct zt_event *from, const struct zt_event *to, double *seconds,
+                    struct zt_err *err);
     /* Recording the queue; NULL, all four, where the device cannot. From capture on nothing that is queued runs, until
      * captured gives it as a whole, or NULL where it found something that cannot be recorded: then nothing of it runs,
      * and the device is as before. replay queues it, as often as wanted; destroy with captured_destroy. Between capture

@@ -107,6 +107,7 @@ template <class... P> static auto bound(void (*kernel)(P...), typename as_is<P>:
 /* While the stream is captured a launch is kept, and run when the graph is (emulated.c). */
 extern "C" void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
 extern "C" bool emulated_captures(void);
+extern "C" bool emulated_does(void);
 
 template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t stream, Kernel kernel) {
     if (emulated_captures()) {
@@ -115,6 +116,8 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
                        [](void *what) { delete (std::function<void()> *)what; });
         return;
     }
+    if (!emulated_does())
+        return;
     std::lock_guard<std::mutex> lock(emulator.alone);
     const unsigned count = block.x * block.y * block.z;
     while (emulator.threads.size() < count)

@@ -264,6 +264,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
 /* ---- running ---- */
 
 bool emulated_captures(void); /* emulated.c */
+bool emulated_does(void);
 void emulated_breaks(void);
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
@@ -278,6 +279,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (!handle->stream || !((struct cudnnBackendDescriptor *)pack)->finalized ||
         *ints(config, CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0)
         return CUDNN_STATUS_BAD_PARAM;
+    if (!emulated_does())
+        return CUDNN_STATUS_SUCCESS;
     memset(*(void **)find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)->values, 0xff, WORKSPACE);
     return emulated_dnn_run(list, count, pack) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }

@@ -16,6 +16,7 @@
 
 void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
 bool emulated_captures(void);
+bool emulated_does(void);
 
 static const char before[] =
     "#define __global__\n#define __device__\n"
@@ -167,7 +168,8 @@ struct launch {
 
 static void run_launch(void *what) {
     const struct launch *l = what;
-    l->run(&l->arguments, l->blocks, l->threads);
+    if (emulated_does())
+        l->run(&l->arguments, l->blocks, l->threads);
 }
 
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,

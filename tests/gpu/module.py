@@ -14,6 +14,8 @@
                                                             says SEGMENTS of what was captured; skipped where the module finds no GPU
     tests/gpu/module.py chains ZTRAIN MODULE CASE [KEY=VALUE]  the same case leaves the same weights with chains of elementwise nodes and
                                                             without, and plan.txt lists them; skipped alike
+    tests/gpu/module.py profiles ZTRAIN MODULE CASE         --profile lists every node that plan.txt runs, with its time, and their sum; what
+                                                            the device has no library for is said with the reason
     tests/gpu/module.py chooses ZTRAIN MODULE CASE          without --device the GPU is taken where the module and a GPU are there, else the CPU,
                                                             and the start says why; ranks that find different ones are refused
 """
@@ -192,6 +194,31 @@ def chains(ztrain, module, case, *settings):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
+def profiles(ztrain, module, case):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        run = train(folder, ztrain, module, case, "--profile", "--set", 'bf16={"enabled": true}')
+        if run is None or run[1]:
+            return run and run[1]
+        plan, table = ((folder / "run" / name).read_text() for name in ("plan.txt", "profile.tsv"))
+        nodes = folder / "nodes.tsv"
+        _, problems = said(*(str(w) for w in (folder / "program" / "ztrain", "plan", "--model", pathlib.Path(case) / "model.onnx", "--config",
+                                              pathlib.Path(case) / "config.json", "--device", "cuda", "--set", 'bf16={"enabled": true}', "--nodes", nodes)))
+        planned = [line.split("\t")[:11] for line in nodes.read_text().splitlines()] if nodes.exists() else []
+    lines = [line.split("\t") for line in table.splitlines()]
+    rows = [dict(zip(lines[0], line)) for line in lines[1:]]
+    problems += [] if planned == [line[:11] for line in lines] else ["plan --nodes lists other nodes than --profile"]
+    training = re.search(r"^training program.*?(?=^\S+ program|\Z)", plan, re.M | re.S)[0]
+    ran = sorted(name for name in re.findall(r"^  (?:cuda|cpu|ref) +\S+ +(.*?)(?:: .*)?(?: \| .*)?$", training, re.M))
+    listed = sorted(r["node"] for r in rows if r["op"] != "-")
+    problems += [] if ran == listed else [f"plan.txt runs {ran}, --profile lists {listed}"]
+    problems += [f"{r['node'] or r['phase']}: no time" for r in rows if r["measured_us"] == "-" or float(r["measured_us"]) < 0]
+    problems += [f"{r['node']}: on our own kernel without a reason" for r in rows if r["path"] == "own kernel" and r["note"] == "-"]
+    problems += [] if any(r["path"] == "cuDNN" for r in rows) else ["no node is cuDNN's"]
+    print(f"{len(listed)} nodes")
+    return problems + wants(run[0], r"^Profile: step [\d.]+ ms, \d+ nodes and parts [\d.]+ ms", r"^  kernels +.*cuDNN \d+")
+
+
 def wants(stderr, *patterns):
     return [f"does not say {p!r}: {stderr}" for p in patterns if not re.search(p, stderr, re.M)]
 
@@ -223,7 +250,8 @@ def chooses(ztrain, module, case):
 
 
 def main():
-    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains, "chooses": chooses}
+    checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains,
+              "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2
