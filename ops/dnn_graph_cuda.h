@@ -45,6 +45,9 @@ cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorTyp
 #define MAKE(d, type, list, doing, err)                                                                                \
     zt_dnn_make(d, CUDNN_BACKEND_##type##_DESCRIPTOR, list, (int)(sizeof(list) / sizeof *(list)), doing, err)
 
+/* An engine and its plan, from disk or from cuDNN's heuristics, for the GPU that `gpu` names. */
+bool zt_dnn_plan(struct zt_dnn *d, const char *gpu, struct zt_err *err);
+
 /* The graph as text: graphs are the same where their texts are. */
 void zt_dnn_write_key(const struct zt_dnn_graph *g, struct zt_text *to);
 

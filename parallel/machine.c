@@ -3,6 +3,7 @@
 #include "base/text.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* NVIDIA's data sheets of the SXM parts, dense rates (without sparsity): fp32 outside tensor cores, bf16 inside.
  * NVLink's figure counts both ways, so a rank sends half of it. One adapter a GPU, as in DGX systems: 400 Gb/s, with
@@ -31,6 +32,18 @@ const struct zt_machine *zt_machine_find(const char *name, struct zt_err *err) {
         zt_text_add(&known, "%s%s", i ? ", " : "", rows[i].name);
     zt_fail(err, ZT_EXIT_CONFIG, "cluster \"%s\" is not known, wants one of %s", name, known.at);
     zt_text_finish(&known);
+    return NULL;
+}
+
+const struct zt_machine *zt_machine_of_product(const char *product) {
+    static const char ends[] = " -";
+    for (const char *word = product + strspn(product, ends); *word; word += strspn(word, ends)) {
+        const size_t length = strcspn(word, ends);
+        for (int i = 0; i < ROWS; i++)
+            if (strlen(rows[i].name) == length && strncasecmp(rows[i].name, word, length) == 0)
+                return &rows[i];
+        word += length;
+    }
     return NULL;
 }
 

@@ -28,6 +28,8 @@ struct zt_machine {
 
 /* The row of that name; NULL and an error that lists the known ones. */
 const struct zt_machine *zt_machine_find(const char *name, struct zt_err *err);
+/* The row whose name is a word of a product's, "h100" of "NVIDIA H100 80GB HBM3"; NULL where none is. */
+const struct zt_machine *zt_machine_of_product(const char *product);
 
 /* A core of this kind of machine without measuring: what `plan` reckons with where neither a cluster is named nor
  * anything was measured. `threads`: compute threads of a rank. */

@@ -148,7 +148,7 @@ static void explain(const struct search *q, struct zt_text *to) {
 
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err) {
     struct search q = { .s = s, .limit = s->config->memory_limit };
-    if (!zt_session_machine(s, zt_session_elsewhere(s), &q.machine, err))
+    if (!zt_session_machine(s, NULL, &q.machine, err))
         return false;
     if (!q.limit)
         q.limit = q.machine.memory_bytes;

@@ -31,7 +31,7 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
                                        .machine = &machine,
                                        .chosen = s->chosen,
                                        .known = known };
-    if (!zt_session_machine(s, device->module != NULL, &machine, err))
+    if (!zt_session_machine(s, device, &machine, err))
         return false;
     f->session = s;
     f->folder = folder;

@@ -35,7 +35,8 @@ struct zt_rank_graphs {
     enum mode mode;
     struct {
         segments list;
-        int steps; /* done */
+        size_t launches; /* in them */
+        int steps;       /* done */
     } shape[2], *now;
     int at;       /* number of the segment at hand, or next */
     int count;    /* actions of it so far; 0: none is open */
@@ -87,9 +88,11 @@ static bool give_up(struct zt_rank *r, const struct zt_err *why, struct zt_err *
 static bool end_capture(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_graphs *g = r->graphs;
     struct zt_err why = { 0 };
-    struct segment s = { api_of(r)->captured(r->device, &why), g->kept.count };
+    size_t launches = 0;
+    struct segment s = { api_of(r)->captured(r->device, &launches, &why), g->kept.count };
     if (!s.graph)
         return give_up(r, &why, err);
+    g->now->launches += launches;
     zt_vec_push(&g->now->list, s);
     g->kept.count = 0;
     return api_of(r)->replay(r->device, s.graph, err);
@@ -105,7 +108,8 @@ static bool record(struct zt_rank *r, const struct zt_action *a, struct zt_err *
     if (a->run(r, a, &why))
         return true;
     struct zt_err ignored = { 0 };
-    struct zt_captured *broken = api_of(r)->captured(r->device, &ignored);
+    size_t launches;
+    struct zt_captured *broken = api_of(r)->captured(r->device, &launches, &ignored);
     if (broken)
         api_of(r)->captured_destroy(r->device, broken);
     return give_up(r, &why, err);
@@ -165,7 +169,7 @@ const char *zt_rank_graphs_text(const struct zt_rank *r, char text[ZT_ERR_TEXT])
     if (g->off)
         snprintf(text, ZT_ERR_TEXT, "none: %.*s", ZT_ERR_TEXT - 8, g->why);
     else
-        snprintf(text, ZT_ERR_TEXT, "%d in a full step, %d in the last of an epoch", g->shape[0].list.count,
-                 g->shape[1].list.count);
+        snprintf(text, ZT_ERR_TEXT, "%d in a full step, %d in the last of an epoch; %zu and %zu launches",
+                 g->shape[0].list.count, g->shape[1].list.count, g->shape[0].launches, g->shape[1].launches);
     return text;
 }

@@ -207,8 +207,11 @@ bool zt_session_elsewhere(const struct zt_session *s) {
     return s->config->cluster[0] || strcmp(device_name(s, &why), "cuda") == 0;
 }
 
-bool zt_session_machine(const struct zt_session *s, bool gpu, struct zt_machine *machine, struct zt_err *err) {
-    const char *name = s->config->cluster[0] ? s->config->cluster : gpu ? "h200" : NULL;
+bool zt_session_machine(const struct zt_session *s, const struct zt_device *device, struct zt_machine *machine,
+                        struct zt_err *err) {
+    const bool gpu = device ? device->module != NULL : zt_session_elsewhere(s);
+    const struct zt_machine *here = device && device->product ? zt_machine_of_product(device->product) : NULL;
+    const char *name = s->config->cluster[0] ? s->config->cluster : here ? here->name : gpu ? "h200" : NULL;
     if (!name) {
         *machine = zt_machine_nominal(zt_session_threads(s));
         return true;

@@ -46,8 +46,10 @@ int zt_session_threads(const struct zt_session *s);
 /* Whether plans are for another kind of machine than this host's CPU: for the cluster that the config names, or for
  * GPUs, which it asks for. */
 bool zt_session_elsewhere(const struct zt_session *s);
-/* What a plan reckons with: that cluster; without a name an h200 for GPUs, else this host without measuring it. */
-bool zt_session_machine(const struct zt_session *s, bool gpu, struct zt_machine *machine, struct zt_err *err);
+/* What a plan reckons with: that cluster; without a name, for GPUs, the kind that `device` is of (NULL: none is here),
+ * an h200 where it is of none that is known; else this host without measuring it. */
+bool zt_session_machine(const struct zt_session *s, const struct zt_device *device, struct zt_machine *machine,
+                        struct zt_err *err);
 /* ztrain.plan "auto": makes the best plan the config's. */
 bool zt_auto_choose(struct zt_session *s, struct zt_err *err);
 /* The config's device for rank `rank`, opened for the calling thread; NULL with the reason where it is not there. Rank

@@ -21,7 +21,7 @@ static void take(const struct zt_plan *plan, struct zt_bench_row *row) {
 
 static bool plan(const struct zt_session *s, struct zt_bench_row *row, struct zt_err *err) {
     struct zt_machine machine;
-    if (!zt_session_machine(s, zt_session_elsewhere(s), &machine, err))
+    if (!zt_session_machine(s, NULL, &machine, err))
         return false;
     struct zt_device *device = zt_device_host_create(zt_session_threads(s));
     struct zt_plan_options options = { .source = s->source,

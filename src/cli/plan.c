@@ -18,37 +18,42 @@ static struct zt_device *open_device(struct zt_session *s, bool *elsewhere) {
     return device ? device : zt_device_host_create(zt_session_threads(s));
 }
 
-bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
-    struct zt_session s;
+static bool write(const struct zt_plan *plan, const struct zt_options *options, struct zt_err *err) {
+    zt_plan_print(plan, stdout);
+    return (!options->trace || zt_plan_trace(plan, options->trace, err)) &&
+           (!options->nodes || zt_profile_write(&(struct zt_profile){ .plan = plan }, options->nodes, err));
+}
+
+static bool make(struct zt_session *s, struct zt_err *err) {
     struct zt_machine machine;
-    zt_parallel_enter();
-    if (!zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) ||
-        !zt_session_alone(&s, err) || !zt_session_machine(&s, zt_session_elsewhere(&s), &machine, err)) {
-        zt_session_finish(&s);
-        return false;
-    }
-    zt_report_findings(&s);
     bool elsewhere;
-    struct zt_device *device = open_device(&s, &elsewhere);
-    struct zt_plan_options o = { .source = s.source,
-                                 .eval_source = s.eval_source,
+    struct zt_device *device = open_device(s, &elsewhere);
+    struct zt_plan_options o = { .source = s->source,
+                                 .eval_source = s->eval_source,
                                  .device = device,
                                  .threads = device->threads,
                                  .machine = &machine,
-                                 .chosen = s.chosen,
+                                 .chosen = s->chosen,
                                  .elsewhere = elsewhere };
-    struct zt_plan *plan = zt_plan_create(s.job, &o, err);
-    bool ok =
-        plan != NULL || zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
-    if (ok)
-        zt_plan_print(plan, stdout);
-    if (ok && options->trace)
-        ok = zt_plan_trace(plan, options->trace, err);
-    if (ok && options->nodes)
-        ok = zt_profile_write(&(struct zt_profile){ .plan = plan }, options->nodes, err);
+    bool known = zt_session_machine(s, elsewhere ? NULL : device, &machine, err);
+    if (known)
+        zt_report_findings(s);
+    struct zt_plan *plan = known ? zt_plan_create(s->job, &o, err) : NULL;
+    bool ok = plan || (known && zt_err_within(err, 0, "%s",
+                                              err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model));
+    ok = ok && write(plan, s->options, err);
     ok = zt_mapped_all_intact(err) && ok;
     zt_plan_destroy(plan);
     device->api->destroy(device);
+    return ok;
+}
+
+bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
+    struct zt_session s;
+    zt_parallel_enter();
+    bool ok =
+        zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) &&
+        zt_session_alone(&s, err) && make(&s, err);
     zt_session_finish(&s);
     return ok;
 }

@@ -207,10 +207,12 @@ static bool cuda_capture(struct zt_device *device, struct zt_err *err) {
     return zt_cuda_good(device, code, err, "beginning to capture");
 }
 
-static struct zt_captured *cuda_captured(struct zt_device *device, struct zt_err *err) {
+static struct zt_captured *cuda_captured(struct zt_device *device, size_t *launches, struct zt_err *err) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     int code = cudaStreamEndCapture(cuda_of(device)->stream, &graph);
+    if (code == cudaSuccess)
+        code = cudaGraphGetNodes(graph, NULL, launches);
     if (code == cudaSuccess)
         code = cudaGraphInstantiate(&exec, graph, 0);
     if (graph)
@@ -312,6 +314,7 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     d->number = number % count;
     if (cudaGetDeviceProperties(&properties, d->number) == cudaSuccess) {
         snprintf(d->name, sizeof d->name, "%s", properties.name);
+        d->base.product = d->name;
         memcpy(d->identity, &properties.uuid, sizeof d->identity);
     }
     if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(d->number), err, "opening") &&

@@ -42,10 +42,10 @@ struct zt_device_api {
                     struct zt_err *err);
     /* Recording the queue; NULL, all four, where the device cannot. From capture on nothing that is queued runs, until
      * captured gives it as a whole, or NULL where it found something that cannot be recorded: then nothing of it runs,
-     * and the device is as before. replay queues it, as often as wanted; destroy with captured_destroy. Between capture
-     * and captured only kernels, copies within the device and zero may be queued. */
+     * and the device is as before. *launches: the kernels, copies and fills in it. replay queues it, as often as wanted;
+     * destroy with captured_destroy. Between capture and captured only kernels, copies within the device and zero may be queued. */
     bool (*capture)(struct zt_device *device, struct zt_err *err);
-    struct zt_captured *(*captured)(struct zt_device *device, struct zt_err *err);
+    struct zt_captured *(*captured)(struct zt_device *device, size_t *launches, struct zt_err *err);
     bool (*replay)(struct zt_device *device, struct zt_captured *captured, struct zt_err *err);
     void (*captured_destroy)(struct zt_device *device, struct zt_captured *captured);
     /* Waits for everything queued. */
@@ -55,6 +55,7 @@ struct zt_device_api {
 
 struct zt_device { /* base of every device; rows put it first in their own struct */
     const struct zt_device_api *api;
+    const char *product;            /* as its maker calls it, "NVIDIA H100 80GB HBM3"; NULL: the host */
     int threads;                    /* host: compute threads */
     const struct zt_module *module; /* where its kernels are (device/module.h); NULL: in the program */
     bool tf32; /* fp32 matrix products and convolutions may round their inputs to TF32 (ztrain.tf32). Set before the

@@ -3,6 +3,7 @@
 bytes, and the estimated time on an H100 and an H200.
 
     device_list.py TOOL FOLDER SOURCE_ROOT [--rewrite]
+    device_list.py TOOL FOLDER SOURCE_ROOT --planned FOLDER     cuDNN itself, asked for each GPU (planned/), has a plan for all of these
 
 TOOL is device_list (device_list.c), FOLDER holds the emulated module. GPT-2 124M, ResNet-50 and ConvNet in bfloat16 at the batch sizes of
 tools/gpu_suite; nothing is computed, and the models in models/light need no weights. Nodes that are alike are one line. The
@@ -19,6 +20,7 @@ NETWORKS = {
     "convnet": ("models/convnet.onnx", 256, {"image": ("<f4", [3, 32, 32]), "target": ("<i8", [])}, 25),
 }
 GPUS = ["h100", "h200"]
+PLANNED = ["h200", "h100", "a100"]
 
 
 # ---- a model whose weights are not there: each ConstantOfShape that stands for one becomes an initializer in a file that does not exist ----
@@ -112,8 +114,8 @@ def write_data(path, columns, samples):
 # ---- the list ----
 
 def run(tool, folder, model, config, gpu, rows):
-    environment = {**os.environ, "ZT_EMULATED_DRY": "1", "XDG_CACHE_HOME": "none", "HOME": "none"}
-    done = subprocess.run([tool, folder, model, config, gpu, rows], capture_output=True, text=True, timeout=120, env=environment)
+    environment = {**os.environ, "ZT_EMULATED_DRY": "1", "ZT_PLANNED_GPU": gpu, "XDG_CACHE_HOME": "none", "HOME": "none"}
+    done = subprocess.run([tool, folder, model, config, gpu, rows], capture_output=True, text=True, timeout=300, env=environment)
     if done.returncode:
         sys.exit(f"{model}: {done.stderr.strip()}")
     lines = [line.split("\t") for line in rows.read_text().splitlines()]
@@ -156,8 +158,9 @@ def listed(name, batch, wanted, steps, lists):
                " ".join(f"{count * t:9.1f}" for t in times) + f"  {r['op']} {r['type']} [{by}] {r['node']}")
 
 
-def list_of(tool, folder, root, name):
-    path, batch, columns, wanted = NETWORKS[name]
+def runs_of(tool, root, name, *where):
+    """(launches, rows) of the network for each of `where`: a folder of a module, and a GPU."""
+    path, batch, columns, _ = NETWORKS[name]
     with tempfile.TemporaryDirectory() as made:
         made = pathlib.Path(made)
         model, data, config = made / "model.onnx", made / "data.npz", made / "config.json"
@@ -165,15 +168,35 @@ def list_of(tool, folder, root, name):
         write_data(data, columns, 2 * batch)
         config.write_text(json.dumps({"train_batch_size": batch, "bf16": {"enabled": True}, "optimizer": {"type": "AdamW"},
                                       "ztrain": {"data": {"format": "npz", "path": str(data)}, "loss": {"type": "cross_entropy"}, "metrics": []}}))
-        runs = [run(tool, folder, model, config, gpu, made / "rows.tsv") for gpu in GPUS]
+        return [run(tool, folder, model, config, gpu, made / "rows.tsv") for folder, gpu in where]
+
+
+def list_of(tool, folder, root, name):
+    _, batch, _, wanted = NETWORKS[name]
+    runs = runs_of(tool, root, name, *((folder, gpu) for gpu in GPUS))
     return "".join(line.rstrip() + "\n" for line in listed(name, batch, wanted, runs[0][0], [rows for _, rows in runs]))
 
 
+def refused(tool, folder, root, planned):
+    """Prints the nodes that cuDNN refuses where the emulated one does not; returns how many."""
+    count = 0
+    for name in NETWORKS:
+        (_, emulated), *others = runs_of(tool, root, name, (folder, "h100"), *((planned, gpu) for gpu in PLANNED))
+        for gpu, (_, rows) in zip(PLANNED, others):
+            other = [r for e, r in zip(emulated, rows) if (e["node"], e["path"], e["note"]) != (r["node"], r["path"], r["note"])]
+            print(f"{'ok   ' if not other else 'FAIL '} {name} on {gpu}: {sum(r['path'] == 'cuDNN' for r in rows)} nodes are cuDNN's")
+            print("".join(f"  {r['node']} ({r['op']}, {r['type']}): {r['path']}: {r['note']}\n" for r in other), end="")
+            count += len(other) + abs(len(rows) - len(emulated))
+    return count
+
+
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--rewrite"]
-    if len(arguments) != 3:
+    arguments = [a for a in sys.argv[1:] if a not in ("--rewrite", "--planned")]
+    if len(arguments) != 3 + ("--planned" in sys.argv):
         sys.exit(__doc__.strip())
     tool, folder, root = arguments[0], arguments[1], pathlib.Path(arguments[2])
+    if "--planned" in sys.argv:
+        return 1 if refused(tool, folder, root, arguments[3]) else 0
     wrong = 0
     for name in NETWORKS:
         path, text = pathlib.Path(__file__).resolve().parent / "lists" / f"{name}.txt", list_of(tool, folder, root, name)

@@ -198,6 +198,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *to) {
     *to = NULL;
     return cudaErrorStreamCaptureInvalidated;
 }
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+    *count = (size_t)((struct list *)graph)->count;
+    return nodes ? cudaErrorNotSupported : cudaSuccess;
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *to, cudaGraph_t graph, unsigned long long flags) {
     (void)flags;
     *to = (cudaGraphExec_t)graph;

@@ -297,6 +297,16 @@ START_TEST(clusters_have_the_published_rates) {
 }
 END_TEST
 
+START_TEST(a_gpu_is_the_cluster_that_its_product_names) {
+    struct zt_err err = { 0 };
+    ck_assert_ptr_eq(zt_machine_of_product("NVIDIA H100 80GB HBM3"), zt_machine_find("h100", &err));
+    ck_assert_ptr_eq(zt_machine_of_product("NVIDIA H200"), zt_machine_find("h200", &err));
+    ck_assert_ptr_eq(zt_machine_of_product("NVIDIA A100-SXM4-80GB"), zt_machine_find("a100", &err));
+    ck_assert_ptr_null(zt_machine_of_product("NVIDIA H1000"));
+    ck_assert_ptr_null(zt_machine_of_product(""));
+}
+END_TEST
+
 START_TEST(a_limit_that_nothing_fits_names_what_would_help) {
     struct tiny t;
     struct zt_err err = { 0 };
@@ -320,6 +330,7 @@ int main(void) {
     tcase_add_test(cases, measured_times_stand_for_estimates);
     tcase_add_test(cases, a_node_costs_the_dearer_of_arithmetic_and_memory);
     tcase_add_test(cases, clusters_have_the_published_rates);
+    tcase_add_test(cases, a_gpu_is_the_cluster_that_its_product_names);
     tcase_add_test(cases, a_limit_that_nothing_fits_names_what_would_help);
     return run_suite("plan", cases, CK_NOFORK);
 }
