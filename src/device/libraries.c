@@ -1,6 +1,7 @@
 #include "device/libraries.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,25 +76,35 @@ static void decimal(const struct zt_library *l, int version, char *to, size_t ro
     snprintf(to, room, "%d.%d.%d", version / l->major, rest / l->minor, rest % l->minor);
 }
 
+/* The file that the loader took. */
+static const char *path_of(void *handle, const char *file) {
+    struct link_map *map = NULL;
+    return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name && *map->l_name ? map->l_name : file;
+}
+
+static bool judge(const struct zt_library *l, bool answers, int version, const char *path, char *says, size_t room) {
+    char text[48], wants[48];
+    decimal(l, version, text, sizeof text);
+    decimal(l, l->oldest, wants, sizeof wants);
+    if (!answers)
+        snprintf(says, room, "%s does not say its version", path);
+    else if (version < l->oldest)
+        snprintf(says, room, "%s is too old, wants %s: %s", text, wants, path);
+    else
+        snprintf(says, room, "%s, %s", text, path);
+    return answers && version >= l->oldest;
+}
+
 bool zt_library_find(const struct zt_library *l, char *says, size_t room) {
     void *handle = open_library(l->file);
     int version = 0;
-    char text[48], wants[48];
     if (!handle) {
         snprintf(says, room, "%s is not there", l->file);
         return false;
     }
-    bool answers = l->ask(handle, &version);
+    bool answers = l->ask(handle, &version), good = judge(l, answers, version, path_of(handle, l->file), says, room);
     dlclose(handle);
-    decimal(l, version, text, sizeof text);
-    decimal(l, l->oldest, wants, sizeof wants);
-    if (!answers)
-        snprintf(says, room, "%s does not say its version", l->file);
-    else if (version < l->oldest)
-        snprintf(says, room, "%s is too old, wants %s", text, wants);
-    else
-        snprintf(says, room, "%s", text);
-    return answers && version >= l->oldest;
+    return good;
 }
 
 /* ---- GPUs, by the driver's own functions ---- */

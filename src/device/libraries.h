@@ -17,8 +17,8 @@ struct zt_library {
 /* What kernels use, ends with a NULL name; the driver first. */
 extern const struct zt_library zt_libraries[];
 
-/* Loads the library and asks for its version: "13.0.88", or why not. False where it is not there, does not answer or is
- * too old. */
+/* Loads the library and asks for its version: "13.0.88, /usr/local/cuda/lib64/libcudart.so.13", or why not. False where
+ * it is not there, does not answer or is too old. */
 bool zt_library_find(const struct zt_library *library, char *says, size_t room);
 
 /* "0: NVIDIA H200, 150.1 GB, compute capability 9.0; 1: ..." through the driver; false, with the reason, where there is

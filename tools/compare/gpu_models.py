@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
-"""The networks of tools/gpu_suite's rows, as PyTorch modules, and their export to ONNX.
+"""The networks of tools/gpu_suite's rows (gpu_rows.py) as PyTorch modules, and their export to ONNX without weights.
 
-    gpu_models.py export NAME FILE.onnx [--small]      NAME: convnet, resnet50, gpt2; --small: a network of the same kind for a trial
-    gpu_models.py data NAME FILE.npz --samples N [--small]
+    gpu_models.py resnet50 models/light/resnet50.onnx
+    gpu_models.py gpt2 models/light/gpt2-small.onnx --small       a network of the same kind for a rehearsal
 
-One definition serves both sides: torch_gpu_side.py trains the module, ztrain the file exported from it. ResNet-50 is that of He et al.,
+One definition serves both sides: torch_gpu_side.py trains the module, ztrain the file exported from it, whose weights
+tools/export/light_weights.py makes where it is trained. ResNet-50 is that of He et al.,
 "Deep Residual Learning" (2015), with the stride in the 3x3 convolution as torchvision has it: 25.6 million parameters; GPT-2 that of
-Radford et al. (2019), 124 million, its vocabulary padded to a multiple of 128 and its output layer tied to the embedding. Data are random.
+Radford et al. (2019), 124 million, its vocabulary padded to a multiple of 128 and its output layer tied to the embedding.
 """
 import argparse
 import pathlib
 import sys
 import warnings
 
+import onnx
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from gpu_rows import row
 from torch_side import convnet
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "export"))
+from light_weights import strip  # noqa: E402
 from torch_dynamo import untie  # noqa: E402
 
 
@@ -77,82 +81,54 @@ class Gpt2(nn.Module):
         return F.linear(self.norm(self.blocks(x)), self.token.weight)
 
 
-class Row:
-    """What is trained: `sample` the shape of a sample, `classes` of the target, `flops` of one sample's step (forward and backward,
-    a multiplication and an addition being two), `positions` how many targets a sample has."""
-
-    def __init__(self, make, sample, classes, flops, tokens=False):
-        self.make, self.sample, self.classes, self.flops, self.tokens = make, sample, classes, flops, tokens
-        self.positions = sample[0] if tokens else 1
-
-    def batch(self, count):
-        target = torch.randint(self.classes, (count, *self.sample) if self.tokens else (count,))
-        return (torch.randint(self.classes, (count, *self.sample)) if self.tokens else torch.randn(count, *self.sample)), target
-
-    def loss(self, output, target):
-        return F.cross_entropy(output.flatten(0, -2), target.flatten())
-
-    def image(self):
-        return not self.tokens
-
-
-def gpt_flops(layers, width, context, vocabulary):
-    """6 a weight of the matrices and a token, and 12 * layers * width * context for the attention (Chowdhery et al., PaLM, appendix B)."""
-    return context * (6 * (12 * layers * width * width + width * vocabulary) + 12 * layers * width * context)
-
-
-ROWS = {
-    "convnet": Row(convnet, (3, 32, 32), 10, 6 * (30 * 30 * 32 * 27 + 13 * 13 * 64 * 288 + 2304 * 128 + 128 * 10)),
-    "resnet50": Row(lambda: resnet((3, 4, 6, 3), 1000), (3, 224, 224), 1000, 6 * 4.089e9),
-    "gpt2": Row(lambda: Gpt2(12, 768, 12, 1024, 50304), (1024,), 50304, gpt_flops(12, 768, 1024, 50304), tokens=True),
+MODULES = {
+    "convnet": convnet,
+    "resnet50": lambda: resnet((3, 4, 6, 3), 1000),
+    "gpt2": lambda: Gpt2(12, 768, 12, 1024, 50304),
 }
-SMALL = {
-    "convnet": ROWS["convnet"],
-    "resnet50": Row(lambda: resnet((1, 1), 10), (3, 32, 32), 10, 0),
-    "gpt2": Row(lambda: Gpt2(2, 32, 4, 16, 128), (16,), 128, 0, tokens=True),
-}
+SMALL = {"convnet": convnet, "resnet50": lambda: resnet((1, 1), 10), "gpt2": lambda: Gpt2(2, 32, 4, 16, 128)}
 
 
-def row(name, small=False):
-    return (SMALL if small else ROWS)[name]
+def module(name, small=False):
+    return (SMALL if small else MODULES)[name]()
 
 
-def export(options):
-    one = row(options.name, options.small)
+def batch(name, count, small=False):
+    """Input and target of `count` samples."""
+    arrays = row(name, small).arrays(count)
+    return [torch.from_numpy(arrays[key]) for key in ("input", "target")]
+
+
+def loss(output, target):
+    return F.cross_entropy(output.flatten(0, -2), target.flatten())
+
+
+def export(name, small):
     torch.manual_seed(0)
-    model = one.make().train()
+    model = module(name, small).train()
     untie(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # the exporter's optimizer folds BatchNormalization into convolutions, which is another network to train
-        program = torch.onnx.export(model, (one.batch(2)[0],), dynamo=True, opset_version=18, input_names=["input"], output_names=["logits"],
-                                    dynamic_shapes=({0: torch.export.Dim("N")},), optimize=not one.image())
+        program = torch.onnx.export(model, (batch(name, 2, small)[0],), dynamo=True, opset_version=18, input_names=["input"],
+                                    output_names=["logits"], dynamic_shapes=({0: torch.export.Dim("N")},),
+                                    optimize=not row(name).image())
     norms = sum(node.op_type == "BatchNormalization" for node in program.model.graph.all_nodes())
-    if norms != sum(isinstance(module, nn.BatchNorm2d) for module in model.modules()):
-        raise SystemExit(f"{options.file}: {norms} BatchNormalization nodes, which are not those of the module")
-    program.save(options.file, external_data=False)
-    print(f"{options.file}: {sum(p.numel() for p in model.parameters())} parameters")
-
-
-def data(options):
-    import numpy
-    torch.manual_seed(0)
-    inputs, targets = row(options.name, options.small).batch(options.samples)
-    numpy.savez(options.file, input=inputs.numpy(), target=targets.numpy())
+    if norms != sum(isinstance(one, nn.BatchNorm2d) for one in model.modules()):
+        raise SystemExit(f"{name}: {norms} BatchNormalization nodes, which are not those of the module")
+    return program.model_proto
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    modes = parser.add_subparsers(dest="mode", required=True)
-    for mode, function in ("export", export), ("data", data):
-        one = modes.add_parser(mode)
-        one.set_defaults(function=function)
-        one.add_argument("name", choices=ROWS)
-        one.add_argument("file")
-        one.add_argument("--small", action="store_true")
-    one.add_argument("--samples", type=int, required=True)
+    parser.add_argument("name", choices=MODULES)
+    parser.add_argument("file")
+    parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    options.function(options)
+    proto = export(options.name, options.small)
+    taken = strip(proto)
+    onnx.save(proto, options.file)
+    print(f"{options.file}: {taken} weights taken")
 
 
 if __name__ == "__main__":

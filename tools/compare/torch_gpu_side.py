@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The PyTorch half of tools/gpu_suite: a network of gpu_models.py at PyTorch's best. Prints {"ms": of a step, ...}.
 
-    torch_gpu_side.py NAME --batch 256 --steps 60 [--bf16] [--profile] [--device cpu --small]
+    torch_gpu_side.py NAME --batch 256 --steps 60 [--mode max-autotune] [--bf16] [--profile] [--device cpu --small]
 
-torch.compile(mode="max-autotune"), which records CUDA graphs, fused AdamW (the ConvNet: Adam), bf16 autocast where asked, channels_last for
+torch.compile with mode reduce-overhead or max-autotune, both of which record CUDA graphs, fused AdamW (the ConvNet: Adam), bf16 autocast where asked, channels_last for
 images, scaled_dot_product_attention; data lie on the GPU before the first step. What is waited for are blocks of steps, so that launching
 one step is hidden behind the one before; "ms" is the median over blocks. TF32 is off, as it is in ztrain by default. --profile adds
-the kernels that take longest, by torch.profiler. The CPU is for a trial of the script: eager, and no figure means anything.
+the kernels that take longest, by torch.profiler. The CPU is for a rehearsal: eager, and no figure means anything.
 """
 import argparse
 import json
@@ -15,17 +15,18 @@ import time
 
 import torch
 
-from gpu_models import ROWS, row
+from gpu_models import MODULES, batch as batch_of, loss as loss_of, module
+from gpu_rows import row
 
 WARMUP, BLOCK = 10, 10  # steps, and how many are timed at once
 
 
-def step_of(options, one, model, optimizer):
+def step_of(options, model, optimizer):
     def forward(x, y):
         with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.bf16):
-            return one.loss(model(x), y)
+            return loss_of(model(x), y)
 
-    compute = torch.compile(forward, mode="max-autotune") if options.device == "cuda" else forward
+    compute = torch.compile(forward, mode=options.mode) if options.device == "cuda" else forward
 
     def step(x, y):
         loss = compute(x, y)
@@ -48,24 +49,24 @@ def profile(step, batch, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=ROWS)
+    parser.add_argument("name", choices=MODULES)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--mode", default="reduce-overhead", choices=["reduce-overhead", "max-autotune"])
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    one = row(options.name, options.small)
     torch.manual_seed(0)
     torch.backends.cudnn.allow_tf32 = False  # of convolutions on by default; of matrix products off
-    model = one.make().to(options.device)
-    batch = [t.to(options.device) for t in one.batch(options.batch)]
-    if one.image():
+    model = module(options.name, options.small).to(options.device)
+    batch = [t.to(options.device) for t in batch_of(options.name, options.batch, options.small)]
+    if row(options.name).image():
         model, batch[0] = model.to(memory_format=torch.channels_last), batch[0].contiguous(memory_format=torch.channels_last)
     kind = torch.optim.Adam if options.name == "convnet" else torch.optim.AdamW
     optimizer = kind(model.parameters(), lr=1e-3, fused=True, **({"capturable": True} if options.device == "cuda" else {}))
-    step, wait, seconds = step_of(options, one, model, optimizer), torch.cuda.synchronize if options.device == "cuda" else lambda: None, []
+    step, wait, seconds = step_of(options, model, optimizer), torch.cuda.synchronize if options.device == "cuda" else lambda: None, []
     for _ in range(WARMUP):
         step(*batch)
     for _ in range(-(-options.steps // BLOCK)):

@@ -3,11 +3,13 @@
 models of onnx's own test data, become initializers that training can start from. Needs numpy and onnx.
 
     tools/export/light_weights.py light_resnet50.onnx --output resnet50.onnx --seed 0
+    tools/export/light_weights.py resnet50.onnx --output light_resnet50.onnx --strip     the way back: a small file without weights
 
 A weight of Conv is normal with variance 2 / (terms of the sum) (He et al., 2015), one of Gemm with deviation 0.01, as AlexNet's
-were (Krizhevsky et al., 2012): logits are small at first, so that Dropout does not drown the loss. The scale of a
-BatchNormalization or of a Mul is 1, its variance 1; biases, means and what an Add adds are 0. What else a ConstantOfShape
-makes is left alone.
+were (Krizhevsky et al., 2012): logits are small at first, so that Dropout does not drown the loss. One of MatMul, Gather has
+deviation 0.02, as GPT-2's (Radford et al., 2019). The scale of a normalization or of a Mul is 1, its variance 1; biases, means and
+what an Add adds are 0. What else a ConstantOfShape makes is left alone. --strip takes the float32 weights of 64 elements or more that
+these rules know, and what the exporter noted of single nodes.
 """
 import argparse
 import math
@@ -21,17 +23,23 @@ from onnx import numpy_helper
 PARTS = {
     "Conv": (None, "he", "zero"),
     "Gemm": (None, "small", "zero"),
+    "MatMul": (None, "language"),
+    "Gather": ("language",),
     "BatchNormalization": (None, "one", "zero", "zero", "one"),
+    "LayerNormalization": (None, "one", "zero"),
     "Mul": (None, "one"),
     "Add": (None, "zero"),
 }
+DEVIATIONS = {"small": 0.01, "language": 0.02}
+PASSED = ("Unsqueeze", "Reshape", "Transpose")
+STRIPPED = 64  # elements; what is smaller may be a constant of a formula
 
 
 def parts(graph):
-    """{value: the part it plays}, also through Unsqueeze and Reshape."""
+    """{value: the part it plays}, also through operators that pass it on."""
     found = {}
     for node in reversed(graph.node):
-        if node.op_type in ("Unsqueeze", "Reshape") and node.output[0] in found:
+        if node.op_type in PASSED and node.output[0] in found:
             found[node.input[0]] = found[node.output[0]]
         for value, part in zip(node.input, PARTS.get(node.op_type, ())):
             if part:
@@ -42,7 +50,7 @@ def parts(graph):
 def payload(part, shape, name, seed):
     if part in ("zero", "one"):
         return np.full(shape, float(part == "one"), np.float32)
-    deviation = math.sqrt(2 / math.prod(shape[1:])) if part == "he" else 0.01
+    deviation = math.sqrt(2 / math.prod(shape[1:])) if part == "he" else DEVIATIONS[part]
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])  # its own numbers, whatever stands before it
     return random.standard_normal(shape, np.float32) * np.float32(deviation)
 
@@ -57,7 +65,9 @@ def fill(model, seed):
         if node.op_type != "ConstantOfShape" or name not in known or node.input[0] not in shapes:
             continue
         shape = [int(d) for d in shapes[node.input[0]]]
-        graph.initializer.append(numpy_helper.from_array(payload(known[name], shape, name, seed), name))
+        weight = numpy_helper.from_array(payload(known[name], shape, name, seed), name)
+        weight.metadata_props.extend(node.metadata_props)
+        graph.initializer.append(weight)
         if model.ir_version < 4:  # there every initializer is an input as well
             graph.input.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
         graph.node.remove(node)
@@ -75,16 +85,36 @@ def drop_unread(graph):
             values.remove(value)
 
 
+def strip(model):
+    """Weights become nodes in place, the first of the graph; returns the number of weights taken."""
+    graph = model.graph
+    known = parts(graph)
+    taken = [i for i in graph.initializer
+             if i.name in known and i.data_type == onnx.TensorProto.FLOAT and math.prod(i.dims) >= STRIPPED]
+    for node in graph.node:
+        del node.metadata_props[:]
+    nodes = list(graph.node)
+    del graph.node[:]
+    for weight in taken:
+        shape = f"{weight.name}.shape"
+        graph.node.add(op_type="ConstantOfShape", input=[shape], output=[weight.name]).metadata_props.extend(weight.metadata_props)
+        graph.initializer.append(numpy_helper.from_array(np.array(weight.dims, np.int64), shape))
+        graph.initializer.remove(weight)
+    graph.node.extend(nodes)
+    return len(taken)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--output", required=True, help="the ONNX file to write")
     parser.add_argument("--seed", type=int, default=0, help="seed of the weights (default 0)")
+    parser.add_argument("--strip", action="store_true", help="takes the weights away instead")
     options = parser.parse_args()
     model = onnx.load(options.model)
-    made = fill(model, options.seed)
+    said = f"{strip(model)} weights taken" if options.strip else f"{fill(model, options.seed)} weights, seed {options.seed}"
     onnx.save(model, options.output)
-    print(f"{options.output}: {made} weights, seed {options.seed}")
+    print(f"{options.output}: {said}")
 
 
 if __name__ == "__main__":
