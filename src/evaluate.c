@@ -46,7 +46,10 @@ bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
     device->api->destroy(device);
     if (!zt_mapped_all_intact(err) || !ok)
         return false;
-    printf("{\"loss\": %.9g", result.loss);
+    if (isfinite(result.loss))
+        printf("{\"loss\": %.9g", result.loss);
+    else
+        printf("{\"loss\": null"); /* JSON has no other word for it */
     if (!isnan(result.accuracy))
         printf(", \"accuracy\": %.9g", result.accuracy);
     printf(", \"samples\": %lld}\n", (long long)s->eval_source->samples);

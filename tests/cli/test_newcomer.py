@@ -331,6 +331,13 @@ class NonFinite(Underway):
         self.train({}, "--ranks", "2", "--set", "pipeline.stages=2", "--set", "ztrain.parallel.communicator=thread", code=1,
                    says=['node "huge" (Exp) makes inf in "huge_out"'])
 
+    def test_an_evaluation_that_is_not_finite_stays_json(self):
+        self.chain(("Log", "log"))
+        self.train({"on_non_finite": "skip"})
+        done = self.run_ztrain("evaluate", "--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--data",
+                               f"npz:{self.folder / 'd.npz'}")
+        self.assertIsNone(json.loads(done.stdout)["loss"])
+
     def test_a_run_that_skips_most_of_its_end_fails(self):
         self.chain(("Log", "log"))
         words = {"on_non_finite": "skip"}
