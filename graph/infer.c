@@ -1,5 +1,6 @@
 /* Resolving, binding, inference and folding: from a file's graph to one in which every value has dtype and shape. */
 #include "graph/eval.h"
+#include "graph/fold.h"
 #include "graph/lower.h"
 #include "graph/passes.h"
 
@@ -60,10 +61,10 @@ struct inference {
     const struct zt_watch *watch; /* NULL: nobody */
     size_t fold_limit;
     double left, flops_left; /* a file of many small nodes must not ask for the whole machine */
+    struct zt_folded folded;
 };
 
-static bool can_fold(const struct inference *f, int node) {
-    const struct zt_graph *g = f->g;
+static bool is_constant(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     if (n->op->flags & ZT_OP_RANDOM)
         return false;
@@ -72,6 +73,12 @@ static bool can_fold(const struct inference *f, int node) {
         if (v && !zt_value_is_constant(v) && !(n->op->flags & ZT_OP_SHAPE_ONLY))
             return false;
     }
+    return true;
+}
+
+static bool is_within_limits(const struct inference *f, int node) {
+    const struct zt_graph *g = f->g;
+    const struct zt_node *n = g->nodes[node];
     double bytes = 0;
     for (int i = 0; i < n->out_count; i++)
         bytes += (double)zt_value_bytes(zt_out(g, node, i));
@@ -91,16 +98,20 @@ static bool infer_node(struct inference *f, int n, struct zt_err *err) {
     struct zt_graph *g = f->g;
     if (!zt_op_infer(g, n, err))
         return false;
-    if (!can_fold(f, n))
+    if (!is_constant(g, n))
         return true;
-    f->flops_left -= zt_op_flops(g, n);
-    if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
-        return false;
-    for (int i = 0; i < g->nodes[n]->out_count; i++) {
-        f->left -= (double)zt_value_bytes(zt_out(g, n, i));
+    if (!zt_folded_alike(&f->folded, g, n)) {
+        if (!is_within_limits(f, n))
+            return true;
+        f->flops_left -= zt_op_flops(g, n);
+        if (!zt_eval_node(g, n, g->arena, NULL, 1, err))
+            return false;
+        for (int i = 0; i < g->nodes[n]->out_count; i++)
+            f->left -= (double)zt_value_bytes(zt_out(g, n, i));
+    }
+    for (int i = 0; i < g->nodes[n]->out_count; i++)
         if (zt_out(g, n, i))
             zt_out(g, n, i)->origin = ZT_FROM_CONSTANT;
-    }
     g->nodes[n]->dead = true;
     return true;
 }
@@ -123,8 +134,10 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
 }
 
 bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err) {
-    struct inference f = { g, watch, fold_limit, 2 * (double)fold_limit, FOLD_FLOPS };
-    return infer_nodes(&f, 0, g->node_count, err) && zt_graph_sort(g, err);
+    struct inference f = { g, watch, fold_limit, 2 * (double)fold_limit, FOLD_FLOPS, { { 0 } } };
+    const bool inferred = infer_nodes(&f, 0, g->node_count, err);
+    zt_folded_finish(&f.folded);
+    return inferred && zt_graph_sort(g, err);
 }
 
 bool zt_pass_infer(struct zt_graph *g, size_t fold_limit, struct zt_err *err) {

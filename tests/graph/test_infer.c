@@ -119,11 +119,47 @@ START_TEST(random_and_large_values_are_not_folded) {
 END_TEST
 
 START_TEST(what_folding_takes_in_all_is_bounded) {
-    int size = zt_graph_add_ints(g, "size", (int64_t[]){ 1000 }, 1);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
+        int size = zt_graph_add_ints(g, NULL, (int64_t[]){ 1000 - i }, 1);
         NET(g, "ConstantOfShape", zt_arena_printf(g->arena, "c%d", i), size);
+    }
     ck_assert(resolve() && zt_pass_infer(g, 4000, &err));
     ck_assert_int_eq(g->node_count, 40 - 2);
+}
+END_TEST
+
+/* The causal mask of every layer: each made anew from constants of its own. */
+START_TEST(what_is_computed_alike_is_folded_once) {
+    int made[40];
+    for (int i = 0; i < 40; i++) {
+        int size = zt_graph_add_ints(g, NULL, (int64_t[]){ 10, 100 }, 2);
+        int zeros = NET(g, "ConstantOfShape", zt_arena_printf(g->arena, "zeros%d", i), size);
+        made[i] = NET(g, "Neg", zt_arena_printf(g->arena, "mask%d", i), zeros);
+    }
+    ck_assert_msg(resolve() && zt_pass_infer(g, 4000, &err), "%s", err.text[0]);
+    ck_assert_int_eq(g->node_count, 0);
+    for (int i = 0; i < 40; i++)
+        ck_assert(g->values[made[i]]->data && g->values[made[i]]->data == g->values[made[0]]->data);
+}
+END_TEST
+
+/* Equal but for what is given: an input, an attribute, the operator. */
+START_TEST(what_differs_is_folded_each_for_itself) {
+    int size = zt_graph_add_ints(g, "size", (int64_t[]){ 100 }, 1),
+        other = zt_graph_add_ints(g, "other", (int64_t[]){ 101 }, 1);
+    int x = NET(g, "ConstantOfShape", "x", size), y = NET(g, "ConstantOfShape", "y", other);
+    int all[] = { x,
+                  y,
+                  NET(g, "Neg", "neg", x),
+                  NET(g, "Abs", "abs", x),
+                  NET(g, "Relu", "relu", y),
+                  NET(g, "Elu", "elu", x),
+                  NET(g, "Elu", "half", x) };
+    zt_node_set_float(g, g->values[all[6]]->producer, "alpha", 0.5F);
+    ck_assert_msg(resolve() && zt_pass_infer(g, LIMIT, &err), "%s", err.text[0]);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t k = 0; k < i; k++)
+            ck_assert_ptr_ne(g->values[all[i]]->data, g->values[all[k]]->data);
 }
 END_TEST
 
@@ -273,6 +309,8 @@ int main(void) {
     tcase_add_test(cases, folding_stops_at_what_training_changes);
     tcase_add_test(cases, random_and_large_values_are_not_folded);
     tcase_add_test(cases, what_folding_takes_in_all_is_bounded);
+    tcase_add_test(cases, what_is_computed_alike_is_folded_once);
+    tcase_add_test(cases, what_differs_is_folded_each_for_itself);
     tcase_add_test(cases, an_unknown_dim_is_an_error_that_names_the_first_reader);
     tcase_add_test(cases, a_shape_that_depends_on_data_names_the_value);
     tcase_add_test(cases, all_missing_operators_are_reported_at_once_and_unneeded_ones_not);
