@@ -1,5 +1,6 @@
 #include "paths.h"
 
+#include "base/show.h"
 #include "graph/op.h"
 
 #include <stdlib.h>
@@ -72,9 +73,10 @@ void zt_paths_list(const struct zt_program *p, struct zt_text *to) {
         list_totals(&kinds, to);
     for (int i = 0; i < kinds.count; i++) {
         const struct kind *k = &kinds.at[i];
+        char name[ZT_ERR_TEXT];
         if (k->path->note)
             zt_text_add(to, "  %s: %d %s (%s), the first %s: %s\n", k->path->name, k->nodes, k->first->op_type,
-                        zt_dtype_name(k->dtype), k->first->name, k->path->note);
+                        zt_dtype_name(k->dtype), zt_show(name, sizeof name, k->first->name), k->path->note);
     }
     free(kinds.at);
 }

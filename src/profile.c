@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/show.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "graph/op.h"
@@ -92,11 +93,6 @@ static const char *or_dash(const char *text) {
 
 /* ---- as a file ---- */
 
-static void write_name(const char *name, FILE *to) {
-    for (; *name; name++)
-        fputc((unsigned char)*name < ' ' ? '?' : *name, to);
-}
-
 static void write_seconds(double seconds, FILE *to) {
     if (seconds < 0)
         fputs("\t-", to);
@@ -107,7 +103,7 @@ static void write_seconds(double seconds, FILE *to) {
 static void write_row(const struct row *r, FILE *to) {
     const struct zt_node *n = r->graph ? r->graph->nodes[r->node] : NULL;
     fprintf(to, "%d\t%s\t", r->stage, r->phase);
-    write_name(n ? n->name : "-", to);
+    zt_show_print(to, n ? n->name : "-");
     fprintf(to, "\t%s\t%s\t%s\t%s\t%s\t%d\t%.0f\t%.0f", n ? n->op_type : "-", type_of(r), backend_of(r),
             or_dash(r->path->name), or_dash(r->path->note), r->runs, r->flops, r->bytes);
     write_seconds(r->estimated, to);

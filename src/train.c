@@ -26,6 +26,7 @@
 #include <string.h>
 
 enum { ZT_SKIPS_SEEN = 100 };
+enum { FEWEST_STEPS = 3 }; /* of a run whose kernels are timed */
 
 /* One rank of this process. */
 struct worker {
@@ -100,6 +101,9 @@ static bool open_monitor(struct worker *w) {
     zt_report_start(s, w->plan, w->device, w->steps);
     zt_checkpoints_report(w->checkpoints, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
+    if (s->options->profile && w->steps - w->first < FEWEST_STEPS)
+        zt_say(&s->options->log, ZT_LOG_WARNING, "--profile times a step after the first: it wants %d steps",
+               FEWEST_STEPS);
     return zt_forecast_open(&w->forecast, s, w->plan, w->device, w->folder, &w->err) && write_config(w) &&
            zt_checkpoints_begin(w->checkpoints, &w->err) && (w->monitor = zt_monitor_create(&options, &w->err)) != NULL;
 }
@@ -203,7 +207,7 @@ static bool choose_timed(struct worker *w, double seconds) {
  * is the last. */
 static bool time_kernels(struct worker *w, int64_t done, double seconds) {
     const bool asked = w->session->options->profile || !w->session->config->cluster[0];
-    if (!zt_rank_can_time(w->device) || !asked || w->stopped || w->steps - w->first < 3)
+    if (!zt_rank_can_time(w->device) || !asked || w->stopped || w->steps - w->first < FEWEST_STEPS)
         return true;
     if (done == 0) {
         if (!choose_timed(w, seconds))
