@@ -54,6 +54,8 @@ def run(campaign, target, seconds):
     corpus, found = campaign.folder / "corpus" / target, campaign.folder / "found" / target
     found.mkdir(parents=True, exist_ok=True)
     unpack(SOURCES / f"seeds/{SEEDS.get(target, target)}.zip", corpus)
+    for path in (SOURCES / "found" / target).glob("*"):  # near what was wrong once, there may be more
+        shutil.copy(path, corpus)
     command = [fuzzer(campaign.fuzz_build, target), "-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1", *LIMITS,
                f"-max_total_time={max(1, int(seconds))}", "-close_fd_mask=3", f"-artifact_prefix={found}/", corpus]
     if target in DICTIONARIES:

@@ -4,13 +4,14 @@
  *     ZT_FAULT="RANK FUNCTION NTH ACTION FILE [TEXT]"      FILE gets the time at which it happened
  *
  * Calls count from 1; "NTH+" is that call and all behind it. RANK: of one rank, calls of its main thread; or "any"
- * process named ztrain, calls of all its threads, and the first process that writes FILE is hit. Only those calls count
- * whose path or name ends with TEXT where one is given.
+ * process named ztrain, calls from its own code in all its threads, and the first process that writes FILE is hit: what
+ * Open MPI does where its own calls fail is its affair. Only those calls count whose path or name ends with TEXT where
+ * one is given.
  *
  * FUNCTION: connect (the first one is to the parent), open, open_memstream (ranks that compare configs), posix_memalign
  * after that (planning), clock_gettime (steps), pthread_create (loaders), rename (files that get their final name),
- * write (also what ends up in it: flushing a stream), fsync, close, mmap, malloc (and its like, where the program
- * itself calls), exit (behind main). ACTION: kill, stop, memory, fail, full (fails as a full disk does), count (at the
+ * write (also what ends up in it: flushing a stream), fsync, close, mmap, malloc (and its like, from the program's own
+ * code), exit (behind main). ACTION: kill, stop, memory, fail, full (fails as a full disk does), count (at the
  * end of the process, FILE gets the number of calls, nothing else happens). */
 #include <dlfcn.h>
 #include <errno.h>
@@ -109,9 +110,13 @@ static bool first_hit(void) {
     return !fault.any || atomic_load(&mine) > 0;
 }
 
+static bool counts(uintptr_t caller) {
+    return fault.any ? caller >= fault.program && caller < fault.program_end : syscall(SYS_gettid) == getpid();
+}
+
 /* Whether the call shall fail. */
-static int hit(const char *function, const char *name) {
-    if (!fault.on || strcmp(function, fault.function) != 0 || (!fault.any && syscall(SYS_gettid) != getpid()) ||
+static int hit_from(const char *function, const char *name, const void *caller) {
+    if (!fault.on || strcmp(function, fault.function) != 0 || !counts((uintptr_t)caller) ||
         (fault.text[0] && !ends_with(name, fault.text)))
         return 0;
     long call = atomic_fetch_add(&calls, 1) + 1;
@@ -129,7 +134,8 @@ static int hit(const char *function, const char *name) {
     return strcmp(fault.action, "fail") == 0 || strcmp(fault.action, "full") == 0;
 }
 
-#define NEXT(function) ((__typeof__(&function))(uintptr_t)dlsym(RTLD_NEXT, #function))
+#define hit(function, name) hit_from(function, name, __builtin_return_address(0)) /* of the interposed function */
+#define NEXT(function)      ((__typeof__(&function))(uintptr_t)dlsym(RTLD_NEXT, #function))
 
 /* As open where file offsets have 64 bits. */
 int open64(const char *path, int flags, ...) {
@@ -187,11 +193,10 @@ void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off64_t 
     return hit("mmap", "") ? MAP_FAILED : NEXT(mmap64)(at, bytes, protection, flags, fd, from);
 }
 
-/* Of the program's own calls: what a library does without memory is its own affair. dlsym allocates, so the C library's
- * functions are called by their other names. */
+/* dlsym allocates, so the C library's functions are called by their other names. */
 static int no_memory(const void *caller) {
-    uintptr_t at = (uintptr_t)caller;
-    if (at < fault.program || at >= fault.program_end || !hit("malloc", ""))
+    if ((!fault.any && ((uintptr_t)caller < fault.program || (uintptr_t)caller >= fault.program_end)) ||
+        !hit_from("malloc", "", caller))
         return 0;
     errno = ENOMEM;
     return 1;
