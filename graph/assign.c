@@ -89,12 +89,23 @@ static void keep_prepared(struct assignment *a, int node, const struct zt_prepar
     a->prepared[node] = *p;
 }
 
-/* `from` in another layout, made by a reorder node that stands where `node` does; -1 on failure. */
+/* Puts node `r` where node `at` stands. -1: `r` reads an input, so it may stand anywhere, and stays behind all. */
+static void stand_at(struct zt_graph *g, int r, int at) {
+    if (at < 0)
+        return;
+    g->nodes[r]->phase = g->nodes[at]->phase;
+    g->nodes[r]->stage = g->nodes[at]->stage;
+    g->nodes[r]->place = g->nodes[at]->place;
+}
+
+/* `from` in another layout, made by a reorder node that stands where `node` does (-1: `from` is an input); -1 on
+ * failure. */
 static int reordered(struct assignment *a, int node, int from, const struct zt_layout *layout) {
     struct zt_graph *g = a->g;
     int to = find_copy(&a->copies, g, from, layout);
     if (to >= 0) {
-        bring_forward(g, to, g->nodes[node]);
+        if (node >= 0)
+            bring_forward(g, to, g->nodes[node]);
         return to;
     }
     struct zt_shape shape = g->values[from]->shape;
@@ -104,9 +115,7 @@ static int reordered(struct assignment *a, int node, int from, const struct zt_l
     g->values[to]->layout = layout;
     int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name), "Reorder", "ztrain",
                               1, &from, 1, &to, 1);
-    g->nodes[r]->phase = g->nodes[node]->phase;
-    g->nodes[r]->stage = g->nodes[node]->stage;
-    g->nodes[r]->place = g->nodes[node]->place;
+    stand_at(g, r, node);
     g->nodes[r]->backend = a->fast;
     if (!zt_op_resolve(a->table, g, r, a->err))
         return -1;

@@ -42,8 +42,9 @@ struct zt_device_api {
                     struct zt_err *err);
     /* Recording the queue; NULL, all four, where the device cannot. From capture on nothing that is queued runs, until
      * captured gives it as a whole, or NULL where it found something that cannot be recorded: then nothing of it runs,
-     * and the device is as before. *launches: the kernels, copies and fills in it. replay queues it, as often as wanted;
-     * destroy with captured_destroy. Between capture and captured only kernels, copies within the device and zero may be queued. */
+     * and the device is as before. *launches: the kernels, copies and fills in it. replay queues it, as often as
+     * wanted; destroy with captured_destroy. Between capture and captured only kernels, copies within the device and
+     * zero may be queued. */
     bool (*capture)(struct zt_device *device, struct zt_err *err);
     struct zt_captured *(*captured)(struct zt_device *device, size_t *launches, struct zt_err *err);
     bool (*replay)(struct zt_device *device, struct zt_captured *captured, struct zt_err *err);

@@ -101,6 +101,7 @@ def main(doc, tests, options):
         parser.add_argument(name, type=int, default=default, help=f"{what} (%(default)s)")
     args = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would its runs
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the same below nohup
     with tempfile.TemporaryDirectory() as tmp:
         for test in tests:
             if not args.only or test.__name__ in args.only:
