@@ -17,6 +17,9 @@ DICTIONARIES = {"config": "config", "options": "config", "onnx": "onnx", "extern
 SEEDS = {"predict": "grad", "external": "onnx"}
 # A small file that takes longer or more than this is a finding. The sanitizers take their share of both.
 LIMITS = ["-entropic=0", "-mutate_depth=2", "-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
+FORK = ["-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1"]
+FORK_SECONDS = 20  # a shorter slice would be spent on starting the forks; it ends at the first input that breaks the target
+EXIT = {77: "crashes", 70: "hangs", 71: "memory"}
 PROGRESS = re.compile(r"^#(\d+): cov: .* oom/timeout/crash: (\d+)/(\d+)/(\d+) ", re.M)
 REASON = re.compile(r"(runtime error: .*|ERROR: (?:AddressSanitizer|LeakSanitizer|libFuzzer): .*)")
 FRAME = re.compile(r"^ +#\d+ 0x\w+ in (\S+) .*/((?:src|graph|ops|parallel)/\S+)", re.M)
@@ -42,7 +45,7 @@ def fuzzer(build, target):
 
 def reasons(log):
     """One line a crash: what the sanitizer says, and where in the program."""
-    for piece in log.split("INFO: log from the inner process:")[1:]:
+    for piece in log.split("INFO: log from the inner process:")[1:] or [log]:
         reason = REASON.search(piece)
         if reason:
             frame = FRAME.search(piece, reason.start())
@@ -56,7 +59,7 @@ def run(campaign, target, seconds):
     unpack(SOURCES / f"seeds/{SEEDS.get(target, target)}.zip", corpus)
     for path in (SOURCES / "found" / target).glob("*"):  # near what was wrong once, there may be more
         shutil.copy(path, corpus)
-    command = [fuzzer(campaign.fuzz_build, target), "-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1", *LIMITS,
+    command = [fuzzer(campaign.fuzz_build, target), *(FORK if seconds >= FORK_SECONDS else ["-print_final_stats=1"]), *LIMITS,
                f"-max_total_time={max(1, int(seconds))}", "-close_fd_mask=3", f"-artifact_prefix={found}/", corpus]
     if target in DICTIONARIES:
         command.insert(-1, f"-dict={SOURCES / DICTIONARIES[target]}.dict")
@@ -66,15 +69,19 @@ def run(campaign, target, seconds):
                           stdin=subprocess.DEVNULL)
     shutil.rmtree(scratch)
     log = done.stderr
-    progress = PROGRESS.findall(log)
+    progress, alone = PROGRESS.findall(log), re.search(r"number_of_executed_units: (\d+)", log)
     outcome = Outcome(seconds=time.monotonic() - began)
     if progress:
         outcome.runs, outcome.memory, outcome.hangs, outcome.crashes = map(int, progress[-1])
+    elif alone:
+        outcome.runs = int(alone.group(1))
+        if done.returncode:
+            setattr(outcome, EXIT.get(done.returncode, "crashes"), 1)
     else:
         outcome.crashes = 1
         outcome.found.append(f"fuzz_{target} did not start: {log[-400:]}")
-    outcome.found += sorted(set(reasons(log)))
     if outcome.bad():
+        outcome.found += sorted(set(reasons(log)))
         (campaign.folder / f"found/{target}.log").open("a").write(log)
     return outcome
 
