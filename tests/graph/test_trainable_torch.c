@@ -190,7 +190,7 @@ START_TEST(of_equal_candidates_the_one_that_meets_the_tensor_counts_and_else_non
         for (int i = 0; i < 2 && meets; i++)
             mix_in(&f, p[1 - i], v[i], i);
         for (int i = 0; i < 4 && !meets; i++)
-            f.sum = op(&f, "Mul", f.sum, i < 2 ? p[i] : v[i - 2], zt_arena_printf(f.g->arena, "use %s", "abcd" + i));
+            f.sum = op(&f, "Mul", f.sum, i < 2 ? p[i] : v[i - 2], zt_arena_printf(f.g->arena, "use %s", &"abcd"[i]));
         judge(&f);
         ck_assert_int_eq(zt_derived_find(&f.model, f.g, f.g->arena, &list), meets ? 2 : 0);
         for (int i = 0; i < 2 && meets; i++) {
