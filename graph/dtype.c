@@ -90,18 +90,28 @@ static float odd_float(double value) {
     return x.f;
 }
 
+/* Elements wherever they lie: weights stand unaligned in a mapped file. */
+typedef float any_float __attribute__((aligned(1)));
+typedef double any_double __attribute__((aligned(1)));
+typedef uint16_t any_uint16 __attribute__((aligned(1)));
+typedef int16_t any_int16 __attribute__((aligned(1)));
+typedef uint32_t any_uint32 __attribute__((aligned(1)));
+typedef int32_t any_int32 __attribute__((aligned(1)));
+typedef uint64_t any_uint64 __attribute__((aligned(1)));
+typedef int64_t any_int64 __attribute__((aligned(1)));
+
 double zt_load_double(enum zt_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case ZT_FLOAT:
-        return ((const float *)data)[i];
+        return ((const any_float *)data)[i];
     case ZT_DOUBLE:
-        return ((const double *)data)[i];
+        return ((const any_double *)data)[i];
     case ZT_FLOAT16:
-        return zt_half_to_float(((const uint16_t *)data)[i]);
+        return zt_half_to_float(((const any_uint16 *)data)[i]);
     case ZT_BFLOAT16:
-        return zt_bfloat_to_float(((const uint16_t *)data)[i]);
+        return zt_bfloat_to_float(((const any_uint16 *)data)[i]);
     case ZT_UINT64:
-        return (double)((const uint64_t *)data)[i];
+        return (double)((const any_uint64 *)data)[i];
     default:
         return (double)zt_load_int(dtype, data, i);
     }
@@ -121,17 +131,17 @@ int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t i) {
     case ZT_INT8:
         return ((const int8_t *)data)[i];
     case ZT_UINT16:
-        return ((const uint16_t *)data)[i];
+        return ((const any_uint16 *)data)[i];
     case ZT_INT16:
-        return ((const int16_t *)data)[i];
+        return ((const any_int16 *)data)[i];
     case ZT_UINT32:
-        return ((const uint32_t *)data)[i];
+        return ((const any_uint32 *)data)[i];
     case ZT_INT32:
-        return ((const int32_t *)data)[i];
+        return ((const any_int32 *)data)[i];
     case ZT_INT64:
-        return ((const int64_t *)data)[i];
+        return ((const any_int64 *)data)[i];
     case ZT_UINT64:
-        return (int64_t)((const uint64_t *)data)[i];
+        return (int64_t)((const any_uint64 *)data)[i];
     case ZT_FLOAT:
     case ZT_DOUBLE:
     case ZT_FLOAT16:

@@ -48,7 +48,7 @@ static inline bool zt_dtype_in(enum zt_dtype dtype, unsigned set) {
 
 /* One element as double (exact up to 2^53) or int64, and back. `index` counts elements. A double becomes an integer by
  * cutting off the fraction, saturated to int64 (uint64), NaN to the lowest; narrower integers keep its low bits, as
- * numpy does. Half types round to nearest even, once; to bool: != 0. */
+ * numpy does. Half types round to nearest even, once; to bool: != 0. What is loaded need not be aligned. */
 double zt_load_double(enum zt_dtype dtype, const void *data, int64_t index);
 int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t index);
 void zt_store_double(enum zt_dtype dtype, void *data, int64_t index, double value);
