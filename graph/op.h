@@ -156,6 +156,9 @@ struct zt_op {
     /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
      * grad` gives it). */
     unsigned statistic_in;
+    /* What stays in fp32 where the bf16 pass runs the node in half precision (ZT_OP_HALF), a bit each: inputs, outputs
+     * (statistics, masks, a loss). The last bit stands for all behind it. */
+    unsigned full_in, full_out;
     /* Inputs that ask for the training form where they are true (Dropout's training_mode). */
     unsigned training_in;
     /* Turns the node into its training (or evaluation) form: BatchNormalization, Dropout. NULL: stays as it is. */

@@ -104,13 +104,17 @@ static int half_of(struct casts *c, int v, int at) {
     return c->half[v] = seen < 0 ? -1 : add_view(c, view, seen, at);
 }
 
+static bool stays_full(unsigned mask, int i) {
+    return mask >> (i < 31 ? i : 31) & 1;
+}
+
 /* Makes a node read and write bf16 where it read and wrote float. Its float output values stay, made by a cast; readers
  * that run in half precision too take the uncast value (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
         int v = g->nodes[n]->in[i];
-        if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT)
+        if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_in, i))
             continue;
         const int half = half_of(c, v, n);
         if (half < 0)
@@ -119,7 +123,7 @@ static bool halve_node(struct casts *c, int n) {
     }
     for (int i = 0; i < g->nodes[n]->out_count; i++) {
         int v = g->nodes[n]->out[i];
-        if (v < 0 || g->values[v]->dtype != ZT_FLOAT)
+        if (v < 0 || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_out, i))
             continue;
         struct zt_shape shape = g->values[v]->shape;
         int half = zt_graph_add_value(g, NULL, ZT_BFLOAT16, &shape);
