@@ -23,7 +23,7 @@
 enum { BEAT_MS = 1000, CONNECT_MS = 10000, PATIENCE_MS = 20000, AGAIN_MS = 100 };
 
 struct zt_lifeline {
-    int fd, wake; /* wake: an eventfd that ends the thread */
+    int fd, wake; /* wake: an eventfd, see enum wake */
     int columns;
     int saved[2]; /* standard output and error as they were */
     pthread_t thread;
@@ -32,6 +32,13 @@ struct zt_lifeline {
     struct zt_talk_in in; /* the thread's, after its end the closer's */
     bool quit;            /* the parent said so */
 };
+
+/* What is added to the eventfd: the thread shall end, or report the launcher's signal. */
+enum wake { WAKE_SIGNAL = 1, WAKE_END = 1 << 16 };
+
+/* The handler's, which is handed nothing else. */
+static volatile sig_atomic_t launcher_signal;
+static volatile sig_atomic_t handler_wake = -1;
 
 /* ---- connecting ---- */
 
@@ -118,8 +125,18 @@ static void send_status(struct zt_lifeline *line) {
         copy_text(status.inside, sizeof status.inside, atomic_load(&w->inside));
         status.step = atomic_load(&w->step);
     }
+    status.signal = launcher_signal;
     zt_talk_send(line->fd, ZT_TALK_STATUS, &status, sizeof status);
     pthread_mutex_unlock(&line->lock);
+}
+
+static void note_launcher_signal(int number) {
+    const uint64_t one = WAKE_SIGNAL;
+    const int before = errno;
+    launcher_signal = number;
+    ssize_t ignored = write((int)handler_wake, &one, sizeof one); /* a status every second tells it too */
+    (void)ignored;
+    errno = before;
 }
 
 /* The rank itself decides what a signal means where it has a handler. Where it has none yet, nothing was trained that
@@ -127,7 +144,8 @@ static void send_status(struct zt_lifeline *line) {
 static void take_signal(struct zt_lifeline *line, int number) {
     struct sigaction now;
     sigaction(number, NULL, &now);
-    bool handled = now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
+    bool handled = now.sa_flags & SA_SIGINFO ||
+                   (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN && now.sa_handler != note_launcher_signal);
     if (handled || number == SIGUSR1) {
         kill(getpid(), number);
     } else {
@@ -164,8 +182,11 @@ static void *serve(void *arg) {
     for (;;) {
         struct pollfd wait[2] = { { .fd = line->wake, .events = POLLIN }, { .fd = line->fd, .events = POLLIN } };
         int ready = poll(wait, 2, BEAT_MS);
-        if (wait[0].revents)
+        uint64_t why = 0;
+        if (wait[0].revents && read(line->wake, &why, sizeof why) == sizeof why && why >= WAKE_END)
             return NULL;
+        if (why)
+            send_status(line);
         if (ready == 0 && line->quit)
             _exit(ZT_EXIT_RANK);
         if (wait[1].revents && !zt_talk_read(line->fd, &line->in))
@@ -177,14 +198,17 @@ static void *serve(void *arg) {
     }
 }
 
-/* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were. */
-static void outlive_launcher(void) {
+/* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were, and that it
+ * was not they who went first. */
+static void outlive_launcher(const struct zt_lifeline *line) {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    const struct sigaction note = { .sa_handler = note_launcher_signal, .sa_flags = SA_RESTART };
+    handler_wake = line->wake;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction now;
         sigaction(signals[i], NULL, &now);
         if (!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
-            signal(signals[i], SIG_IGN);
+            sigaction(signals[i], &note, NULL);
     }
 }
 
@@ -219,7 +243,7 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
     if (line->fd < 0)
         return zt_fail(err, ZT_EXIT_RANK, "rank %d on %s cannot reach the parent at %s, port %s", launched.rank,
                        hello.host, way.addresses, way.port);
-    outlive_launcher();
+    outlive_launcher(line);
     if (!redirect(line, &way, &hello) || (errno = zt_thread_start(&line->thread, serve, line)) != 0)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d: no line to the parent: %s", launched.rank, strerror(errno));
     *to = line;
@@ -257,13 +281,13 @@ static void wait_for_parent(struct zt_lifeline *line) {
 }
 
 void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int code) {
-    uint64_t one = 1;
+    uint64_t end = WAKE_END;
     int32_t number = code;
     if (!line)
         return;
     fflush(stdout);
     fflush(stderr);
-    bool alone = write(line->wake, &one, sizeof one) == sizeof one && pthread_join(line->thread, NULL) == 0;
+    bool alone = write(line->wake, &end, sizeof end) == sizeof end && pthread_join(line->thread, NULL) == 0;
     for (int i = 0; i < 2; i++) /* closes the sockets: the parent reads them to their ends */
         if (line->saved[i] >= 0)
             dup2(line->saved[i], STDOUT_FILENO + i);
@@ -272,6 +296,7 @@ void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int c
     zt_talk_send(line->fd, ZT_TALK_GOODBYE, &number, sizeof number);
     if (code != 0 && alone)
         wait_for_parent(line);
+    handler_wake = -1;
     close(line->fd);
     close(line->wake);
     pthread_mutex_destroy(&line->lock);

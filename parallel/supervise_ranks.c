@@ -5,6 +5,7 @@
 #include "base/show.h"
 #include "base/text.h"
 #include "parallel/addresses.h"
+#include "parallel/where.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SILENT_MS = 5000, ABSENT_MS = 15000 };
+/* MPI_MS: how long all ranks may stay in MPI_Init, which does not always end a rank where a call of the system failed.
+ */
+enum { SILENT_MS = 5000, ABSENT_MS = 15000, MPI_MS = 20000 };
 
 /* ---- listening ---- */
 
@@ -358,6 +361,19 @@ static void count_absence(struct zt_parent *p, int ms) {
         }
 }
 
+/* MPI_Init returns once all ranks have called it. */
+static void count_start(struct zt_parent *p, int ms) {
+    bool starting = !p->ending;
+    for (int i = 0; i < p->job->ranks; i++)
+        starting &= p->ranks[i].state == ZT_RANK_RUNNING && strcmp(p->ranks[i].status.phase, ZT_PHASE_MPI) == 0;
+    p->mpi_ms = starting ? p->mpi_ms + ms : 0;
+    if (p->mpi_ms >= MPI_MS) {
+        p->no_mpi = true;
+        p->ranks[0].state = ZT_RANK_STOPPED;
+        blame(p, 0);
+    }
+}
+
 /* Time that the parent itself did not run does not count: then nothing could be heard, and all is heard now. */
 static void count_silence(struct zt_parent *p, int ms) {
     for (int i = 0; i < p->job->ranks; i++) {
@@ -400,6 +416,7 @@ void zt_parent_take(struct zt_parent *p, int ms) {
     zt_mpirun_take(&p->mpirun);
     count_silence(p, waited_ms < ms ? waited_ms : ms);
     count_absence(p, waited_ms < ms ? waited_ms : ms);
+    count_start(p, waited_ms < ms ? waited_ms : ms);
     free(polled);
     free(from);
 }

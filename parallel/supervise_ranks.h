@@ -60,11 +60,13 @@ struct zt_parent {
     struct zt_guest *guests[ZT_GUESTS];
     struct zt_mpirun mpirun;
     int lonely_ms;     /* since a rank connected last, while others have not */
+    int mpi_ms;        /* since all ranks were in MPI_Init */
     int first_bad;     /* rank that was lost, stopped or failed first; -1: none */
     int stop_signal;   /* SIGINT, SIGTERM or SIGHUP that came, 0: none */
     bool save;         /* SIGUSR1 came */
     bool stop_at_once; /* it came twice */
     bool ending;       /* all are being ended */
+    bool no_mpi;       /* they have been in MPI_Init for too long */
 };
 
 /* Opens the listening socket and makes the token; the value of ZT_TALK_VARIABLE goes to `variable`. */

@@ -25,28 +25,49 @@ static int find_error(const struct zt_parent *p) {
     return -1;
 }
 
-/* The one rank that never connected where all others were lost; -1: there are several, or there is none. */
-static int find_missing(const struct zt_parent *p) {
-    if (zt_parent_count(p, ZT_RANK_ABSENT) != 1 || zt_parent_count(p, ZT_RANK_LOST) != p->job->ranks - 1)
-        return -1;
-    int rank = 0;
-    while (p->ranks[rank].state != ZT_RANK_ABSENT)
-        rank++;
-    return rank;
+static bool is_gone(const struct zt_parent *p, int rank) {
+    return p->ranks[rank].state == ZT_RANK_LOST || p->ranks[rank].state == ZT_RANK_STOPPED;
 }
 
-/* The lowest rank that was lost or stopped; before them one of which only mpirun can tell, since it ended before it had
- * connected, and the others for that. Open MPI does not always say which that was. */
+/* The lowest rank that has not connected, and nobody knows to have been first: all that were lost or stopped had been
+ * told to end by mpirun, which said nothing more. -1: there is none. */
+static int find_absent(const struct zt_parent *p) {
+    int absent = -1, gone = 0;
+    for (int i = p->job->ranks - 1; i >= 0; i--) {
+        if (is_gone(p, i) && p->ranks[i].status.signal == 0)
+            return -1;
+        gone += is_gone(p, i);
+        absent = p->ranks[i].state == ZT_RANK_ABSENT ? i : absent;
+    }
+    return gone ? absent : -1;
+}
+
+/* The rank that was lost or stopped first: one that ended before it had connected, of which only mpirun can tell, and
+ * does not always; else the lowest that went although mpirun had not told it to, else the lowest. */
 static int find_gone(const struct zt_parent *p) {
-    int number, status, rank = zt_mpirun_cause(&p->mpirun, &number, &status);
+    int number, status, rank = zt_mpirun_cause(&p->mpirun, &number, &status), told = -1;
     if (rank < 0 && number == 0 && status < 0)
-        rank = find_missing(p);
+        rank = find_absent(p);
     if (rank >= 0 && rank < p->job->ranks && p->ranks[rank].state == ZT_RANK_ABSENT)
         return rank;
-    for (int i = 0; i < p->job->ranks; i++)
-        if (p->ranks[i].state == ZT_RANK_LOST || p->ranks[i].state == ZT_RANK_STOPPED)
+    for (int i = 0; i < p->job->ranks; i++) {
+        if (is_gone(p, i) && p->ranks[i].status.signal == 0)
             return i;
-    return -1;
+        told = is_gone(p, i) && told < 0 ? i : told;
+    }
+    return told;
+}
+
+/* "rank 1, 2 or 5": those that never connected, of which mpirun has not said who went first. */
+static void say_absent(const struct zt_parent *p, char *to, size_t room) {
+    size_t length = 0;
+    int left = zt_parent_count(p, ZT_RANK_ABSENT), first = left;
+    for (int i = 0; i < p->job->ranks && length + 16 < room; i++)
+        if (p->ranks[i].state == ZT_RANK_ABSENT) {
+            const char *before = left == first ? "rank " : left == 1 ? " or " : ", ";
+            length += (size_t)snprintf(to + length, room - length, "%s%d", before, i);
+            left--;
+        }
 }
 
 /* Where the run was when it lost a rank: that rank's last word on it is up to a second old, those that waited for it
@@ -97,6 +118,16 @@ static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
     zt_talk_clean(to, room);
 }
 
+/* Each waits for all others there, so nobody can say which one holds the others up. */
+static bool report_mpi(const struct zt_parent *p, struct zt_err *err) {
+    char line[200];
+    err->place[0] = 0;
+    mpirun_line(p, line, sizeof line);
+    zt_fail(err, ZT_EXIT_RANK, "MPI does not start: rank 0 to %d have been in MPI_Init for twenty seconds",
+            p->job->ranks - 1);
+    return line[0] ? zt_hint(err, "MPI said: %s", line) : false;
+}
+
 static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err) {
     const struct zt_rank_seen *r = &p->ranks[rank];
     char where[256], line[200], how[64] = "";
@@ -104,7 +135,10 @@ static bool report_gone(const struct zt_parent *p, int rank, struct zt_err *err)
     say_place(p, rank, err->place, sizeof err->place);
     say_where(p, rank, where, sizeof where);
     last_line(r, line, sizeof line);
-    zt_mpirun_cause(&p->mpirun, &number, &status);
+    if (zt_mpirun_cause(&p->mpirun, &number, &status) < 0 && number == 0 && status < 0 && r->state == ZT_RANK_ABSENT)
+        say_absent(p, err->place, sizeof err->place);
+    if (p->no_mpi)
+        return report_mpi(p, err);
     if (r->state == ZT_RANK_STOPPED && !r->in)
         return zt_fail(err, ZT_EXIT_RANK, "stopped (start-up): it has not connected in fifteen seconds");
     if (r->state == ZT_RANK_STOPPED)

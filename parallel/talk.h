@@ -38,7 +38,8 @@ struct zt_talk_hello {
 
 struct zt_talk_status {
     char place[64], phase[32], node[128], inside[32];
-    int64_t step; /* from 1; 0: none yet */
+    int64_t step;   /* from 1; 0: none yet */
+    int32_t signal; /* the launcher's, which ends the ranks that are left once one has gone; 0: none */
 };
 
 /* Writes a whole frame, waiting where it must. False: the other side is gone. */

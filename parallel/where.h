@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 enum { ZT_WHERE_STEPS = 64 };
+#define ZT_PHASE_MPI "starting MPI" /* in MPI_Init, which waits for all ranks */
 
 /* A rank that gives no sign of life (pulse.h). */
 struct zt_missed {

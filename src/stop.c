@@ -29,6 +29,13 @@ void zt_stop_prepare(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* To whoever took the launcher's signals before (parallel/lifeline.h). */
+static void hand_on(const struct zt_stop *s, int signal) {
+    for (int i = 0; i < SIGNALS; i++)
+        if (signals[i] == signal && s->actions[i].sa_handler != SIG_DFL && s->actions[i].sa_handler != SIG_IGN)
+            s->actions[i].sa_handler(signal);
+}
+
 static void *watch(void *arg) {
     struct zt_stop *s = arg;
     while (!atomic_load(&s->ends)) {
@@ -36,9 +43,11 @@ static void *watch(void *arg) {
         int signal = sigwaitinfo(&s->watched, &info), none = 0;
         if (signal == SIGRTMIN)
             continue;
-        if (signal < 0 || (s->supervised && info.si_pid != getpid()))
+        if (signal < 0)
             continue;
-        if (signal == SIGUSR1)
+        if (s->supervised && info.si_pid != getpid())
+            hand_on(s, signal);
+        else if (signal == SIGUSR1)
             atomic_store(&s->save, true);
         else if (!atomic_load(&s->armed) || !atomic_compare_exchange_strong(&s->signal, &none, signal))
             _exit(128 + signal);

@@ -180,7 +180,8 @@ static bool end_step(struct worker *w, int64_t step, const struct zt_step_result
             return false;
         end.eval = &result;
     }
-    zt_where_phase(&w->where, "saving a checkpoint");
+    if (end.asked || zt_checkpoints_due(w->checkpoints, step))
+        zt_where_phase(&w->where, "saving a checkpoint");
     return zt_checkpoints_step(w->checkpoints, &end, &w->err);
 }
 
@@ -261,6 +262,8 @@ static bool finish_step(struct worker *w, int64_t step, double *before) {
         return false;
     w->stopped = r.stop;
     bool first = step == w->first && w->steps > w->first + 2 && !w->stopped;
+    if (first)
+        zt_where_phase(&w->where, "measuring the machine");
     if (first && !zt_forecast_measure(&w->forecast, w->session, w->device, w->world, w->folder, &w->err))
         return false;
     if (step == w->first && w->rank == 0)
@@ -444,8 +447,19 @@ static void take_error(const struct worker *workers, int count, struct zt_err *e
             }
 }
 
-/* One communicator for each rank of this process. */
-static bool open_world(const struct zt_session *s, int held, struct zt_comm **comms, struct zt_err *err) {
+/* The parent sees that the rank is in MPI_Init, and for how long. */
+static struct zt_comm *open_mpi(const struct zt_session *s, struct zt_where *where, struct zt_err *err) {
+    zt_where_phase(where, ZT_PHASE_MPI);
+    zt_lifeline_where(s->options->line, where);
+    struct zt_comm *comm = zt_comm_mpi_create(ZT_MPI_WINDOW_AND_MESSAGES, err);
+    zt_lifeline_where(s->options->line, NULL);
+    zt_where_phase(where, NULL);
+    return comm;
+}
+
+/* One communicator for each rank of this process, the first of which is at `where`. */
+static bool open_world(const struct zt_session *s, int held, struct zt_where *where, struct zt_comm **comms,
+                       struct zt_err *err) {
     if (held > 1)
         return zt_comm_thread_create(held, comms, err);
     if (!s->processes)
@@ -461,7 +475,7 @@ static bool open_world(const struct zt_session *s, int held, struct zt_comm **co
                 zt_hint(err, "srun --mpi=%s; `srun --mpi=list` says whether Slurm has it, mpirun works without",
                         mpi->srun));
     }
-    comms[0] = zt_comm_mpi_create(ZT_MPI_WINDOW_AND_MESSAGES, err);
+    comms[0] = open_mpi(s, where, err);
     if (!comms[0] || (comms[0]->rank == s->launched.rank && comms[0]->size == s->launched.size))
         return comms[0] != NULL;
     zt_fail(err, ZT_EXIT_RUN, "%s started rank %d of %d, which MPI knows as rank %d of %d", s->launched.launcher,
@@ -487,7 +501,7 @@ static void say_overdue(void *arg, const char *line) {
 static bool run_ranks(struct zt_session *s, struct worker *workers, int held, struct zt_err *err) {
     struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
     cpu_set_t *shares = zt_calloc((size_t)held, sizeof *shares);
-    bool ok = open_world(s, held, comms, err);
+    bool ok = open_world(s, held, &workers[0].where, comms, err);
     if (held > 1)
         zt_agree_threads(s, held, shares);
     for (int i = 0; ok && i < held; i++) {

@@ -10,7 +10,8 @@ from ledger import ROOT, Outcome
 
 def outcome_of(done, began, runs, held):
     outcome = Outcome(runs=runs, seconds=time.monotonic() - began, lost=runs - held)
-    outcome.found = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+    failures = re.findall(r"^FAIL.*(?:\n     .*)*", done.stdout, re.M)  # what was wrong stands indented below
+    outcome.found = [" ".join(f.split()) for f in failures]
     if done.returncode and not outcome.found:
         outcome.crashes, outcome.found = 1, [(done.stdout + done.stderr)[-400:]]
     return outcome

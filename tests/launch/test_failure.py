@@ -21,21 +21,22 @@ import sys
 import tempfile
 import time
 
-LIMIT = {"kill": 10, "fail": 10, "memory": 10, "stop": 30}
+LIMIT = {"kill": 10, "fail": 10, "memory": 10, "stop": 30, "wait": 30}
 OWN = {1, 2, 3, 4}
 
 # phase: (function, the call of it at which the fault comes, end of its path, ranks (None: any), actions)
 FAULTS = {
     "connecting": ("connect", 1, "", None, ["kill", "stop"]),
     "connected": ("connect", 2, "", None, ["kill", "stop"]),
+    "starting MPI": ("connect", 4, "", None, ["kill", "wait"]),  # the first three are to the parent
     "start-up": ("open", 1, "ds_config.json", None, ["kill", "stop", "fail", "memory"]),
     "model": ("open", 1, "convnet.onnx", None, ["kill", "stop", "fail", "memory"]),
     "data reading": ("open", 1, ".bin", None, ["kill", "stop", "fail", "memory"]),
-    "agreeing": ("open_memstream", 1, "", None, ["kill", "stop", "fail", "memory"]),
+    "agreeing": ("open_memstream", 2, "", None, ["kill", "stop", "fail", "memory"]),
     "planning": ("posix_memalign", 6, "", None, ["kill", "stop", "fail", "memory"]),
     "writing the plan": ("rename", 1, "plan.txt", [0], ["kill", "stop", "fail"]),
-    "first steps": ("clock_gettime", 12, "", None, ["kill", "stop"]),
-    "stepping": ("clock_gettime", 45, "", None, ["kill", "stop"]),
+    "first step": ("clock_gettime", 12, "", None, ["kill", "stop"]),
+    "stepping": ("clock_gettime", 200, "", None, ["kill", "stop"]),
     "evaluating": ("pthread_create", 0, "", None, ["kill", "stop", "fail", "memory"]),
     "saving": ("rename", 1, "step-16", [0], ["kill", "stop", "fail"]),
     "export": ("rename", 1, "model.onnx", [0], ["kill", "stop", "fail"]),
@@ -109,6 +110,14 @@ def signal_rank(mark, rank, number, log, process):
         time.sleep(0.05)
 
 
+def ranks_named(message, ranks):
+    """Of "rank 1", of "rank 1, 2 or 3" where nobody knows which of them it was, and of "rank 0 to 2" that wait for each other."""
+    found = re.search(r"\brank (\d+)( to \d+)?((?:, \d+)*(?: or \d+)?)", message)
+    if not found:
+        return []
+    return range(ranks) if found[2] else list(map(int, re.findall(r"\d+", found[1] + found[3])))
+
+
 def end_all(mark):
     for pid, _, _ in processes(mark):
         try:
@@ -148,14 +157,14 @@ def trial(args, scratch, number, phase, action, rank):
     else:
         seconds = ended - float(log.read_text())
     # a library that finds no memory may end the process itself: then the rank is lost
-    codes = {5} if action in ("kill", "stop") else OWN | {5} if action == "memory" else OWN
+    codes = {5} if action in ("kill", "stop", "wait") else OWN | {5} if action == "memory" else OWN
     done = phase == "leaving"  # the rank's work is, and so is the run's
     codes = {0} if done else codes
     if process.returncode not in codes:
         wrong.append(f"exit code {process.returncode}, wants one of {sorted(codes)}")
     if len(errors) != (not done):
         wrong.append(f"{len(errors)} messages")
-    elif not done and f"rank {rank}" not in errors[0]:
+    elif not done and rank not in ranks_named(errors[0], args.ranks):
         wrong.append("the message does not name the rank")
     if chatter:
         wrong.append(f"chatter: {chatter[0]}")
