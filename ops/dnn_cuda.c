@@ -61,8 +61,9 @@ static bool take(struct zt_dnn *d, const struct zt_dnn_attribute *of, struct zt_
                  zt_dnn_good(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                                                       1, &count, &bytes),
                              "asking for its workspace", err);
-    if (taken && bytes > (int64_t)ZT_DNN_WORKSPACE)
-        taken = zt_fail(err, ZT_EXIT_RUN, "cuDNN, making a plan: wants %lld bytes of workspace", (long long)bytes);
+    if (taken && bytes > d->workspace_most)
+        taken = zt_fail(err, ZT_EXIT_RUN, "cuDNN, making a plan: wants %lld bytes of workspace, %lld are allowed",
+                        (long long)bytes, (long long)d->workspace_most);
     if (!taken) {
         cudnnBackendDestroyDescriptor(plan);
         return false;

@@ -2,7 +2,7 @@
  * what attention is made of, on strided tensors.
  *
  * Of the engines that cuDNN's heuristics name the first is taken whose results are the same bits every time, that keeps
- * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace is no larger than ZT_DNN_WORKSPACE. That
+ * fp32 in fp32 where that is wanted and loses no NaN, and whose workspace the device has room for. That
  * takes its time, and so does what the engine compiles: nodes that are alike have one plan, and plans are kept on disk
  * (base/kept.h), by the graph, the GPU and cuDNN's version. */
 #ifndef ZT_OPS_DNN_CUDA_H
@@ -15,7 +15,9 @@ struct zt_device;
 
 enum { ZT_DNN_AXES = 3, ZT_DNN_RANK = ZT_DNN_AXES + 2, ZT_DNN_TENSORS = 48, ZT_DNN_OPERATIONS = 32 };
 enum { ZT_DNN_ALIGNMENT = 16 }; /* of every tensor in memory */
-#define ZT_DNN_WORKSPACE ((size_t)256 << 20)
+/* The workspace that an engine may have at most, in bytes: a share of the GPU's memory (zt_cuda_workspace). Of a GPU
+ * that is not here, an eighth of 80 GB. */
+#define ZT_DNN_WORKSPACE ((size_t)10 << 30)
 
 struct zt_dnn_tensor {
     enum zt_dtype dtype; /* ZT_FLOAT, ZT_BFLOAT16; of inner ones also ZT_INT32, ZT_BOOL */

@@ -72,6 +72,7 @@ const struct zt_dnn *zt_dnn_get(struct zt_device *device, const struct zt_dnn_gr
     d->next = l->first;
     l->first = d;
     d->handle = l->handle;
+    d->workspace_most = (int64_t)zt_cuda_workspace(device);
     struct zt_err why = { 0 };
     if (zt_dnn_good(cudnnSetStream(d->handle, zt_cuda_stream(device)), "setting the stream", &why) &&
         zt_dnn_plan(d, zt_cuda_name(device), &why))

@@ -332,6 +332,7 @@ struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *
     struct zt_dnn *d = zt_calloc(1, sizeof *d);
     bool made = true;
     d->graph = *graph;
+    d->workspace_most = (int64_t)ZT_DNN_WORKSPACE;
     zt_dnn_write_key(graph, &d->key);
     for (int i = 0; made && i < graph->tensor_count; i++)
         made = make_tensor(d, i, err);

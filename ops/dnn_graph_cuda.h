@@ -19,7 +19,7 @@ struct zt_dnn {
     cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
     cudnnBackendDescriptor_t kept[ZT_DNN_KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
     int kept_count;
-    int64_t workspace_bytes;
+    int64_t workspace_bytes, workspace_most;
     char why[ZT_ERR_TEXT]; /* it has no plan; "": it has, or nobody asked yet */
 };
 

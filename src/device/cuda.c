@@ -20,6 +20,7 @@ struct cuda {
     cudaStream_t stream, side; /* side NULL: nobody asked for it */
     cudaEvent_t order;
     void *scratch, *pinned;
+    size_t workspace; /* zt_cuda_workspace */
     struct {
         void *(*create)(void);
         void (*destroy)(void *);
@@ -124,6 +125,10 @@ static void *cuda_allocate(struct zt_device *device, size_t bytes, const char *w
 static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
     (void)device, (void)bytes;
     cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
+}
+
+size_t zt_cuda_workspace(const struct zt_device *device) {
+    return cuda_of(device)->workspace;
 }
 
 static void *cuda_allocate_host(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err) {
@@ -304,6 +309,15 @@ static bool check_age(const struct cuda *d, struct zt_err *err) {
                    d->name, major, minor, OLDEST_MAJOR);
 }
 
+/* An eighth of the memory, so that the choice is the same in every run where the GPU is not shared with much else. */
+static bool measure_memory(struct cuda *d, struct zt_err *err) {
+    size_t left = 0, all = 0;
+    if (!zt_cuda_good(&d->base, cudaMemGetInfo(&left, &all), err, "asking for its memory"))
+        return false;
+    d->workspace = left / 4 < all / 8 ? left / 4 : all / 8;
+    return true;
+}
+
 struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     struct cudaDeviceProp properties;
     int count = count_devices(err);
@@ -321,7 +335,8 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
         zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
         zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->order, cudaEventDisableTiming), err, "making an event") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
-        zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory"))
+        zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory") &&
+        measure_memory(d, err))
         return &d->base;
     cuda_destroy(&d->base);
     return NULL;

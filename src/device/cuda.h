@@ -46,4 +46,8 @@ enum { ZT_CUDA_SCRATCH = 1 << 16 };
 void *zt_cuda_scratch(const struct zt_device *device);
 void *zt_cuda_pinned(const struct zt_device *device);
 
+/* Bytes of workspace that an engine of a vendor library may have at most: an eighth of the GPU's memory, or a quarter
+ * of what was free when the device was opened where that is less. */
+size_t zt_cuda_workspace(const struct zt_device *device);
+
 #endif

@@ -16,6 +16,7 @@ static const struct shape shapes[] = {
     { "bfloat16[2,200,768] bfloat16[2,200,768] bfloat16[2,200,768]", "q_num_heads=12 kv_num_heads=12" },
     { "bfloat16[2,8,150,128] bfloat16[2,2,230,128] bfloat16[2,2,230,128]", "is_causal=1" },
     { "bfloat16[1,4,3,8] bfloat16[1,2,7,8] bfloat16[1,2,7,16]", "scale=0.3" },
+    { "bfloat16[16,12,1024,64] bfloat16[16,12,1024,64] bfloat16[16,12,1024,64]", "is_causal=1" }, /* GPT-2 124M */
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

@@ -82,6 +82,25 @@ START_TEST(one_cast_serves_all_views_of_a_value) {
 }
 END_TEST
 
+START_TEST(masks_and_statistics_stay_float) {
+    const struct zt_shape heads = { 4, { 2, 2, 4, 8 } };
+    int in[4] = { net_input(g, "q", ZT_FLOAT, &heads), net_input(g, "k", ZT_FLOAT, &heads),
+                  net_input(g, "v", ZT_FLOAT, &heads), net_input(g, "mask", ZT_FLOAT, SHAPE(4, 4)) };
+    int out[2] = { zt_graph_add_value(g, "y", ZT_UNDEFINED, NULL), zt_graph_add_value(g, "kept", ZT_UNDEFINED, NULL) };
+    zt_graph_add_node(g, "attention", "AttentionTrain", "ztrain", 1, in, 4, out, 2);
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_bf16(g, &zt_ops, out, 2, &err), "%s", err.text[0]);
+    const struct zt_node *n = maker(maker(out[0])->in[0]);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(g->values[n->in[i]]->dtype, i < 3 ? ZT_BFLOAT16 : ZT_FLOAT);
+    ck_assert_int_eq(n->in[3], in[3]);
+    ck_assert_int_eq(g->values[n->out[0]]->dtype, ZT_BFLOAT16);
+    ck_assert_int_eq(n->out[1], out[1]);
+    ck_assert_int_eq(g->values[out[1]]->dtype, ZT_FLOAT);
+    ck_assert_int_eq(count_ops("Cast", -1), 4); /* q, k, v, and y back */
+}
+END_TEST
+
 START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)), dw;
     int y = NET(g, "ReduceMean", "y", NET(g, "Relu", "relu", NET(g, "MatMul", "a", x, w)));
@@ -413,6 +432,7 @@ int main(void) {
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
+    tcase_add_test(cases, masks_and_statistics_stay_float);
     tcase_add_test(cases, parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase);
     tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
     tcase_add_test(cases, a_pattern_that_fails_ends_the_pass);
