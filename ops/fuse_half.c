@@ -6,42 +6,44 @@
  * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
  *
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
- * bf16 pass halves, stand around: norms, pools, and what moves elements. */
+ * bf16 pass halves, stand around: norms, pools, losses, and what moves elements. */
 #include "ops/cuda.h"
 #include "ops/fuse.h"
 #include "ops/table.h"
 
 #include <string.h>
 
-enum { ALL = 1 << 30 };
+enum { FIRST = 1, SECOND = 2, ALL = ~0 };
 struct span {
     const char *op_type, *domain;
-    int ins, outs; /* so many inputs and outputs, from the first, are activations */
+    unsigned ins, outs; /* a bit each: inputs and outputs that are activations */
 };
 static const struct span spans[] = {
-    { "LayerNormalization", "", 1, 1 },
-    { "RMSNormalization", "", 1, 1 },
-    { "InstanceNormalization", "", 1, 1 },
-    { "GroupNormalization", "", 1, 1 },
-    { "NormStats", "ztrain", 1, 0 },
-    { "NormGrad", "ztrain", 2, 1 },
-    { "BatchNormalization", "", 1, 1 },
-    { "BatchNormTrain", "ztrain", 1, 1 },
-    { "BatchNormSync", "ztrain", 1, 1 },
-    { "BatchNormGrad", "ztrain", 2, 1 },
-    { "BatchNormFixedGrad", "ztrain", 2, 1 },
-    { "BatchNormSyncGrad", "ztrain", 2, 1 },
-    { "MaxPool", "", 1, 1 },
-    { "MaxPoolTrain", "ztrain", 1, 1 },
-    { "MaxPoolGrad", "ztrain", 1, 1 },
-    { "AveragePool", "", 1, 1 },
-    { "AveragePoolGrad", "ztrain", 1, 1 },
-    { "GlobalAveragePool", "", 1, 1 },
-    { "DropoutTrain", "ztrain", 1, 1 },
-    { "Concat", "", ALL, 1 },
-    { "Split", "", 1, ALL },
-    { "Slice", "", 1, 1 },
-    { "SliceGrad", "ztrain", 1, 1 },
+    { "LayerNormalization", "", FIRST, FIRST },
+    { "RMSNormalization", "", FIRST, FIRST },
+    { "InstanceNormalization", "", FIRST, FIRST },
+    { "GroupNormalization", "", FIRST, FIRST },
+    { "NormStats", "ztrain", FIRST, 0 },
+    { "NormGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "BatchNormalization", "", FIRST, FIRST },
+    { "BatchNormTrain", "ztrain", FIRST, FIRST },
+    { "BatchNormSync", "ztrain", FIRST, FIRST },
+    { "BatchNormGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "BatchNormFixedGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "BatchNormSyncGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "MaxPool", "", FIRST, FIRST },
+    { "MaxPoolTrain", "ztrain", FIRST, FIRST },
+    { "MaxPoolGrad", "ztrain", FIRST, FIRST },
+    { "AveragePool", "", FIRST, FIRST },
+    { "AveragePoolGrad", "ztrain", FIRST, FIRST },
+    { "GlobalAveragePool", "", FIRST, FIRST },
+    { "DropoutTrain", "ztrain", FIRST, FIRST },
+    { "Concat", "", ALL, FIRST },
+    { "Split", "", FIRST, ALL },
+    { "Slice", "", FIRST, FIRST },
+    { "SliceGrad", "ztrain", FIRST, FIRST },
+    { "CrossEntropy", "ztrain", FIRST, 0 },
+    { "CrossEntropyGrad", "ztrain", SECOND, FIRST },
 };
 
 static const struct span *span_of(const struct zt_node *n) {
@@ -107,12 +109,18 @@ static int only_reader(const struct zt_graph *g, int node, int out) {
                : -1;
 }
 
-static bool stands_between(const struct zt_graph *g, int node, int ins, int outs) {
+/* Of more inputs or outputs than there are bits the last bit says it. */
+static bool is_among(unsigned mask, int i) {
+    return mask >> (i < 31 ? i : 31) & 1;
+}
+
+static bool stands_between(const struct zt_graph *g, int node, const struct span *s) {
+    const struct zt_node *n = g->nodes[node];
     bool between = true;
-    for (int i = 0; between && i < outs; i++)
-        between = only_reader(g, node, i) >= 0;
-    for (int i = 0; between && i < ins; i++)
-        between = was_half(g, node, g->nodes[node]->in[i]);
+    for (int i = 0; between && i < n->out_count; i++)
+        between = !is_among(s->outs, i) || only_reader(g, node, i) >= 0;
+    for (int i = 0; between && i < n->in_count; i++)
+        between = !is_among(s->ins, i) || was_half(g, node, n->in[i]);
     return between;
 }
 
@@ -120,23 +128,24 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     (void)table;
     const struct zt_node n = *g->nodes[node];
     const struct span *s = span_of(&n);
-    const int ins = s && s->ins < n.in_count ? s->ins : n.in_count,
-              outs = s && s->outs < n.out_count ? s->outs : n.out_count;
-    if (!s || !stands_between(g, node, ins, outs))
+    if (!s || !stands_between(g, node, s))
         return false;
     int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
     int *out = zt_arena_copy(g->arena, n.out, (size_t)n.out_count * sizeof *out);
-    for (int i = 0; i < ins; i++)
-        if ((in[i] = half_of(g, node, n.in[i], err)) < 0)
+    for (int i = 0; i < n.in_count; i++)
+        if (is_among(s->ins, i) && (in[i] = half_of(g, node, n.in[i], err)) < 0)
             return false;
-    for (int i = 0; i < outs; i++) {
+    for (int i = 0; i < n.out_count; i++) {
+        if (!is_among(s->outs, i))
+            continue;
         const int reader = only_reader(g, node, i);
         out[i] = g->nodes[reader]->out[0];
         g->nodes[reader]->dead = true;
     }
     g->nodes[node]->dead = true;
-    for (int i = 0; i < ins; i++)
-        drop(g, n.in[i]);
+    for (int i = 0; i < n.in_count; i++)
+        if (is_among(s->ins, i))
+            drop(g, n.in[i]);
     return zt_op_infer(g, zt_graph_copy_node(g, node, node, in, out), err);
 }
 

@@ -45,7 +45,7 @@ int zt_launch_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
 /* Cross entropy as ops/loss_class.c defines it, over x[outer, classes, inner]; line l is (l / inner, l % inner). A
  * target that is no class makes loss and gradient NaN: a kernel cannot report its row. */
 struct zt_launch_loss {
-    enum zt_dtype dtype, dloss_dtype;       /* of x, loss and dx; of dloss */
+    enum zt_dtype dtype, loss_dtype;        /* of x, dx and log p; of the loss or its gradient */
     enum zt_dtype target_dtype;             /* ZT_INT32, ZT_INT64 */
     enum zt_dtype row_dtype, class_dtype;   /* of the weights */
     int64_t outer, classes, inner, samples; /* lines of row weight n begin at n * lines / samples */

@@ -1,12 +1,15 @@
-/* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of classes; what lines give is
- * added by one block in a fixed order, in fp64. */
+/* Cross entropy and its gradient (formulas: ops/loss_class.c). A block takes a line of many classes that lie beside
+ * each other, 16 bytes a load; else a thread takes a line, so that threads beside each other read what lies side by
+ * side. Maximum and sum of exponentials are found in one pass. What lines give is added by one block in a fixed order,
+ * in fp64. */
 #include "base/block.cuh"
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
 #include <math_constants.h>
 
-enum { LINE = 128, FINISH = 512 }; /* threads */
+enum { LINE = 256, FINISH = 1024 }; /* threads */
+enum { SHORT = 64 };                /* classes up to which a thread takes a line */
 
 struct line {
     int64_t start, target;
@@ -30,122 +33,283 @@ static __device__ float class_weight(const struct zt_launch_loss &j, int64_t c) 
     return j.class_weight ? float_at(j.class_dtype, j.class_weight, c) : 1;
 }
 
-/* sums[2 l] = weighted loss of line l, sums[2 l + 1] = its weight in the mean. */
-static __global__ void cross_entropy_kernel(struct zt_launch_loss j, void *loss, float *lse, void *log_p,
-                                            double *sums) {
-    __shared__ float part[LINE];
-    for (int64_t l = blockIdx.x; l < j.outer * j.inner; l += gridDim.x) {
-        struct line line = line_of(j, l);
-        float most = -CUDART_INF_F, sum = 0, spread = 0;
-        for (int64_t c = threadIdx.x; !j.logs && c < j.classes; c += LINE)
-            most = fmaxf(most, float_at(j.dtype, j.x, line.start + c * j.inner));
-        most = fold_block<LINE>(most, part, [](float a, float b) { return fmaxf(a, b); });
-        for (int64_t c = threadIdx.x; !j.logs && c < j.classes; c += LINE)
-            sum += expf(float_at(j.dtype, j.x, line.start + c * j.inner) - most);
-        sum = add_block<LINE>(sum, part);
-        float log_sum = j.logs ? 0 : most + logf(sum);
-        for (int64_t c = threadIdx.x; log_p && c < j.classes; c += LINE) {
-            int64_t at = line.start + c * j.inner;
-            set_float(j.dtype, log_p, at, float_at(j.dtype, j.x, at) - log_sum);
-        }
-        for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
-            spread += class_weight(j, c) * (log_sum - float_at(j.dtype, j.x, line.start + c * j.inner));
-        spread = add_block<LINE>(spread, part);
-        if (threadIdx.x != 0)
-            continue;
-        float weight = line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
-        float value = 0;
-        if (line.wrong)
-            value = CUDART_NAN_F;
-        else if (line.weight != 0)
-            value =
-                (1 - j.smoothing) * weight * (log_sum - float_at(j.dtype, j.x, line.start + line.target * j.inner)) +
-                j.smoothing / (float)j.classes * line.weight * spread;
-        sums[2 * l] = value;
-        sums[2 * l + 1] = weight;
-        if (lse)
-            lse[l] = log_sum;
-        if (j.none)
-            set_float(j.dtype, loss, l, value);
+/* The weight of a line in the mean. */
+static __device__ float weight_of(const struct zt_launch_loss &j, const struct line &line) {
+    return line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
+}
+
+/* ---- elements of a line, shared out among the threads of a block ---- */
+
+template <class T> struct alignas(16) pack { T at[16 / sizeof(T)]; };
+
+/* How many elements stand before the first address that is a multiple of 16. */
+template <class T> static __device__ int64_t before_packs(const T *x, int64_t count) {
+    return least(count, (int64_t)((16 - (uintptr_t)x % 16) % 16 / sizeof(T)));
+}
+
+/* body(c, x[c]) for every c. */
+template <class T, class Body> static __device__ void each_of(const T *x, int64_t count, Body body) {
+    constexpr int wide = 16 / sizeof(T);
+    const int64_t head = before_packs(x, count), packs = (count - head) / wide, tail = head + packs * wide;
+    const struct pack<T> *from = (const struct pack<T> *)(x + head);
+    if (threadIdx.x < head)
+        body((int64_t)threadIdx.x, to_float(x[threadIdx.x]));
+    for (int64_t p = threadIdx.x; p < packs; p += LINE) {
+        const struct pack<T> here = from[p];
+        for (int e = 0; e < wide; e++)
+            body(head + p * wide + e, to_float(here.at[e]));
+    }
+    if (tail + threadIdx.x < count)
+        body(tail + threadIdx.x, to_float(x[tail + threadIdx.x]));
+}
+
+/* y[c] = body(c, x[c]) for every c. */
+template <class T, class Body> static __device__ void each_to(const T *x, T *y, int64_t count, Body body) {
+    constexpr int wide = 16 / sizeof(T);
+    const bool alike = (uintptr_t)x % 16 == (uintptr_t)y % 16;
+    const int64_t head = alike ? before_packs(x, count) : count, packs = (count - head) / wide,
+                  tail = head + packs * wide;
+    for (int64_t c = threadIdx.x; c < head; c += LINE)
+        y[c] = from_float<T>(body(c, to_float(x[c])));
+    for (int64_t p = threadIdx.x; p < packs; p += LINE) {
+        struct pack<T> here = ((const struct pack<T> *)(x + head))[p];
+        for (int e = 0; e < wide; e++)
+            here.at[e] = from_float<T>(body(head + p * wide + e, to_float(here.at[e])));
+        ((struct pack<T> *)(y + head))[p] = here;
+    }
+    if (tail + threadIdx.x < count)
+        y[tail + threadIdx.x] = from_float<T>(body(tail + threadIdx.x, to_float(x[tail + threadIdx.x])));
+}
+
+/* ---- the logarithm of a sum of exponentials, in one pass ---- */
+
+struct log_sum {
+    float most, sum; /* sum of exp(x - most) */
+};
+
+static __device__ void take(struct log_sum &s, float x) {
+    if (x > s.most) {
+        s.sum = s.sum * expf(s.most - x) + 1;
+        s.most = x;
+    } else if (x != -CUDART_INF_F) {
+        s.sum += expf(x - s.most);
     }
 }
 
-/* sums[2 lines] and sums[2 lines + 1]: both kinds added up; the loss where it is one number. The mean of nothing
- * is 0 in rows of ours, else 0 / 0. */
-static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, double *sums) {
+static __device__ float join(struct log_sum mine, float *part) {
+    const float most = fold_block<LINE>(mine.most, part, [](float a, float b) { return fmaxf(a, b); });
+    return most + logf(add_block<LINE>(mine.sum == 0 ? 0 : mine.sum * expf(mine.most - most), part));
+}
+
+/* ---- the loss ---- */
+
+struct loss_out {
+    void *loss, *log_p;
+    float *lse;
+    double *sums; /* [2 l]: weighted loss of line l, [2 l + 1]: its weight in the mean */
+};
+
+/* x_target: of the target where it is a class; spread: sum over c of w_c (-log p_c), asked for with smoothing. */
+static __device__ void store_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l,
+                                  const struct line &line, float log_sum, float x_target, float spread) {
+    const float weight = weight_of(j, line);
+    float value = 0;
+    if (line.wrong)
+        value = CUDART_NAN_F;
+    else if (line.weight != 0)
+        value =
+            (1 - j.smoothing) * weight * (log_sum - x_target) + j.smoothing / (float)j.classes * line.weight * spread;
+    to.sums[2 * l] = value;
+    to.sums[2 * l + 1] = weight;
+    if (to.lse)
+        to.lse[l] = log_sum;
+    if (j.none)
+        set_float(j.loss_dtype, to.loss, l, value);
+}
+
+template <class T> static __device__ float at_target(const struct zt_launch_loss &j, const struct line &line) {
+    return line.wrong || line.weight == 0 ? 0 : to_float(((const T *)j.x)[line.start + line.target * j.inner]);
+}
+
+template <class T> static __global__ void long_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+    __shared__ float part[LINE];
+    for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
+        const struct line line = line_of(j, l);
+        const T *x = (const T *)j.x + line.start;
+        struct log_sum mine = { -CUDART_INF_F, 0 };
+        float spread = 0;
+        if (!j.logs)
+            each_of(x, j.classes, [&](int64_t, float v) { take(mine, v); });
+        const float log_sum = j.logs ? 0 : join(mine, part);
+        if (to.log_p)
+            each_to(x, (T *)to.log_p + line.start, j.classes, [&](int64_t, float v) { return v - log_sum; });
+        if (j.smoothing != 0) {
+            each_of(x, j.classes, [&](int64_t c, float v) { spread += class_weight(j, c) * (log_sum - v); });
+            spread = add_block<LINE>(spread, part);
+        }
+        if (threadIdx.x == 0)
+            store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+    }
+}
+
+template <class T> static __global__ void short_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+    EACH(l, j.outer * j.inner) {
+        const struct line line = line_of(j, l);
+        const T *x = (const T *)j.x + line.start;
+        struct log_sum s = { -CUDART_INF_F, 0 };
+        float spread = 0;
+        for (int64_t c = 0; !j.logs && c < j.classes; c++)
+            take(s, to_float(x[c * j.inner]));
+        const float log_sum = j.logs ? 0 : s.most + logf(s.sum);
+        for (int64_t c = 0; to.log_p && c < j.classes; c++)
+            ((T *)to.log_p)[line.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
+        for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
+            spread += class_weight(j, c) * (log_sum - to_float(x[c * j.inner]));
+        store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+    }
+}
+
+/* The loss where it is one number. The mean of nothing is 0 in rows of ours, else 0 / 0. */
+static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, const double *sums) {
     __shared__ double part[FINISH];
-    int64_t lines = j.outer * j.inner;
     double value = 0, weight = 0;
-    for (int64_t l = threadIdx.x; l < lines; l += FINISH) {
+    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH) {
         value += sums[2 * l];
         weight += sums[2 * l + 1];
     }
     value = add_block<FINISH>(value, part);
     weight = add_block<FINISH>(weight, part);
-    if (threadIdx.x != 0)
-        return;
-    sums[2 * lines] = value;
-    sums[2 * lines + 1] = weight;
-    if (loss)
-        set_float(j.dtype, loss, 0, (float)(!j.mean ? value : weight != 0 || !j.own ? value / weight : 0));
+    if (threadIdx.x == 0)
+        set_float(j.loss_dtype, loss, 0, (float)(!j.mean ? value : weight != 0 || !j.own ? value / weight : 0));
 }
 
-static __global__ void line_weight_kernel(struct zt_launch_loss j, double *sums) {
-    EACH(l, j.outer * j.inner) {
-        struct line line = line_of(j, l);
-        sums[2 * l] = 0;
-        sums[2 * l + 1] = line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
-    }
+/* ---- its gradient ---- */
+
+/* What the sum of the losses was divided by. */
+static __global__ void total_kernel(struct zt_launch_loss j, double *total) {
+    __shared__ double part[FINISH];
+    double weight = 0;
+    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
+        weight += weight_of(j, line_of(j, l));
+    weight = add_block<FINISH>(weight, part);
+    if (threadIdx.x == 0)
+        *total = weight;
 }
 
-static __global__ void cross_entropy_grad_kernel(struct zt_launch_loss j, const void *dloss, const float *lse, void *dx,
-                                                 const double *sums) {
+/* Of a line: dx_c = both p_c - spread w_c - [c = target] hit. */
+struct slope {
+    float both, spread, hit, log_sum;
+    bool flat; /* p counts nothing */
+};
+
+static __device__ struct slope slope_of(const struct zt_launch_loss &j, const struct line &line, float d, double total,
+                                        float classes_weight) {
+    const float factor = line.wrong                       ? CUDART_NAN_F
+                         : line.weight != 0 && total != 0 ? (float)(d * line.weight / total)
+                                                          : 0;
+    struct slope s;
+    s.hit = factor == 0 || line.wrong ? factor : factor * (1 - j.smoothing) * class_weight(j, line.target);
+    s.spread = factor * j.smoothing / (float)j.classes;
+    s.both = s.hit + s.spread * classes_weight;
+    s.flat = factor == 0 || j.logs;
+    return s;
+}
+
+static __device__ float along(const struct zt_launch_loss &j, const struct slope &s, int64_t target, int64_t c,
+                              float x) {
+    float value = s.flat ? 0 : s.both * expf(x - s.log_sum);
+    value -= s.spread != 0 ? s.spread * class_weight(j, c) : 0;
+    return value - (c == target ? s.hit : 0);
+}
+
+struct loss_grad {
+    const void *dloss;
+    const float *lse;
+    const double *total; /* asked for with the mean */
+    void *dx;
+};
+
+static __device__ struct slope read_slope(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l,
+                                          const struct line &line, float classes_weight) {
+    const float d = float_at(j.loss_dtype, g.dloss, j.none ? l : 0);
+    struct slope s = slope_of(j, line, d, j.mean ? *g.total : 1, classes_weight);
+    s.log_sum = s.flat ? 0 : g.lse[l];
+    return s;
+}
+
+template <class T> static __global__ void long_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
     __shared__ float part[LINE];
-    int64_t lines = j.outer * j.inner;
-    double total = j.mean ? sums[2 * lines + 1] : 1;
     float classes_weight = 0;
     for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
         classes_weight += class_weight(j, c);
     classes_weight = add_block<LINE>(classes_weight, part);
-    for (int64_t l = blockIdx.x; l < lines; l += gridDim.x) {
-        struct line line = line_of(j, l);
-        float d = float_at(j.dloss_dtype, dloss, j.none ? l : 0);
-        float factor = line.wrong                       ? CUDART_NAN_F
-                       : line.weight != 0 && total != 0 ? (float)(d * line.weight / total)
-                                                        : 0;
-        float hit = factor == 0 || line.wrong ? factor : factor * (1 - j.smoothing) * class_weight(j, line.target);
-        float spread = factor * j.smoothing / (float)j.classes, both = hit + spread * classes_weight;
-        for (int64_t c = threadIdx.x; c < j.classes; c += LINE) {
-            int64_t at = line.start + c * j.inner;
-            float value = factor == 0 || j.logs ? 0 : both * expf(float_at(j.dtype, j.x, at) - lse[l]);
-            value -= spread != 0 ? spread * class_weight(j, c) : 0;
-            value -= c == line.target ? hit : 0;
-            set_float(j.dtype, dx, at, value);
+    for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
+        const struct line line = line_of(j, l);
+        const struct slope s = read_slope(j, g, l, line, classes_weight);
+        each_to((const T *)j.x + line.start, (T *)g.dx + line.start, j.classes,
+                [&](int64_t c, float x) { return along(j, s, line.target, c, x); });
+    }
+}
+
+template <class T> static __global__ void short_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
+    float classes_weight = 0;
+    for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
+        classes_weight += class_weight(j, c);
+    EACH(l, j.outer * j.inner) {
+        const struct line line = line_of(j, l);
+        const struct slope s = read_slope(j, g, l, line, classes_weight);
+        for (int64_t c = 0; c < j.classes; c++) {
+            const int64_t at = line.start + c * j.inner;
+            ((T *)g.dx)[at] = from_float<T>(along(j, s, line.target, c, to_float(((const T *)j.x)[at])));
         }
     }
 }
 
+/* ---- launching ---- */
+
+static bool are_long(const struct zt_launch_loss *j) {
+    return j->inner == 1 && j->classes > SHORT;
+}
+
+template <class T> static void launch_lines(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to) {
+    const int64_t lines = j->outer * j->inner;
+    if (are_long(j))
+        long_lines_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*j, to);
+    else
+        short_lines_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, to);
+}
+
+template <class T> static void launch_grads(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_grad g) {
+    const int64_t lines = j->outer * j->inner;
+    if (are_long(j))
+        long_grads_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*j, g);
+    else
+        short_grads_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, g);
+}
+
 int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *log_p,
                             void *workspace) {
-    double *sums = (double *)workspace;
-    const int64_t lines = j->outer * j->inner;
-    if (lines > 0)
-        cross_entropy_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*j, loss, lse, log_p, sums);
+    const struct loss_out to = { loss, log_p, lse, (double *)workspace };
+    if (j->outer * j->inner > 0 && j->dtype == ZT_BFLOAT16)
+        launch_lines<__nv_bfloat16>(stream, j, to);
+    else if (j->outer * j->inner > 0)
+        launch_lines<float>(stream, j, to);
     if (!j->none)
-        finish_kernel<<<1, FINISH, 0, stream>>>(*j, loss, sums);
+        finish_kernel<<<1, FINISH, 0, stream>>>(*j, loss, to.sums);
     return cudaGetLastError();
 }
 
 int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss,
                                  const float *lse, void *dx, void *workspace) {
-    double *sums = (double *)workspace;
-    int64_t lines = j->outer * j->inner;
-    if (j->mean && lines > 0)
-        line_weight_kernel<<<blocks_for(lines), BLOCK, 0, stream>>>(*j, sums);
+    const struct loss_grad g = { dloss, lse, (const double *)workspace, dx };
+    if (j->outer * j->inner <= 0)
+        return cudaSuccess;
     if (j->mean)
-        finish_kernel<<<1, FINISH, 0, stream>>>(*j, NULL, sums);
-    if (lines > 0)
-        cross_entropy_grad_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*j, dloss, lse, dx, sums);
+        total_kernel<<<1, FINISH, 0, stream>>>(*j, (double *)workspace);
+    if (j->dtype == ZT_BFLOAT16)
+        launch_grads<__nv_bfloat16>(stream, j, g);
+    else
+        launch_grads<float>(stream, j, g);
     return cudaGetLastError();
 }
 

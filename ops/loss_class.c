@@ -6,8 +6,9 @@
  *     dx_c   = dloss s_i / total ((1 - e) w_t (p_c - [c = t]) + e / C (p_c sum of w - w_c))
  *
  * ztrain.CrossEntropy(logits, target[, row weight[, class weight]]) -> loss, log sum exp of every line; PyTorch's
- * cross_entropy. Its gradient makes p from the logits and the line's log sum exp, so that nothing of the logits' size
- * is kept twice. ztrain.NegativeLogLikelihood takes log p for x. Where all rows weigh nothing, loss and gradient are 0.
+ * cross_entropy. The loss of logits in half precision is fp32. Its gradient makes p from the logits and the line's log
+ * sum exp, so that nothing of the logits' size is kept twice. ztrain.NegativeLogLikelihood takes log p for x. Where all
+ * rows weigh nothing, loss and gradient are 0.
  *
  * ONNX SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss (opset 12 on) are the same with reductions, classes on
  * axis 1, and class weights as their third input; there no ignore_index means that none is ignored. */
@@ -71,26 +72,27 @@ static enum zt_dtype kept_type(enum zt_dtype x) {
     return x == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
 }
 
-static bool set_loss(struct zt_graph *g, int node, struct zt_err *err) {
+static bool set_loss(struct zt_graph *g, int node, enum zt_dtype dtype, struct zt_err *err) {
     enum zt_reduction reduction;
     if (!zt_class_loss_reduction(g, node, &reduction, err))
         return false;
     const struct zt_shape scalar = { 0 };
-    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, reduction == ZT_LOSS_NONE ? &zt_in(g, node, 1)->shape : &scalar);
+    zt_set_out(g, node, 0, dtype, reduction == ZT_LOSS_NONE ? &zt_in(g, node, 1)->shape : &scalar);
     return true;
 }
 
 static bool own_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int axis;
-    if (!check(g, node, 0, true, &axis, err) || !set_loss(g, node, err))
+    const enum zt_dtype kept = kept_type(zt_in(g, node, 0)->dtype);
+    if (!check(g, node, 0, true, &axis, err) || !set_loss(g, node, kept, err))
         return false;
-    zt_set_out(g, node, 1, kept_type(zt_in(g, node, 0)->dtype), &zt_in(g, node, 1)->shape);
+    zt_set_out(g, node, 1, kept, &zt_in(g, node, 1)->shape);
     return true;
 }
 
 static bool standard_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int axis;
-    if (!check(g, node, 0, false, &axis, err) || !set_loss(g, node, err))
+    if (!check(g, node, 0, false, &axis, err) || !set_loss(g, node, zt_in(g, node, 0)->dtype, err))
         return false;
     zt_set_out(g, node, 1, zt_in(g, node, 0)->dtype, &zt_in(g, node, 0)->shape);
     return true;
@@ -193,7 +195,7 @@ static bool describe(const struct zt_graph *g, int node, int first, struct zt_la
         return false;
     const struct zt_value *rows = j.own ? zt_in(g, node, first + 2) : NULL;
     *to = (struct zt_launch_loss){ .dtype = dtype_of(g, node, first),
-                                   .dloss_dtype = dtype_of(g, node, 0),
+                                   .loss_dtype = first == 0 ? zt_out(g, node, 0)->dtype : dtype_of(g, node, 0),
                                    .target_dtype = dtype_of(g, node, first + 1),
                                    .row_dtype = dtype_of(g, node, first + 2),
                                    .class_dtype = dtype_of(g, node, first + 2 + j.own),
