@@ -77,6 +77,8 @@ struct zt_onnx_message {
     int ordinal;                       /* how many of that field stand before it in the parent */
     size_t tag_at, length_at, at, end; /* contents at [at, end) */
     int first_payload, payload_count;  /* of a TensorProto */
+    bool sized;                        /* a TensorProto whose dims and type were read, and want `bytes` of data */
+    uint64_t bytes;
 };
 
 /* A piece of a tensor's data field. Unpacked numbers that stand side by side are one piece. */

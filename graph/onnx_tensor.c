@@ -202,7 +202,7 @@ static bool one_place(const struct zt_onnx_file *file, const struct zt_onnx_mess
 static bool read_contents(struct zt_onnx_file *file, int message, const Onnx__TensorProto *t, struct zt_tensor *tensor,
                           struct zt_err *err) {
     const struct zt_onnx_storage *storage = zt_onnx_storage(t->data_type);
-    const struct zt_onnx_message *m = &file->scan.messages.at[message];
+    struct zt_onnx_message *m = &file->scan.messages.at[message];
     if (!storage)
         return zt_fail(err, file->code, "has data type %d, which ONNX does not have", (int)t->data_type);
     tensor->dtype = (enum zt_dtype)t->data_type;
@@ -212,6 +212,8 @@ static bool read_contents(struct zt_onnx_file *file, int message, const Onnx__Te
     if (count > INT64_MAX / 128)
         return zt_fail(err, file->code, "has dims whose product is over 2^56");
     uint64_t wanted = ((uint64_t)count * (uint64_t)storage->bits + 7) / 8;
+    m->sized = true;
+    m->bytes = wanted;
     if (t->segment)
         return zt_fail(err, file->code, "is stored in segments, which are not supported");
     if (tensor->dtype == ZT_STRING)

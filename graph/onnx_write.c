@@ -159,8 +159,8 @@ static bool move_one(struct writer *w, int message, const struct zt_onnx_stored 
     struct zt_onnx_region region;
     const char *name = text_field(w, message, ZT_TENSOR_NAME, 0);
     int first = w->err->count;
-    bool computed = stored && zt_dtype_bytes(stored->tensor.dtype);
-    if (!zt_onnx_external(w->file, message, computed ? bytes_of(&stored->tensor) : UINT64_MAX, &region, w->err))
+    const struct zt_onnx_message *m = &w->scan->messages.at[message];
+    if (!zt_onnx_external(w->file, message, m->sized ? m->bytes : UINT64_MAX, &region, w->err))
         return zt_err_within(w->err, first, "tensor \"%s\"", name ? name : "");
     if (!region.data)
         return zt_fail(w->err, ZT_EXIT_MODEL, "tensor \"%s\": its external data are not there", name ? name : "");
