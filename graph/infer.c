@@ -70,7 +70,8 @@ static bool is_constant(const struct zt_graph *g, int node) {
         return false;
     for (int i = 0; i < n->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (v && !zt_value_is_constant(v) && !(n->op->flags & ZT_OP_SHAPE_ONLY))
+        const bool contents = !(n->op->flags & ZT_OP_SHAPE_ONLY) && !(i < 32 && n->op->type_in >> i & 1);
+        if (v && contents && !zt_value_is_constant(v))
             return false;
     }
     return true;

@@ -153,6 +153,8 @@ struct zt_op {
      * shape, which input 0, where it is another, is fitted to from the last axis on, or over whose elements it is laid
      * anew (ZT_OP_VIEW); and other numbers of which sizes of the result are made (repeats, limits). */
     unsigned shape_in, size_in;
+    /* Inputs of which nothing but the type is read, a bit each: the second of CastLike. */
+    unsigned type_in;
     /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
      * grad` gives it). */
     unsigned statistic_in;

@@ -90,6 +90,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .infer = INFER,                                                                                                \
         .grad = GRAD,                                                                                                  \
         .no_grad_in = 1 << 1,                                                                                          \
+        .type_in = 1 << 1,                                                                                             \
         .body = zt_same_form_body,                                                                                     \
         .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },         \
     };
