@@ -4,6 +4,8 @@
 #include "optim/step_cuda.h"
 #include "parallel/comm_nccl.h"
 
+#include <string.h>
+
 /* ---- optimizers; an error is named after the row ---- */
 
 #define STEP(id, launch, what)                                                                                         \
@@ -26,6 +28,16 @@ static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTI
 
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_accumulate(zt_cuda_stream(device), to, from, count), err, "adding gradients");
+}
+
+static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err) {
+    bool ok = true;
+    for (int first = 0; ok && first < count; first += ZT_COPIES) {
+        struct zt_launch_copies some = { .count = count - first < ZT_COPIES ? count - first : ZT_COPIES };
+        memcpy(some.at, copies + first, (size_t)some.count * sizeof *copies);
+        ok = zt_cuda_good(device, zt_launch_copies(zt_cuda_stream(device), &some), err, "copying statistics");
+    }
+    return ok;
 }
 
 static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
@@ -58,6 +70,7 @@ const struct zt_module zt_cuda_module = {
     .create = zt_cuda_create,
     .nccl = zt_comm_nccl_create,
     .add = add,
+    .copy_all = copy_all,
     .add_loss = add_loss,
     .add_squares = add_squares,
     .clip = clip,

@@ -329,6 +329,14 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
     return ok && api->synchronize(r->device, err); /* the next such node uses the same memory */
 }
 
+bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err) {
+    if (r->away)
+        return r->device->module->copy_all(r->device, copies, count, err);
+    for (int i = 0; i < count; i++)
+        memcpy(copies[i].to, copies[i].from, copies[i].bytes);
+    return true;
+}
+
 bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err) {
     if (r->away)
         return r->device->module->add(r->device, to, from, count, err);

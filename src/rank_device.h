@@ -29,6 +29,8 @@ void zt_rank_device_destroy(struct zt_rank *r);
 /* Runs a node whose kernel is the host's. */
 bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt_ready *ready, struct zt_err *err);
 /* to[i] += from[i], in the rank's memory */
+/* Copies that do not overlap within the rank's memory. */
+bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err);
 bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err);
 
 /* ---- the step (rank_device_step.c): each queues its part and none waits, but for other ranks ---- */

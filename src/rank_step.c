@@ -197,24 +197,60 @@ static bool derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt
     return true;
 }
 
-bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
+static struct zt_copy copy_back(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
+                                const struct zt_write_back *w) {
+    const struct zt_value *v = p->joint.graph->values[w->value];
+    return (struct zt_copy){ zt_rank_at(r, slot, &p->place[0][w->initializer], NULL),
+                             zt_rank_at(r, slot, &p->place[0][w->value], v->data), (size_t)zt_value_bytes(v) };
+}
+
+static bool is_computed(const struct zt_program *p, const struct zt_write_back *w) {
+    return p->place[0][w->value].in != ZT_CONSTANT;
+}
+
+/* Statistics that were computed to their places, some at a time. */
+static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    enum { SOME = 64 };
+    const struct zt_program *p = a->program->program;
+    const struct zt_graph *g = p->joint.graph;
+    struct zt_copy copies[SOME];
+    int count = 0;
+    for (int i = 0; i < g->write_back_count; i++) {
+        if (is_computed(p, &g->write_backs[i]))
+            copies[count++] = copy_back(r, p, a->slot, &g->write_backs[i]);
+        if (count == SOME || (count && i == g->write_back_count - 1)) {
+            if (!zt_rank_copy_all(r, copies, count, err))
+                return false;
+            count = 0;
+        }
+    }
+    return true;
+}
+
+static bool write_back(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
     const struct zt_program *p = rp->program;
     const struct zt_graph *g = p->joint.graph;
+    const struct zt_action computed = { .run = copy_back_all, .program = rp, .slot = slot };
+    int constants = 0;
+    for (int i = 0; i < g->write_back_count; i++) {
+        if (is_computed(p, &g->write_backs[i]))
+            continue;
+        const struct zt_copy c = copy_back(r, p, slot, &g->write_backs[i]);
+        constants++;
+        if (!zt_rank_flush(r, err) || !r->device->api->to_device(r->device, c.to, c.from, c.bytes, err))
+            return false;
+    }
+    return constants == g->write_back_count || zt_rank_do(r, &computed, err);
+}
+
+bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
+    const struct zt_program *p = rp->program;
     if (!derive(r, rp, err))
         return false;
     for (int i = 0; i < p->forward_count; i++)
         if (!zt_rank_command(r, rp, slot, &p->forward[i], false, false, err))
             return false;
-    for (int i = 0; i < g->write_back_count; i++) {
-        const struct zt_write_back *w = &g->write_backs[i];
-        const struct zt_value *v = g->values[w->value];
-        const struct zt_place *place = &p->place[0][w->value];
-        if (!copy_value(r, zt_rank_at(r, slot, &p->place[0][w->initializer], NULL), place,
-                        zt_rank_at(r, slot, place, v->data),
-                        (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype), err))
-            return false;
-    }
-    return true;
+    return write_back(r, rp, slot, err);
 }
 
 static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, bool accumulate,

@@ -14,6 +14,13 @@ struct zt_device;
 struct zt_event;
 struct zt_module;
 
+/* A copy within the memory of a device. */
+struct zt_copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
 struct zt_device_api {
     const char *name; /* "cpu", "cuda" */
     int backend;      /* enum zt_backend of graph/op.h: the column of kernels that runs on it */

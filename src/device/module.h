@@ -33,7 +33,7 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 5
+    ZT_MODULE_ABI = 6
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/op.h) */
 
@@ -51,6 +51,8 @@ struct zt_module {
     struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
+    /* Copies within the device's memory that do not overlap, many in a launch. */
+    bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);

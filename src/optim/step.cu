@@ -183,6 +183,43 @@ int zt_launch_accumulate(cudaStream_t stream, float *to, const float *from, int6
     return cudaGetLastError();
 }
 
+/* ---- many copies ---- */
+
+enum { COPY_BLOCKS = 8 }; /* of each copy */
+
+/* Elements of type T from the `first` on, every `step`th; how many bytes all of them take. */
+template <class T> static __device__ size_t copy_some(const struct zt_copy &c, size_t first, size_t step) {
+    const size_t count = c.bytes / sizeof(T);
+    for (size_t i = first; i < count; i += step)
+        ((T *)c.to)[i] = ((const T *)c.from)[i];
+    return count * sizeof(T);
+}
+
+struct alignas(16) sixteen {
+    uint64_t half[2];
+};
+
+/* By value, so that nothing has to be brought to the device first. */
+static __global__ void copies_kernel(struct zt_launch_copies copies) {
+    struct zt_copy c = copies.at[blockIdx.x / COPY_BLOCKS];
+    const size_t first = (size_t)(blockIdx.x % COPY_BLOCKS) * blockDim.x + threadIdx.x;
+    const size_t step = (size_t)COPY_BLOCKS * blockDim.x;
+    const uintptr_t ends = (uintptr_t)c.to | (uintptr_t)c.from;
+    const size_t done = ends % 16 == 0  ? copy_some<struct sixteen>(c, first, step)
+                        : ends % 4 == 0 ? copy_some<uint32_t>(c, first, step)
+                                        : 0;
+    c = { (char *)c.to + done, (const char *)c.from + done, c.bytes - done };
+    copy_some<char>(c, first, step);
+}
+
+int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies) {
+    if (copies->count > 0)
+        copies_kernel<<<(unsigned)(copies->count * COPY_BLOCKS), BLOCK, 0, stream>>>(*copies);
+    return cudaGetLastError();
+}
+
+/* ---- sums of squares ---- */
+
 int zt_launch_squares(cudaStream_t stream, const float *x, int64_t count, double *parts, double *sum) {
     int64_t slice = (count + ZT_SQUARE_PARTS - 1) / ZT_SQUARE_PARTS;
     slice = slice < 4096 ? 4096 : slice;

@@ -3,6 +3,7 @@
 #ifndef ZT_OPTIM_STEP_CUDA_H
 #define ZT_OPTIM_STEP_CUDA_H
 
+#include "device/device.h"
 #include "optim/step.h"
 
 #include <stdint.h>
@@ -33,6 +34,14 @@ int zt_launch_advance(struct CUstream_st *stream, struct zt_step_state *state);
 
 /* to[i] += from[i] */
 int zt_launch_accumulate(struct CUstream_st *stream, float *to, const float *from, int64_t count);
+
+/* Copies that do not overlap, as many as a launch can be told of at once. */
+enum { ZT_COPIES = 128 };
+struct zt_launch_copies {
+    int count;
+    struct zt_copy at[ZT_COPIES];
+};
+int zt_launch_copies(struct CUstream_st *stream, const struct zt_launch_copies *copies);
 
 /* *sum += sum of x[i]^2 in fp64, in an order that depends on count alone. `parts` holds ZT_SQUARE_PARTS doubles. */
 enum { ZT_SQUARE_PARTS = 1024 };

@@ -115,7 +115,8 @@ def write_data(path, columns, samples):
 
 def run(tool, folder, model, config, gpu, rows):
     environment = {**os.environ, "ZT_EMULATED_DRY": "1", "ZT_PLANNED_GPU": gpu, "XDG_CACHE_HOME": "none", "HOME": "none"}
-    done = subprocess.run([tool, folder, model, config, gpu, rows], capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run([tool, folder, model, config, gpu, rows], capture_output=True, text=True, timeout=300, env=environment,
+                          cwd=rows.parent)
     if done.returncode:
         sys.exit(f"{model}: {done.stderr.strip()}")
     lines = [line.split("\t") for line in rows.read_text().splitlines()]
@@ -194,9 +195,9 @@ def main():
     arguments = [a for a in sys.argv[1:] if a not in ("--rewrite", "--planned")]
     if len(arguments) != 3 + ("--planned" in sys.argv):
         sys.exit(__doc__.strip())
-    tool, folder, root = arguments[0], arguments[1], pathlib.Path(arguments[2])
+    tool, folder, root = (pathlib.Path(a).resolve() for a in arguments[:3])
     if "--planned" in sys.argv:
-        return 1 if refused(tool, folder, root, arguments[3]) else 0
+        return 1 if refused(tool, folder, root, pathlib.Path(arguments[3]).resolve()) else 0
     wrong = 0
     for name in NETWORKS:
         path, text = pathlib.Path(__file__).resolve().parent / "lists" / f"{name}.txt", list_of(tool, folder, root, name)

@@ -249,6 +249,13 @@ static bool lamb_ratios(struct zt_device *device, const struct zt_step_call *s, 
 
 /* ---- sums and the state ---- */
 
+static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < count; i++)
+        ok = far_copy(device, copies[i].to, copies[i].from, copies[i].bytes, err);
+    return ok;
+}
+
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
@@ -304,6 +311,7 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .kernels = kernels,
                                          .optimizers = optimizers,
                                          .add = add,
+                                         .copy_all = copy_all,
                                          .add_loss = add_loss,
                                          .add_squares = add_squares,
                                          .clip = clip,

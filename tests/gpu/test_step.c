@@ -205,11 +205,35 @@ START_TEST(losses_are_weighted_by_their_samples) {
 }
 END_TEST
 
+/* From and to places of every alignment, of every length up to some packs and a rest; nothing beside them is written.
+ */
+START_TEST(copies_of_any_place_and_length_are_made) {
+    enum { ROOM = 128, APART = ZT_COPIES * ROOM };
+    static _Alignas(16) unsigned char from[APART], to[APART];
+    struct zt_launch_copies copies = { .count = ZT_COPIES };
+    for (int i = 0; i < APART; i++) {
+        from[i] = (unsigned char)(i % 251 + 1);
+        to[i] = 0;
+    }
+    for (int i = 0; i < ZT_COPIES; i++) {
+        const int shift = i % 3 == 0 ? 0 : i % 3 == 1 ? 4 : i % 16;
+        copies.at[i] = (struct zt_copy){ to + i * ROOM + shift, from + i * ROOM + shift, (size_t)(i * 7 % 100) };
+    }
+    ck_assert_int_eq(zt_launch_copies(NULL, &copies), 0);
+    for (int i = 0; i < APART; i++) {
+        const struct zt_copy *c = &copies.at[i / ROOM];
+        const bool copied = to + i >= (unsigned char *)c->to && to + i < (unsigned char *)c->to + c->bytes;
+        ck_assert_int_eq(to[i], copied ? from[i] : 0);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *test = tcase_create("step");
     tcase_add_loop_test(test, kernels_step_as_the_host_does, 0, 2 * ROWS);
     tcase_add_loop_test(test, a_step_that_is_not_finite_is_left_out, 0, ROWS);
     tcase_add_test(test, clipping_is_that_of_the_host);
     tcase_add_test(test, losses_are_weighted_by_their_samples);
+    tcase_add_test(test, copies_of_any_place_and_length_are_made);
     return run_suite("step", test, CK_NOFORK);
 }
