@@ -42,7 +42,7 @@ bool zt_attention_shape_fail(const struct zt_graph *g, int node, const struct zt
 void zt_attention_visible(const struct zt_call *call, const struct zt_attention *a, int64_t batch, int64_t i,
                           int64_t *from, int64_t *to);
 
-extern const struct zt_op zt_op_attention_train;
+extern const struct zt_op zt_op_attention, zt_op_attention_train;
 
 bool zt_attention_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_attention_run(const struct zt_call *call, struct zt_err *err);

@@ -174,7 +174,11 @@ struct row {
     const char *text;
 };
 
-#define VAR(d)     "Add(ReduceMean(Pow(" d ", 2), {-1}), 0.00001)"
+#define VAR(d)   "Add(ReduceMean(Pow(" d ", 2), {-1}), 0.00001)"
+#define SWAP(x)  "Transpose<perm=0 2 1 3>(" x ")"
+#define SPLIT(x) SWAP("Reshape(" x ", {0,0,3,-1})")
+#define JOINED(attrs, q, k, v, more)                                                                                   \
+    "Reshape(" SWAP("Attention" attrs "(" SPLIT(q) ", " SPLIT(k) ", " SPLIT(v) more ")") ", {0,0,-1})"
 #define SOFTMAX(s) "MatMul(Softmax(" s "), v[2,3,6,7])"
 #define SQUARE(s)  "MatMul(Softmax(" s "), v[2,3,4,7])"
 #define QK         "MatMul(q[2,3,4,5], Transpose<perm=0 1 3 2>(k[2,3,6,5]))"
@@ -341,6 +345,24 @@ static const struct row rows[] = {
     { "attention", 0, "p = Softmax(" SELF "); MatMul(p, p)" },
     { "attention", 0, SOFTMAX("Mul(" QK ", s[1])") },
     { "attention", 0, "MatMul(Softmax(MatMul(q[4,5], Transpose(k[6,5]))), v[6,7])" },
+
+    { "attention_heads", 1, SWAP("Attention(" SWAP("q[2,4,3,5]") ", " SWAP("k[2,6,3,5]") ", " SWAP("v[2,6,3,7]") ")") },
+    { "attention_heads", 1, JOINED("", "q[2,4,15]", "k[2,6,15]", "v[2,6,21]", "") },
+    { "attention_heads", 1, JOINED("<is_causal=1,scale=0.3>", "q[2,4,15]", "k[2,6,15]", "v[2,6,21]", ", m~[4,6]") },
+    { "attention_heads", 1, /* heads of keys are shared */
+      SWAP("Attention(" SWAP("q[2,4,4,5]") ", " SWAP("k[2,6,2,5]") ", " SWAP("v[2,6,2,7]") ")") },
+    { "attention_heads", 1, /* keys are read elsewhere too */
+      "k = " SWAP("k0[2,6,3,5]") "; a = Attention(" SWAP("q[2,6,3,5]") ", k, " SWAP(
+          "v[2,6,3,5]") ");"
+                        "Add(" SWAP("a") ", Transpose<perm=0 2 1 3>(k))" },
+    { "attention_heads", 0, SWAP("Attention(" SWAP("q[2,4,3,5]") ", " SWAP("k[2,6,3,5]") ", v[2,3,6,7])") },
+    { "attention_heads", 0, "Attention(" SWAP("q[2,4,3,5]") ", " SWAP("k[2,6,3,5]") ", " SWAP("v[2,6,3,7]") ")" },
+    { "attention_heads", 0, /* another perm: of keys, of what comes out */
+      SWAP("Attention(" SWAP("q[2,4,3,5]") ", Transpose<perm=0 3 1 2>(k[2,6,5,3]), " SWAP("v[2,6,3,7]") ")") },
+    { "attention_heads", 0,
+      "Transpose<perm=2 0 1 3>(Attention(" SWAP("q[2,4,3,5]") ", " SWAP("k[2,6,3,5]") ", " SWAP("v[2,6,3,7]") "))" },
+    { "attention_heads", 0, /* y is read twice */
+      "y = Attention(" SWAP("q[2,4,4,5]") ", " SWAP("k[2,6,4,5]") ", " SWAP("v[2,6,4,7]") "); Add(" SWAP("y") ", y)" },
 };
 
 /* The pattern alone and all patterns together. */
@@ -398,6 +420,24 @@ START_TEST(transposed_and_repeated_keys_are_read_as_they_were) {
 }
 END_TEST
 
+static int count_ops(const struct made *m, const char *op_type) {
+    int count = 0;
+    for (int n = 0; n < m->g->node_count; n++)
+        count += !m->g->nodes[n]->dead && strcmp(m->g->nodes[n]->op_type, op_type) == 0;
+    return count;
+}
+
+START_TEST(heads_that_were_split_are_read_where_they_were_one) {
+    struct made m = make(JOINED("", "q[2,4,15]", "k[2,6,15]", "v[2,6,21]", ""), "attention_heads");
+    const struct zt_node *n = fused_attention(&m);
+    ck_assert_int_eq(n->in[0], zt_graph_find(m.g, "q"));
+    ck_assert_int_eq(n->in[1], zt_graph_find(m.g, "k"));
+    ck_assert_int_eq(n->in[2], zt_graph_find(m.g, "v"));
+    ck_assert_int_eq(count_ops(&m, "Transpose"), 0); /* forward and backward */
+    finish(&m);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("fuse");
     tcase_add_loop_test(cases, patterns_stand_where_they_should_and_change_nothing, 0,
@@ -405,5 +445,6 @@ int main(void) {
     tcase_add_loop_test(cases, nothing_is_fused_that_only_looks_alike, 0, (int)(sizeof rows / sizeof *rows));
     tcase_add_test(cases, a_constant_mask_below_the_diagonal_is_causal);
     tcase_add_test(cases, transposed_and_repeated_keys_are_read_as_they_were);
+    tcase_add_test(cases, heads_that_were_split_are_read_where_they_were_one);
     return run_suite("fuse", cases, CK_NOFORK);
 }
