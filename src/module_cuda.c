@@ -40,6 +40,16 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+    bool ok = true;
+    for (int first = 0; ok && first < count; first += ZT_CASTS) {
+        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS };
+        memcpy(some.at, casts + first, (size_t)some.count * sizeof *casts);
+        ok = zt_cuda_good(device, zt_launch_casts(zt_cuda_stream(device), &some), err, "casting weights");
+    }
+    return ok;
+}
+
 static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
@@ -71,6 +81,7 @@ const struct zt_module zt_cuda_module = {
     .nccl = zt_comm_nccl_create,
     .add = add,
     .copy_all = copy_all,
+    .cast_all = cast_all,
     .add_loss = add_loss,
     .add_squares = add_squares,
     .clip = clip,

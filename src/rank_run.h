@@ -106,6 +106,8 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
                                              const struct zt_step_shape *shape, bool last);
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
+/* What is made of the parameters, where they are newer than it (rank_derive.c). */
+bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err);
 bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);
 bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
                      const struct zt_command *c, bool accumulate, bool last, struct zt_err *err);

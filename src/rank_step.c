@@ -186,17 +186,6 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
     return true;
 }
 
-static bool derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
-    const struct zt_program *p = rp->program;
-    if (!p->derive_count) /* what another program derived may still be read */
-        return true;
-    for (int i = 0; i < p->derive_count && r->derived_for != p; i++)
-        if (!zt_rank_command(r, rp, NULL, &p->derive[i], false, true, err))
-            return false;
-    r->derived_for = p;
-    return true;
-}
-
 static struct zt_copy copy_back(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
                                 const struct zt_write_back *w) {
     const struct zt_value *v = p->joint.graph->values[w->value];
@@ -245,7 +234,7 @@ static bool write_back(struct zt_rank *r, const struct zt_run_program *rp, struc
 
 bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err) {
     const struct zt_program *p = rp->program;
-    if (!derive(r, rp, err))
+    if (!zt_rank_derive(r, rp, err))
         return false;
     for (int i = 0; i < p->forward_count; i++)
         if (!zt_rank_command(r, rp, slot, &p->forward[i], false, false, err))

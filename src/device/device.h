@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct zt_captured;
 struct zt_device;
@@ -19,6 +20,13 @@ struct zt_copy {
     void *to;
     const void *from;
     size_t bytes;
+};
+
+/* `count` elements that are rounded from fp32 to bfloat16. */
+struct zt_cast {
+    void *to;
+    const void *from;
+    int64_t count;
 };
 
 struct zt_device_api {

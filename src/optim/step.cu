@@ -2,6 +2,7 @@
 
 #include "base/block.cuh"
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 /* ---- the optimizers: a block of threads for each part of each piece ---- */
@@ -215,6 +216,37 @@ static __global__ void copies_kernel(struct zt_launch_copies copies) {
 int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies) {
     if (copies->count > 0)
         copies_kernel<<<(unsigned)(copies->count * COPY_BLOCKS), BLOCK, 0, stream>>>(*copies);
+    return cudaGetLastError();
+}
+
+/* ---- many casts ---- */
+
+enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
+
+static __global__ void casts_kernel(struct zt_launch_casts casts) {
+    int low = 0, high = casts.count - 1;
+    while (low < high) { /* the last one whose blocks begin here or before */
+        const int middle = (low + high + 1) / 2;
+        if (casts.blocks[middle] <= blockIdx.x)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    const struct zt_cast c = casts.at[low];
+    const float *from = (const float *)c.from;
+    __nv_bfloat16 *to = (__nv_bfloat16 *)c.to;
+    const int64_t first = (int64_t)(blockIdx.x - casts.blocks[low]) * CAST_ELEMENTS;
+    for (int64_t i = first + threadIdx.x; i < first + CAST_ELEMENTS && i < c.count; i += BLOCK)
+        to[i] = __float2bfloat16_rn(from[i]);
+}
+
+int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
+    casts->blocks[0] = 0;
+    for (int i = 0; i < casts->count; i++)
+        casts->blocks[i + 1] = casts->blocks[i] + (unsigned)((casts->at[i].count + CAST_ELEMENTS - 1) / CAST_ELEMENTS);
+    const unsigned blocks = casts->blocks[casts->count];
+    if (blocks > 0)
+        casts_kernel<<<blocks, BLOCK, 0, stream>>>(*casts);
     return cudaGetLastError();
 }
 

@@ -43,6 +43,15 @@ struct zt_launch_copies {
 };
 int zt_launch_copies(struct CUstream_st *stream, const struct zt_launch_copies *copies);
 
+/* Casts that do not overlap. `blocks` is the launcher's own: the blocks of those before it. */
+enum { ZT_CASTS = 96 };
+struct zt_launch_casts {
+    int count;
+    struct zt_cast at[ZT_CASTS];
+    unsigned blocks[ZT_CASTS + 1];
+};
+int zt_launch_casts(struct CUstream_st *stream, struct zt_launch_casts *casts);
+
 /* *sum += sum of x[i]^2 in fp64, in an order that depends on count alone. `parts` holds ZT_SQUARE_PARTS doubles. */
 enum { ZT_SQUARE_PARTS = 1024 };
 int zt_launch_squares(struct CUstream_st *stream, const float *x, int64_t count, double *parts, double *sum);

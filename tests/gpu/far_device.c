@@ -256,6 +256,16 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    for (int i = 0; i < count; i++)
+        for (int64_t k = 0; k < casts[i].count; k++)
+            zt_store_double(ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
 static bool add(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
@@ -312,6 +322,7 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .optimizers = optimizers,
                                          .add = add,
                                          .copy_all = copy_all,
+                                         .cast_all = cast_all,
                                          .add_loss = add_loss,
                                          .add_squares = add_squares,
                                          .clip = clip,

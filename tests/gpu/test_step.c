@@ -1,4 +1,5 @@
 /* The kernels of the optimizer step, emulated, against the loops of the host: bit for bit, but for what Lamb sums. */
+#include "graph/dtype.h"
 #include "optim/optim.h"
 #include "optim/step_cuda.h"
 #include "tests/suite.h"
@@ -228,6 +229,28 @@ START_TEST(copies_of_any_place_and_length_are_made) {
 }
 END_TEST
 
+START_TEST(weights_are_cast_many_at_once) {
+    static const int64_t counts[] = { 1, 0, 7, 4096, 4097, 3, 12345 };
+    enum { TENSORS = sizeof counts / sizeof *counts, MOST = 12352 };
+    static float from[TENSORS][MOST];
+    static uint16_t to[TENSORS][MOST];
+    struct zt_launch_casts casts = { .count = TENSORS };
+    for (int t = 0; t < TENSORS; t++) {
+        for (int64_t i = 0; i < MOST; i++)
+            from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
+        casts.at[t] = (struct zt_cast){ to[t], from[t] + t, counts[t] };
+    }
+    ck_assert_int_eq(zt_launch_casts(NULL, &casts), 0);
+    for (int t = 0; t < TENSORS; t++)
+        for (int64_t i = 0; i < MOST - t; i++) {
+            uint16_t wanted = 0;
+            if (i < counts[t])
+                zt_store_double(ZT_BFLOAT16, &wanted, 0, (double)from[t][t + i]);
+            ck_assert_int_eq(to[t][i], wanted);
+        }
+}
+END_TEST
+
 int main(void) {
     TCase *test = tcase_create("step");
     tcase_add_loop_test(test, kernels_step_as_the_host_does, 0, 2 * ROWS);
@@ -235,5 +258,6 @@ int main(void) {
     tcase_add_test(test, clipping_is_that_of_the_host);
     tcase_add_test(test, losses_are_weighted_by_their_samples);
     tcase_add_test(test, copies_of_any_place_and_length_are_made);
+    tcase_add_test(test, weights_are_cast_many_at_once);
     return run_suite("step", test, CK_NOFORK);
 }

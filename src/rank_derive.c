@@ -1,0 +1,84 @@
+/* What is made of the parameters once after every update: cast and packed weights. */
+#include "device/module.h"
+#include "rank_device.h"
+#include "rank_graphs.h"
+#include "rank_hashes.h"
+#include "rank_times.h"
+#include "rank_trace.h"
+
+static bool is_plain(const struct zt_value *v, enum zt_dtype dtype) {
+    return v->dtype == dtype && !v->layout;
+}
+
+/* A parameter in bf16. Its place is its own, so that all of them can be made at once, before anything else. */
+static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c) {
+    if (c->kind != ZT_RUN_NODE || !rp->ready[c->node].run)
+        return false;
+    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_node *n = g->nodes[c->node];
+    const struct zt_ready *ready = &rp->ready[c->node];
+    return n->op->flags & ZT_OP_CAST && n->in_count == 1 && is_plain(g->values[n->in[0]], ZT_FLOAT) &&
+           is_plain(g->values[n->out[0]], ZT_BFLOAT16) && ready->place[0] && ready->place[1] &&
+           ready->place[0]->in == ZT_PARAMETERS && ready->place[1]->in == ZT_DERIVED;
+}
+
+/* Not where somebody looks at every node. */
+static bool joins_casts(const struct zt_rank *r) {
+    return r->away && !r->tracing && !r->hashing;
+}
+
+/* The next casts of the list from *at on; returns how many. */
+static int take_casts(struct zt_rank *r, const struct zt_run_program *rp, int *at, struct zt_cast *casts, int room) {
+    const struct zt_program *p = rp->program;
+    int count = 0;
+    for (; *at < p->derive_count && count < room; ++*at) {
+        const struct zt_command *c = &p->derive[*at];
+        if (!is_cast(rp, c))
+            continue;
+        const struct zt_ready *ready = &rp->ready[c->node];
+        const struct zt_node *n = p->joint.graph->nodes[c->node];
+        casts[count++] =
+            (struct zt_cast){ zt_rank_at(r, NULL, ready->place[1], NULL), zt_rank_at(r, NULL, ready->place[0], NULL),
+                              zt_shape_count(&p->joint.graph->values[n->out[0]]->shape) };
+    }
+    return count;
+}
+
+static bool cast_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    enum { SOME = 96 };
+    struct zt_cast casts[SOME];
+    for (int at = 0, count; (count = take_casts(r, a->program, &at, casts, SOME)) > 0;)
+        if (!r->device->module->cast_all(r->device, casts, count, err))
+            return false;
+    return true;
+}
+
+/* Times of all stand at the first. */
+static bool derive_casts(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
+    const struct zt_program *p = rp->program;
+    const struct zt_action all = { .run = cast_all, .program = rp };
+    int first = 0;
+    while (first < p->derive_count && !is_cast(rp, &p->derive[first]))
+        first++;
+    if (first == p->derive_count)
+        return true;
+    const double began = zt_rank_times_begin(r);
+    if (!zt_rank_do(r, &all, err))
+        return false;
+    zt_rank_times_node(r, rp, p->derive[first].node, began);
+    return true;
+}
+
+bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
+    const struct zt_program *p = rp->program;
+    if (!p->derive_count || r->derived_for == p) /* what another program derived may still be read */
+        return true;
+    const bool joined = joins_casts(r);
+    if (joined && !derive_casts(r, rp, err))
+        return false;
+    for (int i = 0; i < p->derive_count; i++)
+        if (!(joined && is_cast(rp, &p->derive[i])) && !zt_rank_command(r, rp, NULL, &p->derive[i], false, true, err))
+            return false;
+    r->derived_for = p;
+    return true;
+}
