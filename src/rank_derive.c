@@ -53,7 +53,7 @@ static bool cast_all(struct zt_rank *r, const struct zt_action *a, struct zt_err
     return true;
 }
 
-/* Times of all stand at the first. */
+/* The time of all stands at the first, the others take none. */
 static bool derive_casts(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err) {
     const struct zt_program *p = rp->program;
     const struct zt_action all = { .run = cast_all, .program = rp };
@@ -66,6 +66,9 @@ static bool derive_casts(struct zt_rank *r, const struct zt_run_program *rp, str
     if (!zt_rank_do(r, &all, err))
         return false;
     zt_rank_times_node(r, rp, p->derive[first].node, began);
+    for (int i = first + 1; i < p->derive_count; i++)
+        if (is_cast(rp, &p->derive[i]))
+            zt_rank_times_node(r, rp, p->derive[i].node, zt_rank_times_begin(r));
     return true;
 }
 
