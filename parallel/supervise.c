@@ -113,8 +113,8 @@ static void clean_shared_memory(const struct zt_parent *p) {
 }
 
 /* Unfinished files of a rank that was killed (file.h): NAME.tmp-PID. */
-static void clean_folder(const struct zt_parent *p) {
-    DIR *folder = p->job->clean ? opendir(p->job->clean) : NULL;
+static void clean_folder(const struct zt_parent *p, const char *path) {
+    DIR *folder = opendir(path);
     for (const struct dirent *at; folder && (at = readdir(folder));) {
         const char *mark = strstr(at->d_name, ".tmp-");
         for (int i = 0; mark && i < p->job->ranks; i++)
@@ -151,7 +151,8 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
     bool ok = zt_parent_listen(&p, variable, sizeof variable, err) && zt_mpirun_start(&p.mpirun, job, variable, err);
     if (ok) {
         run(&p);
-        clean_folder(&p);
+        for (const char *const *folder = job->clean; *folder; folder++)
+            clean_folder(&p, *folder);
         clean_shared_memory(&p);
         ok = zt_parent_verdict(&p, err);
     }

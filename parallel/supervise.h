@@ -23,7 +23,8 @@ struct zt_supervise {
     int ranks;
     const char *hosts; /* for mpirun's --host: "a:2,b:1"; NULL: all on this host */
     char *const *argv; /* of the ranks, NULL-terminated; argv[0] is replaced by this program's own path */
-    const char *clean; /* folder in which the unfinished files (*.tmp-PID) of killed ranks are removed; NULL: none */
+    /* Folders in which the unfinished files (*.tmp-PID) of killed ranks are removed; ends with NULL. */
+    const char *const *clean;
 };
 
 /* Runs to the end of all ranks and of mpirun. False with an error, or, where the ranks agreed to stop, with err->code

@@ -61,7 +61,7 @@ struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *
     struct zt_checkpoints *c = zt_calloc(1, sizeof *c);
     c->o = *options;
     c->arena = zt_arena_create();
-    c->folder = zt_path_join(options->folder, "checkpoints");
+    c->folder = zt_path_join(options->folder, ZT_CHECKPOINTS);
     c->saved = -1;
     if (lay_out(c, err) && (!options->from || zt_checkpoint_load(c, err))) {
         *first_step = c->manifest.step;

@@ -281,7 +281,7 @@ static char *follow_file(const char *path, struct zt_err *err) {
 }
 
 char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err) {
-    char *folder = zt_path_join(run_folder, "checkpoints"), *to = follow_latest(folder, err);
+    char *folder = zt_path_join(run_folder, ZT_CHECKPOINTS), *to = follow_latest(folder, err);
     if (!to && !has(folder, "latest"))
         zt_hint(err, "the run in %s has left no checkpoint; without --resume it starts from the beginning", run_folder);
     free(folder);

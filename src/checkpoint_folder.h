@@ -14,6 +14,9 @@
 
 #include <stdint.h>
 
+/* Its name in the run's folder. */
+#define ZT_CHECKPOINTS "checkpoints"
+
 /* All paths returned are free()d by the caller. `folder` is that of the checkpoints, FOLDER/checkpoints of a run. */
 char *zt_checkpoint_temporary(const char *folder, int64_t step);
 

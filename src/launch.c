@@ -1,8 +1,12 @@
 /* --ranks N, --hostfile F: this process becomes the parent of others. */
 #include "train.h"
 
+#include "base/file.h"
+#include "checkpoint_folder.h"
 #include "parallel/hostfile.h"
 #include "parallel/supervise.h"
+
+#include <stdlib.h>
 
 /* The hosts to run on, none where all ranks are here. */
 static bool find_hosts(const struct zt_options *o, struct zt_arena *arena, struct zt_hosts *hosts, struct zt_err *err) {
@@ -37,11 +41,14 @@ bool zt_launch(const struct zt_options *options, const char *folder, bool *launc
     if (ok && (hosts.ranks > 1 || hosts.count))
         ok = is_wanted(options, &hosts, launched, err);
     if (ok && *launched) {
+        char *checkpoints = zt_path_join(folder, ZT_CHECKPOINTS);
+        const char *const clean[] = { folder, checkpoints, NULL };
         struct zt_supervise job = { .ranks = hosts.ranks,
                                     .hosts = hosts.count ? zt_hosts_list(arena, &hosts) : NULL,
                                     .argv = options->argv,
-                                    .clean = folder };
+                                    .clean = clean };
         ok = zt_supervise(&job, err);
+        free(checkpoints);
     }
     zt_arena_destroy(arena);
     return ok;

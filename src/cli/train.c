@@ -24,7 +24,7 @@ static char *output_folder(const struct zt_options *o) {
 
 /* A folder that holds a run is not written over by accident. */
 static bool check_folder(const struct zt_options *o, const char *folder, struct zt_err *err) {
-    static const char *const marks[] = { "metrics.jsonl", "model.onnx", "checkpoints" };
+    static const char *const marks[] = { "metrics.jsonl", "model.onnx", ZT_CHECKPOINTS };
     for (size_t i = 0; !o->overwrite && !o->resume && i < sizeof marks / sizeof *marks; i++) {
         char *path = zt_path_join(folder, marks[i]);
         bool there = zt_file_exists(path);

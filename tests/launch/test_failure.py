@@ -39,6 +39,7 @@ FAULTS = {
     "stepping": ("clock_gettime", 200, "", None, ["kill", "stop"]),
     "evaluating": ("pthread_create", 0, "", None, ["kill", "stop", "fail", "memory"]),
     "saving": ("rename", 1, "step-16", [0], ["kill", "stop", "fail"]),
+    "naming the latest": ("rename", 1, "latest", [0], ["kill", "stop", "fail"]),
     "export": ("rename", 1, "model.onnx", [0], ["kill", "stop", "fail"]),
     "leaving": ("exit", 1, "", None, ["stop"]),
     "any moment": (None, 0, "", None, ["kill", "stop"]),
