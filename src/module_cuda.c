@@ -55,11 +55,17 @@ static bool add_loss(struct zt_device *device, struct zt_step_state *state, cons
     return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
 }
 
-static bool add_squares(struct zt_device *device, struct zt_step_state *state, const float *x, int64_t count,
+static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
                         struct zt_err *err) {
     _Static_assert(ZT_SQUARE_PARTS * sizeof(double) <= ZT_CUDA_SCRATCH, "partial sums fit the scratch memory");
-    int code = zt_launch_squares(zt_cuda_stream(device), x, count, zt_cuda_scratch(device), &state->squares);
-    return zt_cuda_good(device, code, err, "the gradient norm");
+    bool ok = true;
+    for (int first = 0; ok && first < count; first += ZT_SQUARES) {
+        struct zt_launch_squares some = { .count = count - first < ZT_SQUARES ? count - first : ZT_SQUARES };
+        memcpy(some.at, x + first, (size_t)some.count * sizeof *x);
+        int code = zt_launch_squares(zt_cuda_stream(device), &some, zt_cuda_scratch(device), &state->squares);
+        ok = zt_cuda_good(device, code, err, "the gradient norm");
+    }
+    return ok;
 }
 
 static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {

@@ -224,14 +224,21 @@ static bool share(struct zt_rank *r, struct zt_err *err) {
     return tell(r, s->state, s->said, 2 * sizeof(double), err);
 }
 
+/* Of the ranges that are this rank's, some at a time. */
 static bool add_squares(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    enum { SOME = 96 };
+    struct zt_floats some[SOME];
+    int count = 0;
     (void)a;
     for (int i = 0; i < r->owned_count; i++) {
         const struct zt_range *o = &r->owned[i];
-        const float *gradients = (const float *)r->gradients + o->grad_at;
-        if (o->rank == r->plan->grid.data_rank &&
-            !r->device->module->add_squares(r->device, r->stepping->state, gradients, o->last - o->first, err))
+        if (o->rank == r->plan->grid.data_rank)
+            some[count++] = (struct zt_floats){ (const float *)r->gradients + o->grad_at, o->last - o->first };
+        if (count < SOME && i < r->owned_count - 1)
+            continue;
+        if (!r->device->module->add_squares(r->device, r->stepping->state, some, count, err))
             return false;
+        count = 0;
     }
     return true;
 }

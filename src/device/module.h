@@ -57,8 +57,8 @@ struct zt_module {
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);
-    /* state->squares += sum of x[i]^2 in fp64, in a fixed order. */
-    bool (*add_squares)(struct zt_device *device, struct zt_step_state *state, const float *x, int64_t count,
+    /* state->squares += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. */
+    bool (*add_squares)(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
                         struct zt_err *err);
     /* Norm, finite and scale of the state from its loss and squares; `clip` as zt_clip_factor has it. */
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);

@@ -166,19 +166,6 @@ static __global__ void accumulate_kernel(float *to, const float *from, int64_t c
     }
 }
 
-/* A block adds elements i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. With `x` NULL it
- * adds `parts` themselves, `count` of them, to what `to` holds: the second pass. */
-static __global__ void squares_kernel(const float *x, int64_t count, int64_t slice, const double *parts, double *to) {
-    __shared__ double room[BLOCK];
-    int64_t first = blockIdx.x * slice, last = first + slice < count ? first + slice : count;
-    double sum = 0;
-    for (int64_t i = first + threadIdx.x; i < last; i += BLOCK)
-        sum += x ? (double)x[i] * (double)x[i] : parts[i];
-    sum = add_block<BLOCK>(sum, room);
-    if (threadIdx.x == 0)
-        to[blockIdx.x] = x ? sum : to[blockIdx.x] + sum;
-}
-
 int zt_launch_accumulate(cudaStream_t stream, float *to, const float *from, int64_t count) {
     accumulate_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(to, from, count);
     return cudaGetLastError();
@@ -219,23 +206,31 @@ int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies)
     return cudaGetLastError();
 }
 
+/* ---- many tensors in a launch ---- */
+
+/* The last entry whose blocks begin at this one or before. */
+static __device__ int entry_of(const unsigned *blocks, int count) {
+    int low = 0, high = count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (blocks[middle] <= blockIdx.x)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 /* ---- many casts ---- */
 
 enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
 
 static __global__ void casts_kernel(struct zt_launch_casts casts) {
-    int low = 0, high = casts.count - 1;
-    while (low < high) { /* the last one whose blocks begin here or before */
-        const int middle = (low + high + 1) / 2;
-        if (casts.blocks[middle] <= blockIdx.x)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    const struct zt_cast c = casts.at[low];
+    const int entry = entry_of(casts.blocks, casts.count);
+    const struct zt_cast c = casts.at[entry];
     const float *from = (const float *)c.from;
     __nv_bfloat16 *to = (__nv_bfloat16 *)c.to;
-    const int64_t first = (int64_t)(blockIdx.x - casts.blocks[low]) * CAST_ELEMENTS;
+    const int64_t first = (int64_t)(blockIdx.x - casts.blocks[entry]) * CAST_ELEMENTS;
     for (int64_t i = first + threadIdx.x; i < first + CAST_ELEMENTS && i < c.count; i += BLOCK)
         to[i] = __float2bfloat16_rn(from[i]);
 }
@@ -252,12 +247,44 @@ int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
 
 /* ---- sums of squares ---- */
 
-int zt_launch_squares(cudaStream_t stream, const float *x, int64_t count, double *parts, double *sum) {
-    int64_t slice = (count + ZT_SQUARE_PARTS - 1) / ZT_SQUARE_PARTS;
-    slice = slice < 4096 ? 4096 : slice;
-    int64_t blocks = count > 0 ? (count + slice - 1) / slice : 1;
-    squares_kernel<<<(unsigned)blocks, BLOCK, 0, stream>>>(x, count, slice, NULL, parts);
-    squares_kernel<<<1, BLOCK, 0, stream>>>(NULL, blocks, blocks, parts, sum);
+/* A block adds numbers i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. */
+static __global__ void squares_kernel(struct zt_launch_squares x, double *parts) {
+    __shared__ double room[BLOCK];
+    const int entry = entry_of(x.blocks, x.count);
+    const struct zt_floats f = x.at[entry];
+    const int64_t first = (blockIdx.x - x.blocks[entry]) * x.slice;
+    double sum = 0;
+    for (int64_t i = first + threadIdx.x; i < first + x.slice && i < f.count; i += BLOCK)
+        sum += (double)f.at[i] * (double)f.at[i];
+    sum = add_block<BLOCK>(sum, room);
+    if (threadIdx.x == 0)
+        parts[blockIdx.x] = sum;
+}
+
+static __global__ void add_parts_kernel(const double *parts, unsigned count, double *to) {
+    __shared__ double room[BLOCK];
+    double sum = 0;
+    for (unsigned i = threadIdx.x; i < count; i += BLOCK)
+        sum += parts[i];
+    sum = add_block<BLOCK>(sum, room);
+    if (threadIdx.x == 0)
+        *to += sum;
+}
+
+int zt_launch_squares(cudaStream_t stream, struct zt_launch_squares *x, double *parts, double *sum) {
+    int64_t all = 0;
+    for (int i = 0; i < x->count; i++)
+        all += x->at[i].count;
+    x->slice = (all + ZT_SQUARE_PARTS - ZT_SQUARES - 1) / (ZT_SQUARE_PARTS - ZT_SQUARES);
+    x->slice = x->slice < 4096 ? 4096 : x->slice;
+    x->blocks[0] = 0;
+    for (int i = 0; i < x->count; i++)
+        x->blocks[i + 1] = x->blocks[i] + (unsigned)((x->at[i].count + x->slice - 1) / x->slice);
+    const unsigned blocks = x->blocks[x->count];
+    if (blocks == 0)
+        return cudaSuccess;
+    squares_kernel<<<blocks, BLOCK, 0, stream>>>(*x, parts);
+    add_parts_kernel<<<1, BLOCK, 0, stream>>>(parts, blocks, sum);
     return cudaGetLastError();
 }
 

@@ -285,11 +285,12 @@ static bool add_loss(struct zt_device *device, struct zt_step_state *state, cons
     return true;
 }
 
-static bool add_squares(struct zt_device *device, struct zt_step_state *state, const float *x, int64_t count,
+static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
                         struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    state->squares += zt_sum_squares(x, count);
+    for (int i = 0; i < count; i++)
+        state->squares += zt_sum_squares(x[i].at, x[i].count);
     set_access(device, PROT_NONE);
     return true;
 }
