@@ -22,11 +22,14 @@
 
 /* ---- rows ---- */
 
+extern const struct zt_op zt_op_attention_train, zt_op_packed_attention_train, zt_op_attention_grad,
+    zt_op_packed_attention_grad;
+
 static bool attention_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_attention a;
     if (!zt_attention_read(g, node, &a, err))
         return false;
-    enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype, v = zt_in(g, node, ZT_V)->dtype;
+    enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype, v = zt_in(g, node, a.v.tensor)->dtype;
     struct zt_shape qk = { 4, { a.batch, a.heads, a.queries, a.keys } };
     zt_set_out(g, node, ZT_Y, q, &a.y_shape);
     zt_set_out(g, node, ZT_PRESENT_K, q, &a.k_shape);
@@ -59,14 +62,15 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
         if (dy && !zt_shape_equal(&dy->shape, wanted[i]))
             return zt_attention_shape_fail(g, node, dy, "that of the output it belongs to", err);
     }
-    struct zt_shape past_k = a.k_shape, past_v = a.v_shape, mask = qk;
+    struct zt_shape past_k = a.k_shape, past_v = a.v_shape, mask = qk, none = { 1, { 0 } };
     past_k.dim[2] = past_v.dim[2] = a.past;
     mask.dim[3] = a.mask_length;
-    const struct zt_shape *shapes[] = { NULL, NULL, NULL, &past_k, &past_v, &mask };
-    enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype, v = zt_in(g, node, ZT_V)->dtype;
+    const struct zt_shape *shapes[] = { &none, &none, &none, &past_k, &past_v, &mask };
+    for (int i = ZT_Q; i <= ZT_V; i++)
+        shapes[i] = zt_in(g, node, i) ? &zt_in(g, node, i)->shape : &none;
+    enum zt_dtype q = zt_in(g, node, ZT_Q)->dtype, v = zt_in(g, node, a.v.tensor)->dtype;
     for (int i = ZT_DQ; i <= ZT_DMASK; i++)
-        zt_set_out(g, node, i, i == ZT_DV || i == ZT_DPAST_V ? v : q,
-                   i <= ZT_DV ? &zt_in(g, node, i)->shape : shapes[i]);
+        zt_set_out(g, node, i, i == ZT_DV || i == ZT_DPAST_V ? v : q, shapes[i]);
     return true;
 }
 
@@ -87,7 +91,7 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     static const int of[ZT_ATTENTION_GRADS] = { ZT_Q, ZT_K, ZT_V, ZT_PAST_K, ZT_PAST_V, ZT_MASK };
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
-    const bool train = n->op == &zt_op_attention_train;
+    const bool train = zt_attention_is_train(n->op), packed = !zt_in(zt_grad_graph(b), node, ZT_K);
     int in[ZT_ATTENTION_GRAD_INS], out[ZT_ATTENTION_GRADS] = { 0 }, count = 0;
     for (int i = 0; i < ZT_ATTENTION_INS; i++)
         in[i] = i < n->in_count ? n->in[i] : -1;
@@ -98,7 +102,8 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
     for (int i = 0; i < ZT_ATTENTION_GRADS; i++)
         if (zt_grad_wanted(b, node, of[i]))
             count = i + 1;
-    zt_emit_node(b, "AttentionGrad", "ztrain", in, train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n, NULL, 0, out, count);
+    zt_emit_node(b, packed ? "PackedAttentionGrad" : "AttentionGrad", "ztrain", in,
+                 train ? ZT_ATTENTION_GRAD_INS : ZT_KEPT_Y, n, NULL, 0, out, count);
     for (int i = 0; i < count; i++) {
         if (!zt_grad_wanted(b, node, of[i]))
             continue;
@@ -110,10 +115,12 @@ static bool attention_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* Where y alone is asked for. */
 static bool attention_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+    const bool packed = g->nodes[node]->op == &zt_op_packed_attention;
     for (int i = 1; i < g->nodes[node]->out_count; i++)
         if (g->nodes[node]->out[i] >= 0)
             return true;
-    return options->evaluation || zt_train_rewrite(g, node, &zt_op_attention_train, 2, err);
+    return options->evaluation ||
+           zt_train_rewrite(g, node, packed ? &zt_op_packed_attention_train : &zt_op_attention_train, 2, err);
 }
 
 static const struct zt_attr_spec attrs[] = {
@@ -126,69 +133,88 @@ static const struct zt_attr_spec attrs[] = {
 
 #define TYPES ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_TYPE, ZT_ANY_FLOAT, ZT_ANY_FLOAT, 1 << ZT_INT64
 
-const struct zt_op zt_op_attention = {
-    .name = "Attention",
-    .domain = "",
-    .since = 23,
-    .min_in = 3,
-    .max_in = ZT_ATTENTION_INS,
-    .min_out = 1,
-    .max_out = ZT_ATTENTION_OUTS,
-    .flags = ZT_OP_HALF,
-    .full_in = 1 << ZT_MASK,
-    .in_types = { TYPES },
-    .same_type = 1 << ZT_K | 1 << ZT_PAST_K,
-    .attrs = attrs,
-    .infer = attention_infer,
-    .grad = attention_grad,
-    .no_grad_in = 1 << ZT_NONPAD,
-    .train = attention_train,
-    .flops = forward_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },
-                [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },
-};
-const struct zt_op zt_op_attention_train = {
-    .name = "AttentionTrain",
-    .domain = "ztrain",
-    .since = 1,
-    .min_in = 3,
-    .max_in = ZT_ATTENTION_INS,
-    .min_out = 2,
-    .max_out = 2,
-    .flags = ZT_OP_HALF,
-    .full_in = 1 << ZT_MASK,
-    .full_out = 1 << 1,
-    .in_types = { TYPES },
-    .same_type = 1 << ZT_K | 1 << ZT_PAST_K,
-    .attrs = attrs,
-    .infer = train_infer,
-    .grad = attention_grad,
-    .no_grad_in = 1 << ZT_NONPAD,
-    .flops = forward_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },
-                [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },
-};
+#define FORWARD_ROW(id, NAME, DOMAIN, SINCE, LEAST)                                                                    \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = DOMAIN,                                                                                              \
+        .since = SINCE,                                                                                                \
+        .min_in = LEAST,                                                                                               \
+        .max_in = ZT_ATTENTION_INS,                                                                                    \
+        .min_out = 1,                                                                                                  \
+        .max_out = ZT_ATTENTION_OUTS,                                                                                  \
+        .flags = ZT_OP_HALF,                                                                                           \
+        .full_in = 1 << ZT_MASK,                                                                                       \
+        .in_types = { TYPES },                                                                                         \
+        .same_type = 1 << ZT_K | 1 << ZT_PAST_K,                                                                       \
+        .attrs = attrs,                                                                                                \
+        .infer = attention_infer,                                                                                      \
+        .grad = attention_grad,                                                                                        \
+        .no_grad_in = 1 << ZT_NONPAD,                                                                                  \
+        .train = attention_train,                                                                                      \
+        .flops = forward_flops,                                                                                        \
+        .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
+                    [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),                                                            \
+                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },                                                       \
+    };
+#define TRAIN_ROW(id, NAME, LEAST)                                                                                     \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        .min_in = LEAST,                                                                                               \
+        .max_in = ZT_ATTENTION_INS,                                                                                    \
+        .min_out = 2,                                                                                                  \
+        .max_out = 2,                                                                                                  \
+        .flags = ZT_OP_HALF,                                                                                           \
+        .full_in = 1 << ZT_MASK,                                                                                       \
+        .full_out = 1 << 1,                                                                                            \
+        .in_types = { TYPES },                                                                                         \
+        .same_type = 1 << ZT_K | 1 << ZT_PAST_K,                                                                       \
+        .attrs = attrs,                                                                                                \
+        .infer = train_infer,                                                                                          \
+        .grad = attention_grad,                                                                                        \
+        .no_grad_in = 1 << ZT_NONPAD,                                                                                  \
+        .flops = forward_flops,                                                                                        \
+        .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
+                    [ZT_CPU] = ZT_ON_CPU(zt_attention_cpu),                                                            \
+                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },                                                       \
+    };
+#define GRAD_ROW(id, NAME, LEAST, BODY)                                                                                \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "ztrain",                                                                                            \
+        .since = 1,                                                                                                    \
+        .min_in = LEAST,                                                                                               \
+        .max_in = ZT_ATTENTION_GRAD_INS,                                                                               \
+        .min_out = 1,                                                                                                  \
+        .max_out = ZT_ATTENTION_GRADS,                                                                                 \
+        .flags = ZT_OP_HALF,                                                                                           \
+        .full_in = 1 << ZT_MASK | 1 << ZT_KEPT_STATISTICS,                                                             \
+        .in_types = { TYPES, ZT_ANY_FLOAT },                                                                           \
+        .same_type = 1 << ZT_K | 1 << ZT_PAST_K,                                                                       \
+        .attrs = attrs,                                                                                                \
+        .infer = grad_infer,                                                                                           \
+        .flops = grad_flops,                                                                                           \
+        .body = BODY,                                                                                                  \
+        .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },                 \
+                    [ZT_CPU] = ZT_ON_CPU(zt_attention_grad_cpu),                                                       \
+                    [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },                                                       \
+    };
+
+FORWARD_ROW(attention, "Attention", "", 23, ZT_V + 1)
+TRAIN_ROW(attention_train, "AttentionTrain", ZT_V + 1)
 /* (the inputs of Attention, the cotangents of its outputs, the outputs of AttentionTrain or nothing) -> dq, dk, dv,
  * dpast_key, dpast_value, dbias before it is summed to the mask's shape */
-const struct zt_op zt_op_attention_grad = {
-    .name = "AttentionGrad",
-    .domain = "ztrain",
-    .since = 1,
-    .min_in = 3,
-    .max_in = ZT_ATTENTION_GRAD_INS,
-    .min_out = 1,
-    .max_out = ZT_ATTENTION_GRADS,
-    .flags = ZT_OP_HALF,
-    .full_in = 1 << ZT_MASK | 1 << ZT_KEPT_STATISTICS,
-    .in_types = { TYPES, ZT_ANY_FLOAT },
-    .same_type = 1 << ZT_K | 1 << ZT_PAST_K,
-    .attrs = attrs,
-    .infer = grad_infer,
-    .flops = grad_flops,
-    .body = zt_attention_grad_body,
-    .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },
-                [ZT_CPU] = ZT_ON_CPU(zt_attention_grad_cpu),
-                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_attention) },
-};
+GRAD_ROW(attention_grad, "AttentionGrad", ZT_V + 1, zt_attention_grad_body)
+
+/* The packed forms (attention.h). A pattern makes them, so none comes into a file. */
+FORWARD_ROW(packed_attention, "PackedAttention", "ztrain", 1, ZT_Q + 1)
+TRAIN_ROW(packed_attention_train, "PackedAttentionTrain", ZT_Q + 1)
+GRAD_ROW(packed_attention_grad, "PackedAttentionGrad", ZT_Q + 1, NULL)
+
+bool zt_attention_is_train(const struct zt_op *op) {
+    return op == &zt_op_attention_train || op == &zt_op_packed_attention_train;
+}
+bool zt_attention_is_grad(const struct zt_op *op) {
+    return op == &zt_op_attention_grad || op == &zt_op_packed_attention_grad;
+}

@@ -1,4 +1,8 @@
-/* What an Attention node computes, read from the node: shared by its rows and their kernels. */
+/* What an Attention node computes, read from the node: shared by its rows and their kernels.
+ *
+ * ztrain.PackedAttention, its training form and its gradient are the same with queries, keys and values of one size in
+ * one tensor [batch, rows, (q_num_heads + 2 kv_num_heads) * size], the heads of each behind those before. It is input
+ * ZT_Q, and its gradient output ZT_DQ; ZT_K, ZT_V, ZT_DK and ZT_DV are omitted. */
 #ifndef ZT_OPS_ATTENTION_H
 #define ZT_OPS_ATTENTION_H
 
@@ -14,16 +18,18 @@ enum { ZT_DQ, ZT_DK, ZT_DV, ZT_DPAST_K, ZT_DPAST_V, ZT_DMASK, ZT_ATTENTION_GRADS
 /* What the output QK holds (attribute qk_matmul_output_mode). */
 enum zt_qk { ZT_QK_RAW, ZT_QK_CAPPED, ZT_QK_BIASED, ZT_QK_SOFTMAX };
 
-/* Element (batch, head, row, 0) of a tensor of heads: contiguous columns. */
+/* Where the columns of (batch, head, row) begin, which are contiguous: element first + the steps. */
 struct zt_heads {
-    int64_t batch, head, row;
+    int64_t batch, head, row; /* steps */
+    int64_t first;
+    int tensor; /* of q, k, v: the input that holds them; the output of this number holds the gradient */
 };
 
 struct zt_attention {
     int64_t batch, heads, kv_heads;             /* heads: of queries, a multiple of kv_heads */
     int64_t queries, past, keys;                /* rows; keys include the past ones */
     int64_t size, v_size;                       /* columns of q and k, of v and y */
-    struct zt_heads q, k, v, y, past_k, past_v; /* steps in elements */
+    struct zt_heads q, k, v, y, past_k, past_v; /* in elements */
     struct zt_shape y_shape, k_shape, v_shape;  /* k, v: of the present ones */
     int64_t mask_step[4], mask_length;          /* keys beyond mask_length are masked */
     double scale, softcap;                      /* softcap 0: none */
@@ -42,7 +48,10 @@ bool zt_attention_shape_fail(const struct zt_graph *g, int node, const struct zt
 void zt_attention_visible(const struct zt_call *call, const struct zt_attention *a, int64_t batch, int64_t i,
                           int64_t *from, int64_t *to);
 
-extern const struct zt_op zt_op_attention, zt_op_attention_train;
+extern const struct zt_op zt_op_attention, zt_op_packed_attention;
+/* Rows of the training form, packed or not, and of the gradient. */
+bool zt_attention_is_train(const struct zt_op *op);
+bool zt_attention_is_grad(const struct zt_op *op);
 
 bool zt_attention_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_attention_run(const struct zt_call *call, struct zt_err *err);

@@ -19,7 +19,7 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
     struct zt_attention a;
     struct zt_err err = { 0 };
     for (int i = ZT_Q; i <= ZT_V; i++)
-        if (zt_in(g, node, i)->dtype != ZT_FLOAT)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
             return false;
     const struct zt_lane_gemm_kernel *gemm = zt_lane_gemm_best();
     return gemm && zt_attention_kernels(gemm->cols) && !zt_in(g, node, ZT_PAST_K) &&
@@ -167,7 +167,7 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
 
 bool zt_attention_cpu_supports(const struct zt_graph *g, int node) {
     for (int i = 1; i < g->nodes[node]->out_count; i++)
-        if (zt_out(g, node, i) && !g->nodes[node]->domain[0]) /* present rows and QK */
+        if (zt_out(g, node, i) && !zt_attention_is_train(g->nodes[node]->op)) /* present rows and QK */
             return false;
     return zt_attention_cpu_takes(g, node);
 }
@@ -263,8 +263,10 @@ static void forward_chunk(void *arg, int64_t chunk) {
     f.job.kv_head = chunk / plan->parts % a->kv_heads;
     f.job.batch = chunk / plan->parts / a->kv_heads;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
-    const float *k = (const float *)call->in[ZT_K].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
-    const float *v = (const float *)call->in[ZT_V].data + zt_attention_place(&a->v, f.job.batch, f.job.kv_head, 0);
+    const float *k =
+        (const float *)call->in[a->k.tensor].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
+    const float *v =
+        (const float *)call->in[a->v.tensor].data + zt_attention_place(&a->v, f.job.batch, f.job.kv_head, 0);
     plan->gemm->pack_rows(k, a->k.row, 1, a->keys, a->size, f.k);
     plan->gemm->pack_rows(v, 1, a->v.row, a->v_size, a->keys, f.v);
     int64_t blocks = zt_ceil_div(a->queries, step), all = group * blocks;

@@ -85,7 +85,7 @@ void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt
 
 /* First element of a row of a head. */
 static inline int64_t zt_attention_place(const struct zt_heads *h, int64_t batch, int64_t head, int64_t row) {
-    return batch * h->batch + head * h->head + row * h->row;
+    return h->first + batch * h->batch + head * h->head + row * h->row;
 }
 
 #endif

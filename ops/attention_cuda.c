@@ -150,11 +150,11 @@ static const struct zt_view *input(const struct zt_call *call, int i) {
 /* Of a tensor of heads of queries, or of keys; NULL where there is none. */
 static void *queries_at(const struct part *p, const struct zt_view *of, const struct zt_heads *step) {
     int64_t head = p->first * p->s->group + p->member;
-    size_t at = (size_t)(p->batch * step->batch + head * step->head) * zt_dtype_bytes(p->s->dtype);
+    size_t at = (size_t)(step->first + p->batch * step->batch + head * step->head) * zt_dtype_bytes(p->s->dtype);
     return (char *)of->data + at;
 }
 static void *keys_at(const struct part *p, const struct zt_view *of, const struct zt_heads *step) {
-    size_t at = (size_t)(p->batch * step->batch + p->first * step->head) * zt_dtype_bytes(p->s->dtype);
+    size_t at = (size_t)(step->first + p->batch * step->batch + p->first * step->head) * zt_dtype_bytes(p->s->dtype);
     return (char *)of->data + at;
 }
 
@@ -193,7 +193,7 @@ static bool multiply(const struct part *p, enum product which, const void *a, co
 
 static bool scores(const struct part *p, struct zt_err *err) {
     const struct zt_view *in = p->call->in;
-    return multiply(p, SCORES, queries_at(p, &in[ZT_Q], &p->s->a.q), keys_at(p, &in[ZT_K], &p->s->a.k),
+    return multiply(p, SCORES, queries_at(p, &in[ZT_Q], &p->s->a.q), keys_at(p, &in[p->s->a.k.tensor], &p->s->a.k),
                     p->call->workspace, false, err);
 }
 
@@ -205,8 +205,8 @@ static bool forward_part(const struct part *p, struct zt_err *err) {
     l.kept = call->out_count > 1 ? call->out[1].data : NULL; /* of AttentionTrain: Attention has no more outputs here */
     return scores(p, err) &&
            zt_launched(call, zt_launch_attention(zt_stream_of(call), &l, call->workspace, weights), err) &&
-           multiply(p, MIX, weights, keys_at(p, &call->in[ZT_V], &a->v), queries_at(p, &call->out[ZT_Y], &a->y), false,
-                    err);
+           multiply(p, MIX, weights, keys_at(p, &call->in[a->v.tensor], &a->v), queries_at(p, &call->out[ZT_Y], &a->y),
+                    false, err);
 }
 
 /* An output of the gradient, NULL where it is not asked for. */
@@ -218,11 +218,13 @@ static const struct zt_view *gradient(const struct zt_call *call, int i) {
 static bool grad_products(const struct part *p, const void *weights, const void *ds, struct zt_err *err) {
     const struct zt_call *call = p->call;
     const struct zt_attention *a = &p->s->a;
-    const struct zt_view *dq = gradient(call, ZT_DQ), *dk = gradient(call, ZT_DK), *dv = gradient(call, ZT_DV);
+    const struct zt_view *dq = gradient(call, a->q.tensor), *dk = gradient(call, a->k.tensor),
+                         *dv = gradient(call, a->v.tensor);
     const struct zt_view *dy = &call->in[ZT_ATTENTION_INS + ZT_Y];
     const bool add = p->member > 0;
     return (!dv || multiply(p, DV, weights, queries_at(p, dy, &a->y), keys_at(p, dv, &a->v), add, err)) &&
-           (!dq || multiply(p, DQ, ds, keys_at(p, &call->in[ZT_K], &a->k), queries_at(p, dq, &a->q), false, err)) &&
+           (!dq ||
+            multiply(p, DQ, ds, keys_at(p, &call->in[a->k.tensor], &a->k), queries_at(p, dq, &a->q), false, err)) &&
            (!dk || multiply(p, DK, ds, queries_at(p, &call->in[ZT_Q], &a->q), keys_at(p, dk, &a->k), add, err));
 }
 
@@ -237,7 +239,7 @@ static bool grad_part(const struct part *p, struct zt_err *err) {
     struct zt_launch_attention l = job(p);
     l.kept = trained ? call->in[ZT_KEPT_STATISTICS].data : NULL;
     if (!scores(p, err) ||
-        !multiply(p, DP, queries_at(p, dy, &a->y), keys_at(p, &call->in[ZT_V], &a->v), dp, false, err))
+        !multiply(p, DP, queries_at(p, dy, &a->y), keys_at(p, &call->in[a->v.tensor], &a->v), dp, false, err))
         return false;
     int code =
         zt_launch_attention_grad(zt_stream_of(call), &l, call->workspace, dp, weights, ds, dmask ? dmask->data : NULL);

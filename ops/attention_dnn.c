@@ -29,7 +29,7 @@ static struct zt_dnn_tensor tensor(enum zt_dtype dtype, int64_t batch, int64_t h
 
 /* Row-major. */
 static struct zt_dnn_tensor whole(enum zt_dtype dtype, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
-    const struct zt_heads step = { heads * rows * columns, rows * columns, columns };
+    const struct zt_heads step = { .batch = heads * rows * columns, .head = rows * columns, .row = columns };
     return tensor(dtype, batch, heads, rows, columns, step);
 }
 

@@ -30,6 +30,7 @@ struct zt_flash_plan {
     float scale, hidden, one;
     struct zt_dnn_place place[PLACES];
     int places;
+    size_t k_at, v_at;                 /* bytes from queries to keys and values where they lie in one tensor, else 0 */
     size_t lse_at, dot_at, scratch_at; /* workspace [ lse | dot | copies | cuDNN's ] */
 };
 
@@ -50,14 +51,14 @@ static const struct zt_dnn_place backward[PLACES] = {
 /* ---- preparing ---- */
 
 /* NULL where a gradient has what cuDNN needs and asks for what it gives, else what is amiss. */
-static const char *grad_refusal(const struct zt_prepare *p) {
+static const char *grad_refusal(const struct zt_prepare *p, const struct zt_attention *a) {
     const struct zt_graph *g = p->graph;
     struct zt_err ignored = { 0 };
     int capability;
     if (!zt_in(g, p->node, ZT_KEPT_Y) || !zt_in(g, p->node, ZT_KEPT_STATISTICS))
         return "result and statistics of the forward node were not kept";
     for (int i = ZT_DQ; i < ZT_ATTENTION_GRADS; i++)
-        if ((zt_out(g, p->node, i) != NULL) != (i <= ZT_DV))
+        if ((zt_out(g, p->node, i) != NULL) != (i <= a->v.tensor))
             return "the gradients asked for are not those of queries, keys and values";
     return zt_cuda_capability(p->device, &capability, &ignored) && capability <= NEWEST_GRAD
                ? NULL
@@ -67,15 +68,22 @@ static const char *grad_refusal(const struct zt_prepare *p) {
 static const char *refusal(const struct zt_prepare *p, const struct zt_attention *a, bool grad) {
     const char *why = zt_flash_refusal(p->graph, p->node, a);
     if (!why && grad)
-        why = grad_refusal(p);
+        why = grad_refusal(p, a);
     return why || zt_dnn_version() >= OLDEST ? why : "cuDNN before 9.16 computes it wrong";
+}
+
+/* Whether a tensor is not there for itself: part of the packed one. */
+static bool is_part(const struct zt_flash_plan *f, int tensor) {
+    return f->k_at && (tensor == ZT_FLASH_K || tensor == ZT_FLASH_V || tensor == ZT_FLASH_DK || tensor == ZT_FLASH_DV);
 }
 
 static void lay_out(struct zt_prepare *p, struct zt_flash_plan *f) {
     const size_t row_bytes = (size_t)(f->rows.lines * f->rows.queries) * sizeof(float);
+    const struct zt_dnn_place *all = f->grad ? backward : forward;
     size_t at = 0;
-    f->places = f->grad ? PLACES : (int)(sizeof forward / sizeof *forward);
-    memcpy(f->place, f->grad ? backward : forward, (size_t)f->places * sizeof *f->place);
+    for (int i = 0; i < (f->grad ? PLACES : (int)(sizeof forward / sizeof *forward)); i++)
+        if (!is_part(f, all[i].tensor))
+            f->place[f->places++] = all[i];
     f->lse_at = zt_dnn_room(&at, row_bytes);
     f->dot_at = zt_dnn_room(&at, f->grad ? row_bytes : 0);
     zt_dnn_rooms(p, f->place, f->places, &at);
@@ -98,12 +106,23 @@ struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_atte
                                  .rows = { a->batch * a->heads, a->queries },
                                  .scale = (float)a->scale,
                                  .hidden = -FLT_MAX,
-                                 .one = 1 };
+                                 .one = 1,
+                                 .k_at = (size_t)a->k.first * zt_dtype_bytes(ZT_BFLOAT16),
+                                 .v_at = (size_t)a->v.first * zt_dtype_bytes(ZT_BFLOAT16) };
     lay_out(p, f);
     return f;
 }
 
 /* ---- running ---- */
+
+/* Keys and values, or their gradients, where they lie behind the queries' in one tensor. */
+static void find_parts(const struct zt_flash_plan *f, void **data) {
+    for (int grad = 0; f->k_at && grad <= f->grad; grad++) {
+        char *first = data[grad ? ZT_FLASH_DQ : ZT_FLASH_Q];
+        data[grad ? ZT_FLASH_DK : ZT_FLASH_K] = first + f->k_at;
+        data[grad ? ZT_FLASH_DV : ZT_FLASH_V] = first + f->v_at;
+    }
+}
 
 bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, struct zt_err *err) {
     struct CUstream_st *stream = zt_stream_of(call);
@@ -118,6 +137,7 @@ bool zt_flash_run(const struct zt_flash_plan *f, const struct zt_call *call, str
                                    [ZT_FLASH_ONE] = (void *)&f->one };
     if (!zt_dnn_gather(call, f->place, f->places, data, err))
         return false;
+    find_parts(f, data);
     int code = f->grad ? zt_launch_lse_of_kept(stream, &f->rows, call->in[ZT_KEPT_STATISTICS].data, lse) : 0;
     if (!zt_launched(call, code, err) || !zt_dnn_run(f->dnn, data, workspace + f->scratch_at, call->node->name, err) ||
         !zt_dnn_scatter(call, f->place, f->places, data, err))

@@ -92,6 +92,11 @@ static float *output(const struct backward *b, int out, const struct zt_heads *s
     return (float *)call->out[out].data + zt_attention_place(step, b->job.batch, head, 0);
 }
 
+static struct zt_heads mask_gradient(const struct zt_attention *a) {
+    const int64_t row = a->mask_length, head = a->queries * row;
+    return (struct zt_heads){ .batch = a->heads * head, .head = head, .row = row };
+}
+
 /* ---- a block of queries ---- */
 
 static void begin_side(struct backward *b, struct side *s, int64_t first) {
@@ -146,7 +151,7 @@ static void side_block(struct backward *b, struct side *s, int64_t at, int64_t k
     zt_attention_multiply(plan, &scores);
     zt_attention_multiply(plan, &grads);
     plan->kernels->differentiate(&tile, s->max, s->inverse, s->delta, s->score_grad, b->slope);
-    struct zt_heads mask = { a->heads * a->queries * a->mask_length, a->queries * a->mask_length, a->mask_length };
+    struct zt_heads mask = mask_gradient(a);
     float *dmask = output(b, ZT_DMASK, &mask, b->job.head);
     if (dmask)
         zt_attention_store_panel(plan, &s->panel, s->score_grad, s->keys, dmask + at, mask.row, b->room);
@@ -191,7 +196,7 @@ static void key_block(struct backward *b, int64_t at, int64_t keys) {
     }
     if (from >= end)
         return;
-    float *dk = output(b, ZT_DK, &a->k, b->job.kv_head), *dv = output(b, ZT_DV, &a->v, b->job.kv_head);
+    float *dk = output(b, a->k.tensor, &a->k, b->job.kv_head), *dv = output(b, a->v.tensor, &a->v, b->job.kv_head);
     if (dv)
         add_rows(b, true, from, end, keys, b->dy, a->v_size, 1, dv + at * a->v.row, a->v.row);
     if (dk)
@@ -246,14 +251,14 @@ static void backward_chunk(void *arg, int64_t chunk) {
     int64_t kv_head = chunk % a->kv_heads, group = a->heads / a->kv_heads;
     b.job.kv_head = kv_head;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &b);
-    const float *k = input(&b, ZT_K, &a->k, kv_head), *v = input(&b, ZT_V, &a->v, kv_head);
+    const float *k = input(&b, a->k.tensor, &a->k, kv_head), *v = input(&b, a->v.tensor, &a->v, kv_head);
     plan->gemm->pack_rows(k, a->k.row, 1, a->keys, a->size, b.k);
     plan->gemm->pack_rows(v, a->v.row, 1, a->keys, a->v_size, b.v);
     plan->gemm->pack_rows(k, 1, a->k.row, a->size, a->keys, b.k_columns);
-    clear_rows(output(&b, ZT_DK, &a->k, kv_head), a->keys, a->k.row, a->size);
-    clear_rows(output(&b, ZT_DV, &a->v, kv_head), a->keys, a->v.row, a->v_size);
+    clear_rows(output(&b, a->k.tensor, &a->k, kv_head), a->keys, a->k.row, a->size);
+    clear_rows(output(&b, a->v.tensor, &a->v, kv_head), a->keys, a->v.row, a->v_size);
     for (b.job.head = kv_head * group; b.job.head < (kv_head + 1) * group; b.job.head++) {
-        struct zt_heads mask = { a->heads * a->queries * a->mask_length, a->queries * a->mask_length, a->mask_length };
+        struct zt_heads mask = mask_gradient(a);
         clear_rows(output(&b, ZT_DMASK, &mask, b.job.head), a->queries, a->mask_length, a->mask_length);
         for (int64_t first = 0; first < a->queries; first += (int64_t)ZT_PANELS * plan->cols)
             query_block(&b, first);

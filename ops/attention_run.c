@@ -94,7 +94,7 @@ struct job {
 
 /* ztrain.AttentionTrain, whose second output is not the present rows */
 static bool is_training(const struct zt_call *call) {
-    return call->node->op == &zt_op_attention_train;
+    return zt_attention_is_train(call->node->op);
 }
 
 /* An output of Attention, NULL where it is not asked for. */
@@ -103,7 +103,7 @@ static const struct zt_view *result(const struct zt_call *call, int i) {
 }
 
 static int64_t place(const struct zt_heads *h, int64_t batch, int64_t head, int64_t row) {
-    return batch * h->batch + head * h->head + row * h->row;
+    return h->first + batch * h->batch + head * h->head + row * h->row;
 }
 
 /* Past and given rows of one head, as rows and as columns (each may be NULL). `row` is room for one. */
@@ -344,8 +344,8 @@ static void store_present(const struct job *j, int out, int64_t size, const doub
 static void forward_chunk(struct job *j) {
     const struct zt_attention *a = &j->a;
     int64_t group = a->heads / a->kv_heads;
-    load_rows(j, ZT_K, ZT_PAST_K, &a->k, &a->past_k, a->size, j->s.q, NULL, j->s.k_columns);
-    load_rows(j, ZT_V, ZT_PAST_V, &a->v, &a->past_v, a->v_size, NULL, j->s.v, NULL);
+    load_rows(j, a->k.tensor, ZT_PAST_K, &a->k, &a->past_k, a->size, j->s.q, NULL, j->s.k_columns);
+    load_rows(j, a->v.tensor, ZT_PAST_V, &a->v, &a->past_v, a->v_size, NULL, j->s.v, NULL);
     store_present(j, ZT_PRESENT_K, a->size, j->s.k_columns, NULL);
     store_present(j, ZT_PRESENT_V, a->v_size, NULL, j->s.v);
     for (int64_t n = 0; n < group * a->queries; n++)
@@ -355,14 +355,14 @@ static void forward_chunk(struct job *j) {
 static void grad_chunk(struct job *j) {
     const struct zt_attention *a = &j->a;
     int64_t group = a->heads / a->kv_heads;
-    load_rows(j, ZT_K, ZT_PAST_K, &a->k, &a->past_k, a->size, NULL, j->s.k, j->s.k_columns);
-    load_rows(j, ZT_V, ZT_PAST_V, &a->v, &a->past_v, a->v_size, j->s.y, NULL, j->s.v_columns);
+    load_rows(j, a->k.tensor, ZT_PAST_K, &a->k, &a->past_k, a->size, NULL, j->s.k, j->s.k_columns);
+    load_rows(j, a->v.tensor, ZT_PAST_V, &a->v, &a->past_v, a->v_size, j->s.y, NULL, j->s.v_columns);
     start_rows(j, ZT_PRESENT_K, a->size, j->s.dk);
     start_rows(j, ZT_PRESENT_V, a->v_size, j->s.dv);
     for (int64_t n = 0; n < group * a->queries; n++)
         grad_row(j, j->kv_head * group + n / a->queries, n % a->queries);
-    store_rows(j, ZT_DK, ZT_DPAST_K, &a->k, &a->past_k, a->size, j->s.dk);
-    store_rows(j, ZT_DV, ZT_DPAST_V, &a->v, &a->past_v, a->v_size, j->s.dv);
+    store_rows(j, a->k.tensor, ZT_DPAST_K, &a->k, &a->past_k, a->size, j->s.dk);
+    store_rows(j, a->v.tensor, ZT_DPAST_V, &a->v, &a->past_v, a->v_size, j->s.dv);
 }
 
 static bool run(const struct zt_call *call, bool grad, struct zt_err *err) {

@@ -25,7 +25,9 @@ static bool view_heads(const struct zt_graph *g, int node, int in, const char *a
     const struct zt_value *x = zt_in(g, node, in);
     const int64_t *d = x->shape.dim;
     if (x->shape.rank == 4) {
-        *to = (struct view){ d[0], d[1], d[2], d[3], { d[1] * d[2] * d[3], d[2] * d[3], d[3] } };
+        *to = (struct view){
+            d[0], d[1], d[2], d[3], { .batch = d[1] * d[2] * d[3], .head = d[2] * d[3], .row = d[3], .tensor = in }
+        };
         return true;
     }
     int64_t heads = zt_attr_int(g->nodes[node], attr, 0);
@@ -34,8 +36,38 @@ static bool view_heads(const struct zt_graph *g, int node, int in, const char *a
     if (heads < 1 || d[2] % heads)
         return zt_node_fail(g, node, err, "\"%s\" has %lld columns, which are not %s = %lld heads", x->name,
                             (long long)d[2], attr, (long long)heads);
-    *to = (struct view){ d[0], heads, d[1], d[2] / heads, { d[1] * d[2], d[2] / heads, d[2] } };
+    *to = (struct view){
+        d[0], heads, d[1], d[2] / heads, { .batch = d[1] * d[2], .head = d[2] / heads, .row = d[2], .tensor = in }
+    };
     return true;
+}
+
+/* Queries, keys and values in one tensor. */
+static bool view_packed(const struct zt_graph *g, int node, struct view *q, struct view *k, struct view *v,
+                        struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, ZT_Q);
+    const int64_t *d = x->shape.dim, heads = zt_attr_int(g->nodes[node], "q_num_heads", 0),
+                  kv_heads = zt_attr_int(g->nodes[node], "kv_num_heads", 0), all = heads + 2 * kv_heads;
+    if (x->shape.rank != 3 || heads < 1 || kv_heads < 1 || d[2] % all)
+        return zt_attention_shape_fail(g, node, x, "[batch, rows, (q_num_heads + 2 kv_num_heads) * size]", err);
+    const int64_t size = d[2] / all;
+    *q = (struct view){ d[0], heads, d[1], size, { .batch = d[1] * d[2], .head = size, .row = d[2], .tensor = ZT_Q } };
+    *k = *v = *q;
+    k->heads = v->heads = kv_heads;
+    k->step.first = heads * size;
+    v->step.first = (heads + kv_heads) * size;
+    return true;
+}
+
+static bool view_inputs(const struct zt_graph *g, int node, struct view *q, struct view *k, struct view *v,
+                        struct zt_err *err) {
+    if (!zt_in(g, node, ZT_K))
+        return view_packed(g, node, q, k, v, err);
+    for (int i = ZT_K; i <= ZT_V; i++)
+        if (zt_in(g, node, i)->shape.rank != zt_in(g, node, ZT_Q)->shape.rank)
+            return zt_attention_shape_fail(g, node, zt_in(g, node, i), "the rank of the queries", err);
+    return view_heads(g, node, ZT_Q, "q_num_heads", q, err) && view_heads(g, node, ZT_K, "kv_num_heads", k, err) &&
+           view_heads(g, node, ZT_V, "kv_num_heads", v, err);
 }
 
 /* The past rows of k or v; none where the input is omitted. */
@@ -53,18 +85,15 @@ static bool view_past(const struct zt_graph *g, int node, int in, const struct v
 
 static bool read_heads(const struct zt_graph *g, int node, struct zt_attention *to, struct zt_err *err) {
     struct view q, k, v, past_k, past_v;
-    int rank = zt_in(g, node, ZT_Q)->shape.rank;
-    if (!view_heads(g, node, ZT_Q, "q_num_heads", &q, err) || !view_heads(g, node, ZT_K, "kv_num_heads", &k, err) ||
-        !view_heads(g, node, ZT_V, "kv_num_heads", &v, err) || !view_past(g, node, ZT_PAST_K, &k, &past_k, err) ||
+    if (!view_inputs(g, node, &q, &k, &v, err) || !view_past(g, node, ZT_PAST_K, &k, &past_k, err) ||
         !view_past(g, node, ZT_PAST_V, &v, &past_v, err))
         return false;
-    if (k.batch != q.batch || k.size != q.size || k.heads < 1 || q.heads % k.heads ||
-        zt_in(g, node, ZT_K)->shape.rank != rank)
-        return zt_attention_shape_fail(g, node, zt_in(g, node, ZT_K),
+    if (k.batch != q.batch || k.size != q.size || k.heads < 1 || q.heads % k.heads)
+        return zt_attention_shape_fail(g, node, zt_in(g, node, k.step.tensor),
                                        "batch, size and a part of the heads of the queries", err);
-    if (v.batch != k.batch || v.heads != k.heads || v.rows != k.rows || past_v.rows != past_k.rows ||
-        zt_in(g, node, ZT_V)->shape.rank != rank)
-        return zt_attention_shape_fail(g, node, zt_in(g, node, ZT_V), "batch, heads and rows of the keys", err);
+    if (v.batch != k.batch || v.heads != k.heads || v.rows != k.rows || past_v.rows != past_k.rows)
+        return zt_attention_shape_fail(g, node, zt_in(g, node, v.step.tensor), "batch, heads and rows of the keys",
+                                       err);
     to->batch = q.batch, to->heads = q.heads, to->kv_heads = k.heads;
     to->queries = q.rows, to->past = past_k.rows;
     to->size = q.size, to->v_size = v.size;
@@ -79,10 +108,10 @@ static bool read_outputs(const struct zt_graph *g, int node, struct zt_attention
         return false;
     if (zt_in(g, node, ZT_Q)->shape.rank == 3) {
         a->y_shape = (struct zt_shape){ 3, { a->batch, a->queries, columns } };
-        a->y = (struct zt_heads){ sample, a->v_size, columns };
+        a->y = (struct zt_heads){ .batch = sample, .head = a->v_size, .row = columns };
     } else {
         a->y_shape = (struct zt_shape){ 4, { a->batch, a->heads, a->queries, a->v_size } };
-        a->y = (struct zt_heads){ sample, a->queries * a->v_size, a->v_size };
+        a->y = (struct zt_heads){ .batch = sample, .head = a->queries * a->v_size, .row = a->v_size };
     }
     a->k_shape = (struct zt_shape){ 4, { a->batch, a->kv_heads, a->keys, a->size } };
     a->v_shape = (struct zt_shape){ 4, { a->batch, a->kv_heads, a->keys, a->v_size } };

@@ -187,17 +187,17 @@ static bool is_y_alone(const struct zt_graph *g, int node, bool grad) {
     bool alone = !grad || zt_in(g, node, ZT_ATTENTION_INS + ZT_Y);
     for (int i = ZT_PRESENT_K; i < ZT_ATTENTION_OUTS; i++)
         alone &= grad ? !zt_in(g, node, ZT_ATTENTION_INS + i)
-                      : !zt_out(g, node, i) || strcmp(g->nodes[node]->op_type, "AttentionTrain") == 0;
+                      : !zt_out(g, node, i) || zt_attention_is_train(g->nodes[node]->op);
     return alone;
 }
 
 bool zt_cuda_attention(const struct zt_graph *g, int node) {
     const struct zt_value *q = zt_in(g, node, ZT_Q), *mask = zt_in(g, node, ZT_MASK);
-    const bool grad = strcmp(g->nodes[node]->op_type, "AttentionGrad") == 0;
+    const bool grad = zt_attention_is_grad(g->nodes[node]->op);
     struct zt_attention a;
     struct zt_err err = { 0 };
     for (int i = ZT_Q; i <= ZT_V; i++)
-        if (!is_float(zt_in(g, node, i)) || zt_in(g, node, i)->dtype != q->dtype)
+        if (zt_in(g, node, i) && (!is_float(zt_in(g, node, i)) || zt_in(g, node, i)->dtype != q->dtype))
             return false;
     if (!is_listed(g->nodes[node]) || zt_in(g, node, ZT_PAST_K) || !is_y_alone(g, node, grad) ||
         (mask && !zt_dtype_in(mask->dtype, floats | ZT_BIT(ZT_BOOL))) || !zt_attention_read(g, node, &a, &err))

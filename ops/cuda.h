@@ -248,6 +248,9 @@
     OP("ztrain", "NegativeLogLikelihoodGrad", class_loss_grad)  \
     OP("ztrain", "NormGrad", norm_grad)                         \
     OP("ztrain", "NormStats", norm_stats)                       \
+    OP("ztrain", "PackedAttention", attention)                  \
+    OP("ztrain", "PackedAttentionGrad", attention_grad)         \
+    OP("ztrain", "PackedAttentionTrain", attention)             \
     OP("ztrain", "PadGrad", pad_grad)                           \
     OP("ztrain", "PowLog", pointwise)                           \
     OP("ztrain", "PowSlope", pointwise)                         \

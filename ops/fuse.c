@@ -50,6 +50,23 @@ int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_
     return !alone || (zt_graph_users(g, value, NULL) == 1 && !zt_fuse_is_output(g, value)) ? from : -1;
 }
 
+static bool is_read(const struct zt_graph *g, int node) {
+    bool read = false;
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
+        const int value = g->nodes[node]->out[i];
+        read |= value >= 0 && (zt_graph_users(g, value, NULL) > 0 || zt_fuse_is_output(g, value));
+    }
+    return read;
+}
+
+void zt_fuse_drop(struct zt_graph *g, int value) {
+    while (value >= 0 && g->values[value]->origin == ZT_FROM_NODE && !is_read(g, g->values[value]->producer)) {
+        struct zt_node *n = g->nodes[g->values[value]->producer];
+        n->dead = true;
+        value = n->in_count > 0 ? n->in[0] : -1;
+    }
+}
+
 int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
                 const char *domain, int opset, const int *in, int in_count, const int *out, int out_count) {
     int node = zt_graph_add_node(g, name, op_type, domain, opset, in, in_count, out, out_count);
@@ -63,6 +80,20 @@ int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name
 
 bool zt_fuse_settle(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     return zt_op_resolve(table, g, node, err) && zt_op_infer(g, node, err);
+}
+
+int zt_fuse_reshape(struct zt_graph *g, const struct zt_op_table *table, int node, int value,
+                    const struct zt_shape *shape, struct zt_err *err) {
+    const struct zt_value *v = g->values[value];
+    const int from = v->origin == ZT_FROM_NODE ? v->producer : -1;
+    if (zt_shape_equal(&v->shape, shape))
+        return value;
+    if (from >= 0 && zt_op_is_view(g->nodes[from]) && zt_shape_equal(&zt_in(g, from, 0)->shape, shape))
+        return g->nodes[from]->in[0];
+    const int in[2] = { value, zt_graph_add_ints(g, NULL, shape->dim, shape->rank) };
+    const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    const int made = zt_fuse_add(g, g->nodes[node], g->values[out]->name, "Reshape", "", ZT_OPSET, in, 2, &out, 1);
+    return zt_fuse_settle(g, table, made, err) ? out : -1;
 }
 
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,

@@ -20,11 +20,20 @@ bool zt_fuse_read_only_by(const struct zt_graph *g, int value, const int *nodes,
  * and stage, and nothing else reads what it makes there (`alone`); else -1. */
 int zt_fuse_producer(const struct zt_graph *g, int node, int in, const char *op_type, bool alone);
 
+/* The node that made a value goes where nothing reads what it made, then in the same way the one that made its first
+ * input. */
+void zt_fuse_drop(struct zt_graph *g, int value);
+
 /* Adds a node that stands where `like` does: phase, stage, place and back end. zt_fuse_settle next, which resolves and
  * infers it. */
 int zt_fuse_add(struct zt_graph *g, const struct zt_node *like, const char *name, const char *op_type,
                 const char *domain, int opset, const int *in, int in_count, const int *out, int out_count);
 bool zt_fuse_settle(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err);
+
+/* The value in another shape, for `node`: itself or what it is a view of where that has the shape, else what a new
+ * Reshape makes; -1: failed. */
+int zt_fuse_reshape(struct zt_graph *g, const struct zt_op_table *table, int node, int value,
+                    const struct zt_shape *shape, struct zt_err *err);
 
 /* Puts a ztrain node in the place of `old` (which dies): it makes old's outputs, or those at `out`, and has the
  * attributes of `like`. */

@@ -6,6 +6,7 @@
  * Masks through which a gradient flows are left as they are. k^T is a Transpose, which is taken back; keys and values
  * repeated for several heads of queries are read where they were one. A constant mask below the diagonal is
  * is_causal. */
+#include "ops/fuse.h"
 #include "ops/fuse_form.h"
 #include "ops/softmax.h"
 #include "ops/table.h"
@@ -253,6 +254,8 @@ static bool fuse_attention(struct zt_graph *g, const struct zt_op_table *table, 
         return false;
     const int in[4] = { a.q, a.k, a.v, a.mask };
     int made = zt_match_replace(&a.m, "Attention", in, a.mask >= 0 ? 4 : 3);
+    zt_fuse_drop(g, zt_match_value(&a.m, "keys"));
+    zt_fuse_drop(g, zt_match_value(&a.m, "v"));
     zt_node_set_float(g, made, "scale", (float)a.scale);
     if (a.causal)
         zt_node_set_int(g, made, "is_causal", 1);

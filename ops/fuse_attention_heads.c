@@ -38,18 +38,11 @@ static int swap_behind(const struct zt_graph *g, int node) {
                : -1;
 }
 
-/* [batch, rows, heads, size] as [batch, rows, heads * size]: what it was reshaped from, or a Reshape of it; -1: failed.
- */
+/* [batch, rows, heads, size] as [batch, rows, heads * size]; -1: failed. */
 static int join_heads(struct zt_graph *g, const struct zt_op_table *table, int node, int value, struct zt_err *err) {
-    const struct zt_value *v = g->values[value];
-    const int from = v->origin == ZT_FROM_NODE ? v->producer : -1;
-    const struct zt_shape wanted = { 3, { v->shape.dim[0], v->shape.dim[1], v->shape.dim[2] * v->shape.dim[3] } };
-    if (from >= 0 && zt_op_is_view(g->nodes[from]) && zt_shape_equal(&zt_in(g, from, 0)->shape, &wanted))
-        return g->nodes[from]->in[0];
-    const int in[2] = { value, zt_graph_add_ints(g, NULL, wanted.dim, 3) };
-    const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
-    const int made = zt_fuse_add(g, g->nodes[node], g->values[out]->name, "Reshape", "", ZT_OPSET, in, 2, &out, 1);
-    return zt_fuse_settle(g, table, made, err) ? out : -1;
+    const int64_t *d = g->values[value]->shape.dim;
+    const struct zt_shape joined = { 3, { d[0], d[1], d[2] * d[3] } };
+    return zt_fuse_reshape(g, table, node, value, &joined, err);
 }
 
 /* y [batch, rows, heads * size] as what the Transpose made. */
@@ -61,14 +54,8 @@ static bool split_heads(struct zt_graph *g, const struct zt_op_table *table, int
     return zt_fuse_settle(g, table, zt_fuse_add(g, &n, n.name, "Reshape", "", ZT_OPSET, in, 2, n.out, 1), err);
 }
 
-/* A Transpose that nothing reads any more goes. */
-static void drop_unread(struct zt_graph *g, int swap) {
-    const int value = g->nodes[swap]->out[0];
-    g->nodes[swap]->dead = zt_graph_users(g, value, NULL) == 0 && !zt_fuse_is_output(g, value);
-}
-
 static bool is_attention(const struct zt_node *n) {
-    return n->op == &zt_op_attention || n->op == &zt_op_attention_train;
+    return n->op == &zt_op_attention || zt_attention_is_train(n->op);
 }
 
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
@@ -93,7 +80,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     zt_node_set_int(g, made, "kv_num_heads", zt_in(g, node, ZT_K)->shape.dim[1]);
     g->nodes[node]->dead = true;
     for (int i = ZT_Q; i <= ZT_V; i++)
-        drop_unread(g, swap[i]);
+        zt_fuse_drop(g, n.in[i]);
     return zt_op_infer(g, made, err) && split_heads(g, table, behind, out[ZT_Y], err);
 }
 

@@ -87,17 +87,6 @@ static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) 
     return in[0] >= 0 && zt_op_infer(g, zt_graph_copy_node(g, from, node, in, &out), err) ? out : -1;
 }
 
-/* The casts and views that made a value go, where nobody reads it any more. */
-static void drop(struct zt_graph *g, int value) {
-    while (zt_graph_users(g, value, NULL) == 0 && !zt_fuse_is_output(g, value)) {
-        const int from = g->values[value]->producer;
-        g->nodes[from]->dead = true;
-        if (!zt_op_is_view(g->nodes[from]))
-            return;
-        value = g->nodes[from]->in[0];
-    }
-}
-
 /* The cast to bfloat16 that alone reads an output, or -1. */
 static int only_reader(const struct zt_graph *g, int node, int out) {
     const struct zt_node *n = g->nodes[node];
@@ -143,10 +132,11 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         g->nodes[reader]->dead = true;
     }
     g->nodes[node]->dead = true;
+    const int made = zt_graph_copy_node(g, node, node, in, out);
     for (int i = 0; i < n.in_count; i++)
         if (is_among(s->ins, i))
-            drop(g, n.in[i]);
-    return zt_op_infer(g, zt_graph_copy_node(g, node, node, in, out), err);
+            zt_fuse_drop(g, n.in[i]);
+    return zt_op_infer(g, made, err);
 }
 
 const struct zt_pattern zt_pattern_half = { "half", 1 << ZT_CUDA, apply };

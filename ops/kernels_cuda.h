@@ -5,7 +5,7 @@
 #include "device/module.h"
 #include "graph/op.h"
 
-extern const struct zt_kernel zt_kernel_attention_cuda; /* attention_cuda.c: Attention, AttentionTrain */
+extern const struct zt_kernel zt_kernel_attention_cuda; /* attention_cuda.c: Attention, AttentionTrain, packed or not */
 extern const struct zt_kernel zt_kernel_attention_grad_cuda;
 extern const struct zt_kernel zt_kernel_conv_cuda;        /* conv_cuda.c: Conv, ConvTranspose, their gradients */
 extern const struct zt_kernel zt_kernel_matmul_cuda;      /* matmul_cuda.c: MatMul, BatchMatMul, Gemm */

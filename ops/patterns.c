@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/* Those of the forward graph: softmax before what stands on it, attention_heads before transpose
- * could move the Transposes that it looks for, transpose before conv_bias, whose nodes it brings together. */
+/* Those of the forward graph: softmax before what stands on it; attention_heads before transpose, which would move its
+ * Transposes, and before attention_packed, which takes what it made; transpose before conv_bias, whose nodes it brings
+ * together. */
 #define FORWARD(ROW)                                                                                                   \
     ROW(gelu)                                                                                                          \
     ROW(hard_swish)                                                                                                    \
@@ -20,6 +21,7 @@
     ROW(softmax_loss)                                                                                                  \
     ROW(attention)                                                                                                     \
     ROW(attention_heads)                                                                                               \
+    ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
 /* Those of the joint graph: conv_relu_pool takes what the two before it made, half clears the way for

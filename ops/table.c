@@ -191,6 +191,9 @@
     ROW(not )                                                                                                          \
     ROW(one_hot)                                                                                                       \
     ROW(or)                                                                                                            \
+    ROW(packed_attention)                                                                                              \
+    ROW(packed_attention_grad)                                                                                         \
+    ROW(packed_attention_train)                                                                                        \
     ROW(pad)                                                                                                           \
     ROW(pad_11)                                                                                                        \
     ROW(pad_2)                                                                                                         \

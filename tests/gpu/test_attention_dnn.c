@@ -9,20 +9,23 @@
 #include <string.h>
 
 struct shape {
-    const char *in, *attrs;
+    const char *in, *attrs, *op; /* NULL: Attention */
 };
 static const struct shape shapes[] = {
     { "bfloat16[2,12,256,64] bfloat16[2,12,256,64] bfloat16[2,12,256,64]", "is_causal=1" },
     { "bfloat16[2,200,768] bfloat16[2,200,768] bfloat16[2,200,768]", "q_num_heads=12 kv_num_heads=12" },
     { "bfloat16[2,8,150,128] bfloat16[2,2,230,128] bfloat16[2,2,230,128]", "is_causal=1" },
     { "bfloat16[1,4,3,8] bfloat16[1,2,7,8] bfloat16[1,2,7,16]", "scale=0.3" },
-    { "bfloat16[16,12,1024,64] bfloat16[16,12,1024,64] bfloat16[16,12,1024,64]", "is_causal=1" }, /* GPT-2 124M */
+    { "bfloat16[16,12,1024,64] bfloat16[16,12,1024,64] bfloat16[16,12,1024,64]", "is_causal=1" },
+    { "bfloat16[16,1024,2304]", "q_num_heads=12 kv_num_heads=12 is_causal=1", "PackedAttention" }, /* GPT-2 124M */
+    { "bfloat16[2,200,768]", "q_num_heads=8 kv_num_heads=2", "PackedAttention" },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* The attention of a shape. */
 static struct zt_attention read_shape(const struct shape *s) {
-    const struct zt_case c = { "Attention", s->in, .attrs = s->attrs };
+    const struct zt_case c = { s->op ? s->op : "Attention", s->in, .attrs = s->attrs,
+                               .domain = s->op ? "ztrain" : NULL };
     struct zt_case_graph made;
     struct zt_err err = { 0 };
     struct zt_attention a;
@@ -69,8 +72,8 @@ START_TEST(heads_that_are_no_multiple_of_16_bytes_have_no_engine) {
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
     a.size = 7;
-    a.q = (struct zt_heads){ 4 * 3 * 7, 3 * 7, 7 };
-    a.k = (struct zt_heads){ 2 * 7 * 7, 7 * 7, 7 };
+    a.q = (struct zt_heads){ .batch = 4 * 3 * 7, .head = 3 * 7, .row = 7 };
+    a.k = (struct zt_heads){ .batch = 2 * 7 * 7, .head = 7 * 7, .row = 7 };
     zt_flash_graph(&a, false, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s", err.text[0]);

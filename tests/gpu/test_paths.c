@@ -30,7 +30,8 @@ static void end(void) {
 }
 
 static struct made make(const char *op, const char *in, const char *attrs) {
-    const struct zt_case c = { op, in, .attrs = attrs, .domain = strstr(op, "Train") ? "ztrain" : NULL };
+    const struct zt_case c = { op, in, .attrs = attrs,
+                               .domain = strstr(op, "Train") || strstr(op, "Packed") ? "ztrain" : NULL };
     struct made m = { .node = -1 };
     struct zt_err err = { 0 };
     ck_assert_msg(zt_case_make(&c, false, &m.graph, &err), "%s", err.text[0]);
@@ -62,6 +63,8 @@ static const struct {
     { "Attention", "bfloat16[1,2,8,8] bfloat16[1,2,8,8] bfloat16[1,2,8,8]", "is_causal=1", "cuDNN", NULL },
     { "Attention", "bfloat16[1,2,8,7] bfloat16[1,2,8,7] bfloat16[1,2,8,7]", NULL, ZT_PATH_OWN, "multiple of 8" },
     { "Attention", "bfloat16[1,2,8,8] bfloat16[1,2,8,8] bfloat16[1,2,8,8] bool[8,8]", NULL, ZT_PATH_OWN, "mask" },
+    { "PackedAttention", "bfloat16[1,8,64]", "q_num_heads=4 kv_num_heads=2", "cuDNN", NULL },
+    { "PackedAttention", "bfloat16[1,8,96]", "q_num_heads=4 kv_num_heads=2", ZT_PATH_OWN, "multiple of 8" },
     { "LayerNormalization", "bfloat16[6,32] bfloat16[32] bfloat16[32]", NULL, "cuDNN", NULL },
     { "LayerNormalization", "bfloat16[6,37] bfloat16[37] bfloat16[37]", NULL, ZT_PATH_OWN, "cuDNN has no engine" },
     { "LayerNormalization", "float[6,32] float[32] float[32]", NULL, ZT_PATH_OWN, "statistics of fp32" },

@@ -8,7 +8,10 @@ enum { QKV = 7, MASK = 8, PAST = 0x30 };
 #define HEADS_3 "float[2,3,20] float[2,6,10] float[2,6,14]"
 #define COUNTS  "q_num_heads=4 kv_num_heads=2 "
 #define LONG    "float[2,4,150,9] float[2,2,230,9] float[2,2,230,13]"
-#define PAST_4  " float[2,2,2,5] float[2,2,2,7]"
+#define PACKED(ins, counts, ...)                                                                                       \
+    { "PackedAttention", ins, .domain = "ztrain", .attrs = counts, __VA_ARGS__ }
+#define PACKED_PAST " float[2,2,2,5] float[2,2,2,5]"
+#define PAST_4      " float[2,2,2,5] float[2,2,2,7]"
 
 const struct zt_case zt_cases_attention[] = {
     { "Attention", "float[2,3,4,5] float[2,3,4,5] float[2,3,4,5]", .grad = QKV },
@@ -72,6 +75,21 @@ const struct zt_case zt_cases_attention[] = {
     { "Attention", "bfloat16[2,4,18,16] bfloat16[2,2,21,16] bfloat16[2,2,21,8]", .grad = 6, .tolerance = 5e-2 },
     { "Attention", "bfloat16[2,4,18,12] bfloat16[2,2,21,12] bfloat16[2,2,21,8]", .attrs = "is_causal=1", .grad = QKV,
       .tolerance = 5e-2 },
+    PACKED("float[2,5,60]", "q_num_heads=2 kv_num_heads=2", .grad = 1),
+    PACKED("float[2,6,40]", COUNTS "is_causal=1 scale=0.3", .grad = 1),
+    PACKED("float[2,5,60] - - float[5,5]", "q_num_heads=2 kv_num_heads=2", .grad = 1 | MASK),
+    PACKED("float[2,5,60] - - bool[2,1,5,5]", "q_num_heads=2 kv_num_heads=2 softcap=0.8", .grad = 1),
+    PACKED("float[2,3,40] - - -" PACKED_PAST, COUNTS "is_causal=1", .outs = 3, .grad = 1 | PAST),
+    PACKED("float[2,5,60]", "q_num_heads=2 kv_num_heads=2 qk_matmul_output_mode=3", .outs = 4, .grad = 1),
+    PACKED("float[0,5,60]", "q_num_heads=2 kv_num_heads=2"),
+    PACKED("float[2,0,60]", "q_num_heads=2 kv_num_heads=2"),
+    PACKED("float[2,230,108]", "q_num_heads=4 kv_num_heads=4 is_causal=1", .grad = 1),
+    PACKED("float[2,150,72] - - float[150,150]", COUNTS, .grad = 1 | MASK),
+    PACKED("bfloat16[2,18,96]", "q_num_heads=4 kv_num_heads=4", .grad = 1, .tolerance = 5e-2),
+    PACKED("bfloat16[2,21,128]", COUNTS "is_causal=1", .grad = 1, .tolerance = 5e-2),
+    PACKED("bfloat16[2,21,96]", COUNTS "is_causal=1", .grad = 1, .tolerance = 5e-2), /* heads of 12 columns */
+    { "PackedAttentionTrain", "float[2,150,72]", .domain = "ztrain", .attrs = COUNTS "is_causal=1", .outs = 2,
+      .results = 1, .grad = 1 },
     { "RotaryEmbedding", "float[2,3,4,6] float[7,3] float[7,3] int64[2,4]:0..6", .grad = 7 },
     { "RotaryEmbedding", "float[2,3,4,6] float[2,4,3] float[2,4,3]", .attrs = "interleaved=1", .grad = 7 },
     { "RotaryEmbedding", "float[2,4,18] float[7,2] float[7,2] int64[2,4]:0..6",
