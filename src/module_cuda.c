@@ -1,4 +1,5 @@
 /* ztrain-cuda.so: the table it exports, from the rooms it is made of. Nothing of this is in the program itself. */
+#include "device/arrays_cuda.h"
 #include "device/cuda.h"
 #include "ops/kernels_cuda.h"
 #include "optim/step_cuda.h"

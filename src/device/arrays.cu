@@ -1,0 +1,136 @@
+#include "device/arrays_cuda.h"
+
+#include "base/block.cuh"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+/* ---- sums ---- */
+
+static __global__ void accumulate_kernel(float *to, const float *from, int64_t count) {
+    EACH(i, count) {
+        to[i] += from[i];
+    }
+}
+
+int zt_launch_accumulate(cudaStream_t stream, float *to, const float *from, int64_t count) {
+    accumulate_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(to, from, count);
+    return cudaGetLastError();
+}
+
+/* ---- many copies ---- */
+
+enum { COPY_BLOCKS = 8 }; /* of each copy */
+
+/* Elements of type T from the `first` on, every `step`th; how many bytes all of them take. */
+template <class T> static __device__ size_t copy_some(const struct zt_copy &c, size_t first, size_t step) {
+    const size_t count = c.bytes / sizeof(T);
+    for (size_t i = first; i < count; i += step)
+        ((T *)c.to)[i] = ((const T *)c.from)[i];
+    return count * sizeof(T);
+}
+
+struct alignas(16) sixteen {
+    uint64_t half[2];
+};
+
+/* By value, so that nothing has to be brought to the device first. */
+static __global__ void copies_kernel(struct zt_launch_copies copies) {
+    struct zt_copy c = copies.at[blockIdx.x / COPY_BLOCKS];
+    const size_t first = (size_t)(blockIdx.x % COPY_BLOCKS) * blockDim.x + threadIdx.x;
+    const size_t step = (size_t)COPY_BLOCKS * blockDim.x;
+    const uintptr_t ends = (uintptr_t)c.to | (uintptr_t)c.from;
+    const size_t done = ends % 16 == 0  ? copy_some<struct sixteen>(c, first, step)
+                        : ends % 4 == 0 ? copy_some<uint32_t>(c, first, step)
+                                        : 0;
+    c = { (char *)c.to + done, (const char *)c.from + done, c.bytes - done };
+    copy_some<char>(c, first, step);
+}
+
+int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies) {
+    if (copies->count > 0)
+        copies_kernel<<<(unsigned)(copies->count * COPY_BLOCKS), BLOCK, 0, stream>>>(*copies);
+    return cudaGetLastError();
+}
+
+/* ---- many tensors in a launch ---- */
+
+/* The last entry whose blocks begin at this one or before. */
+static __device__ int entry_of(const unsigned *blocks, int count) {
+    int low = 0, high = count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (blocks[middle] <= blockIdx.x)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* ---- many casts ---- */
+
+enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
+
+static __global__ void casts_kernel(struct zt_launch_casts casts) {
+    const int entry = entry_of(casts.blocks, casts.count);
+    const struct zt_cast c = casts.at[entry];
+    const float *from = (const float *)c.from;
+    __nv_bfloat16 *to = (__nv_bfloat16 *)c.to;
+    const int64_t first = (int64_t)(blockIdx.x - casts.blocks[entry]) * CAST_ELEMENTS;
+    for (int64_t i = first + threadIdx.x; i < first + CAST_ELEMENTS && i < c.count; i += BLOCK)
+        to[i] = __float2bfloat16_rn(from[i]);
+}
+
+int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
+    casts->blocks[0] = 0;
+    for (int i = 0; i < casts->count; i++)
+        casts->blocks[i + 1] = casts->blocks[i] + (unsigned)((casts->at[i].count + CAST_ELEMENTS - 1) / CAST_ELEMENTS);
+    const unsigned blocks = casts->blocks[casts->count];
+    if (blocks > 0)
+        casts_kernel<<<blocks, BLOCK, 0, stream>>>(*casts);
+    return cudaGetLastError();
+}
+
+/* ---- sums of squares ---- */
+
+/* A block adds numbers i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. */
+static __global__ void squares_kernel(struct zt_launch_squares x, double *parts) {
+    __shared__ double room[BLOCK];
+    const int entry = entry_of(x.blocks, x.count);
+    const struct zt_floats f = x.at[entry];
+    const int64_t first = (blockIdx.x - x.blocks[entry]) * x.slice;
+    double sum = 0;
+    for (int64_t i = first + threadIdx.x; i < first + x.slice && i < f.count; i += BLOCK)
+        sum += (double)f.at[i] * (double)f.at[i];
+    sum = add_block<BLOCK>(sum, room);
+    if (threadIdx.x == 0)
+        parts[blockIdx.x] = sum;
+}
+
+static __global__ void add_parts_kernel(const double *parts, unsigned count, double *to) {
+    __shared__ double room[BLOCK];
+    double sum = 0;
+    for (unsigned i = threadIdx.x; i < count; i += BLOCK)
+        sum += parts[i];
+    sum = add_block<BLOCK>(sum, room);
+    if (threadIdx.x == 0)
+        *to += sum;
+}
+
+int zt_launch_squares(cudaStream_t stream, struct zt_launch_squares *x, double *parts, double *sum) {
+    int64_t all = 0;
+    for (int i = 0; i < x->count; i++)
+        all += x->at[i].count;
+    x->slice = (all + ZT_SQUARE_PARTS - ZT_SQUARES - 1) / (ZT_SQUARE_PARTS - ZT_SQUARES);
+    x->slice = x->slice < 4096 ? 4096 : x->slice;
+    x->blocks[0] = 0;
+    for (int i = 0; i < x->count; i++)
+        x->blocks[i + 1] = x->blocks[i] + (unsigned)((x->at[i].count + x->slice - 1) / x->slice);
+    const unsigned blocks = x->blocks[x->count];
+    if (blocks == 0)
+        return cudaSuccess;
+    squares_kernel<<<blocks, BLOCK, 0, stream>>>(*x, parts);
+    add_parts_kernel<<<1, BLOCK, 0, stream>>>(parts, blocks, sum);
+    return cudaGetLastError();
+}

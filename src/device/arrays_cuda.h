@@ -1,0 +1,52 @@
+/* Launches over many arrays in device memory (arrays.cu), for the CUDA module. Each queues on `stream` and returns the
+ * cudaError_t of doing so. */
+#ifndef ZT_DEVICE_ARRAYS_CUDA_H
+#define ZT_DEVICE_ARRAYS_CUDA_H
+
+#include "device/device.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+
+/* to[i] += from[i] */
+int zt_launch_accumulate(struct CUstream_st *stream, float *to, const float *from, int64_t count);
+
+/* Copies that do not overlap, as many as a launch can be told of at once. */
+enum { ZT_COPIES = 128 };
+struct zt_launch_copies {
+    int count;
+    struct zt_copy at[ZT_COPIES];
+};
+int zt_launch_copies(struct CUstream_st *stream, const struct zt_launch_copies *copies);
+
+/* Casts that do not overlap. `blocks` is the launcher's own: the blocks of those before it. */
+enum { ZT_CASTS = 96 };
+struct zt_launch_casts {
+    int count;
+    struct zt_cast at[ZT_CASTS];
+    unsigned blocks[ZT_CASTS + 1];
+};
+int zt_launch_casts(struct CUstream_st *stream, struct zt_launch_casts *casts);
+
+/* *sum += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. `parts` holds
+ * ZT_SQUARE_PARTS doubles; `blocks` and `slice` are the launcher's own: the blocks of those before each, and the
+ * numbers of a block. */
+enum { ZT_SQUARE_PARTS = 1024, ZT_SQUARES = 96 };
+struct zt_launch_squares {
+    int count;
+    struct zt_floats at[ZT_SQUARES];
+    unsigned blocks[ZT_SQUARES + 1];
+    int64_t slice;
+};
+int zt_launch_squares(struct CUstream_st *stream, struct zt_launch_squares *x, double *parts, double *sum);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
