@@ -51,11 +51,17 @@ static bool fits(int64_t dim) {
 }
 
 /* cuBLAS knows neither empty matrices nor sides beyond 2^31. */
-bool zt_cuda_matmul(const struct zt_graph *g, int node) {
+static bool has_product(const struct zt_graph *g, int node) {
     struct zt_matmul m;
     struct zt_err err = { 0 };
-    return zt_cuda_floats(g, node) && zt_matmul_read_node(g, node, &m, &err) && fits(m.m) && fits(m.n) && fits(m.k) &&
+    return zt_matmul_read_node(g, node, &m, &err) && fits(m.m) && fits(m.n) && fits(m.k) &&
            zt_shape_count(&m.batch) > 0;
+}
+bool zt_cuda_matmul(const struct zt_graph *g, int node) {
+    return zt_cuda_floats(g, node) && has_product(g, node);
+}
+bool zt_cuda_matmul_float(const struct zt_graph *g, int node) {
+    return zt_cuda_any_floats(g, node) && has_product(g, node);
 }
 
 bool zt_cuda_listed(const struct zt_graph *g, int node) {

@@ -222,6 +222,7 @@
     OP("ztrain", "GatherGrad", gather_grad)                     \
     OP("ztrain", "GatherNDGrad", gather_tuples_grad)            \
     OP("ztrain", "GeluGrad", pointwise)                         \
+    OP("ztrain", "GemmFloat", matmul)                           \
     OP("ztrain", "GridSampleGrad", grid_sample_grad)            \
     OP("ztrain", "HardSigmoidGrad", pointwise)                  \
     OP("ztrain", "HardSwishGrad", pointwise)                    \
@@ -289,10 +290,11 @@ bool zt_cuda_has(const char *domain, const char *name);
 
 /* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the
  * same. */
-bool zt_cuda_floats(const struct zt_graph *g, int node);     /* all inputs and outputs float, or all bfloat16 */
-bool zt_cuda_matmul(const struct zt_graph *g, int node);     /* the same, and no empty matrix: products */
-bool zt_cuda_listed(const struct zt_graph *g, int node);     /* of any type */
-bool zt_cuda_any_floats(const struct zt_graph *g, int node); /* every tensor float or bfloat16 */
+bool zt_cuda_floats(const struct zt_graph *g, int node);       /* all inputs and outputs float, or all bfloat16 */
+bool zt_cuda_matmul(const struct zt_graph *g, int node);       /* the same, and no empty matrix: products */
+bool zt_cuda_matmul_float(const struct zt_graph *g, int node); /* such a product, every tensor float or bfloat16 */
+bool zt_cuda_listed(const struct zt_graph *g, int node);       /* of any type */
+bool zt_cuda_any_floats(const struct zt_graph *g, int node);   /* every tensor float or bfloat16 */
 /* input 0 and output 0, if there, float or both bfloat16 */
 bool zt_cuda_float_data(const struct zt_graph *g, int node);
 bool zt_cuda_numbers(const struct zt_graph *g, int node);      /* input 0 float, bfloat16, int32 or int64 */

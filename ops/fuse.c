@@ -111,6 +111,14 @@ bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int ol
     return zt_fuse_settle(g, table, node, err);
 }
 
+struct zt_node zt_fuse_attrs_without(struct zt_graph *g, const struct zt_node *like, const char *name) {
+    struct zt_node to = { .attr = ZT_NEW_N(g->arena, struct zt_attr, like->attr_count + 1) };
+    for (int i = 0; i < like->attr_count; i++)
+        if (strcmp(like->attr[i].name, name) != 0)
+            to.attr[to.attr_count++] = like->attr[i];
+    return to;
+}
+
 bool zt_fuse_run(const struct zt_call *call, const struct zt_op *row, const struct zt_view *in, int in_count,
                  const struct zt_view *out, int out_count, struct zt_err *err) {
     struct zt_call part = *call;

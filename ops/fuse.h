@@ -40,6 +40,9 @@ int zt_fuse_reshape(struct zt_graph *g, const struct zt_op_table *table, int nod
 bool zt_fuse_replace(struct zt_graph *g, const struct zt_op_table *table, int old, const char *op_type, const int *in,
                      int in_count, const int *out, int out_count, const struct zt_node *like, struct zt_err *err);
 
+/* A node without a name whose attributes are those of `like` but for the one called `name`. */
+struct zt_node zt_fuse_attrs_without(struct zt_graph *g, const struct zt_node *like, const char *name);
+
 /* Runs `row`'s reference kernel on these inputs and outputs in place of the call's. */
 bool zt_fuse_run(const struct zt_call *call, const struct zt_op *row, const struct zt_view *in, int in_count,
                  const struct zt_view *out, int out_count, struct zt_err *err);

@@ -217,15 +217,6 @@ static bool find_linear(const struct zt_graph *g, int node, struct linear *l) {
     return false;
 }
 
-/* The product's attributes but beta, which is 1 or without a c. */
-static struct zt_node without_beta(struct zt_graph *g, const struct zt_node *product) {
-    struct zt_node like = { .attr = ZT_NEW_N(g->arena, struct zt_attr, product->attr_count + 1) };
-    for (int i = 0; i < product->attr_count; i++)
-        if (strcmp(product->attr[i].name, "beta") != 0)
-            like.attr[like.attr_count++] = product->attr[i];
-    return like;
-}
-
 static void kill(struct zt_graph *g, const int *nodes, int count) {
     for (int i = 0; i < count; i++)
         g->nodes[nodes[i]]->dead = true;
@@ -252,7 +243,7 @@ static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int
         return false;
     const int y = g->nodes[node]->out[0], z = g->nodes[node]->in[0];
     const int in[3] = { g->nodes[l.product]->in[0], g->nodes[l.product]->in[1], l.bias };
-    const struct zt_node like = without_beta(g, g->nodes[l.product]);
+    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[l.product], "beta");
     const struct zt_shape shape = zt_out(g, l.product, 0)->shape;
     kill(g, (const int[]){ node, l.product, l.add }, l.add >= 0 ? 3 : 2);
     kill(g, l.between, l.count);
@@ -271,7 +262,7 @@ static bool fuse_grad(struct zt_graph *g, const struct zt_op_table *table, int n
     if (product < 0 || !is_product(g, product) || zt_in(g, product, 2))
         return false;
     const int in[3] = { g->nodes[product]->in[0], g->nodes[product]->in[1], g->nodes[node]->in[1] };
-    const struct zt_node like = without_beta(g, g->nodes[product]);
+    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
     kill(g, &product, 1);
     kill(g, between, count);
     zt_fuse_replace(g, table, node, "MatMulGeluGrad", in, 3, NULL, 0, &like, err);

@@ -33,7 +33,7 @@ bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct 
  * Integer types wrap and are exact with alpha = beta = 1. */
 struct zt_product {
     struct zt_matmul geometry;
-    enum zt_dtype dtype;
+    enum zt_dtype dtype, y_dtype; /* y_dtype: ZT_UNDEFINED: as the others */
     const void *a, *b, *c;
     int64_t c_row, c_col;
     double alpha, beta;

@@ -1,5 +1,5 @@
-/* MatMul, BatchMatMul and Gemm on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step evenly become its
- * strided batch; the others are a loop of calls.
+/* MatMul, BatchMatMul, Gemm and GemmFloat on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step evenly
+ * become its strided batch; the others are a loop of calls.
  *
  * Gemm's c is the product's bias where it is a number a column and counts once, else it is spread over y first, times
  * beta, and the product added to it. */
@@ -13,7 +13,7 @@
 
 struct product {
     struct zt_blas *blas;
-    size_t elem_bytes;
+    size_t elem_bytes, result_bytes;  /* of an element of a and b, of y */
     struct zt_launch_walk outer;      /* batch axes that are looped over: steps of a and b */
     int64_t outer_count, result_step; /* calls; elements of y from one to the next */
     float alpha, beta;
@@ -72,7 +72,7 @@ static void say_path(struct zt_prepare *q, const struct product *p) {
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = g->nodes[q->node];
-    const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2);
+    const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2), *y = zt_out(g, q->node, 0);
     bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;
     int64_t step[2];
@@ -80,6 +80,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
         return false;
     struct product *p = zt_calloc(1, sizeof *p);
     p->elem_bytes = zt_dtype_bytes(a->dtype);
+    p->result_bytes = zt_dtype_bytes(y->dtype);
     p->alpha = zt_attr_float(n, "alpha", 1);
     p->beta = zt_attr_float(n, "beta", 1);
     p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m.n);
@@ -89,7 +90,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_blas_spec spec = { .batch = split_batch(&m, p, step), .bias = p->bias, .tf32 = q->device->tf32 };
     spec.a = zt_blas_packed(a->dtype, m.m, m.k, trans_a);
     spec.b = zt_blas_packed(a->dtype, m.k, m.n, trans_b);
-    spec.y = zt_blas_packed(a->dtype, m.m, m.n, false);
+    spec.y = zt_blas_packed(y->dtype, m.m, m.n, false);
     spec.a.batch_step = step[0];
     spec.b.batch_step = step[1];
     spec.y.batch_step = m.m * m.n;
@@ -109,7 +110,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
 
 static bool multiply(const struct product *p, const struct zt_call *call, int64_t i, struct zt_err *err) {
     const char *a = call->in[0].data, *b = call->in[1].data;
-    struct zt_blas_data data = { .y = (char *)call->out[0].data + i * p->result_step * (int64_t)p->elem_bytes,
+    struct zt_blas_data data = { .y = (char *)call->out[0].data + i * p->result_step * (int64_t)p->result_bytes,
                                  .bias = p->bias ? call->in[2].data : NULL,
                                  .alpha = p->alpha,
                                  .beta = p->spreads || call->accumulate ? 1 : 0 };

@@ -38,6 +38,7 @@
     ROW(conv_relu_cuda)                                                                                                \
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
+    ROW(gemm_float)                                                                                                    \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

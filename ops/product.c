@@ -23,6 +23,7 @@ struct block {
 
 static void multiply_floats(const struct zt_product *p, const struct block *t) {
     const struct zt_matmul *g = &p->geometry;
+    const enum zt_dtype made = p->y_dtype != ZT_UNDEFINED ? p->y_dtype : p->dtype;
     double acc[ZT_TILE_ROWS * ZT_TILE_COLS], a[ZT_TILE_ROWS * ZT_TILE_DEPTH], b[ZT_TILE_DEPTH * ZT_TILE_COLS];
     struct zt_matrix ma = { p->dtype, p->a, 0, g->a_row, g->a_col }, mb = { p->dtype, p->b, 0, g->b_row, g->b_col };
     batch_offsets(g, t->batch, &ma.offset, &mb.offset);
@@ -40,7 +41,7 @@ static void multiply_floats(const struct zt_product *p, const struct block *t) {
             zt_load_run(p->dtype, p->c, (t->r0 + r) * p->c_row + t->c0 * p->c_col, p->c_col, t->cols, c);
         for (int j = 0; j < t->cols; j++)
             row[j] = p->alpha * row[j] + (p->c ? p->beta * c[j] : 0);
-        zt_store_run(p->dtype, p->y, (t->batch * g->m + t->r0 + r) * g->n + t->c0, 1, t->cols, row);
+        zt_store_run(made, p->y, (t->batch * g->m + t->r0 + r) * g->n + t->c0, 1, t->cols, row);
     }
 }
 

@@ -114,6 +114,7 @@
     ROW(gelu)                                                                                                          \
     ROW(gelu_grad)                                                                                                     \
     ROW(gemm)                                                                                                          \
+    ROW(gemm_float)                                                                                                    \
     ROW(gemm_relu)                                                                                                     \
     ROW(global_average_pool)                                                                                           \
     ROW(global_lp_pool)                                                                                                \
