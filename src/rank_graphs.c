@@ -128,6 +128,10 @@ bool zt_rank_do(struct zt_rank *r, const struct zt_action *a, struct zt_err *err
     return r->graphs->mode == RECORD ? record(r, a, err) : replay(r, err);
 }
 
+bool zt_rank_capturing(const struct zt_rank *r) {
+    return r->graphs && r->graphs->mode == RECORD && r->graphs->count;
+}
+
 bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_graphs *g = r->graphs;
     if (!g || !g->count)

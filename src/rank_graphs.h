@@ -28,4 +28,7 @@ bool zt_rank_do(struct zt_rank *r, const struct zt_action *a, struct zt_err *err
 /* Before anything that is not an action: what was done before it is on its way to the device. */
 bool zt_rank_flush(struct zt_rank *r, struct zt_err *err);
 
+/* Between capture and captured (device.h): nothing but actions may reach the device. */
+bool zt_rank_capturing(const struct zt_rank *r);
+
 #endif

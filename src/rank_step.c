@@ -135,6 +135,11 @@ static bool reduced(struct zt_rank *r, const struct zt_slot *slot, const struct 
     return !c->shard || zt_rank_add(r, to, at + bound[me], count, err);
 }
 
+/* What is under way between ranks goes on, which copies to the device what has come. */
+static bool help_on(struct zt_rank *r, struct zt_err *err) {
+    return !r->underway || zt_rank_capturing(r) || r->bulk_data->api->poll(r->bulk_data, err);
+}
+
 /* One all_gather for all of them: they are many and small. */
 static bool keep(struct zt_rank *r, struct zt_err *err) {
     const struct zt_flat *flat = r->plan->flat;
@@ -166,7 +171,7 @@ bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct 
         return false;
     switch (c->kind) {
     case ZT_RUN_NODE:
-        return run_node(r, &a, err) && (!r->underway || r->bulk_data->api->poll(r->bulk_data, err));
+        return run_node(r, &a, err) && help_on(r, err);
     case ZT_ADD_GRAD:
     case ZT_ZERO_GRAD:
         return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);

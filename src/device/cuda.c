@@ -21,6 +21,7 @@ struct cuda {
     cudaEvent_t order;
     void *scratch, *pinned;
     size_t workspace; /* zt_cuda_workspace */
+    bool capturing;
     struct {
         void *(*create)(void);
         void (*destroy)(void *);
@@ -152,12 +153,19 @@ static bool copy(struct zt_device *device, void *to, const void *from, size_t by
            zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, kind, cuda_of(device)->stream), err, doing[kind]);
 }
 
+/* A graph would copy at every replay what lies there by then. */
+static bool crosses(const struct zt_device *device, struct zt_err *err) {
+    return !cuda_of(device)->capturing ||
+           zt_fail(err, ZT_EXIT_RUN, "a copy between the host and CUDA device %d cannot be part of a CUDA graph",
+                   cuda_of(device)->number);
+}
+
 static bool cuda_to_device(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
-    return copy(device, to, from, bytes, cudaMemcpyHostToDevice, err);
+    return crosses(device, err) && copy(device, to, from, bytes, cudaMemcpyHostToDevice, err);
 }
 
 static bool cuda_to_host(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
-    return copy(device, to, from, bytes, cudaMemcpyDeviceToHost, err);
+    return crosses(device, err) && copy(device, to, from, bytes, cudaMemcpyDeviceToHost, err);
 }
 
 static bool cuda_copy(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -209,6 +217,7 @@ static void cuda_event_destroy(struct zt_device *device, struct zt_event *event)
 static bool cuda_capture(struct zt_device *device, struct zt_err *err) {
     /* thread local: other ranks of the process may allocate meanwhile */
     int code = cudaStreamBeginCapture(cuda_of(device)->stream, cudaStreamCaptureModeThreadLocal);
+    cuda_of(device)->capturing = code == cudaSuccess;
     return zt_cuda_good(device, code, err, "beginning to capture");
 }
 
@@ -216,6 +225,7 @@ static struct zt_captured *cuda_captured(struct zt_device *device, size_t *launc
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     int code = cudaStreamEndCapture(cuda_of(device)->stream, &graph);
+    cuda_of(device)->capturing = false;
     if (code == cudaSuccess)
         code = cudaGraphGetNodes(graph, NULL, launches);
     if (code == cudaSuccess)

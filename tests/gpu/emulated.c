@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <threads.h>
 
 float emulated_half_to_float(uint16_t half);
 uint16_t emulated_float_to_half(float value);
@@ -150,8 +151,17 @@ bool emulated_captures(void) {
     return capturing != NULL;
 }
 
+/* ZT_EMULATED_CAPTURE: "none" where it is to be refused, "broken" where it is to end without a graph, "slow" where others
+ * are to come by while it lasts. */
+static bool capture_is(const char *how) {
+    const char *text = getenv("ZT_EMULATED_CAPTURE");
+    return text && strcmp(text, how) == 0;
+}
+
 void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
 void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what)) {
+    if (capture_is("slow"))
+        thrd_sleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
     capturing->at = realloc(capturing->at, (size_t)(capturing->count + 1) * sizeof *capturing->at);
     capturing->at[capturing->count++] = (struct kept){ run, what, destroy };
 }
@@ -160,12 +170,6 @@ void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *w
 void emulated_breaks(void);
 void emulated_breaks(void) {
     capturing->broken = true;
-}
-
-/* ZT_EMULATED_CAPTURE: "none" where it is to be refused, "broken" where it is to end without a graph. */
-static bool capture_is(const char *how) {
-    const char *text = getenv("ZT_EMULATED_CAPTURE");
-    return text && strcmp(text, how) == 0;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
