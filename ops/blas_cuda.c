@@ -28,7 +28,7 @@ struct zt_blas {
     cublasLtMatrixLayoutOpaque_t left, right, result; /* b, a, y */
     struct choice choice;
     size_t workspace_bytes;
-    bool bias, z;
+    bool bias, z; /* bias: it is read, or the sums are written in its place */
 };
 
 /* ---- the handle of the device ---- */
@@ -72,12 +72,19 @@ static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
         [ZT_BLAS_GELU] = { CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS },
         [ZT_BLAS_GELU_KEEP] = { CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS },
         [ZT_BLAS_GELU_GRAD] = { CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU },
+        [ZT_BLAS_SUM_A] = { CUBLASLT_EPILOGUE_BGRADB,
+                            CUBLASLT_EPILOGUE_BGRADB }, /* its sides are the other way round */
+        [ZT_BLAS_SUM_B] = { CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADA },
     };
     return of[spec->then][spec->bias];
 }
 
 static bool has_z(const struct zt_blas_spec *spec) {
     return spec->then == ZT_BLAS_GELU_KEEP || spec->then == ZT_BLAS_GELU_GRAD;
+}
+
+static bool has_sums(const struct zt_blas_spec *spec) {
+    return spec->then == ZT_BLAS_SUM_A || spec->then == ZT_BLAS_SUM_B;
 }
 
 static cublasStatus_t set_operation(struct zt_blas *p, const struct zt_blas_spec *spec) {
@@ -133,6 +140,13 @@ static cublasStatus_t set_somewhere(struct zt_blas *p, uint32_t bytes) {
     return set_addresses(p, &p->operation, somewhere, somewhere);
 }
 
+/* Where the sum is split: parts are kept in fp32 and added in order, neither in y's type nor as they come. */
+static cublasStatus_t set_reduction(cublasLtMatmulPreference_t to) {
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    return cublasLtMatmulPreferenceSetAttribute(to, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                sizeof schemes);
+}
+
 static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
     const size_t most = ZT_BLAS_WORKSPACE;
     cublasLtMatmulPreferenceOpaque_t wish;
@@ -143,6 +157,8 @@ static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
         s = set_somewhere(p, bytes);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = set_reduction(&wish);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_alignment(&wish, bytes);
     if (s == CUBLAS_STATUS_SUCCESS)
@@ -155,7 +171,7 @@ static cublasStatus_t choose(struct zt_blas *p, int alignment, uint32_t bytes) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Products that are only stored are there for every address; with GELU those for aligned ones will do. */
+/* Products that are only stored are there for every address; with an epilogue those for aligned ones will do. */
 static cublasStatus_t choose_both(struct zt_blas *p, const struct zt_blas_spec *spec) {
     cublasStatus_t loose = choose(p, LOOSE, (uint32_t)zt_dtype_bytes(spec->a.dtype));
     p->choice.takes_any = loose == CUBLAS_STATUS_SUCCESS;
@@ -252,7 +268,7 @@ struct zt_blas *zt_blas_create(struct zt_device *device, const struct zt_blas_sp
     struct zt_blas *p = zt_calloc(1, sizeof *p);
     p->device = device;
     p->handle = zt_cuda_library(device, create_handle, destroy_handle);
-    p->bias = spec->bias;
+    p->bias = spec->bias || has_sums(spec);
     p->z = has_z(spec);
     cublasStatus_t s = describe(p, spec);
     if (s == CUBLAS_STATUS_SUCCESS)
@@ -273,7 +289,8 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *p) {
 /* ---- running ---- */
 
 static bool is_wide(const struct zt_blas_data *d) {
-    uintptr_t all = (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->y | (uintptr_t)d->bias | (uintptr_t)d->z;
+    uintptr_t all =
+        (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->y | (uintptr_t)d->bias | (uintptr_t)d->z | (uintptr_t)d->sums;
     return all % wide_alignment == 0;
 }
 
@@ -285,7 +302,7 @@ bool zt_blas_run(const struct zt_blas *p, const struct zt_blas_data *d, void *wo
                  struct zt_err *err) {
     cublasLtMatmulDescOpaque_t operation = p->operation;
     struct zt_blas *q = (struct zt_blas *)p; /* layouts are only read; cuBLASLt's types do not say so */
-    cublasStatus_t s = set_addresses(p, &operation, d->bias, d->z);
+    cublasStatus_t s = set_addresses(p, &operation, d->sums ? d->sums : d->bias, d->z);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta, d->y,
                            &q->result, d->y, &q->result, &p->choice.algorithm[is_wide(d) ? WIDE : LOOSE], workspace,

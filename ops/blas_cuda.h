@@ -28,6 +28,8 @@ enum zt_blas_then {
     ZT_BLAS_GELU,      /* y = gelu(p) */
     ZT_BLAS_GELU_KEEP, /* the same, and z = p */
     ZT_BLAS_GELU_GRAD, /* y = p gelu'(z); without a bias */
+    ZT_BLAS_SUM_A,     /* y = p, and the m sums of op(a) over k; without a bias */
+    ZT_BLAS_SUM_B,     /* y = p, and the n sums of op(b) over k; without a bias */
 };
 
 /* y[m, n] of op(a) [m, k] and op(b) [k, n]. */
@@ -49,7 +51,7 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *blas);
 
 struct zt_blas_data {
     const void *a, *b, *bias; /* bias: where the spec has one */
-    void *y, *z;              /* z: where `then` has one */
+    void *y, *z, *sums;       /* z, sums (of y's dtype): where `then` has them */
     float alpha, beta;
 };
 /* Whether it can run at these addresses; NULL: at any. Always true of ZT_BLAS_STORE. */

@@ -209,7 +209,8 @@ static bool finish_weight(const struct zt_call *call, const struct conv *c, cons
                : call->accumulate ? add_weight(call, c, dw)
                                   : zt_launch_move(stream, zt_dtype_bytes(c->own.dtype), &c->turn, dw, to);
     if (code == 0 && db)
-        code = zt_launch_reduce(stream, c->own.dtype, &c->sums, dy, db, (void *)((char *)call->workspace + c->bias_at));
+        code = zt_launch_reduce(stream, c->own.dtype, c->own.dtype, &c->sums, dy, db,
+                                (void *)((char *)call->workspace + c->bias_at));
     return zt_launched(call, code, err);
 }
 

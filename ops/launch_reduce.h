@@ -32,9 +32,9 @@ struct zt_launch_reduce {
     bool accumulate;           /* y += what is found */
 };
 int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r);
-/* partial: kept * parts floats, where parts > 1. */
-int zt_launch_reduce(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x,
-                     void *y, float *partial);
+/* dtype, y_dtype: of x and y; other than x's only ZT_FLOAT, for sums. partial: kept * parts floats, where parts > 1. */
+int zt_launch_reduce(struct CUstream_st *stream, enum zt_dtype dtype, enum zt_dtype y_dtype,
+                     const struct zt_launch_reduce *r, const void *x, void *y, float *partial);
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,8 @@
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
 /* Those of the joint graph: conv_relu_pool takes what the two before it made, half clears the way for
- * CUDA's, chain takes what is left. Two of CUDA have the names of the CPU's. */
+ * CUDA's, and once more where bias_grad took away what read in float; chain takes what is left. Two of CUDA have the
+ * names of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
@@ -39,6 +40,8 @@
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
     ROW(gemm_float)                                                                                                    \
+    ROW(bias_grad)                                                                                                     \
+    ROW(half)                                                                                                          \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

@@ -78,14 +78,14 @@ struct fold_min : fold_sum {
 
 /* ---- kernels ---- */
 
-template <class Rule, class T>
-static __device__ void finish(const struct zt_launch_reduce &r, int64_t result, float value, T *y) {
+template <class Rule, class Y>
+static __device__ void finish(const struct zt_launch_reduce &r, int64_t result, float value, Y *y) {
     value = Rule::finish(value, (float)r.over);
-    y[result] = from_float<T>(r.accumulate ? to_float(y[result]) + value : value);
+    y[result] = from_float<Y>(r.accumulate ? to_float(y[result]) + value : value);
 }
 
-template <class Rule, class T>
-static __device__ void give(const struct zt_launch_reduce &r, int64_t result, int64_t part, float value, T *y,
+template <class Rule, class Y>
+static __device__ void give(const struct zt_launch_reduce &r, int64_t result, int64_t part, float value, Y *y,
                             float *partial) {
     if (r.parts > 1) {
         partial[result * r.parts + part] = value;
@@ -96,8 +96,8 @@ static __device__ void give(const struct zt_launch_reduce &r, int64_t result, in
 
 /* Neighbouring results lie side by side: a block folds ACROSS of them, thread (c, k) elements k, k + ALONG, ... whose
  * partial results are joined in order. Reads of a warp are neighbours. */
-template <class Rule, class T>
-static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, T *y, float *partial) {
+template <class Rule, class T, class Y>
+static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, Y *y, float *partial) {
     __shared__ float kept[ALONG][ACROSS];
     int64_t wide = (r.kept + ACROSS - 1) / ACROSS;
     for (int64_t job = blockIdx.x; job < wide * r.parts; job += gridDim.x) {
@@ -110,7 +110,7 @@ static __global__ void columns_kernel(struct zt_launch_reduce r, const T *x, T *
                 Rule::join(value, Rule::element(to_float(x[from + walked(r.over_axes, r.over_dim, r.over_step, k)])));
         value = fold_columns<ALONG>(value, kept, Rule::join);
         if (threadIdx.y == 0 && result < r.kept)
-            give<Rule, T>(r, result, part, value, y, partial);
+            give<Rule>(r, result, part, value, y, partial);
     }
 }
 
@@ -119,8 +119,8 @@ template <class Rule> static __device__ float join_block(float value, float *kep
     return fold_block<BLOCK>(value, kept, [](float a, float b) { return Rule::join(a, b); });
 }
 
-template <class Rule, class T>
-static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, T *y, float *partial) {
+template <class Rule, class T, class Y>
+static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, Y *y, float *partial) {
     __shared__ float kept[BLOCK];
     for (int64_t job = blockIdx.x; job < r.kept * r.parts; job += gridDim.x) {
         int64_t result = job / r.parts, part = job % r.parts;
@@ -131,12 +131,12 @@ static __global__ void rows_kernel(struct zt_launch_reduce r, const T *x, T *y, 
             value = Rule::join(value, Rule::element(to_float(from[walked(r.over_axes, r.over_dim, r.over_step, k)])));
         value = join_block<Rule>(value, kept);
         if (threadIdx.x == 0)
-            give<Rule, T>(r, result, part, value, y, partial);
+            give<Rule>(r, result, part, value, y, partial);
     }
 }
 
-template <class Rule, class T>
-static __global__ void join_kernel(struct zt_launch_reduce r, const float *partial, T *y) {
+template <class Rule, class Y>
+static __global__ void join_kernel(struct zt_launch_reduce r, const float *partial, Y *y) {
     EACH(i, r.kept) {
         float value = partial[i * r.parts];
         for (int64_t k = 1; k < r.parts; k++)
@@ -178,26 +178,29 @@ int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r) {
     return parts < 1 || r->fold == ZT_FOLD_LOG_SUM_EXP ? 1 : parts;
 }
 
-template <class Rule, class T>
-static void queue(cudaStream_t stream, const struct zt_launch_reduce *r, const T *x, T *y, float *partial) {
+template <class Rule, class T, class Y>
+static void queue(cudaStream_t stream, const struct zt_launch_reduce *r, const T *x, Y *y, float *partial) {
     const bool columns = side_by_side(r);
     const unsigned blocks = job_blocks((columns ? (r->kept + ACROSS - 1) / ACROSS : r->kept) * r->parts);
     if (columns)
-        columns_kernel<Rule, T><<<blocks, dim3(ACROSS, ALONG), 0, stream>>>(*r, x, y, partial);
+        columns_kernel<Rule, T, Y><<<blocks, dim3(ACROSS, ALONG), 0, stream>>>(*r, x, y, partial);
     else
-        rows_kernel<Rule, T><<<blocks, BLOCK, 0, stream>>>(*r, x, y, partial);
+        rows_kernel<Rule, T, Y><<<blocks, BLOCK, 0, stream>>>(*r, x, y, partial);
     if (r->parts > 1)
-        join_kernel<Rule, T><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, y);
+        join_kernel<Rule, Y><<<blocks_for(r->kept), BLOCK, 0, stream>>>(*r, partial, y);
 }
 
 template <class Rule>
 static int launch(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,
                   float *partial) {
-    WITH_TYPE(dtype, r->kept, (queue<Rule, T>(stream, r, (const T *)x, (T *)y, partial)));
+    WITH_TYPE(dtype, r->kept, (queue<Rule>(stream, r, (const T *)x, (T *)y, partial)));
 }
 
-int zt_launch_reduce(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_reduce *r, const void *x, void *y,
-                     float *partial) {
+int zt_launch_reduce(cudaStream_t stream, enum zt_dtype dtype, enum zt_dtype y_dtype, const struct zt_launch_reduce *r,
+                     const void *x, void *y, float *partial) {
+    if (dtype != y_dtype) {
+        WITH_TYPE(dtype, r->kept, (queue<fold_sum>(stream, r, (const T *)x, (float *)y, partial)));
+    }
     switch (r->fold) {
     case ZT_FOLD_SUM:
         return launch<fold_sum>(stream, dtype, r, x, y, partial);
@@ -240,5 +243,5 @@ int zt_launch_sum(cudaStream_t stream, enum zt_dtype dtype, const struct zt_laun
     r.over = s->length;
     r.parts = 1;
     r.accumulate = accumulate;
-    return zt_launch_reduce(stream, dtype, &r, x, y, NULL);
+    return zt_launch_reduce(stream, dtype, dtype, &r, x, y, NULL);
 }

@@ -151,8 +151,8 @@ bool emulated_captures(void) {
     return capturing != NULL;
 }
 
-/* ZT_EMULATED_CAPTURE: "none" where it is to be refused, "broken" where it is to end without a graph, "slow" where others
- * are to come by while it lasts. */
+/* ZT_EMULATED_CAPTURE: "none" where it is to be refused, "broken" where it is to end without a graph, "slow" where
+ * others are to come by while it lasts. */
 static bool capture_is(const char *how) {
     const char *text = getenv("ZT_EMULATED_CAPTURE");
     return text && strcmp(text, how) == 0;
@@ -298,12 +298,13 @@ struct matrix {
 };
 struct operation {
     int left_transposed, right_transposed, epilogue;
-    const void *bias; /* a number a row of the result, of its type */
-    void *aux;        /* GELU's argument, of the result's type */
+    void *bias; /* a number a row of the result, of its type; where sums of a side go */
+    void *aux;  /* GELU's argument, of the result's type */
     int64_t aux_leading;
 };
 struct preference {
     uint32_t alignment; /* the least of all matrices */
+    uint32_t schemes;   /* how parts of a split sum may be joined */
 };
 _Static_assert(sizeof(struct matrix) <= sizeof(cublasLtMatrixLayoutOpaque_t), "a layout holds a matrix");
 _Static_assert(sizeof(struct operation) <= sizeof(cublasLtMatmulDescOpaque_t), "a description holds an operation");
@@ -367,6 +368,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t to, cubla
 
 cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t to, size_t size) {
     memset(to, 0, size);
+    ((struct preference *)to)->schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to,
@@ -374,7 +376,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t t
                                                     size_t bytes) {
     struct preference *p = (struct preference *)to;
     uint32_t alignment;
-    if (what != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof alignment) {
+    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && bytes == sizeof p->schemes) {
+        memcpy(&p->schemes, value, bytes);
+    } else if (what != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof alignment) {
         memcpy(&alignment, value, bytes);
         p->alignment = p->alignment && p->alignment < alignment ? p->alignment : alignment;
     }
@@ -383,13 +387,19 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t t
 
 /* ---- epilogues ---- */
 
-enum { GELU = CUBLASLT_EPILOGUE_GELU, AUX = 128, GELU_SLOPE = CUBLASLT_EPILOGUE_DGELU & ~AUX };
+enum {
+    GELU = CUBLASLT_EPILOGUE_GELU,
+    AUX = 128,
+    GELU_SLOPE = CUBLASLT_EPILOGUE_DGELU & ~AUX,
+    SUMS = CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB
+};
 
 static bool is_known(int epilogue) {
     static const cublasLtEpilogue_t known[] = { CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
                                                 CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
                                                 CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                                                CUBLASLT_EPILOGUE_DGELU };
+                                                CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADA,
+                                                CUBLASLT_EPILOGUE_BGRADB };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (epilogue == (int)known[i])
             return true;
@@ -399,18 +409,19 @@ static bool is_known(int epilogue) {
 /* What the documentation asks of addresses and of the argument's columns. */
 static bool is_whole(const struct operation *o, const struct matrix *result) {
     const bool aux = o->epilogue & AUX;
-    return is_known(o->epilogue) && !(o->epilogue & CUBLASLT_EPILOGUE_BIAS) == !o->bias && aux == (o->aux != NULL) &&
+    return is_known(o->epilogue) && !(o->epilogue & (CUBLASLT_EPILOGUE_BIAS | SUMS)) == !o->bias &&
+           aux == (o->aux != NULL) && (!(o->epilogue & SUMS) || result->batch == 1) &&
            (!aux || (o->aux_leading % 8 == 0 && o->aux_leading >= result->rows && result->batch == 1));
 }
 
-/* GELU wants columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told of them: so callers see
- * products that it is there for always, sometimes and never. */
+/* GELU and sums want columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told of them: so
+ * callers see products that it is there for always, sometimes and never. */
 static bool has_algorithm(const struct operation *o, const struct matrix *const m[3], uint32_t alignment) {
-    const bool half = m[2]->type == CUDA_R_16BF;
+    const bool half = m[0]->type == CUDA_R_16BF;
     bool fits = !half || (alignment >= 16 && (uintptr_t)o->bias % 16 == 0 && (uintptr_t)o->aux % 16 == 0);
     for (int i = 0; i < 3; i++)
-        fits &= m[i]->leading * (half ? 2 : 4) % 16 == 0;
-    return fits || !(o->epilogue & (GELU | GELU_SLOPE));
+        fits &= m[i]->leading * (m[i]->type == CUDA_R_16BF ? 2 : 4) % 16 == 0;
+    return fits || !(o->epilogue & (GELU | GELU_SLOPE | SUMS));
 }
 
 static double gelu(double x) {
@@ -467,6 +478,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     to->algo.data[0] = ((struct preference *)wish)->alignment;
     to->algo.data[1] = (uint64_t)forgotten;
     fits &= is_whole(o, result);
+    /* all that it has for callers who take sums in the result's type, or in any order */
+    fits &= !(((struct preference *)wish)->schemes &
+              (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
     *count = fits && has_algorithm(o, all, ((struct preference *)wish)->alignment);
     heuristics++;
     if (!fits)
@@ -497,6 +511,19 @@ static double element(const struct matrix *m, const void *data, int batch, int64
     return zt_load_double(m->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, data, at);
 }
 
+/* Sums of op(left) or op(right) over what the product sums over. */
+static void add_up(const struct operation *o, const struct matrix *left, const void *a, const struct matrix *right,
+                   const void *b, const struct matrix *result) {
+    const bool first = o->epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    for (int64_t i = 0; i < (first ? result->rows : result->columns); i++) {
+        double sum = 0;
+        for (int64_t n = 0; n < depth(o, left); n++)
+            sum += first ? (o->left_transposed ? element(left, a, 0, n, i) : element(left, a, 0, i, n))
+                         : (o->right_transposed ? element(right, b, 0, i, n) : element(right, b, 0, n, i));
+        zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, o->bias, i, sum);
+    }
+}
+
 static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void *alpha,
                                const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                                cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
@@ -516,6 +543,8 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
     if (!emulated_does())
         return CUBLAS_STATUS_SUCCESS;
     memset(workspace, 0xff, workspace_bytes);
+    if (o->epilogue & SUMS)
+        add_up(o, left, a, right, b, result);
     for (int batch = 0; batch < result->batch; batch++)
         for (int64_t i = 0; i < result->rows; i++)
             for (int64_t k = 0; k < result->columns; k++) {
