@@ -91,12 +91,26 @@ static int view_of(const struct zt_graph *g, int value) {
     return from >= 0 && zt_op_is_view(g->nodes[from]) && zt_in(g, from, 0)->dtype == ZT_FLOAT ? from : -1;
 }
 
+/* Larger constants, frozen weights say, are cast when they are there for every program. */
+enum { CONSTANT_BYTES = 1 << 16 };
+
+static int add_constant(struct casts *c, const struct zt_value *v) {
+    const struct zt_shape shape = v->shape;
+    const int64_t count = zt_shape_count(&shape);
+    uint16_t data[CONSTANT_BYTES / sizeof(float)]; /* copied */
+    for (int64_t i = 0; i < count; i++)
+        zt_store_double(ZT_BFLOAT16, data, i, zt_load_double(ZT_FLOAT, v->data, i));
+    return zt_graph_add_constant(c->g, NULL, ZT_BFLOAT16, &shape, data);
+}
+
 /* A value in bf16, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast serves
  * all views. */
 static int half_of(struct casts *c, int v, int at) {
     struct zt_graph *g = c->g;
     if (c->half[v] >= 0)
         return c->half[v];
+    if (zt_value_is_constant(g->values[v]) && zt_value_bytes(g->values[v]) <= CONSTANT_BYTES)
+        return c->half[v] = add_constant(c, g->values[v]);
     const int view = view_of(g, v);
     if (view < 0)
         return c->half[v] = add_cast(c, v, -1, ZT_BFLOAT16, at);

@@ -82,6 +82,26 @@ START_TEST(one_cast_serves_all_views_of_a_value) {
 }
 END_TEST
 
+START_TEST(small_constants_are_cast_at_once) {
+    static const float exact[2] = { 1.00390625F, -2 }; /* halfway between two numbers of bf16 */
+    float *frozen = zt_arena_alloc(g->arena, 40000 * sizeof *frozen);
+    memset(frozen, 0, 40000 * sizeof *frozen);
+    const int x = net_input(g, "x", ZT_FLOAT, SHAPE(3, 2)),
+              small = zt_graph_add_constant(g, "c", ZT_FLOAT, SHAPE(2), exact),
+              large = zt_graph_add_constant(g, "w", ZT_FLOAT, SHAPE(2, 20000), frozen);
+    const int y = NET(g, "MatMul", "y", NET(g, "Add", "a", x, small), large);
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_bf16(g, &zt_ops, &y, 1, &err), "%s", err.text[0]);
+    const struct zt_node *sum = g->nodes[g->values[maker(maker(y)->in[0])->in[0]]->producer];
+    const struct zt_value *half = g->values[sum->in[1]];
+    ck_assert_int_eq(half->dtype, ZT_BFLOAT16);
+    ck_assert_double_eq(zt_load_double(half->dtype, half->data, 0), 1); /* ties to even */
+    ck_assert_double_eq(zt_load_double(half->dtype, half->data, 1), -2);
+    ck_assert_int_eq(count_ops("Cast", small), 0);
+    ck_assert_int_eq(count_ops("Cast", large), 1);
+}
+END_TEST
+
 START_TEST(masks_and_statistics_stay_float) {
     const struct zt_shape heads = { 4, { 2, 2, 4, 8 } };
     int in[4] = { net_input(g, "q", ZT_FLOAT, &heads), net_input(g, "k", ZT_FLOAT, &heads),
@@ -432,6 +452,7 @@ int main(void) {
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
+    tcase_add_test(cases, small_constants_are_cast_at_once);
     tcase_add_test(cases, masks_and_statistics_stay_float);
     tcase_add_test(cases, parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase);
     tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
