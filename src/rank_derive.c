@@ -1,4 +1,6 @@
 /* What is made of the parameters once after every update: cast and packed weights. */
+#include "ops/layout.h"
+
 #include "device/module.h"
 #include "rank_device.h"
 #include "rank_graphs.h"
@@ -6,20 +8,53 @@
 #include "rank_times.h"
 #include "rank_trace.h"
 
+#include <string.h>
+
 static bool is_plain(const struct zt_value *v, enum zt_dtype dtype) {
     return v->dtype == dtype && !v->layout;
 }
 
 /* A parameter in bf16. Its place is its own, so that all of them can be made at once, before anything else. */
-static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c) {
-    if (c->kind != ZT_RUN_NODE || !rp->ready[c->node].run)
-        return false;
+static bool is_plain_cast(const struct zt_run_program *rp, int node) {
     const struct zt_graph *g = rp->program->joint.graph;
-    const struct zt_node *n = g->nodes[c->node];
-    const struct zt_ready *ready = &rp->ready[c->node];
-    return n->op->flags & ZT_OP_CAST && n->in_count == 1 && is_plain(g->values[n->in[0]], ZT_FLOAT) &&
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_ready *ready = &rp->ready[node];
+    return ready->run && n->op->flags & ZT_OP_CAST && n->in_count == 1 && is_plain(g->values[n->in[0]], ZT_FLOAT) &&
            is_plain(g->values[n->out[0]], ZT_BFLOAT16) && ready->place[0] && ready->place[1] &&
            ready->place[0]->in == ZT_PARAMETERS && ready->place[1]->in == ZT_DERIVED;
+}
+
+/* The node whose parameter this one lays channels last once it is cast, -1: none. */
+static int cast_below(const struct zt_run_program *rp, int node) {
+    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_ready *ready = &rp->ready[node];
+    if (!ready->run || strcmp(n->op->name, "Reorder") != 0 || g->values[n->in[0]]->origin != ZT_FROM_NODE ||
+        !zt_layout_is_last(g->values[n->out[0]]->layout) || !ready->place[1] || ready->place[1]->in != ZT_DERIVED)
+        return -1;
+    const struct zt_shape *x = &g->values[n->out[0]]->shape;
+    const int below = g->values[n->in[0]]->producer;
+    const int64_t count = zt_shape_count(x);
+    return count > 0 && count / x->dim[0] <= INT32_MAX && is_plain_cast(rp, below) ? below : -1;
+}
+
+/* A parameter in bf16 as it lies or channels last, which is made of the parameter too. */
+static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c) {
+    return c->kind == ZT_RUN_NODE && (is_plain_cast(rp, c->node) || cast_below(rp, c->node) >= 0);
+}
+
+static struct zt_cast cast_of(struct zt_rank *r, const struct zt_run_program *rp, int node) {
+    const struct zt_graph *g = rp->program->joint.graph;
+    const struct zt_shape *x = &g->values[g->nodes[node]->out[0]]->shape;
+    const int below = cast_below(rp, node), from = below < 0 ? node : below;
+    struct zt_cast cast = { .to = zt_rank_at(r, NULL, rp->ready[node].place[1], NULL),
+                            .from = zt_rank_at(r, NULL, rp->ready[from].place[0], NULL),
+                            .count = zt_shape_count(x) };
+    if (below >= 0) {
+        cast.channels = (uint32_t)x->dim[1];
+        cast.places = (uint32_t)(cast.count / x->dim[0] / x->dim[1]);
+    }
+    return cast;
 }
 
 /* Not where somebody looks at every node. */
@@ -33,13 +68,8 @@ static int take_casts(struct zt_rank *r, const struct zt_run_program *rp, int *a
     int count = 0;
     for (; *at < p->derive_count && count < room; ++*at) {
         const struct zt_command *c = &p->derive[*at];
-        if (!is_cast(rp, c))
-            continue;
-        const struct zt_ready *ready = &rp->ready[c->node];
-        const struct zt_node *n = p->joint.graph->nodes[c->node];
-        casts[count++] =
-            (struct zt_cast){ zt_rank_at(r, NULL, ready->place[1], NULL), zt_rank_at(r, NULL, ready->place[0], NULL),
-                              zt_shape_count(&p->joint.graph->values[n->out[0]]->shape) };
+        if (is_cast(rp, c))
+            casts[count++] = cast_of(r, rp, c->node);
     }
     return count;
 }

@@ -72,14 +72,30 @@ static __device__ int entry_of(const unsigned *blocks, int count) {
 
 enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
 
+/* What a block does: elements `first` to `last` of `to`. */
+static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
+    const uint32_t matrix = c.channels * c.places;
+    const int64_t base = first / matrix * matrix; /* where the matrix begins that the first element is of */
+    const float *from = (const float *)c.from + base;
+    __nv_bfloat16 *to = (__nv_bfloat16 *)c.to + base;
+    const uint32_t end = (uint32_t)(last - base);
+    for (uint32_t i = (uint32_t)(first - base) + threadIdx.x; i < end; i += BLOCK) {
+        const uint32_t within = i % matrix, place = within / c.channels;
+        to[i] = __float2bfloat16_rn(from[i - within + (within - place * c.channels) * c.places + place]);
+    }
+}
+
 static __global__ void casts_kernel(struct zt_launch_casts casts) {
     const int entry = entry_of(casts.blocks, casts.count);
     const struct zt_cast c = casts.at[entry];
-    const float *from = (const float *)c.from;
-    __nv_bfloat16 *to = (__nv_bfloat16 *)c.to;
-    const int64_t first = (int64_t)(blockIdx.x - casts.blocks[entry]) * CAST_ELEMENTS;
-    for (int64_t i = first + threadIdx.x; i < first + CAST_ELEMENTS && i < c.count; i += BLOCK)
-        to[i] = __float2bfloat16_rn(from[i]);
+    const int64_t begin = (int64_t)(blockIdx.x - casts.blocks[entry]) * CAST_ELEMENTS;
+    const int64_t last = begin + CAST_ELEMENTS < c.count ? begin + CAST_ELEMENTS : c.count;
+    if (c.places) {
+        cast_turned(c, begin, last);
+        return;
+    }
+    for (int64_t i = begin + threadIdx.x; i < last; i += BLOCK)
+        ((__nv_bfloat16 *)c.to)[i] = __float2bfloat16_rn(((const float *)c.from)[i]);
 }
 
 int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {

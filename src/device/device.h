@@ -22,11 +22,13 @@ struct zt_copy {
     size_t bytes;
 };
 
-/* `count` elements that are rounded from fp32 to bfloat16. */
+/* `count` elements that are rounded from fp32 to bfloat16. Where places is not 0 they are matrices [channels, places],
+ * each written as [places, channels]. */
 struct zt_cast {
     void *to;
     const void *from;
     int64_t count;
+    uint32_t channels, places;
 };
 
 /* fp32 numbers that lie side by side. */

@@ -260,7 +260,7 @@ static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int 
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     for (int i = 0; i < count; i++)
-        for (int64_t k = 0; k < casts[i].count; k++)
+        for (int64_t k = 0; k < casts[i].count; k++) /* nothing is channels last here */
             zt_store_double(ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
     set_access(device, PROT_NONE);
     return true;

@@ -14,6 +14,8 @@
                                                             says SEGMENTS of what was captured; skipped where the module finds no GPU
     tests/gpu/module.py chains ZTRAIN MODULE CASE [KEY=VALUE]  the same case leaves the same weights with chains of elementwise nodes and
                                                             without, and plan.txt lists them; skipped alike
+    tests/gpu/module.py derives ZTRAIN MODULE CASE          weights in bfloat16 and channels last are the same made all at once and, where nodes
+                                                            are hashed, one by one
     tests/gpu/module.py profiles ZTRAIN MODULE CASE         --profile lists every node that plan.txt runs, with its time, and their sum; what
                                                             the device has no library for is said with the reason
     tests/gpu/module.py chooses ZTRAIN MODULE CASE          without --device the GPU is taken where the module and a GPU are there, else the CPU,
@@ -194,6 +196,19 @@ def chains(ztrain, module, case, *settings):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
+def derives(ztrain, module, case):
+    weights, problems = [], []
+    for hashes in "01":
+        with tempfile.TemporaryDirectory() as scratch:
+            run = train(pathlib.Path(scratch), ztrain, module, case, "--set", "bf16={\"enabled\": true}", "--set", "ztrain.hashes=" + hashes)
+            if run is None or run[1]:
+                return run and run[1]
+            plan = (pathlib.Path(scratch) / "run" / "plan.txt").read_text()
+        weights += re.findall(r"^weights: (\w+)$", run[0], re.M)
+        problems += [] if re.search(r"^  cuda Reorder .*reorder of", plan, re.M) else ["no weight is laid channels last"]
+    return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
+
+
 def profiles(ztrain, module, case):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
@@ -251,6 +266,7 @@ def chooses(ztrain, module, case):
 
 def main():
     checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains,
+              "derives": derives,
               "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)

@@ -242,7 +242,7 @@ START_TEST(weights_are_cast_many_at_once) {
     for (int t = 0; t < TENSORS; t++) {
         for (int64_t i = 0; i < MOST; i++)
             from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
-        casts.at[t] = (struct zt_cast){ to[t], from[t] + t, counts[t] };
+        casts.at[t] = (struct zt_cast){ .to = to[t], .from = from[t] + t, .count = counts[t] };
     }
     ck_assert_int_eq(zt_launch_casts(NULL, &casts), 0);
     for (int t = 0; t < TENSORS; t++)
@@ -250,6 +250,37 @@ START_TEST(weights_are_cast_many_at_once) {
             uint16_t wanted = 0;
             if (i < counts[t])
                 zt_store_double(ZT_BFLOAT16, &wanted, 0, (double)from[t][t + i]);
+            ck_assert_int_eq(to[t][i], wanted);
+        }
+}
+END_TEST
+
+START_TEST(weights_are_cast_and_laid_channels_last) {
+    static const struct zt_cast turned[] = { { .count = 6, .channels = 3, .places = 2 },
+                                             { .count = 1, .channels = 1, .places = 1 },
+                                             { .count = 3 * 150 * 49, .channels = 150, .places = 49 },
+                                             { .count = 5 * 4097, .channels = 4097, .places = 1 },
+                                             { .count = 2 * 4096 * 3, .channels = 4096, .places = 3 } };
+    enum { TENSORS = sizeof turned / sizeof *turned, MOST = 25000 };
+    static float from[TENSORS][MOST];
+    static uint16_t to[TENSORS][MOST];
+    struct zt_launch_casts casts = { .count = TENSORS };
+    for (int t = 0; t < TENSORS; t++) {
+        for (int i = 0; i < MOST; i++)
+            from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
+        casts.at[t] = turned[t];
+        casts.at[t].to = to[t];
+        casts.at[t].from = from[t];
+    }
+    ck_assert_int_eq(zt_launch_casts(NULL, &casts), 0);
+    for (int t = 0; t < TENSORS; t++)
+        for (int64_t i = 0; i < MOST; i++) {
+            const int64_t channels = turned[t].channels, matrix = channels * turned[t].places,
+                          place = i % matrix / channels;
+            uint16_t wanted = 0;
+            if (i < turned[t].count)
+                zt_store_double(ZT_BFLOAT16, &wanted, 0,
+                                (double)from[t][i / matrix * matrix + i % channels * turned[t].places + place]);
             ck_assert_int_eq(to[t][i], wanted);
         }
 }
@@ -263,5 +294,6 @@ int main(void) {
     tcase_add_test(test, losses_are_weighted_by_their_samples);
     tcase_add_test(test, copies_of_any_place_and_length_are_made);
     tcase_add_test(test, weights_are_cast_many_at_once);
+    tcase_add_test(test, weights_are_cast_and_laid_channels_last);
     return run_suite("step", test, CK_NOFORK);
 }
