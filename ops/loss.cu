@@ -40,8 +40,6 @@ static __device__ float weight_of(const struct zt_launch_loss &j, const struct l
 
 /* ---- elements of a line, shared out among the threads of a block ---- */
 
-template <class T> struct alignas(16) pack { T at[16 / sizeof(T)]; };
-
 /* How many elements stand before the first address that is a multiple of 16. */
 template <class T> static __device__ int64_t before_packs(const T *x, int64_t count) {
     return least(count, (int64_t)((16 - (uintptr_t)x % 16) % 16 / sizeof(T)));

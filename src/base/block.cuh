@@ -18,6 +18,9 @@ static inline unsigned blocks_for(int64_t count) {
 #define EACH(i, count)                                                                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
+/* What one load or store moves at best: an address that is a multiple of 16. */
+template <class T> struct alignas(16) pack { T at[16 / sizeof(T)]; };
+
 /* ---- a block a job ---- */
 
 /* Joins a value of each of N threads in a fixed tree; all get the result. `part` has N places. */

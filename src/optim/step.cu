@@ -10,17 +10,18 @@ static unsigned blocks_of(const struct zt_step_call *s) {
     return (unsigned)(s->piece_count * ZT_STEP_PARTS);
 }
 
-/* What this block does: elements first, first + BLOCK, ... below `last` of its piece. */
+/* What this block does: `count` elements of its piece. */
 struct part {
     const struct zt_step_piece *piece;
-    int64_t first, last;
+    int64_t first;
+    int count;
 };
 
 static __device__ struct part find_part(const struct zt_step_call &s) {
-    struct part p = { &s.pieces[blockIdx.x / ZT_STEP_PARTS], 0, 0 };
-    int64_t begin = (int64_t)(blockIdx.x % ZT_STEP_PARTS) * ZT_STEP_PART, end = begin + ZT_STEP_PART;
-    p.first = begin + threadIdx.x;
-    p.last = !s.state->finite ? 0 : end < p.piece->count ? end : p.piece->count;
+    struct part p = { .piece = &s.pieces[blockIdx.x / ZT_STEP_PARTS], .first = 0, .count = 0 };
+    const int64_t first = (int64_t)(blockIdx.x % ZT_STEP_PARTS) * ZT_STEP_PART, left = p.piece->count - first;
+    p.first = first;
+    p.count = left < 0 || !s.state->finite ? 0 : left < ZT_STEP_PART ? (int)left : (int)ZT_STEP_PART;
     return p;
 }
 
@@ -30,55 +31,88 @@ static __device__ union zt_coefficients coefficients_of(const struct zt_step_cal
     return c;
 }
 
-#define PART(i, part) for (int64_t i = (part).first; i < (part).last; i += BLOCK)
+enum { WIDE = sizeof(pack<float>) / sizeof(float) };
+
+/* Calls step(x) with the elements of N arrays at each place of a part, and writes the first `written` of x back. 16
+ * bytes of each at a time where all arrays lie at multiples of 16. */
+template <int written, int N, class Step>
+static __device__ void each_of(const struct part &part, const float *const (&array)[N], Step step) {
+    uintptr_t bits = 0;
+    float *at[N];
+    for (int k = 0; k < N; k++) {
+        at[k] = (float *)array[k] + part.first;
+        bits |= (uintptr_t)at[k];
+    }
+    const int packs = bits % sizeof(pack<float>) ? 0 : part.count / WIDE;
+    for (int q = (int)threadIdx.x; q < packs; q += BLOCK) {
+        pack<float> all[N];
+        for (int k = 0; k < N; k++)
+            all[k] = ((const pack<float> *)at[k])[q];
+        for (int lane = 0; lane < WIDE; lane++) {
+            float x[N];
+            for (int k = 0; k < N; k++)
+                x[k] = all[k].at[lane];
+            step(x);
+            for (int k = 0; k < written; k++)
+                all[k].at[lane] = x[k];
+        }
+        for (int k = 0; k < written; k++)
+            ((pack<float> *)at[k])[q] = all[k];
+    }
+    for (int i = WIDE * packs + (int)threadIdx.x; i < part.count; i += BLOCK) {
+        float x[N];
+        for (int k = 0; k < N; k++)
+            x[k] = at[k][i];
+        step(x);
+        for (int k = 0; k < written; k++)
+            at[k][i] = x[k];
+    }
+}
 
 static __global__ void adam_kernel(struct zt_step_call s) {
-    struct part part = find_part(s);
+    const struct part part = find_part(s);
     const struct zt_step_piece *p = part.piece;
-    struct zt_adam c = coefficients_of(s, p->group).adam;
-    PART(i, part)
-    zt_adam_step(&c, &p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]);
+    const struct zt_adam c = coefficients_of(s, p->group).adam;
+    each_of<3>(part, { p->param, p->state[0], p->state[1], p->grad },
+               [&](float *x) { zt_adam_step(&c, &x[0], x[3], &x[1], &x[2]); });
 }
 
 static __global__ void sgd_kernel(struct zt_step_call s) {
-    struct part part = find_part(s);
+    const struct part part = find_part(s);
     const struct zt_step_piece *p = part.piece;
-    struct zt_sgd c = coefficients_of(s, p->group).sgd;
-    float *b = p->state[0];
-    PART(i, part)
-    if (b)
-        zt_sgd_momentum_step(&c, &p->param[i], p->grad[i], &b[i]);
+    const struct zt_sgd c = coefficients_of(s, p->group).sgd;
+    if (p->state[0])
+        each_of<2>(part, { p->param, p->state[0], p->grad },
+                   [&](float *x) { zt_sgd_momentum_step(&c, &x[0], x[2], &x[1]); });
     else
-        zt_sgd_step(&c, &p->param[i], p->grad[i]);
+        each_of<1>(part, { p->param, p->grad }, [&](float *x) { zt_sgd_step(&c, &x[0], x[1]); });
 }
 
 static __global__ void lion_kernel(struct zt_step_call s) {
-    struct part part = find_part(s);
+    const struct part part = find_part(s);
     const struct zt_step_piece *p = part.piece;
-    struct zt_lion c = coefficients_of(s, p->group).lion;
-    PART(i, part)
-    zt_lion_step(&c, &p->param[i], p->grad[i], &p->state[0][i]);
+    const struct zt_lion c = coefficients_of(s, p->group).lion;
+    each_of<2>(part, { p->param, p->state[0], p->grad }, [&](float *x) { zt_lion_step(&c, &x[0], x[2], &x[1]); });
 }
 
 static __global__ void adagrad_kernel(struct zt_step_call s) {
-    struct part part = find_part(s);
+    const struct part part = find_part(s);
     const struct zt_step_piece *p = part.piece;
-    struct zt_adagrad c = coefficients_of(s, p->group).adagrad;
-    PART(i, part)
-    zt_adagrad_step(&c, &p->param[i], p->grad[i], &p->state[0][i]);
+    const struct zt_adagrad c = coefficients_of(s, p->group).adagrad;
+    each_of<2>(part, { p->param, p->state[0], p->grad }, [&](float *x) { zt_adagrad_step(&c, &x[0], x[2], &x[1]); });
 }
 
 static __global__ void lamb_moments_kernel(struct zt_step_call s) {
     __shared__ double room[BLOCK];
-    struct part part = find_part(s);
+    const struct part part = find_part(s);
     const struct zt_step_piece *p = part.piece;
-    struct zt_lamb c = coefficients_of(s, p->group).lamb;
+    const struct zt_lamb c = coefficients_of(s, p->group).lamb;
     double weights = 0, directions = 0;
-    PART(i, part) {
-        float u = zt_lamb_moments(&c, p->param[i], p->grad[i], &p->state[0][i], &p->state[1][i]);
-        weights += (double)p->param[i] * (double)p->param[i];
+    each_of<2>(part, { p->state[0], p->state[1], p->param, p->grad }, [&](float *x) {
+        const float u = zt_lamb_moments(&c, x[2], x[3], &x[0], &x[1]);
+        weights += (double)x[2] * (double)x[2];
         directions += (double)u * (double)u;
-    }
+    });
     weights = add_block<BLOCK>(weights, room);
     directions = add_block<BLOCK>(directions, room);
     if (threadIdx.x == 0) {
@@ -111,12 +145,12 @@ static __global__ void lamb_ratios_kernel(struct zt_step_call s) {
 }
 
 static __global__ void lamb_kernel(struct zt_step_call s) {
-    struct part part = find_part(s);
+    const struct part part = find_part(s);
     const struct zt_step_piece *p = part.piece;
-    struct zt_lamb c = coefficients_of(s, p->group).lamb;
-    float lr = (float)(c.rate * s.ratios[p->tensor]);
-    PART(i, part)
-    zt_lamb_apply(&c, lr, &p->param[i], p->state[0][i], p->state[1][i]);
+    const struct zt_lamb c = coefficients_of(s, p->group).lamb;
+    const float lr = (float)(c.rate * s.ratios[p->tensor]);
+    each_of<1>(part, { p->param, p->state[0], p->state[1] },
+               [&](float *x) { zt_lamb_apply(&c, lr, &x[0], x[1], x[2]); });
 }
 
 int zt_launch_adam(cudaStream_t stream, const struct zt_step_call *s) {
