@@ -20,7 +20,7 @@ template <class T> static __global__ void col2im_kernel(struct zt_launch_columns
     const int64_t in = elems_of(c.window.in), out = elems_of(c.window.out), kernel = elems_of(c.window.kernel);
     EACH(i, count) {
         float sum = 0;
-        each_covering(c.window, split(i % in, c.window.in), [&](const struct place &o, int64_t k) {
+        each_covering(c.window, split(i % in, c.window.in), [&](const place<int64_t> &o, int64_t k) {
             sum += to_float(x[(i / in * kernel + k) * out + flat(o, c.window.out)]);
         });
         y[i] = from_float<T>(sum);

@@ -13,7 +13,7 @@ static __global__ void conv_to_y_kernel(struct zt_launch_conv v, int64_t count, 
     const int64_t out = elems_of(v.window.out), channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t m = i / out % v.m, n = i / out / v.m, c0 = m / filters * channels;
-        struct place o = split(i % out, v.window.out);
+        const auto o = split(i % out, v.window.out);
         float sum = 0;
         for (int64_t c = 0; c < channels; c++)
             each_covered(v.window, o, [&](int64_t at, int64_t k) {
@@ -28,10 +28,10 @@ static __global__ void conv_to_x_kernel(struct zt_launch_conv v, int64_t count, 
     const int64_t in = elems_of(v.window.in), channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t c = i / in % v.c, n = i / in / v.c, m0 = c / channels * filters;
-        struct place at = split(i % in, v.window.in);
+        const auto at = split(i % in, v.window.in);
         float sum = 0;
         for (int64_t m = m0; m < m0 + filters; m++)
-            each_covering(v.window, at, [&](const struct place &o, int64_t k) {
+            each_covering(v.window, at, [&](const place<int64_t> &o, int64_t k) {
                 sum +=
                     to_float(w[at_of(v.w, m, c % channels, k)]) * to_float(y[at_of(v.y, n, m, flat(o, v.window.out))]);
             });
@@ -46,7 +46,7 @@ static __global__ void conv_to_w_kernel(struct zt_launch_conv v, int64_t count, 
     const int64_t channels = v.c / v.groups, filters = v.m / v.groups;
     EACH(i, count) {
         int64_t m = i / taps / channels, c = m / filters * channels + i / taps % channels;
-        struct place k = split(i % taps, v.window.kernel);
+        const auto k = split(i % taps, v.window.kernel);
         double sum = 0;
         for (int64_t n = 0; n < v.n; n++)
             for (int64_t o = 0; o < out; o++) {

@@ -5,27 +5,39 @@
 #include "ops/launch_cuda.h"
 #include "ops/types.cuh"
 
-struct place {
-    int64_t at[ZT_LAUNCH_AXES];
+/* Functions of a window take struct zt_launch_window, or one of narrower integers: divisions of 64 bits are slow. */
+template <class I> struct window {
+    I in[ZT_LAUNCH_AXES], out[ZT_LAUNCH_AXES], kernel[ZT_LAUNCH_AXES];
+    I stride[ZT_LAUNCH_AXES], dilation[ZT_LAUNCH_AXES], pad[ZT_LAUNCH_AXES], pad_end[ZT_LAUNCH_AXES];
 };
+template <class I> static inline window<I> narrowed(const struct zt_launch_window &w) {
+    window<I> n;
+    for (int a = 0; a < ZT_LAUNCH_AXES; a++) {
+        n.in[a] = (I)w.in[a], n.out[a] = (I)w.out[a], n.kernel[a] = (I)w.kernel[a];
+        n.stride[a] = (I)w.stride[a], n.dilation[a] = (I)w.dilation[a];
+        n.pad[a] = (I)w.pad[a], n.pad_end[a] = (I)w.pad_end[a];
+    }
+    return n;
+}
 
-static __host__ __device__ inline int64_t elems_of(const int64_t *dim) {
+template <class I> struct place { I at[ZT_LAUNCH_AXES]; };
+
+template <class I> static __host__ __device__ inline I elems_of(const I *dim) {
     return dim[0] * dim[1] * dim[2];
 }
-static __device__ inline struct place split(int64_t flat, const int64_t *dim) {
-    struct place p;
-    p.at[2] = flat % dim[2];
-    p.at[1] = flat / dim[2] % dim[1];
-    p.at[0] = flat / dim[2] / dim[1];
-    return p;
+template <class I> static __device__ inline place<I> split(I flat, const I *dim) {
+    const I row = flat / dim[2];
+    return { { row / dim[1], row % dim[1], flat % dim[2] } };
+}
+template <class I> static __device__ inline I flat(const place<I> &p, const I *dim) {
+    return (p.at[0] * dim[1] + p.at[1]) * dim[2] + p.at[2];
 }
 
 /* The element of a plane of `in` that window position k of result o covers, -1: padding. */
-static __device__ inline int64_t covered(const struct zt_launch_window &w, const struct place &o,
-                                         const struct place &k) {
-    int64_t flat = 0;
+template <class W, class I> static __device__ inline I covered(const W &w, const place<I> &o, const place<I> &k) {
+    I flat = 0;
     for (int a = 0; a < ZT_LAUNCH_AXES; a++) {
-        int64_t s = o.at[a] * w.stride[a] - w.pad[a] + k.at[a] * w.dilation[a];
+        const I s = o.at[a] * w.stride[a] - w.pad[a] + k.at[a] * w.dilation[a];
         if (s < 0 || s >= w.in[a])
             return -1;
         flat = flat * w.in[a] + s;
@@ -33,71 +45,64 @@ static __device__ inline int64_t covered(const struct zt_launch_window &w, const
     return flat;
 }
 
-static __device__ inline int64_t flat(const struct place &p, const int64_t *dim) {
-    return (p.at[0] * dim[1] + p.at[1]) * dim[2] + p.at[2];
-}
-
 /* ---- walks ---- */
 
-static __device__ inline int64_t ceil_div(int64_t a, int64_t b) {
+template <class I> static __device__ inline I ceil_div(I a, I b) {
     return a / b + (a % b > 0);
+}
+template <class I> static __device__ inline I smaller(I a, I b) {
+    return a < b ? a : b;
 }
 
 /* Positions [first, end) of a window along an axis that lie inside the input. */
-struct reach {
-    int64_t start, first, end; /* position k covers element start + k dilation */
-};
+template <class I> struct reach { I start, first, end; /* position k covers element start + k dilation */ };
 
-static __device__ inline struct reach reach_of(const struct zt_launch_window &w, int a, int64_t o, int64_t low,
-                                               int64_t high) {
-    struct reach r;
-    r.start = o * w.stride[a] - w.pad[a];
-    r.first = most(0, ceil_div(low - r.start, w.dilation[a]));
-    r.end = least(w.kernel[a], ceil_div(high - r.start, w.dilation[a]));
-    return r;
+template <class W, class I> static __device__ inline reach<I> reach_of(const W &w, int a, I o, I low, I high) {
+    const I start = o * w.stride[a] - w.pad[a], first = ceil_div(low - start, w.dilation[a]);
+    return { start, first > 0 ? first : 0, smaller(w.kernel[a], ceil_div(high - start, w.dilation[a])) };
 }
 
 /* Calls visit(element of the plane, position in the window) for what the window of result o covers, in order. */
-template <class Visit>
-static __device__ void each_covered(const struct zt_launch_window &w, const struct place &o, Visit visit) {
-    struct reach r[ZT_LAUNCH_AXES];
+template <class W, class I, class Visit>
+static __device__ void each_covered(const W &w, const place<I> &o, Visit visit) {
+    reach<I> r[ZT_LAUNCH_AXES];
     for (int a = 0; a < ZT_LAUNCH_AXES; a++)
-        r[a] = reach_of(w, a, o.at[a], 0, w.in[a]);
-    for (int64_t i = r[0].first; i < r[0].end; i++)
-        for (int64_t j = r[1].first; j < r[1].end; j++)
-            for (int64_t k = r[2].first; k < r[2].end; k++)
+        r[a] = reach_of(w, a, o.at[a], (I)0, w.in[a]);
+    for (I i = r[0].first; i < r[0].end; i++)
+        for (I j = r[1].first; j < r[1].end; j++)
+            for (I k = r[2].first; k < r[2].end; k++)
                 visit(((r[0].start + i * w.dilation[0]) * w.in[1] + r[1].start + j * w.dilation[1]) * w.in[2] +
                           r[2].start + k * w.dilation[2],
                       (i * w.kernel[1] + j) * w.kernel[2] + k);
 }
 
 /* Results [first, end) along an axis that may cover element i; those do whose `position` is not -1. */
-static __device__ inline struct reach covering_of(const struct zt_launch_window &w, int a, int64_t i) {
-    struct reach r;
-    r.start = i + w.pad[a];
-    r.first = most(0, ceil_div(r.start - (w.kernel[a] - 1) * w.dilation[a], w.stride[a]));
-    r.end = least(w.out[a], r.start / w.stride[a] + 1);
-    return r;
+template <class W, class I> static __device__ inline reach<I> covering_of(const W &w, int a, I i) {
+    const I start = i + w.pad[a], first = ceil_div(start - (w.kernel[a] - 1) * w.dilation[a], w.stride[a]);
+    return { start, first > 0 ? first : 0, smaller(w.out[a], start / w.stride[a] + 1) };
 }
-static __device__ inline int64_t position(const struct zt_launch_window &w, int a, const struct reach &r, int64_t o) {
-    int64_t shift = r.start - o * w.stride[a];
+template <class W, class I> static __device__ inline I position(const W &w, int a, const reach<I> &r, I o) {
+    const I shift = r.start - o * w.stride[a];
     return shift % w.dilation[a] ? -1 : shift / w.dilation[a];
 }
 
 /* Calls visit(result, position in its window) for the windows that cover element i of the plane, in order. */
-template <class Visit>
-static __device__ void each_covering(const struct zt_launch_window &w, const struct place &i, Visit visit) {
-    struct reach r[ZT_LAUNCH_AXES];
+template <class W, class I, class Visit>
+static __device__ void each_covering(const W &w, const place<I> &i, Visit visit) {
+    reach<I> r[ZT_LAUNCH_AXES];
     for (int a = 0; a < ZT_LAUNCH_AXES; a++)
         r[a] = covering_of(w, a, i.at[a]);
-    for (int64_t d = r[0].first; d < r[0].end; d++)
-        for (int64_t h = r[1].first; h < r[1].end; h++)
-            for (int64_t c = r[2].first; c < r[2].end; c++) {
-                int64_t k0 = position(w, 0, r[0], d), k1 = position(w, 1, r[1], h), k2 = position(w, 2, r[2], c);
-                struct place o = { { d, h, c } };
-                if (k0 >= 0 && k1 >= 0 && k2 >= 0)
-                    visit(o, (k0 * w.kernel[1] + k1) * w.kernel[2] + k2);
+    for (I d = r[0].first; d < r[0].end; d++) {
+        const I k0 = position(w, 0, r[0], d);
+        for (I h = r[1].first; k0 >= 0 && h < r[1].end; h++) {
+            const I k1 = position(w, 1, r[1], h);
+            for (I c = r[2].first; k1 >= 0 && c < r[2].end; c++) {
+                const I k2 = position(w, 2, r[2], c);
+                if (k2 >= 0)
+                    visit(place<I>{ { d, h, c } }, (k0 * w.kernel[1] + k1) * w.kernel[2] + k2);
             }
+        }
+    }
 }
 
 #endif

@@ -43,6 +43,12 @@ const struct zt_case zt_cases_pool[] = {
     { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[2,2]", .grad = 1 },
     { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] p=1", .grad = 1 },
     { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] p=3 pads=[1,1,1,1]", .grad = 1 },
+    /* a place along an axis may need 64 bits */
+    { "MaxPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[1000000000,2]", .outs = 2 },
+    { "MaxPoolTrain", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[1000000000,2]", .domain = "ztrain",
+      .outs = 2, .grad = 1 },
+    { "AveragePool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[1000000000,2]", .grad = 1 },
+    { "LpPool", "float[2,3,7,5]", .attrs = "kernel_shape=[3,2] strides=[1000000000,2]", .grad = 1 },
     { "GlobalMaxPool", "float[2,3,7,5]", .grad = 1 },
     { "GlobalAveragePool", "float[2,3,7,5]", .grad = 1 },
     { "GlobalAveragePool", "float[2,3,1]", .grad = 1 },
