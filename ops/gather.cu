@@ -1,8 +1,8 @@
-/* Gather and scatter. What several sources send to one place is combined there in the order of the sources: a thread
- * looks for the sources of its place, or a block, whose source is the first of its place, for the others. No atomics.
- */
-#include "base/block.cuh"
+/* Gather and scatter. What several sources send to one place is combined there in the order of the sources: they are
+ * sorted by their places (order.cuh), and threads that stand at the first source of a place go on to its last. No
+ * atomics. */
 #include "ops/launch_move.h"
+#include "ops/order.cuh"
 #include "ops/types.cuh"
 
 /* An index as ONNX writes it, 0..size-1; -1 where it is outside. */
@@ -32,210 +32,262 @@ __device__ __nv_bfloat16 combined<__nv_bfloat16>(enum zt_combine how, __nv_bfloa
     return from_float<__nv_bfloat16>(combined(how, to_float(old), to_float(with)));
 }
 
-/* ---- sources with slices: a block a source ---- */
+/* ---- sources ---- */
 
-/* Where source s of y begins, -1: nowhere. */
-struct by_rows { /* of Gather and its gradient: source (o, j) is slice o * count + j */
+/* Sources come in batches: source k of a batch is `slice` elements from from(batch, k) on, and they belong to
+ * to(batch, key). A key of -1: nowhere. Batches beyond `orders` have the keys of the first. */
+struct by_rows {
     struct zt_launch_gather g;
     const void *index;
-    __device__ int64_t sources() const {
-        return g.outer * g.count;
+    __host__ __device__ int64_t batches() const {
+        return g.outer;
     }
-    __device__ int64_t slice() const {
-        return g.inner;
+    __host__ __device__ int64_t orders() const {
+        return g.outer > 0;
     }
-    __device__ int64_t group(int64_t s) const { /* sources that may meet: first of them and their number */
-        return s / g.count * g.count;
-    }
-    __device__ int64_t together() const {
+    __host__ __device__ int64_t together() const {
         return g.count;
     }
-    __device__ int64_t place(int64_t s) const {
-        const int64_t at = index_at(g.index_dtype, index, s % g.count, g.size);
-        return at < 0 ? -1 : (s / g.count * g.size + at) * g.inner;
+    __host__ __device__ int64_t keys() const {
+        return g.size;
+    }
+    __host__ __device__ int64_t slice() const {
+        return g.inner;
+    }
+    __device__ int64_t key(int64_t, int64_t k) const {
+        return index_at(g.index_dtype, index, k, g.size);
+    }
+    __device__ int64_t from(int64_t batch, int64_t k) const {
+        return (batch * g.count + k) * g.inner;
+    }
+    __device__ int64_t to(int64_t batch, int64_t key) const {
+        return (batch * g.size + key) * g.inner;
     }
 };
 
 struct by_tuples {
     struct zt_launch_tuples t;
     const void *index;
-    __device__ int64_t sources() const {
-        return t.tuples;
+    __host__ __device__ int64_t batches() const {
+        return t.per_batch > 0 ? t.tuples / t.per_batch : 0;
     }
-    __device__ int64_t slice() const {
-        return t.slice;
+    __host__ __device__ int64_t orders() const {
+        return batches();
     }
-    __device__ int64_t group(int64_t s) const {
-        return s / t.per_batch * t.per_batch;
-    }
-    __device__ int64_t together() const {
+    __host__ __device__ int64_t together() const {
         return t.per_batch;
     }
-    __device__ int64_t place(int64_t s) const {
+    __host__ __device__ int64_t keys() const {
+        return t.batch_step;
+    }
+    __host__ __device__ int64_t slice() const {
+        return t.slice;
+    }
+    __device__ int64_t key(int64_t batch, int64_t k) const {
         int64_t at = 0;
-        for (int64_t k = 0; k < t.length; k++) {
-            const int64_t i = index_at(t.index_dtype, index, s * t.length + k, t.size[k]);
-            if (i < 0)
+        for (int64_t i = 0; i < t.length; i++) {
+            const int64_t value = index_at(t.index_dtype, index, (batch * t.per_batch + k) * t.length + i, t.size[i]);
+            if (value < 0)
                 return -1;
-            at = at * t.size[k] + i;
+            at = at * t.size[i] + value;
         }
-        return (s / t.per_batch * t.batch_step + at) * t.slice;
+        return at;
+    }
+    __device__ int64_t from(int64_t batch, int64_t k) const {
+        return (batch * t.per_batch + k) * t.slice;
+    }
+    __device__ int64_t to(int64_t batch, int64_t key) const {
+        return (batch * t.batch_step + key) * t.slice;
     }
 };
 
-/* The sources of a group are looked through BLOCK at a time. A block whose source is not the first of its place leaves
- * it to that one. */
+/* A batch: what lies along the axis. */
+struct by_lines {
+    struct zt_launch_elements e;
+    const void *index;
+    __host__ __device__ int64_t batches() const {
+        int64_t count = 1;
+        for (int k = 0; k < e.axes; k++)
+            count *= k == e.axis ? 1 : e.dim[k];
+        return count;
+    }
+    __host__ __device__ int64_t orders() const {
+        return batches();
+    }
+    __host__ __device__ int64_t together() const {
+        return e.dim[e.axis];
+    }
+    __host__ __device__ int64_t keys() const {
+        return e.data[e.axis];
+    }
+    __host__ __device__ int64_t slice() const {
+        return 1;
+    }
+    /* Element `at` of a line in a tensor of shape `dim`. */
+    __device__ int64_t place(int64_t line, int64_t at, const int64_t *dim) const {
+        int64_t place = 0, step = 1;
+        for (int k = e.axes - 1; k >= 0; k--) {
+            place += (k == e.axis ? at : line % e.dim[k]) * step;
+            line /= k == e.axis ? 1 : e.dim[k];
+            step *= dim[k];
+        }
+        return place;
+    }
+    __device__ int64_t key(int64_t line, int64_t k) const {
+        return index_at(e.index_dtype, index, from(line, k), e.data[e.axis]);
+    }
+    __device__ int64_t from(int64_t line, int64_t k) const {
+        return place(line, k, e.dim);
+    }
+    __device__ int64_t to(int64_t line, int64_t key) const {
+        return place(line, key, e.data);
+    }
+};
+
+/* Threads for `slices` of so many elements: a row of a block takes a slice, the grid's second axis cuts it in columns.
+ */
+struct grid {
+    dim3 blocks, threads;
+};
+static struct grid grid_for(int64_t slices, int64_t elements) {
+    int wide = 1;
+    while (wide < BLOCK && wide < elements)
+        wide *= 2;
+    return { dim3(job_blocks((slices + BLOCK / wide - 1) / (BLOCK / wide)), job_blocks((elements + wide - 1) / wide)),
+             dim3((unsigned)wide, (unsigned)(BLOCK / wide)) };
+}
+#define EACH_SLICE(s, slices)                                                                                          \
+    for (int64_t s = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; s < (slices); s += (int64_t)gridDim.x * blockDim.y)
+#define EACH_OF_SLICE(i, elements)                                                                                     \
+    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < (elements);                                   \
+         i += (int64_t)gridDim.y * blockDim.x)
+
+/* ---- slices to their places ---- */
+
+enum { AHEAD = 8 }; /* sources that are read before the first is combined */
+
 template <class Sources, class T>
-static __global__ void put_slices_kernel(Sources from, enum zt_combine how, const T *x, T *y) {
-    __shared__ int64_t places[BLOCK];
-    __shared__ int met;
-    for (int64_t s = blockIdx.x; s < from.sources(); s += gridDim.x) {
-        const int64_t place = from.place(s), first = from.group(s), end = first + from.together();
-        if (threadIdx.x == 0)
-            met = 0;
-        __syncthreads();
-        for (int64_t other = first + threadIdx.x; other < s; other += BLOCK)
-            if (from.place(other) == place)
-                met = 1; /* by whichever thread */
-        __syncthreads();
-        const bool mine = place >= 0 && !met;
-        __syncthreads();
-        if (!mine) /* nor is it any other thread's of the block */
+static __global__ void put_slices_kernel(Sources from, struct order order, enum zt_combine how, const T *__restrict__ x,
+                                         T *__restrict__ y) {
+    const int64_t together = from.together();
+    EACH_SLICE(s, from.batches() * together) {
+        const int64_t batch = s / together, first = s % together;
+        const ordered items = { order, order.sorted + (from.orders() > 1 ? batch * together : 0) };
+        const int64_t key = items.key(first);
+        if (key == from.keys() || (first > 0 && items.key(first - 1) == key))
             continue;
-        for (int64_t base = s; base < end; base += BLOCK) {
-            if (threadIdx.x == 0)
-                met = 0;
-            __syncthreads();
-            places[threadIdx.x] = base + threadIdx.x < end ? from.place(base + threadIdx.x) : -1;
-            if (places[threadIdx.x] == place)
-                met = 1;
-            __syncthreads();
-            for (int k = 0; met && k < BLOCK; k++)
-                if (places[k] == place)
-                    for (int64_t i = threadIdx.x; i < from.slice(); i += BLOCK)
-                        y[place + i] = combined(how, y[place + i], x[(base + k) * from.slice() + i]);
-            __syncthreads();
+        EACH_OF_SLICE(i, from.slice()) {
+            T *to = y + from.to(batch, key) + i, value = *to;
+            bool more = true;
+            for (int64_t k = first; more; k += AHEAD) {
+                T with[AHEAD];
+                int count = 0;
+                for (int j = 0; j < AHEAD; j++) {
+                    const bool same = k + j < together && items.key(k + j) == key;
+                    with[j] = same ? x[from.from(batch, items.source(k + j)) + i] : T{};
+                    count += same;
+                }
+                for (int j = 0; j < AHEAD; j++)
+                    value = j < count ? combined(how, value, with[j]) : value;
+                more = count == AHEAD;
+            }
+            *to = value;
         }
     }
 }
 
 template <class Sources>
-static int put_slices(cudaStream_t stream, enum zt_dtype dtype, int64_t sources, const Sources &from,
-                      enum zt_combine how, const void *x, void *y) {
-    const unsigned blocks = job_blocks(sources);
+static int put_slices(cudaStream_t stream, enum zt_dtype dtype, const Sources &from, enum zt_combine how, const void *x,
+                      void *y, void *workspace) {
+    const int64_t slices = from.batches() * from.together(), count = slices * from.slice();
     const size_t bytes = bytes_of(dtype);
+    if (count == 0)
+        return cudaSuccess;
+    const struct grid grid = grid_for(slices, from.slice());
+    const struct order order = sort_sources(stream, from, (uint64_t *)workspace);
     if (how != ZT_COMBINE_REPLACE)
-        WITH_NUMBER(dtype, sources,
-                    (put_slices_kernel<Sources, T><<<blocks, BLOCK, 0, stream>>>(from, how, (const T *)x, (T *)y)));
-    WITH_BYTES(bytes, sources,
-               (put_slices_kernel<Sources, T><<<blocks, BLOCK, 0, stream>>>(from, how, (const T *)x, (T *)y)));
+        WITH_NUMBER(dtype, count,
+                    (put_slices_kernel<Sources, T>
+                     <<<grid.blocks, grid.threads, 0, stream>>>(from, order, how, (const T *)x, (T *)y)));
+    WITH_BYTES(bytes, count,
+               (put_slices_kernel<Sources, T>
+                <<<grid.blocks, grid.threads, 0, stream>>>(from, order, how, (const T *)x, (T *)y)));
 }
 
 int zt_launch_gather_grad(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_gather *g, const void *dy,
-                          const void *index, void *dx) {
+                          const void *index, void *dx, void *workspace) {
     const by_rows from = { *g, index };
-    return put_slices(stream, dtype, g->inner ? g->outer * g->count : 0, from, ZT_COMBINE_ADD, dy, dx);
+    return put_slices(stream, dtype, from, ZT_COMBINE_ADD, dy, dx, workspace);
 }
 
 int zt_launch_put_tuples(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_tuples *t, const void *x,
-                         const void *index, void *y) {
+                         const void *index, void *y, void *workspace) {
     const by_tuples from = { *t, index };
-    return put_slices(stream, dtype, t->slice ? t->tuples : 0, from, t->how, x, y);
+    return put_slices(stream, dtype, from, t->how, x, y, workspace);
 }
 
-template <class Sources, class T> static __global__ void get_slices_kernel(Sources from, const T *x, T *y) {
-    EACH(i, from.sources() * from.slice()) {
-        const int64_t place = from.place(i / from.slice());
-        y[i] = place < 0 ? 0 : x[place + i % from.slice()];
+int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_elements *e, const void *x,
+                           const void *index, void *y, void *workspace) {
+    const by_lines from = { *e, index };
+    return put_slices(stream, dtype, from, e->how, x, y, workspace);
+}
+
+/* ---- slices from their places ---- */
+
+template <class Sources, class T>
+static __global__ void get_slices_kernel(Sources from, const T *__restrict__ x, T *__restrict__ y) {
+    const int64_t together = from.together();
+    EACH_SLICE(s, from.batches() * together) {
+        const int64_t batch = s / together, k = s % together, key = from.key(batch, k);
+        const T *data = x + (key < 0 ? 0 : from.to(batch, key));
+        T *to = y + from.from(batch, k);
+        EACH_OF_SLICE(i, from.slice()) {
+            to[i] = key < 0 ? 0 : data[i];
+        }
     }
+}
+
+template <class Sources>
+static int get_slices(cudaStream_t stream, size_t bytes, const Sources &from, const void *x, void *y) {
+    const int64_t slices = from.batches() * from.together(), count = slices * from.slice();
+    const struct grid grid = grid_for(slices, from.slice());
+    WITH_BYTES(bytes, count,
+               (get_slices_kernel<Sources, T><<<grid.blocks, grid.threads, 0, stream>>>(from, (const T *)x, (T *)y)));
 }
 
 int zt_launch_gather(cudaStream_t stream, size_t bytes, const struct zt_launch_gather *g, const void *x,
                      const void *index, void *y) {
     const by_rows from = { *g, index };
-    const int64_t count = g->outer * g->count * g->inner;
-    WITH_BYTES(bytes, count,
-               (get_slices_kernel<by_rows, T><<<blocks_for(count), BLOCK, 0, stream>>>(from, (const T *)x, (T *)y)));
+    return get_slices(stream, bytes, from, x, y);
 }
 
 int zt_launch_gather_tuples(cudaStream_t stream, size_t bytes, const struct zt_launch_tuples *t, const void *x,
                             const void *index, void *y) {
     const by_tuples from = { *t, index };
-    const int64_t count = t->tuples * t->slice;
-    WITH_BYTES(bytes, count,
-               (get_slices_kernel<by_tuples, T><<<blocks_for(count), BLOCK, 0, stream>>>(from, (const T *)x, (T *)y)));
+    return get_slices(stream, bytes, from, x, y);
 }
 
-/* ---- elements: a thread a place ---- */
-
-/* Element `at` of the data that index element i, whose value is `value`, points at. */
-static __device__ int64_t element_place(const struct zt_launch_elements &e, int64_t i, int64_t value) {
-    int64_t at = 0, step = 1;
-    for (int k = e.axes - 1; k >= 0; k--) {
-        at += (k == e.axis ? value : i % e.dim[k]) * step;
-        i /= e.dim[k];
-        step *= e.data[k];
-    }
-    return at;
-}
-
+/* Elements that lie beside each other are of several lines where the axis is not the last: a thread an element. */
 template <class T>
-static __global__ void gather_elements_kernel(struct zt_launch_elements e, int64_t count, const T *x, const void *index,
-                                              T *y) {
+static __global__ void gather_elements_kernel(by_lines from, int64_t count, const T *__restrict__ x,
+                                              T *__restrict__ y) {
+    const struct zt_launch_elements &e = from.e;
     EACH(i, count) {
-        const int64_t value = index_at(e.index_dtype, index, i, e.data[e.axis]);
-        y[i] = value < 0 ? 0 : x[element_place(e, i, value)];
+        const int64_t value = index_at(e.index_dtype, from.index, i, e.data[e.axis]);
+        int64_t rest = i, at = 0, step = 1;
+        for (int k = e.axes - 1; k >= 0; k--) {
+            at += (k == e.axis ? value : rest % e.dim[k]) * step;
+            rest /= e.dim[k];
+            step *= e.data[k];
+        }
+        y[i] = value < 0 ? 0 : x[at];
     }
 }
 
 int zt_launch_gather_elements(cudaStream_t stream, size_t bytes, const struct zt_launch_elements *e, const void *x,
                               const void *index, void *y) {
-    int64_t count = 1;
-    for (int k = 0; k < e->axes; k++)
-        count *= e->dim[k];
-    WITH_BYTES(
-        bytes, count,
-        (gather_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)x, index, (T *)y)));
-}
-
-/* Sources of place i are those with its coordinates outside the axis. */
-template <class T>
-static __global__ void put_elements_kernel(struct zt_launch_elements e, int64_t count, const T *start, const T *x,
-                                           const void *index, T *y) {
-    EACH(i, count) {
-        int64_t rest = i, first = 0, step = 1, own = 0, along = 0;
-        bool inside = true;
-        for (int k = e.axes - 1; k >= 0; k--) {
-            const int64_t at = rest % e.data[k];
-            rest /= e.data[k];
-            if (k == e.axis) {
-                own = at;
-                along = step;
-            } else {
-                inside &= at < e.dim[k];
-                first += at * step;
-            }
-            step *= e.dim[k];
-        }
-        T value = start ? start[i] : T{};
-        for (int64_t k = 0; inside && k < e.dim[e.axis]; k++)
-            if (index_at(e.index_dtype, index, first + k * along, e.data[e.axis]) == own)
-                value = combined(e.how, value, x[first + k * along]);
-        y[i] = value;
-    }
-}
-
-int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
-                           const void *start, const void *x, const void *index, void *y) {
-    int64_t count = 1;
-    for (int k = 0; k < e->axes; k++)
-        count *= e->data[k];
-    const size_t bytes = bytes_of(dtype);
-    if (e->how != ZT_COMBINE_REPLACE)
-        WITH_NUMBER(dtype, count,
-                    (put_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)start,
-                                                                                     (const T *)x, index, (T *)y)));
+    const by_lines from = { *e, index };
+    const int64_t count = from.batches() * from.together();
     WITH_BYTES(bytes, count,
-               (put_elements_kernel<T>
-                <<<blocks_for(count), BLOCK, 0, stream>>>(*e, count, (const T *)start, (const T *)x, index, (T *)y)));
+               (gather_elements_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(from, count, (const T *)x, (T *)y)));
 }

@@ -5,6 +5,8 @@
 #include "ops/launch_move.h"
 #include "ops/layout_cuda.h"
 
+#include <stdlib.h>
+
 static size_t bytes_of(const struct zt_view *v) {
     return zt_dtype_bytes(v->dtype);
 }
@@ -141,12 +143,33 @@ static bool clear(const struct zt_call *call, struct zt_err *err) {
     return call->device->api->zero(call->device, call->out[0].data, zt_all_bytes_of(&call->out[0]), err);
 }
 
-ZT_PREPARE_CUDA(gather_grad, zt_launch_gather)
+static bool copy_first(const struct zt_call *call, struct zt_err *err) {
+    return call->device->api->copy(call->device, call->out[0].data, call->in[0].data, zt_all_bytes_of(&call->out[0]),
+                                   err);
+}
+
+/* Room to sort `orders` times `together` indices by so many places. */
+static bool order(struct zt_prepare *q, int64_t orders, int64_t together, int64_t places, struct zt_err *err) {
+    q->workspace_bytes = zt_launch_order_bytes(orders, together, places);
+    if (orders * together == 0 || q->workspace_bytes > 0)
+        return true;
+    free(q->state);
+    return zt_fail(err, ZT_EXIT_MODEL, "%s: %lld indices of %lld places cannot be sorted on CUDA",
+                   q->graph->nodes[q->node]->name, (long long)together, (long long)places);
+}
+
+static bool gather_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_gather), err))
+        return false;
+    const struct zt_launch_gather *g = q->state;
+    return order(q, 1, g->outer > 0 ? g->count : 0, g->size, err);
+}
 static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {
-    return clear(call, err) && zt_launched(call,
-                                           zt_launch_gather_grad(zt_stream_of(call), call->in[0].dtype, call->state,
-                                                                 call->in[0].data, call->in[1].data, call->out[0].data),
-                                           err);
+    return clear(call, err) &&
+           zt_launched(call,
+                       zt_launch_gather_grad(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data,
+                                             call->in[1].data, call->out[0].data, call->workspace),
+                       err);
 }
 ZT_KERNEL_CUDA(gather_grad)
 
@@ -159,23 +182,36 @@ static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) 
 }
 ZT_KERNEL_CUDA(gather_elements)
 
-ZT_PREPARE_CUDA(gather_elements_grad, zt_launch_elements)
+static bool put_elements_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_elements), err))
+        return false;
+    const struct zt_launch_elements *e = q->state;
+    int64_t lines = 1;
+    for (int k = 0; k < e->axes; k++)
+        lines *= k == e->axis ? 1 : e->dim[k];
+    return order(q, lines, e->dim[e->axis], e->data[e->axis], err);
+}
 static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_launched(call,
-                       zt_launch_put_elements(zt_stream_of(call), call->in[0].dtype, call->state, NULL,
-                                              call->in[0].data, call->in[1].data, call->out[0].data),
-                       err);
-}
-ZT_KERNEL_CUDA(gather_elements_grad)
-
-ZT_PREPARE_CUDA(scatter_elements, zt_launch_elements)
-static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_launched(call,
+    return clear(call, err) &&
+           zt_launched(call,
                        zt_launch_put_elements(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data,
-                                              call->in[2].data, call->in[1].data, call->out[0].data),
+                                              call->in[1].data, call->out[0].data, call->workspace),
                        err);
 }
-ZT_KERNEL_CUDA(scatter_elements)
+const struct zt_kernel zt_kernel_gather_elements_grad_cuda = { .prepare = put_elements_prepare,
+                                                               .run = gather_elements_grad_run,
+                                                               .release = free };
+
+static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {
+    return copy_first(call, err) &&
+           zt_launched(call,
+                       zt_launch_put_elements(zt_stream_of(call), call->in[0].dtype, call->state, call->in[2].data,
+                                              call->in[1].data, call->out[0].data, call->workspace),
+                       err);
+}
+const struct zt_kernel zt_kernel_scatter_elements_cuda = { .prepare = put_elements_prepare,
+                                                           .run = scatter_elements_run,
+                                                           .release = free };
 
 ZT_PREPARE_CUDA(gather_tuples, zt_launch_tuples)
 static bool gather_tuples_run(const struct zt_call *call, struct zt_err *err) {
@@ -186,22 +222,30 @@ static bool gather_tuples_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(gather_tuples)
 
-ZT_PREPARE_CUDA(gather_tuples_grad, zt_launch_tuples)
-static bool gather_tuples_grad_run(const struct zt_call *call, struct zt_err *err) {
-    return clear(call, err) && zt_launched(call,
-                                           zt_launch_put_tuples(zt_stream_of(call), call->in[0].dtype, call->state,
-                                                                call->in[0].data, call->in[1].data, call->out[0].data),
-                                           err);
+static bool put_tuples_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_tuples), err))
+        return false;
+    const struct zt_launch_tuples *t = q->state;
+    return order(q, t->per_batch > 0 ? t->tuples / t->per_batch : 0, t->per_batch, t->batch_step, err);
 }
-ZT_KERNEL_CUDA(gather_tuples_grad)
-
-ZT_PREPARE_CUDA(scatter_tuples, zt_launch_tuples)
-static bool scatter_tuples_run(const struct zt_call *call, struct zt_err *err) {
-    return call->device->api->copy(call->device, call->out[0].data, call->in[0].data, zt_all_bytes_of(&call->out[0]),
-                                   err) &&
+static bool gather_tuples_grad_run(const struct zt_call *call, struct zt_err *err) {
+    return clear(call, err) &&
            zt_launched(call,
-                       zt_launch_put_tuples(zt_stream_of(call), call->in[0].dtype, call->state, call->in[2].data,
-                                            call->in[1].data, call->out[0].data),
+                       zt_launch_put_tuples(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data,
+                                            call->in[1].data, call->out[0].data, call->workspace),
                        err);
 }
-ZT_KERNEL_CUDA(scatter_tuples)
+const struct zt_kernel zt_kernel_gather_tuples_grad_cuda = { .prepare = put_tuples_prepare,
+                                                             .run = gather_tuples_grad_run,
+                                                             .release = free };
+
+static bool scatter_tuples_run(const struct zt_call *call, struct zt_err *err) {
+    return copy_first(call, err) &&
+           zt_launched(call,
+                       zt_launch_put_tuples(zt_stream_of(call), call->in[0].dtype, call->state, call->in[2].data,
+                                            call->in[1].data, call->out[0].data, call->workspace),
+                       err);
+}
+const struct zt_kernel zt_kernel_scatter_tuples_cuda = { .prepare = put_tuples_prepare,
+                                                         .run = scatter_tuples_run,
+                                                         .release = free };

@@ -76,6 +76,8 @@ const struct zt_case zt_cases_movement[] = {
     { "Gather", "float16[9,300] int32[400]:-300..299", .attrs = "axis=1" },
     { "Gather", "float[300,9] int64[20,40]:0..299", .grad = 1 },
     { "GatherGrad", "float[60,20,256] int64[60,20]:0..99", .domain = "ztrain", .attrs = "shape=[100,256]" },
+    /* long sums of one place */
+    { "GatherGrad", "float[3000,5] int64[3000]:-3..2", .domain = "ztrain", .attrs = "shape=[3,5]" },
     { "GatherElements", "float[4,5] int64[2,5]:-4..3", .grad = 1 },
     { "GatherElements", "float[4,5] int64[4,7]:0..4", .attrs = "axis=1", .grad = 1 },
     { "GatherElements", "float[700,30] int64[700,100]:-30..29", .attrs = "axis=1" },
