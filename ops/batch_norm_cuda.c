@@ -88,13 +88,37 @@ static bool batch_norm_run(const struct zt_call *call, struct zt_err *err) {
         return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), &n->own, &t, call->workspace), err);
     if (!zt_norm_plan_run(call, &n->plan, data, err))
         return false;
-    t.batch_mean = (struct zt_launch_tensor){ ZT_FLOAT, data[ZT_NORM_MEAN] };
-    t.inv_std = (struct zt_launch_tensor){ ZT_FLOAT, data[ZT_NORM_INV_STD] };
-    return zt_launched(call, zt_launch_batch_norm_running(zt_stream_of(call), &n->own, &t), err);
+    const struct zt_launch_running running = {
+        .epsilon = n->own.epsilon,
+        .momentum = n->own.momentum,
+        .mean_dtype = t.mean.dtype,
+        .var_dtype = t.var.dtype,
+        .count = 1,
+        .norm = { { n->own.channels, data[ZT_NORM_MEAN], data[ZT_NORM_INV_STD], t.mean.data, t.var.data,
+                    t.new_mean.data, t.new_var.data } },
+    };
+    const bool elsewhere = !t.new_mean.data && !t.new_var.data; /* BatchNormStatistics has them */
+    return elsewhere || zt_launched(call, zt_launch_batch_norm_running(zt_stream_of(call), &running), err);
 }
 const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
+
+static bool statistics_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_running r = { .epsilon = zt_attr_float(call->node, "epsilon", 1e-5F),
+                                   .momentum = zt_attr_float(call->node, "momentum", 0.9F),
+                                   .mean_dtype = ZT_FLOAT,
+                                   .var_dtype = ZT_FLOAT,
+                                   .count = call->in_count / 4 };
+    for (int k = 0; k < r.count; k++) {
+        const struct zt_view *in = &call->in[4 * k], *out = &call->out[2 * k];
+        r.norm[k] = (struct zt_launch_running_norm){
+            zt_shape_count(&in->shape), in[0].data, in[1].data, in[2].data, in[3].data, out[0].data, out[1].data
+        };
+    }
+    return zt_launched(call, zt_launch_batch_norm_running(zt_stream_of(call), &r), err);
+}
+const struct zt_kernel zt_kernel_batch_norm_statistics_cuda = { .run = statistics_run };
 
 static bool batch_norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;

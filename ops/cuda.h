@@ -192,6 +192,7 @@
     OP("ztrain", "BatchMatMul", matmul)                         \
     OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
     OP("ztrain", "BatchNormGrad", batch_norm_grad)              \
+    OP("ztrain", "BatchNormStatistics", batch_norm_statistics)  \
     OP("ztrain", "BatchNormSync", batch_norm_sync)              \
     OP("ztrain", "BatchNormSyncGrad", batch_norm_sync_grad)     \
     OP("ztrain", "BatchNormTrain", batch_norm)                  \

@@ -137,9 +137,22 @@ struct zt_launch_batch_norm_tensors {
 };
 int zt_launch_batch_norm(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
                          const struct zt_launch_batch_norm_tensors *t, float *workspace);
-/* The running statistics alone, from the batch's mean and inv_std, in float. */
-int zt_launch_batch_norm_running(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
-                                 const struct zt_launch_batch_norm_tensors *t);
+/* Running statistics alone, from the batch's mean and inv_std in float: of `count` normalisations (formula:
+ * ops/fuse_batch_norm.c). */
+enum { ZT_RUNNING_NORMS = 64 };
+struct zt_launch_running_norm {
+    int64_t channels;
+    const float *mean, *inv_std;
+    const void *old_mean, *old_var;
+    void *new_mean, *new_var;
+};
+struct zt_launch_running {
+    float epsilon, momentum;
+    enum zt_dtype mean_dtype, var_dtype; /* of the running statistics, old and new: ZT_FLOAT or ZT_BFLOAT16 */
+    int count;
+    struct zt_launch_running_norm norm[ZT_RUNNING_NORMS];
+};
+int zt_launch_batch_norm_running(struct CUstream_st *stream, const struct zt_launch_running *r);
 /* fixed: inv_std holds the variance. dmean and dvar: gradients of the statistics themselves. */
 struct zt_launch_batch_norm_grad {
     struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dvar, dx, dscale, db;

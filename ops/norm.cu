@@ -191,31 +191,36 @@ static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64
     return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
 }
 
-static __device__ void put_running(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_tensors &t,
-                                   int64_t c, float mean, float var) {
-    put(t.new_mean, c, get(t.mean, c) * n.momentum + mean * (1 - n.momentum));
-    put(t.new_var, c, get(t.var, c) * n.momentum + var * (1 - n.momentum));
+static __device__ float running(float old, float batch, float momentum) {
+    return old * momentum + batch * (1 - momentum);
 }
 
-/* These and the statistics of the batch. */
+/* The running statistics and those of the batch. */
 static __device__ void put_statistics(const struct zt_launch_batch_norm &n,
                                       const struct zt_launch_batch_norm_tensors &t, int64_t c, float mean, float var,
                                       float inv_std) {
-    put_running(n, t, c, mean, var);
+    put(t.new_mean, c, running(get(t.mean, c), mean, n.momentum));
+    put(t.new_var, c, running(get(t.var, c), var, n.momentum));
     put(t.batch_mean, c, mean);
     put(t.inv_std, c, n.keeps_var ? var : inv_std);
 }
 
-static __global__ void running_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t) {
+/* The grid's second axis: the normalisations. */
+static __global__ void running_kernel(struct zt_launch_running r) {
+    const struct zt_launch_running_norm &n = r.norm[blockIdx.y];
     EACH(c, n.channels) {
-        const float inv_std = get(t.inv_std, c), var = 1 / (inv_std * inv_std) - n.epsilon;
-        put_running(n, t, c, get(t.batch_mean, c), var < 0 ? 0 : var);
+        const float inv_std = n.inv_std[c], var = 1 / (inv_std * inv_std) - r.epsilon;
+        set_float(r.mean_dtype, n.new_mean, c, running(float_at(r.mean_dtype, n.old_mean, c), n.mean[c], r.momentum));
+        set_float(r.var_dtype, n.new_var, c,
+                  running(float_at(r.var_dtype, n.old_var, c), var < 0 ? 0 : var, r.momentum));
     }
 }
 
-int zt_launch_batch_norm_running(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                                 const struct zt_launch_batch_norm_tensors *t) {
-    running_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *t);
+int zt_launch_batch_norm_running(cudaStream_t stream, const struct zt_launch_running *r) {
+    int64_t channels = 1;
+    for (int k = 0; k < r->count; k++)
+        channels = r->norm[k].channels > channels ? r->norm[k].channels : channels;
+    running_kernel<<<dim3(blocks_for(channels), (unsigned)r->count), BLOCK, 0, stream>>>(*r);
     return cudaGetLastError();
 }
 

@@ -36,6 +36,7 @@
     ROW(batch_matmul)                                                                                                  \
     ROW(batch_norm_fixed_grad)                                                                                         \
     ROW(batch_norm_grad)                                                                                               \
+    ROW(batch_norm_statistics)                                                                                         \
     ROW(batch_norm_sync)                                                                                               \
     ROW(batch_norm_sync_grad)                                                                                          \
     ROW(batch_norm_train)                                                                                              \

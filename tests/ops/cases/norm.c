@@ -20,6 +20,11 @@ const struct zt_case zt_cases_norm[] = {
     { "BatchNormalization", "float[2,3,4]" STATS, .opset = 9, .grad = 0x1f },
     { "BatchNormalization", "float16[2,3,4] float16[3] float16[3] float16[3] float16[3]:0.5..2", .tolerance = 2e-2 },
     { "BatchNormTrain", "float[2,3,4,5]" STATS, .domain = "ztrain", .outs = 5, .results = 3, .grad = 7 },
+    { "BatchNormStatistics", "float[3] float[3]:0.5..2 float[3] float[3]:0.5..2", .domain = "ztrain", .outs = 2 },
+    { "BatchNormStatistics",
+      "float[3] float[3]:1..500 float[3] float[3]:0.5..2 float[300] float[300]:0.5..2 float[300] float[300]:0.5..2 "
+      "float[0] float[0] float[0] float[0]",
+      .attrs = "epsilon=0.001 momentum=0.3", .domain = "ztrain", .outs = 6 },
     { "BatchNormSync", "float[2,3,4,5]" STATS, .domain = "ztrain", .outs = 5, .results = 1, .grad = 7 },
     { "BatchNormSync", "float[40,3]" STATS, .domain = "ztrain", .outs = 5, .results = 1, .grad = 7 },
     { "BatchNormSync", "double[3,2,300] double[2] double[2] double[2] double[2]:0.5..2", .domain = "ztrain", .outs = 5,
