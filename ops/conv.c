@@ -31,6 +31,8 @@
 static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
 static const struct zt_attr_spec transpose_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { 0 } };
 static const struct zt_attr_spec grad_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { "input_shape", ZT_ATTR_INTS }, { 0 } };
+/* to: the type of the results, 0 is that of the inputs */
+static const struct zt_attr_spec grad_weight_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { "to", ZT_ATTR_INT }, { 0 } };
 
 /* ---- shape rules ---- */
 
@@ -82,13 +84,26 @@ static bool transpose_grad_input_infer(struct zt_graph *g, int node, struct zt_e
     return true;
 }
 
+/* Of gradients of weights: the type that `to` names. */
+static bool set_type(struct zt_graph *g, int node, struct zt_err *err) {
+    const int64_t to = zt_attr_int(g->nodes[node], "to", 0);
+    if (to == 0)
+        return true;
+    if (to != ZT_FLOAT)
+        return zt_node_fail(g, node, err, "\"to\" is %lld, wants 1 (float) or none", (long long)to);
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
+        if (zt_out(g, node, i))
+            zt_out(g, node, i)->dtype = ZT_FLOAT;
+    return true;
+}
+
 static bool grad_weight_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_conv c;
     if (!zt_conv_grad_weight_read(g, node, &c, err))
         return false;
     set_plane(g, node, c.m, c.c / c.groups, c.window.kernel, c.window.axes);
     zt_set_out(g, node, 1, zt_in(g, node, 0)->dtype, &(struct zt_shape){ 1, { c.m } });
-    return true;
+    return set_type(g, node, err);
 }
 
 static bool transpose_grad_weight_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -96,7 +111,7 @@ static bool transpose_grad_weight_infer(struct zt_graph *g, int node, struct zt_
     if (!zt_conv_transpose_grad_weight_read(g, node, &c, err))
         return false;
     set_plane(g, node, c.m, c.c / c.groups, c.window.kernel, c.window.axes);
-    return true;
+    return set_type(g, node, err);
 }
 
 /* Two a multiplication: every result place meets every weight of its group, padding included. */
@@ -165,6 +180,7 @@ static bool grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_conv_job job = { .dtype = call->in[0].dtype,
                                .from = call->in[0].data,
                                .dy = call->in[1].data,
+                               .to_dtype = call->out[0].dtype,
                                .to = call->out[0].data,
                                .db = call->out_count > 1 ? call->out[1].data : NULL,
                                .threads = call->threads };
@@ -178,6 +194,7 @@ static bool transpose_grad_weight_ref(const struct zt_call *call, struct zt_err 
     struct zt_conv_job job = { .dtype = call->in[0].dtype,
                                .from = call->in[1].data,
                                .dy = call->in[0].data,
+                               .to_dtype = call->out[0].dtype,
                                .to = call->out[0].data,
                                .threads = call->threads };
     if (!zt_conv_transpose_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
@@ -257,7 +274,7 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
     .same_type = 1 << 1 | 1 << 2
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF | ZT_OP_WINDOWS,       \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
 
 const struct zt_op zt_op_conv = {
     .name = "Conv",
@@ -274,6 +291,7 @@ const struct zt_op zt_op_conv_grad_input = {
     .name = "ConvGradInput",
     GRAD_ROW,
     .max_out = 1,
+    .attrs = grad_attrs,
     .infer = grad_input_infer,
     .body = zt_conv_grad_input_body,
     .flops = grad_input_flops,
@@ -285,6 +303,7 @@ const struct zt_op zt_op_conv_grad_weight = {
     .name = "ConvGradWeight",
     GRAD_ROW,
     .max_out = 2,
+    .attrs = grad_weight_attrs,
     .infer = grad_weight_infer,
     .body = zt_conv_grad_weight_body,
     .flops = grad_weight_flops,
@@ -307,6 +326,7 @@ const struct zt_op zt_op_conv_transpose_grad_input = {
     .name = "ConvTransposeGradInput",
     GRAD_ROW,
     .max_out = 1,
+    .attrs = grad_attrs,
     .infer = transpose_grad_input_infer,
     .body = zt_conv_transpose_grad_input_body,
     .flops = transpose_grad_input_flops,
@@ -318,6 +338,7 @@ const struct zt_op zt_op_conv_transpose_grad_weight = {
     .name = "ConvTransposeGradWeight",
     GRAD_ROW,
     .max_out = 1,
+    .attrs = grad_weight_attrs,
     .infer = transpose_grad_weight_infer,
     .body = zt_conv_transpose_grad_weight_body,
     .flops = transpose_grad_weight_flops,

@@ -42,7 +42,8 @@ struct zt_conv_job {
     struct zt_conv conv;
     enum zt_dtype dtype;
     const void *from, *weight, *bias; /* `from`: the plane that is read; for the weight product x */
-    const void *dy;                   /* weight product only */
+    const void *dy;                   /* weight product only, as is the type of what it gives */
+    enum zt_dtype to_dtype;
     void *to, *db;
     int threads;
 };

@@ -9,8 +9,8 @@
  *
  * cuDNN wants addresses that are multiples of 16, and a parameter lies where the tensors before it in the flat block
  * end: weights and biases have room in the workspace, to which they are copied where they lie otherwise. A weight's
- * gradient is computed there too where it is added to what there is or lies in another order. Planes of activations
- * begin at such multiples; where some do not, our own kernels take them. */
+ * gradient is computed there too where it is added to what there is, lies in another order or is wanted in float.
+ * Planes of activations begin at such multiples; where some do not, our own kernels take them. */
 #include "ops/conv_dnn.h"
 #include "ops/describe_cuda.h"
 #include "ops/dnn_places_cuda.h"
@@ -189,27 +189,15 @@ static bool follow(const struct zt_call *call, const struct conv *c, const void 
     return zt_launched(call, code, err);
 }
 
-/* dw += what is in the workspace, whose order may be another. */
-static int add_weight(const struct zt_call *call, const struct conv *c, const void *dw) {
-    void *to = call->out[0].data;
-    struct zt_launch_walk walk = { .rank = c->turn.axes, .dim = { 1 } };
-    memcpy(walk.dim, c->turn.dim, sizeof *walk.dim * (size_t)c->turn.axes);
-    memcpy(walk.a, c->turn.to_step, sizeof *walk.a * (size_t)c->turn.axes);
-    memcpy(walk.b, c->turn.from_step, sizeof *walk.b * (size_t)c->turn.axes);
-    walk.rank = walk.rank ? walk.rank : 1;
-    return zt_launch_add(zt_stream_of(call), c->own.dtype, &walk, to, dw, to);
-}
-
 /* dw from the workspace to its place, and db, which is always written anew. */
 static bool finish_weight(const struct zt_call *call, const struct conv *c, const void *dw, const void *dy,
                           struct zt_err *err) {
     struct CUstream_st *stream = zt_stream_of(call);
     void *to = call->out[0].data, *db = call->out_count > 1 ? call->out[1].data : NULL;
-    int code = dw == to           ? 0
-               : call->accumulate ? add_weight(call, c, dw)
-                                  : zt_launch_move(stream, zt_dtype_bytes(c->own.dtype), &c->turn, dw, to);
+    int code =
+        dw == to ? 0 : zt_launch_move_sum(stream, c->own.dtype, call->out[0].dtype, &c->turn, dw, to, call->accumulate);
     if (code == 0 && db)
-        code = zt_launch_reduce(stream, c->own.dtype, c->own.dtype, &c->sums, dy, db,
+        code = zt_launch_reduce(stream, c->own.dtype, call->out[1].dtype, &c->sums, dy, db,
                                 (void *)((char *)call->workspace + c->bias_at));
     return zt_launched(call, code, err);
 }
@@ -221,7 +209,8 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         data[i] = c->roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[c->roles->of[i]].data;
     void *bias = data[ZT_DNN_BIAS] = call->in_count > 2 ? call->in[2].data : NULL;
     const bool weight = c->roles->way == ZT_CONV_TO_W;
-    if (weight && (call->accumulate || c->turned || !zt_dnn_is_placed(data[ZT_DNN_W])))
+    const bool cast = weight && call->out[0].dtype != c->own.dtype;
+    if (weight && (call->accumulate || c->turned || cast || !zt_dnn_is_placed(data[ZT_DNN_W])))
         data[ZT_DNN_W] = call->workspace;
     void *dw = data[ZT_DNN_W];
     const bool placed = zt_dnn_is_placed(data[ZT_DNN_X]) && zt_dnn_is_placed(data[ZT_DNN_Y]);

@@ -155,7 +155,7 @@ static void weight_gradient_tile(const struct flow *f, int64_t group, int64_t r0
         }
     }
     for (int r = 0; r < rows; r++)
-        zt_store_run(job->dtype, job->to, (group * f->results + r0 + r) * f->depth + d0, 1, cols,
+        zt_store_run(job->to_dtype, job->to, (group * f->results + r0 + r) * f->depth + d0, 1, cols,
                      acc + r * ZT_TILE_COLS);
 }
 
@@ -169,7 +169,7 @@ static void bias_gradient(const struct zt_conv_job *job, int64_t m) {
             for (int64_t i = 0; i < count; i++)
                 sum += run[i];
         }
-    zt_store_double(job->dtype, job->db, m, sum);
+    zt_store_double(job->to_dtype, job->db, m, sum);
 }
 
 void zt_conv_weight(const struct zt_conv_job *job) {

@@ -155,7 +155,8 @@ bool zt_cuda_conv(const struct zt_graph *g, int node) {
     const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
-    return roles && zt_cuda_floats(g, node) && roles->read(g, node, &c, &err) && conv_fits(&c);
+    return roles && (roles->way == ZT_CONV_TO_W ? zt_cuda_any_floats(g, node) : zt_cuda_floats(g, node)) &&
+           roles->read(g, node, &c, &err) && conv_fits(&c);
 }
 
 static bool is_float(const struct zt_value *v) {

@@ -179,6 +179,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
         zt_conv_backward(&job);
     job.from = in[0].data;
     job.dy = dy;
+    job.to_dtype = job.dtype;
     job.to = out[0] ? out[0] : zt_arena_alloc(arena, (size_t)zt_shape_count(&in[1].shape) * zt_dtype_bytes(job.dtype));
     job.db = out[1];
     if (out[0] || out[1])

@@ -17,6 +17,9 @@ struct zt_launch_move {
 };
 int zt_launch_move(struct CUstream_st *stream, size_t bytes, const struct zt_launch_move *m, const void *from,
                    void *to);
+/* The same from one type to another, float or bfloat16 each, or added to what is there, in fp32. */
+int zt_launch_move_sum(struct CUstream_st *stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
+                       const struct zt_launch_move *m, const void *from, void *to, bool accumulate);
 
 /* y = x padded: per axis the source of index i of y is rule(i - front), or none. */
 enum zt_launch_padding { ZT_PAD_CONSTANT, ZT_PAD_EDGE, ZT_PAD_REFLECT, ZT_PAD_WRAP };

@@ -12,7 +12,22 @@ static int64_t product(const int64_t *dim, int axes) {
 
 /* ---- strided copies ---- */
 
-template <class T> static __global__ void move_kernel(struct zt_launch_move m, int64_t count, const T *from, T *to) {
+/* What is done with an element: it is put down as it is, */
+template <class T> struct as_it_is {
+    __device__ void operator()(T *to, T x) const {
+        *to = x;
+    }
+};
+/* or as a number of the other type, or added. */
+template <class T, class Y> struct as_number {
+    bool accumulate;
+    __device__ void operator()(Y *to, T x) const {
+        *to = from_float<Y>(accumulate ? to_float(*to) + to_float(x) : to_float(x));
+    }
+};
+
+template <class T, class Y, class Put>
+static __global__ void move_kernel(struct zt_launch_move m, int64_t count, const T *from, Y *to, Put put) {
     EACH(i, count) {
         int64_t rest = i, f = 0, t = 0;
         for (int k = m.axes - 1; k >= 0; k--) {
@@ -21,7 +36,7 @@ template <class T> static __global__ void move_kernel(struct zt_launch_move m, i
             f += at * m.from_step[k];
             t += at * m.to_step[k];
         }
-        to[t] = from[f];
+        put(&to[t], from[f]);
     }
 }
 
@@ -29,8 +44,9 @@ enum { TILE = 32, ROWS = 8 }; /* a block moves a square of TILE x TILE elements,
 
 /* The last axis of m goes on by one in `to`, axis `across` by one in `from`: squares of the two are turned in shared
  * memory, so that both sides are read and written in lines. */
-template <class T>
-static __global__ void turn_kernel(struct zt_launch_move m, int across, int64_t squares, const T *from, T *to) {
+template <class T, class Y, class Put>
+static __global__ void turn_kernel(struct zt_launch_move m, int across, int64_t squares, const T *from, Y *to,
+                                   Put put) {
     __shared__ T part[TILE][TILE + 1];
     const int last = m.axes - 1;
     const int64_t wide = (m.dim[last] + TILE - 1) / TILE, high = (m.dim[across] + TILE - 1) / TILE;
@@ -49,7 +65,7 @@ static __global__ void turn_kernel(struct zt_launch_move m, int across, int64_t 
         __syncthreads();
         for (int r = threadIdx.y; r < TILE; r += ROWS)
             if (line + r < m.dim[across] && column + threadIdx.x < m.dim[last])
-                to[t + (line + r) * m.to_step[across] + column + threadIdx.x] = part[threadIdx.x][r];
+                put(&to[t + (line + r) * m.to_step[across] + column + threadIdx.x], part[threadIdx.x][r]);
         __syncthreads();
     }
 }
@@ -65,19 +81,33 @@ static int across_of(const struct zt_launch_move *m) {
     return -1;
 }
 
+template <class T, class Y, class Put>
+static void launch_move(cudaStream_t stream, const struct zt_launch_move &m, int64_t count, const void *from, void *to,
+                        Put put) {
+    const int across = across_of(&m);
+    if (across >= 0) {
+        const int64_t high = (m.dim[across] + TILE - 1) / TILE, wide = (m.dim[m.axes - 1] + TILE - 1) / TILE;
+        const int64_t squares = count / m.dim[across] / m.dim[m.axes - 1] * high * wide;
+        turn_kernel<T, Y, Put>
+            <<<job_blocks(squares), dim3(TILE, ROWS), 0, stream>>>(m, across, squares, (const T *)from, (Y *)to, put);
+    } else {
+        move_kernel<T, Y, Put><<<blocks_for(count), BLOCK, 0, stream>>>(m, count, (const T *)from, (Y *)to, put);
+    }
+}
+
 int zt_launch_move(cudaStream_t stream, size_t bytes, const struct zt_launch_move *m, const void *from, void *to) {
     const int64_t count = product(m->dim, m->axes);
-    const int across = across_of(m);
-    if (across >= 0) {
-        const int64_t high = (m->dim[across] + TILE - 1) / TILE, wide = (m->dim[m->axes - 1] + TILE - 1) / TILE;
-        const int64_t squares = count / m->dim[across] / m->dim[m->axes - 1] * high * wide;
-        const unsigned blocks = job_blocks(squares);
-        WITH_BYTES(
-            bytes, count,
-            (turn_kernel<T><<<blocks, dim3(TILE, ROWS), 0, stream>>>(*m, across, squares, (const T *)from, (T *)to)));
-    }
-    WITH_BYTES(bytes, count,
-               (move_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*m, count, (const T *)from, (T *)to)));
+    WITH_BYTES(bytes, count, (launch_move<T, T>(stream, *m, count, from, to, as_it_is<T>{})));
+}
+
+int zt_launch_move_sum(cudaStream_t stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
+                       const struct zt_launch_move *m, const void *from, void *to, bool accumulate) {
+    const int64_t count = product(m->dim, m->axes);
+    if (to_dtype == ZT_FLOAT)
+        WITH_TYPE(from_dtype, count,
+                  (launch_move<T, float>(stream, *m, count, from, to, as_number<T, float>{ accumulate })));
+    WITH_TYPE(from_dtype, count,
+              (launch_move<T, __nv_bfloat16>(stream, *m, count, from, to, as_number<T, __nv_bfloat16>{ accumulate })));
 }
 
 /* ---- padding ---- */

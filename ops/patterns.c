@@ -39,6 +39,7 @@
     ROW(conv_relu_cuda)                                                                                                \
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
+    ROW(conv_float)                                                                                                    \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \

@@ -87,15 +87,27 @@ static struct zt_graph *bias_of_rows(void) {
     return fused_output(g, NET(g, "Relu", "relu", NET(g, "Add", "add", h, net_param(g, "bias", SHAPE(4, 1)))));
 }
 
+/* Convolutions, with a bias and without one. */
+static struct zt_graph *convolved(void) {
+    struct zt_graph *g = zt_graph_create("convolved");
+    const int64_t apart[] = { -1, 2, 2, 2 }, together[] = { -1, 8 };
+    int h = NET(g, "Reshape", "apart", fused_input(g), zt_graph_add_ints(g, NULL, apart, 4));
+    h = NET(g, "Conv", "conv1", h, net_param(g, "conv1.weight", SHAPE(8, 2, 1, 1)),
+            net_param(g, "conv1.bias", SHAPE(8)));
+    h = NET(g, "Conv", "conv2", NET(g, "Tanh", "tanh", h), net_param(g, "conv2.weight", SHAPE(8, 8, 2, 2)));
+    return fused_output(g, NET(g, "Reshape", "together", h, zt_graph_add_ints(g, NULL, together, 2)));
+}
+
 /* ---- what is merged ---- */
 
-/* "MatMul bfloat16; GemmFloat float": products by the type that they give, with the side that they sum up, and sums to
- * vectors. */
+/* "MatMul bfloat16; GemmFloat float": products, and convolutions' with weights, by the type that they give, with the
+ * side that they sum up, and sums to vectors. */
 static void list(const struct zt_graph *g, struct zt_text *to) {
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
         const bool sum = strcmp(node->op_type, "ReduceSum") == 0 && zt_out(g, n, 0)->shape.rank == 1;
-        if (sum || strstr(node->op_type, "MatMul") || strstr(node->op_type, "Gemm"))
+        if (sum || strstr(node->op_type, "MatMul") || strstr(node->op_type, "Gemm") ||
+            strcmp(node->op_type, "ConvGradWeight") == 0)
             zt_text_add(to, "%s%s %s%s", to->at ? "; " : "", node->op_type, zt_dtype_name(zt_out(g, n, 0)->dtype),
                         zt_attr_text(node, "sums", ""));
     }
@@ -111,6 +123,8 @@ START_TEST(products_wanted_in_float_give_it) {
                  "Gemm bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; GemmFloat float");
     fused_expect(&merged, batched(), train,
                  "MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; GemmFloat float");
+    fused_expect(&merged, convolved(), train,
+                 "MatMul bfloat16; Gemm bfloat16; GemmFloat float; ConvGradWeight float; ConvGradWeight float");
     fused_expect(&merged, read_in_float(), evaluate, "GemmFloat float; MatMul bfloat16");
 }
 END_TEST
@@ -149,8 +163,8 @@ END_TEST
 
 /* ---- training ---- */
 
-static struct zt_graph *(*const models[])(void) = { plain,  turned,    batched,        shared,    read_in_float,
-                                                    biased, with_bias, rows_with_bias, bias_apart };
+static struct zt_graph *(*const models[])(void) = { plain,  turned,    batched,        shared,     read_in_float,
+                                                    biased, with_bias, rows_with_bias, bias_apart, convolved };
 enum { MODELS = sizeof models / sizeof *models };
 #define BF16 ", 'bf16': {'enabled': true}"
 static const struct fused_layout layouts[] = {
@@ -164,7 +178,7 @@ static const struct fused_layout layouts[] = {
 /* On one side the product is rounded to bfloat16. */
 START_TEST(training_gives_the_same_losses) {
     for (const struct fused_layout *l = layouts; l->ranks; l++)
-        fused_expect_losses(&merged, models[_i], l, "gemm_float', 'bias_grad", "gelu", 5e-3);
+        fused_expect_losses(&merged, models[_i], l, "gemm_float', 'bias_grad', 'conv_float", "gelu", 5e-3);
 }
 END_TEST
 

@@ -26,6 +26,12 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "bfloat16[1,2,5,5] bfloat16[3,2,3,3]", .tolerance = 5e-2 },
     { "ConvGradWeight", "bfloat16[25,16,16,16] bfloat16[25,1,16,16]", .attrs = "kernel_shape=[1,1]", .domain = "ztrain",
       .outs = 2, .tolerance = 5e-2 },
+    { "ConvGradWeight", "bfloat16[3,16,9,8] bfloat16[3,24,9,8]", .attrs = "kernel_shape=[3,3] pads=[1,1,1,1] to=1",
+      .domain = "ztrain", .outs = 2, .tolerance = 2e-2 },
+    { "ConvGradWeight", "bfloat16[3,5,9] bfloat16[3,4,9]", .attrs = "kernel_shape=[1] to=1", .domain = "ztrain",
+      .tolerance = 2e-2 },
+    { "ConvTransposeGradWeight", "bfloat16[2,8,5,5] bfloat16[2,16,7,7]", .attrs = "kernel_shape=[3,3] to=1",
+      .domain = "ztrain", .tolerance = 2e-2 },
     /* groups that share a vector of channels */
     { "Conv", "float[3,16,9,13] float[16,4,3,3] float[16]", .attrs = "group=4 pads=[1,1,1,1]", .grad = 7 },
     { "Conv", "float[2,32,11,10] float[32,2,3,2]", .attrs = "group=16 strides=[2,3] pads=[1,0,2,1]", .grad = 3 },
