@@ -40,7 +40,8 @@ static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const st
     if (!s->plain || !zt_describe_to_cuda(q, &source.chain, err))
         return false;
     for (int i = 0; i < source.chain.inputs; i++)
-        source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE };
+        source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE, false };
+    source.in_place = true;
     s->gelu.arguments.count = zt_shape_count(&y->shape);
     source.wide = s->gelu.arguments.count >= INT32_MAX;
     return zt_pointwise_make(&s->gelu, q->device, &source, err);

@@ -21,6 +21,7 @@ static const char types[] =
     "#define NAN float_of(0x7fffffffu)\n"
     "#define FN static __device__ inline\n"
     "FN uint32_t bits_of(float x) { union { float f; uint32_t u; } v; v.f = x; return v.u; }\n"
+    "template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack { T at[N]; };\n"
     "FN float float_of(uint32_t x) { union { uint32_t u; float f; } v; v.u = x; return v.f; }\n";
 
 /* Half types are moved as bits, as elementwise_body.inc does it: the same rounding everywhere. */
@@ -147,7 +148,7 @@ static const struct {
 static void write_arguments(struct zt_text *to) {
     zt_text_add(to,
                 "struct arguments {\n"
-                "    int64_t count;\n"
+                "    int64_t count, packs;\n"
                 "    void *out;\n"
                 "    const void *in[%d];\n"
                 "    int64_t dim[%d];\n"
@@ -156,14 +157,14 @@ static void write_arguments(struct zt_text *to) {
                 ZT_POINTWISE_INPUTS, ZT_MAX_RANK, ZT_POINTWISE_INPUTS, ZT_MAX_RANK);
 }
 
-/* at0, at1, ...: the elements of the inputs that belong to element i. */
+/* at0, at1, ...: the elements of the inputs that walk axes which belong to element i. */
 static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
-    const int inputs = s->chain.inputs;
     bool walks = false;
-    for (int k = 0; k < inputs; k++) {
-        walks |= s->input[k].spread == ZT_SPREAD_AXES;
-        zt_text_add(to, "        place at%d = %s;\n", k, s->input[k].spread == ZT_SPREAD_ALIKE ? "i" : "0");
-    }
+    for (int k = 0; k < s->chain.inputs; k++)
+        if (s->input[k].spread == ZT_SPREAD_AXES) {
+            walks = true;
+            zt_text_add(to, "        place at%d = 0;\n", k);
+        }
     if (!walks)
         return;
     zt_text_add(to, "        place rest = i, here;\n");
@@ -171,7 +172,7 @@ static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
         if (axis > 0)
             zt_text_add(to, "        here = rest %% (place)p.dim[%d];\n        rest /= (place)p.dim[%d];\n", axis,
                         axis);
-        for (int k = 0; k < inputs; k++)
+        for (int k = 0; k < s->chain.inputs; k++)
             if (s->input[k].spread == ZT_SPREAD_AXES)
                 zt_text_add(to, "        at%d += %s * (place)p.step[%d][%d];\n", k, axis ? "here" : "rest", k, axis);
     }
@@ -188,14 +189,6 @@ static void write_number(const char *name, float number, struct zt_text *to) {
 /* sN, the value as it is stored, and vN, what is computed with. */
 static void write_names(int value, enum zt_dtype dtype, struct zt_text *to) {
     zt_text_add(to, "        const auto v%d = %s(s%d);\n", value, stored[dtype].load, value);
-}
-
-static void write_inputs(const struct zt_kernel_source *s, struct zt_text *to) {
-    for (int k = 0; k < s->chain.inputs; k++) {
-        const char *type = stored[s->input[k].dtype].type;
-        zt_text_add(to, "        const %s s%d = ((const %s *)p.in[%d])[at%d];\n", type, k, type, k, k);
-        write_names(k, s->input[k].dtype, to);
-    }
 }
 
 /* "rN = VALUE" of step N in a block of its own; a is `first`, and b the operand `second` of a fold, -1 where there is
@@ -247,22 +240,93 @@ static void write_step(const struct zt_chain *chain, int step, struct zt_text *t
     write_names(value, t->dtype, to);
 }
 
-void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to) {
-    const struct zt_chain *chain = &s->chain;
+/* element(s0, s1, ...): the result as it is stored, of inputs as they are. */
+static void write_element(const struct zt_chain *chain, const struct zt_kernel_input *input, struct zt_text *to) {
     const int last = chain->steps - 1;
-    zt_text_add(to, "%s%s%s%s", types, conversions, float_functions, integer_functions);
-    write_arguments(to);
-    zt_text_add(to,
-                "typedef %s place;\n"
-                "extern \"C\" __global__ void " ZT_KERNEL_ENTRY
-                "(const arguments p) {\n"
-                "    const place all = (place)gridDim.x * blockDim.x;\n"
-                "    for (place i = (place)blockIdx.x * blockDim.x + threadIdx.x; i < (place)p.count; i += all) {\n",
-                s->wide ? "int64_t" : "uint32_t");
-    write_places(s, to);
-    write_inputs(s, to);
+    zt_text_add(to, "FN %s element(", stored[chain->step[last].dtype].type);
+    for (int k = 0; k < chain->inputs; k++)
+        zt_text_add(to, "%sconst %s s%d", k ? ", " : "", stored[input[k].dtype].type, k);
+    zt_text_add(to, ") {\n");
+    for (int k = 0; k < chain->inputs; k++)
+        write_names(k, input[k].dtype, to);
     for (int step = 0; step <= last; step++)
         write_step(chain, step, to);
-    zt_text_add(to, "        ((%s *)p.out)[i] = s%d;\n    }\n}\n", stored[chain->step[last].dtype].type,
-                chain->inputs + last);
+    zt_text_add(to, "        return s%d;\n}\n", chain->inputs + last);
+}
+
+/* in0, in1, ... and out; numbers that are one for all are read here. */
+static void write_pointers(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
+    for (int k = 0; k < s->chain.inputs; k++) {
+        const char *type = stored[s->input[k].dtype].type;
+        zt_text_add(to, "    const %s *RESTRICT in%d = (const %s *)p.in[%d];\n", type, k, type, k);
+        if (s->input[k].spread == ZT_SPREAD_ONE)
+            zt_text_add(to, "    const %s one%d = *in%d;\n", type, k, k);
+    }
+    zt_text_add(to, "    %s *RESTRICT out = (%s *)p.out;\n", result, result);
+}
+
+/* What element(...) is called with: element i, or element j of the pack that begins there. */
+static void write_call(const struct zt_kernel_source *s, bool packed, struct zt_text *to) {
+    for (int k = 0; k < s->chain.inputs; k++) {
+        const char *before = k ? ", " : "element(";
+        if (s->input[k].spread == ZT_SPREAD_ONE)
+            zt_text_add(to, "%sone%d", before, k);
+        else if (s->input[k].spread == ZT_SPREAD_ALIKE)
+            zt_text_add(to, packed ? "%spack%d.at[j]" : "%sin%d[i]", before, k);
+        else if (packed && s->input[k].still)
+            zt_text_add(to, "%sstill%d", before, k);
+        else if (packed)
+            zt_text_add(to, "%sin%d[at%d + j * (place)p.step[%d][%d]]", before, k, k, k, s->axes - 1);
+        else
+            zt_text_add(to, "%sin%d[at%d]", before, k, k);
+    }
+    zt_text_add(to, ");\n");
+}
+
+static void write_packs(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
+    zt_text_add(to,
+                "    for (place k = first; k < (place)p.packs; k += all) {\n"
+                "        const place i = k * %d;\n",
+                s->lanes);
+    for (int k = 0; k < s->chain.inputs; k++) {
+        const char *type = stored[s->input[k].dtype].type;
+        if (s->input[k].spread == ZT_SPREAD_ALIKE)
+            zt_text_add(to, "        const pack<%s, %d> pack%d = ((const pack<%s, %d> *)in%d)[k];\n", type, s->lanes, k,
+                        type, s->lanes, k);
+    }
+    write_places(s, to);
+    for (int k = 0; k < s->chain.inputs; k++)
+        if (s->input[k].spread == ZT_SPREAD_AXES && s->input[k].still)
+            zt_text_add(to, "        const %s still%d = in%d[at%d];\n", stored[s->input[k].dtype].type, k, k, k);
+    zt_text_add(to,
+                "        pack<%s, %d> results;\n"
+                "#pragma unroll\n"
+                "        for (int j = 0; j < %d; j++)\n"
+                "            results.at[j] = ",
+                result, s->lanes, s->lanes);
+    write_call(s, true, to);
+    zt_text_add(to, "        ((pack<%s, %d> *)out)[k] = results;\n    }\n", result, s->lanes);
+}
+
+void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to) {
+    const char *result = stored[s->chain.step[s->chain.steps - 1].dtype].type;
+    zt_text_add(to, "%s%s%s%s", types, conversions, float_functions, integer_functions);
+    write_arguments(to);
+    write_element(&s->chain, s->input, to);
+    zt_text_add(
+        to,
+        "#define RESTRICT%s\n"
+        "typedef %s place;\n"
+        "extern \"C\" __global__ void " ZT_KERNEL_ENTRY
+        "(const arguments p) {\n"
+        "    const place all = (place)gridDim.x * blockDim.x, first = (place)blockIdx.x * blockDim.x + threadIdx.x;\n",
+        s->in_place ? "" : " __restrict__", s->wide ? "int64_t" : "uint32_t");
+    write_pointers(s, result, to);
+    if (s->lanes > 1)
+        write_packs(s, result, to);
+    zt_text_add(to, "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n", s->lanes);
+    write_places(s, to);
+    zt_text_add(to, "        out[i] = ");
+    write_call(s, false, to);
+    zt_text_add(to, "    }\n}\n");
 }

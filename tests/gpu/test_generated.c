@@ -20,7 +20,7 @@
 /* ---- sources ---- */
 
 static struct zt_kernel_source one_step(const struct zt_pointwise *what, enum zt_dtype in, enum zt_dtype out) {
-    struct zt_kernel_source s = { .chain = { .inputs = what->inputs, .steps = 1 } };
+    struct zt_kernel_source s = { .chain = { .inputs = what->inputs, .steps = 1 }, .lanes = 1 };
     s.chain.step[0] = (struct zt_chain_step){ .what = *what, .dtype = out };
     for (int i = 0; i < what->inputs; i++) {
         s.input[i].dtype = in;
@@ -54,7 +54,7 @@ START_TEST(every_float_expression_compiles) {
     };
     const int count = (int)(sizeof rows / sizeof *rows);
     for (int first = 0; first < count; first += ZT_CHAIN_STEPS) {
-        struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } } };
+        struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } }, .lanes = 8 };
         s.chain.inputs = 2;
         for (int i = first; i < count && s.chain.steps < ZT_CHAIN_STEPS; i++) {
             struct zt_chain_step *step = &s.chain.step[s.chain.steps];
@@ -75,6 +75,7 @@ START_TEST(chains_through_every_type_compile) {
         const enum zt_dtype t = types[i], computed = zt_dtype_in(t, ZT_ANY_HALF) ? ZT_FLOAT : t;
         const struct zt_kernel_source s = {
             .input = { { .dtype = ZT_FLOAT }, { .dtype = t, .spread = ZT_SPREAD_ONE }, { .dtype = ZT_BOOL } },
+            .lanes = 4,
             .chain = { .inputs = 3,
                        .steps = 3,
                        .step = { { { .value = "a", .dtype = ZT_FLOAT, .inputs = 1, .scale = 1 }, { 0 }, t },
@@ -100,9 +101,37 @@ START_TEST(every_type_is_read_and_written) {
         struct zt_kernel_source s = one_step(&what, types[i], types[(i + 1) % count]);
         s.wide = i % 2;
         s.axes = 3;
+        s.lanes = 1 << i % 4;
         s.input[0].spread = (enum zt_spread)(i % 3);
+        s.input[0].still = i % 2;
         compiles(&s, 90, zt_dtype_name(types[i]));
     }
+}
+END_TEST
+
+/* Eight of bfloat16, beside each other, one for all and along an axis: a load and a store of 16 bytes each, and nothing
+ * in a thread's own memory. */
+START_TEST(packs_are_moved_at_once) {
+    const struct zt_pointwise what = { .value = "a + b * c", .dtype = ZT_FLOAT, .inputs = 3, .scale = 1 };
+    const struct zt_compile_target target = { 90, .ptx = true };
+    struct zt_kernel_source s = one_step(&what, ZT_BFLOAT16, ZT_BFLOAT16);
+    struct zt_text source = { 0 }, ptx = { 0 };
+    s.input[1].spread = ZT_SPREAD_ONE;
+    s.input[2] = (struct zt_kernel_input){ ZT_FLOAT, ZT_SPREAD_AXES, true };
+    s.axes = 2;
+    s.lanes = 8;
+    zt_kernel_source_write(&s, &source);
+    ck_assert(zt_compile_source(source.at, &target, &ptx, &(struct zt_err){ 0 }));
+    ck_assert_msg(strstr(ptx.at, "ld.global.nc.v4") && strstr(ptx.at, "st.global.v4") && !strstr(ptx.at, ".local"),
+                  "%s", ptx.at);
+    s.in_place = true;
+    zt_text_finish(&source);
+    zt_text_finish(&ptx);
+    zt_kernel_source_write(&s, &source);
+    ck_assert(zt_compile_source(source.at, &target, &ptx, &(struct zt_err){ 0 }));
+    ck_assert_msg(strstr(ptx.at, "ld.global.v4") && !strstr(ptx.at, "ld.global.nc.v4"), "%s", ptx.at);
+    zt_text_finish(&source);
+    zt_text_finish(&ptx);
 }
 END_TEST
 
@@ -251,6 +280,7 @@ int main(void) {
     tcase_add_loop_test(test, every_float_expression_compiles, 0, CAPABILITIES);
     tcase_add_loop_test(test, chains_through_every_type_compile, 0, CAPABILITIES);
     tcase_add_test(test, every_type_is_read_and_written);
+    tcase_add_test(test, packs_are_moved_at_once);
     tcase_add_test(test, a_broken_source_is_refused_with_what_the_compiler_says);
     tcase_add_test(test, what_was_kept_is_read_again);
     tcase_add_test(test, a_damaged_file_is_not_read);
