@@ -7,6 +7,7 @@
 #define ZT_GRAPH_OP_H
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "graph/graph.h"
 
 struct zt_body;
@@ -33,11 +34,6 @@ struct zt_view {
     const struct zt_layout *layout;
 };
 
-/* What makes random ops a function of (seed, step, micro-batch, node name, sample index in the epoch, element). */
-struct zt_random {
-    uint64_t seed, step, micro_batch, first_sample;
-};
-
 /* The data-parallel ranks that a kernel may sum over: all of them run the node. sum adds in rank order; on return
  * `values` holds the sums on every rank. */
 struct zt_peers {
@@ -56,8 +52,9 @@ struct zt_call {
     int threads;     /* compute threads to use at most; the result must not depend on it */
     bool accumulate; /* out[0] += result; only asked of kernels whose prepare said can_accumulate */
     const struct zt_random *random;
-    const struct zt_peers *peers; /* NULL: alone */
-    struct zt_device *device;     /* CUDA: the stream to launch on; NULL on the host */
+    const struct zt_random *random_there; /* the same in the device's memory, NULL: not there */
+    const struct zt_peers *peers;         /* NULL: alone */
+    struct zt_device *device;             /* CUDA: the stream to launch on; NULL on the host */
     struct zt_path *path; /* a kernel that runs another way than `prepare` said, because of where its tensors lie, says
                              so here; NULL: nobody asks */
 };

@@ -5,21 +5,32 @@
 
 #include <string.h>
 
-struct zt_draws zt_draws_of(const struct zt_call *call, const char *name) {
+struct zt_drawing zt_drawing_of(const struct zt_call *call, const char *name) {
     static const struct zt_random none = { 0 };
-    const struct zt_random *r = call->random ? call->random : &none;
-    uint64_t what = zt_hash(ZT_HASH_START, name, strlen(name));
-    return (struct zt_draws){ zt_rng_key(r->seed, r->step, r->micro_batch, what), r->first_sample };
+    return (struct zt_drawing){ .name = zt_hash(ZT_HASH_START, name, strlen(name)),
+                                .here = call->random ? *call->random : none,
+                                .there = call->random_there };
 }
 
-struct zt_draws zt_draws_own(const struct zt_call *call) {
-    struct zt_draws draws = zt_draws_of(call, call->node->name);
+struct zt_drawing zt_drawing_own(const struct zt_call *call) {
+    struct zt_drawing drawing = zt_drawing_of(call, call->node->name);
     const struct zt_attr *seed = zt_node_attr(call->node, "seed");
     uint32_t bits = 0;
     if (seed)
         memcpy(&bits, &seed->f, sizeof bits);
-    draws.key = seed ? zt_rng_key(draws.key, bits, 1, 0) : draws.key;
-    return draws;
+    drawing.seed = bits;
+    drawing.seeded = seed != NULL;
+    return drawing;
+}
+
+struct zt_draws zt_draws_of(const struct zt_call *call, const char *name) {
+    const struct zt_drawing drawing = zt_drawing_of(call, name);
+    return zt_rng_draws(&drawing);
+}
+
+struct zt_draws zt_draws_own(const struct zt_call *call) {
+    const struct zt_drawing drawing = zt_drawing_own(call);
+    return zt_rng_draws(&drawing);
 }
 
 void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to) {

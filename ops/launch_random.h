@@ -3,6 +3,7 @@
 #ifndef ZT_OPS_LAUNCH_RANDOM_H
 #define ZT_OPS_LAUNCH_RANDOM_H
 
+#include "base/rng.h"
 #include "ops/launch_line.h"
 
 #ifdef __cplusplus
@@ -15,7 +16,7 @@ enum zt_launch_drawing { ZT_DRAW_UNIFORM, ZT_DRAW_NORMAL, ZT_DRAW_BERNOULLI };
  * once to y's type: a float type of any width, and what Bernoulli may give: bool, uint8, int32, int64. */
 struct zt_launch_draws {
     enum zt_launch_drawing how;
-    uint64_t key, first_sample;
+    struct zt_drawing drawing;
     int64_t rows, width;
     double shift, factor;
 };
@@ -25,7 +26,7 @@ int zt_launch_draws(struct CUstream_st *stream, const struct zt_launch_draws *d,
 /* Dropout in training: y = x / (1 - ratio) where the draw of an element is not below ratio, else 0; mask is bool. The
  * draws are those of ops/random.h with the rows [rows, width]. */
 struct zt_launch_dropout {
-    uint64_t key, first_sample;
+    struct zt_drawing drawing;
     int64_t rows, width;
     double ratio;
 };
@@ -35,7 +36,7 @@ int zt_launch_dropout(struct CUstream_st *stream, const struct zt_launch_dropout
 /* y [rows, samples], int32 or int64: the first class whose cumulated softmax of the row of x [rows, classes] is above
  * the draw. cumulated: workspace, a number an element of x. */
 struct zt_launch_multinomial {
-    uint64_t key, first_sample;
+    struct zt_drawing drawing;
     int64_t rows, classes, samples;
 };
 int zt_launch_multinomial(struct CUstream_st *stream, const struct zt_launch_multinomial *m, struct zt_launch_tensor x,

@@ -38,12 +38,13 @@ static __device__ void set_number(const struct zt_launch_tensor &y, int64_t i, d
 /* ---- numbers by themselves ---- */
 
 static __global__ void draws_kernel(struct zt_launch_draws d, struct zt_launch_tensor p, struct zt_launch_tensor y) {
+    const struct zt_draws draws = zt_rng_draws(&d.drawing);
     const int64_t blocks = (d.width + 3) / 4;
     EACH(i, d.rows * blocks) {
         const int64_t row = i / blocks, first = i % blocks * 4;
         uint32_t word[4];
         double number[4];
-        zt_rng_words(d.key, d.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
+        zt_rng_words(draws.key, draws.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
         for (int k = 0; k < 4; k++)
             number[k] = uniform_of(word[k]);
         for (int k = 0; d.how == ZT_DRAW_NORMAL && k < 4; k += 2) { /* Box and Muller's pairs */
@@ -70,12 +71,13 @@ int zt_launch_draws(cudaStream_t stream, const struct zt_launch_draws *d, struct
 
 static __global__ void dropout_kernel(struct zt_launch_dropout d, struct zt_launch_tensor x, struct zt_launch_tensor y,
                                       uint8_t *mask) {
+    const struct zt_draws draws = zt_rng_draws(&d.drawing);
     const int64_t blocks = (d.width + 3) / 4; /* of four draws, a row */
     const float scale = d.ratio < 1 ? (float)(1 / (1 - d.ratio)) : 0;
     EACH(i, d.rows * blocks) {
         const int64_t row = i / blocks, first = i % blocks * 4;
         uint32_t word[4];
-        zt_rng_words(d.key, d.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
+        zt_rng_words(draws.key, draws.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
         for (int k = 0; k < 4 && first + k < d.width; k++) {
             const int64_t at = row * d.width + first + k;
             const bool keeps = uniform_of(word[k]) >= d.ratio;
@@ -134,12 +136,13 @@ static __device__ int64_t class_at(const double *sums, int64_t classes, double l
 
 static __global__ void choose_kernel(struct zt_launch_multinomial m, const double *cumulated,
                                      struct zt_launch_tensor y) {
+    const struct zt_draws draws = zt_rng_draws(&m.drawing);
     const int64_t blocks = (m.samples + 3) / 4;
     EACH(i, m.rows * blocks) {
         const int64_t row = i / blocks, first = i % blocks * 4;
         const double *sums = cumulated + row * m.classes;
         uint32_t word[4];
-        zt_rng_words(m.key, m.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
+        zt_rng_words(draws.key, draws.first_sample + (uint64_t)row, (uint64_t)(i % blocks), word);
         for (int k = 0; k < 4 && first + k < m.samples; k++)
             set_number(y, row * m.samples + first + k,
                        (double)class_at(sums, m.classes, uniform_of(word[k]) * sums[m.classes - 1]));

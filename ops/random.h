@@ -5,14 +5,12 @@
 
 #include "graph/op.h"
 
-/* The rows along the first axis are samples, each with a stream of its own. */
-struct zt_draws {
-    uint64_t key, first_sample; /* of row 0 */
-};
-
-/* Draws of the node that is called, under the name it had in the file. */
-struct zt_draws zt_draws_of(const struct zt_call *call, const char *name);
+/* What the node that is called draws, under the name it had in the file. */
+struct zt_drawing zt_drawing_of(const struct zt_call *call, const char *name);
 /* The same under its own name, mixed with its attribute `seed` where it has one. */
+struct zt_drawing zt_drawing_own(const struct zt_call *call);
+/* The draws of a kernel on the host. */
+struct zt_draws zt_draws_of(const struct zt_call *call, const char *name);
 struct zt_draws zt_draws_own(const struct zt_call *call);
 /* Elements [at, at + count) of row `row`, `at` a multiple of 4: uniform in [0, 1), 32 bits each. */
 void zt_draws_uniform(const struct zt_draws *draws, int64_t row, int64_t at, int64_t count, double *to);

@@ -1,4 +1,4 @@
-/* Operators that draw on CUDA: with the draws of the call at hand. */
+/* Operators that draw on CUDA. */
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_random.h"
@@ -7,9 +7,7 @@
 ZT_PREPARE_CUDA(draws, zt_launch_draws)
 static bool draws_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_draws d = *(const struct zt_launch_draws *)call->state;
-    const struct zt_draws draws = zt_draws_own(call);
-    d.key = draws.key;
-    d.first_sample = draws.first_sample;
+    d.drawing = zt_drawing_own(call);
     return zt_launched(call, zt_launch_draws(zt_stream_of(call), &d, zt_in_cuda(call, 0), zt_out_cuda(call, 0)), err);
 }
 ZT_KERNEL_CUDA(draws)
@@ -17,9 +15,7 @@ ZT_KERNEL_CUDA(draws)
 ZT_PREPARE_CUDA(dropout, zt_launch_dropout)
 static bool dropout_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_dropout d = *(const struct zt_launch_dropout *)call->state;
-    const struct zt_draws draws = zt_draws_of(call, zt_attr_text(call->node, "key", call->node->name));
-    d.key = draws.key;
-    d.first_sample = draws.first_sample;
+    d.drawing = zt_drawing_of(call, zt_attr_text(call->node, "key", call->node->name));
     return zt_launched(
         call,
         zt_launch_dropout(zt_stream_of(call), &d, zt_in_cuda(call, 0), zt_out_cuda(call, 0), zt_out_cuda(call, 1).data),
@@ -36,9 +32,7 @@ static bool multinomial_prepare(struct zt_prepare *q, struct zt_err *err) {
 }
 static bool multinomial_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_multinomial m = *(const struct zt_launch_multinomial *)call->state;
-    const struct zt_draws draws = zt_draws_own(call);
-    m.key = draws.key;
-    m.first_sample = draws.first_sample;
+    m.drawing = zt_drawing_own(call);
     return zt_launched(
         call, zt_launch_multinomial(zt_stream_of(call), &m, zt_in_cuda(call, 0), zt_out_cuda(call, 0), call->workspace),
         err);

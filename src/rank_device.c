@@ -28,9 +28,12 @@ struct zt_rank_device {
     size_t stage_bytes;
     struct host_kind *kinds;
     int kind_count;
+    int drawing;               /* nodes that draw on the device */
     struct zt_comm *staged[2]; /* world, data; NULL: one rank */
     struct zt_comm *nccl;      /* data; NULL: not in use */
     char no_nccl[ZT_ERR_TEXT]; /* why it is not; "": nobody asked */
+    struct zt_random *random;  /* on the device, for nodes that draw; NULL: there are none */
+    struct zt_random pointed;  /* what lies there */
     struct zt_event **fed;     /* by slot: its pinned memory may be written */
     char *feed;                /* pinned: feed_bytes a slot */
 };
@@ -88,6 +91,15 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
            (size_t)batch->rows * sizeof *slot->row_weight);
     return api->to_device(r->device, slot->feed, host, (size_t)r->feed_bytes, err) &&
            api->record(r->device, r->away->fed[at], err);
+}
+
+bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_device *d = r->away;
+    if (!d || !d->random || memcmp(&d->pointed, &r->random, sizeof d->pointed) == 0)
+        return true;
+    d->pointed = r->random;
+    return zt_rank_flush(r, err) &&
+           r->device->api->to_device(r->device, d->random, &d->pointed, sizeof d->pointed, err);
 }
 
 /* ---- creation ---- */
@@ -202,6 +214,30 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     report(r, rp, ready, (int64_t)moved);
 }
 
+static bool draws(const struct zt_rank *r, const struct zt_ready *ready) {
+    return !on_host(r, ready) && ready->call.node->op->flags & ZT_OP_RANDOM;
+}
+
+static void count_draws(struct zt_rank *r, struct zt_run_program *rp, int node) {
+    r->away->drawing += draws(r, &rp->ready[node]);
+}
+
+static void point_draws(struct zt_rank *r, struct zt_run_program *rp, int node) {
+    if (draws(r, &rp->ready[node]))
+        rp->ready[node].call.random_there = r->away->random;
+}
+
+/* Where draws are is told on the device: what the host queues is the same in every step. */
+static bool open_draws(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_device *d = r->away;
+    each_node(r, count_draws);
+    if (!d->drawing)
+        return true;
+    d->random = r->device->api->allocate(r->device, sizeof *d->random, "what random numbers depend on", err);
+    each_node(r, point_draws);
+    return d->random && r->device->api->to_device(r->device, d->random, &d->pointed, sizeof d->pointed, err);
+}
+
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->away;
     const struct zt_device_api *api = r->device->api;
@@ -249,7 +285,7 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     d->constant_count = d->kind_count = 0;
     each_node(r, set_aside);
     d->stage = r->device->api->allocate_host(r->device, d->stage_bytes, "tensors of nodes that run on the host", err);
-    return d->stage && open_feed(r, err) && copy_constants(r, err) &&
+    return d->stage && open_feed(r, err) && open_draws(r, err) && copy_constants(r, err) &&
            (!r->plan->train.count || !r->row || open_step(r, err));
 }
 
@@ -268,6 +304,8 @@ void zt_rank_device_destroy(struct zt_rank *r) {
     for (int i = 0; i < 2; i++)
         if (r->away->staged[i])
             r->away->staged[i]->api->destroy(r->away->staged[i]);
+    if (r->away->random)
+        r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
     if (r->away->constant_block)
         r->device->api->free(r->device, r->away->constant_block, r->away->constant_bytes);
     if (r->away->stage)

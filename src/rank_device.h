@@ -22,6 +22,9 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
 /* Where it has brought the samples. */
 const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot);
 
+/* Tells the device r->random where that has changed, if a node there draws. */
+bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err);
+
 /* After programs, slots and pieces are made: refuses what the device cannot do, copies constants, sets aside memory for
  * the nodes that run on the host. */
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err);

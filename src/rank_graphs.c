@@ -8,9 +8,9 @@
  *     3, 4 ...  +           graph 0                +                     graph 1            +
  *
  * A segment is what lies between two things that need the host: batches, other ranks, nodes without a kernel here,
- * draws of random numbers (their place in the stream is the launch's own), kernels that sum over ranks. In steps 3 and
- * on the host goes through the same program and counts its actions instead of queueing them; a segment of another
- * length would be an error of ours.
+ * the micro-batch that random numbers are drawn for, kernels that sum over ranks. In steps 3 and on the host goes
+ * through the same program and counts its actions instead of queueing them; a segment of another length would be an
+ * error of ours.
  *
  * Where a segment cannot be captured its actions, which were kept, are queued as they are, and nothing is recorded from
  * then on. */

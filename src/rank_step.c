@@ -26,8 +26,7 @@ static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_e
 
 static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_ready *ready = &a->program->ready[a->command->node];
-    /* what needs the host each time */
-    bool apart = ready->on_host || ready->call.node->op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS);
+    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_PEERS; /* needs the host each time */
     zt_where_node(r->world->where, ready->name);
     double began = zt_rank_times_begin(r);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
@@ -350,6 +349,8 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     struct zt_share share = { p, NULL, 0, t->training };
     if (slot)
         point_random(r, t, at->micro_batch, last);
+    if (!zt_rank_device_point(r, err))
+        return false;
     if (!is_own(r, at->op) && !zt_rank_flush(r, err))
         return false;
     double began;

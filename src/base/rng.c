@@ -2,17 +2,6 @@
 
 #include <math.h>
 
-static uint64_t mix(uint64_t x) { /* the finaliser of splitmix64 */
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-uint64_t zt_rng_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
-    return mix(mix(mix(mix(seed) ^ a) ^ b) ^ c);
-}
-
 void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]) {
     zt_rng_words(key, stream, counter, out);
 }

@@ -4,6 +4,7 @@
 #ifndef ZT_BASE_RNG_H
 #define ZT_BASE_RNG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct zt_rng {
@@ -14,8 +15,6 @@ struct zt_rng {
     int left; /* unused words of `block` */
 };
 
-/* Mixes a seed with up to three numbers that say what the stream is for. */
-uint64_t zt_rng_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
 /* A generator at the start of stream `stream` of `key`. */
 struct zt_rng zt_rng_start(uint64_t key, uint64_t stream);
 uint32_t zt_rng_u32(struct zt_rng *rng);
@@ -25,13 +24,52 @@ float zt_rng_normal(struct zt_rng *rng);               /* Box-Muller, one of the
 /* The four words of block `counter`. */
 void zt_rng_block(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]);
 
-/* The same for one element of a device kernel too: rng.c and the kernels of the CUDA module have it from here. */
+/* ---- for one element of a device kernel too: rng.c and the kernels of the CUDA module have it from here ---- */
+
 #ifdef __CUDACC__
-#define ZT_RNG_WORDS static __device__ inline
+#define ZT_RNG static __device__ inline
 #else
-#define ZT_RNG_WORDS static inline
+#define ZT_RNG static inline
 #endif
-ZT_RNG_WORDS void zt_rng_words(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]) {
+
+/* What makes random ops a function of (seed, step, micro-batch, node name, sample index in the epoch, element). */
+struct zt_random {
+    uint64_t seed, step, micro_batch, first_sample;
+};
+
+/* Whose numbers: of the node whose name has this hash, mixed with its attribute `seed` where it has one, at `here`, or
+ * at what lies `there` in the memory of a device. */
+struct zt_drawing {
+    uint64_t name, seed;
+    bool seeded;
+    struct zt_random here;
+    const struct zt_random *there; /* NULL: here */
+};
+/* The rows along the first axis are samples, each with a stream of its own. */
+struct zt_draws {
+    uint64_t key, first_sample; /* of row 0 */
+};
+
+ZT_RNG uint64_t zt_rng_mix(uint64_t x) { /* the finaliser of splitmix64 */
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+/* Mixes a seed with up to three numbers that say what the stream is for. */
+ZT_RNG uint64_t zt_rng_key(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
+    return zt_rng_mix(zt_rng_mix(zt_rng_mix(zt_rng_mix(seed) ^ a) ^ b) ^ c);
+}
+
+ZT_RNG struct zt_draws zt_rng_draws(const struct zt_drawing *d) {
+    const struct zt_random at = d->there ? *d->there : d->here;
+    const uint64_t key = zt_rng_key(at.seed, at.step, at.micro_batch, d->name);
+    const struct zt_draws draws = { d->seeded ? zt_rng_key(key, d->seed, 1, 0) : key, at.first_sample };
+    return draws;
+}
+
+/* The four words of block `counter` of stream `stream`. */
+ZT_RNG void zt_rng_words(uint64_t key, uint64_t stream, uint64_t counter, uint32_t out[4]) {
     uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32);
     uint32_t c2 = (uint32_t)stream, c3 = (uint32_t)(stream >> 32);
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);

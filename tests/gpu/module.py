@@ -16,6 +16,8 @@
                                                             without, and plan.txt lists them; skipped alike
     tests/gpu/module.py derives ZTRAIN MODULE CASE          weights in bfloat16 and channels last are the same made all at once and, where nodes
                                                             are hashed, one by one
+    tests/gpu/module.py draws ZTRAIN MODULE                 a model with Dropout, whose draws are part of what is captured, has the losses
+                                                            of the CPU; skipped alike
     tests/gpu/module.py profiles ZTRAIN MODULE CASE         --profile lists every node that plan.txt runs, with its time, and their sum; what
                                                             the device has no library for is said with the reason
     tests/gpu/module.py chooses ZTRAIN MODULE CASE          without --device the GPU is taken where the module and a GPU are there, else the CPU,
@@ -30,6 +32,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from onnx_bytes import FLOAT, INT64, model, node, npz, tensor, value_info  # noqa: E402
 
 # Libraries the module may name: its own needs and the C run time.
 ALLOWED = re.compile(r"lib(cudart|cublasLt|cudnn|nvrtc|c|m|gcc_s|dl|pthread)\.so|ld-linux|linux-vdso")
@@ -209,6 +214,35 @@ def derives(ztrain, module, case):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
+def dropping(folder):
+    """A case: y = relu(x w) with half of it dropped, times v."""
+    folder.mkdir()
+    numbers = [((i * 37) % 101 - 50) / 60 for i in range(24 * 8)]
+    nodes = [node("MatMul", ["x", "w"], ["h"], "fc1"), node("Relu", ["h"], ["r"], "relu"), node("Dropout", ["r"], ["d"], "drop"),
+             node("MatMul", ["d", "v"], ["scores"], "fc2")]
+    (folder / "model.onnx").write_bytes(model(nodes, [value_info("x", ["n", 8])], [value_info("scores", ["n", 4])],
+                                              [tensor([8, 24], numbers, FLOAT, "w"), tensor([24, 4], numbers[:96], FLOAT, "v")]))
+    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], numbers), "target": ([24], [i % 4 for i in range(24)], INT64)}))
+    data = {"format": "npz", "path": str(folder / "d.npz"), "shuffle": False}
+    (folder / "config.json").write_text(json.dumps({
+        "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
+        "ztrain": {"loss": {"type": "cross_entropy"}, "data": data}}))
+    return folder
+
+
+def draws(ztrain, module):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        run = train(folder, ztrain, module, dropping(folder / "case"))
+        if run is None or run[1]:
+            return run and run[1]
+        _, wrong = said(*words(folder / "program" / "ztrain", folder / "case", folder / "host", "--device", "cpu"))
+        here, there = ([json.loads(line)["loss"] for line in (folder / name / "metrics.jsonl").read_text().splitlines()] for name in ("host", "run"))
+    print(*there)
+    wrong += [] if len(here) == STEPS and all(abs(a - b) < 1e-5 for a, b in zip(here, there)) else [f"losses {there}, wants {here}"]
+    return wrong + wants(run[0], "captured segments: 2 in a full step")
+
+
 def profiles(ztrain, module, case):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
@@ -266,7 +300,7 @@ def chooses(ztrain, module, case):
 
 def main():
     checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains,
-              "derives": derives,
+              "derives": derives, "draws": draws,
               "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)
