@@ -36,6 +36,7 @@ struct zt_rank_device {
     struct zt_random pointed;  /* what lies there */
     struct zt_event **fed;     /* by slot: its pinned memory may be written */
     char *feed;                /* pinned: feed_bytes a slot */
+    char *feed_room; /* on the device: feed_bytes through which a batch comes; NULL: batches come in the queue */
 };
 
 static size_t view_bytes(const struct zt_view *v) {
@@ -71,7 +72,8 @@ const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_sl
     return (const double *)(const void *)(step + offsetof(struct step_feed, samples));
 }
 
-/* All of a slot's feed crosses at once, from pinned memory that the last copy has left. */
+/* All of a slot's feed crosses at once, from pinned memory that the last copy has left: while the last micro-batch is
+ * computed, where the device can bring it. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
@@ -89,6 +91,9 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
     memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
     memcpy(host + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
            (size_t)batch->rows * sizeof *slot->row_weight);
+    if (r->away->feed_room)
+        return api->bring(r->device, slot->feed, r->away->feed_room, host, (size_t)r->feed_bytes, r->away->fed[at],
+                          err);
     return api->to_device(r->device, slot->feed, host, (size_t)r->feed_bytes, err) &&
            api->record(r->device, r->away->fed[at], err);
 }
@@ -246,7 +251,9 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     for (int i = 0; d->feed && i < r->plan->slots; i++)
         if (!(d->fed[i] = api->event_create(r->device, err)))
             return false;
-    return d->feed != NULL;
+    if (d->feed && api->bring)
+        d->feed_room = api->allocate(r->device, (size_t)r->feed_bytes, "the next batch", err);
+    return d->feed && (d->feed_room || !api->bring);
 }
 
 /* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
@@ -304,6 +311,8 @@ void zt_rank_device_destroy(struct zt_rank *r) {
     for (int i = 0; i < 2; i++)
         if (r->away->staged[i])
             r->away->staged[i]->api->destroy(r->away->staged[i]);
+    if (r->away->feed_room)
+        r->device->api->free(r->device, r->away->feed_room, (size_t)r->feed_bytes);
     if (r->away->random)
         r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
     if (r->away->constant_block)

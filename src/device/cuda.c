@@ -1,5 +1,6 @@
-/* The CUDA device: memory, copies and one stream. Everything is queued on the stream in order; only zt_cuda_synchronize
- * waits (and cudaFree, at the end). Part of ztrain-cuda.so. */
+/* The CUDA device: memory, copies and one stream. Everything is queued on the stream in order, but for batches, which
+ * come on a stream of their own, and what is exchanged over NCCL; only zt_cuda_synchronize waits (and cudaFree, at the
+ * end). Part of ztrain-cuda.so. */
 #include "device/cuda.h"
 
 #include "base/arena.h"
@@ -18,7 +19,8 @@ struct cuda {
     char name[256]; /* as cudaDeviceProp has it */
     unsigned char identity[16];
     cudaStream_t stream, side; /* side NULL: nobody asked for it */
-    cudaEvent_t order;
+    cudaStream_t input;        /* NULL alike */
+    cudaEvent_t order, taken;  /* taken: what was brought has left its room */
     void *scratch, *pinned;
     size_t workspace; /* zt_cuda_workspace */
     bool capturing;
@@ -168,6 +170,29 @@ static bool cuda_to_host(struct zt_device *device, void *to, const void *from, s
     return crosses(device, err) && copy(device, to, from, bytes, cudaMemcpyDeviceToHost, err);
 }
 
+static bool open_input(struct zt_device *device, struct zt_err *err) {
+    struct cuda *d = cuda_of(device);
+    if (d->input)
+        return true;
+    if (!zt_cuda_good(device, cudaStreamCreateWithFlags(&d->input, cudaStreamNonBlocking), err,
+                      "making a stream for batches"))
+        d->input = NULL;
+    return d->input != NULL;
+}
+
+static bool cuda_bring(struct zt_device *device, void *to, void *room, const void *from, size_t bytes,
+                       struct zt_event *sent, struct zt_err *err) {
+    struct cuda *d = cuda_of(device);
+    if (!crosses(device, err) || !open_input(device, err))
+        return false;
+    struct zt_event *taken = (struct zt_event *)d->taken;
+    return zt_cuda_await(device, d->input, taken, err) &&
+           zt_cuda_good(device, cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, d->input), err,
+                        "copying a batch to the device") &&
+           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err) &&
+           copy(device, to, room, bytes, cudaMemcpyDeviceToDevice, err) && zt_cuda_mark(device, d->stream, taken, err);
+}
+
 static bool cuda_copy(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
     return copy(device, to, from, bytes, cudaMemcpyDeviceToDevice, err);
 }
@@ -263,8 +288,12 @@ static void cuda_destroy(struct zt_device *device) {
     cudaFree(d->scratch);
     if (d->order)
         cudaEventDestroy(d->order);
+    if (d->taken)
+        cudaEventDestroy(d->taken);
     if (d->side)
         cudaStreamDestroy(d->side);
+    if (d->input)
+        cudaStreamDestroy(d->input);
     if (d->stream)
         cudaStreamDestroy(d->stream);
     free(d);
@@ -280,6 +309,7 @@ static const struct zt_device_api api = {
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .copy = cuda_copy,
+    .bring = cuda_bring,
     .zero = cuda_zero,
     .event_create = cuda_event_create,
     .record = cuda_record,
@@ -344,6 +374,7 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(d->number), err, "opening") &&
         zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
         zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->order, cudaEventDisableTiming), err, "making an event") &&
+        zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), err, "making an event") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
         zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory") &&
         measure_memory(d, err))
