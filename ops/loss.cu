@@ -150,26 +150,24 @@ template <class T> static __global__ void long_lines_kernel(struct zt_launch_los
     }
 }
 
-template <class T> static __global__ void short_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
-    EACH(l, j.outer * j.inner) {
-        const struct line line = line_of(j, l);
-        const T *x = (const T *)j.x + line.start;
-        struct log_sum s = { -CUDART_INF_F, 0 };
-        float spread = 0;
-        for (int64_t c = 0; !j.logs && c < j.classes; c++)
-            take(s, to_float(x[c * j.inner]));
-        const float log_sum = j.logs ? 0 : s.most + logf(s.sum);
-        for (int64_t c = 0; to.log_p && c < j.classes; c++)
-            ((T *)to.log_p)[line.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
-        for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
-            spread += class_weight(j, c) * (log_sum - to_float(x[c * j.inner]));
-        store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
-    }
+template <class T>
+static __device__ void short_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l) {
+    const struct line line = line_of(j, l);
+    const T *x = (const T *)j.x + line.start;
+    struct log_sum s = { -CUDART_INF_F, 0 };
+    float spread = 0;
+    for (int64_t c = 0; !j.logs && c < j.classes; c++)
+        take(s, to_float(x[c * j.inner]));
+    const float log_sum = j.logs ? 0 : s.most + logf(s.sum);
+    for (int64_t c = 0; to.log_p && c < j.classes; c++)
+        ((T *)to.log_p)[line.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
+    for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
+        spread += class_weight(j, c) * (log_sum - to_float(x[c * j.inner]));
+    store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
 }
 
-/* The loss where it is one number. The mean of nothing is 0 in rows of ours, else 0 / 0. */
-static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, const double *sums) {
-    __shared__ double part[FINISH];
+/* The loss where it is one number, by a block. The mean of nothing is 0 in rows of ours, else 0 / 0. */
+static __device__ void finish(const struct zt_launch_loss &j, void *loss, const double *sums, double *part) {
     double value = 0, weight = 0;
     for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH) {
         value += sums[2 * l];
@@ -180,16 +178,40 @@ static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, const 
     if (threadIdx.x == 0)
         set_float(j.loss_dtype, loss, 0, (float)(!j.mean ? value : weight != 0 || !j.own ? value / weight : 0));
 }
+static __global__ void finish_kernel(struct zt_launch_loss j, void *loss, const double *sums) {
+    __shared__ double part[FINISH];
+    finish(j, loss, sums, part);
+}
+
+template <class T> static __global__ void short_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+    EACH(l, j.outer * j.inner) {
+        short_line<T>(j, to, l);
+    }
+}
+
+/* A block for all of it. */
+template <class T>
+static __global__ void __launch_bounds__(FINISH) few_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+    __shared__ double part[FINISH];
+    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
+        short_line<T>(j, to, l);
+    __syncthreads();
+    if (!j.none)
+        finish(j, to.loss, to.sums, part);
+}
 
 /* ---- its gradient ---- */
 
-/* What the sum of the losses was divided by. */
-static __global__ void total_kernel(struct zt_launch_loss j, double *total) {
-    __shared__ double part[FINISH];
+/* What the sum of the losses was divided by, by a block. */
+static __device__ double total_of(const struct zt_launch_loss &j, double *part) {
     double weight = 0;
     for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
         weight += weight_of(j, line_of(j, l));
-    weight = add_block<FINISH>(weight, part);
+    return add_block<FINISH>(weight, part);
+}
+static __global__ void total_kernel(struct zt_launch_loss j, double *total) {
+    __shared__ double part[FINISH];
+    const double weight = total_of(j, part);
     if (threadIdx.x == 0)
         *total = weight;
 }
@@ -223,14 +245,14 @@ static __device__ float along(const struct zt_launch_loss &j, const struct slope
 struct loss_grad {
     const void *dloss;
     const float *lse;
-    const double *total; /* asked for with the mean */
+    double *total; /* asked for with the mean */
     void *dx;
 };
 
 static __device__ struct slope read_slope(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l,
-                                          const struct line &line, float classes_weight) {
+                                          const struct line &line, double total, float classes_weight) {
     const float d = float_at(j.loss_dtype, g.dloss, j.none ? l : 0);
-    struct slope s = slope_of(j, line, d, j.mean ? *g.total : 1, classes_weight);
+    struct slope s = slope_of(j, line, d, total, classes_weight);
     s.log_sum = s.flat ? 0 : g.lse[l];
     return s;
 }
@@ -243,24 +265,45 @@ template <class T> static __global__ void long_grads_kernel(struct zt_launch_los
     classes_weight = add_block<LINE>(classes_weight, part);
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
         const struct line line = line_of(j, l);
-        const struct slope s = read_slope(j, g, l, line, classes_weight);
+        const struct slope s = read_slope(j, g, l, line, j.mean ? *g.total : 1, classes_weight);
         each_to((const T *)j.x + line.start, (T *)g.dx + line.start, j.classes,
                 [&](int64_t c, float x) { return along(j, s, line.target, c, x); });
     }
 }
 
-template <class T> static __global__ void short_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
-    float classes_weight = 0;
+static __device__ float all_classes_weight(const struct zt_launch_loss &j) {
+    float weight = 0;
     for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
-        classes_weight += class_weight(j, c);
-    EACH(l, j.outer * j.inner) {
-        const struct line line = line_of(j, l);
-        const struct slope s = read_slope(j, g, l, line, classes_weight);
-        for (int64_t c = 0; c < j.classes; c++) {
-            const int64_t at = line.start + c * j.inner;
-            ((T *)g.dx)[at] = from_float<T>(along(j, s, line.target, c, to_float(((const T *)j.x)[at])));
-        }
+        weight += class_weight(j, c);
+    return weight;
+}
+
+template <class T>
+static __device__ void short_grad(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l, double total,
+                                  float classes_weight) {
+    const struct line line = line_of(j, l);
+    const struct slope s = read_slope(j, g, l, line, total, classes_weight);
+    for (int64_t c = 0; c < j.classes; c++) {
+        const int64_t at = line.start + c * j.inner;
+        ((T *)g.dx)[at] = from_float<T>(along(j, s, line.target, c, to_float(((const T *)j.x)[at])));
     }
+}
+
+template <class T> static __global__ void short_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
+    const float classes_weight = all_classes_weight(j);
+    const double total = j.mean ? *g.total : 1;
+    EACH(l, j.outer * j.inner) {
+        short_grad<T>(j, g, l, total, classes_weight);
+    }
+}
+
+template <class T>
+static __global__ void __launch_bounds__(FINISH) few_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
+    __shared__ double part[FINISH];
+    const float classes_weight = all_classes_weight(j);
+    const double total = j.mean ? total_of(j, part) : 1;
+    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
+        short_grad<T>(j, g, l, total, classes_weight);
 }
 
 /* ---- launching ---- */
@@ -269,17 +312,31 @@ static bool are_long(const struct zt_launch_loss *j) {
     return j->inner == 1 && j->classes > SHORT;
 }
 
+/* So few short lines that one block is done with them sooner than a second launch begins. */
+static bool are_few(const struct zt_launch_loss *j) {
+    const int64_t lines = j->outer * j->inner;
+    return lines == 0 || (!are_long(j) && lines <= FINISH);
+}
+
 template <class T> static void launch_lines(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to) {
     const int64_t lines = j->outer * j->inner;
-    if (are_long(j))
+    if (are_few(j))
+        few_lines_kernel<T><<<1, FINISH, 0, stream>>>(*j, to);
+    else if (are_long(j))
         long_lines_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*j, to);
     else
         short_lines_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, to);
+    if (!are_few(j) && !j->none)
+        finish_kernel<<<1, FINISH, 0, stream>>>(*j, to.loss, to.sums);
 }
 
 template <class T> static void launch_grads(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_grad g) {
     const int64_t lines = j->outer * j->inner;
-    if (are_long(j))
+    if (!are_few(j) && j->mean)
+        total_kernel<<<1, FINISH, 0, stream>>>(*j, g.total);
+    if (are_few(j))
+        few_grads_kernel<T><<<1, FINISH, 0, stream>>>(*j, g);
+    else if (are_long(j))
         long_grads_kernel<T><<<job_blocks(lines), LINE, 0, stream>>>(*j, g);
     else
         short_grads_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, g);
@@ -288,22 +345,18 @@ template <class T> static void launch_grads(cudaStream_t stream, const struct zt
 int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *log_p,
                             void *workspace) {
     const struct loss_out to = { loss, log_p, lse, (double *)workspace };
-    if (j->outer * j->inner > 0 && j->dtype == ZT_BFLOAT16)
+    if (j->dtype == ZT_BFLOAT16)
         launch_lines<__nv_bfloat16>(stream, j, to);
-    else if (j->outer * j->inner > 0)
+    else
         launch_lines<float>(stream, j, to);
-    if (!j->none)
-        finish_kernel<<<1, FINISH, 0, stream>>>(*j, loss, to.sums);
     return cudaGetLastError();
 }
 
 int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss,
                                  const float *lse, void *dx, void *workspace) {
-    const struct loss_grad g = { dloss, lse, (const double *)workspace, dx };
+    const struct loss_grad g = { dloss, lse, (double *)workspace, dx };
     if (j->outer * j->inner <= 0)
         return cudaSuccess;
-    if (j->mean)
-        total_kernel<<<1, FINISH, 0, stream>>>(*j, (double *)workspace);
     if (j->dtype == ZT_BFLOAT16)
         launch_grads<__nv_bfloat16>(stream, j, g);
     else

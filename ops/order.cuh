@@ -48,7 +48,8 @@ static __device__ inline void scan_counts(uint32_t *count, uint32_t *total) {
 
 /* A block a batch; each thread takes a stretch of it. What an odd number of passes sorts ends in `other`. */
 template <class Sources>
-static __global__ void sort_kernel(Sources from, int bits, int passes, uint64_t *items, uint64_t *other) {
+static __global__ void __launch_bounds__(SORTERS)
+    sort_kernel(Sources from, int bits, int passes, uint64_t *items, uint64_t *other) {
     __shared__ uint32_t count[DIGITS * SORTERS], total[SORTERS];
     const int64_t together = from.together();
     const struct span mine = part_of(together, blockDim.x, threadIdx.x);

@@ -243,7 +243,7 @@ START_TEST(a_step_agrees_with_the_reference_kernels) {
 END_TEST
 
 START_TEST(fusion_changes_nothing_beyond_rounding) {
-    int counts[32] = { 0 };
+    int counts[64] = { 0 };
     struct net fused = make(batches[_i], ZT_CPU, 2, true, counts), plain = make(batches[_i], ZT_CPU, 2, false, NULL);
     for (int i = 0; zt_patterns[i]; i++)
         ck_assert_msg(counts[i] > 0 || !(zt_patterns[i]->when >> ZT_CPU & 1), "pattern \"%s\" was not found",
