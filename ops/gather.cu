@@ -219,17 +219,26 @@ int zt_launch_gather_grad(cudaStream_t stream, enum zt_dtype dtype, const struct
     const by_rows from = { *g, index };
     return put_slices(stream, dtype, from, ZT_COMBINE_ADD, dy, dx, workspace);
 }
+size_t zt_launch_gather_grad_bytes(const struct zt_launch_gather *g) {
+    return order_bytes(by_rows{ *g, NULL });
+}
 
 int zt_launch_put_tuples(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_tuples *t, const void *x,
                          const void *index, void *y, void *workspace) {
     const by_tuples from = { *t, index };
     return put_slices(stream, dtype, from, t->how, x, y, workspace);
 }
+size_t zt_launch_put_tuples_bytes(const struct zt_launch_tuples *t) {
+    return order_bytes(by_tuples{ *t, NULL });
+}
 
 int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_elements *e, const void *x,
                            const void *index, void *y, void *workspace) {
     const by_lines from = { *e, index };
     return put_slices(stream, dtype, from, e->how, x, y, workspace);
+}
+size_t zt_launch_put_elements_bytes(const struct zt_launch_elements *e) {
+    return order_bytes(by_lines{ *e, NULL });
 }
 
 /* ---- slices from their places ---- */

@@ -63,20 +63,9 @@ int zt_launch_reverse(struct CUstream_st *stream, size_t bytes, const struct zt_
 
 /* ---- gather and scatter ---- */
 
-/* What is put: y[at] = y[at] op x[from] (combine.h), in the order of the sources. Those that may meet, `together`, are
- * sorted first, in `workspace`: zt_launch_order_bytes, which is 0 where they are more than can be sorted (2^32, or
- * where their numbers and those of their places have more than 64 bits together). */
-static inline int zt_order_bits(int64_t most) { /* what 0..most needs */
-    int bits = 0;
-    while (bits < 63 && most >> bits > 0)
-        bits++;
-    return bits;
-}
-static inline size_t zt_launch_order_bytes(int64_t orders, int64_t together, int64_t places) {
-    return together > UINT32_MAX || zt_order_bits(together - 1) + zt_order_bits(places) > 64
-               ? 0
-               : 2 * sizeof(uint64_t) * (size_t)(orders * together);
-}
+/* What is put: y[at] = y[at] op x[from] (combine.h), in the order of the sources. Those that may meet are sorted first,
+ * in `workspace`, whose bytes zt_launch_*_bytes give: SIZE_MAX where they are more than can be sorted (2^32, or where
+ * their numbers and those of their places have more than 64 bits together). */
 
 /* y[o, j, i] = x[o, index[j], i] over [outer, count, inner]; x is [outer, size, inner]. An index outside (negative ones
  * count from the end) gives zero bits: a kernel cannot report it. */
@@ -90,6 +79,7 @@ int zt_launch_gather(struct CUstream_st *stream, size_t bytes, const struct zt_l
 /* Its gradient: dx, which is zeros, gets dy added up at the same places, in the order of j. */
 int zt_launch_gather_grad(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_gather *g,
                           const void *dy, const void *index, void *dx, void *workspace);
+size_t zt_launch_gather_grad_bytes(const struct zt_launch_gather *g);
 
 /* GatherElements, its gradient and ScatterElements. */
 struct zt_launch_elements {
@@ -104,6 +94,7 @@ int zt_launch_gather_elements(struct CUstream_st *stream, size_t bytes, const st
  * bfloat16, int32, int64, or with ZT_COMBINE_REPLACE any. */
 int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
                            const void *x, const void *index, void *y, void *workspace);
+size_t zt_launch_put_elements_bytes(const struct zt_launch_elements *e);
 
 /* GatherND, its gradient and ScatterND: tuple t of `length` numbers names the slice of `slice` elements of data in its
  * batch. */
@@ -119,6 +110,7 @@ int zt_launch_gather_tuples(struct CUstream_st *stream, size_t bytes, const stru
 /* y, which holds what it starts with, combined with slice t of x at the place of tuple t, in the order of t. */
 int zt_launch_put_tuples(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_tuples *t,
                          const void *x, const void *index, void *y, void *workspace);
+size_t zt_launch_put_tuples_bytes(const struct zt_launch_tuples *t);
 
 #ifdef __cplusplus
 }

@@ -148,22 +148,21 @@ static bool copy_first(const struct zt_call *call, struct zt_err *err) {
                                    err);
 }
 
-/* Room to sort `orders` times `together` indices by so many places. */
-static bool order(struct zt_prepare *q, int64_t orders, int64_t together, int64_t places, struct zt_err *err) {
-    q->workspace_bytes = zt_launch_order_bytes(orders, together, places);
-    if (orders * together == 0 || q->workspace_bytes > 0)
-        return true;
+/* Prepares a node that sorts its indices; `bytes` says in how much room. */
+#define ZT_PREPARE_SORTED(id, type, bytes)                                                                             \
+    static bool id##_prepare(struct zt_prepare *q, struct zt_err *err) {                                               \
+        if (!zt_describe_cuda(q, sizeof(struct type), err))                                                            \
+            return false;                                                                                              \
+        q->workspace_bytes = bytes(q->state);                                                                          \
+        return q->workspace_bytes != SIZE_MAX || too_many(q, err);                                                     \
+    }
+static bool too_many(struct zt_prepare *q, struct zt_err *err) {
     free(q->state);
-    return zt_fail(err, ZT_EXIT_MODEL, "%s: %lld indices of %lld places cannot be sorted on CUDA",
-                   q->graph->nodes[q->node]->name, (long long)together, (long long)places);
+    return zt_fail(err, ZT_EXIT_MODEL, "%s: there are more indices than can be sorted on CUDA",
+                   q->graph->nodes[q->node]->name);
 }
 
-static bool gather_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_gather), err))
-        return false;
-    const struct zt_launch_gather *g = q->state;
-    return order(q, 1, g->outer > 0 ? g->count : 0, g->size, err);
-}
+ZT_PREPARE_SORTED(gather_grad, zt_launch_gather, zt_launch_gather_grad_bytes)
 static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {
     return clear(call, err) &&
            zt_launched(call,
@@ -182,15 +181,7 @@ static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) 
 }
 ZT_KERNEL_CUDA(gather_elements)
 
-static bool put_elements_prepare(struct zt_prepare *q, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_elements), err))
-        return false;
-    const struct zt_launch_elements *e = q->state;
-    int64_t lines = 1;
-    for (int k = 0; k < e->axes; k++)
-        lines *= k == e->axis ? 1 : e->dim[k];
-    return order(q, lines, e->dim[e->axis], e->data[e->axis], err);
-}
+ZT_PREPARE_SORTED(put_elements, zt_launch_elements, zt_launch_put_elements_bytes)
 static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {
     return clear(call, err) &&
            zt_launched(call,
@@ -222,12 +213,7 @@ static bool gather_tuples_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(gather_tuples)
 
-static bool put_tuples_prepare(struct zt_prepare *q, struct zt_err *err) {
-    if (!zt_describe_cuda(q, sizeof(struct zt_launch_tuples), err))
-        return false;
-    const struct zt_launch_tuples *t = q->state;
-    return order(q, t->per_batch > 0 ? t->tuples / t->per_batch : 0, t->per_batch, t->batch_step, err);
-}
+ZT_PREPARE_SORTED(put_tuples, zt_launch_tuples, zt_launch_put_tuples_bytes)
 static bool gather_tuples_grad_run(const struct zt_call *call, struct zt_err *err) {
     return clear(call, err) &&
            zt_launched(call,

@@ -78,11 +78,25 @@ static __global__ void __launch_bounds__(SORTERS)
     }
 }
 
-/* `workspace`: zt_launch_order_bytes. */
+static inline int bits_of(int64_t most) { /* what 0..most needs */
+    int bits = 0;
+    while (bits < 63 && most >> bits > 0)
+        bits++;
+    return bits;
+}
+
+/* Of workspace; SIZE_MAX: too many. */
+template <class Sources> static size_t order_bytes(const Sources &from) {
+    const int64_t together = from.together();
+    return together > UINT32_MAX || bits_of(together - 1) + bits_of(from.keys()) > 64
+               ? SIZE_MAX
+               : 2 * sizeof(uint64_t) * (size_t)(from.orders() * together);
+}
+
 template <class Sources>
 static struct order sort_sources(cudaStream_t stream, const Sources &from, uint64_t *workspace) {
     const int64_t together = from.together(), count = from.orders() * together;
-    const int bits = zt_order_bits(together - 1), passes = (zt_order_bits(from.keys()) + DIGIT - 1) / DIGIT;
+    const int bits = bits_of(together - 1), passes = (bits_of(from.keys()) + DIGIT - 1) / DIGIT;
     unsigned threads = 32;
     while (threads < SORTERS && threads < together)
         threads *= 2;

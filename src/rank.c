@@ -96,6 +96,7 @@ static void make_programs(struct zt_rank *r) {
             rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->joint.graph->node_count + 1);
             for (int n = 0; n < rp->program->joint.graph->node_count; n++)
                 make_ready(r, rp, n);
+            zt_rank_derive_create(rp);
         }
     }
 }

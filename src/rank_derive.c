@@ -38,19 +38,27 @@ static int cast_below(const struct zt_run_program *rp, int node) {
     return count > 0 && count / x->dim[0] <= INT32_MAX && is_plain_cast(rp, below) ? below : -1;
 }
 
+void zt_rank_derive_create(struct zt_run_program *rp) {
+    for (int i = 0; i < rp->program->derive_count; i++) {
+        const struct zt_command *c = &rp->program->derive[i];
+        if (c->kind == ZT_RUN_NODE)
+            rp->ready[c->node].cast = is_plain_cast(rp, c->node) ? c->node : cast_below(rp, c->node);
+    }
+}
+
 /* A parameter in bf16 as it lies or channels last, which is made of the parameter too. */
 static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c) {
-    return c->kind == ZT_RUN_NODE && (is_plain_cast(rp, c->node) || cast_below(rp, c->node) >= 0);
+    return c->kind == ZT_RUN_NODE && rp->ready[c->node].cast >= 0;
 }
 
 static struct zt_cast cast_of(struct zt_rank *r, const struct zt_run_program *rp, int node) {
     const struct zt_graph *g = rp->program->joint.graph;
     const struct zt_shape *x = &g->values[g->nodes[node]->out[0]]->shape;
-    const int below = cast_below(rp, node), from = below < 0 ? node : below;
+    const int from = rp->ready[node].cast;
     struct zt_cast cast = { .to = zt_rank_at(r, NULL, rp->ready[node].place[1], NULL),
                             .from = zt_rank_at(r, NULL, rp->ready[from].place[0], NULL),
                             .count = zt_shape_count(x) };
-    if (below >= 0) {
+    if (from != node) {
         cast.channels = (uint32_t)x->dim[1];
         cast.places = (uint32_t)(cast.count / x->dim[0] / x->dim[1]);
     }

@@ -28,12 +28,12 @@ struct zt_rank_device {
     size_t stage_bytes;
     struct host_kind *kinds;
     int kind_count;
-    int drawing;               /* nodes that draw on the device */
     struct zt_comm *staged[2]; /* world, data; NULL: one rank */
     struct zt_comm *nccl;      /* data; NULL: not in use */
     char no_nccl[ZT_ERR_TEXT]; /* why it is not; "": nobody asked */
-    struct zt_random *random;  /* on the device, for nodes that draw; NULL: there are none */
+    struct zt_random *random;  /* on the device */
     struct zt_random pointed;  /* what lies there */
+    bool draws;                /* a node there reads it */
     struct zt_event **fed;     /* by slot: its pinned memory may be written */
     char *feed;                /* pinned: feed_bytes a slot */
     char *feed_room; /* on the device: feed_bytes through which a batch comes; NULL: batches come in the queue */
@@ -100,7 +100,7 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->away;
-    if (!d || !d->random || memcmp(&d->pointed, &r->random, sizeof d->pointed) == 0)
+    if (!d || !d->draws || memcmp(&d->pointed, &r->random, sizeof d->pointed) == 0)
         return true;
     d->pointed = r->random;
     return zt_rank_flush(r, err) &&
@@ -219,28 +219,20 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     report(r, rp, ready, (int64_t)moved);
 }
 
-static bool draws(const struct zt_rank *r, const struct zt_ready *ready) {
-    return !on_host(r, ready) && ready->call.node->op->flags & ZT_OP_RANDOM;
-}
-
-static void count_draws(struct zt_rank *r, struct zt_run_program *rp, int node) {
-    r->away->drawing += draws(r, &rp->ready[node]);
-}
-
 static void point_draws(struct zt_rank *r, struct zt_run_program *rp, int node) {
-    if (draws(r, &rp->ready[node]))
-        rp->ready[node].call.random_there = r->away->random;
+    struct zt_ready *ready = &rp->ready[node];
+    if (on_host(r, ready) || !(ready->call.node->op->flags & ZT_OP_RANDOM))
+        return;
+    ready->call.random_there = r->away->random;
+    r->away->draws = true;
 }
 
 /* Where draws are is told on the device: what the host queues is the same in every step. */
 static bool open_draws(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->away;
-    each_node(r, count_draws);
-    if (!d->drawing)
-        return true;
     d->random = r->device->api->allocate(r->device, sizeof *d->random, "what random numbers depend on", err);
     each_node(r, point_draws);
-    return d->random && r->device->api->to_device(r->device, d->random, &d->pointed, sizeof d->pointed, err);
+    return d->random != NULL; /* allocated as zeros, which is what `pointed` says */
 }
 
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {

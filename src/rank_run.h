@@ -17,6 +17,8 @@ struct zt_ready {
     bool on_host;  /* the kernel is the host's, the memory is not (rank_device.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
+    int cast; /* of what is made of the parameters: the node whose parameter it rounds to bf16, -1: none (rank_derive.c)
+               */
     struct zt_path path; /* that it takes: as prepared, until it runs another way */
 };
 
@@ -106,6 +108,8 @@ const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool train
                                              const struct zt_step_shape *shape, bool last);
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
+/* Once, when what runs is made: which of what is made of the parameters are casts. */
+void zt_rank_derive_create(struct zt_run_program *rp);
 /* What is made of the parameters, where they are newer than it (rank_derive.c). */
 bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err);
 bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);

@@ -18,8 +18,8 @@ static inline unsigned blocks_for(int64_t count) {
 #define EACH(i, count)                                                                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64_t)gridDim.x * blockDim.x)
 
-/* What one load or store moves at best: an address that is a multiple of 16. */
-template <class T> struct alignas(16) pack { T at[16 / sizeof(T)]; };
+/* What one load or store moves, 16 bytes at best, at an address that is a multiple of that. */
+template <class T, int N = 16 / sizeof(T)> struct alignas(sizeof(T) * N) pack { T at[N]; };
 
 /* ---- a block a job ---- */
 

@@ -31,12 +31,29 @@ static __device__ union zt_coefficients coefficients_of(const struct zt_step_cal
     return c;
 }
 
-enum { WIDE = sizeof(pack<float>) / sizeof(float) };
+/* Calls step(x) with an element of each of N arrays, for the `wide` that lie at pack q, and writes the first `written`
+ * of x back. */
+template <int wide, int written, int N, class Step>
+static __device__ void step_pack(float *const (&at)[N], int q, Step step) {
+    pack<float, wide> all[N];
+    for (int k = 0; k < N; k++)
+        all[k] = ((const pack<float, wide> *)at[k])[q];
+    for (int lane = 0; lane < wide; lane++) {
+        float x[N];
+        for (int k = 0; k < N; k++)
+            x[k] = all[k].at[lane];
+        step(x);
+        for (int k = 0; k < written; k++)
+            all[k].at[lane] = x[k];
+    }
+    for (int k = 0; k < written; k++)
+        ((pack<float, wide> *)at[k])[q] = all[k];
+}
 
-/* Calls step(x) with the elements of N arrays at each place of a part, and writes the first `written` of x back. 16
- * bytes of each at a time where all arrays lie at multiples of 16. */
+/* At each place of a part. 16 bytes of each array at a time where all of them lie at multiples of 16. */
 template <int written, int N, class Step>
 static __device__ void each_of(const struct part &part, const float *const (&array)[N], Step step) {
+    enum { WIDE = sizeof(pack<float>) / sizeof(float) };
     uintptr_t bits = 0;
     float *at[N];
     for (int k = 0; k < N; k++) {
@@ -44,29 +61,10 @@ static __device__ void each_of(const struct part &part, const float *const (&arr
         bits |= (uintptr_t)at[k];
     }
     const int packs = bits % sizeof(pack<float>) ? 0 : part.count / WIDE;
-    for (int q = (int)threadIdx.x; q < packs; q += BLOCK) {
-        pack<float> all[N];
-        for (int k = 0; k < N; k++)
-            all[k] = ((const pack<float> *)at[k])[q];
-        for (int lane = 0; lane < WIDE; lane++) {
-            float x[N];
-            for (int k = 0; k < N; k++)
-                x[k] = all[k].at[lane];
-            step(x);
-            for (int k = 0; k < written; k++)
-                all[k].at[lane] = x[k];
-        }
-        for (int k = 0; k < written; k++)
-            ((pack<float> *)at[k])[q] = all[k];
-    }
-    for (int i = WIDE * packs + (int)threadIdx.x; i < part.count; i += BLOCK) {
-        float x[N];
-        for (int k = 0; k < N; k++)
-            x[k] = at[k][i];
-        step(x);
-        for (int k = 0; k < written; k++)
-            at[k][i] = x[k];
-    }
+    for (int q = (int)threadIdx.x; q < packs; q += BLOCK)
+        step_pack<WIDE, written>(at, q, step);
+    for (int i = WIDE * packs + (int)threadIdx.x; i < part.count; i += BLOCK)
+        step_pack<1, written>(at, i, step);
 }
 
 static __global__ void adam_kernel(struct zt_step_call s) {

@@ -84,6 +84,15 @@ const struct fused_layout fused_layouts[] = {
     { 0 },
 };
 
+#define BF16 ", 'bf16': {'enabled': true}"
+const struct fused_layout fused_half_layouts[] = {
+    { 1, true, BF16 },
+    { 1, true, BF16 ", 'train_micro_batch_size_per_gpu': 2" },
+    { 2, true, BF16 ", 'zero_optimization': {'stage': 3}" },
+    { 2, true, BF16 ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },
+    { 0 },
+};
+
 struct tiny_run fused_train(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,
                             const char *fuse) {
     char config[1000];

@@ -79,20 +79,12 @@ END_TEST
 
 /* ---- training ---- */
 
-#define BF16 ", 'bf16': {'enabled': true}"
-static const struct fused_layout layouts[] = {
-    { 1, true, BF16 },
-    { 1, true, BF16 ", 'train_micro_batch_size_per_gpu': 2" },
-    { 2, true, BF16 ", 'zero_optimization': {'stage': 2}" },
-    { 2, true, BF16 ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },
-    { 0 },
-};
 static struct zt_graph *(*const models[])(void) = { alike, apart };
 enum { MODELS = sizeof models / sizeof *models };
 
 /* The reference takes the variance itself, in double. */
 START_TEST(training_gives_the_same_tensors) {
-    for (const struct fused_layout *l = layouts; l->ranks; l++) {
+    for (const struct fused_layout *l = fused_half_layouts; l->ranks; l++) {
         fused_expect_losses(&kept, models[_i], l, "batch_norm_statistics", "gelu", 0);
         if (fused_folder)
             ck_assert(fused_train(&kept, models[_i], l, "batch_norm_statistics").hash ==

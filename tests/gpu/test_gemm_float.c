@@ -166,18 +166,9 @@ END_TEST
 static struct zt_graph *(*const models[])(void) = { plain,  turned,    batched,        shared,     read_in_float,
                                                     biased, with_bias, rows_with_bias, bias_apart, convolved };
 enum { MODELS = sizeof models / sizeof *models };
-#define BF16 ", 'bf16': {'enabled': true}"
-static const struct fused_layout layouts[] = {
-    { 1, true, BF16 },
-    { 1, true, BF16 ", 'train_micro_batch_size_per_gpu': 2" },
-    { 2, true, BF16 ", 'zero_optimization': {'stage': 3}" },
-    { 2, true, BF16 ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },
-    { 0 },
-};
-
 /* On one side the product is rounded to bfloat16. */
 START_TEST(training_gives_the_same_losses) {
-    for (const struct fused_layout *l = layouts; l->ranks; l++)
+    for (const struct fused_layout *l = fused_half_layouts; l->ranks; l++)
         fused_expect_losses(&merged, models[_i], l, "gemm_float', 'bias_grad', 'conv_float", "gelu", 5e-3);
 }
 END_TEST
