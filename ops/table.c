@@ -1,7 +1,7 @@
 /* Every operator row, one line each, by name. A row is `zt_op_NAME` of the file that holds its family. */
 #include "ops/table.h"
 
-#include "ops/dnnl_compat.h"
+#include "ops/cpu/dnnl.h"
 
 #include <stddef.h>
 

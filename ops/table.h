@@ -2,8 +2,8 @@
 #ifndef ZT_OPS_TABLE_H
 #define ZT_OPS_TABLE_H
 
-#include "graph/op.h"
-#include "graph/passes.h"
+#include "graph/ir/op.h"
+#include "graph/passes/passes.h"
 
 extern const struct zt_op_table zt_ops;
 
@@ -11,7 +11,7 @@ extern const struct zt_op_table zt_ops;
 extern const struct zt_pattern *const zt_patterns[];
 
 /* A loss type of the config as an op: node (logits, target[, weight[, class weight]]) -> scalar, domain "ztrain"; the
- * fourth input where targets are integers (ops/loss.h, ops/loss_class.c). Rows in ops/loss.c. */
+ * fourth input where targets are integers (ops/loss/loss.h, ops/loss/class_loss.c). Rows in ops/loss/loss.c. */
 struct zt_loss_row {
     const char *type;    /* "cross_entropy" */
     const char *op_type; /* "CrossEntropy" */
@@ -36,7 +36,7 @@ int zt_gather_table(const struct zt_graph *g, int node);
 
 /* What the CPU kernels of this build are made of: the widest instruction set their own vector loops use on this machine
  * ("AVX2"), and the version of oneDNN, "" where the build has none. Static text. */
-const char *zt_cpu_instructions(void); /* elementwise_lanes.c */
+const char *zt_cpu_instructions(void); /* simd_elementwise.c */
 const char *zt_cpu_onednn(void);
 
 #endif

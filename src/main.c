@@ -1,10 +1,10 @@
 /* argv -> command -> exit status. The only place that prints errors, and the only exit. */
 #include "base/arena.h"
 #include "cli/help.h"
-#include "options.h"
-#include "parallel/comm.h"
-#include "parallel/lifeline.h"
-#include "stop.h"
+#include "session/options.h"
+#include "parallel/comm/comm.h"
+#include "parallel/launch/supervisor_channel.h"
+#include "run/stop.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* ztrain-cuda.so: the table it exports, from the rooms it is made of. Nothing of this is in the program itself. */
 #include "device/arrays_cuda.h"
 #include "device/cuda.h"
-#include "ops/kernels_cuda.h"
+#include "ops/cuda/kernels.h"
 #include "optim/step_cuda.h"
-#include "parallel/comm_nccl.h"
+#include "parallel/comm/nccl.h"
 
 #include <string.h>
 

@@ -2,23 +2,23 @@
  *
  * Ranks are threads of this process, or this process is one of them; each makes its own plan (pure, so all are the same
  * but for its place) and meets the others only in the communicator. Rank 0 talks and writes. */
-#include "agree.h"
+#include "run/preflight.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mapped.h"
 #include "base/text.h"
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "device/threads.h"
-#include "forecast.h"
-#include "hashes.h"
-#include "parallel/comm_count.h"
-#include "parallel/lifeline.h"
-#include "parallel/pulse.h"
-#include "rank_hashes.h"
-#include "rank_trace.h"
-#include "stop.h"
-#include "watchdog.h"
+#include "run/forecast.h"
+#include "run/hashes.h"
+#include "parallel/comm/count.h"
+#include "parallel/launch/supervisor_channel.h"
+#include "parallel/launch/heartbeat.h"
+#include "run/node_hashes.h"
+#include "run/trace.h"
+#include "run/stop.h"
+#include "run/watchdog.h"
 
 #include <math.h>
 #include <pthread.h>

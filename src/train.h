@@ -2,11 +2,11 @@
 #ifndef ZT_TRAIN_H
 #define ZT_TRAIN_H
 
-#include "job.h"
-#include "options.h"
-#include "parallel/launched.h"
-#include "parallel/machine.h"
-#include "rank.h"
+#include "plan/job.h"
+#include "session/options.h"
+#include "parallel/launch/environment.h"
+#include "parallel/partition/machine.h"
+#include "run/rank.h"
 
 /* What every subcommand that runs a config opens, in order; all borrowed by ranks. */
 struct zt_stop;

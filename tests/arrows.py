@@ -4,10 +4,10 @@
     tests/arrows.py [ROOT]          checks the tree
     tests/arrows.py --self-test     checks that a wrong include in a made-up tree is found
 
-    base <- graph <- ops    base <- device <- ops    graph, device <- parallel    all of them <- src/*.c, src/cli
+    base <- graph <- ops    base <- device <- ops    graph, device <- parallel    all of them <- src/*
 
-optim and data may see base, the config and graph/dtype.h. graph/onnx_*.c, where the file format is known, keep their headers
-to themselves. Each outside library is included in one place only; tests may include anything. Where an include names a macro,
+optim and data may see base, the config and graph/ir/dtype.h. graph/onnx, where the file format is known, keeps its private
+headers to itself. Each outside library is included in one place only; tests may include anything. Where an include names a macro,
 the files that define the macro are held to what it stands for.
 """
 import fnmatch
@@ -21,8 +21,9 @@ FOLDERS = ["src", "graph", "ops", "parallel", "tests"]
 
 # Which room a file belongs to: the first pattern that matches.
 ROOMS = [("base", "src/base/*"), ("device", "src/device/*"), ("optim", "src/optim/*"), ("data", "src/data/*"),
-         ("dtype", "graph/dtype.h"), ("onnx", "graph/onnx_*"), ("graph", "graph/*"), ("ops", "ops/*"), ("parallel", "parallel/*"),
-         ("config", "src/config*.h"), ("tests", "tests/*"), ("main", "src/*")]
+         ("dtype", "graph/ir/dtype.h"), ("graph", "graph/onnx/onnx.h"), ("onnx", "graph/onnx/*"), ("onnx", "graph/export/emit.c"),
+         ("graph", "graph/*"), ("ops", "ops/*"), ("parallel", "parallel/*"), ("config", "src/config/*"), ("tests", "tests/*"),
+         ("main", "src/*")]
 
 # What a room may include besides itself.
 MAY_SEE = {
@@ -42,15 +43,15 @@ MAY_SEE = {
 
 # Outside libraries: the headers by pattern, and the files that may include them.
 VENDORS = [
-    ("cJSON", ["cJSON.h", "cjson/*"], ["src/config.c", "src/checkpoint*"]),
-    ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx_*", "src/monitor*"]),
-    ("libcrypto", ["openssl/*"], ["parallel/mac.c"]),
+    ("cJSON", ["cJSON.h", "cjson/*"], ["src/config/config.c", "src/checkpoint/*"]),
+    ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx/*", "graph/export/*", "src/report/*"]),
+    ("libcrypto", ["openssl/*"], ["parallel/comm/mac.c"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
-    ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "ops/dnn_graph_cuda.h", "*.cu"]),
+    ("cuDNN, cuBLAS, NVRTC", ["cudnn*", "cublas*", "nvrtc*"], ["ops/*_cuda.c", "ops/cuda/dnn_graph_cuda.h", "*.cu"]),
     ("CUDA", ["cuda*", "device_launch_parameters.h", "cooperative_groups*"], ["src/device/cuda*.c", "*.cu", "*.cuh"]),
-    ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/dnnl_compat.*", "ops/*_cpu.c"]),
-    ("MPI", ["mpi.h"], ["parallel/comm_*.c"]),
-    ("NCCL", ["nccl.h"], ["parallel/comm_nccl.c"]),
+    ("oneDNN", ["dnnl*", "oneapi/*"], ["ops/cpu/dnnl.*", "ops/*_cpu.c"]),
+    ("MPI", ["mpi.h"], ["parallel/comm/mpi/*"]),
+    ("NCCL", ["nccl.h"], ["parallel/comm/nccl.c"]),
     ("liburing", ["liburing*"], ["src/data/*", "parallel/offload*"]),
     ("Check", ["check.h"], []),
 ]
@@ -119,25 +120,25 @@ def problems(root):
 
 # (file, its include, whether that is a wrong arrow)
 SELF_TEST = [
-    ("src/base/a.c", '"base/err.h"', False), ("graph/a.c", '"base/err.h"', False), ("graph/a.c", '"graph.h"', False),
-    ("ops/a.c", '"graph/graph.h"', False), ("ops/a.c", '"device/device.h"', False), ("ops/a_cpu.c", "<dnnl.h>", False),
-    ("parallel/a.c", '"graph/graph.h"', False), ("src/a.c", '"ops/table.h"', False), ("src/cli/a.c", '"parallel/comm.h"', False),
-    ("src/optim/a.c", '"graph/dtype.h"', False), ("src/data/a.c", '"config.h"', False), ("tests/a.c", "<check.h>", False),
-    ("graph/onnx_read.c", '"onnx.pb-c.h"', False), ("graph/onnx_read.c", '"onnx_file.h"', False),
-    ("graph/onnx_read.c", '"graph.h"', False), ("parallel/comm_mpi.c", "<mpi.h>", False), ("ops/k.cu", "<cuda_runtime.h>", False),
-    ("src/base/a.c", '"graph/graph.h"', True), ("src/base/a.c", '"config.h"', True), ("graph/a.c", '"ops/table.h"', True),
+    ("src/base/a.c", '"base/err.h"', False), ("graph/a.c", '"base/err.h"', False), ("graph/ir/a.c", '"graph.h"', False),
+    ("ops/a.c", '"graph/ir/graph.h"', False), ("ops/a.c", '"device/device.h"', False), ("ops/a_cpu.c", "<dnnl.h>", False),
+    ("parallel/a.c", '"graph/ir/graph.h"', False), ("src/a.c", '"ops/table.h"', False), ("src/cli/a.c", '"parallel/comm/comm.h"', False),
+    ("src/optim/a.c", '"graph/ir/dtype.h"', False), ("src/data/a.c", '"config/config.h"', False), ("tests/a.c", "<check.h>", False),
+    ("graph/onnx/read.c", '"onnx.pb-c.h"', False), ("graph/onnx/read.c", '"file.h"', False),
+    ("graph/onnx/read.c", '"graph/ir/graph.h"', False), ("parallel/comm/mpi/mpi.c", "<mpi.h>", False), ("ops/k.cu", "<cuda_runtime.h>", False),
+    ("src/base/a.c", '"graph/ir/graph.h"', True), ("src/base/a.c", '"config/config.h"', True), ("graph/a.c", '"ops/table.h"', True),
     ("graph/a.c", '"../ops/table.h"', True), ("graph/a.c", "<ops/table.h>", True), ("graph/a.c", '"device/device.h"', True),
-    ("src/device/a.c", '"graph/dtype.h"', True), ("ops/a.c", '"parallel/comm.h"', True), ("parallel/a.c", '"ops/table.h"', True),
-    ("parallel/a.c", '"config.h"', True), ("src/optim/a.c", '"graph/graph.h"', True), ("src/data/a.c", '"optim/optim.h"', True),
-    ("src/config_rows.h", '"graph/graph.h"', True), ("graph/a.c", '"tests/t.h"', True), ("graph/a.c", "MACRO", True),
+    ("src/device/a.c", '"graph/ir/dtype.h"', True), ("ops/a.c", '"parallel/comm/comm.h"', True), ("parallel/a.c", '"ops/table.h"', True),
+    ("parallel/a.c", '"config/config.h"', True), ("src/optim/a.c", '"graph/ir/graph.h"', True), ("src/data/a.c", '"optim/optim.h"', True),
+    ("src/config/rows.h", '"graph/ir/graph.h"', True), ("graph/a.c", '"tests/t.h"', True), ("graph/a.c", "MACRO", True),
     ("src/a.c", '"graph/b.c"', True), ("src/a.c", '"nowhere.h"', True), ("src/a.c", "<check.h>", True),
-    ("graph/a.c", 'BODY\n#define BODY "graph.h"', False), ("graph/a.c", 'BODY\n#define BODY "ops/table.h"', True),
-    ("src/train.c", "<cjson/cJSON.h>", True), ("graph/infer.c", '"onnx.pb-c.h"', True), ("src/data/a.c", "<mpi.h>", True),
+    ("graph/a.c", 'BODY\n#define BODY "ir/graph.h"', False), ("graph/a.c", 'BODY\n#define BODY "ops/table.h"', True),
+    ("src/train.c", "<cjson/cJSON.h>", True), ("graph/passes/infer.c", '"onnx.pb-c.h"', True), ("src/data/a.c", "<mpi.h>", True),
     ("ops/a.c", "<dnnl.h>", True), ("src/exec.c", "<cuda_runtime.h>", True), ("src/train.c", "<zip.h>", True),
-    ("parallel/plan.c", "<nccl.h>", True), ("graph/infer.c", '"onnx_file.h"', True), ("src/train.c", '"graph/onnx_file.h"', True),
+    ("parallel/plan.c", "<nccl.h>", True), ("graph/passes/infer.c", '"file.h"', True), ("src/train.c", '"graph/onnx/file.h"', True),
 ]
-HEADERS = ["src/base/err.h", "src/config.h", "src/device/device.h", "src/optim/optim.h", "graph/graph.h", "graph/dtype.h",
-           "graph/onnx_file.h", "ops/table.h", "parallel/comm.h", "tests/t.h", "graph/b.c"]
+HEADERS = ["src/base/err.h", "src/config/config.h", "src/device/device.h", "src/optim/optim.h", "graph/ir/graph.h", "graph/ir/dtype.h",
+           "graph/onnx/file.h", "ops/table.h", "parallel/comm/comm.h", "tests/t.h", "graph/b.c"]
 
 
 def self_test():

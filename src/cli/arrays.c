@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "base/mapped.h"
 #include "device/threads.h"
-#include "graph/lower.h"
-#include "graph/passes.h"
+#include "graph/passes/lower.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 
 #include <inttypes.h>

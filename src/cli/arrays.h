@@ -4,9 +4,9 @@
 #define ZT_CLI_ARRAYS_H
 
 #include "data/npz.h"
-#include "graph/eval.h"
-#include "graph/onnx.h"
-#include "options.h"
+#include "graph/passes/eval.h"
+#include "graph/onnx/onnx.h"
+#include "session/options.h"
 
 /* A model that is being run on arrays. */
 struct zt_arrays {

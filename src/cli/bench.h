@@ -7,7 +7,7 @@
 #define ZT_CLI_BENCH_H
 
 #include "base/text.h"
-#include "options.h"
+#include "session/options.h"
 
 /* What a name of --modes sets: ddp, dp, zero1, zero2, zero3, and ppS[-SCHEDULE][-zeroN], a pipeline of S stages. */
 enum { ZT_BENCH_SETS = 4, ZT_BENCH_WORD = 96 };

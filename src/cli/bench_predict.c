@@ -1,7 +1,7 @@
 /* What the plan says of one combination. */
 #include "cli/bench.h"
 #include "device/threads.h"
-#include "plan.h"
+#include "plan/plan.h"
 #include "train.h"
 
 #include <stdlib.h>

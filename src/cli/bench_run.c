@@ -2,7 +2,7 @@
 #include "cli/bench.h"
 
 #include "base/file.h"
-#include "base/resident.h"
+#include "base/process_memory.h"
 #include "base/vec.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "device/module.h"
 #include "device/threads.h"
 #include "ops/table.h"
-#include "options.h"
-#include "parallel/mac.h"
+#include "session/options.h"
+#include "parallel/comm/mac.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* ztrain inspect: what a model holds and what training would make of it. Reports what is not supported, without
  * failing. */
-#include "graph/lower.h"
-#include "graph/onnx.h"
-#include "graph/passes.h"
-#include "graph/trainable.h"
-#include "options.h"
+#include "graph/passes/lower.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/trainable.h"
+#include "session/options.h"
 #include "ops/table.h"
 
 #include "base/mapped.h"

@@ -1,6 +1,6 @@
 /* ztrain ops: the table of operators as rows of text. */
-#include "options.h"
-#include "ops/cuda.h"
+#include "session/options.h"
+#include "ops/cuda/cuda.h"
 #include "ops/table.h"
 
 #include "base/text.h"

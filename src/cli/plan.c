@@ -1,6 +1,6 @@
 /* ztrain plan: the plan of all ranks on stdout; runs nothing. External data may be absent. */
-#include "plan.h"
-#include "profile.h"
+#include "plan/plan.h"
+#include "plan/profile.h"
 #include "train.h"
 
 #include "base/mapped.h"

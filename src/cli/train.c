@@ -3,8 +3,8 @@
 
 #include "base/file.h"
 #include "base/folder_lock.h"
-#include "checkpoint_folder.h"
-#include "stop.h"
+#include "checkpoint/folder.h"
+#include "run/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

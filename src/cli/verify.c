@@ -1,6 +1,6 @@
 /* ztrain verify: is a checkpoint whole? */
-#include "checkpoint.h"
-#include "checkpoint_folder.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 
 #include <stdlib.h>
 

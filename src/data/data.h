@@ -2,12 +2,12 @@
  *
  * A data format is one file and one row: it opens a source, says which columns it has, and copies samples by index. The
  * sampler and the read-ahead thread know no format. Errors name file, column and row. */
-#ifndef ZT_DATA_H
-#define ZT_DATA_H
+#ifndef ZT_DATA_DATA_H
+#define ZT_DATA_DATA_H
 
 #include "base/err.h"
-#include "config.h"
-#include "graph/dtype.h"
+#include "config/config.h"
+#include "graph/ir/dtype.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #define ZT_DATA_NPY_H
 
 #include "base/err.h"
-#include "graph/dtype.h"
+#include "graph/ir/dtype.h"
 
 /* What a header says of the elements behind it. */
 struct zt_npy {

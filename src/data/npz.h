@@ -3,7 +3,7 @@
 #define ZT_DATA_NPZ_H
 
 #include "base/err.h"
-#include "graph/dtype.h"
+#include "graph/ir/dtype.h"
 
 #include <stdbool.h>
 #include <stddef.h>

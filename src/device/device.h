@@ -39,7 +39,7 @@ struct zt_floats {
 
 struct zt_device_api {
     const char *name; /* "cpu", "cuda" */
-    int backend;      /* enum zt_backend of graph/op.h: the column of kernels that runs on it */
+    int backend;      /* enum zt_backend of graph/ir/op.h: the column of kernels that runs on it */
     /* Zeroed memory of the device, aligned to 64 at least; `what` names it in the error. */
     void *(*allocate)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free)(struct zt_device *device, void *memory, size_t bytes);

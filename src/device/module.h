@@ -3,7 +3,7 @@
  * ztrain-cuda.so lies beside the executable or in ../lib/ztrain from there. It carries what it needs of our own code
  * inside, links the CUDA runtime, cuBLASLt, cuDNN and NVRTC, and exports one table, so that the program itself runs
  * where no CUDA library exists. A row of the operator table says in its column ZT_CUDA that the op has a kernel and
- * which nodes it takes (ops/cuda.h); the kernel itself is found in the module's list when the node is prepared. */
+ * which nodes it takes (ops/cuda/cuda.h); the kernel itself is found in the module's list when the node is prepared. */
 #ifndef ZT_DEVICE_MODULE_H
 #define ZT_DEVICE_MODULE_H
 
@@ -12,8 +12,8 @@
 
 #include <stdint.h>
 
-struct zt_comm;   /* parallel/comm.h */
-struct zt_kernel; /* graph/op.h */
+struct zt_comm;   /* parallel/comm/comm.h */
+struct zt_kernel; /* graph/ir/op.h */
 struct zt_step_call;
 struct zt_step_state; /* optim/step.h */
 
@@ -35,7 +35,7 @@ struct zt_module_optimizer {
 enum {
     ZT_MODULE_ABI = 6
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
-      optim/step.h and those that kernels are told of nodes by (describe of graph/op.h) */
+      optim/step.h and those that kernels are told of nodes by (describe of graph/ir/op.h) */
 
 struct zt_module {
     int abi;
@@ -45,9 +45,9 @@ struct zt_module {
     /* A device of this process for rank `number` of the host: ranks beyond the devices share them, in turn. Fails with
      * the reason where there is none. For the calling thread alone. */
     struct zt_device *(*create)(int number, struct zt_err *err);
-    /* The ranks of `staged` (parallel/comm.h, data of the device) with NCCL for the collectives on data; all else goes
-     * over `staged`, and first meetings over `host`, which has the same ranks. Both are borrowed. Collective; NULL on
-     * all ranks where NCCL cannot be had, or where two of them have one GPU. */
+    /* The ranks of `staged` (parallel/comm/comm.h, data of the device) with NCCL for the collectives on data; all else
+     * goes over `staged`, and first meetings over `host`, which has the same ranks. Both are borrowed. Collective; NULL
+     * on all ranks where NCCL cannot be had, or where two of them have one GPU. */
     struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);

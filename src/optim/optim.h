@@ -4,10 +4,10 @@
  * or devices: whoever owns a slice calls it with pointers into the slice. All state is fp32 and starts at zero.
  * Elements are independent of their position in the slice and of the thread count (same bits however the block is cut).
  * Formulas: reference/deepspeed.md sections 3.5 to 3.7, checked against reference/tables/optimizers.json. */
-#ifndef ZT_OPTIM_H
-#define ZT_OPTIM_H
+#ifndef ZT_OPTIM_OPTIM_H
+#define ZT_OPTIM_OPTIM_H
 
-#include "config.h"
+#include "config/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "base/resident.h"
+#include "base/process_memory.h"
 
 #include "tests/suite.h"
 

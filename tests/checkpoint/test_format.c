@@ -2,7 +2,7 @@
 
 #include "base/crc.h"
 #include "base/rng.h"
-#include "checkpoint_format.h"
+#include "checkpoint/format.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-#include "monitor.h"
-#include "monitor_bar.h"
+#include "report/monitor.h"
+#include "report/progress_bar.h"
 
 #include "base/file.h"
 

@@ -3,7 +3,7 @@
 #define ZT_TESTS_CONFIG_READ_H
 
 #include "base/text.h"
-#include "config.h"
+#include "config/config.h"
 
 #include <check.h>
 #include <stdlib.h>

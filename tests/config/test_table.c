@@ -1,7 +1,7 @@
 /* The key table itself: a row that contradicts itself would be found by no user in time. */
 #include "read.h"
 
-#include "config_read.h"
+#include "config/read.h"
 
 static int index_of(const char *key) {
     for (size_t i = 0, n = zt_key_count(); i < n; i++)

@@ -2,8 +2,8 @@
  *
  * A target is one file with LLVMFuzzerTestOneInput. It writes nowhere but into memory (memfd) and into one folder of
  * its process, below TMPDIR. A broken promise aborts, which libFuzzer reports with the input. */
-#ifndef ZT_FUZZ_H
-#define ZT_FUZZ_H
+#ifndef ZT_TESTS_FUZZ_FUZZ_H
+#define ZT_TESTS_FUZZ_FUZZ_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // Hostile bytes as a file of the disk cache, for a key that is its own first line; and as content that is kept.
 #include "base/arena.h"
-#include "base/kept.h"
+#include "base/disk_cache.h"
 #include "fuzz.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // readers promise, written and read again. tests/checkpoint/test_format.c runs the same entry on mutated files in every
 // build.
 #include "base/crc.h"
-#include "checkpoint_format.h"
+#include "checkpoint/format.h"
 #include "fuzz.h"
 
 #include <stdlib.h>

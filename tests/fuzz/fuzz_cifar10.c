@@ -1,5 +1,5 @@
 // Hostile bytes as a file of CIFAR-10's binary version, all of whose samples are read.
-#include "config.h"
+#include "config/config.h"
 #include "data/data.h"
 #include "fuzz.h"
 

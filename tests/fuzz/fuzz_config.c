@@ -1,6 +1,6 @@
 // Hostile bytes as a config: what is accepted is written as config.resolved.json, which reads as itself.
 #include "base/arena.h"
-#include "config.h"
+#include "config/config.h"
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "fuzz.h"
-#include "graph/onnx.h"
-#include "graph/passes.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
 
 #include <stdlib.h>
 #include <unistd.h>

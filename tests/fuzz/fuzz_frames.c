@@ -2,9 +2,9 @@
 // The first byte says in which pieces they come.
 #include "base/arena.h"
 #include "fuzz.h"
-#include "parallel/comm_tcp_link.h"
-#include "parallel/handshake.h"
-#include "parallel/talk.h"
+#include "parallel/comm/tcp/link.h"
+#include "parallel/comm/handshake.h"
+#include "parallel/launch/control_protocol.h"
 
 #include <stdlib.h>
 #include <string.h>

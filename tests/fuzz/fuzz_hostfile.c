@@ -1,6 +1,6 @@
 // Hostile bytes as a hostfile; behind a first zero byte --include, behind a second --exclude.
 #include "fuzz.h"
-#include "parallel/hostfile.h"
+#include "parallel/launch/hostfile.h"
 
 #include <string.h>
 

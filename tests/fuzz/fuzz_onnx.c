@@ -2,9 +2,9 @@
 // tests/graph/test_onnx_fuzz.c runs the same entry on mutated files in every build.
 #include "base/arena.h"
 #include "fuzz.h"
-#include "graph/onnx.h"
-#include "graph/passes.h"
-#include "graph/trainable.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/trainable.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Hostile bytes as a command line, its words ended by zero bytes.
 #include "fuzz.h"
-#include "options.h"
+#include "session/options.h"
 
 #include <stdlib.h>
 #include <string.h>

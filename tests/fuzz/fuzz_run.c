@@ -1,7 +1,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "fuzz.h"
-#include "graph/onnx.h"
+#include "graph/onnx/onnx.h"
 
 #include <ftw.h>
 #include <stdio.h>

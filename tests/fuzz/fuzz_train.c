@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "data/npz.h"
 #include "fuzz.h"
-#include "graph/onnx.h"
+#include "graph/onnx/onnx.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "base/sort.h"
 #include "base/thread.h"
 #include "device/module.h"
-#include "parallel/comm.h"
+#include "parallel/comm/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

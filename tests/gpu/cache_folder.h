@@ -1,6 +1,6 @@
-/* A folder of a test's own for what is kept on disk (base/kept.h). */
-#ifndef ZT_TESTS_CACHE_FOLDER_H
-#define ZT_TESTS_CACHE_FOLDER_H
+/* A folder of a test's own for what is kept on disk (base/disk_cache.h). */
+#ifndef ZT_TESTS_GPU_CACHE_FOLDER_H
+#define ZT_TESTS_GPU_CACHE_FOLDER_H
 
 #include <ftw.h>
 #include <stdbool.h>

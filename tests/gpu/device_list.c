@@ -7,7 +7,7 @@
  * for a rank of CLUSTER, with launches as microseconds; stdout gets the launches of the whole step. */
 #include "device/module.h"
 #include "device/threads.h"
-#include "profile.h"
+#include "plan/profile.h"
 #include "train.h"
 
 #include <stdio.h>

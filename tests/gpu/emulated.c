@@ -1,7 +1,7 @@
 /* As much of the CUDA runtime and of cuBLASLt as the CUDA module calls, in host memory: one device, on which everything
  * is done when the call returns. Matrix products are plain loops over column-major matrices as cuBLASLt's documentation
  * describes them, so that leading dimensions, transposition, batch strides and beta are held to what was asked for. */
-#include "graph/dtype.h"
+#include "graph/ir/dtype.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

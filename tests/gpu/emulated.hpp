@@ -143,7 +143,7 @@ static inline int32_t atomicMax(int32_t *at, int32_t value) {
 
 /* ---- half types ---- */
 
-extern "C" float emulated_half_to_float(uint16_t half); /* graph/dtype.c's */
+extern "C" float emulated_half_to_float(uint16_t half); /* graph/ir/dtype.c's */
 extern "C" uint16_t emulated_float_to_half(float value);
 extern "C" uint16_t emulated_float_to_bfloat(float value);
 extern "C" uint16_t emulated_double_to_half(double value);

@@ -1,9 +1,9 @@
 /* Descriptors of the emulated cuDNN as they are kept, and what an operation says of its tensors: emulated_dnn.c makes
  * them, emulated_dnn_run.c does what they describe. */
-#ifndef ZT_TESTS_EMULATED_DNN_H
-#define ZT_TESTS_EMULATED_DNN_H
+#ifndef ZT_TESTS_GPU_EMULATED_DNN_H
+#define ZT_TESTS_GPU_EMULATED_DNN_H
 
-#include "graph/dtype.h"
+#include "graph/ir/dtype.h"
 
 #include <cudnn.h>
 

@@ -1,7 +1,7 @@
 /* NVRTC and the loading of what it compiles, on the CPU: the source becomes C++ that runs the blocks and threads of a
  * launch one after the other (generated kernels know no barrier), the system's compiler makes a library of it, and that
  * library's bytes are the machine code. */
-#include "ops/source_cuda.h"
+#include "ops/elementwise/source_cuda.h"
 
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>

@@ -2,8 +2,8 @@
 
 #include "base/arena.h"
 #include "device/module.h"
-#include "graph/op.h"
-#include "ops/cuda.h"
+#include "graph/ir/op.h"
+#include "ops/cuda/cuda.h"
 #include "optim/optim.h"
 #include "optim/step.h"
 

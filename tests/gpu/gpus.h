@@ -1,7 +1,7 @@
 /* GPUs that need not be here, as cuDNN is told of them: sizes, limits and clocks as the CUDA runtime gives them, in
  * cuDNN's JSON. */
-#ifndef ZT_TESTS_GPUS_H
-#define ZT_TESTS_GPUS_H
+#ifndef ZT_TESTS_GPU_GPUS_H
+#define ZT_TESTS_GPU_GPUS_H
 
 #define GPU(SMS, SHARED, ID, CLOCK, MEMORY_CLOCK, CACHE, NAME, VERSION, CAPACITY)                                      \
     "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536, "      \

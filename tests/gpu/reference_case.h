@@ -1,6 +1,6 @@
 /* A case of ../shared/reference, opened to be trained. */
-#ifndef ZT_TESTS_REFERENCE_CASE_H
-#define ZT_TESTS_REFERENCE_CASE_H
+#ifndef ZT_TESTS_GPU_REFERENCE_CASE_H
+#define ZT_TESTS_GPU_REFERENCE_CASE_H
 
 #include "train.h"
 

@@ -1,7 +1,7 @@
 /* What cuDNN itself says of the attention that is described for it, which needs no GPU: that it knows the operations as
  * flash attention and has an engine for them, whose kernels it compiles, on GPUs whose properties it is told; and that
  * the gradient is the one that gives the same bits every time. */
-#include "ops/attention_dnn.h"
+#include "ops/attention/attention_dnn.h"
 #include "tests/gpu/gpus.h"
 #include "tests/suite.h"
 #include "tests/ops/cases.h"

@@ -1,5 +1,5 @@
 /* What cuBLASLt chose for a product is kept on disk and taken from there, over the emulated library. */
-#include "ops/blas_cuda.h"
+#include "ops/cuda/blas_cuda.h"
 
 #include "device/cuda.h"
 #include "tests/gpu/cache_folder.h"

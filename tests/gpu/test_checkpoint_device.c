@@ -5,7 +5,7 @@
 #include "tests/suite.h"
 
 #include "base/file.h"
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "device/threads.h"
 

@@ -7,7 +7,7 @@
 
 #include "train.h"
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 #include <check.h>
 #include <dirent.h>

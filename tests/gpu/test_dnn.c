@@ -1,7 +1,7 @@
 /* What cuDNN itself says of what is described for it, which needs no GPU: tensors, convolutions and operations of every
  * case in tests/ops/cases/conv.c, each of the three ways, alone, with a bias, and with ReLU behind that; and the
  * engines that it has for them on a GPU whose properties it is told. */
-#include "ops/conv_dnn.h"
+#include "ops/conv/conv_dnn.h"
 #include "tests/gpu/gpus.h"
 #include "tests/suite.h"
 #include "tests/ops/cases.h"

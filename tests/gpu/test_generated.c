@@ -1,14 +1,14 @@
 /* What the CUDA module compiles at run time, without a GPU: NVRTC takes the generated source of every elementwise
  * expression, for every type and architecture, and what it gives is kept on disk safely. */
-#include "ops/compile_cuda.h"
+#include "ops/cuda/compile_cuda.h"
 #include "tests/gpu/cache_folder.h"
 #include "tests/suite.h"
-#include "ops/elementwise_lanes.h"
-#include "ops/source_cuda.h"
+#include "ops/elementwise/simd_elementwise.h"
+#include "ops/elementwise/source_cuda.h"
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/kept.h"
+#include "base/disk_cache.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -6,8 +6,8 @@
 #include "device/module.h"
 #include "train.h"
 
-#include "graph/op.h"
-#include "ops/layout.h"
+#include "graph/ir/op.h"
+#include "ops/kernel/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

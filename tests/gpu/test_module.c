@@ -1,7 +1,7 @@
 /* Choosing a device where the CUDA module cannot be opened, and how broadcasting is handed to its kernels. */
 #include "device/module.h"
 #include "tests/suite.h"
-#include "ops/walk_cuda.h"
+#include "ops/cuda/broadcast_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>

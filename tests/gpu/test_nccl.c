@@ -3,7 +3,7 @@
  *     test_nccl            with the library
  *     test_nccl without    where it cannot be loaded: the reason, on every rank */
 #include "device/cuda.h"
-#include "parallel/comm_nccl.h"
+#include "parallel/comm/nccl.h"
 #include "tests/suite.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* What cuDNN itself says of the normalisations that are described for it, which needs no GPU: that it has an engine for
  * them, whose kernels it compiles, on GPUs whose properties it is told, and that gives the same bits every time. */
-#include "ops/norm_dnn.h"
+#include "ops/norm/norm_dnn.h"
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "tests/gpu/cache_folder.h"
 #include "tests/gpu/gpus.h"
 #include "tests/ops/cases.h"

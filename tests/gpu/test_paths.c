@@ -4,7 +4,7 @@
 #include "tests/suite.h"
 
 #include "device/module.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What cuDNN itself says of the pools that are described for it, which needs no GPU: every case in
  * tests/ops/cases/pool.c of which it may be asked, forward, and backward where it is a mean; and the engines that it
  * has for them on GPUs whose properties it is told. */
-#include "ops/pool_dnn.h"
+#include "ops/pool/pool_dnn.h"
 
 #include "tests/gpu/gpus.h"
 #include "tests/ops/cases.h"

@@ -1,5 +1,5 @@
 /* Ranks whose memory the host cannot touch (far_device.h) learn what ranks on the host learn, in every layout: their
- * data travel through stages (parallel/comm_staged.c). */
+ * data travel through stages (parallel/comm/staged.c). */
 #include "tests/gpu/far_device.h"
 #include "tests/src/layouts.h"
 #include "tests/suite.h"

@@ -1,7 +1,7 @@
 /* The kernels of the optimizer step and of many arrays, emulated, against the loops of the host: bit for bit, but for
  * what Lamb sums. */
 #include "device/arrays_cuda.h"
-#include "graph/dtype.h"
+#include "graph/ir/dtype.h"
 #include "optim/optim.h"
 #include "optim/step_cuda.h"
 #include "tests/suite.h"

@@ -4,7 +4,7 @@
 #define ZT_TESTS_GRAPH_BUILD_H
 
 #include "base/text.h"
-#include "graph/onnx.h"
+#include "graph/onnx/onnx.h"
 
 #include <check.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 
 #include "base/map.h"
 #include "base/rng.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 #include <check.h>
 #include <stdarg.h>

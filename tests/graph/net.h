@@ -2,8 +2,8 @@
 #ifndef ZT_TESTS_GRAPH_NET_H
 #define ZT_TESTS_GRAPH_NET_H
 
-#include "graph/graph.h"
-#include "graph/op.h"
+#include "graph/ir/graph.h"
+#include "graph/ir/op.h"
 
 #include <stdint.h>
 

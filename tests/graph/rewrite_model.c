@@ -5,9 +5,9 @@
  * FOLDER holds payload_0.pb, payload_1.pb ...: TensorProtos with the name of an initializer and its new contents.
  * Identities of initializers become initializers, and nodes exported in training mode go back to inference form. */
 #include "base/file.h"
-#include "graph/onnx.h"
-#include "graph/passes.h"
-#include "graph/trainable.h"
+#include "graph/onnx/onnx.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/trainable.h"
 #include "rows.h"
 
 #include <stdio.h>

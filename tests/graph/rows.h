@@ -3,7 +3,7 @@
 #ifndef ZT_TESTS_GRAPH_ROWS_H
 #define ZT_TESTS_GRAPH_ROWS_H
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 extern const struct zt_op_table zt_test_rows;
 

@@ -2,8 +2,8 @@
 #include "net.h"
 #include "tests/suite.h"
 
-#include "graph/body.h"
-#include "graph/onnx.h"
+#include "graph/export/function_body.h"
+#include "graph/onnx/onnx.h"
 #include "ops/table.h"
 
 #include <stdio.h>

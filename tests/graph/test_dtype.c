@@ -1,7 +1,7 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "graph/dtype.h"
+#include "graph/ir/dtype.h"
 
 #include <math.h>
 #include <string.h>

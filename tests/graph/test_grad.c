@@ -2,8 +2,8 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "graph/eval.h"
-#include "graph/grad.h"
+#include "graph/passes/eval.h"
+#include "graph/passes/grad.h"
 #include "ops/table.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 #include <string.h>
 

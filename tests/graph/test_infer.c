@@ -1,8 +1,8 @@
 #include "net.h"
 #include "tests/suite.h"
 
-#include "graph/eval.h"
-#include "graph/passes.h"
+#include "graph/passes/eval.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 
 #include <string.h>

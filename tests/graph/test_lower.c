@@ -2,8 +2,8 @@
  * onnxruntime in check_lowered.py. */
 #include "build.h"
 
-#include "graph/lower.h"
-#include "graph/passes.h"
+#include "graph/passes/lower.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "graph/memory.h"
+#include "graph/passes/memory.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "build.h"
-#include "graph/onnx_edit.h"
-#include "graph/onnx_scan.h"
+#include "graph/onnx/edit.h"
+#include "graph/onnx/scan.h"
 
 #include "onnx.pb-c.h"
 

@@ -2,8 +2,8 @@
 #include "net.h"
 #include "tests/suite.h"
 
-#include "graph/passes.h"
-#include "graph/rebind.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rebind.h"
 #include "ops/table.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "net.h"
 #include "tests/suite.h"
 
-#include "graph/eval.h"
-#include "graph/grad.h"
-#include "graph/passes.h"
+#include "graph/passes/eval.h"
+#include "graph/passes/grad.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "base/file.h"
 #include "build.h"
-#include "graph/passes.h"
-#include "graph/trainable.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/trainable.h"
 #include "rows.h"
 #include "shared.h"
 

@@ -1,7 +1,7 @@
 #include "tests/ops/backward.h"
 
 #include "device/device.h"
-#include "graph/grad.h"
+#include "graph/passes/grad.h"
 #include "ops/table.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "graph/grad.h"
+#include "graph/passes/grad.h"
 #include "ops/table.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tests/ops/cases.h"
 
 #include "base/rng.h"
-#include "graph/op.h"
+#include "graph/ir/op.h"
 #include "ops/table.h"
 
 #include <ctype.h>

@@ -14,7 +14,7 @@
 #define ZT_TESTS_OPS_CASES_H
 
 #include "base/err.h"
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 struct zt_case {
     const char *op;

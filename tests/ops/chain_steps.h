@@ -3,7 +3,7 @@
 #define ZT_TESTS_OPS_CHAIN_STEPS_H
 
 #include "base/text.h"
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "tests/ops/machine.h"
 
-#include "graph/op.h"
-#include "ops/layout.h"
-#include "ops/shape.h"
+#include "graph/ir/op.h"
+#include "ops/kernel/layout.h"
+#include "ops/kernel/shape.h"
 #include "ops/table.h"
 
 static const struct zt_random no_random = { .seed = 1 };

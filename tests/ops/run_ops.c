@@ -21,8 +21,8 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "device/module.h"
-#include "graph/eval.h"
-#include "graph/grad.h"
+#include "graph/passes/eval.h"
+#include "graph/passes/grad.h"
 #include "ops/table.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@
 #ifndef ZT_TESTS_OPS_TERM_GRAPH_H
 #define ZT_TESTS_OPS_TERM_GRAPH_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* Aborts the test where the text is wrong. The result is the graph's output. Nothing is resolved. */
 struct zt_graph *term_graph(const char *text);

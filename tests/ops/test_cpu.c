@@ -2,7 +2,7 @@
  * does not fill the chunks, against the reference kernels and against itself at other thread counts. */
 #include "base/rng.h"
 #include "device/threads.h"
-#include "graph/grad.h"
+#include "graph/passes/grad.h"
 #include "ops/table.h"
 
 #include <check.h>

@@ -3,9 +3,9 @@
 #include "tests/ops/term_graph.h"
 
 #include "base/rng.h"
-#include "graph/eval.h"
-#include "graph/grad.h"
-#include "graph/passes.h"
+#include "graph/passes/eval.h"
+#include "graph/passes/grad.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 #include "tests/suite.h"
 

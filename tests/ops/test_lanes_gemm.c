@@ -1,6 +1,6 @@
 /* Our own matrix product in every vector width this machine has, against plain loops in double. Every array is exactly
  * as long as the product says, so that a memory checker sees a step beyond. */
-#include "ops/lanes_gemm.h"
+#include "ops/cpu/simd_gemm.h"
 
 #include "base/rng.h"
 #include "device/threads.h"

@@ -1,7 +1,7 @@
 /* Losses and their gradients against PyTorch's numbers (loss_table.py), for every type of targets. */
-#include "graph/eval.h"
-#include "graph/grad.h"
-#include "graph/passes.h"
+#include "graph/passes/eval.h"
+#include "graph/passes/grad.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
 #include "tests/suite.h"
 

@@ -1,10 +1,10 @@
 /* What a list of cases cannot say: training forms, ties, padding rows, errors, the same bits at any thread count. */
-#include "graph/eval.h"
+#include "graph/passes/eval.h"
 #include "tests/suite.h"
-#include "graph/grad.h"
-#include "graph/passes.h"
+#include "graph/passes/grad.h"
+#include "graph/passes/passes.h"
 #include "ops/table.h"
-#include "ops/window.h"
+#include "ops/kernel/window.h"
 #include "tests/ops/machine.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* zt_copy_strided against a loop over every element: any steps, sizes that tiles do not divide, every element size. */
 #include "base/rng.h"
-#include "ops/shape.h"
+#include "ops/kernel/shape.h"
 #include "tests/suite.h"
 
 #include <stdlib.h>

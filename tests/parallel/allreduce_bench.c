@@ -7,7 +7,7 @@
  * slowest rank, in the mean over some calls. */
 #include "base/arena.h"
 #include "base/sort.h"
-#include "parallel/comm.h"
+#include "parallel/comm/comm.h"
 
 #include <math.h>
 #include <mpi.h>

@@ -1,6 +1,6 @@
 /* The cases that leave their communicator aborted: COMM_ABORT_CASES(CASE) is CASE(body, fewest ranks) for each. */
-#ifndef ZT_TESTS_COMM_ABORT_CASES_H
-#define ZT_TESTS_COMM_ABORT_CASES_H
+#ifndef ZT_TESTS_PARALLEL_COMM_ABORT_CASES_H
+#define ZT_TESTS_PARALLEL_COMM_ABORT_CASES_H
 
 #include "comm_cases.h"
 

@@ -1,10 +1,10 @@
 /* What every communicator must do, written so that each row can be put to it: a case is a function that every rank runs
  * on its own communicator and that shares no memory with the other ranks. Ranks as threads run it through
  * comm_fixture.h; a launcher's ranks call the bodies on their own communicator. */
-#ifndef ZT_TESTS_COMM_CASES_H
-#define ZT_TESTS_COMM_CASES_H
+#ifndef ZT_TESTS_PARALLEL_COMM_CASES_H
+#define ZT_TESTS_PARALLEL_COMM_CASES_H
 
-#include "parallel/comm.h"
+#include "parallel/comm/comm.h"
 
 /* What a rank found wrong, "" when all was well. */
 struct rank_report {

@@ -1,6 +1,6 @@
 /* N communicators, and a function run on N threads with one of them each. */
-#ifndef ZT_TESTS_COMM_FIXTURE_H
-#define ZT_TESTS_COMM_FIXTURE_H
+#ifndef ZT_TESTS_PARALLEL_COMM_FIXTURE_H
+#define ZT_TESTS_PARALLEL_COMM_FIXTURE_H
 
 #include "comm_cases.h"
 

@@ -1,9 +1,9 @@
 /* What comm_cases.c and comm_abort_cases.c exchange: numbers that tell one order of addition from another, slices of
  * uneven lengths, transfers underway. */
-#ifndef ZT_TESTS_COMM_NUMBERS_H
-#define ZT_TESTS_COMM_NUMBERS_H
+#ifndef ZT_TESTS_PARALLEL_COMM_NUMBERS_H
+#define ZT_TESTS_PARALLEL_COMM_NUMBERS_H
 
-#include "parallel/comm.h"
+#include "parallel/comm/comm.h"
 
 enum { MOST = 16, BUFFERED = 8, UNDERWAY = 4 }; /* ranks; messages a pair; transfers at once */
 

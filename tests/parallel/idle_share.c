@@ -9,8 +9,8 @@
  * A tool: threads that sleep need no core each, but wake late on a busy machine, so no test depends on what it prints.
  * Exit status 0 where every row is within 2 points. */
 #include "base/clock.h"
-#include "parallel/comm.h"
-#include "parallel/schedule.h"
+#include "parallel/comm/comm.h"
+#include "parallel/schedule/schedule.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Programs for tests of them: from a tiny graph or a joint graph made by hand, in a layout wished for. */
-#ifndef ZT_TESTS_MADE_H
-#define ZT_TESTS_MADE_H
+#ifndef ZT_TESTS_PARALLEL_MADE_H
+#define ZT_TESTS_PARALLEL_MADE_H
 
 #include "tests/src/tiny.h"
 

@@ -4,7 +4,7 @@
 #include "comm_cases.h"
 
 #include "base/arena.h"
-#include "base/resident.h"
+#include "base/process_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

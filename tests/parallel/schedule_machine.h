@@ -1,10 +1,10 @@
 /* Schedules are run in tests by a machine that knows only what comm.h promises: sends that block at a full buffer,
  * receives that block, rendezvous of all ranks of a stage (REDUCE, GATHER, and what ZeRO puts inside forwards and
  * backwards) and of the world (CLIP). */
-#ifndef ZT_TESTS_SCHEDULE_MACHINE_H
-#define ZT_TESTS_SCHEDULE_MACHINE_H
+#ifndef ZT_TESTS_PARALLEL_SCHEDULE_MACHINE_H
+#define ZT_TESTS_PARALLEL_SCHEDULE_MACHINE_H
 
-#include "parallel/schedule.h"
+#include "parallel/schedule/schedule.h"
 
 enum { MOST_STAGES = 20, DATA = 2, MOST_MICRO = 40, BUFFERED = 8 };
 

@@ -1,4 +1,4 @@
-#include "parallel/grid.h"
+#include "parallel/partition/grid.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Who proves what to whom (handshake.h), and what proves nothing: records heard earlier, sent back, meant for another
  * door, changed or cut. */
-#include "parallel/handshake.h"
+#include "parallel/comm/handshake.h"
 
 #include "base/clock.h"
 
@@ -13,7 +13,7 @@
 
 static const unsigned char key[ZT_MAC] = "the key of the job", other[ZT_MAC] = "another key";
 
-/* A listener's side of one connection, in a thread, as comm_tcp_meet.c and supervise_ranks.c drive it; what was said on
+/* A listener's side of one connection, in a thread, as rendezvous.c and supervise_ranks.c drive it; what was said on
  * the line is kept. */
 struct listener {
     pthread_t thread;

@@ -1,9 +1,9 @@
 /* What stands between a command line and ranks as processes: launchers' variables, hostfiles, shares of cores, frames.
  */
-#include "parallel/cores.h"
-#include "parallel/hostfile.h"
-#include "parallel/launched.h"
-#include "parallel/talk.h"
+#include "parallel/launch/cores.h"
+#include "parallel/launch/hostfile.h"
+#include "parallel/launch/environment.h"
+#include "parallel/launch/control_protocol.h"
 
 #include "tests/suite.h"
 

@@ -3,11 +3,11 @@
 #include "comm_fixture.h"
 
 #include "base/clock.h"
-#include "parallel/addresses.h"
-#include "parallel/comm_tcp_link.h"
-#include "parallel/comm_tcp_meet.h"
-#include "parallel/dial.h"
-#include "parallel/handshake.h"
+#include "parallel/launch/addresses.h"
+#include "parallel/comm/tcp/link.h"
+#include "parallel/comm/tcp/rendezvous.h"
+#include "parallel/comm/connect.h"
+#include "parallel/comm/handshake.h"
 #include "tests/suite.h"
 
 #include <netinet/in.h>

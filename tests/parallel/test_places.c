@@ -4,7 +4,7 @@
 #include "walk.h"
 
 #include "device/threads.h"
-#include "graph/grad.h"
+#include "graph/passes/grad.h"
 
 #include <string.h>
 

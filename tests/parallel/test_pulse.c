@@ -1,5 +1,5 @@
-/* Signs of life of two ranks (pulse.h) while somebody on the network sends datagrams too. */
-#include "parallel/pulse.h"
+/* Signs of life of two ranks (heartbeat.h) while somebody on the network sends datagrams too. */
+#include "parallel/launch/heartbeat.h"
 
 #include "base/clock.h"
 

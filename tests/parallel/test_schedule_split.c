@@ -1,5 +1,6 @@
-/* Lists that split a backward (parallel/schedule.h), which no row emits yet: what they may do, how long they take. */
-#include "parallel/simulate.h"
+/* Lists that split a backward (parallel/schedule/schedule.h), which no row emits yet: what they may do, how long they
+ * take. */
+#include "parallel/schedule/simulate.h"
 #include "tests/parallel/schedule_machine.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
 /* Where the secret of a job comes from, and what is refused as one. */
-#include "parallel/secret.h"
+#include "parallel/comm/secret.h"
 
 #include "tests/suite.h"
 

@@ -1,8 +1,8 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "parallel/program.h"
-#include "parallel/shard.h"
+#include "parallel/schedule/program.h"
+#include "parallel/partition/shard.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "tests/suite.h"
 
 #include "base/rng.h"
-#include "parallel/split.h"
+#include "parallel/partition/split.h"
 
 #include <stdlib.h>
 #include <string.h>

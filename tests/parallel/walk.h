@@ -4,7 +4,7 @@
 #ifndef ZT_TESTS_PARALLEL_WALK_H
 #define ZT_TESTS_PARALLEL_WALK_H
 
-#include "parallel/program.h"
+#include "parallel/schedule/program.h"
 
 /* Forward and, in training programs, backward of one micro-batch on one rank. */
 void walk_program(const struct zt_program *program, const struct zt_flat *flat, const struct zt_sharding *sharding);

@@ -3,9 +3,9 @@
  * where there is no model; is skipped (77) once the models are done where SHARED is not there.
  *
  *     split_models SOURCE_ROOT SHARED */
-#include "job.h"
+#include "plan/job.h"
 
-#include "graph/op.h"
+#include "graph/ir/op.h"
 
 #include <glob.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "tests/suite.h"
 #include "tiny.h"
 
-#include "plan.h"
+#include "plan/plan.h"
 
 #include "device/threads.h"
 

@@ -3,7 +3,7 @@
 #include "tests/suite.h"
 #include "tiny.h"
 
-#include "parallel/cost.h"
+#include "parallel/schedule/cost.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "watchdog.h"
+#include "run/watchdog.h"
 
 #include "tests/suite.h"
 

@@ -1,6 +1,6 @@
 #include "tiny.h"
-#include "rank_device.h"
-#include "rank_run.h"
+#include "run/device_memory.h"
+#include "run/rank_run.h"
 
 #include "base/file.h"
 #include "base/map.h"

@@ -5,8 +5,8 @@
 
 #include "tests/graph/net.h"
 
-#include "job.h"
-#include "rank.h"
+#include "plan/job.h"
+#include "run/rank.h"
 
 struct tiny {
     struct zt_onnx model; /* only path and graph */

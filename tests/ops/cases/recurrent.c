@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Letters as in ops/recurrent.h: 5 steps, 3 rows, 2 inputs, 4 hidden units. */
+/* Letters as in ops/recurrent/recurrent.h: 5 steps, 3 rows, 2 inputs, 4 hidden units. */
 #define X                   "float[5,3,2] "
 #define X_ROWS              "float[3,5,2] "
 #define LENGTHS             "int32{5,2,4} "

@@ -1,0 +1,261 @@
+#include "graph/ir/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} row[ZT_DTYPES] = {
+    [ZT_UNDEFINED] = { "undefined", 0 }, [ZT_FLOAT] = { "float", 4 },
+    [ZT_UINT8] = { "uint8", 1 },         [ZT_INT8] = { "int8", 1 },
+    [ZT_UINT16] = { "uint16", 2 },       [ZT_INT16] = { "int16", 2 },
+    [ZT_INT32] = { "int32", 4 },         [ZT_INT64] = { "int64", 8 },
+    [ZT_STRING] = { "string", 0 },       [ZT_BOOL] = { "bool", 1 },
+    [ZT_FLOAT16] = { "float16", 2 },     [ZT_DOUBLE] = { "double", 8 },
+    [ZT_UINT32] = { "uint32", 4 },       [ZT_UINT64] = { "uint64", 8 },
+    [ZT_COMPLEX64] = { "complex64", 0 }, [ZT_COMPLEX128] = { "complex128", 0 },
+    [ZT_BFLOAT16] = { "bfloat16", 2 },
+};
+
+size_t zt_dtype_bytes(enum zt_dtype dtype) {
+    return dtype > 0 && dtype < ZT_DTYPES ? row[dtype].bytes : 0;
+}
+
+const char *zt_dtype_name(enum zt_dtype dtype) {
+    static const char *const packed[] = { "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",
+                                          "int4",         "float4e2m1",     "float8e8m0", "uint2",          "int2" };
+    if (dtype >= 0 && dtype < ZT_DTYPES)
+        return row[dtype].name;
+    if ((int)dtype >= 17 && (int)dtype < 17 + (int)(sizeof packed / sizeof *packed))
+        return packed[(int)dtype - 17];
+    return "unknown type";
+}
+
+float zt_half_to_float(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 1023;
+    union {
+        uint32_t u;
+        float f;
+    } x;
+    if (exponent == 31)
+        x.u = sign | 0x7f800000 | mantissa << 13;
+    else if (exponent)
+        x.u = sign | (exponent + 112) << 23 | mantissa << 13;
+    else {
+        x.f = (float)mantissa * 0x1p-24f;
+        x.u |= sign;
+    }
+    return x.f;
+}
+
+uint16_t zt_float_to_half(float value) {
+    union {
+        float f;
+        uint32_t u;
+    } x = { value };
+    uint32_t sign = x.u >> 16 & 0x8000, magnitude = x.u & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+    if (magnitude >= 0x477ff000) /* 65520 and up round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude < 0x38800000) { /* below 2^-14: count units of 2^-24, rounded to even */
+        float units = fabsf(value) * 0x1p24f;
+        return (uint16_t)(sign | (uint32_t)rintf(units));
+    }
+    uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
+}
+
+uint16_t zt_float_to_bfloat(float value) {
+    union {
+        float f;
+        uint32_t u;
+    } x = { value };
+    if ((x.u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(x.u >> 16 | 0x40);
+    return (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);
+}
+
+/* `value` as a float whose rounding to a half type is that of `value`: an inexact one gets an odd last bit, which
+ * stands for "a little more" or "a little less" (round to odd; Boldo and Melquiond, 2008). */
+static float odd_float(double value) {
+    union {
+        float f;
+        uint32_t u;
+    } x = { (float)value };
+    if ((double)x.f != value && value == value && !(x.u & 1))
+        x.f = nextafterf(x.f, (double)x.f < value ? INFINITY : -INFINITY);
+    return x.f;
+}
+
+/* Elements wherever they lie: weights stand unaligned in a mapped file. */
+typedef float any_float __attribute__((aligned(1)));
+typedef double any_double __attribute__((aligned(1)));
+typedef uint16_t any_uint16 __attribute__((aligned(1)));
+typedef int16_t any_int16 __attribute__((aligned(1)));
+typedef uint32_t any_uint32 __attribute__((aligned(1)));
+typedef int32_t any_int32 __attribute__((aligned(1)));
+typedef uint64_t any_uint64 __attribute__((aligned(1)));
+typedef int64_t any_int64 __attribute__((aligned(1)));
+
+double zt_load_double(enum zt_dtype dtype, const void *data, int64_t i) {
+    switch (dtype) {
+    case ZT_FLOAT:
+        return ((const any_float *)data)[i];
+    case ZT_DOUBLE:
+        return ((const any_double *)data)[i];
+    case ZT_FLOAT16:
+        return zt_half_to_float(((const any_uint16 *)data)[i]);
+    case ZT_BFLOAT16:
+        return zt_bfloat_to_float(((const any_uint16 *)data)[i]);
+    case ZT_UINT64:
+        return (double)((const any_uint64 *)data)[i];
+    default:
+        return (double)zt_load_int(dtype, data, i);
+    }
+}
+
+static int64_t saturate(double value, double low, double high, int64_t lowest, int64_t highest) {
+    if (!(value > low)) /* NaN too: as x86 gives the lowest for it */
+        return lowest;
+    return value >= high ? highest : (int64_t)value;
+}
+
+int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t i) {
+    switch (dtype) {
+    case ZT_BOOL:
+    case ZT_UINT8:
+        return ((const uint8_t *)data)[i];
+    case ZT_INT8:
+        return ((const int8_t *)data)[i];
+    case ZT_UINT16:
+        return ((const any_uint16 *)data)[i];
+    case ZT_INT16:
+        return ((const any_int16 *)data)[i];
+    case ZT_UINT32:
+        return ((const any_uint32 *)data)[i];
+    case ZT_INT32:
+        return ((const any_int32 *)data)[i];
+    case ZT_INT64:
+        return ((const any_int64 *)data)[i];
+    case ZT_UINT64:
+        return (int64_t)((const any_uint64 *)data)[i];
+    case ZT_FLOAT:
+    case ZT_DOUBLE:
+    case ZT_FLOAT16:
+    case ZT_BFLOAT16:
+        return saturate(zt_load_double(dtype, data, i), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX);
+    default:
+        return 0;
+    }
+}
+
+void zt_store_double(enum zt_dtype dtype, void *data, int64_t i, double value) {
+    switch (dtype) {
+    case ZT_FLOAT:
+        ((float *)data)[i] = (float)value;
+        break;
+    case ZT_DOUBLE:
+        ((double *)data)[i] = value;
+        break;
+    case ZT_FLOAT16:
+        ((uint16_t *)data)[i] = zt_float_to_half(odd_float(value));
+        break;
+    case ZT_BFLOAT16:
+        ((uint16_t *)data)[i] = zt_float_to_bfloat(odd_float(value));
+        break;
+    case ZT_BOOL:
+        ((uint8_t *)data)[i] = value != 0;
+        break;
+    case ZT_UINT64:
+        ((uint64_t *)data)[i] = value >= 0x1p64 ? UINT64_MAX : value > 0 ? (uint64_t)value : 0;
+        break;
+    default:
+        zt_store_int(dtype, data, i, saturate(value, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX));
+    }
+}
+
+void zt_store_int(enum zt_dtype dtype, void *data, int64_t i, int64_t value) {
+    switch (dtype) {
+    case ZT_BOOL:
+        ((uint8_t *)data)[i] = value != 0;
+        break;
+    case ZT_UINT8:
+    case ZT_INT8:
+        ((uint8_t *)data)[i] = (uint8_t)value;
+        break;
+    case ZT_UINT16:
+    case ZT_INT16:
+        ((uint16_t *)data)[i] = (uint16_t)value;
+        break;
+    case ZT_UINT32:
+    case ZT_INT32:
+        ((uint32_t *)data)[i] = (uint32_t)value;
+        break;
+    case ZT_UINT64:
+    case ZT_INT64:
+        ((uint64_t *)data)[i] = (uint64_t)value;
+        break;
+    case ZT_FLOAT:
+    case ZT_DOUBLE:
+    case ZT_FLOAT16:
+    case ZT_BFLOAT16:
+        zt_store_double(dtype, data, i, (double)value);
+        break;
+    default:
+        break;
+    }
+}
+
+int64_t zt_shape_count(const struct zt_shape *shape) {
+    if (shape->rank < 0)
+        return -1;
+    int64_t n = 1;
+    for (int i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] < 0)
+            return -1;
+        if (shape->dim[i] == 0)
+            return 0;
+    }
+    for (int i = 0; i < shape->rank; i++)
+        if (__builtin_mul_overflow(n, shape->dim[i], &n) || n > INT64_C(1) << 62)
+            return INT64_MAX;
+    return n;
+}
+
+bool zt_shape_equal(const struct zt_shape *a, const struct zt_shape *b) {
+    if (a->rank != b->rank)
+        return false;
+    return a->rank <= 0 || memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim) == 0;
+}
+
+bool zt_shape_known(const struct zt_shape *shape) {
+    for (int i = 0; i < shape->rank; i++)
+        if (shape->dim[i] < 0)
+            return false;
+    return shape->rank >= 0;
+}
+
+char *zt_shape_text(const struct zt_shape *shape, char *to) {
+    if (shape->rank < 0)
+        return strcpy(to, "[unknown rank]");
+    int n = sprintf(to, "[");
+    for (int i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] < 0)
+            n += sprintf(to + n, "%s?", i ? ", " : "");
+        else
+            n += sprintf(to + n, "%s%lld", i ? ", " : "", (long long)shape->dim[i]);
+    }
+    sprintf(to + n, "]");
+    return to;
+}
+
+void zt_shape_strides(const struct zt_shape *shape, int64_t stride[ZT_MAX_RANK]) {
+    uint64_t n = 1; /* unsigned: beside a dim of 0 the others may be as large as they like */
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        stride[i] = (int64_t)n;
+        n *= (uint64_t)shape->dim[i];
+    }
+}

@@ -1,0 +1,12 @@
+/* Attributes of a node in an ONNX file. Private to graph/onnx_*.c. */
+#ifndef ZT_GRAPH_ONNX_ATTRIBUTE_H
+#define ZT_GRAPH_ONNX_ATTRIBUTE_H
+
+#include "graph/onnx/file.h"
+
+/* Reads `a` into `attr`, its contents into `arena`, a graph apart; `tensor_message` is the message of its tensor, -1
+ * where it has none. Only in a function's body may it refer to a parameter. Errors name the attribute. */
+bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const Onnx__AttributeProto *a, bool in_function,
+                  int tensor_message, struct zt_attr *attr, struct zt_err *err);
+
+#endif

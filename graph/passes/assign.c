@@ -1,0 +1,237 @@
+/* Which back end runs each node, in which layouts. */
+#include "graph/passes/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a device has no kernel for runs on the host, there with the host's fast one. */
+static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backend fast) {
+    if (zt_op_takes(g, node, fast))
+        return fast;
+    return fast == ZT_CUDA && zt_op_takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
+}
+
+static bool same_layout(const struct zt_layout *a, const struct zt_layout *b) {
+    if (a == b || !a || !b)
+        return a == b;
+    return a->equal && a->equal == b->equal && a->equal(a, b);
+}
+
+/* Copies of values in other layouts made so far, so that each is made once: a list for each value. */
+struct copies {
+    int *first; /* by value the graph had before: number of its newest copy, -1 */
+    struct copy {
+        int value, older;
+    } * at;
+    int count, room;
+};
+
+static int find_copy(const struct copies *copies, const struct zt_graph *g, int value, const struct zt_layout *layout) {
+    for (int i = copies->first[value]; i >= 0; i = copies->at[i].older)
+        if (same_layout(g->values[copies->at[i].value]->layout, layout))
+            return copies->at[i].value;
+    return -1;
+}
+
+static void keep_copy(struct copies *copies, int value, int copy) {
+    if (copies->count == copies->room) {
+        copies->room = 2 * copies->room + 16;
+        copies->at = zt_realloc(copies->at, (size_t)copies->room * sizeof *copies->at);
+    }
+    copies->at[copies->count] = (struct copy){ copy, copies->first[value] };
+    copies->first[value] = copies->count++;
+}
+
+/* A copy that was made for a node of the backward phase and is now wanted in the forward phase is made there. */
+static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *reader) {
+    struct zt_node *maker = g->nodes[g->values[copy]->producer];
+    if (maker->phase > reader->phase) {
+        maker->phase = reader->phase;
+        maker->place = reader->place;
+    }
+}
+
+static bool prepare(struct zt_graph *g, int node, int threads, struct zt_device *device,
+                    const struct zt_layout **layouts, struct zt_prepared *to, struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_kernel *k = &n->op->kernel[n->backend];
+    struct zt_prepare p = { .graph = g,
+                            .node = node,
+                            .threads = threads,
+                            .device = device,
+                            .in_layout = layouts,
+                            .out_layout = layouts + n->in_count };
+    if (k->prepare && !k->prepare(&p, err))
+        return false;
+    *to = (struct zt_prepared){ p.state, k->release, p.workspace_bytes, p.can_accumulate, p.path };
+    return true;
+}
+
+struct assignment {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    enum zt_backend fast;
+    int threads;
+    struct zt_device *device;
+    struct zt_prepared *prepared;
+    int room;
+    struct copies copies;
+    struct zt_err *err;
+};
+
+static void keep_prepared(struct assignment *a, int node, const struct zt_prepared *p) {
+    if (node >= a->room) {
+        int room = 2 * node + 64;
+        a->prepared = zt_realloc(a->prepared, (size_t)room * sizeof *a->prepared);
+        memset(a->prepared + a->room, 0, (size_t)(room - a->room) * sizeof *a->prepared);
+        a->room = room;
+    }
+    a->prepared[node] = *p;
+}
+
+/* Puts node `r` where node `at` stands. -1: `r` reads an input, so it may stand anywhere, and stays behind all. */
+static void stand_at(struct zt_graph *g, int r, int at) {
+    if (at < 0)
+        return;
+    g->nodes[r]->phase = g->nodes[at]->phase;
+    g->nodes[r]->stage = g->nodes[at]->stage;
+    g->nodes[r]->place = g->nodes[at]->place;
+}
+
+/* `from` in another layout, made by a reorder node that stands where `node` does (-1: `from` is an input); -1 on
+ * failure. */
+static int reordered(struct assignment *a, int node, int from, const struct zt_layout *layout) {
+    struct zt_graph *g = a->g;
+    int to = find_copy(&a->copies, g, from, layout);
+    if (to >= 0) {
+        if (node >= 0)
+            bring_forward(g, to, g->nodes[node]);
+        return to;
+    }
+    struct zt_shape shape = g->values[from]->shape;
+    to = zt_graph_add_value(
+        g, zt_arena_printf(g->arena, "%s as %s", g->values[from]->name, layout ? layout->name : "plain"),
+        g->values[from]->dtype, &shape);
+    g->values[to]->layout = layout;
+    int r = zt_graph_add_node(g, zt_arena_printf(g->arena, "reorder of %s", g->values[from]->name), "Reorder", "ztrain",
+                              1, &from, 1, &to, 1);
+    stand_at(g, r, node);
+    g->nodes[r]->backend = a->fast;
+    if (!zt_op_resolve(a->table, g, r, a->err))
+        return -1;
+    const struct zt_layout *layouts[2] = { g->values[from]->layout, layout };
+    struct zt_prepared p;
+    if (!prepare(g, r, a->threads, a->device, layouts, &p, a->err))
+        return -1;
+    keep_prepared(a, r, &p);
+    keep_copy(&a->copies, from, to);
+    return to;
+}
+
+static bool all_plain(const struct zt_layout *const *layouts, int count) {
+    int i = 0;
+    while (i < count && !layouts[i])
+        i++;
+    return i == count;
+}
+
+static bool assign_node(struct assignment *a, int node) {
+    struct zt_graph *g = a->g;
+    int in = g->nodes[node]->in_count, out = g->nodes[node]->out_count;
+    const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
+    for (int i = 0; i < in; i++)
+        layouts[i] = zt_in(g, node, i) ? zt_in(g, node, i)->layout : NULL;
+    const enum zt_backend backend = (enum zt_backend)g->nodes[node]->backend;
+    const bool elsewhere = backend != a->fast; /* between a device and the host tensors travel in plain order */
+    /* Reference kernels, and those without prepare, want plain layouts, as op.h says. */
+    if (elsewhere || backend == ZT_REF || !g->nodes[node]->op->kernel[backend].prepare)
+        memset(layouts, 0, (size_t)in * sizeof *layouts);
+    struct zt_prepared p;
+    bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+    if (ok && elsewhere && !all_plain(layouts, in + out)) {
+        if (p.release)
+            p.release(p.state);
+        memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);
+        g->nodes[node]->backend = ZT_REF;
+        ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+    }
+    if (ok)
+        keep_prepared(a, node, &p);
+    for (int i = 0; ok && i < in; i++)
+        if (zt_in(g, node, i) && !same_layout(zt_in(g, node, i)->layout, layouts[i]))
+            ok = (g->nodes[node]->in[i] = reordered(a, node, g->nodes[node]->in[i], layouts[i])) >= 0;
+    for (int i = 0; ok && i < out; i++)
+        if (zt_out(g, node, i))
+            zt_out(g, node, i)->layout = layouts[in + i];
+    free(layouts);
+    return ok;
+}
+
+/* An output value of a node: no two nodes have the same. */
+static int some_output(const struct zt_node *node) {
+    int i = 0;
+    while (i + 1 < node->out_count && node->out[i] < 0)
+        i++;
+    return node->out[i];
+}
+
+/* Sorting moves nodes; what was prepared goes with them. */
+static bool sort_with_prepared(struct assignment *a) {
+    struct zt_graph *g = a->g;
+    int count = g->node_count;
+    int *key = zt_malloc(((size_t)count + 1) * sizeof *key);
+    for (int i = 0; i < count; i++)
+        key[i] = some_output(g->nodes[i]);
+    if (!zt_graph_sort(g, a->err)) {
+        free(key);
+        return false;
+    }
+    struct zt_prepared *sorted = zt_calloc((size_t)g->node_count + 1, sizeof *sorted);
+    int *old = zt_malloc(((size_t)g->value_count + 1) * sizeof *old); /* an output value -> its node's old index */
+    for (int i = 0; i < count; i++)
+        old[key[i]] = i;
+    for (int i = 0; i < g->node_count; i++)
+        sorted[i] = a->prepared[old[some_output(g->nodes[i])]];
+    free(old);
+    free(key);
+    free(a->prepared);
+    a->prepared = sorted;
+    return true;
+}
+
+bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,
+                    struct zt_device *device, int *plain, int plain_count, struct zt_prepared **prepared,
+                    struct zt_err *err) {
+    struct assignment a = { .g = g, .table = table, .fast = fast, .threads = threads, .device = device, .err = err };
+    int count = g->node_count;
+    bool ok = true;
+    a.copies.first = zt_malloc(((size_t)g->value_count + 1) * sizeof *a.copies.first);
+    memset(a.copies.first, -1, ((size_t)g->value_count + 1) * sizeof *a.copies.first);
+    for (int n = 0; ok && n < count; n++) {
+        g->nodes[n]->backend = choose(g, n, fast);
+        ok = assign_node(&a, n);
+    }
+    for (int i = 0; ok && i < plain_count; i++)
+        if (plain[i] >= 0 && g->values[plain[i]]->layout)
+            ok = (plain[i] = reordered(&a, g->values[plain[i]]->producer, plain[i], NULL)) >= 0;
+    if (ok)
+        ok = sort_with_prepared(&a);
+    if (!ok) {
+        for (int i = 0; i < a.room; i++)
+            if (a.prepared[i].release)
+                a.prepared[i].release(a.prepared[i].state);
+        free(a.prepared);
+        a.prepared = NULL;
+    }
+    free(a.copies.at);
+    free(a.copies.first);
+    *prepared = a.prepared;
+    return ok;
+}
+
+void zt_assign_release(const struct zt_graph *g, struct zt_prepared *prepared) {
+    for (int i = 0; prepared && i < g->node_count; i++)
+        if (prepared[i].release)
+            prepared[i].release(prepared[i].state);
+    free(prepared);
+}

@@ -1,0 +1,419 @@
+#include "graph/passes/lower_count.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_DEEP = 100 };
+
+/* ---- functions ---- */
+
+char *zt_function_key(const char *domain, const char *name, const char *overload) {
+    size_t d = strlen(domain) + 1, n = strlen(name) + 1, o = strlen(overload ? overload : "") + 1;
+    char *key = zt_malloc(d + n + o);
+    memcpy(key, domain, d);
+    memcpy(key + d, name, n);
+    memcpy(key + d + n, overload ? overload : "", o);
+    key[d - 1] = key[d + n - 1] = '\n'; /* in no identifier */
+    return key;
+}
+
+const struct zt_function *zt_function_find(const struct zt_functions *functions, const char *domain, const char *name,
+                                           const char *overload) {
+    if (!functions || !functions->count)
+        return NULL;
+    char *key = zt_function_key(domain, name, overload);
+    int at = zt_map_get(&functions->by_key, key, -1);
+    free(key);
+    return at < 0 ? NULL : &functions->at[at];
+}
+
+struct calls {
+    const struct zt_functions *functions;
+    int *height; /* of calls below a function; 0 not looked at, -1 being looked at */
+    struct zt_err *err;
+};
+
+static bool fail_function(const struct zt_function *f, struct zt_err *err, const char *what) {
+    return zt_fail(err, ZT_EXIT_MODEL, "function %s.%s %s", f->domain[0] ? f->domain : "ai.onnx", f->name, what);
+}
+
+static bool check_calls(struct calls *c, const struct zt_graph *body, int depth, int *height);
+
+static bool check_function(struct calls *c, const struct zt_function *f, int depth, int *height) {
+    int *own = &c->height[f - c->functions->at], below = 0;
+    if (*own < 0)
+        return fail_function(f, c->err, "calls itself");
+    if (depth == CALLS_DEEP)
+        return fail_function(f, c->err, "is called by functions nested more than 100 deep");
+    if (*own == 0) {
+        *own = -1;
+        if (!check_calls(c, f->body, depth + 1, &below))
+            return false;
+        *own = below + 1;
+    }
+    *height = *own > *height ? *own : *height;
+    return *own <= CALLS_DEEP || fail_function(f, c->err, "nests calls of functions more than 100 deep");
+}
+
+static bool check_calls(struct calls *c, const struct zt_graph *body, int depth, int *height) {
+    for (int n = 0; n < body->node_count; n++) {
+        const struct zt_node *node = body->nodes[n];
+        const struct zt_function *f = zt_function_find(c->functions, node->domain, node->op_type, node->overload);
+        if (f && !check_function(c, f, depth, height))
+            return false;
+        for (int i = 0; i < node->attr_count; i++)
+            if (node->attr[i].graph && !check_calls(c, node->attr[i].graph, depth, height))
+                return false;
+    }
+    return true;
+}
+
+bool zt_functions_check(const struct zt_functions *functions, struct zt_err *err) {
+    struct calls c = { functions, zt_calloc((size_t)functions->count + 1, sizeof(int)), err };
+    bool ok = true;
+    for (int i = 0, height = 0; ok && i < functions->count; i++)
+        ok = check_function(&c, &functions->at[i], 0, &height);
+    free(c.height);
+    return ok;
+}
+
+/* ---- copying a body ---- */
+
+/* What all copies for one call or one turn of a body have in common. */
+struct copy {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    bool resolve;
+    struct zt_node like; /* the node they stand for: its place, phase, stage */
+    struct zt_err *err;
+};
+
+/* One body in it. */
+struct frame {
+    const struct zt_graph *body;
+    const struct zt_attrs *bound;
+    const char *prefix;
+    int *ids; /* by value of the body: value of the graph */
+};
+
+static bool copy_body(const struct copy *c, struct frame *f, const int *in, int in_count, const int *captured, int *out,
+                      int out_count);
+
+static bool fail_copied(const struct copy *c, const char *name, const struct zt_node *n, const char *what,
+                        const char *which) {
+    return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): %s \"%s\"", name, n->op_type, what, which);
+}
+
+static const struct zt_attr *find_attr(const struct zt_attr *at, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(at[i].name, name) == 0)
+            return &at[i];
+    return NULL;
+}
+
+/* The node's attributes with references replaced; one to a parameter that was not given is not there. */
+static bool bind_attrs(const struct copy *c, const struct frame *f, const struct zt_node *n, const char *name,
+                       struct zt_attrs *to) {
+    struct zt_attr *list = ZT_NEW_N(c->g->arena, struct zt_attr, n->attr_count);
+    *to = (struct zt_attrs){ list, 0 };
+    for (int i = 0; i < n->attr_count; i++) {
+        struct zt_attr a = n->attr[i];
+        if (a.ref) {
+            const struct zt_attr *given = f->bound ? find_attr(f->bound->at, f->bound->count, a.ref) : NULL;
+            if (!given || given->type == ZT_ATTR_NONE)
+                continue;
+            if (given->type != a.type)
+                return fail_copied(c, name, n, "an attribute of another type is what the call gives as", a.ref);
+            const char *own = a.name;
+            a = *given;
+            a.name = own;
+        } else if (a.graph && f->bound) {
+            a.bound = f->bound;
+        }
+        list[to->count++] = a;
+    }
+    return true;
+}
+
+/* The values of f's parameters in a call with these attributes. */
+static bool bind_parameters(const struct copy *c, const struct zt_function *f, const struct zt_node *n,
+                            const char *name, const struct zt_attrs *given, struct zt_attrs **to) {
+    struct zt_attr *list = ZT_NEW_N(c->g->arena, struct zt_attr, f->parameters.count);
+    *to = ZT_NEW(c->g->arena, struct zt_attrs);
+    **to = (struct zt_attrs){ list, f->parameters.count };
+    for (int i = 0; i < given->count; i++) {
+        if (!find_attr(f->parameters.at, f->parameters.count, given->at[i].name))
+            return fail_copied(c, name, n, "the function that it calls has no parameter", given->at[i].name);
+        if (given->at[i].type == ZT_ATTR_GRAPH)
+            return fail_copied(c, name, n, "a graph as argument of a function is not supported:", given->at[i].name);
+    }
+    for (int i = 0; i < f->parameters.count; i++) {
+        const struct zt_attr *a = find_attr(given->at, given->count, f->parameters.at[i].name);
+        list[i] = a ? *a : f->parameters.at[i];
+    }
+    return true;
+}
+
+static bool inline_call(const struct copy *c, const struct zt_function *f, const struct zt_node *n, const char *name,
+                        const struct zt_attrs *attrs, const int *in, int *out) {
+    struct zt_attrs *bound;
+    int inputs = n->in_count - n->captured;
+    if (inputs > f->body->input_count || n->out_count > f->body->output_count)
+        return zt_fail(c->err, ZT_EXIT_MODEL,
+                       "%s (%s): calls a function of %d inputs and %d outputs with %d inputs and %d outputs", name,
+                       n->op_type, f->body->input_count, f->body->output_count, inputs, n->out_count);
+    if (!bind_parameters(c, f, n, name, attrs, &bound))
+        return false;
+    struct frame inner = { .body = f->body, .bound = bound, .prefix = zt_arena_printf(c->g->arena, "%s/", name) };
+    return copy_body(c, &inner, in, inputs, f->captured, out, n->out_count);
+}
+
+static void take_place(const struct copy *c, int node) {
+    struct zt_node *n = c->g->nodes[node];
+    n->place = c->like.place;
+    n->phase = c->like.phase;
+    n->stage = c->like.stage;
+    n->file_index = c->like.file_index;
+}
+
+static bool add_node(const struct copy *c, const struct zt_node *n, const char *name, const struct zt_attrs *attrs,
+                     const int *in, const int *out) {
+    int id = zt_graph_add_node(c->g, name, n->op_type, n->domain, n->opset, in, n->in_count, out, n->out_count);
+    struct zt_node *copy = c->g->nodes[id];
+    copy->overload = n->overload;
+    copy->captured = n->captured;
+    copy->attr = (struct zt_attr *)attrs->at;
+    copy->attr_count = attrs->count;
+    take_place(c, id);
+    return !c->resolve || zt_op_resolve(c->table, c->g, id, c->err);
+}
+
+/* Outputs of a copied node that have no value yet get one. */
+static void name_outputs(const struct copy *c, struct frame *f, const struct zt_node *n, int *out) {
+    for (int i = 0; i < n->out_count; i++) {
+        out[i] = -1;
+        if (n->out[i] < 0)
+            continue;
+        int *id = &f->ids[n->out[i]];
+        const char *name = f->body->values[n->out[i]]->name;
+        if (*id < 0)
+            *id = zt_graph_add_value(c->g, zt_arena_printf(c->g->arena, "%s%s", f->prefix, name), ZT_UNDEFINED, NULL);
+        out[i] = *id;
+    }
+}
+
+static bool copy_node(const struct copy *c, struct frame *f, const struct zt_node *n) {
+    struct zt_arena *arena = c->g->arena;
+    int *in = ZT_NEW_N(arena, int, n->in_count), *out = ZT_NEW_N(arena, int, n->out_count);
+    const char *name = zt_arena_printf(arena, "%s%s", f->prefix, n->name);
+    struct zt_attrs attrs;
+    for (int i = 0; i < n->in_count; i++)
+        in[i] = n->in[i] < 0 ? -1 : f->ids[n->in[i]];
+    name_outputs(c, f, n, out);
+    if (!bind_attrs(c, f, n, name, &attrs))
+        return false;
+    const struct zt_function *called = zt_lower_called(c->g->functions, c->table, n);
+    return called ? inline_call(c, called, n, name, &attrs, in, out) : add_node(c, n, name, &attrs, in, out);
+}
+
+/* A body may hand out what it was given: a node that copies, of the row that does nothing else, stands between. */
+static bool copy_value(const struct copy *c, const char *prefix, int from, int to) {
+    const struct zt_op *const *row = c->table->rows;
+    while (*row && !zt_op_copies(*row))
+        row++;
+    if (from < 0 || !*row)
+        return zt_fail(c->err, ZT_EXIT_MODEL, "%s (%s): an output of it is an input that is not there", c->like.name,
+                       c->like.op_type);
+    const char *name = zt_arena_printf(c->g->arena, "%s%s", prefix, c->g->values[to]->name);
+    int node = zt_graph_add_node(c->g, name, (*row)->name, (*row)->domain, ZT_OPSET, &from, 1, &to, 1);
+    take_place(c, node);
+    return !c->resolve || zt_op_resolve(c->table, c->g, node, c->err);
+}
+
+/* What the body's outputs are: made where the caller wants them, else found. */
+static bool connect_outputs(const struct copy *c, const struct frame *f, int *out, int out_count) {
+    for (int i = 0; i < out_count; i++) {
+        int made = f->ids[f->body->outputs[i]];
+        if (out[i] < 0)
+            out[i] = made;
+        else if (out[i] != made && !copy_value(c, f->prefix, made, out[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool copy_body(const struct copy *c, struct frame *f, const int *in, int in_count, const int *captured, int *out,
+                      int out_count) {
+    const struct zt_graph *body = f->body;
+    f->ids = zt_malloc(((size_t)body->value_count + 1) * sizeof *f->ids);
+    memset(f->ids, -1, ((size_t)body->value_count + 1) * sizeof *f->ids);
+    for (int i = 0; i < body->input_count && i < in_count; i++)
+        f->ids[body->inputs[i]] = in[i];
+    for (int i = 0; i < body->captured_count; i++)
+        f->ids[body->captured[i]] = captured[i];
+    for (int i = 0; i < out_count; i++)
+        if (body->values[body->outputs[i]]->origin == ZT_FROM_NODE && f->ids[body->outputs[i]] < 0)
+            f->ids[body->outputs[i]] = out[i];
+    bool ok = true;
+    for (int n = 0; ok && n < body->node_count; n++)
+        ok = copy_node(c, f, body->nodes[n]);
+    ok = ok && connect_outputs(c, f, out, out_count);
+    free(f->ids);
+    return ok;
+}
+
+/* ---- calls ---- */
+
+static bool charge_call(struct zt_lower_counter *counter, struct zt_graph *g, const struct zt_function *f,
+                        const struct zt_node *n, struct zt_err *err) {
+    const struct zt_lower_count count = zt_lower_count_function(counter, f);
+    return zt_lower_charge(g, n, &count, 1, true, err);
+}
+
+bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
+    struct zt_lower_counter counter;
+    int count = g->functions ? g->node_count : 0;
+    bool ok = true, any = false;
+    zt_lower_counter_init(&counter, g->functions, table);
+    for (int n = 0; ok && n < count; n++) {
+        struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
+        const struct zt_function *f = c.like.dead ? NULL : zt_lower_called(g->functions, table, &c.like);
+        if (!f)
+            continue;
+        struct zt_attrs attrs = { c.like.attr, c.like.attr_count };
+        ok = charge_call(&counter, g, f, &c.like, err) &&
+             inline_call(&c, f, &c.like, c.like.name, &attrs, c.like.in, c.like.out);
+        g->nodes[n]->dead = any = true;
+    }
+    zt_lower_counter_finish(&counter);
+    return ok && (!any || zt_graph_sort(g, err));
+}
+
+static bool open_body(const struct copy *c, struct zt_lower_counter *counter, const struct zt_attr *attr) {
+    const struct zt_graph *body = attr->graph;
+    const struct zt_lower_count count = zt_lower_count_body(counter, body);
+    if (!zt_lower_charge(c->g, &c->like, &count, 1, true, c->err))
+        return false;
+    int *in = ZT_NEW_N(c->g->arena, int, body->input_count), *out = ZT_NEW_N(c->g->arena, int, body->output_count);
+    int *captured = ZT_NEW_N(c->g->arena, int, body->captured_count);
+    memset(out, -1, (size_t)body->output_count * sizeof *out);
+    for (int i = 0; i < body->input_count; i++)
+        in[i] = zt_graph_add_value(c->g, NULL, ZT_UNDEFINED, NULL);
+    for (int i = 0; i < body->captured_count; i++)
+        captured[i] = zt_graph_add_value(c->g, NULL, ZT_UNDEFINED, NULL);
+    struct frame f = { .body = body,
+                       .bound = attr->bound,
+                       .prefix = zt_arena_printf(c->g->arena, "%s/%s/", c->like.name, attr->name) };
+    return copy_body(c, &f, in, body->input_count, captured, out, body->output_count);
+}
+
+bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
+    struct zt_lower_counter counter;
+    bool ok = true;
+    zt_lower_counter_init(&counter, g->functions, table);
+    for (int n = 0; ok && n < g->node_count; n++) { /* appended nodes have their turn too */
+        struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
+        for (int i = 0; ok && i < c.like.attr_count; i++)
+            ok = !c.like.attr[i].graph || open_body(&c, &counter, &c.like.attr[i]);
+    }
+    zt_lower_counter_finish(&counter);
+    return ok;
+}
+
+/* ---- nodes with bodies ---- */
+
+bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, struct zt_err *err) {
+    struct zt_expansion x = { .g = g, .settler = settler, .node = node };
+    bool ok = zt_op_check_inputs(g, node, err);
+    for (; ok && !x.done; x.step++) {
+        int first = g->node_count;
+        ok = g->nodes[node]->op->expand(&x, err) && settler->settle(settler->with, first, g->node_count, err);
+    }
+    zt_vec_finish(&x.values);
+    g->nodes[node]->dead = true;
+    return ok;
+}
+
+const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name) {
+    return zt_node_attr(x->g->nodes[x->node], name)->graph;
+}
+
+/* Turns are of one body: it is counted at the first. */
+static const struct zt_lower_count *count_of(struct zt_expansion *x, const struct zt_op_table *table,
+                                             const struct zt_graph *body) {
+    if (x->counted != body) {
+        struct zt_lower_counter counter;
+        zt_lower_counter_init(&counter, x->g->functions, table);
+        const struct zt_lower_count count = zt_lower_count_body(&counter, body);
+        x->count = zt_arena_copy(x->g->arena, &count, sizeof count);
+        x->counted = body;
+        zt_lower_counter_finish(&counter);
+    }
+    return x->count;
+}
+
+struct zt_lower_count zt_expand_count(struct zt_expansion *x, const struct zt_op_table *table, const char *name) {
+    return *count_of(x, table, zt_expand_body(x, name));
+}
+
+bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
+                    struct zt_err *err) {
+    struct zt_lower_count each = *count_of(x, table, zt_expand_body(x, name));
+    each.nodes += more;
+    return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
+}
+
+bool zt_expand_open(struct zt_expansion *x, const struct zt_op_table *table, const char *name, struct zt_graph *to,
+                    const int *in, const int *captured, int *out, struct zt_err *err) {
+    struct copy c = { .g = to, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
+    const struct zt_attr *attr = zt_node_attr(&c.like, name);
+    if (!zt_lower_charge(to, &c.like, count_of(x, table, attr->graph), 1, true, err))
+        return false;
+    struct frame f = { .body = attr->graph,
+                       .bound = attr->bound,
+                       .prefix = zt_arena_printf(to->arena, "%s/", c.like.name) };
+    return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
+}
+
+bool zt_expand_copy(struct zt_expansion *x, const struct zt_op_table *table, const char *name, const int *in, int *out,
+                    struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = table, .resolve = true, .like = *x->g->nodes[x->node], .err = err };
+    const struct zt_attr *attr = zt_node_attr(&c.like, name);
+    const int *captured = c.like.in + c.like.in_count - c.like.captured;
+    for (int i = 0; &c.like.attr[i] != attr; i++)
+        captured += c.like.attr[i].graph ? c.like.attr[i].graph->captured_count : 0;
+    if (!zt_lower_charge(x->g, &c.like, count_of(x, table, attr->graph), 1, true, err))
+        return false;
+    struct frame f = { .body = attr->graph, .bound = attr->bound };
+    f.prefix = x->step || !x->done ? zt_arena_printf(x->g->arena, "%s#%d/", c.like.name, x->step)
+                                   : zt_arena_printf(x->g->arena, "%s/", c.like.name);
+    return copy_body(&c, &f, in, f.body->input_count, captured, out, f.body->output_count);
+}
+
+bool zt_expand_emit(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
+                    int in_count, int *out, int out_count, const struct zt_attr *attr, struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
+    const struct zt_lower_count one = zt_lower_count_emitted(op_type, in_count, out_count);
+    if (!zt_lower_charge(x->g, &c.like, &one, 1, true, err))
+        return false;
+    for (int i = 0; i < out_count; i++)
+        out[i] = out[i] < 0 ? zt_graph_add_value(x->g, NULL, ZT_UNDEFINED, NULL) : out[i];
+    int node = zt_graph_add_node(x->g, zt_arena_printf(x->g->arena, "%s/%s", c.like.name, op_type), op_type, "",
+                                 ZT_OPSET, in, in_count, out, out_count);
+    take_place(&c, node);
+    if (attr)
+        zt_node_set_attr(x->g, node, attr);
+    return zt_op_resolve(table, x->g, node, err);
+}
+
+bool zt_expand_emit_own(struct zt_expansion *x, const struct zt_op_table *table, const char *op_type, const int *in,
+                        int in_count, const int *out, int out_count, const struct zt_attr *attrs, int attr_count,
+                        struct zt_err *err) {
+    struct copy c = { .g = x->g, .table = table, .like = *x->g->nodes[x->node], .err = err };
+    const int node = zt_graph_add_node(x->g, c.like.name, op_type, "ztrain", 1, in, in_count, out, out_count);
+    take_place(&c, node);
+    x->g->nodes[node]->file_index = -1;
+    for (int i = 0; i < attr_count; i++)
+        zt_node_set_attr(x->g, node, &attrs[i]);
+    return zt_op_resolve(table, x->g, node, err);
+}

@@ -1,0 +1,255 @@
+/* Which nodes to make again: by name, evenly, or whatever fits with the fewest FLOPs. */
+#include "graph/passes/recompute_parts.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct zt_choice no_choice(const struct zt_forward *f) {
+    struct zt_choice c = { zt_malloc(((size_t)f->count + 1) * sizeof *c.segment),
+                           zt_calloc((size_t)f->count + 1, sizeof *c.again), 0, 0 };
+    for (int n = 0; n < f->count; n++)
+        c.segment[n] = -1;
+    return c;
+}
+
+static void forget(struct zt_choice *c) {
+    free(c->segment);
+    free(c->again);
+    *c = (struct zt_choice){ 0 };
+}
+
+/* ---- by name ---- */
+
+/* What the first '*' of the glob stands for in `name`, up to the next '/'; length 0 without a '*'. */
+static int star_of(const char *glob, const char *name, const char **at) {
+    size_t before = strcspn(glob, "*");
+    if (!glob[before])
+        return 0;
+    *at = name + before;
+    *at += **at == '/';
+    return (int)strcspn(*at, "/");
+}
+
+static bool same_star(const char *glob, const char *a, const char *b) {
+    const char *x = NULL, *y = NULL;
+    int n = star_of(glob, a, &x), m = star_of(glob, b, &y);
+    return n == m && (n == 0 || memcmp(x, y, (size_t)n) == 0);
+}
+
+/* The first of the globs that fits, -1: none. */
+static int glob_of(const struct zt_recompute *how, const char *name) {
+    for (int i = 0; i < how->name_count; i++)
+        if (zt_glob(how->names[i], name))
+            return i;
+    return -1;
+}
+
+static void choose_by_name(const struct zt_forward *f, const struct zt_recompute *how, struct zt_choice *c) {
+    int segment = -1, last = -1;
+    for (int n = 0; n < f->count; n++) {
+        int glob = glob_of(how, f->g->nodes[n]->name);
+        if (glob >= 0) {
+            if (glob != last || !same_star(how->names[glob], f->g->nodes[n - 1]->name, f->g->nodes[n]->name))
+                segment++;
+            c->segment[n] = segment;
+            c->again[n] = true;
+        }
+        last = glob;
+    }
+}
+
+/* ---- evenly ---- */
+
+/* A view of the forward phase as a line to be cut. By node; [count + 1]. */
+struct line {
+    int64_t *made;  /* bytes made before the node */
+    int64_t *cross; /* bytes made before the node that it or a later forward node reads */
+};
+
+static struct line draw_line(const struct zt_forward *f) {
+    const struct zt_graph *g = f->g;
+    struct line l = { zt_calloc((size_t)f->count + 2, sizeof *l.made),
+                      zt_calloc((size_t)f->count + 2, sizeof *l.cross) };
+    int *last = zt_malloc(((size_t)g->value_count + 1) * sizeof *last);
+    memset(last, -1, ((size_t)g->value_count + 1) * sizeof *last);
+    for (int n = 0; n < f->count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                last[g->nodes[n]->in[i]] = n;
+    for (int n = 0; n < f->count; n++) {
+        for (int i = 0; i < g->nodes[n]->out_count; i++) {
+            int value = g->nodes[n]->out[i];
+            if (value < 0 || f->from_params[value])
+                continue;
+            if (!(g->nodes[n]->op->flags & ZT_OP_VIEW))
+                l.made[n + 1] += f->bytes[value];
+            if (last[value] > n) {
+                l.cross[n + 1] += f->bytes[value];
+                l.cross[last[value] + 1] -= f->bytes[value];
+            }
+        }
+    }
+    for (int n = 0; n < f->count; n++) {
+        l.made[n + 1] += l.made[n];
+        l.cross[n + 1] += l.cross[n];
+    }
+    free(last);
+    return l;
+}
+
+static void erase(struct line *l) {
+    free(l->made);
+    free(l->cross);
+}
+
+/* Cuts the line into `count` segments of about equal bytes, each cut where least crosses within two fifths of a segment
+ * of its even place. `whole`: also the last one, which the backward phase begins with, is made again. */
+static void choose_evenly(const struct zt_forward *f, const struct line *l, int count, bool cheap_only, bool whole,
+                          struct zt_choice *c) {
+    double each = (double)l->made[f->count] / count;
+    int from = 0;
+    for (int k = 1; k <= count; k++) {
+        int cut = k == count ? f->count : -1;
+        for (int n = from + 1; k < count && n < f->count; n++) {
+            double off = (double)l->made[n] - each * k;
+            bool near = off > -0.4 * each && off < 0.4 * each;
+            if ((near && (cut < 0 || l->cross[n] < l->cross[cut])) || (cut < 0 && off >= 0.4 * each))
+                cut = n;
+        }
+        if (cut < 0)
+            cut = f->count;
+        for (int n = from; n < cut; n++) {
+            c->segment[n] = k - 1;
+            c->again[n] = (cut < f->count || whole) && !(cheap_only && f->dear[n]);
+        }
+        from = cut;
+    }
+}
+
+static int count_layers(const struct zt_forward *f) {
+    int layers = 0;
+    for (int n = 0; n < f->count; n++) {
+        bool params = false;
+        for (int i = 0; i < f->g->nodes[n]->in_count; i++)
+            params |= zt_in(f->g, n, i) && zt_in(f->g, n, i)->trainable;
+        layers += params;
+    }
+    return layers;
+}
+
+/* ---- what fits ---- */
+
+struct search {
+    const struct zt_forward *f;
+    const struct zt_recompute_ends *ends;
+    int64_t room;
+    struct zt_choice best;
+    struct zt_err *err;
+};
+
+/* Fewer FLOPs of two that fit, else the smaller. */
+static bool better(const struct search *s, const struct zt_choice *a, const struct zt_choice *b) {
+    bool a_fits = a->peak <= s->room, b_fits = b->peak <= s->room;
+    if (a_fits != b_fits)
+        return a_fits;
+    if (a_fits && a->flops != b->flops)
+        return a->flops < b->flops;
+    return a->peak < b->peak;
+}
+
+static bool weigh(const struct search *s, struct zt_choice *c) {
+    struct zt_graph *g = zt_graph_clone(s->f->g);
+    bool ok = zt_choice_apply(s->f, c, g, s->err);
+    if (ok)
+        c->peak = zt_recompute_peak(g, s->ends);
+    zt_graph_destroy(g);
+    return ok;
+}
+
+/* Takes over `c`. */
+static bool consider(struct search *s, struct zt_choice *c) {
+    bool ok = weigh(s, c);
+    if (ok && better(s, c, &s->best)) {
+        struct zt_choice was = s->best;
+        s->best = *c;
+        *c = was;
+    }
+    forget(c);
+    return ok;
+}
+
+/* Segments that can be kept after all, the dearest first. */
+static bool give_back(struct search *s) {
+    int segments = 0;
+    for (int n = 0; n < s->f->count; n++)
+        if (s->best.segment[n] >= segments)
+            segments = s->best.segment[n] + 1;
+    bool *tried = zt_calloc((size_t)segments + 1, sizeof *tried), ok = true;
+    for (int round = 0; ok && s->best.peak <= s->room && round < segments; round++) {
+        double *flops = zt_calloc((size_t)segments + 1, sizeof *flops);
+        int dearest = -1;
+        for (int n = 0; n < s->f->count; n++)
+            if (s->best.again[n])
+                flops[s->best.segment[n]] += zt_op_flops(s->f->g, n);
+        for (int k = 0; k < segments; k++)
+            if (!tried[k] && flops[k] > 0 && (dearest < 0 || flops[k] > flops[dearest]))
+                dearest = k;
+        free(flops);
+        if (dearest < 0)
+            break;
+        tried[dearest] = true;
+        struct zt_choice c = no_choice(s->f);
+        for (int n = 0; n < s->f->count; n++) {
+            c.segment[n] = s->best.segment[n];
+            c.again[n] = s->best.again[n] && s->best.segment[n] != dearest;
+        }
+        ok = consider(s, &c);
+    }
+    free(tried);
+    return ok;
+}
+
+static bool choose_what_fits(struct search *s) {
+    static const int counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64 };
+    s->best = no_choice(s->f);
+    bool ok = weigh(s, &s->best);
+    if (!ok || s->best.peak <= s->room)
+        return ok;
+    struct line line = draw_line(s->f);
+    for (size_t i = 0; ok && i < sizeof counts / sizeof *counts; i++) {
+        for (int form = 0; ok && form < 3 && counts[i] <= s->f->count; form++) {
+            struct zt_choice c = no_choice(s->f);
+            choose_evenly(s->f, &line, counts[i], form > 0, form > 1, &c);
+            ok = consider(s, &c);
+        }
+    }
+    erase(&line);
+    return ok && give_back(s);
+}
+
+bool zt_choose(const struct zt_forward *f, const struct zt_recompute *how, const struct zt_recompute_ends *ends,
+               struct zt_choice *to, struct zt_err *err) {
+    int count = how->segments;
+    while (count < 0 && count * count < count_layers(f)) /* at least the root */
+        count--;
+    count = count < 0 ? -count : count;
+    if (how->layers > 0)
+        count = (count_layers(f) + how->layers - 1) / how->layers;
+    if (!how->name_count && !count && how->room > 0) {
+        struct search s = { .f = f, .ends = ends, .room = how->room, .err = err };
+        bool ok = choose_what_fits(&s);
+        *to = s.best;
+        return ok;
+    }
+    *to = no_choice(f);
+    if (how->name_count) {
+        choose_by_name(f, how, to);
+    } else if (count > 0) {
+        struct line line = draw_line(f);
+        choose_evenly(f, &line, count < f->count ? count : f->count, false, false, to);
+        erase(&line);
+    }
+    return true;
+}

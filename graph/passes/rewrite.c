@@ -1,0 +1,221 @@
+/* Rewriting the joint graph: fusion patterns and half-precision casts. Both know ops only through their rows. */
+#include "graph/passes/grad.h"
+#include "graph/passes/passes.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *pattern) {
+    return zt_glob_any(fusion->names, fusion->name_count, pattern->name);
+}
+
+static bool train_from(struct zt_graph *g, int first, const struct zt_train_options *options, struct zt_err *err) {
+    int count = g->node_count;
+    for (int n = first; options && n < count; n++)
+        if (!g->nodes[n]->dead && g->nodes[n]->op->train && !g->nodes[n]->op->train(g, n, options, err))
+            return false;
+    return true;
+}
+
+/* Applies one row everywhere, the last nodes first: of two places of which one is part of the other, the larger one
+ * counts. Nodes it adds are not looked at. Returns the number of places. */
+static int apply_everywhere(struct zt_graph *g, const struct zt_op_table *table, const struct zt_pattern *pattern,
+                            struct zt_err *err) {
+    int found = 0;
+    for (int n = g->node_count - 1; n >= 0 && !err->count; n--)
+        if (!g->nodes[n]->dead && pattern->apply(g, table, n, err))
+            found++;
+    return found;
+}
+
+bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
+                  const struct zt_train_options *train, int *counts, struct zt_err *err) {
+    for (int p = 0; fusion->patterns[p]; p++) {
+        if (!(fusion->patterns[p]->when & when) || !zt_fusion_allows(fusion, fusion->patterns[p]))
+            continue;
+        int before = g->node_count, found = apply_everywhere(g, table, fusion->patterns[p], err);
+        if (err->count || !train_from(g, before, train, err) ||
+            ((found || g->node_count > before) && !zt_graph_sort(g, err)))
+            return false;
+        if (counts)
+            counts[p] += found;
+    }
+    return true;
+}
+
+/* ---- bf16 ---- */
+
+struct casts {
+    struct zt_graph *g;
+    const struct zt_op_table *table;
+    int values;
+    int *half; /* by value: its bf16 copy, -1 none yet */
+    struct zt_err *err;
+};
+
+/* A Cast of `from` to `dtype` standing just before (or behind) node `at`. */
+static int add_cast(struct casts *c, int from, int to, enum zt_dtype dtype, int at) {
+    struct zt_graph *g = c->g;
+    struct zt_shape shape = g->values[from]->shape;
+    if (to < 0)
+        to = zt_graph_add_value(g, NULL, dtype, &shape);
+    int64_t place = g->nodes[at]->place;
+    enum zt_phase phase = g->nodes[at]->phase;
+    int stage = g->nodes[at]->stage;
+    int node = zt_graph_add_node(g, zt_arena_printf(g->arena, "cast of %s", g->values[from]->name), "Cast", "",
+                                 ZT_OPSET, &from, 1, &to, 1);
+    zt_node_set_int(g, node, "to", dtype);
+    g->nodes[node]->place = place;
+    g->nodes[node]->phase = phase;
+    g->nodes[node]->stage = stage;
+    return zt_op_resolve(c->table, g, node, c->err) && zt_op_infer(g, node, c->err) ? to : -1;
+}
+
+/* The view that node `view` is, of `seen` in the place of its first input, for node `at`. */
+static int add_view(struct casts *c, int view, int seen, int at) {
+    struct zt_graph *g = c->g;
+    const struct zt_node *n = g->nodes[view];
+    const int to = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    int *in = zt_arena_copy(g->arena, n->in, (size_t)n->in_count * sizeof *in);
+    in[0] = seen;
+    const int node = zt_graph_copy_node(g, view, at, in, &to);
+    g->nodes[node]->name = zt_arena_printf(g->arena, "%s in half", g->nodes[view]->name);
+    return zt_op_infer(g, node, c->err) ? to : -1;
+}
+
+/* The node that makes a float value by looking at another one otherwise, -1. */
+static int view_of(const struct zt_graph *g, int value) {
+    const int from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
+    return from >= 0 && zt_op_is_view(g->nodes[from]) && zt_in(g, from, 0)->dtype == ZT_FLOAT ? from : -1;
+}
+
+/* Larger constants, frozen weights say, are cast when they are there for every program. */
+enum { CONSTANT_BYTES = 1 << 16 };
+
+static int add_constant(struct casts *c, const struct zt_value *v) {
+    const struct zt_shape shape = v->shape;
+    const int64_t count = zt_shape_count(&shape);
+    uint16_t data[CONSTANT_BYTES / sizeof(float)]; /* copied */
+    for (int64_t i = 0; i < count; i++)
+        zt_store_double(ZT_BFLOAT16, data, i, zt_load_double(ZT_FLOAT, v->data, i));
+    return zt_graph_add_constant(c->g, NULL, ZT_BFLOAT16, &shape, data);
+}
+
+/* A value in bf16, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast serves
+ * all views. */
+static int half_of(struct casts *c, int v, int at) {
+    struct zt_graph *g = c->g;
+    if (c->half[v] >= 0)
+        return c->half[v];
+    if (zt_value_is_constant(g->values[v]) && zt_value_bytes(g->values[v]) <= CONSTANT_BYTES)
+        return c->half[v] = add_constant(c, g->values[v]);
+    const int view = view_of(g, v);
+    if (view < 0)
+        return c->half[v] = add_cast(c, v, -1, ZT_BFLOAT16, at);
+    const int seen = half_of(c, g->nodes[view]->in[0], at);
+    return c->half[v] = seen < 0 ? -1 : add_view(c, view, seen, at);
+}
+
+static bool stays_full(unsigned mask, int i) {
+    return mask >> (i < 31 ? i : 31) & 1;
+}
+
+/* Makes a node read and write bf16 where it read and wrote float. Its float output values stay, made by a cast; readers
+ * that run in half precision too take the uncast value (c->half). */
+static bool halve_node(struct casts *c, int n) {
+    struct zt_graph *g = c->g;
+    for (int i = 0; i < g->nodes[n]->in_count; i++) {
+        int v = g->nodes[n]->in[i];
+        if (v < 0 || v >= c->values || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_in, i))
+            continue;
+        const int half = half_of(c, v, n);
+        if (half < 0)
+            return false;
+        g->nodes[n]->in[i] = half;
+    }
+    for (int i = 0; i < g->nodes[n]->out_count; i++) {
+        int v = g->nodes[n]->out[i];
+        if (v < 0 || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_out, i))
+            continue;
+        struct zt_shape shape = g->values[v]->shape;
+        int half = zt_graph_add_value(g, NULL, ZT_BFLOAT16, &shape);
+        g->nodes[n]->out[i] = half;
+        c->half[v] = half;
+        if (add_cast(c, half, v, ZT_FLOAT, n) < 0)
+            return false;
+    }
+    return zt_op_infer(g, n, c->err);
+}
+
+bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int *keep, int keep_count,
+                  struct zt_err *err) {
+    struct casts c = { .g = g, .table = table, .values = g->value_count, .err = err };
+    c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
+    memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
+    int count = g->node_count;
+    bool ok = true;
+    for (int n = 0; ok && n < count; n++)
+        if (!g->nodes[n]->dead && g->nodes[n]->op->flags & ZT_OP_HALF)
+            ok = halve_node(&c, n);
+    free(c.half);
+    return ok && zt_graph_sort(g, err) &&
+           zt_graph_prune(g, keep, keep_count, err); /* casts back that nothing reads go */
+}
+
+/* ---- half types on a back end without kernels for them ---- */
+
+/* A float value of the same shape, with the same contents where these are known. */
+static int float_twin(struct zt_graph *g, int value) {
+    const struct zt_value v = *g->values[value];
+    int twin = zt_graph_add_value(g, NULL, ZT_FLOAT, &v.shape);
+    if (!v.data)
+        return twin;
+    g->values[twin]->origin = ZT_FROM_CONSTANT;
+    g->values[twin]->data = zt_to_float(g->arena, &(struct zt_tensor){ v.dtype, v.shape, v.data });
+    return twin;
+}
+
+/* Gives the list float twins in the place of half values; the list as it was comes back. */
+static int *widen(struct zt_graph *g, int *ids, int count) {
+    int *were = zt_arena_copy(g->arena, ids, (size_t)count * sizeof *ids);
+    for (int i = 0; i < count; i++)
+        if (ids[i] >= 0 && zt_dtype_in(g->values[ids[i]]->dtype, ZT_ANY_HALF))
+            ids[i] = float_twin(g, ids[i]);
+    return were;
+}
+
+static bool widen_node(struct casts *c, int node, enum zt_backend fast) {
+    struct zt_graph *g = c->g;
+    int in_count = g->nodes[node]->in_count, out_count = g->nodes[node]->out_count;
+    int *in = widen(g, g->nodes[node]->in, in_count), *out = widen(g, g->nodes[node]->out, out_count);
+    struct zt_err refused = { 0 };
+    if (!zt_op_infer(g, node, &refused) || !zt_op_takes(g, node, fast)) {
+        memcpy(g->nodes[node]->in, in, (size_t)in_count * sizeof *in);
+        memcpy(g->nodes[node]->out, out, (size_t)out_count * sizeof *out);
+        return zt_op_infer(g, node, c->err);
+    }
+    bool ok = true;
+    for (int i = 0; ok && i < in_count; i++)
+        if (g->nodes[node]->in[i] != in[i] && !g->values[in[i]]->data)
+            ok = add_cast(c, in[i], g->nodes[node]->in[i], ZT_FLOAT, node) >= 0;
+    for (int i = 0; ok && i < out_count; i++)
+        if (g->nodes[node]->out[i] != out[i])
+            ok = add_cast(c, g->nodes[node]->out[i], out[i], g->values[out[i]]->dtype, node) >= 0;
+    return ok;
+}
+
+bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast,
+                              struct zt_err *err) {
+    struct casts c = { .g = g, .table = table, .err = err };
+    int count = g->node_count;
+    for (int n = 0; n < count; n++) {
+        bool half = false;
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            half |= zt_in(g, n, i) && zt_dtype_in(zt_in(g, n, i)->dtype, ZT_ANY_HALF);
+        if (half && g->nodes[n]->op->kernel[fast].run && !zt_op_takes(g, n, fast) && !widen_node(&c, n, fast))
+            return false;
+    }
+    return g->node_count == count || zt_graph_sort(g, err);
+}

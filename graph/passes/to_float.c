@@ -1,0 +1,111 @@
+/* A graph that was exported in half or double precision, computed in float:
+ *
+ *     x half -> MatMul(x, w half) -> Cast to float -> Softmax        becomes
+ *     x float -> MatMul(x, w float) -> Softmax
+ *
+ * Every value of the types named becomes float. Attributes that hold an element type say so in their row; a Cast whose
+ * two sides are then the same goes. Halves become float without loss; a double that no float holds becomes the nearest,
+ * and one beyond all of them the largest, so that what is finite stays so (masks are often the lowest double). */
+#include "graph/ir/op.h"
+#include "graph/passes/passes.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
+                     int root_count, struct zt_err *err);
+
+float *zt_to_float(struct zt_arena *arena, const struct zt_tensor *from) {
+    int64_t count = zt_shape_count(&from->shape);
+    size_t bytes = zt_dtype_bytes(from->dtype);
+    float *to = zt_arena_alloc(arena, (size_t)count * sizeof *to);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t one = 0; /* in a mapped file it may stand anywhere */
+        memcpy(&one, (const char *)from->data + (size_t)i * bytes, bytes);
+        double x = zt_load_double(from->dtype, &one, 0);
+        to[i] = isfinite(x) ? (float)fmax(fmin(x, FLT_MAX), -FLT_MAX) : (float)x;
+    }
+    return to;
+}
+
+/* What no node reads needs no contents. */
+static void convert_value(struct zt_graph *g, int id, const float *contents) {
+    struct zt_value *v = g->values[id];
+    bool read = v->data && zt_graph_users(g, id, NULL) > 0;
+    v->data = contents ? contents
+              : read   ? zt_to_float(g->arena, &(struct zt_tensor){ v->dtype, v->shape, v->data })
+                       : NULL;
+    v->dtype = ZT_FLOAT;
+}
+
+static void convert_attributes(struct zt_graph *g, int node, unsigned types) {
+    const struct zt_attr_spec *spec = g->nodes[node]->op->attrs;
+    for (; spec && spec->name; spec++) {
+        const struct zt_attr *a = zt_node_attr(g->nodes[node], spec->name);
+        if (a && spec->element_type && a->i > 0 && a->i < ZT_DTYPES && types >> a->i & 1)
+            zt_node_set_int(g, node, spec->name, ZT_FLOAT);
+        if (!a || a->type != ZT_ATTR_TENSOR || !zt_dtype_in(a->tensor.dtype, types))
+            continue;
+        struct zt_attr copy = *a;
+        copy.tensor.data = a->tensor.data ? zt_to_float(g->arena, &a->tensor) : NULL;
+        copy.tensor.dtype = ZT_FLOAT;
+        zt_node_set_attr(g, node, &copy);
+    }
+}
+
+/* Whoever reads the output of a Cast that changes nothing reads its input. */
+static void drop_casts(struct zt_graph *g, int *roots, int root_count) {
+    int *instead = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    for (int v = 0; v < g->value_count; v++)
+        instead[v] = v;
+    for (int n = 0; n < g->node_count; n++) {
+        struct zt_node *node = g->nodes[n];
+        for (int i = 0; i < node->in_count; i++)
+            if (node->in[i] >= 0)
+                node->in[i] = instead[node->in[i]];
+        const struct zt_value *x = zt_in(g, n, 0), *y = zt_out(g, n, 0);
+        node->dead = node->op->flags & ZT_OP_CAST && x && y && x->dtype == y->dtype;
+        if (node->dead)
+            instead[node->out[0]] = node->in[0];
+    }
+    for (int i = 0; i < root_count; i++)
+        roots[i] = instead[roots[i]];
+}
+
+/* Graphs inside nodes, which are those of our own rows and share the arena. */
+static bool convert_bodies(struct zt_graph *g, int node, unsigned types, struct zt_err *err) {
+    for (int i = 0; i < g->nodes[node]->attr_count; i++) {
+        struct zt_attr attr = g->nodes[node]->attr[i];
+        if (!attr.graph)
+            continue;
+        struct zt_graph *body = zt_graph_clone_in(g->arena, attr.graph);
+        if (!to_float(body, types, NULL, 0, body->outputs, body->output_count, err)) {
+            zt_graph_destroy(body);
+            return false;
+        }
+        zt_graph_settle(body);
+        attr.graph = body;
+        zt_node_set_attr(g, node, &attr);
+    }
+    return true;
+}
+
+static bool to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *roots,
+                     int root_count, struct zt_err *err) {
+    for (int v = 0; v < g->value_count; v++)
+        if (zt_dtype_in(g->values[v]->dtype, types))
+            convert_value(g, v, v < content_count ? contents[v] : NULL);
+    for (int n = 0; n < g->node_count; n++) {
+        convert_attributes(g, n, types);
+        if (!convert_bodies(g, n, types, err) || !zt_op_infer(g, n, err))
+            return false;
+    }
+    drop_casts(g, roots, root_count);
+    return zt_graph_sort(g, err);
+}
+
+bool zt_pass_to_float(struct zt_graph *g, unsigned types, const float *const *contents, int content_count, int *root,
+                      struct zt_err *err) {
+    return to_float(g, types, contents, content_count, root, 1, err);
+}

@@ -1,0 +1,204 @@
+/* Parameter or constant? ONNX does not say. An initializer is trained when
+ *
+ *     1. it is float and a differentiable path leads from it to the loss, and
+ *     2. where the graph carries PyTorch's signature (dynamo exporter): it is marked PARAMETER, or was made of
+ * PARAMETERs by picking and placing elements, or bears no mark and has a dimension (what BatchNormalization folding
+ * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/passes/derived.h),
+ *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
+ * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
+ *     4. elsewhere: it has a dimension. Scalars are epsilons, scales, exponents.
+ */
+#include "graph/passes/trainable.h"
+
+#include "graph/passes/trainable_torch.h"
+
+#include "graph/ir/op.h"
+#include "graph/passes/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the differentiable path ---- */
+
+/* What the walk knows of a value. */
+struct path {
+    int through;  /* node through which its gradient comes, -1: none does */
+    int reader;   /* a node that reads it, -1: none does */
+    bool stopped; /* that reader takes no gradient through this input (an index, a shape, a statistic) */
+};
+
+static bool stops_gradient(const struct zt_node *n, int in) {
+    return n->op && in < 32 && (n->op->no_grad_in | n->op->statistic_in) >> in & 1;
+}
+
+/* A node with bodies is taken for differentiable in all that it reads: what it stands for is not known yet. */
+static bool has_gradient(const struct zt_op *op) {
+    return op && (op->grad || op->expand);
+}
+
+static bool is_integer(const struct zt_value *v) {
+    return v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
+}
+
+static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
+    const struct zt_node *n = g->nodes[node];
+    bool reached = false;
+    for (int i = 0; i < n->out_count; i++)
+        reached |= n->out[i] >= 0 && paths[n->out[i]].through >= 0 && !is_integer(g->values[n->out[i]]);
+    for (int i = 0; i < n->in_count; i++) {
+        if (n->in[i] < 0)
+            continue;
+        struct path *p = &paths[n->in[i]];
+        if (reached && has_gradient(n->op) && !stops_gradient(n, i))
+            p->through = node;
+        p->reader = node;
+        p->stopped = stops_gradient(n, i);
+    }
+}
+
+/* From the loss (or the graph's outputs) back over the nodes; a root counts as reached through a node that does not
+ * exist. */
+static struct path *walk(const struct zt_graph *g, int loss) {
+    struct path *paths = zt_malloc(((size_t)g->value_count + 1) * sizeof *paths);
+    for (int i = 0; i < g->value_count; i++)
+        paths[i] = (struct path){ -1, -1, false };
+    for (int i = 0; loss < 0 && i < g->output_count; i++)
+        paths[g->outputs[i]].through = g->node_count;
+    if (loss >= 0)
+        paths[loss].through = g->node_count;
+    for (int n = g->node_count - 1; n >= 0; n--)
+        if (!g->nodes[n]->dead)
+            walk_node(g, n, paths);
+    return paths;
+}
+
+/* ---- the verdict ---- */
+
+static const char *why_unreached(const struct zt_graph *g, const struct path *p) {
+    if (p->reader < 0)
+        return "the loss does not need it";
+    const struct zt_node *n = g->nodes[p->reader];
+    if (p->stopped)
+        return zt_arena_printf(g->arena, "statistics or shape input of %s (%s)", n->name, n->op_type);
+    if (!has_gradient(n->op))
+        return zt_arena_printf(g->arena, "no gradient through %s (%s)", n->name, n->op_type);
+    return zt_arena_printf(g->arena, "no differentiable path from %s (%s) to the loss", n->name, n->op_type);
+}
+
+/* The exporter, as far as verdicts depend on it. */
+struct exporter {
+    const struct zt_map *listed; /* of the signature; NULL: the graph has none */
+    bool script;                 /* TorchScript's */
+};
+
+static bool is_folded_parameter(const struct zt_graph *g, const struct zt_value *v, const struct zt_map *listed,
+                                const char **why) {
+    struct zt_torch_folding f;
+    zt_torch_read_folding(g->arena, v, listed, &f);
+    const char *others = f.parameters > 1 ? zt_arena_printf(g->arena, " and %d more", f.parameters - 1) : "";
+    *why = !f.parameter ? "folded from constants"
+           : f.operation_count
+               ? zt_arena_printf(g->arena, "computed from parameter %s%s (%s)", f.parameter, others, f.operations[0])
+               : zt_arena_printf(g->arena, "folded from parameter %s%s", f.parameter, others);
+    return f.parameter && !f.operation_count;
+}
+
+/* Points 2 to 4. */
+static bool is_parameter(const struct zt_graph *g, const struct zt_value *v, const struct exporter *by,
+                         const char **why) {
+    if (by->listed && v->torch_kind) {
+        *why = zt_arena_printf(g->arena, "marked %s by the exporter", v->torch_kind);
+        return strcmp(v->torch_kind, "PARAMETER") == 0;
+    }
+    if (by->listed && v->torch_folded_from)
+        return is_folded_parameter(g, v, by->listed, why);
+    const bool named = by->script && zt_torch_is_state_name(v->name);
+    *why = v->shape.rank > 0 ? "float with a gradient and a dimension"
+           : named           ? "named as a parameter: this exporter keeps constants in Constant nodes"
+                             : "a scalar: epsilon, scale or exponent";
+    return v->shape.rank > 0 || named;
+}
+
+static bool verdict(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
+                    const char **why) {
+    v->may_train = false;
+    if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT)) {
+        *why = zt_arena_printf(g->arena, "of type %s", zt_dtype_name(v->dtype));
+        return false;
+    }
+    if (p->through < 0 || p->through == g->node_count) {
+        *why = why_unreached(g, p);
+        return false;
+    }
+    v->may_train = true;
+    return is_parameter(g, v, by, why);
+}
+
+void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss) {
+    struct zt_map listed = { 0 };
+    struct path *paths = walk(g, loss);
+    const bool has_signature = model && model->torch_signature;
+    const struct exporter by = { .listed = has_signature ? &listed : NULL, .script = zt_torch_is_script(model) };
+    if (has_signature)
+        zt_torch_read_signature(g->arena, model->torch_signature, &listed);
+    for (int i = 0; i < g->value_count; i++)
+        if (g->values[i]->origin == ZT_FROM_INITIALIZER)
+            g->values[i]->trainable = verdict(g, g->values[i], &paths[i], &by, &g->values[i]->why);
+    zt_map_finish(&listed);
+    free(paths);
+}
+
+/* ---- merged tensors ---- */
+
+static bool is_copy(const struct zt_op *op, const struct zt_node *n) {
+    return op && zt_op_copies(op) && n->in_count == 1 && n->out_count == 1 && n->in[0] >= 0 && n->out[0] >= 0;
+}
+
+void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table) {
+    bool any = false;
+    for (int i = 0; i < g->node_count; i++) {
+        struct zt_node *n = g->nodes[i];
+        if (n->dead || !is_copy(zt_op_find(table, n->domain, n->op_type, n->opset), n) ||
+            g->values[n->in[0]]->origin != ZT_FROM_INITIALIZER)
+            continue;
+        zt_value_copy(g->values[n->out[0]], g->values[n->in[0]]);
+        g->values[n->out[0]]->producer = -1;
+        n->dead = any = true;
+    }
+    struct zt_err none = { 0 };
+    if (any)
+        zt_graph_sort(g, &none); /* a graph stays sorted when nodes go and nothing new is read */
+}
+
+int zt_trainable_aliases(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
+    int count = 0;
+    *names = ZT_NEW_N(g->arena, const char *, g->value_count);
+    for (int i = 0; i < g->value_count; i++)
+        if (g->values[i]->origin == ZT_FROM_INITIALIZER && !zt_onnx_stores(model, g->values[i]->name))
+            (*names)[count++] = g->values[i]->name;
+    return count;
+}
+
+int zt_trainable_listed(const struct zt_onnx *model, const char ***names) {
+    return zt_torch_parameters(model->graph->arena, model->torch_signature, names);
+}
+
+int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
+    struct zt_arena *arena = model->graph->arena;
+    struct zt_map held = { 0 };
+    int listed = zt_trainable_listed(model, names), count = 0;
+    for (int i = 0; i < model->graph->value_count; i++) {
+        const struct zt_value *v = model->graph->values[i];
+        if (v->origin != ZT_FROM_INITIALIZER)
+            continue;
+        zt_map_put(&held, v->name, 1);
+        const char *list = v->torch_folded_from ? v->torch_folded_from : "";
+        for (const char *name; (name = zt_torch_next_source(arena, &list));)
+            zt_map_put(&held, name, 1);
+    }
+    for (int i = 0; i < listed; i++)
+        if (!zt_map_get(&held, (*names)[i], 0))
+            (*names)[count++] = (*names)[i];
+    zt_map_finish(&held);
+    return count;
+}

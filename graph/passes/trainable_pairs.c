@@ -1,0 +1,243 @@
+/* Initializers with the same contents, or one the transpose of the other. A sum of hashes of the elements does not
+ * depend on their order, so tensors that may be equal meet in a sort by it, and only those are compared. */
+#include "graph/passes/trainable.h"
+
+#include "graph/passes/trainable_torch.h"
+
+#include "base/map.h"
+#include "base/vec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+    int value;
+    uint64_t hash;
+};
+
+static const unsigned char *element(const struct zt_value *v, int64_t i) {
+    return (const unsigned char *)v->data + (size_t)i * zt_dtype_bytes(v->dtype);
+}
+
+static bool is_uniform(const struct zt_value *v, int64_t count) {
+    for (int64_t i = 1; i < count; i++)
+        if (memcmp(element(v, i), element(v, 0), zt_dtype_bytes(v->dtype)) != 0)
+            return false;
+    return true;
+}
+
+static uint64_t unordered_hash(const struct zt_value *v, int64_t count) {
+    uint64_t sum = zt_hash(ZT_HASH_START, &v->dtype, sizeof v->dtype);
+    for (int64_t i = 0; i < count; i++)
+        sum += zt_hash(ZT_HASH_START, element(v, i), zt_dtype_bytes(v->dtype));
+    return sum;
+}
+
+static int by_hash(const void *a, const void *b) {
+    const struct candidate *x = a, *y = b;
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return x->value - y->value;
+}
+
+/* Whether b is a with its axes exchanged: axis k of b is axis perm[k] of a. The first difference ends it. */
+static bool is_permuted(const struct zt_value *a, const struct zt_value *b, const int64_t *perm) {
+    const int rank = a->shape.rank;
+    const size_t bytes = zt_dtype_bytes(a->dtype);
+    int64_t step[ZT_TIE_RANK], at[ZT_TIE_RANK] = { 0 }, stride[ZT_TIE_RANK] = { 0 };
+    if (rank != b->shape.rank || rank > ZT_TIE_RANK)
+        return false;
+    for (int k = rank - 1, all = 1; k >= 0; all *= (int)a->shape.dim[k--])
+        step[k] = all;
+    for (int k = 0; k < rank; k++) {
+        if (b->shape.dim[k] != a->shape.dim[perm[k]])
+            return false;
+        stride[k] = step[perm[k]];
+    }
+    const int64_t count = zt_shape_count(&b->shape);
+    for (int64_t i = 0, from = 0; i < count; i++) {
+        if (memcmp(element(a, from), element(b, i), bytes) != 0)
+            return false;
+        for (int k = rank - 1; k >= 0; k--) {
+            from += stride[k];
+            if (++at[k] < b->shape.dim[k])
+                break;
+            from -= stride[k] * at[k];
+            at[k] = 0;
+        }
+    }
+    return true;
+}
+
+bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm) {
+    const int rank = a->shape.rank;
+    int total = 1;
+    if (!a->data || !b->data || a->dtype != b->dtype || rank != b->shape.rank)
+        return false;
+    for (int k = 2; k <= rank; k++)
+        total *= k;
+    for (int number = 1; rank >= 2 && rank <= ZT_TIE_RANK && number < total; number++) {
+        bool taken[ZT_TIE_RANK] = { false };
+        for (int k = 0, left = number, part = total; k < rank; k++) { /* the permutation of this number */
+            part /= rank - k;
+            int want = left / part, axis = 0;
+            left %= part;
+            for (; taken[axis] || want--; axis++)
+                ;
+            taken[axis] = true;
+            perm[k] = axis;
+        }
+        if (is_permuted(a, b, perm))
+            return true;
+    }
+    return false;
+}
+
+static bool is_equal(const struct zt_value *a, const struct zt_value *b) {
+    size_t bytes = (size_t)zt_shape_count(&a->shape) * zt_dtype_bytes(a->dtype);
+    return zt_shape_equal(&a->shape, &b->shape) && memcmp(a->data, b->data, bytes) == 0;
+}
+
+bool zt_trainable_same(const struct zt_value *a, const struct zt_value *b, const int64_t *perm) {
+    return a->data && b->data && a->dtype == b->dtype && (perm ? is_permuted(a, b, perm) : is_equal(a, b));
+}
+
+/* Fills *pair where the two hold the same, in some order of axes. */
+static bool match(const struct zt_graph *g, int a, int b, struct zt_trainable_pair *pair) {
+    *pair = (struct zt_trainable_pair){ .a = a, .b = b };
+    const struct zt_value *x = g->values[a], *y = g->values[b];
+    if (!x->data || !y->data || x->dtype != y->dtype || zt_shape_count(&x->shape) != zt_shape_count(&y->shape))
+        return false;
+    pair->transposed = !is_equal(x, y);
+    return !pair->transposed || zt_trainable_find_perm(x, y, pair->perm);
+}
+
+int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pairs) {
+    ZT_VEC(struct candidate) found = { 0 };
+    ZT_VEC(struct zt_trainable_pair) list = { 0 };
+    for (int i = 0; i < g->value_count; i++) {
+        const struct zt_value *v = g->values[i];
+        int64_t count = zt_shape_count(&v->shape);
+        if (v->trainable && v->data && v->shape.rank >= 2 && !is_uniform(v, count))
+            zt_vec_push(&found, (struct candidate){ i, unordered_hash(v, count) });
+    }
+    if (found.count)
+        qsort(found.at, (size_t)found.count, sizeof *found.at, by_hash);
+    for (int i = 1; i < found.count; i++) {
+        int a = found.at[i - 1].value, b = found.at[i].value;
+        if (found.at[i - 1].hash != found.at[i].hash || g->values[a]->dtype != g->values[b]->dtype)
+            continue;
+        struct zt_trainable_pair pair;
+        if (match(g, a, b, &pair))
+            zt_vec_push(&list, pair);
+    }
+    const int count = list.count;
+    *pairs = zt_arena_copy(g->arena, list.at, (size_t)count * sizeof *list.at);
+    zt_vec_finish(&found);
+    zt_vec_finish(&list);
+    return count;
+}
+
+/* ---- copies that are tied by default ---- */
+
+static bool is_op(const struct zt_node *n, const char *op_type) {
+    return !n->domain[0] && strcmp(n->op_type, op_type) == 0;
+}
+
+/* What is known of a value beside its contents. */
+struct role {
+    bool embedding, weight; /* read by Gather, by a product */
+    bool numbered;          /* TorchScript made it of some parameter */
+    const char *of;         /* dynamo made it of this parameter */
+};
+
+/* The value behind a Transpose. */
+static int behind_transpose(const struct zt_graph *g, int value) {
+    const int from = value >= 0 ? g->values[value]->producer : -1;
+    return from >= 0 && is_op(g->nodes[from], "Transpose") ? g->nodes[from]->in[0] : value;
+}
+
+static void mark_readers(const struct zt_graph *g, struct role *roles) {
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        if (is_op(node, "Gather") && node->in[0] >= 0)
+            roles[node->in[0]].embedding = true;
+        for (int i = 0; (is_op(node, "MatMul") || is_op(node, "Gemm")) && i < node->in_count && i < 2; i++)
+            if (node->in[i] >= 0)
+                roles[behind_transpose(g, node->in[i])].weight = true;
+    }
+}
+
+static void mark_makers(const struct zt_onnx *model, const struct zt_graph *g, struct role *roles) {
+    struct zt_map listed = { 0 };
+    if (model->torch_signature)
+        zt_torch_read_signature(g->arena, model->torch_signature, &listed);
+    for (int v = 0; v < g->value_count; v++) {
+        struct zt_torch_folding f;
+        roles[v].numbered = zt_torch_is_script(model) && strncmp(g->values[v]->name, "onnx::", 6) == 0;
+        if (!model->torch_signature || !g->values[v]->torch_folded_from)
+            continue;
+        zt_torch_read_folding(g->arena, g->values[v], &listed, &f);
+        roles[v].of = f.parameters == 1 && !f.operation_count && !f.buffer ? f.parameter : NULL;
+    }
+    zt_map_finish(&listed);
+}
+
+static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
+                        const struct role *of_b) {
+    if (of_b->of && strcmp(of_b->of, a->name) == 0)
+        return true;
+    if (of_b->numbered)
+        return !of_a->numbered || a->id < b->id;
+    return of_a->embedding && of_b->weight && a->shape.rank == 2 && b->shape.rank == 2;
+}
+
+static bool may_be_tied(const struct zt_value *v) {
+    return v->origin == ZT_FROM_INITIALIZER && v->trainable && v->data && v->shape.rank >= 2 &&
+           v->shape.rank <= ZT_TIE_RANK;
+}
+
+/* The value that b is a copy of; *pair says how. Copies of copies lead to the first. */
+static bool find_original(const struct zt_graph *g, const struct role *roles, const bool *copied, int b,
+                          struct zt_trainable_pair *pair) {
+    for (int a = 0; a < g->value_count; a++) {
+        const struct zt_value *v = g->values[a];
+        if (a != b && !copied[a] && may_be_tied(v) && may_be_copy(v, &roles[a], g->values[b], &roles[b]) &&
+            match(g, a, b, pair) && !is_uniform(v, zt_shape_count(&v->shape)))
+            return true;
+    }
+    return false;
+}
+
+int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs) {
+    struct role *roles = zt_calloc((size_t)g->value_count + 1, sizeof *roles);
+    bool *copied = zt_calloc((size_t)g->value_count + 1, sizeof *copied);
+    ZT_VEC(struct zt_trainable_pair) list = { 0 };
+    mark_readers(g, roles);
+    mark_makers(model, g, roles);
+    for (int b = 0; b < g->value_count; b++) {
+        struct zt_trainable_pair pair;
+        if (!may_be_tied(g->values[b]) || (!roles[b].of && !roles[b].numbered && !roles[b].weight) ||
+            !find_original(g, roles, copied, b, &pair))
+            continue;
+        copied[b] = true;
+        zt_vec_push(&list, pair);
+    }
+    const int count = list.count;
+    *pairs = zt_arena_copy(g->arena, list.at, (size_t)count * sizeof *list.at);
+    zt_vec_finish(&list);
+    free(roles);
+    free(copied);
+    return count;
+}
+
+int zt_trainable_shared(const struct zt_graph *g) {
+    struct role *roles = zt_calloc((size_t)g->value_count + 1, sizeof *roles);
+    int count = 0;
+    mark_readers(g, roles);
+    for (int v = 0; v < g->value_count; v++)
+        count += g->values[v]->origin == ZT_FROM_INITIALIZER && g->values[v]->trainable && roles[v].embedding &&
+                 roles[v].weight;
+    free(roles);
+    return count;
+}

@@ -1,0 +1,284 @@
+#include "ops/attention/attention_cpu.h"
+
+#include "ops/cpu/cpu.h"
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/shape.h"
+#include "ops/kernel/tile.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNKS = 16, LINE = 16 /* floats of a cache line */ };
+
+/* ---- plan ---- */
+
+bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
+    struct zt_attention a;
+    struct zt_err err = { 0 };
+    for (int i = ZT_Q; i <= ZT_V; i++)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
+            return false;
+    const struct zt_lane_gemm_kernel *gemm = zt_lane_gemm_best();
+    return gemm && zt_attention_kernels(gemm->cols) && !zt_in(g, node, ZT_PAST_K) &&
+           zt_attention_read(g, node, &a, &err) && a.batch * a.heads > 0 && a.queries > 0 && a.keys > 0 && a.size > 0 &&
+           a.v_size > 0 && a.queries < INT32_MAX / 4 && a.keys < INT32_MAX / 4;
+}
+
+bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err) {
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    *plan = (struct zt_attention_plan){ .gemm = zt_lane_gemm_best() };
+    plan->kernels = zt_attention_kernels(plan->gemm->cols);
+    plan->rows = plan->gemm->rows;
+    plan->cols = plan->gemm->cols;
+    return zt_attention_read(p->graph, p->node, &plan->a, err);
+}
+
+/* ---- matrices in the order of the product's kernel ---- */
+
+float *zt_attention_take(float *base, int64_t *used, int64_t count) {
+    float *taken = base ? base + *used : NULL;
+    *used += (count + LINE - 1) / LINE * LINE;
+    return taken;
+}
+
+int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile) {
+    return zt_ceil_div(rows, tile) * tile * depth;
+}
+
+void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
+                             int64_t row, int64_t size, float *to) {
+    plan->gemm->pack_cols(from + panel->first * row, row, 1, panel->count, size, to);
+}
+
+void zt_attention_store_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
+                              int64_t size, float *to, int64_t row, float *room) {
+    for (int64_t c = 0; c < size; c += plan->cols) {
+        int64_t width = zt_min_int(plan->cols, size - c);
+        plan->gemm->pack_cols(from + c * plan->cols, plan->cols, 1, (int)width, panel->count, room);
+        for (int i = 0; i < panel->count; i++)
+            memcpy(to + (panel->first + i) * row + c, room + i * plan->cols, (size_t)width * sizeof *to);
+    }
+}
+
+void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p) {
+    struct zt_lane_gemm_tile t = { .b = p->b,
+                                   .b_row = plan->cols,
+                                   .depth = p->depth,
+                                   .cols = plan->cols,
+                                   .y_row = plan->cols,
+                                   .alpha = p->alpha,
+                                   .add = p->add };
+    for (int64_t r = 0; r < p->rows; r += plan->rows) {
+        t.a = p->a + r * p->length;
+        t.rows = (int)zt_min_int(plan->rows, p->rows - r);
+        t.y = p->y + r * plan->cols;
+        plan->gemm->tile(&t);
+    }
+}
+
+/* ---- panels of queries and their bias ---- */
+
+struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t first) {
+    const struct zt_attention_plan *plan = j->plan;
+    struct zt_panel p = { .first = first, .count = (int)zt_min_int(plan->cols, plan->a.queries - first) };
+    p.least = plan->a.keys;
+    for (int i = 0; i < p.count; i++) {
+        int64_t from, to;
+        zt_attention_visible(j->call, &plan->a, j->batch, first + i, &from, &to);
+        p.from[i] = (int32_t)from;
+        p.to[i] = (int32_t)to;
+        if (from < to) {
+            p.least = zt_min_int(p.least, from);
+            p.most = zt_max_int(p.most, to);
+        }
+        p.masked = p.masked || p.from[i] != p.from[0] || p.to[i] != p.to[0];
+    }
+    p.masked = p.masked || p.count < plan->cols;
+    p.least = zt_min_int(p.least, p.most) / plan->rows * plan->rows;
+    return p;
+}
+
+/* Rows of a mask that is not float or not contiguous, as floats; a boolean one as 0 and -infinity. */
+static void bring_rows(const struct zt_view *mask, int64_t offset, int64_t row, int64_t step, int rows, int64_t count,
+                       float *to) {
+    double run[ZT_RUN];
+    for (int i = 0; i < rows; i++)
+        for (int64_t at = 0; at < count; at += ZT_RUN) {
+            int64_t n = zt_min_int(ZT_RUN, count - at);
+            zt_load_run(mask->dtype, mask->data, offset + i * row + at * step, step, n, run);
+            for (int64_t k = 0; k < n; k++)
+                to[i * ZT_KEYS + at + k] = mask->dtype != ZT_BOOL ? (float)run[k] : run[k] != 0 ? 0 : -INFINITY;
+        }
+}
+
+bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *panel, int64_t first, int64_t keys,
+                       float *score, struct zt_score_tile *tile) {
+    const struct zt_attention_plan *plan = j->plan;
+    const struct zt_attention *a = &plan->a;
+    const struct zt_view *mask = j->call->in_count > ZT_MASK ? &j->call->in[ZT_MASK] : NULL;
+    bool all = !panel->masked && panel->from[0] <= first && first + keys <= panel->to[0];
+    *tile = (struct zt_score_tile){ .score = score, .first = first, .keys = keys, .softcap = (float)a->softcap };
+    tile->seen[0] = all ? NULL : panel->from;
+    tile->seen[1] = panel->to;
+    if (!mask || !mask->data)
+        return true;
+    int64_t step = a->mask_step[3], row = a->mask_step[2], count = zt_min_int(keys, a->mask_length - first);
+    int64_t offset = j->batch * a->mask_step[0] + j->head * a->mask_step[1] + panel->first * row + first * step;
+    tile->bias = j->bias;
+    if (mask->dtype == ZT_FLOAT && step == 1) {
+        plan->gemm->pack_cols((const float *)mask->data + offset, row, 1, panel->count, count, j->bias);
+    } else {
+        bring_rows(mask, offset, row, step, panel->count, count, j->rows);
+        plan->gemm->pack_cols(j->rows, ZT_KEYS, 1, panel->count, count, j->bias);
+    }
+    return plan->kernels->any(count, j->bias);
+}
+
+/* ---- forward ---- */
+
+struct forward {
+    struct zt_attention_job job;
+    float *k, *v;                       /* packed rows of k and of v^T */
+    float *q[ZT_PANELS], *y[ZT_PANELS]; /* [size][query] */
+    float *score, *room;
+    float max[ZT_PANELS][ZT_MOST_COLS], sum[ZT_PANELS][ZT_MOST_COLS];
+};
+
+/* Scratch memory from `base` on; returns the floats it takes (base NULL: only counts). */
+static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct forward *f) {
+    const struct zt_attention *a = &plan->a;
+    int64_t used = 0;
+    f->k = zt_attention_take(base, &used, zt_attention_packed(a->keys, a->size, plan->rows));
+    f->v = zt_attention_take(base, &used, zt_attention_packed(a->v_size, a->keys, plan->rows));
+    for (int i = 0; i < ZT_PANELS; i++) {
+        f->q[i] = zt_attention_take(base, &used, a->size * plan->cols);
+        f->y[i] = zt_attention_take(base, &used, a->v_size * plan->cols);
+    }
+    f->score = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
+    f->job.bias = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
+    f->job.rows = zt_attention_take(base, &used, (int64_t)ZT_KEYS * plan->cols);
+    f->room = zt_attention_take(base, &used, (int64_t)plan->cols * plan->cols);
+    return used;
+}
+
+bool zt_attention_cpu_supports(const struct zt_graph *g, int node) {
+    for (int i = 1; i < g->nodes[node]->out_count; i++)
+        if (zt_out(g, node, i) && !zt_attention_is_train(g->nodes[node]->op)) /* present rows and QK */
+            return false;
+    return zt_attention_cpu_takes(g, node);
+}
+
+bool zt_attention_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_attention_plan plan;
+    struct forward f;
+    if (!zt_attention_cpu_plan(p, &plan, err))
+        return false;
+    int64_t heads = plan.a.batch * plan.a.kv_heads, group = plan.a.heads / plan.a.kv_heads;
+    int64_t blocks = group * zt_ceil_div(plan.a.queries, (int64_t)ZT_PANELS * plan.cols);
+    plan.parts = (int)zt_min_int(blocks, zt_ceil_div(CHUNKS, heads));
+    plan.elems = lay_out(&plan, NULL, &f);
+    p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
+    struct zt_attention_plan *kept = zt_calloc(1, sizeof *kept);
+    *kept = plan;
+    p->state = kept;
+    return true;
+}
+
+void zt_attention_cpu_release(void *state) {
+    free(state);
+}
+
+static void finish_panel(struct forward *f, int i, const struct zt_panel *panel, bool any) {
+    const struct zt_attention_plan *plan = f->job.plan;
+    const struct zt_attention *a = &plan->a;
+    const struct zt_call *call = f->job.call;
+    float inverse[ZT_MOST_COLS];
+    for (int c = 0; c < plan->cols; c++)
+        inverse[c] = f->sum[i][c] != 0 ? 1 / f->sum[i][c] : 0;
+    if (any)
+        plan->kernels->scale(a->v_size, inverse, f->y[i]);
+    else
+        memset(f->y[i], 0, (size_t)(a->v_size * plan->cols) * sizeof(float));
+    float *y = (float *)call->out[0].data + zt_attention_place(&a->y, f->job.batch, f->job.head, 0);
+    zt_attention_store_panel(plan, panel, f->y[i], a->v_size, y, a->y.row, f->room);
+    if (call->out_count < 2 || !call->out[1].data)
+        return;
+    float *kept =
+        (float *)call->out[1].data + ((f->job.batch * a->heads + f->job.head) * 2) * a->queries + panel->first;
+    memcpy(kept, f->max[i], (size_t)panel->count * sizeof *kept);
+    memcpy(kept + a->queries, inverse, (size_t)panel->count * sizeof *kept);
+}
+
+static void forward_block(struct forward *f, int64_t first) {
+    const struct zt_attention_plan *plan = f->job.plan;
+    const struct zt_attention *a = &plan->a;
+    struct zt_panel panel[ZT_PANELS];
+    bool any[ZT_PANELS] = { false };
+    int64_t least = a->keys, most = 0;
+    int count = 0;
+    const float *q =
+        (const float *)f->job.call->in[ZT_Q].data + zt_attention_place(&a->q, f->job.batch, f->job.head, 0);
+    for (; count < ZT_PANELS && first + count * plan->cols < a->queries; count++) {
+        panel[count] = zt_attention_panel(&f->job, first + count * plan->cols);
+        zt_attention_pack_panel(plan, &panel[count], q, a->q.row, a->size, f->q[count]);
+        memset(f->max[count], 0, sizeof f->max[count]);
+        memset(f->sum[count], 0, sizeof f->sum[count]);
+        least = zt_min_int(least, panel[count].least);
+        most = zt_max_int(most, panel[count].most);
+    }
+    for (int64_t at = least; at < most; at += ZT_KEYS) {
+        for (int i = 0; i < count; i++) {
+            struct zt_score_tile tile;
+            float correct[ZT_MOST_COLS];
+            int64_t keys = zt_min_int(ZT_KEYS, panel[i].most - at);
+            if (keys <= 0 || at + keys <= panel[i].least ||
+                !zt_attention_tile(&f->job, &panel[i], at, keys, f->score, &tile))
+                continue;
+            struct zt_panel_product scores = { f->k + at * a->size, f->q[i], keys,    a->size, a->size,
+                                               (float)a->scale,     false,   f->score };
+            zt_attention_multiply(plan, &scores);
+            if (plan->kernels->weigh(&tile, f->max[i], f->sum[i], correct) && any[i])
+                plan->kernels->scale(a->v_size, correct, f->y[i]);
+            struct zt_panel_product values = {
+                f->v + at * plan->rows, f->score, a->v_size, keys, a->keys, 1, any[i], f->y[i]
+            };
+            zt_attention_multiply(plan, &values);
+            any[i] = true;
+        }
+    }
+    for (int i = 0; i < count; i++)
+        finish_panel(f, i, &panel[i], any[i]);
+}
+
+static void forward_chunk(void *arg, int64_t chunk) {
+    const struct zt_call *call = arg;
+    const struct zt_attention_plan *plan = call->state;
+    const struct zt_attention *a = &plan->a;
+    struct forward f = { .job = { .call = call, .plan = plan } };
+    int64_t part = chunk % plan->parts, group = a->heads / a->kv_heads, step = (int64_t)ZT_PANELS * plan->cols;
+    f.job.kv_head = chunk / plan->parts % a->kv_heads;
+    f.job.batch = chunk / plan->parts / a->kv_heads;
+    lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
+    const float *k =
+        (const float *)call->in[a->k.tensor].data + zt_attention_place(&a->k, f.job.batch, f.job.kv_head, 0);
+    const float *v =
+        (const float *)call->in[a->v.tensor].data + zt_attention_place(&a->v, f.job.batch, f.job.kv_head, 0);
+    plan->gemm->pack_rows(k, a->k.row, 1, a->keys, a->size, f.k);
+    plan->gemm->pack_rows(v, 1, a->v.row, a->v_size, a->keys, f.v);
+    int64_t blocks = zt_ceil_div(a->queries, step), all = group * blocks;
+    for (int64_t i = all * part / plan->parts; i < all * (part + 1) / plan->parts; i++) {
+        f.job.head = f.job.kv_head * group + i / blocks;
+        forward_block(&f, i % blocks * step);
+    }
+}
+
+bool zt_attention_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct zt_attention_plan *plan = call->state;
+    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads * plan->parts, forward_chunk, (void *)call);
+    return true;
+}

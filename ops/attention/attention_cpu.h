@@ -1,0 +1,91 @@
+/* Attention on the CPU, forwards (attention_cpu.c) and backwards (attention_grad_cpu.c): what both are made of.
+ *
+ * Scores never lie in memory as a whole. A chunk of work is one head of keys with (forwards: a part of) the queries
+ * that share it. Its queries go by in blocks of PANELS panels, a panel being as many queries as a tile of the product's
+ * kernel has columns (simd_gemm.h); its keys in blocks of ZT_KEYS. Scores are made transposed, [keys][queries of a
+ * panel]: sums over keys are then sums of whole vectors, and weights are the right side of the next product as they
+ * lie.
+ *
+ *     forwards, a block:     s = k q^T      p = exp(s - max so far)      y^T = y^T exp(max before - max) + v^T p
+ *     backwards, a block:    s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)
+ *                            dv += p dy     dk += ds q     dq^T += k^T ds     delta = sum over columns of dy y
+ *
+ * max and 1 / sum of every query are what ztrain.AttentionTrain keeps for the way back. */
+#ifndef ZT_OPS_ATTENTION_ATTENTION_CPU_H
+#define ZT_OPS_ATTENTION_ATTENTION_CPU_H
+
+#include "ops/attention/attention.h"
+#include "ops/attention/simd_attention.h"
+#include "ops/cpu/simd_gemm.h"
+
+enum {
+    ZT_PANELS = 4,     /* of a block of queries */
+    ZT_KEYS = 96,      /* of a block: rows of whole tiles in every width */
+    ZT_MOST_COLS = 32, /* of a panel */
+};
+
+struct zt_attention_plan {
+    struct zt_attention a;
+    const struct zt_lane_gemm_kernel *gemm;
+    const struct zt_attention_kernels *kernels;
+    int rows, cols; /* of a tile */
+    int parts;      /* forwards: chunks of a head of keys */
+    int64_t elems;  /* floats of workspace a thread */
+};
+
+/* One chunk. */
+struct zt_attention_job {
+    const struct zt_call *call;
+    const struct zt_attention_plan *plan;
+    int64_t batch, kv_head, head;
+    float *bias, *rows; /* one tile of bias; room to bring it there */
+};
+
+/* A panel of queries from row `first` on. */
+struct zt_panel {
+    int64_t first;
+    int count;
+    int32_t from[ZT_MOST_COLS], to[ZT_MOST_COLS]; /* keys each sees; none beyond count */
+    int64_t least, most;                          /* keys that any sees */
+    bool masked;                                  /* not all see the same */
+};
+
+/* Whether the kernels take the node, as far as inputs tell: floats, no past rows. */
+bool zt_attention_cpu_takes(const struct zt_graph *g, int node);
+/* The plan but parts and elems; all inputs plain. */
+bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err);
+
+/* The next `count` floats of the scratch memory from `base` on, whole cache lines, of which *used are taken; NULL
+ * without a base. */
+float *zt_attention_take(float *base, int64_t *used, int64_t count);
+/* Floats of packed rows of [rows, depth]. */
+int64_t zt_attention_packed(int64_t rows, int64_t depth, int tile);
+/* A panel of queries as the right side of a product: [size][query]. */
+void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
+                             int64_t row, int64_t size, float *to);
+/* The transposed results of a panel, [size][query], to rows. */
+void zt_attention_store_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const float *from,
+                              int64_t size, float *to, int64_t row, float *room);
+
+struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t first);
+/* The tile of scores of a panel and keys [first, first + keys), with its bias; false where the mask hides all of it. */
+bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *panel, int64_t first, int64_t keys,
+                       float *score, struct zt_score_tile *tile);
+
+/* A product with a panel of queries on the right side: y [rows][query] = (y +) alpha a b, where a is packed rows,
+ * [tile] [length][row]; the product takes `depth` of the length. */
+struct zt_panel_product {
+    const float *a, *b;
+    int64_t rows, depth, length;
+    float alpha;
+    bool add;
+    float *y;
+};
+void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p);
+
+/* First element of a row of a head. */
+static inline int64_t zt_attention_place(const struct zt_heads *h, int64_t batch, int64_t head, int64_t row) {
+    return h->first + batch * h->batch + head * h->head + row * h->row;
+}
+
+#endif

@@ -1,0 +1,15 @@
+/* What a RotaryEmbedding node computes, read from the node: shared by its kernels. */
+#ifndef ZT_OPS_ATTENTION_ROTARY_H
+#define ZT_OPS_ATTENTION_ROTARY_H
+
+#include "ops/attention/launch_rotary.h"
+#include "ops/kernel/shape.h"
+
+enum { ZT_ROTARY_X, ZT_ROTARY_COS, ZT_ROTARY_SIN, ZT_ROTARY_POSITION, ZT_ROTARY_DY };
+
+bool zt_rotary_read(const struct zt_graph *g, int node, struct zt_launch_rotary *to, struct zt_err *err);
+/* First element of the row of angles of place (b, s); an error where the position is not in the cache. */
+bool zt_rotary_angle(const struct zt_call *call, const struct zt_launch_rotary *r, int64_t b, int64_t s, int64_t *to,
+                     struct zt_err *err);
+
+#endif

@@ -1,0 +1,456 @@
+/* If, Loop, Scan: nodes that hold graphs. None is ever run: each is replaced by what it stands for as soon as that is
+ * known (graph/passes/lower.h), which in training is before the first step, in an eager run when it is reached. A loop
+ * that would be large becomes one node that runs as a loop (ops/control/loop_run.h).
+ *
+ *     If      the nodes of one branch
+ *     Loop    for (i = 0; i < M && cond; i++) { cond, v.., s.. = body(i, cond, v..); }
+ *     Scan    for (i = 0; i < T; i++) { v.., s.. = body(v.., x[i]..); }
+ *
+ * Loop and Scan give v at the end, and all s stacked; x are cut along an axis. */
+#include "graph/passes/lower.h"
+#include "ops/control/loop_run.h"
+#include "ops/kernel/shape.h"
+#include "ops/table.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* A node's body and what goes in and out of it. */
+struct loop {
+    const struct zt_graph *body;
+    int states; /* carried from turn to turn */
+    int scans;  /* cut up, Scan only */
+    int stacks; /* outputs of a turn that are stacked */
+};
+
+static int inputs_of(const struct zt_expansion *x) {
+    return x->g->nodes[x->node]->in_count - x->g->nodes[x->node]->captured;
+}
+
+static bool copy_value(struct zt_expansion *x, int from, int to, struct zt_err *err) {
+    return to < 0 || zt_expand_emit(x, &zt_ops, "Identity", &from, 1, &to, 1, NULL, err);
+}
+
+static bool check_body(const struct zt_expansion *x, const char *name, int inputs, int outputs, struct zt_err *err) {
+    const struct zt_graph *body = zt_expand_body(x, name);
+    if (body->input_count == inputs && body->output_count >= outputs)
+        return true;
+    return zt_node_fail(x->g, x->node, err, "%s has %d inputs and %d outputs, wants %d and %d%s", name,
+                        body->input_count, body->output_count, inputs, outputs, inputs ? " or more" : "");
+}
+
+/* ---- If ---- */
+
+/* The one number of an input; false where it is not known, or not one. */
+static bool known_number(const struct zt_expansion *x, int value, int64_t *to, const char *what, struct zt_err *err) {
+    const struct zt_value *v = x->g->values[value];
+    if (zt_shape_count(&v->shape) != 1)
+        return zt_node_fail(x->g, x->node, err, "its %s \"%s\" is not one number", what, v->name);
+    if (!v->data)
+        return zt_node_fail(
+            x->g, x->node, err,
+            "its %s \"%s\" depends on data: only one that follows from shapes and constants is supported "
+            "in training",
+            what, v->name);
+    *to = zt_load_int(v->dtype, v->data, 0);
+    return true;
+}
+
+static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    int64_t condition;
+    if (!known_number(x, n->in[0], &condition, "condition", err))
+        return false;
+    const char *branch = condition ? "then_branch" : "else_branch";
+    if (!check_body(x, branch, 0, n->out_count, err))
+        return false;
+    int *out = ZT_NEW_N(x->g->arena, int, zt_expand_body(x, branch)->output_count);
+    memset(out, -1, (size_t)zt_expand_body(x, branch)->output_count * sizeof *out);
+    memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
+    x->done = true;
+    return zt_expand_copy(x, &zt_ops, branch, NULL, out, err);
+}
+
+/* ---- turns ---- */
+
+/* x->values: the states, then each turn's stacked outputs from `first` on. */
+static int *stacked(const struct zt_expansion *x, const struct loop *l, int first, int turn) {
+    return &x->values.at[first + turn * l->stacks];
+}
+
+/* Ids of all outputs that there can be, -1 where the node has them not. */
+static const int *outputs_of(const struct zt_expansion *x, const struct loop *l) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    int *out = ZT_NEW_N(x->g->arena, int, l->states + l->stacks + 1);
+    memset(out, -1, (size_t)(l->states + l->stacks) * sizeof *out);
+    memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
+    return out;
+}
+
+/* What is stacked out of no turns has the type that the file declares, of the body's output or, without its first axis,
+ * of the result; dims that are left open are 0. */
+static bool stack_nothing(struct zt_expansion *x, const struct zt_value *like, int axis, int to, struct zt_err *err) {
+    const struct zt_value *declared = x->g->values[to];
+    struct zt_shape shape = { .rank = like->shape.rank < 0 ? declared->shape.rank : like->shape.rank + 1 };
+    enum zt_dtype dtype = like->dtype ? like->dtype : declared->dtype;
+    if (!zt_dtype_bytes(dtype) || shape.rank < 0)
+        return zt_node_fail(x->g, x->node, err, "it makes no turn, and the type of \"%s\" is not declared", like->name);
+    if (!zt_ops_rank(x->g, x->node, shape.rank, err) || !zt_axis(x->g, x->node, axis, shape.rank, &axis, err))
+        return false;
+    for (int k = 0, from = 0; k < shape.rank; k++) {
+        int64_t dim = k == axis ? 0 : like->shape.rank < 0 ? declared->shape.dim[k] : like->shape.dim[from++];
+        shape.dim[k] = dim < 0 ? 0 : dim;
+    }
+    return copy_value(x, zt_graph_add_constant(x->g, NULL, dtype, &shape, ""), to, err);
+}
+
+/* Output k of every turn along a new axis, the last turn first where `backward`. */
+static bool stack(struct zt_expansion *x, const struct loop *l, int first, int k, int64_t axis, bool backward, int to,
+                  struct zt_err *err) {
+    int turns = l->stacks ? (x->values.count - first) / l->stacks : 0;
+    if (to < 0)
+        return true;
+    if (!turns)
+        return stack_nothing(x, l->body->values[l->body->outputs[l->body->output_count - l->stacks + k]], (int)axis, to,
+                             err);
+    int *pieces = ZT_NEW_N(x->g->arena, int, turns), axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
+    for (int t = 0; t < turns; t++) {
+        int in[2] = { stacked(x, l, first, backward ? turns - 1 - t : t)[k], axes };
+        pieces[t] = -1;
+        if (!zt_expand_emit(x, &zt_ops, "Unsqueeze", in, 2, &pieces[t], 1, NULL, err))
+            return false;
+    }
+    const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
+    return zt_expand_emit(x, &zt_ops, "Concat", pieces, turns, &to, 1, &along, err);
+}
+
+/* One turn: the first `outputs - stacks` outputs of the body go to `kept`. */
+static bool turn(struct zt_expansion *x, const struct loop *l, const int *in, int *kept, struct zt_err *err) {
+    int count = l->body->output_count, *out = ZT_NEW_N(x->g->arena, int, count);
+    memset(out, -1, (size_t)count * sizeof *out);
+    if (!zt_expand_copy(x, &zt_ops, "body", in, out, err))
+        return false;
+    memcpy(kept, out, (size_t)(count - l->stacks) * sizeof *out);
+    for (int k = 0; k < l->stacks; k++)
+        zt_vec_push(&x->values, out[count - l->stacks + k]);
+    return true;
+}
+
+/* ---- Loop ---- */
+
+/* x->values: the condition (-1: none), the states, the stacked. */
+static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    if (inputs_of(x) < 2)
+        return zt_node_fail(x->g, x->node, err, "has %d inputs, wants 2 or more", inputs_of(x));
+    *l = (struct loop){ .body = zt_expand_body(x, "body"), .states = inputs_of(x) - 2 };
+    l->stacks = l->body->output_count - 1 - l->states;
+    for (int i = 0; i < l->states; i++)
+        if (n->in[2 + i] < 0)
+            return zt_node_fail(x->g, x->node, err, "input %d is missing", 2 + i);
+    if (n->out_count > l->states + l->stacks)
+        return zt_node_fail(x->g, x->node, err, "has %d outputs, its body makes %d", n->out_count,
+                            l->states + l->stacks);
+    return check_body(x, "body", l->states + 2, l->states + 1, err);
+}
+
+/* What is known of a value of the body before it is copied: NULL data where it is nothing. */
+static struct zt_tensor known_in_body(const struct zt_expansion *x, const struct zt_graph *body, int value) {
+    const struct zt_value *v = body->values[value];
+    const struct zt_node *n = x->g->nodes[x->node];
+    struct zt_tensor known = { v->dtype, v->shape, v->data };
+    if (v->producer >= 0 && !zt_constant_tensor(body->nodes[v->producer], &known))
+        known.data = NULL;
+    for (int i = 0; i < body->captured_count; i++)
+        if (body->captured[i] == value) {
+            const struct zt_value *outside = x->g->values[n->in[n->in_count - n->captured + i]];
+            known = (struct zt_tensor){ outside->dtype, outside->shape,
+                                        zt_value_is_constant(outside) ? outside->data : NULL };
+        }
+    return known;
+}
+
+/* Whether a condition that was true once stays so: the body hands out what it was given, or a constant. */
+static bool condition_stays(const struct zt_expansion *x, const struct zt_graph *body) {
+    int v = body->outputs[0];
+    while (body->values[v]->producer >= 0) {
+        const struct zt_node *n = body->nodes[body->values[v]->producer];
+        const struct zt_op *op = zt_op_find(&zt_ops, n->domain, n->op_type, n->opset);
+        if (n->in_count != 1 || n->in[0] < 0 || !op || !(op->flags & (ZT_OP_VIEW | ZT_OP_CAST)))
+            break;
+        v = n->in[0];
+    }
+    const struct zt_tensor known = known_in_body(x, body, v);
+    return v == body->inputs[1] ||
+           (known.data && zt_shape_count(&known.shape) == 1 && zt_load_int(known.dtype, known.data, 0));
+}
+
+/* How many turns it makes where that is known before the first, else -1. */
+static bool loop_turns(struct zt_expansion *x, const struct loop *l, int64_t *turns, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    int64_t go = 1;
+    *turns = INT64_MAX;
+    if ((n->in[0] >= 0 && !known_number(x, n->in[0], turns, "trip count", err)) ||
+        (n->in[1] >= 0 && !known_number(x, n->in[1], &go, "condition", err)))
+        return false;
+    *turns = !go || *turns < 0 ? 0 : condition_stays(x, l->body) ? *turns : -1;
+    return n->in[0] >= 0 || *turns != INT64_MAX ||
+           zt_node_fail(x->g, x->node, err, "it does not end: it has no trip count, and its condition stays true");
+}
+
+/* Sets x->done where the loop runs as one node. A turn that is written out adds a node for each stacked output. */
+static bool loop_begin(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    struct zt_loop whole = { .condition = true, .states = l->states, .stacks = l->stacks, .state = n->in + 2 };
+    for (int i = 1; i < l->states + 2; i++)
+        zt_vec_push(&x->values, n->in[i]);
+    if (!loop_turns(x, l, &whole.turns, err))
+        return false;
+    whole.axis_out = whole.reverse_out = ZT_NEW_N(x->g->arena, int64_t, l->stacks + 1);
+    whole.out = outputs_of(x, l);
+    if (whole.turns < 0 && x->settler->run) {
+        const struct zt_value *trips = zt_in(x->g, x->node, 0);
+        whole.turns = trips ? zt_load_int(trips->dtype, trips->data, 0) : INT64_MAX;
+        x->done = true;
+        return zt_loop_alone(x, &whole, err);
+    }
+    return whole.turns <= 0 || (zt_loop_try(x, &whole, l->stacks, &x->done, err) &&
+                                (x->done || zt_expand_fits(x, &zt_ops, "body", whole.turns, l->stacks, err)));
+}
+
+static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
+    int trips = x->g->nodes[x->node]->in[0], condition = x->values.at[0];
+    int64_t limit = INT64_MAX, go = 1;
+    if ((trips >= 0 && !known_number(x, trips, &limit, "trip count", err)) ||
+        (condition >= 0 && !known_number(x, condition, &go, "condition", err)))
+        return false;
+    *goes_on = x->step < limit && go;
+    return true;
+}
+
+static bool loop_turn(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {
+    int *in = ZT_NEW_N(x->g->arena, int, l->states + 2);
+    const int64_t index = x->step;
+    const bool yes = true;
+    in[0] = zt_graph_add_constant(x->g, NULL, ZT_INT64, &(struct zt_shape){ 0 }, &index);
+    in[1] = zt_graph_add_constant(x->g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &yes);
+    memcpy(in + 2, x->values.at + 1, (size_t)l->states * sizeof *in);
+    int *kept = ZT_NEW_N(x->g->arena, int, l->states + 1);
+    if (!turn(x, l, in, kept, err))
+        return false;
+    memcpy(x->values.at, kept, (size_t)(l->states + 1) * sizeof *kept);
+    return true;
+}
+
+static bool loop_expand(struct zt_expansion *x, struct zt_err *err) {
+    struct loop l = { 0 };
+    bool goes_on;
+    if (!loop_read(x, &l, err))
+        return false;
+    if (!x->step && !loop_begin(x, &l, err))
+        return false;
+    if (x->done)
+        return true;
+    if (!loop_goes_on(x, &goes_on, err))
+        return false;
+    if (goes_on)
+        return loop_turn(x, &l, err);
+    x->done = true;
+    const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
+    for (int i = 0; i < count; i++)
+        if (i < l.states ? !copy_value(x, x->values.at[1 + i], out[i], err)
+                         : !stack(x, &l, l.states + 1, i - l.states, 0, false, out[i], err))
+            return false;
+    return true;
+}
+
+/* ---- Scan ---- */
+
+/* Entry i of a list attribute, 0 without. */
+static int64_t entry(const struct zt_expansion *x, const char *name, int i) {
+    int count;
+    const int64_t *list = zt_attr_ints(x->g->nodes[x->node], name, &count);
+    return i < count ? list[i] : 0;
+}
+
+static bool scan_read(struct zt_expansion *x, struct loop *l, struct zt_err *err) {
+    const struct zt_node *n = x->g->nodes[x->node];
+    int64_t scans = zt_attr_int(n, "num_scan_inputs", 0);
+    if (scans < 1 || scans > inputs_of(x))
+        return zt_node_fail(x->g, x->node, err, "num_scan_inputs is %lld of %d inputs", (long long)scans, inputs_of(x));
+    *l = (struct loop){ .body = zt_expand_body(x, "body"), .scans = (int)scans };
+    l->states = inputs_of(x) - l->scans;
+    l->stacks = l->body->output_count - l->states;
+    for (int i = 0; i < inputs_of(x); i++)
+        if (n->in[i] < 0)
+            return zt_node_fail(x->g, x->node, err, "input %d is missing", i);
+    if (n->out_count > l->body->output_count)
+        return zt_node_fail(x->g, x->node, err, "has %d outputs, its body makes %d", n->out_count,
+                            l->body->output_count);
+    return check_body(x, "body", l->states + l->scans, l->states, err);
+}
+
+/* The axis that is cut of scan input i, and how many turns that makes. */
+static bool scan_axis(struct zt_expansion *x, const struct loop *l, int i, int *axis, int64_t *turns,
+                      struct zt_err *err) {
+    const struct zt_value *v = zt_in(x->g, x->node, l->states + i);
+    if (!zt_axis(x->g, x->node, entry(x, "scan_input_axes", i), v->shape.rank, axis, err))
+        return false;
+    if (i && v->shape.dim[*axis] != *turns)
+        return zt_node_fail(x->g, x->node, err, "\"%s\" has %lld slices, its first scan input has %lld", v->name,
+                            (long long)v->shape.dim[*axis], (long long)*turns);
+    *turns = v->shape.dim[*axis];
+    return *turns <= INT_MAX / 4 || zt_node_fail(x->g, x->node, err, "wants %lld turns", (long long)*turns);
+}
+
+/* Cuts scan input i; its slices go to x->values, first turn first. */
+static bool cut(struct zt_expansion *x, const struct loop *l, int i, int64_t axis, int turns, struct zt_err *err) {
+    int *pieces = ZT_NEW_N(x->g->arena, int, turns);
+    int64_t *ones = ZT_NEW_N(x->g->arena, int64_t, turns);
+    for (int t = 0; t < turns; t++) {
+        pieces[t] = -1;
+        ones[t] = 1;
+    }
+    int in[2] = { x->g->nodes[x->node]->in[l->states + i], zt_graph_add_ints(x->g, NULL, ones, turns) };
+    const struct zt_attr along = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
+    if (!zt_expand_emit(x, &zt_ops, "Split", in, 2, pieces, turns, &along, err))
+        return false;
+    int axes = zt_graph_add_ints(x->g, NULL, &axis, 1);
+    for (int t = 0; t < turns; t++) {
+        int of[2] = { pieces[entry(x, "scan_input_directions", i) ? turns - 1 - t : t], axes }, slice = -1;
+        if (!zt_expand_emit(x, &zt_ops, "Squeeze", of, 2, &slice, 1, NULL, err))
+            return false;
+        zt_vec_push(&x->values, slice);
+    }
+    return true;
+}
+
+/* `count` entries of a list attribute. */
+static const int64_t *entries(const struct zt_expansion *x, const char *name, int count) {
+    int64_t *list = ZT_NEW_N(x->g->arena, int64_t, count + 1);
+    for (int i = 0; i < count; i++)
+        list[i] = entry(x, name, i);
+    return list;
+}
+
+/* Sets x->done where the Scan runs as one node. */
+static bool scan_run(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
+    int64_t *axes = ZT_NEW_N(x->g->arena, int64_t, l->scans + 1);
+    for (int i = 0, axis; i < l->scans; i++) {
+        if (!scan_axis(x, l, i, &axis, &turns, err))
+            return false;
+        axes[i] = axis;
+    }
+    const struct zt_loop whole = { .turns = turns,
+                                   .states = l->states,
+                                   .slices = l->scans,
+                                   .stacks = l->stacks,
+                                   .state = x->g->nodes[x->node]->in,
+                                   .slice = x->g->nodes[x->node]->in + l->states,
+                                   .axis_in = axes,
+                                   .axis_out = entries(x, "scan_output_axes", l->stacks),
+                                   .reverse_in = entries(x, "scan_input_directions", l->scans),
+                                   .reverse_out = entries(x, "scan_output_directions", l->stacks),
+                                   .out = outputs_of(x, l) };
+    return !turns || (zt_loop_try(x, &whole, l->scans + l->stacks, &x->done, err) &&
+                      (x->done || zt_expand_fits(x, &zt_ops, "body", turns, l->scans + l->stacks, err)));
+}
+
+/* x->values: the states, the slices of every scan input, the stacked. */
+static bool scan_begin(struct zt_expansion *x, const struct loop *l, int64_t turns, struct zt_err *err) {
+    if (!scan_run(x, l, turns, err))
+        return false;
+    for (int i = 0; i < l->states; i++)
+        zt_vec_push(&x->values, x->g->nodes[x->node]->in[i]);
+    for (int i = 0, axis; turns && !x->done && i < l->scans; i++)
+        if (!scan_axis(x, l, i, &axis, &turns, err) || !cut(x, l, i, axis, (int)turns, err))
+            return false;
+    return true;
+}
+
+static bool scan_turn(struct zt_expansion *x, const struct loop *l, int turns, struct zt_err *err) {
+    int *in = ZT_NEW_N(x->g->arena, int, l->states + l->scans), *kept = ZT_NEW_N(x->g->arena, int, l->states);
+    memcpy(in, x->values.at, (size_t)l->states * sizeof *in);
+    for (int i = 0; i < l->scans; i++)
+        in[l->states + i] = x->values.at[l->states + i * turns + x->step];
+    if (!turn(x, l, in, kept, err))
+        return false;
+    memcpy(x->values.at, kept, (size_t)l->states * sizeof *kept);
+    return true;
+}
+
+static bool scan_expand(struct zt_expansion *x, struct zt_err *err) {
+    struct loop l = { 0 };
+    int64_t turns = 0;
+    if (!scan_read(x, &l, err))
+        return false;
+    for (int i = 0, axis; i < l.scans; i++)
+        if (!scan_axis(x, &l, i, &axis, &turns, err))
+            return false;
+    if (!x->step && !scan_begin(x, &l, turns, err))
+        return false;
+    if (x->done)
+        return true;
+    if (x->step < turns)
+        return scan_turn(x, &l, (int)turns, err);
+    x->done = true;
+    const int *out = x->g->nodes[x->node]->out, count = x->g->nodes[x->node]->out_count;
+    int first = l.states + l.scans * (int)turns;
+    for (int i = 0; i < count; i++) {
+        int k = i - l.states;
+        if (k < 0 ? !copy_value(x, x->values.at[i], out[i], err)
+                  : !stack(x, &l, first, k, entry(x, "scan_output_axes", k), entry(x, "scan_output_directions", k),
+                           out[i], err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- rows ---- */
+
+static const struct zt_attr_spec if_attrs[] = { { "then_branch", ZT_ATTR_GRAPH, true },
+                                                { "else_branch", ZT_ATTR_GRAPH, true },
+                                                { 0 } };
+static const struct zt_attr_spec loop_attrs[] = { { "body", ZT_ATTR_GRAPH, true }, { 0 } };
+static const struct zt_attr_spec scan_attrs[] = { { "body", ZT_ATTR_GRAPH, true },
+                                                  { "num_scan_inputs", ZT_ATTR_INT, true },
+                                                  { "scan_input_axes", ZT_ATTR_INTS },
+                                                  { "scan_input_directions", ZT_ATTR_INTS },
+                                                  { "scan_output_axes", ZT_ATTR_INTS },
+                                                  { "scan_output_directions", ZT_ATTR_INTS },
+                                                  { 0 } };
+
+const struct zt_op zt_op_if = {
+    .name = "If",
+    .domain = "",
+    .since = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = INT_MAX,
+    .in_types = { ZT_BIT(ZT_BOOL) },
+    .attrs = if_attrs,
+    .no_grad_in = 1 << 0,
+    .expand = if_expand,
+};
+const struct zt_op zt_op_loop = {
+    .name = "Loop",
+    .domain = "",
+    .since = 1,
+    .min_out = 1,
+    .max_out = INT_MAX,
+    .flags = ZT_OP_VARIADIC,
+    .attrs = loop_attrs,
+    .no_grad_in = 1 << 0 | 1 << 1,
+    .expand = loop_expand,
+};
+const struct zt_op zt_op_scan = {
+    .name = "Scan",
+    .domain = "",
+    .since = 9,
+    .min_out = 1,
+    .max_out = INT_MAX,
+    .flags = ZT_OP_VARIADIC,
+    .attrs = scan_attrs,
+    .expand = scan_expand,
+};

@@ -1,0 +1,273 @@
+/* From a Loop's or Scan's body to a graph that is one turn of it. */
+#include "ops/control/loop_run.h"
+
+#include "graph/passes/lower_count.h"
+#include "ops/kernel/shape.h"
+#include "ops/table.h"
+
+#include <string.h>
+
+enum { FOLD = 1 << 20, LOOP_WEIGHT = 64 };
+
+/* What a turn is made of while it is built. */
+struct building {
+    struct zt_expansion *x;
+    const struct zt_loop *loop;
+    struct zt_graph *g; /* the turn */
+    struct zt_err *why;
+};
+
+static int add_input(struct building *b, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
+    const int id = zt_graph_add_value(b->g, name, dtype, shape);
+    b->g->values[id]->origin = ZT_FROM_INPUT;
+    b->g->inputs[b->g->input_count++] = id;
+    return id;
+}
+
+static int add_slice(struct building *b, int from, int64_t axis) {
+    const struct zt_value *v = b->x->g->values[from];
+    struct zt_shape shape = { .rank = 0 };
+    for (int k = 0; k < v->shape.rank; k++)
+        if (k != axis)
+            shape.dim[shape.rank++] = v->shape.dim[k];
+    return add_input(b, v->name, v->dtype, &shape);
+}
+
+/* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
+static bool is_known(const struct zt_value *v) {
+    const bool settled = v->origin == ZT_FROM_CONSTANT || v->origin == ZT_FROM_INITIALIZER;
+    return zt_value_is_constant(v) && (settled || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT));
+}
+
+/* What the body takes from outside: a constant of the turn, or an input of it, listed in `captured`. */
+static void add_captured(struct building *b, int *ids, int *captured) {
+    const struct zt_node *n = b->x->g->nodes[b->x->node];
+    for (int i = 0, inputs = 0; i < n->captured; i++) {
+        const int from = n->in[n->in_count - n->captured + i];
+        const struct zt_value *v = b->x->g->values[from];
+        if (is_known(v)) {
+            ids[i] = zt_graph_add_value(b->g, v->name, v->dtype, &v->shape);
+            b->g->values[ids[i]]->origin = ZT_FROM_CONSTANT;
+            b->g->values[ids[i]]->data = v->data;
+        } else {
+            captured[inputs++] = from;
+            ids[i] = add_input(b, v->name, v->dtype, &v->shape);
+        }
+    }
+}
+
+/* Inputs and the copied nodes; *condition is the value that says whether another turn follows, -1: none does. */
+static bool fill(struct building *b, int *captured, int *condition) {
+    const struct zt_loop *l = b->loop;
+    const struct zt_graph *from = b->x->g, *body = zt_expand_body(b->x, "body");
+    struct zt_arena *arena = b->g->arena;
+    const int outputs = body->output_count, captures = from->nodes[b->x->node]->captured;
+    int *in = ZT_NEW_N(arena, int, body->input_count + 1), *ids = ZT_NEW_N(arena, int, captures + 1);
+    int *out = ZT_NEW_N(arena, int, outputs + 1), at = 0;
+    b->g->inputs = ZT_NEW_N(arena, int, 1 + l->states + l->slices + captures);
+    const int turn = add_input(b, "turn", ZT_INT64, &(struct zt_shape){ 0 });
+    if (l->condition) {
+        in[at++] = turn;
+        in[at++] = zt_graph_add_constant(b->g, NULL, ZT_BOOL, &(struct zt_shape){ 0 }, &(const bool){ true });
+    }
+    for (int i = 0; i < l->states; i++) {
+        const struct zt_value *v = from->values[l->state[i]];
+        in[at++] = add_input(b, v->name, v->dtype, &v->shape);
+    }
+    for (int i = 0; i < l->slices; i++)
+        in[at++] = add_slice(b, l->slice[i], l->axis_in[i]);
+    add_captured(b, ids, captured);
+    memset(out, -1, ((size_t)outputs + 1) * sizeof *out);
+    if (!zt_expand_open(b->x, &zt_ops, "body", b->g, in, ids, out, b->why))
+        return false;
+    *condition = l->condition ? out[0] : -1;
+    b->g->outputs = out + l->condition;
+    b->g->output_count = outputs - l->condition;
+    return zt_graph_sort(b->g, b->why);
+}
+
+static bool check_states(const struct building *b) {
+    char was[ZT_SHAPE_TEXT], is[ZT_SHAPE_TEXT];
+    for (int i = 0; i < b->loop->states; i++) {
+        const struct zt_value *v = b->g->values[b->g->inputs[1 + i]], *w = b->g->values[b->g->outputs[i]];
+        if (v->dtype != w->dtype || !zt_shape_equal(&v->shape, &w->shape))
+            return zt_fail(b->why, ZT_EXIT_MODEL, "state %d is %s%s before a turn and %s%s after it", i,
+                           zt_dtype_name(v->dtype), zt_shape_text(&v->shape, was), zt_dtype_name(w->dtype),
+                           zt_shape_text(&w->shape, is));
+    }
+    return true;
+}
+
+static bool check_nodes(const struct building *b) {
+    for (int n = 0; n < b->g->node_count; n++) {
+        const struct zt_op *op = b->g->nodes[n]->op;
+        if (op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS) || op->train)
+            return zt_node_fail(b->g, n, b->why, "its numbers are drawn or gathered anew in each turn of training");
+    }
+    return true;
+}
+
+static bool check_condition(const struct building *b, int condition) {
+    const struct zt_value *v = condition >= 0 ? b->g->values[condition] : NULL;
+    return !v || (v->data && zt_shape_count(&v->shape) == 1 && zt_load_int(v->dtype, v->data, 0)) ||
+           zt_fail(b->why, ZT_EXIT_MODEL, "a turn decides whether another follows");
+}
+
+/* The body as a turn of the loop, in the arena of x->g, to which what is written out in it is charged; NULL with the
+ * reason where it is not the same each turn. captured: ids of what its inputs behind the slices read. */
+static const struct zt_graph *make_turn(struct zt_expansion *x, const struct zt_loop *loop, int **captured,
+                                        struct zt_err *why) {
+    struct building b = { x, loop, zt_graph_create_in(x->g->arena, x->g->nodes[x->node]->name), why };
+    int condition = -1;
+    b.g->functions = x->g->functions;
+    b.g->lowered_nodes = x->g->lowered_nodes;
+    b.g->lowered_bytes = x->g->lowered_bytes;
+    *captured = ZT_NEW_N(x->g->arena, int, x->g->nodes[x->node]->captured + 1);
+    bool ok = fill(&b, *captured, &condition) && zt_pass_infer(b.g, FOLD, why) && check_condition(&b, condition) &&
+              check_states(&b) && zt_graph_prune(b.g, b.g->outputs, b.g->output_count, why) && check_nodes(&b);
+    x->g->lowered_nodes = b.g->lowered_nodes;
+    x->g->lowered_bytes = b.g->lowered_bytes;
+    if (ok)
+        zt_graph_settle(b.g);
+    else
+        zt_graph_destroy(b.g);
+    return ok ? b.g : NULL;
+}
+
+/* Nodes that one turn runs. */
+static double runs_of(const struct zt_graph *body) {
+    double sum = 0;
+    for (int n = 0; n < body->node_count; n++) {
+        const struct zt_attr *inner = zt_node_attr(body->nodes[n], "body");
+        sum += inner ? (double)zt_attr_int(body->nodes[n], "turns", 1) * runs_of(inner->graph) : 1;
+    }
+    return sum;
+}
+
+/* Nodes of one turn written out, where a loop inside is no light one. */
+static double weight_of(const struct zt_graph *body) {
+    double sum = 0;
+    for (int n = 0; n < body->node_count; n++)
+        sum += zt_node_attr(body->nodes[n], "body") ? LOOP_WEIGHT : 1;
+    return sum;
+}
+
+/* ---- the node ---- */
+
+/* `from` with its axes in another order, as value *to (-1: a new one). */
+static bool emit_transpose(struct zt_expansion *x, int from, const int64_t *perm, int rank, int *to,
+                           struct zt_err *err) {
+    const struct zt_attr attr = { .name = "perm",
+                                  .type = ZT_ATTR_INTS,
+                                  .count = rank,
+                                  .ints = zt_arena_copy(x->g->arena, perm, (size_t)rank * sizeof *perm) };
+    return zt_expand_emit(x, &zt_ops, "Transpose", &from, 1, to, 1, &attr, err);
+}
+
+/* The axis that is cut goes to the front. */
+static bool bring_forward(struct zt_expansion *x, int *value, int64_t axis, struct zt_err *err) {
+    int64_t perm[ZT_MAX_RANK] = { axis };
+    const int rank = x->g->values[*value]->shape.rank, from = *value;
+    for (int k = 0, at = 1; k < rank; k++)
+        if (k != axis)
+            perm[at++] = k;
+    *value = -1;
+    return emit_transpose(x, from, perm, rank, value, err);
+}
+
+/* From the front to where it belongs. */
+static bool bring_back(struct zt_expansion *x, int from, int64_t axis, int rank, int to, struct zt_err *err) {
+    int64_t perm[ZT_MAX_RANK];
+    for (int k = 0, at = 1; k < rank; k++)
+        perm[k] = k == axis ? 0 : at++;
+    return emit_transpose(x, from, perm, rank, &to, err);
+}
+
+static int rank_of_stack(const struct zt_graph *body, const struct zt_loop *l, int i) {
+    return body->values[body->outputs[l->states + i]]->shape.rank + 1;
+}
+
+static bool emit_node(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *in,
+                      int in_count, const int *out, struct zt_err *err) {
+    const struct zt_attr attrs[] = {
+        { .name = "body", .type = ZT_ATTR_GRAPH, .graph = body },
+        { .name = "turns", .type = ZT_ATTR_INT, .i = l->turns },
+        { .name = "states", .type = ZT_ATTR_INT, .i = l->states },
+        { .name = "reverse_in", .type = ZT_ATTR_INTS, .count = l->slices, .ints = l->reverse_in },
+        { .name = "reverse_out", .type = ZT_ATTR_INTS, .count = l->stacks, .ints = l->reverse_out },
+    };
+    return zt_expand_emit_own(x, &zt_ops, "LoopRun", in, in_count, out, l->states + l->stacks, attrs,
+                              sizeof attrs / sizeof *attrs, err);
+}
+
+static bool emit(struct zt_expansion *x, const struct zt_loop *l, const struct zt_graph *body, const int *captured,
+                 struct zt_err *err) {
+    struct zt_arena *arena = x->g->arena;
+    const int more = body->input_count - 1 - l->states - l->slices, count = l->states + l->slices + more;
+    int *in = ZT_NEW_N(arena, int, count + 1), *out = ZT_NEW_N(arena, int, l->states + l->stacks + 1);
+    for (int i = 0; i < count; i++)
+        in[i] = i < l->states               ? l->state[i]
+                : i < l->states + l->slices ? l->slice[i - l->states]
+                                            : captured[i - l->states - l->slices];
+    memcpy(out, l->out, (size_t)(l->states + l->stacks) * sizeof *out);
+    for (int i = 0; i < l->slices; i++)
+        if (l->axis_in[i] && !bring_forward(x, &in[l->states + i], l->axis_in[i], err))
+            return false;
+    for (int i = 0; i < l->stacks; i++)
+        if (l->axis_out[i] && out[l->states + i] >= 0)
+            out[l->states + i] = zt_graph_add_value(x->g, NULL, ZT_UNDEFINED, NULL);
+    if (!emit_node(x, l, body, in, count, out, err))
+        return false;
+    for (int i = 0; i < l->stacks; i++)
+        if (l->axis_out[i] && l->out[l->states + i] >= 0 &&
+            !bring_back(x, out[l->states + i], l->axis_out[i], rank_of_stack(body, l, i), l->out[l->states + i], err))
+            return false;
+    return true;
+}
+
+/* ---- the choice ---- */
+
+static bool check_runs(const struct zt_expansion *x, const struct zt_loop *l, double nodes, struct zt_err *err) {
+    return (double)l->turns * nodes <= ZT_LOOP_RUNS ||
+           zt_node_fail(x->g, x->node, err,
+                        "makes %lld turns of %.0f nodes, which is %.0f nodes to run; the limit of a loop is %d",
+                        (long long)l->turns, nodes, (double)l->turns * nodes, ZT_LOOP_RUNS);
+}
+
+/* Axes of the stacks count from the end where they are negative. */
+static bool settle_axes(const struct zt_expansion *x, struct zt_loop *l, const struct zt_graph *body,
+                        struct zt_err *err) {
+    int64_t *axes = ZT_NEW_N(x->g->arena, int64_t, l->stacks + 1);
+    for (int i = 0, axis; i < l->stacks; i++) {
+        if (!zt_ops_rank(x->g, x->node, rank_of_stack(body, l, i), err) ||
+            !zt_axis(x->g, x->node, l->axis_out[i], rank_of_stack(body, l, i), &axis, err))
+            return false;
+        axes[i] = axis;
+    }
+    l->axis_out = axes;
+    return true;
+}
+
+bool zt_loop_try(struct zt_expansion *x, const struct zt_loop *loop, int more, bool *runs, struct zt_err *err) {
+    const struct zt_lower_count count = zt_expand_count(x, &zt_ops, "body");
+    struct zt_loop l = *loop;
+    struct zt_err why = { 0 };
+    int *captured;
+    *runs = false;
+    if (!check_runs(x, &l, count.nodes, err))
+        return false;
+    if (l.turns < 3 || (count.bodies == 0 && (double)l.turns * (count.nodes + more) <= ZT_LOOP_WRITTEN))
+        return true;
+    const struct zt_graph *body = make_turn(x, &l, &captured, &why);
+    if (!body && l.condition && x->settler->run && (double)l.turns * (count.nodes + more) > ZT_LOOP_WRITTEN)
+        return (*runs = true) && zt_loop_alone(x, &l, err);
+    if (!body)
+        return zt_expand_fits(x, &zt_ops, "body", l.turns, more, err) ||
+               zt_hint(err, "it cannot run as a loop: %s", why.text[0]);
+    if (!check_runs(x, &l, runs_of(body), err))
+        return false;
+    if ((double)l.turns * (weight_of(body) + more) <= ZT_LOOP_WRITTEN)
+        return true;
+    *runs = true;
+    return settle_axes(x, &l, body, err) && emit(x, &l, body, captured, err);
+}

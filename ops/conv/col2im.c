@@ -1,0 +1,218 @@
+/* Col2Im (opset 18 on): element (n, c, k, l) of x [batch, channels * kernel, blocks], k a place in the block and l a
+ * block, is added to element  l stride - pad + k dilation  of plane (n, c) of the image, where that is inside. Its
+ * gradient is ztrain.Im2Col, which reads where Col2Im adds. */
+#include "ops/conv/columns.h"
+#include "ops/cuda/cuda.h"
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/function_bodies.h"
+#include "ops/kernel/window.h"
+#include "ops/kernel/shape.h"
+
+#include <string.h>
+
+static bool read_list(const struct zt_graph *g, int node, const char *name, int count, int64_t least, int64_t *to,
+                      struct zt_err *err) {
+    int found;
+    if (!zt_ops_ints(g, node, -1, name, to, 2 * ZT_WINDOW_AXES, &found, err))
+        return false;
+    for (int i = 0; found < 0 && i < count; i++)
+        to[i] = least;
+    if (found >= 0 && found != count)
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d numbers, not %d", name, found, count);
+    for (int i = 0; i < count; i++)
+        if (to[i] < least || to[i] > INT32_MAX)
+            return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld", name, (long long)to[i]);
+    return true;
+}
+
+static bool read_window(const struct zt_graph *g, int node, struct zt_window *w, struct zt_err *err) {
+    int64_t pads[2 * ZT_WINDOW_AXES], strides[2 * ZT_WINDOW_AXES], dilations[2 * ZT_WINDOW_AXES];
+    int kernel_axes;
+    memset(w, 0, sizeof *w);
+    if (!zt_known_ints(g, node, 1, w->in, ZT_WINDOW_AXES, &w->axes, err) ||
+        !zt_known_ints(g, node, 2, w->kernel, ZT_WINDOW_AXES, &kernel_axes, err) ||
+        !read_list(g, node, "pads", 2 * w->axes, 0, pads, err) ||
+        !read_list(g, node, "strides", w->axes, 1, strides, err) ||
+        !read_list(g, node, "dilations", w->axes, 1, dilations, err))
+        return false;
+    if (w->axes < 1 || kernel_axes != w->axes)
+        return zt_node_fail(g, node, err, "the image has %d axes and the block %d", w->axes, kernel_axes);
+    w->in_elems = w->out_elems = w->kernel_elems = 1;
+    for (int a = 0; a < w->axes; a++) {
+        w->pad[a] = pads[a], w->stride[a] = strides[a], w->dilation[a] = dilations[a];
+        if (w->in[a] < 1 || w->in[a] > INT32_MAX || w->kernel[a] < 1 || w->kernel[a] > INT32_MAX)
+            return zt_node_fail(g, node, err, "axis %d of the image or of the block is not positive or too long", a);
+        int64_t room = w->in[a] + pads[a] + pads[w->axes + a] - dilations[a] * (w->kernel[a] - 1) - 1;
+        if (room < 0)
+            return zt_node_fail(g, node, err, "axis %d: the block is larger than the padded image", a);
+        w->out[a] = room / strides[a] + 1;
+        if (!zt_ops_dim_product(g, node, w->in_elems, w->in[a], &w->in_elems, err) ||
+            !zt_ops_dim_product(g, node, w->out_elems, w->out[a], &w->out_elems, err) ||
+            !zt_ops_dim_product(g, node, w->kernel_elems, w->kernel[a], &w->kernel_elems, err))
+            return false;
+    }
+    return true;
+}
+
+static bool col2im_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_window w;
+    const struct zt_value *x = zt_in(g, node, 0);
+    if (!read_window(g, node, &w, err))
+        return false;
+    if (x->shape.rank != 3 || x->shape.dim[1] % w.kernel_elems != 0 || x->shape.dim[2] != w.out_elems)
+        return zt_node_fail(g, node, err, "\"%s\" is not [batch, channels * %lld, %lld]", x->name,
+                            (long long)w.kernel_elems, (long long)w.out_elems);
+    struct zt_shape shape = { w.axes + 2, { x->shape.dim[0], x->shape.dim[1] / w.kernel_elems } };
+    memcpy(shape.dim + 2, w.in, sizeof *w.in * (size_t)w.axes);
+    zt_set_out(g, node, 0, x->dtype, &shape);
+    return true;
+}
+
+static bool im2col_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_window w;
+    const struct zt_value *x = zt_in(g, node, 0);
+    if (!read_window(g, node, &w, err))
+        return false;
+    if (x->shape.rank != w.axes + 2 || memcmp(x->shape.dim + 2, w.in, sizeof *w.in * (size_t)w.axes) != 0)
+        return zt_node_fail(g, node, err, "\"%s\" is not [batch, channels, image]", x->name);
+    struct zt_shape shape = { 3, { x->shape.dim[0], 0, w.out_elems } };
+    if (!zt_ops_dim_product(g, node, x->shape.dim[1], w.kernel_elems, &shape.dim[1], err))
+        return false;
+    zt_set_out(g, node, 0, x->dtype, &shape);
+    return true;
+}
+
+/* Row-major index `row` of the axes before the last. */
+static void outer_of(const struct zt_window *w, const int64_t *dim, int64_t row, int64_t *outer) {
+    zt_window_split(row, dim, w->axes - 1, outer);
+    outer[w->axes - 1] = 0;
+}
+
+/* Part of a row of an image: sums of what the blocks hold for it, in double, or for integers in their own type's
+ * wrapping. */
+static void gather_run(const struct zt_call *call, const struct zt_window *w, int64_t plane, int64_t row, int64_t from,
+                       int64_t count) {
+    const struct zt_view *x = &call->in[0], *y = &call->out[0];
+    const bool integers = zt_dtype_in(x->dtype, ZT_ANY_INT);
+    int64_t outer[ZT_WINDOW_AXES], place[ZT_WINDOW_AXES], whole[ZT_RUN] = { 0 }, word[ZT_RUN];
+    double sum[ZT_RUN] = { 0 }, v[ZT_RUN];
+    outer_of(w, w->in, row, outer);
+    for (int64_t k = 0; k < w->kernel_elems; k++) {
+        struct zt_stretch s;
+        zt_window_split(k, w->kernel, w->axes, place);
+        zt_window_stretch_back(w, outer, place, from, count, &s);
+        const int64_t at = (plane * w->kernel_elems + k) * w->out_elems + s.partner, first = s.first - from;
+        if (s.count == 0)
+            continue;
+        if (integers)
+            zt_load_run_int(x->dtype, x->data, at, s.stride, s.count, word);
+        else
+            zt_load_run(x->dtype, x->data, at, s.stride, s.count, v);
+        for (int64_t i = 0; i < s.count && integers; i++)
+            whole[first + i * s.step] = (int64_t)((uint64_t)whole[first + i * s.step] + (uint64_t)word[i]);
+        for (int64_t i = 0; i < s.count && !integers; i++)
+            sum[first + i * s.step] += v[i];
+    }
+    const int64_t to = plane * w->in_elems + row * w->in[w->axes - 1] + from;
+    if (integers)
+        zt_store_run_int(y->dtype, y->data, to, 1, count, whole);
+    else
+        zt_store_run(y->dtype, y->data, to, 1, count, sum);
+}
+
+static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_window w;
+    if (!read_window(call->graph, zt_call_node(call), &w, err))
+        return false;
+    const int64_t count = zt_shape_count(&call->out[0].shape), width = w.in[w.axes - 1], rows = w.in_elems / width;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count *(double)w.kernel_elems))           \
+    schedule(static)
+    for (int64_t n = 0; n < count / width; n++)
+        for (int64_t at = 0; at < width; at += ZT_RUN)
+            gather_run(call, &w, n / rows, n % rows, at, width - at < ZT_RUN ? width - at : ZT_RUN);
+    return true;
+}
+
+/* Row r of y: what place r modulo the block's size of all blocks reads of a plane, 0 outside. */
+static void spread_row(const struct zt_call *call, const struct zt_window *w, int64_t r) {
+    const struct zt_view *x = &call->in[0], *y = &call->out[0];
+    const size_t bytes = zt_dtype_bytes(x->dtype);
+    const int64_t plane = r / w->kernel_elems * w->in_elems, width = w->out[w->axes - 1];
+    int64_t k[ZT_WINDOW_AXES], outer[ZT_WINDOW_AXES];
+    char *to = zt_element(y->data, bytes, r * w->out_elems);
+    memset(to, 0, bytes * (size_t)w->out_elems);
+    zt_window_split(r % w->kernel_elems, w->kernel, w->axes, k);
+    for (int64_t line = 0; line < w->out_elems / width; line++, to += bytes * (size_t)width) {
+        struct zt_stretch s;
+        outer_of(w, w->out, line, outer);
+        zt_window_stretch(w, outer, k, 0, width, &s);
+        const char *from = zt_element(x->data, bytes, plane + s.partner);
+        if (s.stride == 1)
+            memcpy(to + (size_t)s.first * bytes, from, bytes * (size_t)s.count);
+        else
+            for (int64_t i = 0; i < s.count; i++)
+                memcpy(to + (size_t)(s.first + i) * bytes, from + (size_t)(i * s.stride) * bytes, bytes);
+    }
+}
+
+static bool im2col_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_window w;
+    if (!read_window(call->graph, zt_call_node(call), &w, err))
+        return false;
+    const int64_t count = zt_shape_count(&call->out[0].shape), rows = count / w.out_elems;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count)) schedule(static)
+    for (int64_t r = 0; r < rows; r++)
+        spread_row(call, &w, r);
+    return true;
+}
+
+/* A struct zt_columns for other back ends, of either row: the image is the result, or the input. */
+static bool describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_value *image = g->nodes[node]->domain[0] ? zt_in(g, node, 0) : zt_out(g, node, 0);
+    struct zt_columns *c = to;
+    c->planes = image->shape.dim[0] * image->shape.dim[1];
+    return read_window(g, node, &c->window, err);
+}
+
+static bool takes_cuda(const struct zt_graph *g, int node) {
+    struct zt_columns c;
+    struct zt_err err = { 0 };
+    return zt_cuda_float_data(g, node) && describe(g, node, &c, &err) && c.window.axes <= 3;
+}
+
+static bool col2im_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[] = { zt_grad_out(b, node, 0), n->in[1], n->in[2] }, out;
+    zt_emit_node(b, "Im2Col", "ztrain", in, 3, n, NULL, 0, &out, 1);
+    zt_grad_give(b, node, 0, out);
+    return true;
+}
+
+static const struct zt_attr_spec attrs[] = {
+    { "dilations", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, { "strides", ZT_ATTR_INTS }, { 0 }
+};
+
+const struct zt_op zt_op_col2im = {
+    .name = "Col2Im",
+    .domain = "",
+    .since = 18,
+    ZT_ONE_OUT(3, 3),
+    .in_types = { ZT_ANY_NUMBER, 1 << ZT_INT64, 1 << ZT_INT64 },
+    .attrs = attrs,
+    .infer = col2im_infer,
+    .grad = col2im_grad,
+    .no_grad_in = 0x6,
+    .kernel = { [ZT_REF] = { .run = col2im_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+};
+const struct zt_op zt_op_im2col = {
+    .name = "Im2Col",
+    .domain = "ztrain",
+    .since = 1,
+    ZT_ONE_OUT(3, 3),
+    .in_types = { ZT_ANY_NUMBER, 1 << ZT_INT64, 1 << ZT_INT64 },
+    .attrs = attrs,
+    .infer = im2col_infer,
+    .body = zt_im2col_body,
+    .kernel = { [ZT_REF] = { .run = im2col_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
+};

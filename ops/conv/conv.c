@@ -1,0 +1,348 @@
+/* ONNX Conv, opset 1 on, any number of spatial axes and groups
+ *
+ *     y[n,m,o]  = b[m] + sum over c, k of w[m,c,k] x[n,c, o stride - pad + k dilation]
+ *     dx[n,c,i] = sum over m, k of w[m,c,k] dy[n,m,(i + pad - k dilation) / stride]   ztrain.ConvGradInput(w, dy)
+ *     dw[m,c,k] = sum over n, o of dy[n,m,o] x[n,c, o stride - pad + k dilation]      ztrain.ConvGradWeight(x, dy)
+ *     db[m]     = sum over n, o of dy[n,m,o]                                          its second output
+ *
+ * ConvTranspose is the second line with its x as dy: its gradients are the first and the third
+ * (ztrain.ConvTransposeGradInput and ConvTransposeGradWeight). Gradient nodes keep the attributes of the forward node,
+ * so that every kernel reads its geometry in one way; what a missing input told the forward node is in input_shape and
+ * kernel_shape. */
+#include "ops/conv/conv.h"
+
+#include "graph/passes/grad.h"
+#include "ops/kernel/function_bodies.h"
+#include "ops/cpu/cpu.h"
+#include "ops/cuda/cuda.h"
+#include "ops/kernel/shape.h"
+
+/* Gradient rows take those of both forward rows and the two shapes. */
+#define CONV_ATTRS                                                                                                     \
+    { "auto_pad", ZT_ATTR_STRING }, { "dilations", ZT_ATTR_INTS }, { "group", ZT_ATTR_INT },                           \
+        { "kernel_shape", ZT_ATTR_INTS }, { "pads", ZT_ATTR_INTS }, {                                                  \
+        "strides", ZT_ATTR_INTS                                                                                        \
+    }
+#define TRANSPOSE_ATTRS                                                                                                \
+    { "output_padding", ZT_ATTR_INTS }, {                                                                              \
+        "output_shape", ZT_ATTR_INTS                                                                                   \
+    }
+
+static const struct zt_attr_spec conv_attrs[] = { CONV_ATTRS, { 0 } };
+static const struct zt_attr_spec transpose_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { 0 } };
+static const struct zt_attr_spec grad_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { "input_shape", ZT_ATTR_INTS }, { 0 } };
+/* to: the type of the results, 0 is that of the inputs */
+static const struct zt_attr_spec grad_weight_attrs[] = { CONV_ATTRS, TRANSPOSE_ATTRS, { "to", ZT_ATTR_INT }, { 0 } };
+
+/* ---- shape rules ---- */
+
+static void set_plane(struct zt_graph *g, int node, int64_t n, int64_t channels, const int64_t *plane, int axes) {
+    struct zt_shape out = { axes + 2, { n, channels } };
+    for (int a = 0; a < axes; a++)
+        out.dim[a + 2] = plane[a];
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &out);
+}
+
+static bool check_bias(const struct zt_graph *g, int node, int64_t channels, struct zt_err *err) {
+    const struct zt_value *b = zt_in(g, node, 2);
+    char text[ZT_SHAPE_TEXT];
+    if (!b || (b->shape.rank == 1 && b->shape.dim[0] == channels))
+        return true;
+    return zt_node_fail(g, node, err, "bias \"%s\" has shape %s, wants [%lld]", b->name, zt_shape_text(&b->shape, text),
+                        (long long)channels);
+}
+
+static bool conv_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_read(g, node, &c, err) || !check_bias(g, node, c.m, err))
+        return false;
+    set_plane(g, node, c.n, c.m, c.window.out, c.window.axes);
+    return true;
+}
+
+static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_transpose_read(g, node, &c, err) || !check_bias(g, node, c.c, err))
+        return false;
+    set_plane(g, node, c.n, c.c, c.window.in, c.window.axes);
+    return true;
+}
+
+static bool grad_input_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_grad_input_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.n, c.c, c.window.in, c.window.axes);
+    return true;
+}
+
+static bool transpose_grad_input_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_transpose_grad_input_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.n, c.m, c.window.out, c.window.axes);
+    return true;
+}
+
+/* Of gradients of weights: the type that `to` names. */
+static bool set_type(struct zt_graph *g, int node, struct zt_err *err) {
+    const int64_t to = zt_attr_int(g->nodes[node], "to", 0);
+    if (to == 0)
+        return true;
+    if (to != ZT_FLOAT)
+        return zt_node_fail(g, node, err, "\"to\" is %lld, wants 1 (float) or none", (long long)to);
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
+        if (zt_out(g, node, i))
+            zt_out(g, node, i)->dtype = ZT_FLOAT;
+    return true;
+}
+
+static bool grad_weight_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_grad_weight_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.m, c.c / c.groups, c.window.kernel, c.window.axes);
+    zt_set_out(g, node, 1, zt_in(g, node, 0)->dtype, &(struct zt_shape){ 1, { c.m } });
+    return set_type(g, node, err);
+}
+
+static bool transpose_grad_weight_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_conv c;
+    if (!zt_conv_transpose_grad_weight_read(g, node, &c, err))
+        return false;
+    set_plane(g, node, c.m, c.c / c.groups, c.window.kernel, c.window.axes);
+    return set_type(g, node, err);
+}
+
+/* Two a multiplication: every result place meets every weight of its group, padding included. */
+static double flops_of(const struct zt_conv *c) {
+    return 2.0 * (double)(c->n * c->m) * (double)c->window.out_elems * (double)(c->c / c->groups) *
+           (double)c->window.kernel_elems;
+}
+
+#define FLOPS(name, read)                                                                                              \
+    static double name(const struct zt_graph *g, int node) {                                                           \
+        struct zt_conv c;                                                                                              \
+        struct zt_err err = { 0 };                                                                                     \
+        return read(g, node, &c, &err) ? flops_of(&c) : 0;                                                             \
+    }
+FLOPS(conv_flops, zt_conv_read)
+FLOPS(grad_input_flops, zt_conv_grad_input_read)
+FLOPS(grad_weight_flops, zt_conv_grad_weight_read)
+FLOPS(transpose_flops, zt_conv_transpose_read)
+FLOPS(transpose_grad_input_flops, zt_conv_transpose_grad_input_read)
+FLOPS(transpose_grad_weight_flops, zt_conv_transpose_grad_weight_read)
+
+/* ---- reference kernels ---- */
+
+static struct zt_conv_job job_of(const struct zt_call *call, int from, int weight) {
+    return (struct zt_conv_job){ .dtype = call->in[0].dtype,
+                                 .from = call->in[from].data,
+                                 .weight = call->in[weight].data,
+                                 .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                 .to = call->out[0].data,
+                                 .threads = call->threads };
+}
+
+static bool conv_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 0, 1);
+    if (!zt_conv_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_forward(&job);
+    return true;
+}
+
+static bool transpose_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 0, 1);
+    if (!zt_conv_transpose_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_backward(&job);
+    return true;
+}
+
+static bool grad_input_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 1, 0);
+    if (!zt_conv_grad_input_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_backward(&job);
+    return true;
+}
+
+static bool transpose_grad_input_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = job_of(call, 1, 0);
+    if (!zt_conv_transpose_grad_input_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_forward(&job);
+    return true;
+}
+
+static bool grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = { .dtype = call->in[0].dtype,
+                               .from = call->in[0].data,
+                               .dy = call->in[1].data,
+                               .to_dtype = call->out[0].dtype,
+                               .to = call->out[0].data,
+                               .db = call->out_count > 1 ? call->out[1].data : NULL,
+                               .threads = call->threads };
+    if (!zt_conv_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_weight(&job);
+    return true;
+}
+
+static bool transpose_grad_weight_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_conv_job job = { .dtype = call->in[0].dtype,
+                               .from = call->in[1].data,
+                               .dy = call->in[0].data,
+                               .to_dtype = call->out[0].dtype,
+                               .to = call->out[0].data,
+                               .threads = call->threads };
+    if (!zt_conv_transpose_grad_weight_read(call->graph, zt_call_node(call), &job.conv, err))
+        return false;
+    zt_conv_weight(&job);
+    return true;
+}
+
+/* ---- gradient rules ---- */
+
+/* A gradient node with the attributes of `node` and one list more. */
+static void emit(struct zt_grad *b, int node, const char *op, int first, int second, const char *list,
+                 const int64_t *values, int count, int *out, int out_count) {
+    struct zt_graph *g = zt_grad_graph(b);
+    struct zt_attr attr = { .name = list,
+                            .type = ZT_ATTR_INTS,
+                            .count = count,
+                            .ints = zt_arena_copy(g->arena, values, sizeof *values * (size_t)count) };
+    const struct zt_node *like = g->nodes[node];
+    zt_emit_node(b, op, "ztrain", (const int[]){ first, second }, 2, like, &attr, 1, out, out_count);
+}
+
+static bool conv_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_graph *g = zt_grad_graph(b);
+    int dy = zt_grad_out(b, node, 0), x = g->nodes[node]->in[0], w = g->nodes[node]->in[1], d[2];
+    struct zt_shape sx = g->values[x]->shape, sw = g->values[w]->shape;
+    bool bias = zt_grad_wanted(b, node, 2);
+    if (zt_grad_wanted(b, node, 0)) {
+        emit(b, node, "ConvGradInput", w, dy, "input_shape", sx.dim, sx.rank, d, 1);
+        zt_grad_give(b, node, 0, d[0]);
+    }
+    if (zt_grad_wanted(b, node, 1) || bias) {
+        emit(b, node, "ConvGradWeight", x, dy, "kernel_shape", sw.dim + 2, sw.rank - 2, d, bias ? 2 : 1);
+        if (zt_grad_wanted(b, node, 1))
+            zt_grad_give(b, node, 1, d[0]);
+        if (bias)
+            zt_grad_give(b, node, 2, d[1]);
+    }
+    return true;
+}
+
+/* db[c] = sum of dy over every axis but that of the channels. */
+static int sum_of_planes(struct zt_grad *b, int dy) {
+    struct zt_attr keep = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
+    int64_t axes[ZT_MAX_RANK] = { 0 };
+    int rank = dy < 0 ? 2 : zt_grad_graph(b)->values[dy]->shape.rank, out;
+    for (int a = 2; a < rank; a++)
+        axes[a - 1] = a;
+    const int in[2] = { dy, zt_emit_ints(b, axes, rank - 1) };
+    return zt_emit_node(b, "ReduceSum", "", in, 2, NULL, &keep, 1, &out, 1) ? out : -1;
+}
+
+static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_graph *g = zt_grad_graph(b);
+    int dy = zt_grad_out(b, node, 0), x = g->nodes[node]->in[0], w = g->nodes[node]->in[1], d;
+    struct zt_shape sx = g->values[x]->shape, sw = g->values[w]->shape;
+    if (zt_grad_wanted(b, node, 0)) {
+        emit(b, node, "ConvTransposeGradInput", w, dy, "input_shape", sx.dim, sx.rank, &d, 1);
+        zt_grad_give(b, node, 0, d);
+    }
+    if (zt_grad_wanted(b, node, 1)) {
+        emit(b, node, "ConvTransposeGradWeight", x, dy, "kernel_shape", sw.dim + 2, sw.rank - 2, &d, 1);
+        zt_grad_give(b, node, 1, d);
+    }
+    if (zt_grad_wanted(b, node, 2))
+        zt_grad_give(b, node, 2, sum_of_planes(b, dy));
+    return true;
+}
+
+/* ---- rows ---- */
+
+#define FORWARD_ROW                                                                                                    \
+    .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                                    \
+    .flags = ZT_OP_HALF | ZT_OP_WINDOWS, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },                     \
+    .same_type = 1 << 1 | 1 << 2
+#define GRAD_ROW                                                                                                       \
+    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF | ZT_OP_WINDOWS,       \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
+
+const struct zt_op zt_op_conv = {
+    .name = "Conv",
+    FORWARD_ROW,
+    .attrs = conv_attrs,
+    .infer = conv_infer,
+    .grad = conv_grad,
+    .flops = conv_flops,
+    .kernel = { [ZT_REF] = { .run = conv_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+};
+const struct zt_op zt_op_conv_grad_input = {
+    .name = "ConvGradInput",
+    GRAD_ROW,
+    .max_out = 1,
+    .attrs = grad_attrs,
+    .infer = grad_input_infer,
+    .body = zt_conv_grad_input_body,
+    .flops = grad_input_flops,
+    .kernel = { [ZT_REF] = { .run = grad_input_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_input_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+};
+const struct zt_op zt_op_conv_grad_weight = {
+    .name = "ConvGradWeight",
+    GRAD_ROW,
+    .max_out = 2,
+    .attrs = grad_weight_attrs,
+    .infer = grad_weight_infer,
+    .body = zt_conv_grad_weight_body,
+    .flops = grad_weight_flops,
+    .kernel = { [ZT_REF] = { .run = grad_weight_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_grad_weight_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+};
+const struct zt_op zt_op_conv_transpose = {
+    .name = "ConvTranspose",
+    FORWARD_ROW,
+    .attrs = transpose_attrs,
+    .infer = transpose_infer,
+    .grad = transpose_grad,
+    .flops = transpose_flops,
+    .kernel = { [ZT_REF] = { .run = transpose_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+};
+const struct zt_op zt_op_conv_transpose_grad_input = {
+    .name = "ConvTransposeGradInput",
+    GRAD_ROW,
+    .max_out = 1,
+    .attrs = grad_attrs,
+    .infer = transpose_grad_input_infer,
+    .body = zt_conv_transpose_grad_input_body,
+    .flops = transpose_grad_input_flops,
+    .kernel = { [ZT_REF] = { .run = transpose_grad_input_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_input_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+};
+const struct zt_op zt_op_conv_transpose_grad_weight = {
+    .name = "ConvTransposeGradWeight",
+    GRAD_ROW,
+    .max_out = 1,
+    .attrs = grad_weight_attrs,
+    .infer = transpose_grad_weight_infer,
+    .body = zt_conv_transpose_grad_weight_body,
+    .flops = transpose_grad_weight_flops,
+    .kernel = { [ZT_REF] = { .run = transpose_grad_weight_ref },
+                [ZT_CPU] = ZT_IF_DNNL(zt_conv_transpose_grad_weight_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_conv) },
+};

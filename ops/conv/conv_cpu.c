@@ -1,0 +1,421 @@
+/* Convolutions through oneDNN, cut over the batch. Activations stay in the layout oneDNN chooses; weights are asked for
+ * in the layout it wants, so that a reorder node makes them, once a step for parameters.
+ * Activations are done on each chunk while that is in cache. */
+#include "ops/elementwise/activation_cpu.h"
+#include "ops/conv/conv_cpu.h"
+#include "ops/conv/group_cpu.h"
+#include "ops/conv/weight_gradient_cpu.h"
+#include "ops/cpu/cpu.h"
+#include "ops/kernel/tile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In bfloat16 oneDNN 2.6 crashes where a whole window lies in the padding, and its 3-D weight gradients were seen
+ * wrong. */
+static bool safe_in_half(const struct zt_window *w) {
+    if (w->axes > 2)
+        return false;
+    for (int a = 0; a < w->axes; a++) {
+        int64_t span = (w->kernel[a] - 1) * w->dilation[a] + 1;
+        if (w->pad[a] >= span || (w->out[a] - 1) * w->stride[a] - w->pad[a] >= w->in[a])
+            return false;
+    }
+    return true;
+}
+
+/* What struct zt_conv_roles says of x, w and y, and of the way, in dnnl.h's terms. */
+enum { X_ROLE, W_ROLE, Y_ROLE };
+static const int slot_of[] = { [X_ROLE] = ZT_CONV_X, [W_ROLE] = ZT_CONV_W, [Y_ROLE] = ZT_CONV_Y };
+static const int kind_of[] = {
+    [ZT_CONV_TO_Y] = ZT_DNNL_CONV, [ZT_CONV_TO_X] = ZT_DNNL_CONV_INPUT, [ZT_CONV_TO_W] = ZT_DNNL_CONV_WEIGHT
+};
+
+/* The activation behind a convolution, NULL where there is none. */
+static const char *activation_of(const struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
+    return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
+}
+
+/* Samples of a chunk. */
+static int64_t chunk_of(const struct zt_graph *g, int node, const struct zt_conv_roles *roles,
+                        const struct zt_conv *c) {
+    if (roles->way == ZT_CONV_TO_W)
+        return zt_chunk_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_CHUNKS), 1);
+    return activation_of(g, node) ? zt_chunk_for_cache(c->n, zt_conv_result_bytes(c)) : zt_chunk_of(c->n, ZT_CHUNKS, 1);
+}
+
+static bool make_chunks(struct zt_chunks *to, const struct zt_graph *g, int node, const struct zt_conv_roles *roles,
+                        const struct zt_conv *c, int threads, struct zt_err *err) {
+    const bool weight = roles->way == ZT_CONV_TO_W;
+    const bool bias = weight ? zt_out(g, node, 1) != NULL : roles->way == ZT_CONV_TO_Y && zt_in(g, node, 2) != NULL;
+    struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(g, node, 0)->dtype, bias);
+    spec.kind = kind_of[roles->way];
+    if (weight)
+        spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
+    return zt_chunks_make(to, &spec, zt_conv_cut, c->n, chunk_of(g, node, roles, c), threads, err);
+}
+
+/* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
+static bool exists(const struct zt_graph *g, int node, const struct zt_conv_roles *roles, const struct zt_conv *c) {
+    struct zt_chunks chunks;
+    struct zt_err err = { 0 };
+    const bool made = make_chunks(&chunks, g, node, roles, c, 1, &err);
+    if (made)
+        zt_chunks_finish(&chunks);
+    return made;
+}
+
+static bool supports(const struct zt_graph *g, int node) {
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[node]);
+    struct zt_conv c;
+    struct zt_err err = { 0 };
+    if (!zt_conv_types(g, node) || !roles->read(g, node, &c, &err) || !zt_conv_fits(&c))
+        return false;
+    const struct zt_window *w = &c.window;
+    for (int a = 0; a < w->axes; a++) /* no convolution leaves as much of x unread as some output_padding asks for */
+        if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
+            return false;
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (safe_in_half(&c.window) && exists(g, node, roles, &c));
+}
+
+struct conv_state {
+    const struct zt_conv_roles *roles;
+    const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
+    const struct zt_conv_weigh *weigh;
+    struct zt_chunks chunks;
+    bool relu;                       /* done by our own kernels */
+    struct zt_activation activation; /* of y, otherwise; run NULL: none */
+    struct zt_conv_partial partial;  /* weight gradient only */
+    struct zt_conv_direct direct;    /* to y only */
+    struct zt_planes planes;         /* x, where a bias is added to it; y, where it has an activation */
+    int64_t samples;                 /* of a whole chunk */
+};
+
+static void release(void *state) {
+    struct conv_state *s = state;
+    if (!s)
+        return;
+    zt_chunks_finish(&s->chunks);
+    zt_conv_partial_finish(&s->partial);
+    free(s);
+}
+
+/* NULL on failure. */
+static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c,
+                               struct zt_err *err) {
+    struct conv_state *s = zt_calloc(1, sizeof *s);
+    s->roles = roles;
+    s->samples = chunk_of(p->graph, p->node, roles, c);
+    if (!make_chunks(&s->chunks, p->graph, p->node, roles, c, p->threads, err)) {
+        zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
+        free(s);
+        return NULL;
+    }
+    p->state = s;
+    p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
+    for (int i = 0; i < 3; i++) {
+        int at = roles->of[i];
+        if (at != ZT_CONV_OUT)
+            p->in_layout[at] =
+                zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_in(p->graph, p->node, at)->shape);
+        else if (i != W_ROLE) /* which is brought into plain order */
+            p->out_layout[0] =
+                zt_conv_layout(p->graph->arena, &s->chunks, slot_of[i], &zt_out(p->graph, p->node, 0)->shape);
+    }
+    return s;
+}
+
+static void place_data(const struct zt_call *call, const struct zt_conv_roles *roles, void **data) {
+    for (int i = 0; i < 3; i++)
+        data[slot_of[i]] = roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[roles->of[i]].data;
+}
+
+/* ---- our own kernels ---- */
+
+static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_roles *roles) {
+    struct conv_state *s = zt_calloc(1, sizeof *s);
+    s->roles = roles;
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    p->state = s;
+    return s;
+}
+
+/* The layout of x or y, input or output of the node. */
+static void lay_plane(struct zt_prepare *p, const struct zt_conv_roles *roles, int role,
+                      const struct zt_layout *layout) {
+    if (roles->of[role] == ZT_CONV_OUT)
+        p->out_layout[0] = layout;
+    else
+        p->in_layout[roles->of[role]] = layout;
+}
+
+static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct zt_conv_roles *roles, int role) {
+    const int slot = roles->of[role];
+    return &(slot == ZT_CONV_OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
+}
+
+static void take_activation(const struct zt_prepare *p, struct conv_state *s, bool own) {
+    const char *name = activation_of(p->graph, p->node);
+    s->relu = name && own && strcmp(name, "Relu") == 0;
+    if (name && !s->relu)
+        zt_activation_of(p->graph->nodes[p->node], name, &s->activation);
+}
+
+/* Whether groups are narrow and our own kernels take them: then everything is prepared. */
+static bool take_group(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c,
+                       enum zt_conv_way way) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, way);
+    if (!group)
+        return false;
+    struct conv_state *s = make_own(p, roles);
+    s->group = group;
+    take_activation(p, s, true);
+    for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
+        lay_plane(p, roles, role, zt_conv_group_layout(group, g->arena, plane_of(p, roles, role)));
+    p->workspace_bytes = zt_conv_group_bytes(group, p->threads);
+    return true;
+}
+
+/* The same for weight gradients: narrow groups, or planes of three axes. */
+static bool take_weights(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c) {
+    const struct zt_graph *g = p->graph;
+    if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
+        return false;
+    if (take_group(p, roles, c, ZT_CONV_TO_W))
+        return true;
+    const struct zt_conv_weigh *weigh = zt_conv_weigh_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
+    if (!weigh)
+        return false;
+    make_own(p, roles)->weigh = weigh;
+    for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
+        lay_plane(p, roles, role, zt_conv_weigh_layout(g->arena, plane_of(p, roles, role)));
+    p->workspace_bytes = zt_conv_weigh_bytes(weigh);
+    return true;
+}
+
+/* What the convolution makes: where it has an activation, that one's input, which is the second output where it is
+ * read. */
+static void *made_at(const struct zt_call *call) {
+    return call->out_count > 1 && call->out[1].data ? call->out[1].data : call->out[0].data;
+}
+
+static bool run_group(const struct zt_call *call, int from) {
+    const struct conv_state *s = call->state;
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->roles, data);
+    const struct zt_conv_group_planes planes = { .from = data[from],
+                                                 .weight = data[ZT_CONV_W],
+                                                 .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                                 .to = made_at(call),
+                                                 .relu = s->relu,
+                                                 .activation = s->activation,
+                                                 .activated = call->out[0].data };
+    zt_conv_group_run(s->group, &planes, call->workspace, call->threads);
+    return true;
+}
+
+/* ---- to y: forwards ---- */
+
+/* Zeros behind the last channels of `samples` samples, where a block holds more. */
+static void clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, int64_t samples, char *y) {
+    const size_t bytes = zt_dtype_bytes(dtype);
+    const int64_t used = planes->channels - (planes->groups - 1) * planes->lanes, rest = planes->lanes - used;
+    for (int64_t n = 0; n < samples; n++)
+        for (int64_t p = 0; p < planes->pixels; p++)
+            memset(y + (size_t)(n * planes->sample + (planes->groups - 1) * planes->group + p * planes->pixel + used) *
+                           bytes,
+                   0, (size_t)rest * bytes);
+}
+
+static bool is_padded(const struct zt_planes *planes) {
+    return planes->pixel == planes->lanes && planes->channels % planes->lanes != 0;
+}
+
+/* data: the chunk of what the convolution made, which may be the result's own place. */
+static void activate_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct zt_call *call = arg;
+    const struct conv_state *s = call->state;
+    const struct zt_planes *planes = &s->planes;
+    const enum zt_dtype dtype = call->out[0].dtype;
+    const int64_t first = chunk * s->samples, rest = planes->samples - first,
+                  samples = rest < s->samples ? rest : s->samples;
+    char *y = (char *)call->out[0].data + (size_t)(first * planes->sample) * zt_dtype_bytes(dtype);
+    zt_activation_run(&s->activation, dtype, samples * planes->sample, data[ZT_CONV_Y], y);
+    if (!s->activation.keeps_zero && is_padded(planes))
+        clear_padding(planes, dtype, samples, y);
+}
+
+static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct zt_call *call = arg;
+    zt_conv_direct_run(&((const struct conv_state *)call->state)->direct, chunk, data);
+}
+
+static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    struct zt_conv c;
+    if (!roles->read(g, p->node, &c, err))
+        return false;
+    if (!take_group(p, roles, &c, ZT_CONV_TO_Y)) {
+        struct conv_state *s = make(p, roles, &c, err);
+        if (!s)
+            return false;
+        take_activation(p, s, zt_conv_direct_take(&s->direct, &s->chunks, &c, s->samples));
+        s->direct.geometry.relu = s->relu;
+        zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
+    }
+    if (g->nodes[p->node]->out_count > 1)
+        p->out_layout[1] = p->out_layout[0];
+    return true;
+}
+
+static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
+    const struct conv_state *s = call->state;
+    if (s->group)
+        return run_group(call, ZT_CONV_X);
+    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
+    place_data(call, s->roles, data);
+    data[ZT_CONV_Y] = made_at(call);
+    const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
+                                        .after = s->activation.run ? activate_chunk : NULL,
+                                        .arg = (void *)call };
+    return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+}
+
+/* ---- to x: backwards by data; a transposed convolution has a bias there ---- */
+
+static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    struct zt_conv c;
+    if (!roles->read(g, p->node, &c, err))
+        return false;
+    if (take_group(p, roles, &c, ZT_CONV_TO_X))
+        return true;
+    struct conv_state *s = make(p, roles, &c, err);
+    if (!s)
+        return false;
+    zt_planes_of(p->out_layout[0], &zt_out(g, p->node, 0)->shape, &s->planes);
+    if (g->nodes[p->node]->in_count > 2)
+        p->in_layout[2] = NULL;
+    return true;
+}
+
+/* `lanes` channels side by side at each pixel. */
+static void add_bias(enum zt_dtype dtype, const struct zt_planes *planes, const void *bias, int64_t group, void *x) {
+    int64_t first = group * planes->lanes, rest = planes->channels - first;
+    int lanes = rest < planes->lanes ? (int)rest : planes->lanes;
+    float b[16];
+    for (int i = 0; i < lanes; i++)
+        b[i] = dtype == ZT_FLOAT ? ((const float *)bias)[first + i]
+                                 : zt_bfloat_to_float(((const uint16_t *)bias)[first + i]);
+    for (int64_t p = 0; p < planes->pixels; p++)
+        for (int i = 0; i < lanes; i++) {
+            int64_t at = p * planes->pixel + i;
+            if (dtype == ZT_FLOAT)
+                ((float *)x)[at] += b[i];
+            else
+                ((uint16_t *)x)[at] = zt_float_to_bfloat(zt_bfloat_to_float(((uint16_t *)x)[at]) + b[i]);
+        }
+}
+
+struct bias_job {
+    const struct conv_state *state;
+    const void *bias;
+};
+
+static void bias_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct bias_job *job = arg;
+    const struct zt_planes *planes = &job->state->planes;
+    enum zt_dtype dtype = zt_dnnl_slot(job->state->chunks.body, ZT_CONV_X).dtype;
+    int64_t rest = planes->samples - chunk * job->state->samples;
+    for (int64_t n = 0; n < (rest < job->state->samples ? rest : job->state->samples); n++)
+        for (int64_t g = 0; g < planes->groups; g++)
+            add_bias(dtype, planes, job->bias, g,
+                     (char *)data[ZT_CONV_X] +
+                         (size_t)(n * planes->sample + g * planes->group) * zt_dtype_bytes(dtype));
+}
+
+static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
+    const struct conv_state *s = call->state;
+    if (s->group)
+        return run_group(call, ZT_CONV_Y);
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->roles, data);
+    struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
+    const struct zt_chunk_work work = { .after = job.bias ? bias_chunk : NULL, .arg = &job };
+    return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+}
+
+/* ---- to w: workspace [ partial sums | scratch ] ---- */
+
+static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    struct zt_conv c;
+    if (!roles->read(g, p->node, &c, err))
+        return false;
+    p->can_accumulate = true; /* dw; db is always written anew */
+    if (take_weights(p, roles, &c))
+        return true;
+    bool bias = zt_out(g, p->node, 1) != NULL;
+    struct conv_state *s = make(p, roles, &c, err);
+    if (!s)
+        return false;
+    if (!zt_conv_partial_make(&s->partial, &s->chunks, c.m, zt_out(g, p->node, 0)->dtype, bias, err)) {
+        release(s);
+        return false;
+    }
+    size_t plain = zt_conv_partial_scratch(&s->partial);
+    p->workspace_bytes = (plain > p->workspace_bytes ? plain : p->workspace_bytes) + zt_conv_partial_bytes(&s->partial);
+    return true;
+}
+
+static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
+    const struct conv_state *s = call->state;
+    const struct zt_conv_partial *partial = &s->partial;
+    void *data[ZT_DNNL_SLOTS] = { 0 };
+    place_data(call, s->roles, data);
+    const struct zt_conv_weights weights = { .x = data[ZT_CONV_X],
+                                             .dy = data[ZT_CONV_Y],
+                                             .dw = data[ZT_CONV_W],
+                                             .db = call->out_count > 1 ? call->out[1].data : NULL,
+                                             .accumulate = call->accumulate };
+    if (s->group)
+        zt_conv_group_weigh(s->group, &weights, call->workspace, call->threads);
+    else if (s->weigh)
+        zt_conv_weigh_run(s->weigh, &weights, call->workspace, call->threads);
+    if (s->group || s->weigh)
+        return true;
+    char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
+    data[ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes;
+    data[ZT_CONV_W] = parts;
+    return zt_chunks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
+           zt_conv_partial_sum(partial, parts, scratch, call->out[0].data, weights.db, call->accumulate, call->threads,
+                               err);
+}
+
+/* ---- rows ---- */
+
+#define KERNEL(id, way)                                                                                                \
+    bool id##_supports(const struct zt_graph *g, int node) {                                                           \
+        return supports(g, node);                                                                                      \
+    }                                                                                                                  \
+    bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                                      \
+        return prepare_##way(p, err);                                                                                  \
+    }                                                                                                                  \
+    bool id##_run(const struct zt_call *call, struct zt_err *err) {                                                    \
+        return run_##way(call, err);                                                                                   \
+    }                                                                                                                  \
+    void id##_release(void *state) {                                                                                   \
+        release(state);                                                                                                \
+    }
+KERNEL(zt_conv_cpu, to_y)
+KERNEL(zt_conv_grad_input_cpu, to_x)
+KERNEL(zt_conv_grad_weight_cpu, to_w)
+KERNEL(zt_conv_transpose_cpu, to_x)
+KERNEL(zt_conv_transpose_grad_input_cpu, to_y)
+KERNEL(zt_conv_transpose_grad_weight_cpu, to_w)

@@ -1,0 +1,69 @@
+/* What the convolution kernels of the CPU share: conv_cpu.c and, fused with a pool, conv_pool_cpu.c. */
+#ifndef ZT_OPS_CONV_CONV_CPU_H
+#define ZT_OPS_CONV_CONV_CPU_H
+
+#include "ops/cpu/batch_blocks.h"
+#include "ops/conv/conv.h"
+#include "ops/conv/simd_conv.h"
+
+enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
+extern const int zt_conv_cut[ZT_DNNL_SLOTS];         /* the batch of x and y is cut */
+
+/* Whether oneDNN takes the sizes: 1 to 3 spatial axes, no empty tensor, 32-bit dims. */
+bool zt_conv_fits(const struct zt_conv *c);
+/* Whether all inputs of the node, bytes aside, are of one type that oneDNN computes with here: float, bfloat16. */
+bool zt_conv_types(const struct zt_graph *g, int node);
+/* The whole convolution with every layout left to oneDNN; kind and post-ops are the caller's. */
+struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
+/* Bytes of a sample of y in a blocked layout. */
+size_t zt_conv_result_bytes(const struct zt_conv *c);
+/* The layout for a graph value of what the chunks' primitive wants in `slot`. */
+const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_chunks *chunks, int slot,
+                                       const struct zt_shape *shape);
+
+/* Our own kernel in place of the primitive's, on the same chunks and layouts: as fast, and with shorter chains of
+ * additions. */
+struct zt_conv_direct {
+    zt_lane_conv_run *run; /* NULL: not taken */
+    struct zt_lane_conv geometry;
+    int lanes;
+    int64_t samples, total, out_blocks; /* of a whole chunk; of the batch; blocks of output channels */
+};
+/* Whether it fits what the primitive of `chunks` (kind CONV, `samples` a chunk) chose. */
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_chunks *chunks, const struct zt_conv *c,
+                         int64_t samples);
+/* data: the chunk's own, by slot; no bias: NULL. */
+void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data);
+
+/* What our own kernels of weight gradients are given: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted).
+ */
+struct zt_conv_weights {
+    const float *x, *dy;
+    float *dw, *db;
+    bool accumulate;
+};
+
+/* Weight gradients: every chunk writes its own in float, dw in oneDNN's order and db,
+ *
+ *     [ dw of chunk 0 | 1 | ... | db of chunk 0 | 1 | ... ]
+ *
+ * which are then added in order and brought into plain order. */
+struct zt_conv_partial {
+    int64_t chunks, m;
+    enum zt_dtype dtype;               /* of dw and db */
+    size_t dw_bytes, db_bytes;         /* of one chunk, multiples of 64; db_bytes 0: no bias */
+    struct zt_dnnl *plain, *plain_add; /* summed dw to plain order; the same, added to what is there */
+};
+/* Most chunks for a weight of this size, so that the partial sums stay small. */
+int64_t zt_conv_pieces(const struct zt_conv *c);
+/* `weight`: the chunks of a ZT_DNNL_CONV_WEIGHT, whose steps of dw and db are set. */
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype,
+                          bool bias, struct zt_err *err);
+void zt_conv_partial_finish(struct zt_conv_partial *partial);
+size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial);
+size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial);
+/* `at`: the partial sums. dw (accumulate: +=) and db (NULL: none) are plain. */
+bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
+                         bool accumulate, int threads, struct zt_err *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* conv_bias: one number a channel added to a convolution without a bias is its bias. */
+#include "graph/passes/pattern.h"
+#include "ops/table.h"
+
+static bool fuse_conv_bias(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    struct zt_match m;
+    if (!zt_form_find(g, node, "Add((conv = Conv(x, w) | conv = ConvTranspose(x, w)), bias)", &m))
+        return false;
+    int result = zt_match_result(&m), bias = zt_match_value(&m, "bias");
+    if (!zt_match_same(&m, zt_match_value(&m, "conv"), result) || !zt_match_along(&m, bias, result, 1, 2))
+        return false;
+    bias = zt_match_reshape(&m, table, bias, &(struct zt_shape){ 1, { g->values[result]->shape.dim[1] } }, err);
+    if (bias < 0)
+        return false;
+    const struct zt_node conv = *zt_match_node(&m, "conv");
+    int made = zt_match_replace(&m, conv.op_type, (const int[]){ conv.in[0], conv.in[1], bias }, 3);
+    for (int i = 0; i < conv.attr_count; i++)
+        zt_node_set_attr(g, made, &conv.attr[i]);
+    return zt_match_done(&m, table, made, err);
+}
+
+const struct zt_pattern zt_pattern_conv_bias = { "conv_bias", ZT_FUSE_FORWARD, fuse_conv_bias };

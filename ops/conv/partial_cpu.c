@@ -1,0 +1,66 @@
+#include "ops/conv/conv_cpu.h"
+
+#include "ops/cpu/block_sum.h"
+
+/* Partial weight gradients are kept below this where chunks can be made larger for it, but never fewer than four. */
+static const int64_t partial_elems = INT64_C(4) << 20;
+enum { FEWEST = 4, MOST = 64 };
+
+int64_t zt_conv_pieces(const struct zt_conv *c) {
+    int64_t elems = c->m * (c->c / c->groups) * c->window.kernel_elems, pieces = partial_elems / elems;
+    return pieces < FEWEST ? FEWEST : pieces > MOST ? MOST : pieces;
+}
+
+static size_t round_up(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype,
+                          bool bias, struct zt_err *err) {
+    struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
+    *to = (struct zt_conv_partial){
+        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = round_up(zt_desc_bytes(&dw))
+    };
+    to->db_bytes = bias ? round_up((size_t)m * sizeof(float)) : 0;
+    weight->step[ZT_CONV_W] = to->dw_bytes;
+    weight->step[ZT_CONV_B] = to->db_bytes;
+    struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { dw, dw } };
+    spec.slot[1].order = ZT_DESC_STRIDED;
+    spec.slot[1].dtype = dtype;
+    to->plain = zt_dnnl_create(&spec, 1, err);
+    spec.add = true;
+    to->plain_add = to->plain ? zt_dnnl_create(&spec, 1, err) : NULL;
+    if (!to->plain_add)
+        zt_conv_partial_finish(to);
+    return to->plain_add != NULL;
+}
+
+void zt_conv_partial_finish(struct zt_conv_partial *partial) {
+    zt_dnnl_destroy(partial->plain);
+    zt_dnnl_destroy(partial->plain_add);
+    partial->plain = partial->plain_add = NULL;
+}
+
+size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial) {
+    return (size_t)partial->chunks * (partial->dw_bytes + partial->db_bytes);
+}
+
+size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial) {
+    size_t plain = zt_dnnl_scratch_bytes(partial->plain), add = zt_dnnl_scratch_bytes(partial->plain_add);
+    return plain > add ? plain : add;
+}
+
+bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
+                         bool accumulate, int threads, struct zt_err *err) {
+    zt_sum_chunks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->chunks, threads);
+    void *sides[ZT_DNNL_SLOTS] = { at, dw };
+    if (dw && !zt_dnnl_run(accumulate ? partial->plain_add : partial->plain, 0, sides, scratch))
+        return zt_dnnl_failed(partial->plain, err);
+    if (db) {
+        float *parts = (float *)((char *)at + (size_t)partial->chunks * partial->dw_bytes);
+        zt_sum_chunks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->chunks, 1);
+        for (int64_t i = 0; i < partial->m; i++)
+            zt_store_double(partial->dtype, db, i, (double)parts[i]);
+    }
+    return true;
+}

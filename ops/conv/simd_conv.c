@@ -1,0 +1,37 @@
+#include "ops/conv/simd_conv.h"
+
+#include <stddef.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* Results side by side are registers, not an array: the loops over them must unroll at every optimisation level. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+#define LANES        16
+#define SEGMENT      14 /* results in flight: two registers each, of 32 */
+#define TAPS         8  /* of a single result in flight: two additions a cycle, each of which takes four */
+#define TARGET       __attribute__((target("avx512f")))
+#define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define SPREAD(x)    ((FLOATS)_mm512_set1_ps(x))
+#define NAME(id)     id##_16
+#include "ops/conv/simd_conv.inc"
+
+zt_lane_conv_run *zt_lane_conv_kernel(int lanes) {
+    if (lanes == 16 && __builtin_cpu_supports("avx512f"))
+        return conv_16;
+    return NULL;
+}
+
+#else
+
+zt_lane_conv_run *zt_lane_conv_kernel(int lanes) {
+    (void)lanes;
+    return NULL;
+}
+
+#endif

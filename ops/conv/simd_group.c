@@ -1,0 +1,96 @@
+#include "ops/conv/simd_group.h"
+
+#include <stddef.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* Results side by side are registers, not an array: the loops over them must unroll at every optimisation level. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+/* Channel k of each lane's group in every lane, and lanes moved on by k within their group: of four lanes at a time,
+ * two bits name each one's source. */
+#define FOUR(a, b, c, d) ((a) | (b) << 2 | (c) << 4 | (d) << 6)
+#define SPREAD_2(k)      FOUR(k, k, 2 + (k), 2 + (k))
+#define TURN_2(k)        FOUR(k, 1 - (k), 2 + (k), 3 - (k))
+#define SPREAD_4(k)      FOUR(k, k, k, k)
+#define TURN_4(k)        FOUR(k, ((k) + 1) % 4, ((k) + 2) % 4, ((k) + 3) % 4)
+
+#define LANES        8
+#define SEGMENT      8
+#define TARGET       __attribute__((target("avx2,fma")))
+#define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define MOVE(x, how) ((FLOATS)_mm256_permute_ps((__m256)(x), how))
+#define SPREAD(x, k) MOVE(x, SPREAD_2(k))
+#define TURN(x, k)   MOVE(x, TURN_2(k))
+#define WIDTH        2
+#define EACH(DO)     DO(0) DO(1)
+#define NAME(id)     id##_8_2
+#include "ops/conv/simd_group.inc"
+#define SPREAD(x, k) MOVE(x, SPREAD_4(k))
+#define TURN(x, k)   MOVE(x, TURN_4(k))
+#define WIDTH        4
+#define EACH(DO)     DO(0) DO(1) DO(2) DO(3)
+#define NAME(id)     id##_8_4
+#include "ops/conv/simd_group.inc"
+#undef LANES
+#undef SEGMENT
+#undef TARGET
+#undef FMA
+#undef MOVE
+
+#define LANES        16
+#define SEGMENT      14
+#define TARGET       __attribute__((target("avx512f")))
+#define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define MOVE(x, how) ((FLOATS)_mm512_permute_ps((__m512)(x), how))
+#define SPREAD(x, k) MOVE(x, SPREAD_2(k))
+#define TURN(x, k)   MOVE(x, TURN_2(k))
+#define WIDTH        2
+#define EACH(DO)     DO(0) DO(1)
+#define NAME(id)     id##_16_2
+#include "ops/conv/simd_group.inc"
+#define SPREAD(x, k) MOVE(x, SPREAD_4(k))
+#define TURN(x, k)   MOVE(x, TURN_4(k))
+#define WIDTH        4
+#define EACH(DO)     DO(0) DO(1) DO(2) DO(3)
+#define NAME(id)     id##_16_4
+#include "ops/conv/simd_group.inc"
+/* Eight channels are two fours: sources are named lane by lane. */
+#define NAMED(x, a, b, c, d, e, f, g, h)                                                                               \
+    ((FLOATS)_mm512_permutexvar_ps(                                                                                    \
+        _mm512_setr_epi32(a, b, c, d, e, f, g, h, 8 + a, 8 + b, 8 + c, 8 + d, 8 + e, 8 + f, 8 + g, 8 + h),             \
+        (__m512)(x)))
+#define SPREAD(x, k) NAMED(x, k, k, k, k, k, k, k, k)
+#define TURN(x, k)                                                                                                     \
+    NAMED(x, k, (k + 1) % 8, (k + 2) % 8, (k + 3) % 8, (k + 4) % 8, (k + 5) % 8, (k + 6) % 8, (k + 7) % 8)
+#define WIDTH    8
+#define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#define NAME(id) id##_16_8
+#include "ops/conv/simd_group.inc"
+
+const struct zt_lane_group_kernel *zt_lane_group_kernel(int64_t width) {
+    static const struct zt_lane_group_kernel *const wide[] = { &kernel_16_2, &kernel_16_4, &kernel_16_8, NULL },
+                                                    *const narrow[] = { &kernel_8_2, &kernel_8_4, NULL },
+                                                    *const none = NULL;
+    const struct zt_lane_group_kernel *const *k = __builtin_cpu_supports("avx512f") ? wide
+                                                  : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+                                                      ? narrow
+                                                      : &none;
+    while (*k && (*k)->width != width)
+        k++;
+    return *k;
+}
+
+#else
+
+const struct zt_lane_group_kernel *zt_lane_group_kernel(int64_t width) {
+    (void)width;
+    return NULL;
+}
+
+#endif

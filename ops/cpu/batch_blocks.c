@@ -1,0 +1,146 @@
+#include "ops/cpu/batch_blocks.h"
+
+#include "device/threads.h"
+
+#include <string.h>
+
+int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain) {
+    int64_t chunk = (total + pieces - 1) / pieces;
+    chunk = (chunk + grain - 1) / grain * grain;
+    return chunk < total ? chunk : total;
+}
+
+int64_t zt_chunk_for_cache(int64_t samples, size_t sample_bytes) {
+    int64_t fit = sample_bytes > ZT_CHUNK_BYTES ? 1 : (int64_t)(ZT_CHUNK_BYTES / (sample_bytes ? sample_bytes : 1));
+    int64_t chunk = zt_chunk_of(samples, ZT_CHUNKS, 1);
+    return fit < chunk ? zt_chunk_of(samples, (samples + fit - 1) / fit, 1) : chunk;
+}
+
+static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
+    struct zt_dnnl_spec s = *whole;
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+        if (s.slot[i].rank && axis[i] >= 0)
+            s.slot[i].dim[axis[i]] = length;
+    return s;
+}
+
+/* Replaces what was left to oneDNN by what it chose. An activation in a layout that only oneDNN knows cannot be cut:
+ * *again says that it was set to plain and the choice must be made once more. */
+static void settle(struct zt_dnnl_spec *spec, const int *axis, const struct zt_dnnl *d, bool *again) {
+    *again = false;
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
+        if (spec->slot[i].rank == 0)
+            continue;
+        bool free_choice = spec->slot[i].order == ZT_DESC_ANY;
+        struct zt_desc chosen = zt_dnnl_slot(d, i);
+        if (free_choice && chosen.order == ZT_DESC_VENDOR && axis[i] >= 0) {
+            spec->slot[i].order = ZT_DESC_PLAIN;
+            *again = true;
+        } else if (!*again) {
+            spec->slot[i] = chosen;
+        }
+    }
+}
+
+static size_t step_of(const struct zt_desc *desc, int axis, int64_t chunk) {
+    if (desc->rank == 0 || axis < 0)
+        return 0;
+    if (desc->order == ZT_DESC_STRIDED)
+        return (size_t)(chunk * desc->stride[axis]) * zt_dtype_bytes(desc->dtype);
+    return zt_desc_bytes(desc);
+}
+
+bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
+                    int64_t chunk, int threads, struct zt_err *err) {
+    *to = (struct zt_chunks){ .count = (total + chunk - 1) / chunk };
+    struct zt_dnnl_spec open = cut(spec, axis, chunk), settled;
+    bool again = true;
+    while (again) {
+        zt_dnnl_destroy(to->body);
+        to->body = zt_dnnl_create(&open, threads, err);
+        if (!to->body)
+            return false;
+        settled = open;
+        settle(&settled, axis, to->body, &again);
+        if (again)
+            for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+                if (settled.slot[i].order == ZT_DESC_PLAIN && open.slot[i].order == ZT_DESC_ANY)
+                    open.slot[i].order = ZT_DESC_PLAIN;
+    }
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++)
+        to->step[i] = step_of(&settled.slot[i], axis[i], chunk);
+    int64_t rest = total - (to->count - 1) * chunk;
+    if (rest == chunk)
+        return true;
+    struct zt_dnnl_spec last = cut(&settled, axis, rest);
+    to->tail = zt_dnnl_create(&last, threads, err);
+    if (!to->tail)
+        zt_chunks_finish(to);
+    return to->tail != NULL;
+}
+
+void zt_chunks_finish(struct zt_chunks *chunks) {
+    zt_dnnl_destroy(chunks->body);
+    zt_dnnl_destroy(chunks->tail);
+    memset(chunks, 0, sizeof *chunks);
+}
+
+static size_t scratch_of_one(const struct zt_chunks *c) {
+    size_t body = zt_dnnl_scratch_bytes(c->body), tail = c->tail ? zt_dnnl_scratch_bytes(c->tail) : 0;
+    return body > tail ? body : tail;
+}
+
+size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads) {
+    return scratch_of_one(chunks) * (size_t)(threads > 0 ? threads : 1);
+}
+
+bool zt_chunks_run_one(const struct zt_chunks *chunks, int64_t chunk, void *const *data, void *scratch) {
+    struct zt_dnnl *d = chunks->tail && chunk == chunks->count - 1 ? chunks->tail : chunks->body;
+    int thread = zt_parallel_thread();
+    return zt_dnnl_run(d, thread, data, (char *)scratch + (size_t)thread * scratch_of_one(chunks));
+}
+
+struct job {
+    const struct zt_chunks *chunks;
+    const struct zt_chunk_work *work;
+    void *const *data;
+    void *scratch;
+    int failed; /* set by any thread, read after all are done */
+};
+
+static void run_chunk(void *arg, int64_t chunk) {
+    struct job *job = arg;
+    const struct zt_chunks *c = job->chunks;
+    const struct zt_chunk_work *work = job->work;
+    void *data[ZT_DNNL_SLOTS];
+    for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
+        size_t offset = (size_t)chunk * c->step[i];
+        if (work->local[i])
+            offset = (size_t)zt_parallel_thread() * work->local[i];
+        data[i] = offset ? (char *)job->data[i] + offset : job->data[i];
+    }
+    if (work->before)
+        work->before(work->arg, chunk, data);
+    if (work->instead)
+        work->instead(work->arg, chunk, data);
+    else if (!zt_chunks_run_one(c, chunk, data, job->scratch))
+        __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+    if (work->after)
+        work->after(work->arg, chunk, data);
+}
+
+bool zt_chunks_starved(const struct zt_chunks *c) {
+    return (c->body && zt_dnnl_starved(c->body)) || (c->tail && zt_dnnl_starved(c->tail));
+}
+
+bool zt_chunks_failed(const struct zt_chunks *c, struct zt_err *err) {
+    return zt_dnnl_failed(c->tail && zt_dnnl_starved(c->tail) ? c->tail : c->body, err);
+}
+
+bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch,
+                   const struct zt_chunk_work *work, struct zt_err *err) {
+    static const struct zt_chunk_work nothing = { 0 };
+    struct job job = { .chunks = chunks, .work = work ? work : &nothing, .data = data, .scratch = scratch };
+    zt_parallel_for(threads, chunks->count, run_chunk, &job);
+    return !job.failed || zt_chunks_failed(chunks, err);
+}

@@ -1,0 +1,81 @@
+/* oneDNN behind one door: the only file that knows its versions (2.6 and 3.x) and its C API.
+ *
+ * A zt_dnnl is one primitive made for ONE thread, on one fixed shape, that up to `threads` threads may run at the same
+ * time on different chunks of a batch. That is how results come out the same at any thread count. The caller gives
+ * scratch memory; nothing is allocated while running. */
+#ifndef ZT_OPS_CPU_DNNL_H
+#define ZT_OPS_CPU_DNNL_H
+
+#include "ops/cpu/blocked_layout.h"
+
+/* A tensor as a primitive sees it. Channels are dim[1], so plain, blocked and channels-last are as in layout.h;
+ * STRIDED is any order of a matrix; ANY lets the primitive choose. */
+enum zt_desc_order {
+    ZT_DESC_PLAIN = ZT_ORDER_PLAIN,
+    ZT_DESC_BLOCKED = ZT_ORDER_BLOCKED,
+    ZT_DESC_CHANNELS_LAST = ZT_ORDER_CHANNELS_LAST,
+    ZT_DESC_VENDOR = ZT_ORDER_VENDOR,
+    ZT_DESC_STRIDED,
+    ZT_DESC_ANY
+};
+enum { ZT_DESC_RANK = 12 }; /* what oneDNN reads of an array of dims */
+struct zt_desc {
+    enum zt_dtype dtype; /* float, bfloat16, uint8 */
+    int rank;            /* 0: the argument is not there */
+    int64_t dim[ZT_DESC_RANK];
+    enum zt_desc_order order;
+    int block;
+    int64_t stride[ZT_DESC_RANK];
+    const void *vendor; /* ZT_DESC_VENDOR: oneDNN's descriptor, borrowed from the primitive or layout it came from */
+    bool opaque;        /* a weight: either it lies in the graph's plain order, which is `stride`, or it is packed */
+};
+
+struct zt_dnnl;
+enum { ZT_DNNL_SLOTS = 5 };
+
+struct zt_dnnl_spec {
+    enum { ZT_DNNL_CONV, ZT_DNNL_CONV_INPUT, ZT_DNNL_CONV_WEIGHT, ZT_DNNL_MATMUL, ZT_DNNL_REORDER } kind;
+    /* Arguments in the order of the data at run:
+     *     CONV           x, w, b, y          CONV_INPUT    dx, w, (none), dy          CONV_WEIGHT   x, dw, db, dy
+     *     MATMUL         a, b, bias, y       REORDER       from, to
+     * Convolution weights of several groups are [groups, m / groups, c / groups, kernel]. */
+    struct zt_desc slot[ZT_DNNL_SLOTS];
+    int axes; /* spatial; dilation 1 is dense */
+    int64_t stride[3], dilation[3], pad[3], pad_end[3];
+    bool add;    /* y += result */
+    float scale; /* MATMUL: of a b; 0 means 1 */
+};
+
+/* Whether products of this type run on this machine: float everywhere, bfloat16 from AVX-512 on. */
+bool zt_dnnl_takes(enum zt_dtype dtype);
+
+/* "2.6.3", of the library at run time. Static text. */
+const char *zt_dnnl_version(void);
+
+/* NULL and an error that names what was wanted where oneDNN has no such primitive. */
+struct zt_dnnl *zt_dnnl_create(const struct zt_dnnl_spec *spec, int threads, struct zt_err *err);
+void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */
+/* The argument as the primitive wants it: never ANY. Vendor descriptors live as long as the primitive. */
+struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
+/* Whether a weight [m, c, kernel, kernel] lies as [m / lanes][c / lanes][kernel][kernel][lane of c][lane of m]. */
+bool zt_dnnl_weight_lanes(const struct zt_dnnl *d, int slot, int lanes);
+size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
+const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
+/* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where
+ * it is not there). */
+bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch);
+/* The error of a zt_dnnl_run() that was false. Returns false. */
+bool zt_dnnl_failed(const struct zt_dnnl *d, struct zt_err *err);
+/* Whether it was false for want of memory. */
+bool zt_dnnl_starved(const struct zt_dnnl *d);
+
+size_t zt_desc_bytes(const struct zt_desc *desc);
+/* A description as a layout for the graph, for a tensor of `shape` (the batch may differ from the description's); NULL
+ * where plain. */
+const struct zt_layout *zt_desc_layout(struct zt_arena *arena, const struct zt_desc *desc,
+                                       const struct zt_shape *shape);
+/* The other way. A vendor's layout brings the dims it was made for, which may split the axes of `shape` (groups). */
+struct zt_desc zt_desc_of(const struct zt_layout *layout, enum zt_dtype dtype, const struct zt_shape *shape);
+struct zt_desc zt_desc_any(enum zt_dtype dtype, const struct zt_shape *shape);
+
+#endif

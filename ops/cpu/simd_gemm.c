@@ -1,0 +1,235 @@
+/* How a product is cut (sizes of the eight-lane kernel, tiles of 6 x 16):
+ *
+ *     many products      each is one thread's, whole
+ *     else               b in blocks of at most 4096 deep and BLOCK floats; of each block, first its panels of 16
+ *                        columns are packed, all threads sharing the work, then chunks of y are computed; a b that
+ *                        came packed is one block
+ *
+ * A chunk is at most MOST_ROWS rows of y by the block's columns; several threads get CHUNKS each, of fewer rows and,
+ * where rows alone give too few, columns. Every chunk packs its rows of a anew.
+ * Its sides are not shorter than LEAST_TILES, or packing a and fetching b would cost more than the products. */
+#include "ops/cpu/simd_gemm.h"
+
+#include "device/threads.h"
+
+#include <stdbool.h>
+
+enum {
+    MANY = 8,                        /* products that are worth dealing out whole */
+    CHUNKS = 2,                      /* wanted for each of several threads */
+    LEAST_TILES = 4,                 /* of a chunk, down and across */
+    MOST_ROWS = 96,                  /* of a chunk: 96 KiB of a, packed */
+    MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
+    BLOCK = 1 << 20,                 /* floats of a block of b */
+    FEW_TILES = 4,                   /* up to so many tiles high, b is read once or nearly so: not worth packing */
+};
+static const double small_flops = 100000; /* below it one thread */
+
+struct cut {
+    bool whole;               /* a product is one thread's */
+    bool direct;              /* only an unfinished panel of b is packed */
+    int threads;              /* for products, or for the chunks of one */
+    int64_t depth, cols;      /* of a block of b */
+    int64_t down, across;     /* chunks of a block of y */
+    int64_t a_elems, b_elems; /* of packed memory */
+};
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t parts(int64_t total, int64_t part) {
+    return (total + part - 1) / part;
+}
+
+static int64_t round_up(int64_t n, int64_t to) {
+    return parts(n, to) * to;
+}
+
+/* Chunks along a side of so many tiles: a power of two, so that few threads get equal shares. */
+static int64_t chunks_of(int64_t tiles, int64_t wanted) {
+    int64_t n = 1;
+    while (2 * n <= wanted && tiles / (2 * n) >= LEAST_TILES)
+        n *= 2;
+    return n;
+}
+
+static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
+    struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
+    if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
+        c.threads = 1;
+    c.direct = !g->packed && g->b_col == 1 && g->m <= (int64_t)FEW_TILES * kernel->rows;
+    c.depth = g->packed ? g->k : least(g->k, MOST_DEPTH);
+    c.cols = round_up(g->n, kernel->cols);
+    if (!g->packed)
+        c.cols = least(c.cols, BLOCK / c.depth / kernel->cols * kernel->cols);
+    int64_t tiles = parts(g->m, kernel->rows);
+    int64_t wanted = c.threads > 1 ? (int64_t)CHUNKS * c.threads : 1;
+    c.down = most(chunks_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
+    c.across = chunks_of(c.cols / kernel->cols, wanted / c.down);
+    c.a_elems = round_up(least(tiles * kernel->rows, MOST_ROWS) * least(g->k, ZT_GEMM_DEPTH), 16);
+    c.b_elems = g->packed ? 0 : c.depth * (c.direct ? kernel->cols : c.cols);
+    return c;
+}
+
+size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
+    struct cut c = cut_of(kernel, g, threads);
+    int64_t elems = c.whole ? (c.a_elems + c.b_elems) * c.threads : c.b_elems + c.a_elems * c.threads;
+    return (size_t)elems * sizeof(float);
+}
+
+/* One block of b in one product. */
+struct job {
+    const struct zt_lane_gemm_kernel *kernel;
+    const struct zt_lane_gemm *g;
+    const struct cut *cut;
+    const float *a, *b, *bias;
+    float *y;
+    float *packed_a, *packed_b;
+    int64_t a_elems; /* from one thread's rows to the next's; 0: one thread */
+    int64_t k, depth, j, cols;
+};
+
+/* Where the columns from panel * cols on of the block lie at depth k of it, a multiple of ZT_GEMM_DEPTH, and how far
+ * apart their rows are. Packed panels of one depth follow each other, which is how a chunk reads them. */
+static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
+    int cols = job->kernel->cols;
+    bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
+    if (direct && !unfinished) {
+        *row = job->g->b_row;
+        return job->b + (job->k + k) * job->g->b_row + job->j + panel * cols;
+    }
+    *row = cols;
+    if (direct)
+        return job->packed_b + k * cols;
+    return job->packed_b + k * round_up(job->cols, cols) + panel * cols * least(job->depth - k, ZT_GEMM_DEPTH);
+}
+
+static void pack_panel(void *arg, int64_t panel) {
+    const struct job *job = arg;
+    const struct zt_lane_gemm *g = job->g;
+    int cols = job->kernel->cols;
+    int64_t rest = least(job->cols - panel * cols, cols), row;
+    if (job->cut->direct && rest == cols)
+        return;
+    for (int64_t k = 0; k < job->depth; k += ZT_GEMM_DEPTH) {
+        const float *from = job->b + (job->k + k) * g->b_row + (job->j + panel * cols) * g->b_col;
+        float *to = (float *)panel_at(job, panel, k, &row); /* in packed_b */
+        job->kernel->pack_cols(from, g->b_col, g->b_row, (int)rest, least(job->depth - k, ZT_GEMM_DEPTH), to);
+    }
+}
+
+/* What all tiles of a chunk at depth k of the block have in common. */
+static struct zt_lane_gemm_tile tile_at(const struct job *job, int64_t k) {
+    const struct zt_lane_gemm *g = job->g;
+    bool first = job->k + k == 0;
+    struct zt_lane_gemm_tile t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
+    t.depth = least(job->depth - k, ZT_GEMM_DEPTH);
+    t.add = !first || g->add;
+    t.relu = g->relu && job->k + k + t.depth == g->k;
+    t.bias = first ? job->bias : NULL;
+    t.bias_row = g->bias_row;
+    t.bias_col = g->bias_col;
+    return t;
+}
+
+/* Rows i..i+rows-1 of y, columns from..end-1 of the block, one depth. */
+static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64_t from, int64_t end, int64_t k,
+                           float *packed) {
+    const struct zt_lane_gemm *g = job->g;
+    const struct zt_lane_gemm_kernel *kernel = job->kernel;
+    struct zt_lane_gemm_tile common = tile_at(job, k);
+    kernel->pack_rows(job->a + i * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, rows, common.depth, packed);
+    for (int64_t j = from; j < end; j += kernel->cols) {
+        struct zt_lane_gemm_tile t = common;
+        t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
+        t.cols = (int)least(end - j, kernel->cols);
+        for (int64_t r = 0; r < rows; r += kernel->rows) {
+            t.a = packed + r * t.depth;
+            t.rows = (int)least(rows - r, kernel->rows);
+            t.y = job->y + (i + r) * g->y_row + job->j + j;
+            t.bias = common.bias ? common.bias + (i + r) * g->bias_row + (job->j + j) * g->bias_col : NULL;
+            kernel->tile(&t);
+        }
+    }
+}
+
+static void multiply_chunk(void *arg, int64_t chunk) {
+    const struct job *job = arg;
+    const struct cut *cut = job->cut;
+    int64_t tiles = parts(job->g->m, job->kernel->rows), panels = parts(job->cols, job->kernel->cols);
+    int64_t down = chunk / cut->across, across = chunk % cut->across;
+    int64_t i = tiles * down / cut->down * job->kernel->rows;
+    int64_t rows = least(tiles * (down + 1) / cut->down * job->kernel->rows, job->g->m) - i;
+    int64_t from = panels * across / cut->across * job->kernel->cols;
+    int64_t end = least(panels * (across + 1) / cut->across * job->kernel->cols, job->cols);
+    float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
+    for (int64_t k = 0; k < job->depth && from < end; k += ZT_GEMM_DEPTH)
+        multiply_depth(job, i, rows, from, end, k, packed);
+}
+
+/* One product on `threads` threads. */
+static void multiply(struct job job, int threads) {
+    const struct zt_lane_gemm *g = job.g;
+    const struct cut *cut = job.cut;
+    if (g->packed)
+        job.packed_b = (float *)job.b;
+    for (job.j = 0; job.j < g->n; job.j += cut->cols) {
+        job.cols = least(g->n - job.j, cut->cols);
+        for (job.k = 0; job.k < g->k; job.k += cut->depth) {
+            job.depth = least(g->k - job.k, cut->depth);
+            int64_t panels = parts(job.cols, job.kernel->cols);
+            if (!g->packed)
+                zt_parallel_for(threads, panels, pack_panel, &job);
+            zt_parallel_for(threads, cut->down * cut->across, multiply_chunk, &job);
+        }
+    }
+}
+
+int64_t zt_lane_gemm_packed(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g) {
+    return round_up(g->k * round_up(g->n, kernel->cols), 16);
+}
+
+void zt_lane_gemm_pack(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *b,
+                       float *to, int threads) {
+    struct cut cut = { .depth = g->k };
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .b = b, .packed_b = to, .depth = g->k, .cols = g->n };
+    zt_parallel_for(threads, parts(g->n, kernel->cols), pack_panel, &job);
+}
+
+static struct job product(const struct job *first, int64_t i) {
+    struct job job = *first;
+    job.a += i * job.g->a_step;
+    job.b += i * job.g->b_step;
+    job.y += i * job.g->y_step;
+    return job;
+}
+
+static void multiply_whole(void *arg, int64_t i) {
+    const struct job *all = arg;
+    struct job job = product(all, i);
+    int64_t elems = all->cut->a_elems + all->cut->b_elems;
+    job.packed_a = all->packed_a + zt_parallel_thread() * elems;
+    job.packed_b = job.packed_a + all->cut->a_elems;
+    job.a_elems = 0;
+    multiply(job, 1);
+}
+
+void zt_lane_gemm_run(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *a,
+                      const float *b, const float *bias, float *y, void *workspace, int threads) {
+    struct cut cut = cut_of(kernel, g, threads);
+    struct job job = { .kernel = kernel, .g = g, .cut = &cut, .a = a, .b = b, .bias = bias, .y = y };
+    job.packed_a = workspace;
+    job.packed_b = job.packed_a + cut.threads * cut.a_elems;
+    job.a_elems = cut.threads > 1 ? cut.a_elems : 0;
+    if (cut.whole) {
+        zt_parallel_for(cut.threads, g->count, multiply_whole, &job);
+        return;
+    }
+    for (int64_t i = 0; i < g->count; i++)
+        multiply(product(&job, i), cut.threads);
+}

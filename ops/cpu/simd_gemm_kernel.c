@@ -1,0 +1,50 @@
+#include "ops/cpu/simd_gemm.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+/* Sums are registers, not an array: the loops over them must unroll at every optimisation level. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+#define LANES        16
+#define ROWS         12 /* 24 registers of 32 hold sums */
+#define TARGET       __attribute__((target("avx512f")))
+#define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define SPREAD(x)    ((FLOATS)_mm512_set1_ps(x))
+#define NAME(id)     id##_16
+#include "ops/cpu/simd_gemm.inc"
+
+#define LANES        8
+#define ROWS         6 /* 12 of 16 */
+#define TARGET       __attribute__((target("avx2,fma")))
+#define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define SPREAD(x)    ((FLOATS)_mm256_set1_ps(x))
+#define NAME(id)     id##_8
+#include "ops/cpu/simd_gemm.inc"
+
+const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes) {
+    if (lanes == 16 && __builtin_cpu_supports("avx512f"))
+        return &kernel_16;
+    if (lanes == 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &kernel_8;
+    return NULL;
+}
+
+#else
+
+const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes) {
+    (void)lanes;
+    return NULL;
+}
+
+#endif
+
+const struct zt_lane_gemm_kernel *zt_lane_gemm_best(void) {
+    const struct zt_lane_gemm_kernel *wide = zt_lane_gemm_kernel(16);
+    return wide ? wide : zt_lane_gemm_kernel(8);
+}

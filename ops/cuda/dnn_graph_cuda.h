@@ -1,0 +1,54 @@
+/* Between dnn_graph_cuda.c, which makes cuDNN's descriptors of a graph, and dnn_cuda.c, which plans and runs them. */
+#ifndef ZT_OPS_CUDA_DNN_GRAPH_CUDA_H
+#define ZT_OPS_CUDA_DNN_GRAPH_CUDA_H
+
+#include "base/text.h"
+#include "ops/cuda/dnn_cuda.h"
+
+#include <cudnn.h>
+
+enum { ZT_DNN_KEPT = ZT_DNN_TENSORS + 2 * ZT_DNN_OPERATIONS + 8 };
+
+/* Everything that was made lives as long as the plan, which refers to it. */
+struct zt_dnn {
+    struct zt_dnn *next; /* of the device's */
+    struct zt_dnn_graph graph;
+    struct zt_text key; /* the graph as text */
+    bool was_kept;
+    cudnnHandle_t handle;
+    cudnnBackendDescriptor_t properties; /* of a GPU that need not be here, in place of a handle; else NULL */
+    cudnnBackendDescriptor_t kept[ZT_DNN_KEPT], tensor[ZT_DNN_TENSORS], operation[ZT_DNN_OPERATIONS], plan;
+    int kept_count;
+    int64_t workspace_bytes, workspace_most;
+    char why[ZT_ERR_TEXT]; /* it has no plan; "": it has, or nobody asked yet */
+};
+
+struct zt_dnn_attribute {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    const void *values;
+};
+#define LIST(name, type, count, values)                                                                                \
+    { CUDNN_ATTR_##name, CUDNN_TYPE_##type, count, values }
+#define ONE(name, type, value) LIST(name, type, 1, value)
+
+/* False with cuDNN's words for a status that is an error. */
+bool zt_dnn_good(cudnnStatus_t status, const char *doing, struct zt_err *err);
+/* Sets the attributes and finalizes it. */
+bool zt_dnn_set(cudnnBackendDescriptor_t to, const struct zt_dnn_attribute *list, int count, const char *doing,
+                struct zt_err *err);
+/* A finalized descriptor that lives with `d`; NULL on failure. */
+cudnnBackendDescriptor_t zt_dnn_make(struct zt_dnn *d, cudnnBackendDescriptorType_t type,
+                                     const struct zt_dnn_attribute *list, int count, const char *doing,
+                                     struct zt_err *err);
+#define MAKE(d, type, list, doing, err)                                                                                \
+    zt_dnn_make(d, CUDNN_BACKEND_##type##_DESCRIPTOR, list, (int)(sizeof(list) / sizeof *(list)), doing, err)
+
+/* An engine and its plan, from disk or from cuDNN's heuristics, for the GPU that `gpu` names. */
+bool zt_dnn_plan(struct zt_dnn *d, const char *gpu, struct zt_err *err);
+
+/* The graph as text: graphs are the same where their texts are. */
+void zt_dnn_write_key(const struct zt_dnn_graph *g, struct zt_text *to);
+
+#endif

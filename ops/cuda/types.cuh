@@ -1,0 +1,147 @@
+/* The dtype mechanism of our CUDA kernels: storage types by name, arithmetic in fp32. */
+#ifndef ZT_OPS_CUDA_TYPES_CUH
+#define ZT_OPS_CUDA_TYPES_CUH
+
+#include "base/block.cuh"
+#include "graph/ir/dtype.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+static __device__ inline float to_float(float x) {
+    return x;
+}
+static __device__ inline float to_float(__nv_bfloat16 x) {
+    return __bfloat162float(x);
+}
+
+template <class T> static __device__ inline T from_float(float x);
+template <> __device__ inline float from_float<float>(float x) {
+    return x;
+}
+template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+
+/* Integers as they are, floats through fp32. */
+static __device__ inline float to_number(float x) {
+    return x;
+}
+static __device__ inline float to_number(__nv_bfloat16 x) {
+    return to_float(x);
+}
+static __device__ inline int32_t to_number(int32_t x) {
+    return x;
+}
+static __device__ inline int64_t to_number(int64_t x) {
+    return x;
+}
+template <class T, class V> static __device__ inline T of_number(V x) {
+    return (T)x;
+}
+template <> __device__ inline __nv_bfloat16 of_number<__nv_bfloat16, float>(float x) {
+    return from_float<__nv_bfloat16>(x);
+}
+
+/* An element of a tensor whose type is known at run time only: float, bfloat16, int32 or int64. */
+static __device__ inline float float_at(enum zt_dtype dtype, const void *data, int64_t i) {
+    return dtype == ZT_BFLOAT16 ? to_float(((const __nv_bfloat16 *)data)[i]) : ((const float *)data)[i];
+}
+static __device__ inline int64_t int_at(enum zt_dtype dtype, const void *data, int64_t i) {
+    return dtype == ZT_INT32 ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
+}
+static __device__ inline void set_float(enum zt_dtype dtype, void *data, int64_t i, float value) {
+    if (dtype == ZT_BFLOAT16)
+        ((__nv_bfloat16 *)data)[i] = from_float<__nv_bfloat16>(value);
+    else
+        ((float *)data)[i] = value;
+}
+
+static __device__ inline int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static __device__ inline int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Bytes of an element. */
+static inline size_t bytes_of(enum zt_dtype dtype) {
+    switch (dtype) {
+    case ZT_DOUBLE:
+    case ZT_INT64:
+    case ZT_UINT64:
+        return 8;
+    case ZT_FLOAT:
+    case ZT_INT32:
+    case ZT_UINT32:
+        return 4;
+    case ZT_FLOAT16:
+    case ZT_BFLOAT16:
+    case ZT_INT16:
+    case ZT_UINT16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+/* Where element `i`, row-major over `dim`, lies at these steps. */
+static __device__ inline int64_t walked(int axes, const int64_t *dim, const int64_t *step, int64_t i) {
+    int64_t at = 0;
+    for (int k = axes - 1; k > 0; k--) {
+        at += i % dim[k] * step[k];
+        i /= dim[k];
+    }
+    return axes > 0 ? at + i * step[0] : 0;
+}
+
+#define AS_TYPE(type, call)                                                                                            \
+    {                                                                                                                  \
+        using T = type;                                                                                                \
+        call;                                                                                                          \
+    }
+
+/* The launch that follows runs `call` with T the storage type of dtype. Nothing is launched for nothing. */
+#define WITH_TYPE(dtype, count, call)                                                                                  \
+    do {                                                                                                               \
+        if ((count) <= 0)                                                                                              \
+            return cudaSuccess;                                                                                        \
+        if ((dtype) == ZT_BFLOAT16)                                                                                    \
+            AS_TYPE(__nv_bfloat16, call)                                                                               \
+        else                                                                                                           \
+            AS_TYPE(float, call)                                                                                       \
+        return cudaGetLastError();                                                                                     \
+    } while (0)
+
+/* The same for int32 and int64 too. */
+#define WITH_NUMBER(dtype, count, call)                                                                                \
+    do {                                                                                                               \
+        if ((count) <= 0)                                                                                              \
+            return cudaSuccess;                                                                                        \
+        if ((dtype) == ZT_INT32)                                                                                       \
+            AS_TYPE(int32_t, call)                                                                                     \
+        else if ((dtype) == ZT_INT64)                                                                                  \
+            AS_TYPE(int64_t, call)                                                                                     \
+        else                                                                                                           \
+            WITH_TYPE(dtype, count, call);                                                                             \
+        return cudaGetLastError();                                                                                     \
+    } while (0)
+
+/* The same with T an unsigned integer of so many bytes: elements that are only moved. */
+#define WITH_BYTES(bytes, count, call)                                                                                 \
+    do {                                                                                                               \
+        if ((count) <= 0)                                                                                              \
+            return cudaSuccess;                                                                                        \
+        if ((bytes) == 1)                                                                                              \
+            AS_TYPE(uint8_t, call)                                                                                     \
+        else if ((bytes) == 2)                                                                                         \
+            AS_TYPE(uint16_t, call)                                                                                    \
+        else if ((bytes) == 4)                                                                                         \
+            AS_TYPE(uint32_t, call)                                                                                    \
+        else                                                                                                           \
+            AS_TYPE(uint64_t, call)                                                                                    \
+        return cudaGetLastError();                                                                                     \
+    } while (0)
+
+#endif

@@ -1,0 +1,21 @@
+/* Activations on what a product just left in cache. oneDNN has some as post-ops, but its ReLU turns NaN into 0, and
+ * what the others round is not what the elementwise kernels round. */
+#ifndef ZT_OPS_ELEMENTWISE_ACTIVATION_CPU_H
+#define ZT_OPS_ELEMENTWISE_ACTIVATION_CPU_H
+
+#include "graph/ir/graph.h"
+#include "ops/elementwise/simd_elementwise.h"
+
+struct zt_activation {
+    zt_lane_function *run; /* NULL: none, y is x */
+    float u, v;
+    bool keeps_zero; /* f(0) = 0 */
+};
+
+/* The activation that is called `name`, its numbers being the node's attributes; false where there is no loop for it.
+ */
+bool zt_activation_of(const struct zt_node *node, const char *name, struct zt_activation *to);
+/* y[i] = f(x[i]), n elements of float or bfloat16; x may be y. */
+void zt_activation_run(const struct zt_activation *f, enum zt_dtype dtype, int64_t n, const void *x, void *y);
+
+#endif

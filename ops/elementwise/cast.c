@@ -1,0 +1,104 @@
+/* Cast, CastLike (by value) and BitCast (by bits). dx = dy cast back. */
+#include "device/threads.h"
+#include "ops/kernel/function_bodies.h"
+#include "ops/cuda/cuda.h"
+#include "ops/elementwise/elementwise_cpu.h"
+#include "ops/kernel/shape.h"
+
+#include "ops/kernel/element_blocks.h"
+
+static bool set_dtype(struct zt_graph *g, int node, int64_t to, struct zt_err *err) {
+    if (to < 0 || to >= ZT_DTYPES || !zt_dtype_bytes((enum zt_dtype)to))
+        return zt_node_fail(g, node, err, "casts to type %s, which is not supported",
+                            to < 0 || to > 64 ? "of an unknown number" : zt_dtype_name((enum zt_dtype)to));
+    zt_set_out(g, node, 0, (enum zt_dtype)to, &zt_in(g, node, 0)->shape);
+    return true;
+}
+
+static bool cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    return set_dtype(g, node, zt_attr_int(g->nodes[node], "to", 0), err);
+}
+
+static bool cast_like_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    return set_dtype(g, node, zt_in(g, node, 1)->dtype, err);
+}
+
+enum { PART = 1 << 14 }; /* elements a thread takes at a time */
+
+static void cast_part(void *arg, int64_t part) {
+    const struct zt_call *call = arg;
+    const struct zt_view *x = &call->in[0], *y = &call->out[0];
+    const unsigned whole = ZT_ANY_INT | ZT_BIT(ZT_BOOL);
+    const bool ints = zt_dtype_in(x->dtype, whole) && zt_dtype_in(y->dtype, whole);
+    const int64_t count = zt_shape_count(&y->shape), end = (part + 1) * PART < count ? (part + 1) * PART : count;
+    double v[ZT_RUN];
+    int64_t w[ZT_RUN];
+    for (int64_t at = part * PART; at < end; at += ZT_RUN) {
+        int64_t n = end - at < ZT_RUN ? end - at : ZT_RUN;
+        if (ints) {
+            zt_load_run_int(x->dtype, x->data, at, 1, n, w);
+            zt_store_run_int(y->dtype, y->data, at, 1, n, w);
+        } else {
+            zt_load_run(x->dtype, x->data, at, 1, n, v);
+            zt_store_run(y->dtype, y->data, at, 1, n, v);
+        }
+    }
+}
+
+static bool cast_run(const struct zt_call *call, struct zt_err *err) {
+    if (call->in[0].dtype == call->out[0].dtype)
+        return zt_run_copy(call, err);
+    zt_parallel_for(call->threads, (zt_shape_count(&call->out[0].shape) + PART - 1) / PART, cast_part, (void *)call);
+    return true;
+}
+
+static bool cast_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    int dy = zt_grad_out(b, node, 0);
+    zt_grad_give(b, node, 0, zt_emit_cast_like(b, dy, zt_grad_graph(b)->nodes[node]->in[0]));
+    return true;
+}
+
+static bool bit_cast_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    if (!cast_infer(g, node, err))
+        return false;
+    enum zt_dtype from = zt_in(g, node, 0)->dtype, to = zt_out(g, node, 0)->dtype;
+    if (zt_dtype_bytes(from) != zt_dtype_bytes(to))
+        return zt_node_fail(g, node, err, "types %s and %s differ in size", zt_dtype_name(from), zt_dtype_name(to));
+    return true;
+}
+
+static const struct zt_attr_spec bit_cast_attrs[] = { { "to", ZT_ATTR_INT, true }, { 0 } };
+static const struct zt_attr_spec cast_attrs_6[] = { { "to", ZT_ATTR_INT, true, .element_type = true }, { 0 } };
+static const struct zt_attr_spec cast_attrs_19[] = { { "to", ZT_ATTR_INT, true, .element_type = true },
+                                                     { "saturate", ZT_ATTR_INT },
+                                                     { "round_mode", ZT_ATTR_STRING },
+                                                     { 0 } };
+static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT },
+                                                     { "round_mode", ZT_ATTR_STRING },
+                                                     { 0 } };
+
+#define CAST_ROW(id, NAME, SINCE, UNTIL, COUNT, FLAGS, ATTRS, INFER, RUN, GRAD)                                        \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = NAME,                                                                                                  \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        .until = UNTIL,                                                                                                \
+        ZT_ONE_OUT(COUNT, COUNT),                                                                                      \
+        .flags = FLAGS,                                                                                                \
+        .attrs = ATTRS,                                                                                                \
+        .infer = INFER,                                                                                                \
+        .grad = GRAD,                                                                                                  \
+        .no_grad_in = 1 << 1,                                                                                          \
+        .type_in = 1 << 1,                                                                                             \
+        .body = zt_same_form_body,                                                                                     \
+        .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },         \
+    };
+
+CAST_ROW(bit_cast, "BitCast", 26, 0, 1, ZT_OP_VIEW, bit_cast_attrs, bit_cast_infer, zt_run_copy, NULL)
+CAST_ROW(cast_6, "Cast", 6, 18, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_6, cast_infer, cast_run,
+         cast_grad)
+CAST_ROW(cast, "Cast", 19, 0, 1, ZT_OP_CAST | ZT_OP_POINTWISE | ZT_OP_LIGHT, cast_attrs_19, cast_infer, cast_run,
+         cast_grad)
+CAST_ROW(cast_like_15, "CastLike", 15, 18, 2, ZT_OP_CAST | ZT_OP_LIGHT, NULL, cast_like_infer, cast_run, cast_grad)
+CAST_ROW(cast_like, "CastLike", 19, 0, 2, ZT_OP_CAST | ZT_OP_LIGHT, like_attrs_19, cast_like_infer, cast_run, cast_grad)

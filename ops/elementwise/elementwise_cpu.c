@@ -1,0 +1,336 @@
+#include "ops/elementwise/elementwise_cpu.h"
+
+#include "device/threads.h"
+#include "ops/kernel/shape.h"
+#include "ops/elementwise/simd_typed.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
+
+static const struct lane {
+    const char *op;
+    int inputs;
+    const char *attr[2];
+    float otherwise[2];
+    bool keeps_zero;
+} lanes[ZT_LANE_OPS] = {
+#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_LANE_##id] = { NAME, INPUTS, { U, V }, { U0, V0 }, ZERO },
+    ZT_ELEMENTWISE(LANE)
+#undef LANE
+};
+
+/* ---- which loop, with which numbers ---- */
+
+/* Bounds of Clip and ClipGrad that are inputs, from `first` on; false where they are not known yet. */
+static bool bounds_known(const struct zt_graph *g, int node, int first, float bound[2]) {
+    for (int i = 0; i < 2; i++) {
+        const struct zt_value *v = zt_in(g, node, first + i);
+        if (v && !v->data)
+            return false;
+        bound[i] = v ? *(const float *)v->data : bound[i];
+    }
+    return true;
+}
+
+/* Pow and PowSlope: only the square, x^2 and 2x. */
+static bool is_square(const struct zt_graph *g, int node) {
+    const struct zt_value *e = zt_in(g, node, 1);
+    return e->data && zt_shape_count(&e->shape) == 1 && zt_load_double(e->dtype, e->data, 0) == 2 &&
+           zt_shape_equal(&zt_in(g, node, 0)->shape, &zt_out(g, node, 0)->shape);
+}
+
+static bool of_tanh(const struct zt_node *n) {
+    return strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
+}
+
+/* The row of the table that says what is special about a node's op: which of two loops, or where its numbers are. */
+static int variant_of(const struct zt_graph *g, int node, int i, float number[2]) {
+    const struct zt_node *n = g->nodes[node];
+    switch (i) {
+    case ZT_LANE_gelu:
+        return of_tanh(n) ? ZT_LANE_gelu_tanh : i;
+    case ZT_LANE_gelu_grad:
+        return of_tanh(n) ? ZT_LANE_gelu_tanh_grad : i;
+    case ZT_LANE_clip:
+    case ZT_LANE_clip_grad:
+        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_LANE_OPS;
+    case ZT_LANE_square:
+        return is_square(g, node) ? i : ZT_LANE_pow;
+    case ZT_LANE_square_slope:
+        return is_square(g, node) ? i : ZT_LANE_pow_slope;
+    case ZT_LANE_cast_like:
+        return ZT_LANE_cast;
+    case ZT_LANE_fmod:
+        return zt_attr_int(n, "fmod", 0) ? i : ZT_LANE_OPS;
+    case ZT_LANE_is_inf:
+        number[0] = (float)(zt_attr_int(n, "detect_positive", 1) != 0);
+        number[1] = (float)(zt_attr_int(n, "detect_negative", 1) != 0);
+        return i;
+    default:
+        return i;
+    }
+}
+
+/* The first row of an op, ZT_LANE_OPS where there is none, and the numbers that are attributes. */
+static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
+    int i = 0;
+    while (i < ZT_LANE_OPS && strcmp(lanes[i].op, op) != 0)
+        i++;
+    for (int k = 0; k < 2 && i < ZT_LANE_OPS; k++)
+        number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
+    return i;
+}
+
+int zt_elementwise_lane(const struct zt_graph *g, int node, float number[2]) {
+    const int i = find_lane(g->nodes[node], g->nodes[node]->op->name, number);
+    return i < ZT_LANE_OPS ? variant_of(g, node, i, number) : i;
+}
+
+zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
+    int i = find_lane(node, op, number);
+    if (i == ZT_LANE_OPS || lanes[i].inputs != 1)
+        return NULL;
+    if (i == ZT_LANE_gelu && of_tanh(node))
+        i = ZT_LANE_gelu_tanh;
+    *keeps_zero = lanes[i].keeps_zero;
+    return zt_lane_functions()[i];
+}
+
+/* Types whose values floats hold exactly. They are computed with in float, and stored with one rounding. */
+static const unsigned held = 1u << ZT_FLOAT | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16 | 1u << ZT_BOOL | 1u << ZT_UINT8 |
+                             1u << ZT_INT8 | 1u << ZT_UINT16 | 1u << ZT_INT16;
+static const unsigned floats = 1u << ZT_FLOAT | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16;
+
+/* Max, Min, Sum and Mean: as many inputs as there are, the result so far being the first of two. */
+static bool folds(enum zt_lane_op op) {
+    return op == ZT_LANE_max || op == ZT_LANE_min || op == ZT_LANE_sum || op == ZT_LANE_mean;
+}
+
+/* The loop in the elements' own type, NULL where there is none: integers, double, casts. */
+static zt_typed_function *typed_of(const struct zt_graph *g, int node, int *inputs) {
+    const struct zt_node *n = g->nodes[node];
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    if (n->op->flags & ZT_OP_CAST) {
+        *inputs = 1;
+        return zt_typed_cast(dtype, zt_out(g, node, 0)->dtype);
+    }
+    zt_typed_function *loop = zt_typed_loop(n, dtype, inputs);
+    for (int i = 1; loop && i < n->in_count; i++)
+        if (!zt_in(g, node, i) || zt_in(g, node, i)->dtype != dtype)
+            return NULL;
+    return n->in_count < *inputs ? NULL : loop;
+}
+
+bool zt_elementwise_supports(const struct zt_graph *g, int node) {
+    float number[2];
+    int inputs = 0;
+    if (zt_shape_count(&zt_out(g, node, 0)->shape) == 0)
+        return false;
+    if (typed_of(g, node, &inputs))
+        return true;
+    const enum zt_lane_op op = (enum zt_lane_op)zt_elementwise_lane(g, node, number);
+    const enum zt_dtype to = zt_out(g, node, 0)->dtype;
+    if (op == ZT_LANE_OPS)
+        return false;
+    if (op == ZT_LANE_cast)
+        return zt_dtype_in(zt_in(g, node, 0)->dtype, held) && zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
+    if (folds(op)) {
+        bool good = to == ZT_FLOAT && g->nodes[node]->in_count > 1;
+        for (int i = 0; good && i < g->nodes[node]->in_count; i++)
+            good = zt_in(g, node, i)->dtype == ZT_FLOAT;
+        return good;
+    }
+    bool good = zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
+    for (int i = 0; good && i < lanes[op].inputs; i++)
+        good = zt_dtype_in(zt_in(g, node, i)->dtype, to == ZT_BOOL ? floats | ZT_BIT(ZT_BOOL) : floats);
+    return good;
+}
+
+/* ---- the walk ---- */
+
+/* Neighbouring axes along which all tensors go on alike are one. Axis count - 1 is the innermost, where steps are 0
+ * or 1. */
+struct walk {
+    int axes;
+    int64_t dim[ZT_MAX_RANK], step[2][ZT_MAX_RANK];
+};
+
+struct plan {
+    zt_typed_function *typed; /* else `op` with its numbers */
+    enum zt_lane_op op;
+    float number[2];
+    int inputs;        /* that a loop reads */
+    bool folding;      /* all inputs, two at a time */
+    int64_t elements;  /* of the output, padding of blocked layouts included */
+    int folds;         /* how often the loop runs: 1, or for folding ops the inputs after the first */
+    struct walk *walk; /* by fold */
+};
+
+static void plan_flat(struct walk *walk, int64_t elements) {
+    walk->axes = 1;
+    walk->dim[0] = elements;
+    walk->step[0][0] = walk->step[1][0] = 1;
+}
+
+static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const struct zt_shape *a,
+                           const struct zt_shape *b) {
+    int64_t step[2][ZT_MAX_RANK];
+    zt_broadcast_steps(y, a, step[0]);
+    zt_broadcast_steps(y, b, step[1]);
+    walk->axes = 0;
+    for (int k = 0; k < y->rank; k++) {
+        int last = walk->axes - 1;
+        if (y->dim[k] == 1)
+            continue;
+        if (last >= 0 && walk->step[0][last] == y->dim[k] * step[0][k] &&
+            walk->step[1][last] == y->dim[k] * step[1][k]) {
+            walk->dim[last] *= y->dim[k];
+        } else {
+            last = walk->axes++;
+            walk->dim[last] = y->dim[k];
+        }
+        walk->step[0][last] = step[0][k];
+        walk->step[1][last] = step[1][k];
+    }
+    if (walk->axes == 0)
+        plan_flat(walk, 1);
+}
+
+/* The layout all tensors share: that of the first blocked input, where shapes agree, all are float and what padding
+ * holds stays zero. */
+static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt_lane_op op, int inputs) {
+    const struct zt_layout *layout = NULL;
+    const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
+    bool all_float = zt_out(p->graph, p->node, 0)->dtype == ZT_FLOAT;
+    for (int i = 0; i < inputs; i++) {
+        if (!zt_shape_equal(&zt_in(p->graph, p->node, i)->shape, y))
+            return NULL;
+        all_float &= zt_in(p->graph, p->node, i)->dtype == ZT_FLOAT;
+        if (!layout)
+            layout = p->in_layout[i];
+    }
+    bool padded = layout && (int64_t)layout->bytes != 4 * zt_shape_count(y);
+    return !all_float || (padded && !lanes[op].keeps_zero) ? NULL : layout;
+}
+
+bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
+    (void)err;
+    struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
+    const int given = p->graph->nodes[p->node]->in_count;
+    plan->op = (enum zt_lane_op)zt_elementwise_lane(p->graph, p->node, plan->number);
+    plan->typed = typed_of(p->graph, p->node, &plan->inputs);
+    if (!plan->typed)
+        plan->inputs = lanes[plan->op].inputs;
+    plan->folding = folds(plan->op);
+    plan->folds = plan->folding ? given - 1 : 1;
+    plan->walk = ZT_NEW_N(p->graph->arena, struct walk, plan->folds);
+    const int inputs = plan->folding ? given : plan->inputs;
+    const struct zt_layout *layout = plan->typed ? NULL : common_layout(p, plan->op, inputs);
+    const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
+    for (int i = 0; i < given; i++)
+        p->in_layout[i] = i < inputs ? layout : NULL;
+    p->out_layout[0] = layout;
+    plan->elements = layout ? (int64_t)(layout->bytes / sizeof(float)) : zt_shape_count(y);
+    for (int i = 0; i < plan->folds; i++)
+        if (layout)
+            plan_flat(&plan->walk[i], plan->elements);
+        else
+            plan_broadcast(&plan->walk[i], y, i ? y : &zt_in(p->graph, p->node, 0)->shape,
+                           &zt_in(p->graph, p->node, plan->folding ? i + 1 : inputs - 1)->shape);
+    p->state = plan;
+    return true;
+}
+
+/* One pass of the loop over tensors of any type that floats hold. */
+struct job {
+    const struct plan *plan;
+    const struct walk *walk;
+    const struct zt_view *in[2], *out;
+    float scale; /* of the result, 1 but for Mean */
+};
+
+enum { BLOCK = 512 }; /* elements that are converted at a time */
+
+/* `n` elements (one where they do not go on) as floats: in place, or converted into `to`. */
+static const float *as_floats(const struct zt_view *v, int64_t offset, int step, int64_t n, float *to) {
+    if (v->dtype == ZT_FLOAT)
+        return (const float *)v->data + offset;
+    zt_lane_load(v->dtype, zt_element(v->data, zt_dtype_bytes(v->dtype), offset), step ? n : 1, to);
+    return to;
+}
+
+static void run_typed(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
+    const struct walk *walk = job->walk;
+    const struct zt_view *a = job->in[0], *b = job->in[1];
+    const struct zt_typed_span span = { .a = zt_element(a->data, zt_dtype_bytes(a->dtype), offset[0]),
+                                        .b = zt_element(b->data, zt_dtype_bytes(b->dtype), offset[1]),
+                                        .y = zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at),
+                                        .n = n,
+                                        .a_step = walk->step[0][walk->axes - 1] != 0,
+                                        .b_step = walk->step[1][walk->axes - 1] != 0 };
+    job->plan->typed(&span);
+}
+
+static void run_span(const struct job *job, const int64_t *offset, int64_t at, int64_t n) {
+    const struct plan *plan = job->plan;
+    const struct walk *walk = job->walk;
+    const int last = walk->axes - 1;
+    if (plan->typed) {
+        run_typed(job, offset, at, n);
+        return;
+    }
+    const bool direct = job->out->dtype == ZT_FLOAT;
+    float block[3][BLOCK];
+    struct zt_lane_span span = { .a_step = walk->step[0][last] != 0,
+                                 .b_step = walk->step[1][last] != 0,
+                                 .n = n,
+                                 .u = plan->number[0],
+                                 .v = plan->number[1] };
+    span.a = as_floats(job->in[0], offset[0], span.a_step, n, block[0]);
+    span.b = as_floats(job->in[1], offset[1], span.b_step, n, block[1]);
+    span.y = direct ? (float *)job->out->data + at : block[2];
+    zt_lane_functions()[plan->op](&span);
+    for (int64_t i = 0; job->scale != 1 && i < n; i++)
+        span.y[i] *= job->scale;
+    if (!direct)
+        zt_lane_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
+}
+
+/* Elements [chunk * CHUNK, ...) in runs along the innermost axis. */
+static void run_chunk(void *arg, int64_t chunk) {
+    const struct job *job = arg;
+    const struct walk *walk = job->walk;
+    const int last = walk->axes - 1;
+    const bool direct = job->plan->typed ||
+                        (job->out->dtype == ZT_FLOAT && job->in[0]->dtype == ZT_FLOAT && job->in[1]->dtype == ZT_FLOAT);
+    int64_t at = chunk * CHUNK, end = at + CHUNK < job->plan->elements ? at + CHUNK : job->plan->elements;
+    while (at < end) {
+        int64_t rest = at, offset[2] = { 0, 0 }, inside = at % walk->dim[last];
+        int64_t n = walk->dim[last] - inside < end - at ? walk->dim[last] - inside : end - at;
+        for (int k = last; k >= 0; rest /= walk->dim[k--])
+            for (int i = 0; i < 2; i++)
+                offset[i] += rest % walk->dim[k] * walk->step[i][k];
+        n = direct || n < BLOCK ? n : BLOCK;
+        run_span(job, offset, at, n);
+        at += n;
+    }
+}
+
+bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct plan *plan = call->state;
+    for (int i = 0; i < plan->folds; i++) {
+        struct job job = { .plan = plan,
+                           .walk = &plan->walk[i],
+                           .in = { i ? &call->out[0] : &call->in[0],
+                                   &call->in[plan->folding ? i + 1 : plan->inputs - 1] },
+                           .out = &call->out[0],
+                           .scale = 1 };
+        if (plan->op == ZT_LANE_mean && i == plan->folds - 1)
+            job.scale = 1 / (float)(plan->folds + 1);
+        zt_parallel_for(call->threads, (plan->elements + CHUNK - 1) / CHUNK, run_chunk, &job);
+    }
+    return true;
+}

@@ -1,0 +1,27 @@
+/* Elementwise kernels over float vectors: what an elementwise row writes into its [ZT_CPU] column. Which ops have one
+ * is the list in simd_elementwise.h, of integers and double that in simd_typed.c; the others run the reference.
+ *
+ * Blocked layouts pass through where all tensors have one shape and padding stays zero. Results are the same bits at
+ * any position and thread count, and on every machine with AVX2 or AVX-512: an element is computed by the same
+ * operations wherever it lies. */
+#ifndef ZT_OPS_ELEMENTWISE_ELEMENTWISE_CPU_H
+#define ZT_OPS_ELEMENTWISE_ELEMENTWISE_CPU_H
+
+#include "graph/ir/op.h"
+#include "ops/elementwise/simd_elementwise.h"
+
+/* The loop of the function of one input that is called `op`, its numbers from the node's attributes and whether f(0) =
+ * 0; NULL: there is none. */
+zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero);
+
+/* The float loop of a node, of enum zt_lane_op (ZT_LANE_OPS: it has none), and the numbers u and v of its value. */
+int zt_elementwise_lane(const struct zt_graph *g, int node, float number[2]);
+
+bool zt_elementwise_supports(const struct zt_graph *g, int node);
+bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err);
+
+#define ZT_ELEMENTWISE_CPU                                                                                             \
+    { .supports = zt_elementwise_supports, .prepare = zt_elementwise_prepare, .run = zt_elementwise_run }
+
+#endif

@@ -1,0 +1,101 @@
+/* Derivatives of elementwise functions: dx from g, the gradient of the result, and v, the argument or the result as the
+ * gradient row keeps it; a and b are the first two attributes. */
+#include "ops/kernel/function_bodies.h"
+
+#include "graph/ir/op.h"
+
+#include <string.h>
+
+struct text {
+    const char *op_type, *says;
+};
+
+/* w is 1 above a kink at 0, 0 below it, and a half on it. */
+#define KINK "w = 0.5 + 0.5 * Sign(v);"
+
+static const struct text texts[] = {
+    { "AbsGrad", "dx = g * Sign(v)" },
+    { "AcosGrad", "dx = -g / Sqrt(1 - v * v)" },
+    { "AcoshGrad", "dx = g / Sqrt(v * v - 1)" },
+    { "AsinGrad", "dx = g / Sqrt(1 - v * v)" },
+    { "AsinhGrad", "dx = g / Sqrt(v * v + 1)" },
+    { "AtanGrad", "dx = g / (1 + v * v)" },
+    { "AtanhGrad", "dx = g / (1 - v * v)" },
+    { "CeluGrad", "dx = Where(Greater(v, 0), g, g * Exp(v / a))" },
+    { "CosGrad", "dx = -g * Sin(v)" },
+    { "CoshGrad", "dx = g * (Exp(v) - Exp(-v)) / 2" },
+    { "EluGrad", KINK "dx = g * (w + (1 - w) * a * Exp(Min(v, 0)))" },
+    { "ErfGrad", "dx = g * 1.1283791670955126 * Exp(-v * v)" },
+    { "ExpGrad", "dx = g * v" },
+    { "HardSigmoidGrad", "dx = Where(And(Greater(v, 0), Less(v, 1)), g * a, 0 * g)" },
+    { "HardSwishGrad", "dx = g * Where(LessOrEqual(v, -3), 0, Where(GreaterOrEqual(v, 3), 1, v / 3 + 0.5))" },
+    { "LeakyReluGrad", KINK "dx = g * (w + (1 - w) * a)" },
+    { "LogGrad", "dx = g / v" },
+    { "MishGrad", "t = Tanh(Softplus(v)); dx = g * (t + v * (1 - t * t) * Sigmoid(v))" },
+    { "NegGrad", "dx = -g" },
+    { "ReciprocalGrad", "dx = -g * v * v" },
+    { "ReluGrad", "dx = Where(LessOrEqual(v, 0), 0, g)" },
+    { "SeluGrad", KINK "dx = g * b * (w + (1 - w) * a * Exp(Min(v, 0)))" },
+    { "ShrinkGrad", "dx = Where(Or(Less(v, -b), Greater(v, b)), g, 0 * g)" },
+    { "SigmoidGrad", "dx = g * v * (1 - v)" },
+    { "SinGrad", "dx = g * Cos(v)" },
+    { "SinhGrad", "dx = g * (Exp(v) + Exp(-v)) / 2" },
+    { "SoftplusGrad", "dx = g * Sigmoid(v)" },
+    { "SoftsignGrad", "d = 1 + Abs(v); dx = g / (d * d)" },
+    { "SqrtGrad", "dx = g / (2 * v)" },
+    { "SwishGrad", "s = Sigmoid(a * v); dx = g * (s + a * v * s * (1 - s))" },
+    { "TanGrad", "dx = g * (1 + v * v)" },
+    { "TanhGrad", "dx = g * (1 - v * v)" },
+    { "ThresholdedReluGrad", "dx = Where(LessOrEqual(v, a), 0 * g, g)" },
+    { 0 },
+};
+
+bool zt_unary_body(struct zt_body *b, const struct zt_graph *g, int node, const double parameters[2]) {
+    const struct text *t = texts;
+    while (t->op_type && strcmp(t->op_type, g->nodes[node]->op_type) != 0)
+        t++;
+    zt_body_names(b, "g, v -> dx");
+    zt_body_number(b, "a", parameters[0]);
+    zt_body_number(b, "b", parameters[1]);
+    zt_body_say(b, "%s", t->op_type ? t->says : "");
+    return true;
+}
+
+/* sqrt(2 / pi) and sqrt(1 / 2 pi) */
+bool zt_gelu_grad_body(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
+    (void)err;
+    zt_body_names(b, "g, v -> dx");
+    if (strcmp(zt_attr_text(g->nodes[node], "approximate", "none"), "tanh") == 0)
+        zt_body_say(b,
+                    "c = 0.79788456080286536; k = 0.044715; t = Tanh(c * (v + k * v * v * v));"
+                    "dx = g * ((1 + t) + v * (1 - t * t) * c * (1 + 3 * k * v * v)) / 2");
+    else
+        zt_body_say(b, "dx = g * ((1 + Erf(v / Sqrt(2))) / 2 + v * Exp(-v * v / 2) * 0.39894228040143268)");
+    return true;
+}
+
+bool zt_clip_grad_body(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
+    (void)err;
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_attr *low = zt_node_attr(n, "min"), *high = zt_node_attr(n, "max");
+    zt_body_names(b, "dy, x, low, high -> dx");
+    if (low)
+        zt_body_number(b, "low", (double)low->f);
+    if (high)
+        zt_body_number(b, "high", (double)high->f);
+    zt_body_say(b, "dx = dy");
+    if (low || zt_in(g, node, 2))
+        zt_body_say(b, "dx = Where(Less(x, low), 0, dx)");
+    if (high || zt_in(g, node, 3))
+        zt_body_say(b, "dx = Where(Greater(x, high), 0, dx)");
+    return true;
+}
+
+ZT_BODY(zt_dropout_grad_body) {
+    (void)err;
+    zt_body_names(b, "dy, mask, ratio -> dx");
+    if (!zt_in(g, node, 2))
+        zt_body_number(b, "ratio", (double)zt_attr_float(g->nodes[node], "ratio", 0.5f));
+    zt_body_say(b, "dx = Where(And(mask, Less(ratio, 1)), dy / (1 - ratio), 0)");
+    return true;
+}

@@ -1,0 +1,294 @@
+/* Elementwise nodes that only each other read become one generated kernel on CUDA:
+ *
+ *     ztrain.Chain<steps>(x0, x1, ...) -> y
+ *
+ *         a = Add(x, bias)    t = Tanh(a)    y = Mul(t, s)          =>        y = Chain(x, bias, s)
+ *
+ * `steps` is a graph of these nodes as they were, resolved and inferred. Its first values are the inputs, then come the
+ * results of the nodes in their order, then what kernels do not read: what they know beforehand, such as the bounds of
+ * a Clip, and what CastLike asks for its type alone.
+ * All results have the shape of y; inputs are broadcast to it.
+ *
+ * A node becomes a step where every reader of its result is one. So nothing is lost that the backward phase, another
+ * stage, the loss, the optimizer or a statistic reads: the first is a reader like others, what others than nodes read
+ * are outputs of the graph (parallel/schedule/program.c). Results are rounded as they were between the nodes: the bits
+ * stay. */
+#include "ops/cuda/cuda.h"
+#include "graph/passes/fuse.h"
+#include "ops/elementwise/pointwise.h"
+#include "ops/table.h"
+
+#include <string.h>
+
+enum {
+    /* A step stands at most so many nodes before the last one: what it reads lives until then. Sums of many gradients,
+     * a contribution a layer, must not wait for each other. */
+    NEAR = 2 * ZT_CHAIN_STEPS,
+    LOOK = 3, /* nodes up from which it is seen what is made of parameters alone */
+};
+
+static const struct zt_graph *steps_of(const struct zt_node *n) {
+    return zt_node_attr(n, "steps")->graph;
+}
+
+/* ---- the row ---- */
+
+static bool chain_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_graph *steps = steps_of(g->nodes[node]);
+    bool same = g->nodes[node]->in_count == steps->input_count;
+    for (int i = 0; same && i < steps->input_count; i++)
+        same = zt_in(g, node, i) && zt_in(g, node, i)->dtype == steps->values[i]->dtype &&
+               zt_shape_equal(&zt_in(g, node, i)->shape, &steps->values[i]->shape);
+    if (!same)
+        return zt_node_fail(g, node, err, "its inputs are not those of its steps");
+    const struct zt_value *y = steps->values[steps->outputs[0]];
+    zt_set_out(g, node, 0, y->dtype, &y->shape);
+    return true;
+}
+
+/* The last result too has memory of its own: steps in between may read an input whose memory y takes over. */
+static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_graph *steps = steps_of(call->node);
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_view *of = ZT_NEW_N(arena, struct zt_view, steps->value_count), in[ZT_POINTWISE_INPUTS];
+    bool ok = true;
+    for (int v = 0; v < steps->value_count; v++) {
+        const struct zt_value *value = steps->values[v];
+        of[v] = (struct zt_view){ .dtype = value->dtype, .shape = value->shape, .data = (void *)value->data };
+        if (v < steps->input_count)
+            of[v].data = call->in[v].data;
+        else if (value->producer >= 0)
+            of[v].data = zt_arena_alloc(arena, (size_t)zt_value_bytes(value));
+    }
+    for (int n = 0; ok && n < steps->node_count; n++) {
+        const struct zt_node *step = steps->nodes[n];
+        struct zt_call part = *call;
+        part.graph = steps;
+        part.node = step;
+        for (int i = 0; i < step->in_count; i++)
+            in[i] = step->in[i] >= 0 ? of[step->in[i]] : (struct zt_view){ 0 };
+        ok = zt_fuse_run(&part, step->op, in, step->in_count, &of[step->out[0]], 1, err);
+    }
+    if (ok)
+        memcpy(call->out[0].data, of[steps->outputs[0]].data, (size_t)zt_value_bytes(steps->values[steps->outputs[0]]));
+    zt_arena_destroy(arena);
+    return ok;
+}
+
+static bool chain_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    const struct zt_graph *steps = steps_of(g->nodes[node]);
+    struct zt_chain *chain = to;
+    chain->inputs = steps->input_count;
+    chain->steps = steps->node_count;
+    for (int n = 0; n < steps->node_count; n++) {
+        struct zt_chain_step *step = &chain->step[n];
+        if (!zt_pointwise_find(steps, n, &step->what))
+            return zt_node_fail(steps, n, err, "there is no expression for it");
+        step->dtype = zt_out(steps, n, 0)->dtype;
+        for (int i = 0; i < step->what.inputs; i++)
+            step->from[i] = steps->nodes[n]->in[i]; /* values are in the order of zt_chain */
+    }
+    return true;
+}
+
+static const struct zt_attr_spec attrs[] = { { "steps", ZT_ATTR_GRAPH, true }, { 0 } };
+
+const struct zt_op zt_op_chain = {
+    .name = "Chain",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 1,
+    .max_in = ZT_POINTWISE_INPUTS,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
+    .attrs = attrs,
+    .infer = chain_infer,
+    .kernel = { [ZT_REF] = { .run = chain_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, chain_describe) },
+};
+
+/* ---- the pattern ---- */
+
+/* What is found: the last node, then others in any order, how many of their inputs kernels read; what they all read. */
+struct region {
+    int node[ZT_CHAIN_STEPS], reads[ZT_CHAIN_STEPS], count;
+    int in[ZT_POINTWISE_INPUTS], in_count;
+};
+
+static bool is_elementwise(const struct zt_node *n) {
+    return n->op->kernel[ZT_CUDA].describe == zt_cuda_describe_pointwise && n->out_count == 1 && n->out[0] >= 0 &&
+           n->in_count <= ZT_POINTWISE_INPUTS;
+}
+
+static bool holds(const struct region *r, int node) {
+    int i = 0;
+    while (i < r->count && r->node[i] != node)
+        i++;
+    return i < r->count;
+}
+
+/* Made of parameters and constants: such nodes run once after an update, so they stay among themselves. Where more than
+ * `nodes` nodes stand one behind the other the last ones are taken for others: they may join those, and run each time.
+ */
+static bool is_settled(const struct zt_graph *g, int node, int nodes) {
+    const struct zt_node *n = g->nodes[node];
+    bool settled = nodes > 0 && n->in_count > 0 && !(n->op->flags & ZT_OP_RANDOM);
+    for (int i = 0; settled && i < n->in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        if (v && v->origin == ZT_FROM_NODE)
+            settled = v->producer >= 0 && is_settled(g, v->producer, nodes - 1);
+        else if (v)
+            settled = v->origin != ZT_FROM_INPUT && !v->statistic;
+    }
+    return settled;
+}
+
+static bool list_input(struct region *r, int value) {
+    int i = 0;
+    while (i < r->in_count && r->in[i] != value)
+        i++;
+    if (i == ZT_POINTWISE_INPUTS)
+        return false;
+    r->in[i] = value;
+    r->in_count += i == r->in_count;
+    return true;
+}
+
+/* What no kernel reads stays with the steps; those of reference read more than is computed with (NegGrad). False where
+ * there are too many. */
+static bool list_inputs(const struct zt_graph *g, struct region *r) {
+    bool fit = true;
+    r->in_count = 0;
+    for (int k = r->count - 1; k >= 0; k--) {
+        const struct zt_node *n = g->nodes[r->node[k]];
+        for (int i = 0; fit && i < n->in_count; i++) {
+            const struct zt_value *v = zt_in(g, r->node[k], i);
+            const bool inside = v && v->origin == ZT_FROM_NODE && holds(r, v->producer);
+            const bool unread = i >= r->reads[k] && v && (zt_value_is_constant(v) || n->op->flags & ZT_OP_CAST);
+            if (v && !inside && !unread)
+                fit = list_input(r, n->in[i]);
+        }
+    }
+    return fit;
+}
+
+/* The region with the node, where that has a kernel and there is room. */
+static bool add(const struct zt_graph *g, struct region *r, int node) {
+    struct region larger = *r;
+    struct zt_pointwise what;
+    if (r->count == ZT_CHAIN_STEPS || !zt_op_takes(g, node, ZT_CUDA) || !zt_pointwise_find(g, node, &what))
+        return false;
+    larger.node[larger.count] = node;
+    larger.reads[larger.count++] = what.inputs;
+    if (!list_inputs(g, &larger))
+        return false;
+    *r = larger;
+    return true;
+}
+
+static bool may_join(const struct zt_graph *g, const struct region *r, int node) {
+    const int last = r->node[0];
+    return !holds(r, node) && last - node <= NEAR && is_elementwise(g->nodes[node]) &&
+           zt_shape_equal(&zt_out(g, node, 0)->shape, &zt_out(g, last, 0)->shape) &&
+           zt_fuse_read_only_by(g, g->nodes[node]->out[0], r->node, r->count) &&
+           (is_settled(g, last, LOOK) || !is_settled(g, node, LOOK));
+}
+
+static bool grow(const struct zt_graph *g, struct region *r) {
+    for (int k = 0; k < r->count; k++) {
+        for (int i = 0; i < g->nodes[r->node[k]]->in_count; i++) {
+            int from = zt_fuse_producer(g, r->node[k], i, NULL, false);
+            if (from >= 0 && may_join(g, r, from) && add(g, r, from))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Input 0 is one that lies as y does, so that y may take over its memory. False where it does not but has y's bytes. */
+static bool put_first(const struct zt_graph *g, struct region *r) {
+    const struct zt_value *y = zt_out(g, r->node[0], 0);
+    for (int i = 0; i < r->in_count; i++) {
+        const struct zt_value *v = g->values[r->in[i]];
+        if (zt_shape_count(&v->shape) == zt_shape_count(&y->shape) && zt_value_bytes(v) == zt_value_bytes(y)) {
+            const int first = r->in[0];
+            r->in[0] = r->in[i];
+            r->in[i] = first;
+            return true;
+        }
+    }
+    return zt_value_bytes(g->values[r->in[0]]) != zt_value_bytes(y);
+}
+
+/* In the graph's order, in which producers stand first. */
+static void put_in_order(struct region *r) {
+    for (int k = 1; k < r->count; k++)
+        for (int i = k; i > 0 && r->node[i] < r->node[i - 1]; i--) {
+            const int node = r->node[i];
+            r->node[i] = r->node[i - 1];
+            r->node[i - 1] = node;
+        }
+}
+
+/* The steps' id of a value of `g`, which is added where it is not there yet; were[i]: value i as `g` has it. */
+static int id_in(struct zt_graph *steps, int *were, const struct zt_graph *g, int value) {
+    int i = 0;
+    while (i < steps->value_count && were[i] != value)
+        i++;
+    if (i == steps->value_count) {
+        were[i] = value;
+        struct zt_value *v = steps->values[steps->value_count++] = ZT_NEW(g->arena, struct zt_value);
+        *v = *g->values[value];
+        v->id = i;
+        v->producer = -1;
+    }
+    return i;
+}
+
+/* The region, in order, as a graph of its own in the arena of `g`. */
+static const struct zt_graph *copy_steps(struct zt_graph *g, const struct region *r) {
+    struct zt_graph *to = ZT_NEW(g->arena, struct zt_graph);
+    const int room = ZT_POINTWISE_INPUTS * (r->count + 1) + r->count;
+    int *were = ZT_NEW_N(g->arena, int, room);
+    *to = (struct zt_graph){ .arena = g->arena, .name = g->name, .borrows_arena = true };
+    to->values = ZT_NEW_N(g->arena, struct zt_value *, room);
+    to->nodes = ZT_NEW_N(g->arena, struct zt_node *, r->count);
+    to->inputs = ZT_NEW_N(g->arena, int, r->in_count);
+    to->outputs = ZT_NEW(g->arena, int);
+    for (int i = 0; i < r->in_count; i++)
+        to->inputs[to->input_count++] = id_in(to, were, g, r->in[i]);
+    for (int k = 0; k < r->count; k++)
+        to->values[id_in(to, were, g, g->nodes[r->node[k]]->out[0])]->producer = k;
+    to->outputs[to->output_count++] = to->value_count - 1;
+    for (int k = 0; k < r->count; k++) {
+        struct zt_node *n = to->nodes[to->node_count++] = ZT_NEW(g->arena, struct zt_node);
+        *n = *g->nodes[r->node[k]];
+        n->index = k;
+        n->in = zt_arena_copy(g->arena, n->in, (size_t)n->in_count * sizeof *n->in);
+        for (int i = 0; i < n->in_count; i++)
+            n->in[i] = n->in[i] < 0 ? -1 : id_in(to, were, g, n->in[i]);
+        n->out = zt_arena_copy(g->arena, n->out, sizeof *n->out);
+        n->out[0] = id_in(to, were, g, n->out[0]);
+    }
+    return to;
+}
+
+static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    struct region r = { .count = 0 };
+    if (!is_elementwise(g->nodes[node]) || !add(g, &r, node))
+        return false;
+    while (grow(g, &r))
+        ;
+    if (r.count == 1 || !put_first(g, &r))
+        return false;
+    put_in_order(&r);
+    struct zt_attr *steps = ZT_NEW(g->arena, struct zt_attr);
+    *steps = (struct zt_attr){ .name = "steps", .type = ZT_ATTR_GRAPH, .graph = copy_steps(g, &r) };
+    const struct zt_node like = { .attr = steps, .attr_count = 1 };
+    for (int k = 0; k < r.count; k++)
+        g->nodes[r.node[k]]->dead = true;
+    zt_fuse_replace(g, table, node, "Chain", r.in, r.in_count, NULL, 0, &like, err);
+    return true;
+}
+
+const struct zt_pattern zt_pattern_chain = { "chain", 1 << ZT_CUDA, fuse_chain };

@@ -1,0 +1,38 @@
+/* Elementwise nodes as expressions: what a node computes of one element, as text, for back ends that generate their
+ * kernels. The expressions are those of the CPU's loops (simd_elementwise.h, simd_typed.c). */
+#ifndef ZT_OPS_ELEMENTWISE_POINTWISE_H
+#define ZT_OPS_ELEMENTWISE_POINTWISE_H
+
+#include "graph/ir/op.h"
+
+/* The value is C of a, b and c, the first inputs, and of the numbers u and v. In type float what is stored as a half
+ * type, bool or an integer of 8 or 16 bits is made a float first, and functions are named F(id). In other types, which
+ * all inputs but a condition have, the words of struct zt_typed_text stand for them. */
+struct zt_pointwise {
+    const char *value;
+    enum zt_dtype dtype; /* that is computed in */
+    bool moves;          /* all but input 0 are of `dtype` and moved as they are stored */
+    int inputs;          /* of the node that are read */
+    bool folds;          /* over them, two at a time: a is the result so far */
+    float number[2];     /* u, v */
+    float scale;         /* of the result */
+};
+
+enum { ZT_POINTWISE_INPUTS = 8, ZT_CHAIN_STEPS = 16 }; /* at most */
+
+/* What a kernel computes of one element, step by step; of a single node it is one step. Between two steps a value is
+ * rounded to the type in which its node would have stored it, so that a chain gives the bits of its nodes. */
+struct zt_chain {
+    int inputs; /* the node's first so many */
+    int steps;
+    struct zt_chain_step {
+        struct zt_pointwise what;
+        int from[ZT_POINTWISE_INPUTS]; /* an input, or `inputs` + an earlier step */
+        enum zt_dtype dtype;           /* of the result */
+    } step[ZT_CHAIN_STEPS];
+};
+
+/* False where the node is no such op, or has types, or numbers not known before it runs, that no expression is for. */
+bool zt_pointwise_find(const struct zt_graph *g, int node, struct zt_pointwise *to);
+
+#endif

@@ -1,0 +1,119 @@
+/* Elementwise nodes and chains of them on CUDA: their kernels are written (source_cuda.h) and compiled
+ * (generated_cuda.h) when a node is prepared. */
+#include "ops/elementwise/pointwise_cuda.h"
+
+#include "ops/cuda/describe.h"
+#include "ops/cuda/generated_cuda.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/layout_cuda.h"
+#include "ops/cuda/broadcast_cuda.h"
+
+#include "device/cuda.h"
+
+#include <stdlib.h>
+
+enum { THREADS = 256, BLOCKS = 132 * 16 };
+
+static enum zt_spread spread_of(const struct zt_kernel_arguments *a, int axes, int input) {
+    int64_t next = 1;
+    bool alike = true, one = true;
+    for (int k = axes - 1; k >= 0; k--) {
+        alike &= a->step[input][k] == next;
+        one &= a->step[input][k] == 0;
+        next *= a->dim[k];
+    }
+    return alike ? ZT_SPREAD_ALIKE : one ? ZT_SPREAD_ONE : ZT_SPREAD_AXES;
+}
+
+/* How the inputs lie beside the output, whose axes are walked in its own order. */
+static void lay_out(struct zt_prepare *q, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
+    const struct zt_shape *y = &zt_out(q->graph, q->node, 0)->shape;
+    zt_layout_spread(q, s->chain.inputs);
+    zt_spread_dims(q, a->dim);
+    for (int i = 0; i < s->chain.inputs; i++)
+        zt_spread_steps(q, i, a->step[i]);
+    s->axes = zt_axes_cuda(y->rank, a->dim, s->chain.inputs, a->step);
+    a->count = zt_shape_count(y);
+    s->wide = a->count >= INT32_MAX;
+    for (int i = 0; i < s->chain.inputs; i++)
+        s->input[i] = (struct zt_kernel_input){ zt_in(q->graph, q->node, i)->dtype, spread_of(a, s->axes, i), false };
+}
+
+/* As many as fill 16 bytes of the narrowest type, eight at most, where a line of the last axis is made of packs. */
+static int lanes_of(const struct zt_kernel_source *s, const struct zt_kernel_arguments *a) {
+    size_t narrowest = zt_dtype_bytes(s->chain.step[s->chain.steps - 1].dtype);
+    bool walks = false;
+    for (int i = 0; i < s->chain.inputs; i++) {
+        const size_t bytes = zt_dtype_bytes(s->input[i].dtype);
+        walks |= s->input[i].spread == ZT_SPREAD_AXES;
+        if (s->input[i].spread == ZT_SPREAD_ALIKE && bytes < narrowest)
+            narrowest = bytes;
+    }
+    int lanes = narrowest < 2 ? 8 : (int)(16 / narrowest);
+    while (lanes > 1 && ((walks && a->dim[s->axes - 1] % lanes != 0) || a->count < lanes))
+        lanes /= 2;
+    return lanes;
+}
+
+/* How the kernel goes about it: packs, and what their addresses must be multiples of. */
+static void choose_packs(struct zt_pointwise_kernel *k, struct zt_kernel_source *s) {
+    s->lanes = k->lanes = lanes_of(s, &k->arguments);
+    k->inputs = s->chain.inputs;
+    k->out_alignment = zt_pack_alignment(s->chain.step[s->chain.steps - 1].dtype, k->lanes);
+    for (int i = 0; i < k->inputs; i++) {
+        struct zt_kernel_input *in = &s->input[i];
+        k->alignment[i] = in->spread == ZT_SPREAD_ALIKE ? zt_pack_alignment(in->dtype, k->lanes) : 1;
+        in->still = in->spread == ZT_SPREAD_AXES && k->arguments.step[i][s->axes - 1] == 0;
+    }
+}
+
+bool zt_pointwise_make(struct zt_pointwise_kernel *k, struct zt_device *device, const struct zt_kernel_source *source,
+                       struct zt_err *err) {
+    struct zt_text text = { 0 };
+    struct zt_kernel_source packed = *source;
+    choose_packs(k, &packed);
+    const int64_t each = (int64_t)THREADS * k->lanes, blocks = (k->arguments.count + each - 1) / each;
+    zt_kernel_source_write(&packed, &text);
+    k->blocks = (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
+    k->code = zt_generated_cuda(device, text.at, ZT_KERNEL_ENTRY, err);
+    zt_text_finish(&text);
+    return k->code != NULL;
+}
+
+bool zt_pointwise_run(const struct zt_pointwise_kernel *k, const struct zt_call *call, const void *const *in, void *out,
+                      struct zt_err *err) {
+    struct zt_kernel_arguments a = k->arguments;
+    void *arguments[] = { &a };
+    bool aligned = k->lanes > 1 && (uintptr_t)out % k->out_alignment == 0;
+    a.out = out;
+    for (int i = 0; i < k->inputs; i++) {
+        a.in[i] = in[i];
+        aligned &= (uintptr_t)in[i] % k->alignment[i] == 0;
+    }
+    a.packs = aligned ? a.count / k->lanes : 0;
+    return a.count == 0 || zt_launched(call, zt_cuda_launch(call->device, k->code, k->blocks, THREADS, arguments), err);
+}
+
+static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_kernel_source source = { 0 };
+    if (!zt_describe_to_cuda(q, &source.chain, err))
+        return false;
+    struct zt_pointwise_kernel *k = zt_calloc(1, sizeof *k);
+    lay_out(q, &source, &k->arguments);
+    if (!zt_pointwise_make(k, q->device, &source, err)) {
+        free(k);
+        return false;
+    }
+    q->state = k;
+    return true;
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_pointwise_kernel *k = call->state;
+    const void *in[ZT_POINTWISE_INPUTS];
+    for (int i = 0; i < k->inputs; i++)
+        in[i] = call->in[i].data;
+    return zt_pointwise_run(k, call, in, call->out[0].data, err);
+}
+
+const struct zt_kernel zt_kernel_pointwise_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

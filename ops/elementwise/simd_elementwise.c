@@ -1,0 +1,57 @@
+#include "ops/elementwise/simd_elementwise.h"
+
+#include "ops/table.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bits of a float. */
+static inline uint32_t bits_of(float x) {
+    union {
+        float f;
+        uint32_t u;
+    } v = { x };
+    return v.u;
+}
+static inline float float_of(uint32_t bits) {
+    union {
+        uint32_t u;
+        float f;
+    } v = { bits };
+    return v.f;
+}
+
+#pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
+
+struct zt_lane_moves {
+    void (*load[ZT_DTYPES])(const void *from, int64_t n, float *to);
+    void (*store[ZT_DTYPES])(const float *from, int64_t n, void *to);
+};
+
+#define BODY "ops/elementwise/simd_elementwise.inc"
+#include "ops/cpu/simd_targets.inc"
+
+const char *zt_cpu_instructions(void) {
+    static const char instructions_plain[] = "vectors of 4";
+#if defined(__x86_64__)
+    static const char instructions_avx2[] = "AVX2", instructions_avx512[] = "AVX-512";
+#endif
+    return OF_MACHINE(instructions);
+}
+
+zt_lane_function *const *zt_lane_functions(void) {
+    return OF_MACHINE(functions);
+}
+
+static const struct zt_lane_moves *moves(void) {
+    return OF_MACHINE(&moves);
+}
+
+void zt_lane_load(enum zt_dtype dtype, const void *from, int64_t n, float *to) {
+    moves()->load[dtype](from, n, to);
+}
+
+void zt_lane_store(enum zt_dtype dtype, const float *from, int64_t n, void *to) {
+    moves()->store[dtype](from, n, to);
+}

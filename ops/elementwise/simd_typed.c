@@ -1,0 +1,204 @@
+#include "ops/elementwise/simd_typed.h"
+
+#include <math.h>
+#include <string.h>
+
+/* y and a may be one tensor, never shifted against each other. clang sees that itself, and asked to trust us it warns
+ * of each loop that it has no vectors for. */
+#if defined(__clang__)
+#define EACH_ALONE
+#else
+#define EACH_ALONE _Pragma("GCC ivdep")
+#endif
+
+/* DO(end of the dtype's name, type, the unsigned type its arithmetic wraps in, bits, ...) */
+#define INTEGERS(DO, ...)                                                                                              \
+    DO(INT8, int8_t, uint32_t, 8, __VA_ARGS__)                                                                         \
+    DO(INT16, int16_t, uint32_t, 16, __VA_ARGS__)                                                                      \
+    DO(INT32, int32_t, uint32_t, 32, __VA_ARGS__)                                                                      \
+    DO(INT64, int64_t, uint64_t, 64, __VA_ARGS__)                                                                      \
+    DO(UINT8, uint8_t, uint32_t, 8, __VA_ARGS__)                                                                       \
+    DO(UINT16, uint16_t, uint32_t, 16, __VA_ARGS__)                                                                    \
+    DO(UINT32, uint32_t, uint32_t, 32, __VA_ARGS__)                                                                    \
+    DO(UINT64, uint64_t, uint64_t, 64, __VA_ARGS__)
+
+/* What integers of every type are cast to: DO(end of the dtype's name, type, how they become it, how floats do, ...) */
+#define RESULTS(DO, ...)                                                                                               \
+    DO(INT8, int8_t, a, whole(a), __VA_ARGS__)                                                                         \
+    DO(INT16, int16_t, a, whole(a), __VA_ARGS__)                                                                       \
+    DO(INT32, int32_t, a, whole(a), __VA_ARGS__)                                                                       \
+    DO(INT64, int64_t, a, whole(a), __VA_ARGS__)                                                                       \
+    DO(UINT8, uint8_t, a, whole(a), __VA_ARGS__)                                                                       \
+    DO(UINT16, uint16_t, a, whole(a), __VA_ARGS__)                                                                     \
+    DO(UINT32, uint32_t, a, whole(a), __VA_ARGS__)                                                                     \
+    DO(UINT64, uint64_t, a, whole_unsigned(a), __VA_ARGS__)                                                            \
+    DO(BOOL, uint8_t, a != 0, a != 0, __VA_ARGS__)                                                                     \
+    DO(FLOAT, float, (double)a, a, __VA_ARGS__)                                                                        \
+    DO(DOUBLE, double, a, a, __VA_ARGS__)
+
+/* SAME(id, name, inputs, value): the result has the inputs' type T, whose arithmetic wraps in U; BITS is its width,
+ * `negative` whether it has negative numbers. TEST: the result is bool. */
+#define BELOW_ZERO(x) ((x) <= 0 && (x) != 0)
+#define INTEGER_OPS(SAME, TEST)                                                                                        \
+    SAME(add, "Add", 2, (U)a + (U)b)                                                                                   \
+    SAME(sub, "Sub", 2, (U)a - (U)b)                                                                                   \
+    SAME(mul, "Mul", 2, (U)a *(U)b)                                                                                    \
+    SAME(div, "Div", 2, negative ? (U)signed_quotient((int64_t)a, (int64_t)b) : (U)quotient((uint64_t)a, (uint64_t)b)) \
+    SAME(mod, "Mod", 2, negative ? (U)floored((int64_t)a, (int64_t)b) : (U)remainder_of((uint64_t)a, (uint64_t)b))     \
+    SAME(fmod, "truncated Mod", 2,                                                                                     \
+         negative ? (U)truncated((int64_t)a, (int64_t)b) : (U)remainder_of((uint64_t)a, (uint64_t)b))                  \
+    SAME(max, "Max", 2, a > b ? a : b)                                                                                 \
+    SAME(min, "Min", 2, a < b ? a : b)                                                                                 \
+    SAME(sum, "Sum", 2, (U)a + (U)b)                                                                                   \
+    SAME(abs, "Abs", 1, BELOW_ZERO(a) ? 0 - (U)a : (U)a)                                                               \
+    SAME(neg, "Neg", 1, 0 - (U)a)                                                                                      \
+    SAME(sign, "Sign", 1, (a > 0) - BELOW_ZERO(a))                                                                     \
+    SAME(and, "BitwiseAnd", 2, a &b)                                                                                   \
+    SAME(or, "BitwiseOr", 2, a | b)                                                                                    \
+    SAME(xor, "BitwiseXor", 2, a ^ b)                                                                                  \
+    SAME(not, "BitwiseNot", 1, ~(U)a)                                                                                  \
+    SAME(left, "BitShift", 2, BELOW_ZERO(b) || b >= BITS ? 0 : (U)a << ((U)b & (BITS - 1)))                            \
+    SAME(right, "BitShift right", 2,                                                                                   \
+         (a >> (BELOW_ZERO(b) || b >= BITS ? (U)(BITS - 1) : (U)b)) >> (!negative && b >= BITS))                       \
+    TEST(equal, "Equal", 2, a == b)                                                                                    \
+    TEST(less, "Less", 2, a < b)                                                                                       \
+    TEST(less_or_equal, "LessOrEqual", 2, a <= b)                                                                      \
+    TEST(greater, "Greater", 2, a > b)                                                                                 \
+    TEST(greater_or_equal, "GreaterOrEqual", 2, a >= b)
+/* Those of double. */
+#define DOUBLE_OPS(SAME, TEST)                                                                                         \
+    SAME(add, "Add", 2, a + b)                                                                                         \
+    SAME(sub, "Sub", 2, a - b)                                                                                         \
+    SAME(mul, "Mul", 2, a *b)                                                                                          \
+    SAME(div, "Div", 2, a / b)                                                                                         \
+    TEST(equal, "Equal", 2, a == b)                                                                                    \
+    TEST(less, "Less", 2, a < b)                                                                                       \
+    TEST(less_or_equal, "LessOrEqual", 2, a <= b)                                                                      \
+    TEST(greater, "Greater", 2, a > b)                                                                                 \
+    TEST(greater_or_equal, "GreaterOrEqual", 2, a >= b)
+
+/* Those of bool, whose bytes are true where they are not 0. */
+#define BOOL_OPS(TEST)                                                                                                 \
+    TEST(logical_and, "And", 2, (a != 0) & (b != 0))                                                                   \
+    TEST(logical_or, "Or", 2, (a | b) != 0)                                                                            \
+    TEST(logical_xor, "Xor", 2, (a != 0) ^ (b != 0))                                                                   \
+    TEST(logical_not, "Not", 1, a == 0)
+
+enum op {
+#define OP(id, ...) OP_##id,
+    INTEGER_OPS(OP, OP) BOOL_OPS(OP)
+#undef OP
+        OPS
+};
+static const struct {
+    const char *name;
+    int inputs;
+} ops[OPS] = {
+#define OP(id, NAME, INPUTS, VALUE) { NAME, INPUTS },
+    INTEGER_OPS(OP, OP) BOOL_OPS(OP)
+#undef OP
+};
+
+/* Division of 64 bits takes several times that of 32. By 0 it gives 0. */
+static inline uint64_t quotient(uint64_t a, uint64_t b) {
+    if (b == 0)
+        return 0;
+    return (a | b) >> 32 ? a / b : (uint32_t)a / (uint32_t)b;
+}
+static inline uint64_t remainder_of(uint64_t a, uint64_t b) {
+    if (b == 0)
+        return 0;
+    return (a | b) >> 32 ? a % b : (uint32_t)a % (uint32_t)b;
+}
+static inline int64_t signed_quotient(int64_t a, int64_t b) {
+    if (a >= 0 && b >= 0)
+        return (int64_t)quotient((uint64_t)a, (uint64_t)b);
+    return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+/* a mod b with the sign of a, and with that of b */
+static inline int64_t truncated(int64_t a, int64_t b) {
+    if (a >= 0 && b >= 0)
+        return (int64_t)remainder_of((uint64_t)a, (uint64_t)b);
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+static inline int64_t floored(int64_t a, int64_t b) {
+    const int64_t r = truncated(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+/* As zt_store_double has it: the fraction goes, what is beyond is the nearest there is, NaN the lowest. */
+static inline int64_t whole(double x) {
+    return x >= 0x1p63 ? INT64_MAX : x > -0x1p63 ? (int64_t)x : INT64_MIN;
+}
+static inline uint64_t whole_unsigned(double x) {
+    return x >= 0x1p64 ? UINT64_MAX : x > 0 ? (uint64_t)x : 0;
+}
+
+struct typed {
+    zt_typed_function *loop[OPS][ZT_DTYPES], *cast[ZT_DTYPES][ZT_DTYPES];
+};
+
+#define BODY "ops/elementwise/simd_typed.inc"
+#include "ops/cpu/simd_targets.inc"
+
+/* How the list calls the op that a node with its attributes is. */
+static const char *name_of(const struct zt_node *node) {
+    if (strcmp(node->op_type, "BitShift") == 0)
+        return strcmp(zt_attr_text(node, "direction", ""), "RIGHT") == 0 ? "BitShift right" : "BitShift";
+    if (strcmp(node->op_type, "Mod") == 0)
+        return zt_attr_int(node, "fmod", 0) ? "truncated Mod" : "Mod";
+    return node->op_type;
+}
+
+static int find_op(const struct zt_node *node) {
+    const char *name = name_of(node);
+    int i = 0;
+    while (i < OPS && strcmp(ops[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+zt_typed_function *zt_typed_loop(const struct zt_node *node, enum zt_dtype dtype, int *inputs) {
+    const int i = find_op(node);
+    if (i == OPS || dtype < 0 || dtype >= ZT_DTYPES)
+        return NULL;
+    *inputs = ops[i].inputs;
+    return OF_MACHINE(&typed)->loop[i][dtype];
+}
+
+zt_typed_function *zt_typed_cast(enum zt_dtype from, enum zt_dtype to) {
+    return from < ZT_DTYPES && to < ZT_DTYPES ? OF_MACHINE(&typed)->cast[from][to] : NULL;
+}
+
+/* ---- as text ---- */
+
+#define TEXT(id, NAME, INPUTS, VALUE) [OP_##id] = { #VALUE, INPUTS },
+static const struct zt_typed_text integer_texts[OPS] = { INTEGER_OPS(TEXT, TEXT) };
+static const struct zt_typed_text double_texts[OPS] = { DOUBLE_OPS(TEXT, TEXT) };
+static const struct zt_typed_text bool_texts[OPS] = { BOOL_OPS(TEXT)[OP_equal] = { "a == b", 2 } };
+#undef TEXT
+
+struct zt_typed_text zt_typed_text(const struct zt_node *node, enum zt_dtype dtype) {
+    const int i = find_op(node);
+    const struct zt_typed_text none = { 0 };
+    if (i == OPS)
+        return none;
+    return zt_dtype_in(dtype, ZT_ANY_INT) ? integer_texts[i]
+           : dtype == ZT_DOUBLE           ? double_texts[i]
+           : dtype == ZT_BOOL             ? bool_texts[i]
+                                          : none;
+}
+
+/* What is rounded to a half type is a float first. */
+#define RESULT_TEXT(ID, TYPE, OF_INTEGER, OF_FLOAT, ...) [ZT_##ID] = { #OF_INTEGER, #OF_FLOAT },
+static const struct {
+    const char *of_integer, *of_float;
+} cast_texts[ZT_DTYPES] = {
+    RESULTS(RESULT_TEXT, )[ZT_FLOAT16] = { "(double)a", "a" },
+    [ZT_BFLOAT16] = { "(double)a", "a" },
+};
+
+struct zt_typed_text zt_typed_cast_text(enum zt_dtype from, enum zt_dtype to) {
+    const bool floats = zt_dtype_in(from, ZT_ANY_FLOAT);
+    return (struct zt_typed_text){ floats ? cast_texts[to].of_float : cast_texts[to].of_integer, 1 };
+}

@@ -1,0 +1,46 @@
+/* CUDA source of a chain of elementwise operations, written from their expressions (pointwise.h): one kernel that reads
+ * every input once and writes the last result. Needs no device and no CUDA header. */
+#ifndef ZT_OPS_ELEMENTWISE_SOURCE_CUDA_H
+#define ZT_OPS_ELEMENTWISE_SOURCE_CUDA_H
+
+#include "base/text.h"
+#include "ops/elementwise/pointwise.h"
+
+/* How an input lies beside the output: element by element, one number for all, or by steps along the axes. */
+enum zt_spread { ZT_SPREAD_ALIKE, ZT_SPREAD_ONE, ZT_SPREAD_AXES };
+
+struct zt_kernel_source {
+    struct zt_chain chain;
+    struct zt_kernel_input {
+        enum zt_dtype dtype;
+        enum zt_spread spread;
+        bool still; /* ZT_SPREAD_AXES: the same number along the last axis */
+    } input[ZT_POINTWISE_INPUTS];
+    int axes;      /* that ZT_SPREAD_AXES walks */
+    bool wide;     /* places do not fit 32 bits */
+    int lanes;     /* neighbours that a thread takes at once, a power of two; they stand on one line of the last axis */
+    bool in_place; /* the output may be an input */
+};
+
+/* The only argument of the kernel, as the source has it too. */
+struct zt_kernel_arguments {
+    int64_t count; /* of elements */
+    int64_t packs; /* of `lanes` elements, at addresses of such a pack; the elements behind them are taken one by one */
+    void *out;
+    const void *in[ZT_POINTWISE_INPUTS];
+    int64_t dim[ZT_MAX_RANK];                       /* of the axes, outermost first */
+    int64_t step[ZT_POINTWISE_INPUTS][ZT_MAX_RANK]; /* of elements */
+};
+
+/* Bytes of which the address of a pack of `lanes` elements is a multiple. */
+static inline size_t zt_pack_alignment(enum zt_dtype dtype, int lanes) {
+    const size_t bytes = zt_dtype_bytes(dtype) * (size_t)lanes;
+    return bytes < 16 ? bytes : 16;
+}
+
+/* The kernel's name in the source. */
+#define ZT_KERNEL_ENTRY "chain"
+
+void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to);
+
+#endif

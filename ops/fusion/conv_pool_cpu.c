@@ -1,0 +1,262 @@
+/* Convolution, ReLU and max pool, a few samples at a time: what lies between them fits the second cache, in a buffer of
+ * the thread.
+ *
+ *     forward    y = conv(x)  ->  p, position = max pool of y  ->  ReLU of p
+ *     backward   dy = dp back at `position` where p > 0  ->  partial dw, db  and  dx
+ *
+ * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
+#include "ops/elementwise/activation_cpu.h"
+#include "ops/conv/conv_cpu.h"
+#include "ops/fusion/conv_pool.h"
+#include "ops/pool/pool_cpu.h"
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/simd_planes.h"
+
+#include "device/threads.h"
+
+#include <stdlib.h>
+
+struct state {
+    struct zt_chunks main;  /* forward: the convolution; backward: by weights */
+    struct zt_chunks input; /* backward by data; body NULL: not wanted */
+    struct zt_conv_partial partial;
+    struct zt_conv_direct direct; /* forward */
+    struct zt_activation relu;    /* forward */
+    struct zt_lane_pool pool;
+    const struct zt_lane_kernels *kernels;
+    struct zt_planes big, small; /* of the convolution's result, of the pool's */
+    int64_t samples;             /* of a whole chunk */
+    size_t buffer_bytes, scratch_bytes;
+};
+
+static bool supports(const struct zt_graph *g, int node) {
+    struct zt_conv_pool c;
+    struct zt_err err = { 0 };
+    return zt_in(g, node, 0)->dtype == ZT_FLOAT && zt_conv_types(g, node) && zt_conv_pool_read(g, node, &c, &err) &&
+           zt_conv_fits(&c.conv) && c.pool.out_elems > 0;
+}
+bool zt_conv_pool_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node);
+}
+bool zt_conv_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node);
+}
+
+static void release(void *state) {
+    struct state *s = state;
+    if (!s)
+        return;
+    zt_chunks_finish(&s->main);
+    zt_chunks_finish(&s->input);
+    zt_conv_partial_finish(&s->partial);
+    free(s);
+}
+void zt_conv_pool_cpu_release(void *state) {
+    release(state);
+}
+void zt_conv_pool_grad_cpu_release(void *state) {
+    release(state);
+}
+
+/* Geometry of the pool for a convolution's result in `layout`. */
+static void set_pool(struct state *s, const struct zt_conv_pool *c, const struct zt_layout *layout) {
+    struct zt_shape y = { 4, { s->samples, c->conv.m, c->pool.in[0], c->pool.in[1] } };
+    struct zt_shape p = { 4, { c->conv.n, c->conv.m, c->pool.out[0], c->pool.out[1] } };
+    s->pool = zt_lane_pool_of(&c->pool);
+    zt_planes_of(layout, &y, &s->big);
+    zt_planes_of(layout, &p, &s->small);
+    s->pool.pixel = s->big.pixel;
+    s->kernels = zt_lane_kernels(s->big.lanes);
+    s->buffer_bytes = (size_t)(s->samples * s->big.sample) * sizeof(float);
+    s->buffer_bytes = (s->buffer_bytes + 63) / 64 * 64;
+}
+
+static struct zt_desc in_order_of(const struct zt_layout *layout, struct zt_desc desc) {
+    desc.order = (enum zt_desc_order)zt_layout_order(layout, &desc.block);
+    return desc;
+}
+
+/* Samples and planes of chunk `chunk`. */
+static int64_t planes_in(const struct state *s, int64_t chunk) {
+    int64_t rest = s->small.samples - chunk * s->samples;
+    return (rest < s->samples ? rest : s->samples) * s->small.groups;
+}
+
+/* Elements from the start to plane `plane` of the chunk: in the buffer, and in tensors of the pool's shape. */
+static void place(const struct state *s, int64_t chunk, int64_t plane, int64_t *big, int64_t *small) {
+    int64_t n = plane / s->small.groups, g = plane % s->small.groups;
+    *big = n * s->big.sample + g * s->big.group;
+    *small = (chunk * s->samples + n) * s->small.sample + g * s->small.group;
+}
+
+/* ---- forward ---- */
+
+bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
+    struct zt_conv_pool c;
+    if (!zt_conv_pool_read(g, p->node, &c, err))
+        return false;
+    struct state *s = zt_calloc(1, sizeof *s);
+    struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, ZT_FLOAT, zt_in(g, p->node, 2) != NULL);
+    const struct zt_layout *blocked = zt_layout_lanes(g->arena, NULL, ZT_FLOAT, &y->shape);
+    spec.kind = ZT_DNNL_CONV;
+    spec.slot[ZT_CONV_Y] = in_order_of(blocked, spec.slot[ZT_CONV_Y]);
+    s->samples = zt_chunk_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
+    if (!zt_chunks_make(&s->main, &spec, zt_conv_cut, c.conv.n, s->samples, p->threads, err)) {
+        release(s);
+        return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
+    }
+    zt_conv_direct_take(&s->direct, &s->main, &c.conv, s->samples);
+    set_pool(s, &c, blocked);
+    zt_activation_of(g->nodes[p->node], "Relu", &s->relu);
+    p->state = s;
+    p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
+    p->in_layout[1] = zt_conv_layout(g->arena, &s->main, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);
+    p->out_layout[0] = blocked;
+    p->out_layout[1] = zt_layout_lanes(g->arena, blocked, ZT_UINT8, &y->shape);
+    p->workspace_bytes = s->buffer_bytes * (size_t)p->threads + zt_chunks_scratch(&s->main, p->threads);
+    return true;
+}
+
+static void pool_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct zt_call *call = arg;
+    const struct state *s = call->state;
+    float *p = call->out[0].data;
+    uint8_t *position = call->out[1].data;
+    int64_t planes = planes_in(s, chunk), big, small;
+    for (int64_t i = 0; i < planes; i++) {
+        place(s, chunk, i, &big, &small);
+        s->kernels->max(&s->pool, (const float *)data[ZT_CONV_Y] + big, p + small, position + small);
+    }
+    p += chunk * s->samples * s->small.sample;
+    zt_activation_run(&s->relu, ZT_FLOAT, planes / s->small.groups * s->small.sample, p, p);
+}
+
+static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
+    const struct zt_call *call = arg;
+    zt_conv_direct_run(&((const struct state *)call->state)->direct, chunk, data);
+}
+
+bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    const struct state *s = call->state;
+    char *buffers = call->workspace;
+    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = call->in[0].data,
+                                  [ZT_CONV_W] = call->in[1].data,
+                                  [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL,
+                                  [ZT_CONV_Y] = buffers };
+    const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
+                                        .after = pool_chunk,
+                                        .arg = (void *)call,
+                                        .local = { [ZT_CONV_Y] = s->buffer_bytes } };
+    return zt_chunks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work, err);
+}
+
+/* ---- backward ---- */
+
+static bool make_backward(struct zt_prepare *p, struct state *s, const struct zt_conv_pool *c,
+                          const struct zt_layout *layout, struct zt_err *err) {
+    bool bias = zt_out(p->graph, p->node, 1) != NULL;
+    struct zt_dnnl_spec spec = zt_conv_spec(&c->conv, ZT_FLOAT, bias);
+    spec.slot[ZT_CONV_Y] = in_order_of(layout, spec.slot[ZT_CONV_Y]);
+    spec.kind = ZT_DNNL_CONV_WEIGHT;
+    if (!zt_chunks_make(&s->main, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err) ||
+        !zt_conv_partial_make(&s->partial, &s->main, c->conv.m, ZT_FLOAT, bias, err))
+        return false;
+    if (!zt_out(p->graph, p->node, 2))
+        return true;
+    spec.kind = ZT_DNNL_CONV_INPUT;
+    spec.slot[ZT_CONV_B].rank = 0;
+    return zt_chunks_make(&s->input, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err);
+}
+
+static size_t most(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *x = zt_in(g, p->node, 0), *w = zt_in(g, p->node, 1), *y = zt_in(g, p->node, 4);
+    struct zt_conv_pool c;
+    if (!zt_conv_pool_read(g, p->node, &c, err))
+        return false;
+    struct state *s = zt_calloc(1, sizeof *s);
+    const struct zt_layout *layout = zt_layout_lanes(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
+    int64_t least = zt_chunk_of(c.conv.n, zt_conv_pieces(&c.conv), 1);
+    s->samples = zt_chunk_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
+    s->samples = s->samples > least ? s->samples : least;
+    if (!make_backward(p, s, &c, layout, err)) {
+        release(s);
+        return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
+    }
+    set_pool(s, &c, layout);
+    s->scratch_bytes = most(zt_chunks_scratch(&s->main, p->threads), zt_conv_partial_scratch(&s->partial));
+    p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
+    if (s->input.body) {
+        s->scratch_bytes = most(s->scratch_bytes, zt_chunks_scratch(&s->input, p->threads));
+        p->in_layout[1] = zt_conv_layout(g->arena, &s->input, ZT_CONV_W, &w->shape);
+        p->out_layout[2] = zt_conv_layout(g->arena, &s->input, ZT_CONV_X, &x->shape);
+    }
+    for (int i = 2; i < 5; i++)
+        p->in_layout[i] = zt_layout_lanes(g->arena, layout, zt_in(g, p->node, i)->dtype, &y->shape);
+    p->state = s;
+    p->can_accumulate = true; /* dw; db and dx are always written anew */
+    p->workspace_bytes = zt_conv_partial_bytes(&s->partial) + s->buffer_bytes * (size_t)p->threads + s->scratch_bytes;
+    return true;
+}
+
+struct job {
+    const struct zt_call *call;
+    char *parts, *buffers, *scratch;
+    int failed;
+};
+
+static void unpool(const struct zt_call *call, int64_t chunk, float *dy) {
+    const struct state *s = call->state;
+    const struct zt_view *in = call->in;
+    for (int64_t i = 0, big, small; i < planes_in(s, chunk); i++) {
+        place(s, chunk, i, &big, &small);
+        s->kernels->max_grad(&s->pool, (const float *)in[2].data + small, (const float *)in[4].data + small,
+                             (const uint8_t *)in[3].data + small, dy + big);
+    }
+}
+
+static void *chunk_of(const struct zt_chunks *c, int slot, void *base, int64_t chunk) {
+    return (char *)base + (size_t)chunk * c->step[slot];
+}
+
+static void gradient_chunk(void *arg, int64_t chunk) {
+    struct job *j = arg;
+    const struct zt_call *call = j->call;
+    const struct state *s = call->state;
+    float *dy = (float *)(j->buffers + (size_t)zt_parallel_thread() * s->buffer_bytes);
+    unpool(call, chunk, dy);
+    void *weight[ZT_DNNL_SLOTS] = {
+        [ZT_CONV_X] = chunk_of(&s->main, ZT_CONV_X, call->in[0].data, chunk),
+        [ZT_CONV_W] = chunk_of(&s->main, ZT_CONV_W, j->parts, chunk),
+        [ZT_CONV_B] = chunk_of(&s->main, ZT_CONV_B, j->parts + (size_t)s->partial.chunks * s->partial.dw_bytes, chunk),
+        [ZT_CONV_Y] = dy,
+    };
+    bool ok = zt_chunks_run_one(&s->main, chunk, weight, j->scratch);
+    if (s->input.body) {
+        void *input[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = chunk_of(&s->input, ZT_CONV_X, call->out[2].data, chunk),
+                                       [ZT_CONV_W] = call->in[1].data,
+                                       [ZT_CONV_Y] = dy };
+        ok = ok && zt_chunks_run_one(&s->input, chunk, input, j->scratch);
+    }
+    if (!ok)
+        __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+
+bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    const struct state *s = call->state;
+    struct job j = { .call = call, .parts = call->workspace };
+    j.buffers = j.parts + zt_conv_partial_bytes(&s->partial);
+    j.scratch = j.buffers + s->buffer_bytes * (size_t)call->threads;
+    zt_parallel_for(call->threads, s->main.count, gradient_chunk, &j);
+    if (j.failed)
+        return zt_chunks_failed(zt_chunks_starved(&s->input) ? &s->input : &s->main, err) ||
+               zt_err_within(err, err->count - 1, "%s", call->node->name);
+    return zt_conv_partial_sum(&s->partial, j.parts, j.scratch, call->out[0].data,
+                               call->out_count > 1 ? call->out[1].data : NULL, call->accumulate, call->threads, err);
+}

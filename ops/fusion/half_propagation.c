@@ -1,0 +1,142 @@
+/* On CUDA what stands between casts reads and writes bfloat16 itself:
+ *
+ *     a = Cast(x)    b = LayerNormalization(a, scale, bias)    y = Cast(b)       =>      y = LayerNormalization(x, ..)
+ *
+ * Our kernels compute in fp32 whatever they read, and round once, as before. What goes are the casts, their fp32
+ * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
+ *
+ * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
+ * bf16 pass halves, stand around: norms, pools, losses, and what moves elements. */
+#include "ops/cuda/cuda.h"
+#include "graph/passes/fuse.h"
+#include "ops/table.h"
+
+#include <string.h>
+
+enum { FIRST = 1, SECOND = 2, ALL = ~0 };
+struct span {
+    const char *op_type, *domain;
+    unsigned ins, outs; /* a bit each: inputs and outputs that are activations */
+};
+static const struct span spans[] = {
+    { "LayerNormalization", "", FIRST, FIRST },
+    { "RMSNormalization", "", FIRST, FIRST },
+    { "InstanceNormalization", "", FIRST, FIRST },
+    { "GroupNormalization", "", FIRST, FIRST },
+    { "NormStats", "ztrain", FIRST, 0 },
+    { "NormGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "BatchNormalization", "", FIRST, FIRST },
+    { "BatchNormTrain", "ztrain", FIRST, FIRST },
+    { "BatchNormSync", "ztrain", FIRST, FIRST },
+    { "BatchNormGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "BatchNormFixedGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "BatchNormSyncGrad", "ztrain", FIRST | SECOND, FIRST },
+    { "MaxPool", "", FIRST, FIRST },
+    { "MaxPoolTrain", "ztrain", FIRST, FIRST },
+    { "MaxPoolGrad", "ztrain", FIRST, FIRST },
+    { "AveragePool", "", FIRST, FIRST },
+    { "AveragePoolGrad", "ztrain", FIRST, FIRST },
+    { "GlobalAveragePool", "", FIRST, FIRST },
+    { "DropoutTrain", "ztrain", FIRST, FIRST },
+    { "Concat", "", ALL, FIRST },
+    { "Split", "", FIRST, ALL },
+    { "Slice", "", FIRST, FIRST },
+    { "SliceGrad", "ztrain", FIRST, FIRST },
+    { "CrossEntropy", "ztrain", FIRST, 0 },
+    { "CrossEntropyGrad", "ztrain", SECOND, FIRST },
+};
+
+static const struct span *span_of(const struct zt_node *n) {
+    for (const struct span *s = spans; s < spans + sizeof spans / sizeof *spans; s++)
+        if (strcmp(n->op_type, s->op_type) == 0 && strcmp(n->domain, s->domain) == 0)
+            return s;
+    return NULL;
+}
+
+/* Whether a node is a cast from one type to the other. */
+static bool is_cast(const struct zt_graph *g, int node, enum zt_dtype from, enum zt_dtype to) {
+    const struct zt_node *n = g->nodes[node];
+    return !n->dead && strcmp(n->op_type, "Cast") == 0 && g->values[n->in[0]]->dtype == from &&
+           g->values[n->out[0]]->dtype == to;
+}
+
+/* The node of this stage that makes a value, in whichever phase; -1. */
+static int maker_of(const struct zt_graph *g, int node, int value) {
+    const struct zt_value *v = value >= 0 ? g->values[value] : NULL;
+    const int from = v && v->origin == ZT_FROM_NODE ? v->producer : -1;
+    return from >= 0 && g->nodes[from]->stage == g->nodes[node]->stage ? from : -1;
+}
+
+/* Whether a value was cast from bfloat16, or is a view of such a one. */
+static bool was_half(const struct zt_graph *g, int node, int value) {
+    int from = maker_of(g, node, value);
+    while (from >= 0 && zt_op_is_view(g->nodes[from]))
+        from = maker_of(g, node, g->nodes[from]->in[0]);
+    return from >= 0 && is_cast(g, from, ZT_BFLOAT16, ZT_FLOAT);
+}
+
+/* What it was cast from, or the view of that. -1 on errors. */
+static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) {
+    const int from = g->values[value]->producer;
+    const struct zt_node n = *g->nodes[from];
+    if (!zt_op_is_view(&n))
+        return n.in[0];
+    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    in[0] = half_of(g, node, n.in[0], err);
+    const int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    return in[0] >= 0 && zt_op_infer(g, zt_graph_copy_node(g, from, node, in, &out), err) ? out : -1;
+}
+
+/* The cast to bfloat16 that alone reads an output, or -1. */
+static int only_reader(const struct zt_graph *g, int node, int out) {
+    const struct zt_node *n = g->nodes[node];
+    int reader = -1;
+    return n->out[out] >= 0 && zt_graph_users(g, n->out[out], &reader) == 1 && !zt_fuse_is_output(g, n->out[out]) &&
+                   g->nodes[reader]->stage == n->stage && g->nodes[reader]->phase == n->phase &&
+                   is_cast(g, reader, ZT_FLOAT, ZT_BFLOAT16)
+               ? reader
+               : -1;
+}
+
+/* Of more inputs or outputs than there are bits the last bit says it. */
+static bool is_among(unsigned mask, int i) {
+    return mask >> (i < 31 ? i : 31) & 1;
+}
+
+static bool stands_between(const struct zt_graph *g, int node, const struct span *s) {
+    const struct zt_node *n = g->nodes[node];
+    bool between = true;
+    for (int i = 0; between && i < n->out_count; i++)
+        between = !is_among(s->outs, i) || only_reader(g, node, i) >= 0;
+    for (int i = 0; between && i < n->in_count; i++)
+        between = !is_among(s->ins, i) || was_half(g, node, n->in[i]);
+    return between;
+}
+
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    (void)table;
+    const struct zt_node n = *g->nodes[node];
+    const struct span *s = span_of(&n);
+    if (!s || !stands_between(g, node, s))
+        return false;
+    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    int *out = zt_arena_copy(g->arena, n.out, (size_t)n.out_count * sizeof *out);
+    for (int i = 0; i < n.in_count; i++)
+        if (is_among(s->ins, i) && (in[i] = half_of(g, node, n.in[i], err)) < 0)
+            return false;
+    for (int i = 0; i < n.out_count; i++) {
+        if (!is_among(s->outs, i))
+            continue;
+        const int reader = only_reader(g, node, i);
+        out[i] = g->nodes[reader]->out[0];
+        g->nodes[reader]->dead = true;
+    }
+    g->nodes[node]->dead = true;
+    const int made = zt_graph_copy_node(g, node, node, in, out);
+    for (int i = 0; i < n.in_count; i++)
+        if (is_among(s->ins, i))
+            zt_fuse_drop(g, n.in[i]);
+    return zt_op_infer(g, made, err);
+}
+
+const struct zt_pattern zt_pattern_half = { "half", 1 << ZT_CUDA, apply };

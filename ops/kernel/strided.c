@@ -1,0 +1,162 @@
+/* zt_copy_strided: what every op that moves elements is made of.
+ *
+ * Axes of one element go, neighbours along which both sides go on alike are one. What remains are runs along the last
+ * axis; where the source of a run is strided, but goes on by one element along another axis, both are walked in tiles,
+ * so that both sides are read and written in lines (transposes). */
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/shape.h"
+
+#include "device/threads.h"
+
+#include <string.h>
+
+enum { TILE = 16, CHUNK = 1 << 14 }; /* elements a thread takes at a time at least */
+
+struct copy {
+    size_t bytes;
+    char *to;
+    const char *from;
+    int outer; /* axes before those of a unit of work */
+    int64_t dim[ZT_MAX_RANK], to_step[ZT_MAX_RANK], from_step[ZT_MAX_RANK];
+    int64_t n, to_run, from_run;       /* the runs */
+    int64_t across, strips, to_across; /* tiles: the other axis, along which the source goes on by one; else 1 */
+    int64_t units, each;
+};
+
+/* LOOP(type) for an unsigned type of the elements' size. */
+#define BY_SIZE(LOOP)                                                                                                  \
+    do {                                                                                                               \
+        if (c->bytes == 4)                                                                                             \
+            LOOP(uint32_t);                                                                                            \
+        else if (c->bytes == 8)                                                                                        \
+            LOOP(uint64_t);                                                                                            \
+        else if (c->bytes == 2)                                                                                        \
+            LOOP(uint16_t);                                                                                            \
+        else                                                                                                           \
+            LOOP(uint8_t);                                                                                             \
+    } while (0)
+
+#define FILL(type)                                                                                                     \
+    do {                                                                                                               \
+        type *t = to;                                                                                                  \
+        const type value = *(const type *)from;                                                                        \
+        for (int64_t i = 0; i < c->n; i++)                                                                             \
+            t[i] = value;                                                                                              \
+    } while (0)
+
+#define RUN(type)                                                                                                      \
+    do {                                                                                                               \
+        type *t = to;                                                                                                  \
+        const type *f = from;                                                                                          \
+        for (int64_t i = 0; i < c->n; i++)                                                                             \
+            t[i * c->to_run] = f[i * c->from_run];                                                                     \
+    } while (0)
+
+static void copy_run(const struct copy *c, void *to, const void *from) {
+    if (c->to_run == 1 && c->from_run == 1)
+        memcpy(to, from, c->bytes * (size_t)c->n);
+    else if (c->to_run == 1 && c->from_run == 0)
+        BY_SIZE(FILL);
+    else
+        BY_SIZE(RUN);
+}
+
+#define STRIP(type)                                                                                                    \
+    do {                                                                                                               \
+        type *t = to;                                                                                                  \
+        const type *f = from;                                                                                          \
+        for (int64_t i = 0; i < c->n; i += TILE) {                                                                     \
+            const int64_t end = i + TILE < c->n ? i + TILE : c->n;                                                     \
+            for (int64_t line = 0; line < lines; line++)                                                               \
+                for (int64_t k = i; k < end; k++)                                                                      \
+                    t[line * c->to_across + k * c->to_run] = f[k * c->from_run + line];                                \
+        }                                                                                                              \
+    } while (0)
+
+static void copy_strip(const struct copy *c, void *to, const void *from, int64_t lines) {
+    BY_SIZE(STRIP);
+}
+
+static void copy_unit(const struct copy *c, int64_t unit) {
+    const int64_t first = unit % c->strips * TILE, left = c->across - first;
+    int64_t rest = unit / c->strips, t = 0, f = 0;
+    for (int k = c->outer - 1; k >= 0; rest /= c->dim[k--]) {
+        t += rest % c->dim[k] * c->to_step[k];
+        f += rest % c->dim[k] * c->from_step[k];
+    }
+    if (c->across > 1)
+        copy_strip(c, zt_element(c->to, c->bytes, t + first * c->to_across), zt_element(c->from, c->bytes, f + first),
+                   left < TILE ? left : TILE);
+    else
+        copy_run(c, zt_element(c->to, c->bytes, t), zt_element(c->from, c->bytes, f));
+}
+
+static void copy_chunk(void *arg, int64_t chunk) {
+    const struct copy *c = arg;
+    for (int64_t unit = chunk * c->each; unit < (chunk + 1) * c->each && unit < c->units; unit++)
+        copy_unit(c, unit);
+}
+
+/* Takes axis `k` out of the outer ones. */
+static void remove_axis(struct copy *c, int k) {
+    const size_t behind = (size_t)(c->outer - k - 1) * sizeof *c->dim;
+    memmove(c->dim + k, c->dim + k + 1, behind);
+    memmove(c->to_step + k, c->to_step + k + 1, behind);
+    memmove(c->from_step + k, c->from_step + k + 1, behind);
+    c->outer--;
+}
+
+static void collapse(struct copy *c, const struct zt_shape *shape, const int64_t *to_step, const int64_t *from_step) {
+    for (int k = 0; k < shape->rank; k++) {
+        const int last = c->outer - 1;
+        if (shape->dim[k] == 1)
+            continue;
+        if (last >= 0 && c->to_step[last] == shape->dim[k] * to_step[k] &&
+            c->from_step[last] == shape->dim[k] * from_step[k]) {
+            c->dim[last] *= shape->dim[k];
+            c->to_step[last] = to_step[k];
+            c->from_step[last] = from_step[k];
+        } else {
+            c->dim[c->outer] = shape->dim[k];
+            c->to_step[c->outer] = to_step[k];
+            c->from_step[c->outer++] = from_step[k];
+        }
+    }
+}
+
+/* The axis to walk beside the runs, -1: none. */
+static int other_axis(const struct copy *c) {
+    for (int k = c->outer - 1; k >= 0 && c->from_run != 1 && c->from_run != 0; k--)
+        if (c->from_step[k] == 1 && c->dim[k] >= 4)
+            return k;
+    return -1;
+}
+
+void zt_copy_strided(int threads, size_t bytes, const struct zt_shape *shape, void *to, const int64_t *to_step,
+                     const void *from, const int64_t *from_step) {
+    struct copy c = { .bytes = bytes, .to = to, .from = from, .n = 1, .to_run = 1, .from_run = 1, .across = 1 };
+    if (zt_shape_count(shape) == 0)
+        return;
+    collapse(&c, shape, to_step, from_step);
+    if (c.outer > 0) {
+        const int last = c.outer - 1;
+        c.n = c.dim[last];
+        c.to_run = c.to_step[last];
+        c.from_run = c.from_step[last];
+        remove_axis(&c, last);
+    }
+    const int other = other_axis(&c);
+    if (other >= 0) {
+        c.across = c.dim[other];
+        c.to_across = c.to_step[other];
+        remove_axis(&c, other);
+    }
+    c.strips = (c.across + TILE - 1) / TILE;
+    c.units = c.strips;
+    for (int k = 0; k < c.outer; k++)
+        c.units *= c.dim[k];
+    const int64_t work = c.n * (c.across > TILE ? TILE : c.across);
+    c.each = work < CHUNK ? CHUNK / work : 1;
+    zt_parallel_for(zt_threads_worth(threads, (double)c.units * (double)work), (c.units + c.each - 1) / c.each,
+                    copy_chunk, &c);
+}

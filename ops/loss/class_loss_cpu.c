@@ -1,0 +1,227 @@
+/* Losses over class indices on the CPU, a bundle of lines at a time (simd_rows.h); formulas in class_loss.c. The
+ * losses of a chunk's lines are summed in double, and the chunks in order. */
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/simd_rows.h"
+#include "ops/loss/class_loss.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 16 }; /* at most */
+
+struct loss_state {
+    struct zt_bundles bundles;
+    const struct zt_line_kernels *kernels;
+    size_t bytes; /* of an element */
+};
+
+/* The workspace: a double a chunk, then the class weights as floats. */
+struct job {
+    const struct zt_call *call;
+    const struct loss_state *s;
+    struct zt_class_loss loss;
+    double *part;
+    float *weight; /* NULL: all 1 */
+    const struct zt_view *kept;
+    double total;
+};
+
+static bool supports(const struct zt_graph *g, int node, int x) {
+    return zt_line_kernels() && zt_line_type(zt_in(g, node, x)->dtype);
+}
+
+bool zt_class_loss_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 0);
+}
+bool zt_class_loss_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 1);
+}
+
+static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
+    enum zt_dtype dtype = zt_in(p->graph, p->node, x)->dtype;
+    struct zt_class_loss loss;
+    if (!zt_class_loss_shape(p->graph, p->node, x, &loss, err))
+        return false;
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    struct loss_state *s = zt_calloc(1, sizeof *s);
+    s->kernels = zt_line_kernels();
+    s->bundles = zt_bundles_of(&loss.lines, dtype, s->kernels->lanes);
+    s->bytes = zt_dtype_bytes(dtype);
+    p->workspace_bytes =
+        (size_t)zt_bundle_chunks(&s->bundles) * sizeof(double) + (size_t)loss.lines.length * sizeof(float);
+    p->state = s;
+    return true;
+}
+
+bool zt_class_loss_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, 0, err);
+}
+bool zt_class_loss_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, 1, err);
+}
+void zt_class_loss_cpu_release(void *state) {
+    free(state);
+}
+void zt_class_loss_grad_cpu_release(void *state) {
+    free(state);
+}
+
+static bool read_job(const struct zt_call *call, int x, struct job *j, struct zt_err *err) {
+    const struct loss_state *s = call->state;
+    *j = (struct job){ .call = call, .s = s, .part = call->workspace };
+    if (!zt_class_loss_read(call, x, &j->loss, err))
+        return false;
+    if (j->loss.class_weight) {
+        j->weight = (float *)(j->part + zt_bundle_chunks(&s->bundles));
+        for (int64_t c = 0; c < j->loss.lines.length; c++)
+            j->weight[c] = (float)zt_class_loss_weight(&j->loss, c);
+    }
+    return true;
+}
+
+static double number(const struct zt_view *v, int64_t i) {
+    return zt_load_double(v->dtype, v->data, i);
+}
+
+static int lines_in(const struct zt_bundle *b) {
+    return b->across ? 1 : b->lanes;
+}
+
+/* First and end bundle of a chunk. */
+static int64_t first_of(const struct job *j, int64_t chunk) {
+    int64_t at = chunk * j->s->bundles.grain;
+    return at < j->s->bundles.count ? at : j->s->bundles.count;
+}
+
+/* ---- forward ---- */
+
+/* The log sum exp of the lines of a bundle, and what label smoothing adds: sum of w_c (lse - x_c). */
+static void bundle_sums(const struct job *j, const struct zt_bundle *b, const void *x, double *lse, double *spread) {
+    float max[LANES], sum[LANES], weighed[LANES];
+    if (!j->loss.logs)
+        j->s->kernels->exp_sum(b, x, max, sum);
+    if (j->loss.smoothing != 0)
+        j->s->kernels->weigh(b, x, j->weight, weighed);
+    for (int k = 0; k < lines_in(b); k++) {
+        lse[k] = j->loss.logs ? 0 : (double)max[k] + log((double)sum[k]);
+        spread[k] = j->loss.smoothing != 0 ? lse[k] * j->loss.weight_sum - (double)weighed[k] : 0;
+    }
+}
+
+static void keep_bundle(const struct job *j, const struct zt_bundle *b, const void *x, int64_t start, int64_t line,
+                        const double *lse) {
+    float shift[LANES];
+    for (int k = 0; k < lines_in(b); k++) {
+        shift[k] = (float)lse[k];
+        if (j->loss.own)
+            zt_store_double(j->kept->dtype, j->kept->data, line + k, lse[k]);
+    }
+    if (!j->loss.own)
+        j->s->kernels->shift(b, x, shift, zt_element(j->kept->data, j->s->bytes, start));
+}
+
+static double bundle_loss(const struct job *j, int64_t i) {
+    const struct zt_class_loss *loss = &j->loss;
+    int64_t start, line;
+    struct zt_bundle b = zt_bundle_at(&j->s->bundles, i, &start, &line);
+    const void *x = zt_element(loss->x->data, j->s->bytes, start);
+    double lse[LANES], spread[LANES], all = 0;
+    bundle_sums(j, &b, x, lse, spread);
+    if (j->kept)
+        keep_bundle(j, &b, x, start, line, lse);
+    for (int k = 0; k < lines_in(&b); k++) {
+        double sample = zt_class_loss_sample(loss, line + k), one = 0;
+        if (sample != 0) {
+            int64_t t = zt_class_loss_target(loss, line + k);
+            one = (1 - loss->smoothing) * zt_class_loss_weight(loss, t) *
+                  (lse[k] - number(loss->x, start + k + t * loss->lines.inner));
+            one = sample * (one + loss->smoothing / (double)loss->lines.length * spread[k]);
+        }
+        if (loss->reduction == ZT_LOSS_NONE)
+            zt_store_double(j->call->out[0].dtype, j->call->out[0].data, line + k, one);
+        all += one;
+    }
+    return all;
+}
+
+static void loss_chunk(void *arg, int64_t chunk) {
+    const struct job *j = arg;
+    double sum = 0;
+    for (int64_t i = first_of(j, chunk); i < first_of(j, chunk + 1); i++)
+        sum += bundle_loss(j, i);
+    j->part[chunk] = sum;
+}
+
+bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j;
+    double sum = 0;
+    if (!read_job(call, 0, &j, err))
+        return false;
+    j.kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
+    int64_t chunks = zt_bundle_chunks(&j.s->bundles);
+    zt_parallel_for(call->threads, chunks, loss_chunk, &j);
+    for (int64_t c = 0; c < chunks; c++)
+        sum += j.part[c];
+    zt_class_loss_store(call, &j.loss, sum);
+    return true;
+}
+
+/* ---- backward ---- */
+
+/* Lines of zeros. */
+static void clear(const struct job *j, const struct zt_bundle *b, void *dx) {
+    size_t line = (size_t)(b->across ? j->loss.lines.length : b->lanes) * j->s->bytes;
+    for (int64_t c = 0; c < (b->across ? 1 : b->count); c++)
+        memset(zt_element(dx, j->s->bytes, c * b->step), 0, line);
+}
+
+/* dx at the target, in double: p_t - 1 cancels. */
+static void hit(const struct job *j, int64_t at, int64_t t, double p, double lse, const struct zt_class_slope *slope) {
+    const struct zt_view *dx = &j->call->out[0];
+    double soft = p != 0 ? p * exp(number(j->loss.x, at) - lse) : 0;
+    double spread = slope->spread != 0 ? slope->spread * zt_class_loss_weight(&j->loss, t) : 0;
+    zt_store_double(dx->dtype, dx->data, at, soft - spread - slope->hit);
+}
+
+static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
+    const struct zt_class_loss *loss = &j->loss;
+    struct zt_class_slope slope[LANES];
+    float p[LANES] = { 0 }, lse[LANES] = { 0 }, spread[LANES] = { 0 };
+    bool nothing = true;
+    for (int k = 0; k < lines_in(b); k++) {
+        slope[k] = zt_class_loss_slope(j->call, loss, line + k, j->total);
+        spread[k] = (float)slope[k].spread;
+        if (j->kept) {
+            p[k] = (float)(slope[k].hit + slope[k].spread * loss->weight_sum);
+            lse[k] = (float)number(j->kept, line + k);
+        }
+        nothing = nothing && p[k] == 0 && spread[k] == 0;
+    }
+    void *dx = zt_element(j->call->out[0].data, j->s->bytes, start);
+    struct zt_cross_grad g = { p, lse, spread, j->weight };
+    if (nothing)
+        clear(j, b, dx);
+    else
+        j->s->kernels->cross_grad(b, zt_element(loss->x->data, j->s->bytes, start), &g, dx);
+    for (int k = 0; k < lines_in(b); k++) {
+        int64_t t = zt_class_loss_target(loss, line + k);
+        if (slope[k].hit != 0)
+            hit(j, start + k + t * loss->lines.inner, t, (double)p[k], (double)lse[k], &slope[k]);
+    }
+}
+
+/* With the log sum exp the gradient of cross-entropy, without that of NLL. */
+bool zt_class_loss_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j;
+    if (!read_job(call, 1, &j, err))
+        return false;
+    j.kept = zt_class_loss_in(call, 5);
+    j.total = zt_class_loss_total(&j.loss);
+    zt_bundles_each(&j.s->bundles, call->threads, grad_bundle, &j);
+    return true;
+}

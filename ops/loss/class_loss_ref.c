@@ -1,0 +1,227 @@
+/* The losses over class indices: what every kernel reads, and the reference kernels (formulas in class_loss.c). */
+#include "ops/loss/class_loss.h"
+
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/tile.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+bool zt_class_loss_reduction(const struct zt_graph *g, int node, enum zt_reduction *to, struct zt_err *err) {
+    const char *name = zt_attr_text(g->nodes[node], "reduction", "mean");
+    *to = strcmp(name, "none") == 0 ? ZT_LOSS_NONE : strcmp(name, "sum") == 0 ? ZT_LOSS_SUM : ZT_LOSS_MEAN;
+    if (*to == ZT_LOSS_MEAN && strcmp(name, "mean") != 0)
+        return zt_node_fail(g, node, err, "reduction = \"%s\", allowed none, sum, mean", name);
+    return true;
+}
+
+bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct zt_class_loss *to, struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_attr *ignore = zt_node_attr(n, "ignore_index");
+    const struct zt_shape *x = &zt_in(g, node, first)->shape;
+    int axis;
+    *to = (struct zt_class_loss){ .own = n->domain[0] != 0,
+                                  .logs = strncmp(n->op->name, "Negative", 8) == 0,
+                                  .ignores = n->domain[0] || ignore,
+                                  .ignore = ignore ? ignore->i : -100,
+                                  .smoothing = (double)zt_attr_float(n, "label_smoothing", 0) };
+    if (!zt_axis(g, node, zt_attr_int(n, "axis", 1), x->rank, &axis, err) ||
+        !zt_class_loss_reduction(g, node, &to->reduction, err))
+        return false;
+    to->lines = zt_lines_along(x, axis);
+    to->count = to->lines.outer * to->lines.inner;
+    to->sample = zt_max_int(axis > 0 && x->dim[0] > 0 ? to->count / x->dim[0] : to->count, 1);
+    to->each = 1;
+    return true;
+}
+
+const struct zt_view *zt_class_loss_in(const struct zt_call *call, int i) {
+    return i >= 0 && i < call->in_count && call->in[i].data ? &call->in[i] : NULL;
+}
+
+static double weight_at(const struct zt_view *weights, int64_t i) {
+    return weights ? zt_load_double(weights->dtype, weights->data, i) : 1;
+}
+
+double zt_class_loss_weight(const struct zt_class_loss *j, int64_t c) {
+    return weight_at(j->class_weight, c);
+}
+
+int64_t zt_class_loss_target(const struct zt_class_loss *j, int64_t line) {
+    return zt_load_int(j->target->dtype, j->target->data, line);
+}
+
+double zt_class_loss_sample(const struct zt_class_loss *j, int64_t line) {
+    if (j->ignores && zt_class_loss_target(j, line) == j->ignore)
+        return 0;
+    return j->row_weight ? weight_at(j->row_weight, line / j->each) : 1;
+}
+
+static bool check_targets(const struct zt_call *call, const struct zt_class_loss *j, struct zt_err *err) {
+    for (int64_t i = 0; i < j->count; i++) {
+        int64_t t = zt_class_loss_target(j, i);
+        if ((t < 0 || t >= j->lines.length) && zt_class_loss_sample(j, i) != 0)
+            return zt_fail(err, ZT_EXIT_DATA, "%s (%s): row %lld: target %lld is not one of the classes 0..%lld",
+                           call->node->name, call->node->op_type, (long long)(i / j->sample), (long long)t,
+                           (long long)j->lines.length - 1);
+    }
+    return true;
+}
+
+bool zt_class_loss_read(const struct zt_call *call, int first, struct zt_class_loss *to, struct zt_err *err) {
+    if (!zt_class_loss_shape(call->graph, zt_call_node(call), first, to, err))
+        return false;
+    to->x = &call->in[first];
+    to->target = &call->in[first + 1];
+    to->row_weight = to->own ? zt_class_loss_in(call, first + 2) : NULL;
+    to->class_weight = zt_class_loss_in(call, first + 2 + to->own);
+    int64_t weights = to->row_weight ? zt_shape_count(&to->row_weight->shape) : 0;
+    if (weights)
+        to->each = zt_max_int(to->count / weights, 1);
+    for (int64_t c = 0; c < to->lines.length; c++)
+        to->weight_sum += zt_class_loss_weight(to, c);
+    return check_targets(call, to, err);
+}
+
+double zt_class_loss_total(const struct zt_class_loss *j) {
+    double total = 0;
+    for (int64_t i = 0; j->reduction == ZT_LOSS_MEAN && i < j->count; i++) {
+        double sample = zt_class_loss_sample(j, i);
+        total += sample != 0 ? sample * zt_class_loss_weight(j, zt_class_loss_target(j, i)) : 0;
+    }
+    return j->reduction == ZT_LOSS_MEAN ? total : 1;
+}
+
+void zt_class_loss_store(const struct zt_call *call, const struct zt_class_loss *j, double sum) {
+    double total = zt_class_loss_total(j);
+    if (j->reduction != ZT_LOSS_NONE) /* the standard's mean of nothing is 0 / 0 */
+        zt_store_double(call->out[0].dtype, call->out[0].data, 0, total == 0 && j->own ? 0 : sum / total);
+}
+
+struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const struct zt_class_loss *j, int64_t line,
+                                          double total) {
+    double d = zt_load_double(call->in[0].dtype, call->in[0].data, j->reduction == ZT_LOSS_NONE ? line : 0);
+    double sample = zt_class_loss_sample(j, line), factor = sample != 0 && total != 0 ? d * sample / total : 0;
+    if (factor == 0) /* the target may be none of the classes */
+        return (struct zt_class_slope){ 0 };
+    return (struct zt_class_slope){
+        factor * (1 - j->smoothing) * zt_class_loss_weight(j, zt_class_loss_target(j, line)),
+        factor * j->smoothing / (double)j->lines.length,
+    };
+}
+
+/* ---- reference kernels ---- */
+
+static struct zt_line line_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t line) {
+    return (struct zt_line){ of, zt_lines_start(&j->lines, line), j->lines.inner, j->lines.length };
+}
+
+static double log_sum_exp(const struct zt_line *l) {
+    int64_t place;
+    double max = zt_line_max(l, &place);
+    return max + log(zt_line_sum_exp(l, max));
+}
+
+/* loss_i without s; lse is 0 where x is log p already. */
+static double line_loss(const struct zt_class_loss *j, int64_t line, double lse) {
+    struct zt_line l = line_of(j, j->x, line);
+    int64_t t = zt_class_loss_target(j, line);
+    double loss = (1 - j->smoothing) * zt_class_loss_weight(j, t) *
+                  (lse - zt_load_double(j->x->dtype, j->x->data, l.start + t * l.stride));
+    if (j->smoothing == 0)
+        return loss;
+    double run[ZT_RUN], spread = 0;
+    ZT_EACH_RUN(l.length, at, count) {
+        zt_line_load(&l, at, count, run);
+        for (int64_t i = 0; i < count; i++)
+            spread += zt_class_loss_weight(j, at + i) * (lse - run[i]);
+    }
+    return loss + j->smoothing / (double)l.length * spread;
+}
+
+/* What a line leaves in the second output: its log sum exp (own form) or its log p (the standard's). */
+static void keep_line(const struct zt_class_loss *j, const struct zt_view *to, int64_t line, double lse) {
+    double run[ZT_RUN];
+    if (j->own) {
+        zt_store_double(to->dtype, to->data, line, lse);
+        return;
+    }
+    struct zt_line from = line_of(j, j->x, line), out = line_of(j, to, line);
+    ZT_EACH_RUN(from.length, at, count) {
+        zt_line_load(&from, at, count, run);
+        for (int64_t i = 0; i < count; i++)
+            run[i] -= lse;
+        zt_line_store(&out, at, count, run);
+    }
+}
+
+enum { CHUNKS = 64 }; /* lines are summed in so many chunks and these in order: the bits do not depend on threads */
+
+static double chunk_loss(const struct zt_call *call, const struct zt_class_loss *j, int64_t from, int64_t end) {
+    const struct zt_view *kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
+    double sum = 0;
+    for (int64_t i = from; i < end; i++) {
+        struct zt_line l = line_of(j, j->x, i);
+        double lse = j->logs ? 0 : log_sum_exp(&l), sample = zt_class_loss_sample(j, i);
+        double loss = sample != 0 ? sample * line_loss(j, i, lse) : 0;
+        if (kept)
+            keep_line(j, kept, i, lse);
+        if (j->reduction == ZT_LOSS_NONE)
+            zt_store_double(call->out[0].dtype, call->out[0].data, i, loss);
+        sum += loss;
+    }
+    return sum;
+}
+
+static double work_of(const struct zt_class_loss *j) {
+    return 16.0 * (double)j->count * (double)j->lines.length;
+}
+
+bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_class_loss j;
+    if (!zt_class_loss_read(call, 0, &j, err))
+        return false;
+    double part[CHUNKS] = { 0 }, sum = 0;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&j))) schedule(static)
+    for (int c = 0; c < CHUNKS; c++)
+        part[c] = chunk_loss(call, &j, j.count * c / CHUNKS, j.count * (c + 1) / CHUNKS);
+    for (int c = 0; c < CHUNKS; c++)
+        sum += part[c];
+    zt_class_loss_store(call, &j, sum);
+    return true;
+}
+
+static void grad_line(const struct zt_class_loss *j, const struct zt_view *out, int64_t line,
+                      const struct zt_class_slope *slope, const double *lse) {
+    struct zt_line from = line_of(j, j->x, line), to = line_of(j, out, line);
+    int64_t t = zt_class_loss_target(j, line);
+    double run[ZT_RUN], sum = slope->hit + slope->spread * j->weight_sum; /* what p_c is multiplied with */
+    ZT_EACH_RUN(from.length, at, count) {
+        if (lse && sum != 0)
+            zt_line_load(&from, at, count, run);
+        for (int64_t i = 0; i < count; i++) {
+            run[i] = lse && sum != 0 ? sum * exp(run[i] - *lse) : 0;
+            run[i] -= slope->spread != 0 ? slope->spread * zt_class_loss_weight(j, at + i) : 0;
+            run[i] -= at + i == t ? slope->hit : 0;
+        }
+        zt_line_store(&to, at, count, run);
+    }
+}
+
+/* With the log sum exp the gradient of cross-entropy, without that of NLL. */
+bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_class_loss j;
+    if (!zt_class_loss_read(call, 1, &j, err))
+        return false;
+    const struct zt_view *kept = zt_class_loss_in(call, 5);
+    double total = zt_class_loss_total(&j);
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&j))) schedule(static)
+    for (int64_t i = 0; i < j.count; i++) {
+        double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
+        struct zt_class_slope slope = zt_class_loss_slope(call, &j, i, total);
+        grad_line(&j, &call->out[0], i, &slope, kept ? &lse : NULL);
+    }
+    return true;
+}

@@ -1,0 +1,89 @@
+/* Losses and their gradients on CUDA: what rows say of their nodes, with the addresses of the call. */
+#include "ops/cuda/describe.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/launch.h"
+
+#include <stdlib.h>
+
+static const void *data(const struct zt_view *views, int count, int i) {
+    return i < count ? views[i].data : NULL;
+}
+static void *out(const struct zt_call *call, int i) {
+    return i < call->out_count ? call->out[i].data : NULL;
+}
+
+/* ---- over classes ---- */
+
+static bool class_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_loss), err))
+        return false;
+    q->workspace_bytes = zt_launch_loss_bytes(q->state);
+    return true;
+}
+
+/* x at input `first`, behind it target, row weight where the row has one, class weight. */
+static struct zt_launch_loss class_job(const struct zt_call *call, int first) {
+    struct zt_launch_loss l = *(const struct zt_launch_loss *)call->state;
+    l.x = data(call->in, call->in_count, first);
+    l.target = data(call->in, call->in_count, first + 1);
+    l.row_weight = l.own ? data(call->in, call->in_count, first + 2) : NULL;
+    l.class_weight = data(call->in, call->in_count, first + 2 + l.own);
+    return l;
+}
+
+/* The own rows keep the log sum exp, the standard's log p. */
+static bool class_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 0);
+    return zt_launched(call,
+                       zt_launch_cross_entropy(zt_stream_of(call), &l, call->out[0].data, l.own ? out(call, 1) : NULL,
+                                               l.own ? NULL : out(call, 1), call->workspace),
+                       err);
+}
+
+static bool class_grad_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 1);
+    return zt_launched(call,
+                       zt_launch_cross_entropy_grad(zt_stream_of(call), &l, call->in[0].data,
+                                                    data(call->in, call->in_count, 5), call->out[0].data,
+                                                    call->workspace),
+                       err);
+}
+
+const struct zt_kernel zt_kernel_class_loss_cuda = { .prepare = class_prepare, .run = class_run, .release = free };
+const struct zt_kernel zt_kernel_class_loss_grad_cuda = { .prepare = class_prepare,
+                                                          .run = class_grad_run,
+                                                          .release = free };
+
+/* ---- element by element ---- */
+
+static bool element_prepare(struct zt_prepare *q, struct zt_err *err) {
+    q->workspace_bytes = ZT_ELEMENT_LOSS_BYTES;
+    return zt_describe_cuda(q, sizeof(struct zt_launch_element_loss), err);
+}
+
+static struct zt_launch_element_loss element_job(const struct zt_call *call, int first) {
+    struct zt_launch_element_loss l = *(const struct zt_launch_element_loss *)call->state;
+    l.x = data(call->in, call->in_count, first);
+    l.target = data(call->in, call->in_count, first + 1);
+    l.weight = data(call->in, call->in_count, first + 2);
+    return l;
+}
+
+static bool element_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_element_loss l = element_job(call, 0);
+    return zt_launched(call, zt_launch_element_loss(zt_stream_of(call), &l, call->out[0].data, call->workspace), err);
+}
+
+static bool element_grad_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_element_loss l = element_job(call, 1);
+    return zt_launched(
+        call, zt_launch_element_loss_grad(zt_stream_of(call), &l, call->in[0].data, call->out[0].data, call->workspace),
+        err);
+}
+
+const struct zt_kernel zt_kernel_element_loss_cuda = { .prepare = element_prepare,
+                                                       .run = element_run,
+                                                       .release = free };
+const struct zt_kernel zt_kernel_element_loss_grad_cuda = { .prepare = element_prepare,
+                                                            .run = element_grad_run,
+                                                            .release = free };

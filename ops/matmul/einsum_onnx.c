@@ -1,0 +1,147 @@
+/* The gradient of one Einsum operand as an Einsum (formula in einsum.c).
+ *
+ * Every operand is brought to full lengths and the letters of an ellipsis are written out, so that the equation is one
+ * of letters alone: dy and the other operands make what the operand's letters range over. A letter that none of them
+ * has is stretched; one that stands twice leaves the gradient on the diagonal; what broadcasting stretched is summed.
+ */
+#include "ops/kernel/function_bodies.h"
+#include "ops/kernel/shape.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { TERMS = 10, LETTERS = 32 };
+
+struct equation {
+    struct zt_body *b;
+    int operands;
+    char term[TERMS][LETTERS]; /* letters of the operands, then of the result */
+    int64_t dim[128];          /* by letter */
+};
+
+/* A letter that the text does not use, number k of them. */
+static char fresh(const char *text, int k) {
+    for (char c = 'A'; c <= 'z'; c++)
+        if (isalpha((unsigned char)c) && !strchr(text, c) && k-- == 0)
+            return c;
+    return 0;
+}
+
+/* The letters of one term; `rank` axes, of which those that have no letter are the ellipsis, right-aligned. */
+static void write_out(const char *text, const char *from, size_t length, int rank, char *to) {
+    int letters = 0, at = 0;
+    for (size_t i = 0; i < length; i++)
+        letters += isalpha((unsigned char)from[i]) != 0;
+    for (size_t i = 0; i < length; i++) {
+        if (isalpha((unsigned char)from[i]))
+            to[at++] = from[i];
+        else if (strncmp(from + i, "...", 3) == 0)
+            for (int k = rank - letters - 1; k >= 0; k--)
+                to[at++] = fresh(text, k);
+    }
+    to[at] = 0;
+}
+
+/* Without "->": the ellipsis, then what stands once, in order. */
+static void imply_result(struct equation *e, const char *text, int ellipsis) {
+    int at = 0;
+    char *to = e->term[e->operands];
+    for (int k = ellipsis - 1; k >= 0; k--)
+        to[at++] = fresh(text, k);
+    for (char c = 'A'; c <= 'z'; c++) {
+        const char *first = isalpha((unsigned char)c) ? strchr(text, c) : NULL;
+        if (first && !strchr(first + 1, c))
+            to[at++] = c;
+    }
+    to[at] = 0;
+}
+
+static bool read_equation(struct equation *e, const char *text) {
+    const char *arrow = strstr(text, "->"), *at = text, *end = arrow ? arrow : text + strlen(text);
+    const struct zt_graph *g = e->b->g;
+    int ellipsis = 0;
+    for (int i = 0; i < e->operands; i++) {
+        size_t length = strcspn(at, ",-");
+        const struct zt_shape *x = &zt_in(g, e->b->node, i + 1)->shape;
+        if (at > end || x->rank >= LETTERS)
+            return false;
+        write_out(text, at, length, x->rank, e->term[i]);
+        int letters = 0;
+        for (size_t k = 0; k < length; k++)
+            letters += isalpha((unsigned char)at[k]) != 0;
+        ellipsis = x->rank - letters > ellipsis ? x->rank - letters : ellipsis;
+        for (int k = 0; k < x->rank && e->term[i][k]; k++) {
+            int64_t *dim = &e->dim[(unsigned char)e->term[i][k]];
+            *dim = *dim == 0 || *dim == 1 ? x->dim[k] : *dim;
+        }
+        at += length + 1;
+    }
+    if (!arrow)
+        imply_result(e, text, ellipsis);
+    else
+        write_out(text, arrow + 2, strlen(arrow + 2), zt_in(g, e->b->node, 0)->shape.rank, e->term[e->operands]);
+    return true;
+}
+
+/* NAME stretched to full lengths */
+static void say_full(struct equation *e, const char *name, const char *term) {
+    struct zt_shape full = { (int)strlen(term), { 0 } };
+    for (int k = 0; k < full.rank; k++)
+        full.dim[k] = e->dim[(unsigned char)term[k]];
+    zt_body_say(e->b, "%s = Expand(%s, %s)", name, name, zt_body_dims(e->b, &full));
+}
+
+/* dx from `part`, which has the letters `made`, in the order of the operand's. */
+static void say_spread(struct equation *e, const char *term, const char *made, const struct zt_shape *x) {
+    struct zt_body *b = e->b;
+    struct zt_shape shape = { x->rank, { 0 } }, full = shape;
+    int64_t stretched[ZT_MAX_RANK];
+    int count = 0;
+    for (int k = 0; k < x->rank; k++) {
+        full.dim[k] = e->dim[(unsigned char)term[k]];
+        shape.dim[k] = strchr(made, term[k]) && strchr(term, term[k]) == term + k ? full.dim[k] : 1;
+        if (x->dim[k] != full.dim[k])
+            stretched[count++] = k;
+    }
+    zt_body_say(b, "dx = Expand(Reshape(part, %s), %s)", zt_body_dims(b, &shape), zt_body_dims(b, &full));
+    for (int k = 0; k < x->rank; k++) {
+        int first = (int)(strchr(term, term[k]) - term);
+        struct zt_shape line = { x->rank, { 1, 1, 1, 1, 1, 1, 1, 1 } }, other = line;
+        line.dim[first] = other.dim[k] = full.dim[k];
+        const char *places = zt_body_range(b, full.dim[k]);
+        if (first != k)
+            zt_body_say(b, "dx = Where(Equal(Reshape(%s, %s), Reshape(%s, %s)), dx, 0)", places, zt_body_dims(b, &line),
+                        places, zt_body_dims(b, &other));
+    }
+    if (count)
+        zt_body_say(b, "dx = ReduceSum(dx, %s)", zt_body_list(b, stretched, count));
+}
+
+ZT_BODY(zt_einsum_grad_body) {
+    const struct zt_node *n = g->nodes[node];
+    struct equation e = { .b = b, .operands = n->in_count - 1 };
+    int operand = (int)zt_attr_int(n, "operand", 0), at = 0;
+    const char *names = "dy", *inputs = "dy", *terms = "";
+    for (int i = 0; i < e.operands; i++)
+        names = zt_body_text(b, i == operand ? "%s, _" : "%s, x_%d", names, i);
+    if (e.operands >= TERMS || !read_equation(&e, zt_attr_text(n, "equation", "")))
+        return zt_node_fail(g, node, err, "cannot be emitted: its equation is too long");
+    zt_body_names(b, zt_body_text(b, "%s -> dx", names));
+    say_full(&e, "dy", e.term[e.operands]);
+    terms = e.term[e.operands];
+    for (int i = 0; i < e.operands; i++) {
+        if (i == operand)
+            continue;
+        say_full(&e, zt_body_text(b, "x_%d", i), e.term[i]);
+        inputs = zt_body_text(b, "%s, x_%d", inputs, i);
+        terms = zt_body_text(b, "%s,%s", terms, e.term[i]);
+    }
+    char made[LETTERS] = "";
+    const char *own = e.term[operand];
+    for (int k = 0; own[k]; k++)
+        if (strchr(terms, own[k]) && strchr(own, own[k]) == own + k)
+            made[at++] = own[k];
+    zt_body_say(b, "part = Einsum<equation=\"%s->%s\">(%s)", terms, made, inputs);
+    say_spread(&e, own, made, &zt_out(g, node, 0)->shape);
+    return true;
+}

@@ -1,0 +1,273 @@
+/* A matrix product and the GELU behind it, or in front of it in the backward phase, as one product with an epilogue of
+ * cuBLASLt:
+ *
+ *     ztrain.LinearGelu(x, w[, bias]) -> y[, z]        z = alpha op(x) op(w) + bias, y = Gelu(z)
+ *     ztrain.MatMulGeluGrad(a, b, z) -> dz             dz = GeluGrad(alpha op(a) op(b), z), with z's shape
+ *
+ * Gelu is the one with approximate = "tanh", the only one that cuBLASLt has: a Gelu by erf stays a node of its own. All
+ * axes of x but the last are rows, w and b are matrices. op exchanges the axes of a matrix where transA (transB) is
+ * set. z is made where somebody reads it beside Gelu: GeluGrad, or whoever else has a use for it.
+ *
+ *     forward      Gelu(Add(MatMul(x, w), bias)), Gelu(Gemm(x, w, bias)), and both without bias
+ *     backward     GeluGrad(Gemm(a, b), z)
+ *
+ * A Reshape may stand between: of rows of several axes exporters and gradients make Gemms over one. */
+#include "ops/cuda/cuda.h"
+#include "graph/passes/fuse.h"
+#include "ops/matmul/matmul.h"
+#include "ops/kernel/shape.h"
+
+#include <string.h>
+
+extern const struct zt_op zt_op_gelu, zt_op_gelu_grad;
+
+enum { BETWEEN = 3 };
+
+static const struct zt_attr_spec attrs[] = {
+    { "alpha", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
+};
+
+/* ---- the rows ---- */
+
+static bool read_product(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err) {
+    const struct zt_shape *a = &zt_in(g, node, 0)->shape, *b = &zt_in(g, node, 1)->shape;
+    if (a->rank < 2 || (zt_attr_int(g->nodes[node], "transA", 0) && a->rank > 2) || b->rank != 2)
+        return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want rows and a matrix",
+                            zt_in(g, node, 0)->name, zt_in(g, node, 1)->name, a->rank, b->rank);
+    return zt_matmul_read_node(g, node, m, err);
+}
+
+static bool linear_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *bias = zt_in(g, node, 2);
+    char s[ZT_SHAPE_TEXT];
+    struct zt_matmul m;
+    if (!read_product(g, node, &m, err))
+        return false;
+    if (bias && !zt_matmul_is_bias(&bias->shape, m.n))
+        return zt_node_fail(g, node, err, "input \"%s\" has shape %s, wants a number for each of %lld columns",
+                            bias->name, zt_shape_text(&bias->shape, s), (long long)m.n);
+    for (int i = 0; i < 2; i++)
+        zt_set_out(g, node, i, zt_in(g, node, 0)->dtype, &m.out);
+    return true;
+}
+
+static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *z = zt_in(g, node, 2);
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    struct zt_matmul m;
+    if (!read_product(g, node, &m, err))
+        return false;
+    if (zt_shape_count(&z->shape) != m.m * m.n)
+        return zt_node_fail(g, node, err, "input \"%s\" has shape %s, the product %s", z->name,
+                            zt_shape_text(&z->shape, s), zt_shape_text(&m.out, t));
+    zt_set_out(g, node, 0, z->dtype, &z->shape);
+    return true;
+}
+
+/* A node of Gelu or GeluGrad as this file means them. */
+static struct zt_node gelu_node(const struct zt_node *like, const struct zt_op *row) {
+    static const struct zt_attr approximate = { .name = "approximate", .type = ZT_ATTR_STRING, .s = "tanh" };
+    struct zt_node n = *like;
+    n.op = row;
+    n.op_type = row->name;
+    n.domain = row->domain;
+    n.attr = (struct zt_attr *)&approximate;
+    n.attr_count = 1;
+    return n;
+}
+
+static bool product_ref(const struct zt_call *call, const struct zt_view *bias, void *to, struct zt_err *err) {
+    struct zt_product p = { .dtype = call->in[0].dtype,
+                            .a = call->in[0].data,
+                            .b = call->in[1].data,
+                            .c = bias ? bias->data : NULL,
+                            .c_col = 1,
+                            .alpha = (double)zt_attr_float(call->node, "alpha", 1),
+                            .beta = 1,
+                            .y = to,
+                            .threads = call->threads };
+    if (!read_product(call->graph, zt_call_node(call), &p.geometry, err))
+        return false;
+    zt_product_run(&p);
+    return true;
+}
+
+static bool linear_ref(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *z = &call->out[call->out_count > 1 && call->out[1].data];
+    struct zt_node gelu = gelu_node(call->node, &zt_op_gelu);
+    struct zt_call part = *call;
+    part.node = &gelu;
+    return product_ref(call, call->in_count > 2 ? &call->in[2] : NULL, z->data, err) &&
+           zt_fuse_run(&part, &zt_op_gelu, z, 1, call->out, 1, err);
+}
+
+static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_node gelu = gelu_node(call->node, &zt_op_gelu_grad);
+    const struct zt_view in[2] = { call->out[0], call->in[2] };
+    struct zt_call part = *call;
+    part.node = &gelu;
+    return product_ref(call, NULL, call->out[0].data, err) &&
+           zt_fuse_run(&part, &zt_op_gelu_grad, in, 2, call->out, 1, err);
+}
+
+/* To a struct zt_chain (pointwise.h): what is left to do with the product where no epilogue does it. */
+static bool gelu_describe(const struct zt_graph *g, int node, const struct zt_op *row, void *to, struct zt_err *err) {
+    int in[2] = { 0, 0 }, out = 0;
+    struct zt_node gelu = gelu_node(g->nodes[node], row);
+    struct zt_node *nodes[1] = { &gelu };
+    struct zt_value *values[1] = { g->values[g->nodes[node]->out[0]] };
+    const struct zt_graph alone = {
+        .name = g->name, .values = values, .value_count = 1, .nodes = nodes, .node_count = 1
+    };
+    gelu.index = 0;
+    gelu.in = in;
+    gelu.in_count = row->min_in;
+    gelu.out = &out;
+    gelu.out_count = 1;
+    return zt_cuda_describe_pointwise(&alone, 0, to, err);
+}
+static bool linear_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return gelu_describe(g, node, &zt_op_gelu, to, err);
+}
+static bool grad_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return gelu_describe(g, node, &zt_op_gelu_grad, to, err);
+}
+
+#define PRODUCT_ROW                                                                                                    \
+    .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1,                                                         \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = attrs,            \
+    .flags = ZT_OP_HALF, .flops = zt_matmul_flops
+const struct zt_op zt_op_linear_gelu = {
+    .name = "LinearGelu",
+    PRODUCT_ROW,
+    .min_in = 2,
+    .max_out = 2,
+    .infer = linear_infer,
+    .kernel = { [ZT_REF] = { .run = linear_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_matmul, linear_describe) },
+};
+const struct zt_op zt_op_matmul_gelu_grad = {
+    .name = "MatMulGeluGrad",
+    PRODUCT_ROW,
+    .min_in = 3,
+    .max_out = 1,
+    .infer = grad_infer,
+    .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_matmul, grad_describe) },
+};
+
+/* ---- the patterns ---- */
+
+static bool is_tanh(const struct zt_node *n, const struct zt_op *row) {
+    return n->op == row && strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
+}
+
+static bool is_bias(const struct zt_graph *g, int value, int of) {
+    const struct zt_shape *y = &g->values[of]->shape;
+    return y->rank > 0 && zt_matmul_is_bias(&g->values[value]->shape, y->dim[y->rank - 1]);
+}
+
+/* Whether the node is a product of rows and a matrix that the kernels take, its c NULL or a bias. */
+static bool is_product(const struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
+    const bool gemm = strcmp(n->op_type, "Gemm") == 0;
+    if (n->domain[0] || (!gemm && strcmp(n->op_type, "MatMul") != 0) || !zt_op_takes(g, node, ZT_CUDA))
+        return false;
+    const struct zt_value *c = zt_in(g, node, 2);
+    return zt_in(g, node, 0)->shape.rank >= 2 && zt_in(g, node, 1)->shape.rank == 2 &&
+           (!c || (zt_attr_float(n, "beta", 1) == 1 && is_bias(g, n->in[2], n->out[0])));
+}
+
+/* What is in front of input 0 of `node` behind nodes that only lay it in other rows, which go to `between`: a Reshape,
+ * which in bfloat16 stands between a cast to float and one back. Nothing that rounds, nothing that others read but the
+ * input itself where it may be (`alone`). -1: there is none. */
+static int find_above(const struct zt_graph *g, int node, bool alone, int between[BETWEEN], int *count) {
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    int from = zt_fuse_producer(g, node, 0, NULL, alone);
+    for (*count = 0; *count < BETWEEN && from >= 0; from = zt_fuse_producer(g, from, 0, NULL, true)) {
+        const char *op_type = g->nodes[from]->op_type;
+        const enum zt_dtype made = zt_out(g, from, 0)->dtype;
+        if ((strcmp(op_type, "Reshape") != 0 && strcmp(op_type, "Cast") != 0) || (made != ZT_FLOAT && made != dtype))
+            break;
+        between[(*count)++] = from;
+    }
+    return from >= 0 && zt_out(g, from, 0)->dtype == dtype ? from : -1;
+}
+
+/* What is found of a LinearGelu: the product, the nodes behind it, and its bias, -1 without. */
+struct linear {
+    int product, bias, between[BETWEEN], count, add;
+};
+
+static bool find_linear(const struct zt_graph *g, int node, struct linear *l) {
+    const int from = find_above(g, node, false, l->between, &l->count);
+    l->add = -1;
+    l->product = from;
+    if (from >= 0 && is_product(g, from)) {
+        l->bias = zt_in(g, from, 2) ? g->nodes[from]->in[2] : -1;
+        return true;
+    }
+    for (int side = 0; side < 2 && from >= 0 && strcmp(g->nodes[from]->op_type, "Add") == 0; side++) {
+        const int sum = g->nodes[from]->out[0];
+        l->add = from;
+        l->product = zt_fuse_producer(g, from, side, NULL, true);
+        l->bias = g->nodes[from]->in[1 - side];
+        if (l->product >= 0 && is_product(g, l->product) && !zt_in(g, l->product, 2) && is_bias(g, l->bias, sum) &&
+            zt_shape_equal(&zt_out(g, l->product, 0)->shape, &g->values[sum]->shape))
+            return true;
+    }
+    return false;
+}
+
+static void kill(struct zt_graph *g, const int *nodes, int count) {
+    for (int i = 0; i < count; i++)
+        g->nodes[nodes[i]]->dead = true;
+}
+
+/* A value of the product's shape that `value` is made of by a Reshape beside node `like`; itself where it has it. */
+static int reshaped(struct zt_graph *g, const struct zt_op_table *table, int like, int value,
+                    const struct zt_shape *product, struct zt_err *err) {
+    const struct zt_value v = *g->values[value];
+    if (zt_shape_equal(&v.shape, product))
+        return value;
+    const int in[2] = { zt_graph_add_value(g, NULL, v.dtype, product),
+                        zt_graph_add_ints(g, NULL, v.shape.dim, v.shape.rank) };
+    const int node = zt_fuse_add(g, g->nodes[like], g->nodes[like]->name, "Reshape", "", ZT_OPSET, in, 2, &value, 1);
+    zt_node_set_int(g, node, "allowzero", 1);
+    g->values[in[0]]->origin = ZT_FROM_NODE;
+    g->values[value]->producer = node;
+    return zt_fuse_settle(g, table, node, err) ? in[0] : -1;
+}
+
+static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    struct linear l;
+    if (!is_tanh(g->nodes[node], &zt_op_gelu) || !find_linear(g, node, &l))
+        return false;
+    const int y = g->nodes[node]->out[0], z = g->nodes[node]->in[0];
+    const int in[3] = { g->nodes[l.product]->in[0], g->nodes[l.product]->in[1], l.bias };
+    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[l.product], "beta");
+    const struct zt_shape shape = zt_out(g, l.product, 0)->shape;
+    kill(g, (const int[]){ node, l.product, l.add }, l.add >= 0 ? 3 : 2);
+    kill(g, l.between, l.count);
+    const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_fuse_is_output(g, z);
+    const int out[2] = { reshaped(g, table, node, y, &shape, err),
+                         is_read ? reshaped(g, table, node, z, &shape, err) : -1 };
+    return !err->count &&
+           zt_fuse_replace(g, table, node, "LinearGelu", in, l.bias >= 0 ? 3 : 2, out, is_read ? 2 : 1, &like, err);
+}
+
+static bool fuse_grad(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    if (!is_tanh(g->nodes[node], &zt_op_gelu_grad))
+        return false;
+    int between[BETWEEN], count;
+    const int product = find_above(g, node, true, between, &count);
+    if (product < 0 || !is_product(g, product) || zt_in(g, product, 2))
+        return false;
+    const int in[3] = { g->nodes[product]->in[0], g->nodes[product]->in[1], g->nodes[node]->in[1] };
+    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
+    kill(g, &product, 1);
+    kill(g, between, count);
+    zt_fuse_replace(g, table, node, "MatMulGeluGrad", in, 3, NULL, 0, &like, err);
+    return true;
+}
+
+const struct zt_pattern zt_pattern_linear_gelu = { "linear_gelu", 1 << ZT_CUDA, fuse_linear };
+const struct zt_pattern zt_pattern_linear_gelu_grad = { "linear_gelu_grad", 1 << ZT_CUDA, fuse_grad };

@@ -1,0 +1,178 @@
+/* A product of bfloat16 that is wanted in float, as gradients of weights are, and the gradient of a bias beside it:
+ *
+ *     ztrain.GemmFloat(a, b) -> y[, s]       y = alpha op(a) op(b), s = sums over k of what `sums` names
+ *
+ * op exchanges the last two axes where transA (transB) is set; k is the axis that the product sums over. s is of two
+ * matrices: [m] of op(a) where sums is "a", [n] of op(b) where it is "b".
+ *
+ *     gemm_float    Cast(MatMul(a, b)), of Gemm without c and BatchMatMul too
+ *     bias_grad     a GemmFloat, or a Gemm of float, and the ReduceSum over rows of one of its sides, be it in float: a
+ *                   Cast or Reshape may stand between
+ *
+ * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to bfloat16, and gradients of several
+ * micro-batches are added in the product. */
+#include "ops/cuda/cuda.h"
+#include "graph/passes/fuse.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "ops/kernel/shape.h"
+
+#include <string.h>
+
+static const struct zt_attr_spec attrs[] = {
+    { "alpha", ZT_ATTR_FLOAT }, { "sums", ZT_ATTR_STRING }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
+};
+
+static bool infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_matmul m;
+    if (!zt_matmul_read_node(g, node, &m, err))
+        return false;
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT;
+    zt_set_out(g, node, 0, dtype, &m.out);
+    if (!zt_out(g, node, 1))
+        return true;
+    const char *sums = zt_attr_text(g->nodes[node], "sums", "");
+    const bool first = strcmp(sums, "a") == 0;
+    if ((!first && strcmp(sums, "b") != 0) || zt_in(g, node, 0)->shape.rank != 2 || zt_in(g, node, 1)->shape.rank != 2)
+        return zt_node_fail(g, node, err,
+                            "sums \"%s\" is given for a second output, want \"a\" or \"b\" of two matrices", sums);
+    zt_set_out(g, node, 1, dtype, &(struct zt_shape){ .rank = 1, .dim = { first ? m.m : m.n } });
+    return true;
+}
+
+/* Sums over k of a side, in double. */
+static void add_up(const struct zt_call *call, const struct zt_matmul *m) {
+    const bool first = strcmp(zt_attr_text(call->node, "sums", ""), "a") == 0;
+    const struct zt_view *side = &call->in[!first], *to = &call->out[1];
+    const int64_t step = first ? m->a_row : m->b_col, over = first ? m->a_col : m->b_row;
+    for (int64_t i = 0; i < (first ? m->m : m->n); i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < m->k; k++)
+            sum += zt_load_double(side->dtype, side->data, i * step + k * over);
+        zt_store_double(to->dtype, to->data, i, sum);
+    }
+}
+
+static bool ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_product p = { .dtype = call->in[0].dtype,
+                            .y_dtype = call->out[0].dtype,
+                            .a = call->in[0].data,
+                            .b = call->in[1].data,
+                            .alpha = (double)zt_attr_float(call->node, "alpha", 1),
+                            .y = call->out[0].data,
+                            .threads = call->threads };
+    if (!zt_matmul_read_node(call->graph, zt_call_node(call), &p.geometry, err))
+        return false;
+    zt_product_run(&p);
+    if (call->out_count > 1 && call->out[1].data)
+        add_up(call, &p.geometry);
+    return true;
+}
+
+const struct zt_op zt_op_gemm_float = {
+    .name = "GemmFloat",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 2,
+    .max_in = 2,
+    .min_out = 1,
+    .max_out = 2,
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT },
+    .same_type = 1 << 1,
+    .attrs = attrs,
+    .infer = infer,
+    .flops = zt_matmul_flops,
+    .kernel = { [ZT_REF] = { .run = ref }, [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul_float) },
+};
+
+/* ---- the patterns ---- */
+
+extern const struct zt_op zt_op_matmul, zt_op_gemm, zt_op_batch_matmul;
+
+static bool is_half_product(const struct zt_graph *g, int node) {
+    const struct zt_op *op = g->nodes[node]->op;
+    return (op == &zt_op_matmul || op == &zt_op_gemm || op == &zt_op_batch_matmul) &&
+           zt_out(g, node, 0)->dtype == ZT_BFLOAT16 && !zt_in(g, node, 2) && zt_op_takes(g, node, ZT_CUDA);
+}
+
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    const struct zt_node *cast = g->nodes[node];
+    if (strcmp(cast->op_type, "Cast") != 0 || zt_out(g, node, 0)->dtype != ZT_FLOAT)
+        return false;
+    const int product = zt_fuse_producer(g, node, 0, NULL, true);
+    if (product < 0 || !is_half_product(g, product))
+        return false;
+    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
+    g->nodes[node]->dead = true;
+    return zt_fuse_replace(g, table, product, "GemmFloat", g->nodes[product]->in, 2, cast->out, 1, &like, err);
+}
+
+/* The value that one is made of by nodes that only lay it in other rows or change its type. */
+static int source_of(const struct zt_graph *g, int value) {
+    for (int from; (from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1) >= 0;
+         value = g->nodes[from]->in[0]) {
+        const char *op_type = g->nodes[from]->op_type;
+        if (strcmp(op_type, "Reshape") != 0 && strcmp(op_type, "Cast") != 0)
+            break;
+        if (g->values[g->nodes[from]->in[0]]->dtype != ZT_FLOAT &&
+            g->values[g->nodes[from]->in[0]]->dtype != ZT_BFLOAT16)
+            break;
+    }
+    return value;
+}
+
+/* Whether the node sums over all rows of its input: what is left is a vector of its last axis. */
+static bool sums_rows(const struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
+    if (n->domain[0] || strcmp(n->op_type, "ReduceSum") != 0)
+        return false;
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape, *y = &zt_out(g, node, 0)->shape;
+    struct zt_reduction r;
+    if (y->rank != 1 || x->rank < 2 || zt_out(g, node, 0)->dtype != ZT_FLOAT ||
+        !zt_reduce_describe(g, node, &r, &(struct zt_err){ 0 }))
+        return false;
+    bool rows = true;
+    for (int k = 0; k < r.axes; k++)
+        rows &= r.over[k] == (k < r.axes - 1);
+    return rows && y->dim[0] == x->dim[x->rank - 1];
+}
+
+/* The side of a product of two matrices whose sums over k are those of `value` over its rows: "a", "b", NULL: none. */
+static const char *side_of(const struct zt_graph *g, int node, int value) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_shape *x = &g->values[value]->shape;
+    const bool is_gemm = n->op == &zt_op_gemm && zt_out(g, node, 0)->dtype == ZT_FLOAT && !zt_in(g, node, 2);
+    if (n->dead || (!is_gemm && n->op != &zt_op_gemm_float) || zt_out(g, node, 1) || !zt_op_takes(g, node, ZT_CUDA))
+        return NULL;
+    for (int side = 0; side < 2; side++) {
+        const struct zt_shape *s = &zt_in(g, node, side)->shape;
+        const bool rows_are_k = (zt_attr_int(n, side ? "transB" : "transA", 0) != 0) == (side == 0);
+        if (zt_in(g, node, 0)->shape.rank == 2 && s->rank == 2 && rows_are_k && s->dim[1] == x->dim[x->rank - 1] &&
+            zt_shape_count(s) == zt_shape_count(x) && source_of(g, n->in[side]) == source_of(g, value))
+            return side ? "b" : "a";
+    }
+    return NULL;
+}
+
+static bool apply_sums(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    const struct zt_node *sum = g->nodes[node];
+    if (!sums_rows(g, node))
+        return false;
+    for (int k = 0; k < g->node_count; k++) {
+        const struct zt_node *n = g->nodes[k];
+        const char *side = n->phase == sum->phase && n->stage == sum->stage ? side_of(g, k, sum->in[0]) : NULL;
+        if (!side)
+            continue;
+        struct zt_node like = zt_fuse_attrs_without(g, n, "beta");
+        like.attr[like.attr_count++] = (struct zt_attr){ .name = "sums", .type = ZT_ATTR_STRING, .s = (char *)side };
+        const int out[2] = { n->out[0], sum->out[0] }, from = sum->in[0];
+        g->nodes[node]->dead = true;
+        zt_fuse_replace(g, table, k, "GemmFloat", n->in, 2, out, 2, &like, err);
+        zt_fuse_drop(g, from);
+        return true;
+    }
+    return false;
+}
+
+const struct zt_pattern zt_pattern_bias_grad = { "bias_grad", 1 << ZT_CUDA, apply_sums };
+const struct zt_pattern zt_pattern_gemm_float = { "gemm_float", 1 << ZT_CUDA, apply };

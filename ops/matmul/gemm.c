@@ -1,0 +1,112 @@
+/* y[M,N] = alpha op(a)[M,K] op(b)[K,N] + beta c, c broadcast to [M,N]         ONNX Gemm, opset 7 on
+ *
+ *     da = alpha dy op(b)^T   (its transpose where transA is set)     db = alpha op(a)^T dy   (its transpose where
+ * transB is set) dc = beta dy, summed over the axes that broadcasting stretched
+ *
+ * Every case of the first line is again a Gemm:
+ *
+ *     transA transB   da              db
+ *        0      0     dy b^T          a^T dy
+ *        0      1     dy b            dy^T a
+ *        1      0     b dy^T          a dy
+ *        1      1     b^T dy^T        dy^T a^T */
+#include "ops/matmul/matmul.h"
+
+#include "graph/passes/grad.h"
+#include "ops/cpu/cpu.h"
+#include "ops/cuda/cuda.h"
+
+static const struct zt_attr_spec gemm_attrs[] = {
+    { "alpha", ZT_ATTR_FLOAT }, { "beta", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
+};
+
+static bool gemm_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1), *c = zt_in(g, node, 2);
+    struct zt_matmul geometry;
+    if (a->shape.rank != 2 || b->shape.rank != 2)
+        return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want 2", a->name, b->name,
+                            a->shape.rank, b->shape.rank);
+    if (!zt_matmul_read_node(g, node, &geometry, err))
+        return false;
+    struct zt_shape both;
+    if (c && !zt_broadcast(g, node, &c->shape, &geometry.out, &both, err))
+        return false;
+    char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
+    if (c && !zt_shape_equal(&both, &geometry.out))
+        return zt_node_fail(g, node, err, "input \"%s\" has shape %s, which does not broadcast to %s", c->name,
+                            zt_shape_text(&c->shape, s), zt_shape_text(&geometry.out, t));
+    zt_set_out(g, node, 0, a->dtype, &geometry.out);
+    return true;
+}
+
+static bool gemm_ref(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *in = call->in;
+    struct zt_product p = { .dtype = in[0].dtype,
+                            .a = in[0].data,
+                            .b = in[1].data,
+                            .y = call->out[0].data,
+                            .alpha = (double)zt_attr_float(call->node, "alpha", 1),
+                            .beta = (double)zt_attr_float(call->node, "beta", 1),
+                            .threads = call->threads };
+    if (!zt_matmul_read(call->graph, call->node->index, &in[0].shape, &in[1].shape,
+                        zt_attr_int(call->node, "transA", 0), zt_attr_int(call->node, "transB", 0), &p.geometry, err))
+        return false;
+    if (call->in_count > 2 && in[2].data) {
+        const struct zt_shape *c = &in[2].shape;
+        int64_t cols = c->rank > 0 ? c->dim[c->rank - 1] : 1, rows = c->rank > 1 ? c->dim[0] : 1;
+        p.c = in[2].data;
+        p.c_col = cols > 1;
+        p.c_row = rows > 1 ? cols : 0;
+    }
+    zt_product_run(&p);
+    return true;
+}
+
+/* alpha op(left) op(right). */
+static int gemm(struct zt_grad *b, float alpha, int left, bool trans_left, int right, bool trans_right) {
+    struct zt_attr attrs[] = { { .name = "alpha", .type = ZT_ATTR_FLOAT, .f = alpha },
+                               { .name = "transA", .type = ZT_ATTR_INT, .i = trans_left },
+                               { .name = "transB", .type = ZT_ATTR_INT, .i = trans_right } };
+    int in[2] = { left, right }, out;
+    return zt_emit_node(b, "Gemm", "", in, 2, NULL, attrs, 3, &out, 1) ? out : -1;
+}
+
+static bool gemm_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    struct zt_graph *g = zt_grad_graph(b);
+    struct zt_node n = *g->nodes[node];
+    bool ta = zt_attr_int(&n, "transA", 0), tb = zt_attr_int(&n, "transB", 0);
+    float alpha = zt_attr_float(&n, "alpha", 1), beta = zt_attr_float(&n, "beta", 1);
+    int dy = zt_grad_out(b, node, 0);
+    if (zt_grad_wanted(b, node, 0))
+        zt_grad_give(b, node, 0, ta ? gemm(b, alpha, n.in[1], tb, dy, true) : gemm(b, alpha, dy, false, n.in[1], !tb));
+    if (zt_grad_wanted(b, node, 1))
+        zt_grad_give(b, node, 1, tb ? gemm(b, alpha, dy, true, n.in[0], ta) : gemm(b, alpha, n.in[0], !ta, dy, false));
+    if (zt_grad_wanted(b, node, 2)) {
+        int dc = zt_grad_unbroadcast(b, dy, n.in[2]);
+        if (beta != 1.0f && dc >= 0)
+            dc = ZT_EMIT(b, "Mul", dc, zt_emit_float(b, g->values[dc]->dtype, (double)beta));
+        zt_grad_give(b, node, 2, dc);
+    }
+    return true;
+}
+
+const struct zt_op zt_op_gemm = {
+    .name = "Gemm",
+    .domain = "",
+    .since = 7,
+    .min_in = 2,
+    .max_in = 3,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = ZT_OP_HALF,
+    .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER, ZT_ANY_NUMBER },
+    .same_type = 1 << 1 | 1 << 2,
+    .attrs = gemm_attrs,
+    .infer = gemm_infer,
+    .grad = gemm_grad,
+    .flops = zt_matmul_flops,
+    .kernel = { [ZT_REF] = { .run = gemm_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },
+};

@@ -1,0 +1,131 @@
+/* LinearGelu and MatMulGeluGrad on CUDA (fuse_gelu.c): a product of cuBLASLt whose epilogue is GELU or its gradient.
+ * Where cuBLASLt has none for the size, the type or the addresses, a product without it and a generated kernel behind
+ * it. */
+#include "ops/cuda/blas_cuda.h"
+#include "ops/cuda/describe.h"
+#include "ops/cuda/kernels.h"
+#include "ops/matmul/matmul.h"
+#include "ops/elementwise/pointwise_cuda.h"
+
+#include <stdlib.h>
+
+struct linear {
+    struct zt_blas *fused;           /* NULL: there is none */
+    struct zt_blas *plain;           /* the product where `fused` does not run; NULL: it always does */
+    struct zt_pointwise_kernel gelu; /* behind `plain` */
+    float alpha;
+    bool grad, bias;
+};
+
+static void release(void *state) {
+    struct linear *s = state;
+    if (s) {
+        zt_blas_destroy(s->fused);
+        zt_blas_destroy(s->plain);
+    }
+    free(s);
+}
+
+static const char apart[] = "GELU behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
+
+/* ---- preparing ---- */
+
+static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
+                          struct zt_err *err) {
+    const struct zt_value *y = zt_out(q->graph, q->node, 0);
+    struct zt_kernel_source source = { 0 };
+    struct zt_blas_spec plain = *spec;
+    plain.then = ZT_BLAS_STORE;
+    s->plain = zt_blas_create(q->device, &plain, err);
+    if (!s->plain || !zt_describe_to_cuda(q, &source.chain, err))
+        return false;
+    for (int i = 0; i < source.chain.inputs; i++)
+        source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE, false };
+    source.in_place = true;
+    s->gelu.arguments.count = zt_shape_count(&y->shape);
+    source.wide = s->gelu.arguments.count >= INT32_MAX;
+    return zt_pointwise_make(&s->gelu, q->device, &source, err);
+}
+
+static bool prepare_products(struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
+                             struct zt_err *err) {
+    struct zt_err none = { 0 };
+    s->fused = zt_blas_create(q->device, spec, &none);
+    if ((!s->fused || !zt_blas_takes(s->fused, NULL)) && !prepare_plain(q, s, spec, err))
+        return zt_err_within(err, 0, "%s (%s)", q->graph->nodes[q->node]->name, q->graph->nodes[q->node]->op_type);
+    const struct zt_blas *of[] = { s->fused, s->plain };
+    for (int i = 0; i < 2; i++)
+        if (of[i] && zt_blas_workspace_bytes(of[i]) > q->workspace_bytes)
+            q->workspace_bytes = zt_blas_workspace_bytes(of[i]);
+    return true;
+}
+
+static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
+    const struct zt_graph *g = q->graph;
+    const struct zt_node *n = g->nodes[q->node];
+    const enum zt_dtype dtype = zt_in(g, q->node, 0)->dtype;
+    const bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
+    struct zt_matmul m;
+    if (!zt_matmul_read_node(g, q->node, &m, err))
+        return false;
+    struct linear *s = zt_calloc(1, sizeof *s);
+    s->alpha = zt_attr_float(n, "alpha", 1);
+    s->grad = grad;
+    s->bias = !grad && zt_in(g, q->node, 2);
+    const struct zt_blas_spec spec = { .a = zt_blas_packed(dtype, m.m, m.k, trans_a),
+                                       .b = zt_blas_packed(dtype, m.k, m.n, trans_b),
+                                       .y = zt_blas_packed(dtype, m.m, m.n, false),
+                                       .batch = 1,
+                                       .bias = s->bias,
+                                       .tf32 = q->device->tf32,
+                                       .then = grad                    ? ZT_BLAS_GELU_GRAD
+                                               : zt_out(g, q->node, 1) ? ZT_BLAS_GELU_KEEP
+                                                                       : ZT_BLAS_GELU };
+    if (prepare_products(q, s, &spec, err)) {
+        q->path = (struct zt_path){ "cuBLASLt", s->fused ? NULL : apart };
+        q->state = s;
+        return true;
+    }
+    release(s);
+    return false;
+}
+
+static bool prepare_linear(struct zt_prepare *q, struct zt_err *err) {
+    return prepare(q, false, err);
+}
+static bool prepare_grad(struct zt_prepare *q, struct zt_err *err) {
+    return prepare(q, true, err);
+}
+
+/* ---- running ---- */
+
+/* p goes to z where the node gives z, else to y, over which the kernel then goes. */
+static bool run_plain(const struct linear *s, const struct zt_call *call, struct zt_blas_data data,
+                      struct zt_err *err) {
+    void *y = data.y;
+    data.y = data.z && !s->grad ? data.z : y;
+    const void *in[] = { data.y, data.z };
+    return zt_blas_run(s->plain, &data, call->workspace, call->node->name, err) &&
+           zt_pointwise_run(&s->gelu, call, in, y, err);
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    const struct linear *s = call->state;
+    struct zt_blas_data data = { .a = call->in[0].data,
+                                 .b = call->in[1].data,
+                                 .bias = s->bias ? call->in[2].data : NULL,
+                                 .y = call->out[0].data,
+                                 .alpha = s->alpha };
+    if (s->grad)
+        data.z = call->in[2].data;
+    else if (call->out_count > 1)
+        data.z = call->out[1].data;
+    if (s->fused && zt_blas_takes(s->fused, &data))
+        return zt_blas_run(s->fused, &data, call->workspace, call->node->name, err);
+    if (call->path)
+        call->path->note = apart;
+    return run_plain(s, call, data, err);
+}
+
+const struct zt_kernel zt_kernel_linear_gelu_cuda = { .prepare = prepare_linear, .run = run, .release = release };
+const struct zt_kernel zt_kernel_linear_gelu_grad_cuda = { .prepare = prepare_grad, .run = run, .release = release };

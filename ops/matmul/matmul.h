@@ -1,0 +1,45 @@
+/* What a matrix product multiplies: shared by MatMul, BatchMatMul and Gemm and by the kernels of all back ends. */
+#ifndef ZT_OPS_MATMUL_MATMUL_H
+#define ZT_OPS_MATMUL_MATMUL_H
+
+#include "graph/ir/op.h"
+
+/* y[batch, M, N] = a[batch, M, K] b[batch, K, N]. Strides count elements; a batch stride is 0 where an input is
+ * broadcast along that axis. A 1-D a is one row, a 1-D b one column. Where b has no batch and a is not transposed, the
+ * batch of a is folded into M. */
+struct zt_matmul {
+    int64_t m, n, k;
+    int64_t a_row, a_col, b_row, b_col;
+    struct zt_shape batch;
+    int64_t a_batch[ZT_MAX_RANK], b_batch[ZT_MAX_RANK];
+    struct zt_shape out;
+};
+
+/* Fails naming both shapes. trans_a and trans_b exchange the last two axes of a and b (rank 2 or more). */
+bool zt_matmul_read(const struct zt_graph *g, int node, const struct zt_shape *a, const struct zt_shape *b,
+                    bool trans_a, bool trans_b, struct zt_matmul *to, struct zt_err *err);
+
+/* Inputs 0 and 1 of the node with its attributes transA and transB, and the operations that takes. */
+bool zt_matmul_read_node(const struct zt_graph *g, int node, struct zt_matmul *to, struct zt_err *err);
+double zt_matmul_flops(const struct zt_graph *g, int node);
+
+/* Whether `c` is a number a column of n, the same for every row: [N], [1, N] and so on. */
+bool zt_matmul_is_bias(const struct zt_shape *c, int64_t n);
+
+/* The broadcast batch axes of a and b (all but the last two); false where they do not broadcast. */
+bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct zt_shape *to);
+
+/* The reference product: y = alpha a b + beta c, c addressed by c_row and c_col (0 where broadcast), NULL: none.
+ * Integer types wrap and are exact with alpha = beta = 1. */
+struct zt_product {
+    struct zt_matmul geometry;
+    enum zt_dtype dtype, y_dtype; /* y_dtype: ZT_UNDEFINED: as the others */
+    const void *a, *b, *c;
+    int64_t c_row, c_col;
+    double alpha, beta;
+    void *y;
+    int threads;
+};
+void zt_product_run(const struct zt_product *p);
+
+#endif

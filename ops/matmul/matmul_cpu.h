@@ -1,0 +1,24 @@
+/* What the two ways to a matrix product on the CPU share: our own (matmul_cpu.c) and oneDNN's (matmul_dnnl_cpu.c). */
+#ifndef ZT_OPS_MATMUL_MATMUL_CPU_H
+#define ZT_OPS_MATMUL_MATMUL_CPU_H
+
+#include "ops/cpu/cpu.h"
+#include "ops/matmul/matmul.h"
+
+/* A node's product with its batch axes made one: y = relu(scale a b + bias_scale bias). */
+struct zt_product_cpu {
+    struct zt_matmul shape;
+    int64_t count, a_step, b_step; /* products, and elements from one to the next */
+    enum zt_dtype dtype;
+    bool bias, relu;
+    int64_t bias_row, bias_col; /* strides in elements, 0 where the bias is the same all along */
+    float scale, bias_scale;
+    bool weight_gradient; /* may be asked to add to y */
+};
+
+/* False where the node is not one product of matrices of one type, or is empty. */
+bool zt_product_cpu_read(const struct zt_graph *g, int node, struct zt_product_cpu *to);
+
+ZT_CPU_KERNEL(zt_matmul_dnnl)
+
+#endif

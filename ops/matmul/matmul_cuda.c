@@ -1,0 +1,203 @@
+/* MatMul, BatchMatMul, Gemm and GemmFloat on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step evenly
+ * become its strided batch; the others are a loop of calls.
+ *
+ * GemmFloat's sums are made by the product's epilogue where cuBLASLt has one for the size, the type and the addresses,
+ * else by a kernel of ours behind it.
+ *
+ * Gemm's c is the product's bias where it is a number a column and counts once, else it is spread over y first, times
+ * beta, and the product added to it. */
+#include "ops/cuda/blas_cuda.h"
+#include "ops/cuda/describe.h"
+#include "ops/cuda/kernels.h"
+#include "ops/reduce/launch_reduce.h"
+#include "ops/matmul/matmul.h"
+#include "ops/cuda/broadcast_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct product {
+    struct zt_blas *blas;             /* NULL: `summing` takes any address */
+    struct zt_blas *summing;          /* with the sums; NULL: none are wanted, or there is none */
+    struct zt_launch_reduce sums;     /* where `blas` runs in its place */
+    int summed;                       /* the input whose sums are wanted; -1: none */
+    size_t elem_bytes, result_bytes;  /* of an element of a and b, of y */
+    struct zt_launch_walk outer;      /* batch axes that are looped over: steps of a and b */
+    int64_t outer_count, result_step; /* calls; elements of y from one to the next */
+    float alpha, beta;
+    bool bias, spreads; /* what c is for */
+    struct zt_launch_walk spread;
+};
+
+static void release(void *state) {
+    struct product *p = state;
+    if (p) {
+        zt_blas_destroy(p->blas);
+        zt_blas_destroy(p->summing);
+    }
+    free(p);
+}
+
+/* ---- preparing ---- */
+
+/* Takes from the end of the batch what steps evenly; returns how many products that is. What is left goes to p->outer.
+ */
+static int split_batch(const struct zt_matmul *m, struct product *p, int64_t step[2]) {
+    int64_t batch = 1;
+    int k = m->batch.rank - 1;
+    step[0] = step[1] = 0;
+    for (; k >= 0; k--) {
+        int64_t dim = m->batch.dim[k], a = m->a_batch[k], b = m->b_batch[k];
+        if (dim == 1)
+            continue;
+        if (batch == 1) {
+            step[0] = a;
+            step[1] = b;
+        } else if (a != step[0] * batch || b != step[1] * batch || batch * dim > INT32_MAX) {
+            break;
+        }
+        batch *= dim;
+    }
+    p->outer_count = 1;
+    for (; k >= 0; k--) {
+        int at = p->outer.rank++; /* innermost first */
+        p->outer.dim[at] = m->batch.dim[k];
+        p->outer.a[at] = m->a_batch[k];
+        p->outer.b[at] = m->b_batch[k];
+        p->outer_count *= m->batch.dim[k];
+    }
+    p->result_step = batch * m->m * m->n;
+    return (int)batch;
+}
+
+static const char apart[] = "sums behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
+
+static void say_path(struct zt_prepare *q, const struct product *p) {
+    struct zt_arena *arena = q->graph->arena;
+    q->path.name = "cuBLASLt";
+    if (p->outer_count > 1)
+        q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
+    else if (p->spreads)
+        q->path.note = "c is spread over y first";
+    else if (p->summed >= 0 && !p->summing)
+        q->path.note = apart;
+}
+
+/* The matrices of the sums over k of a side, as it lies. */
+static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
+    struct zt_launch_reduce r = { .fold = ZT_FOLD_SUM, .kept_axes = 1, .over_axes = 1 };
+    r.kept = r.kept_dim[0] = second ? m->n : m->m;
+    r.over = r.over_dim[0] = m->k;
+    r.kept_step[0] = second ? m->b_col : m->a_row;
+    r.over_step[0] = second ? m->b_row : m->a_col;
+    r.parts = zt_launch_reduce_parts(&r);
+    return r;
+}
+
+/* The product with its sums, and the one without where that does not run at every address. */
+static bool prepare_products(struct zt_prepare *q, struct product *p, const struct zt_matmul *m,
+                             const struct zt_blas_spec *spec, struct zt_err *err) {
+    p->summed =
+        zt_out(q->graph, q->node, 1) ? strcmp(zt_attr_text(q->graph->nodes[q->node], "sums", ""), "b") == 0 : -1;
+    if (p->summed >= 0) {
+        struct zt_blas_spec summing = *spec;
+        summing.then = p->summed ? ZT_BLAS_SUM_B : ZT_BLAS_SUM_A;
+        p->summing = zt_blas_create(q->device, &summing, &(struct zt_err){ 0 });
+        p->sums = sums_of(m, p->summed);
+    }
+    if (!p->summing || !zt_blas_takes(p->summing, NULL)) {
+        p->blas = zt_blas_create(q->device, spec, err);
+        if (!p->blas)
+            return false;
+        q->workspace_bytes = zt_blas_workspace_bytes(p->blas);
+        const size_t partial = p->sums.parts > 1 ? (size_t)(p->sums.kept * p->sums.parts) * sizeof(float) : 0;
+        q->workspace_bytes = partial > q->workspace_bytes ? partial : q->workspace_bytes;
+    }
+    if (p->summing && zt_blas_workspace_bytes(p->summing) > q->workspace_bytes)
+        q->workspace_bytes = zt_blas_workspace_bytes(p->summing);
+    return true;
+}
+
+static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+    const struct zt_graph *g = q->graph;
+    const struct zt_node *n = g->nodes[q->node];
+    const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2), *y = zt_out(g, q->node, 0);
+    bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
+    struct zt_matmul m;
+    int64_t step[2];
+    if (!zt_matmul_read_node(g, q->node, &m, err))
+        return false;
+    struct product *p = zt_calloc(1, sizeof *p);
+    p->elem_bytes = zt_dtype_bytes(a->dtype);
+    p->result_bytes = zt_dtype_bytes(y->dtype);
+    p->alpha = zt_attr_float(n, "alpha", 1);
+    p->beta = zt_attr_float(n, "beta", 1);
+    p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m.n);
+    p->spreads = c && !p->bias;
+    if (p->spreads)
+        p->spread = zt_walk_cuda(&m.out, &m.out, &c->shape);
+    struct zt_blas_spec spec = { .batch = split_batch(&m, p, step), .bias = p->bias, .tf32 = q->device->tf32 };
+    spec.a = zt_blas_packed(a->dtype, m.m, m.k, trans_a);
+    spec.b = zt_blas_packed(a->dtype, m.k, m.n, trans_b);
+    spec.y = zt_blas_packed(y->dtype, m.m, m.n, false);
+    spec.a.batch_step = step[0];
+    spec.b.batch_step = step[1];
+    spec.y.batch_step = m.m * m.n;
+    if (!prepare_products(q, p, &m, &spec, err)) {
+        release(p);
+        return zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
+    }
+    q->state = p;
+    q->can_accumulate = !c;
+    say_path(q, p);
+    return true;
+}
+
+/* ---- running ---- */
+
+static bool add_up(const struct product *p, const struct zt_call *call, struct zt_err *err) {
+    if (call->path)
+        call->path->note = apart;
+    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &p->sums,
+                                      call->in[p->summed].data, call->out[1].data, call->workspace);
+    return zt_launched(call, code, err);
+}
+
+static bool multiply(const struct product *p, const struct zt_call *call, int64_t i, struct zt_err *err) {
+    const char *a = call->in[0].data, *b = call->in[1].data;
+    struct zt_blas_data data = { .y = (char *)call->out[0].data + i * p->result_step * (int64_t)p->result_bytes,
+                                 .bias = p->bias ? call->in[2].data : NULL,
+                                 .alpha = p->alpha,
+                                 .beta = p->spreads || call->accumulate ? 1 : 0 };
+    for (int k = 0; k < p->outer.rank; k++) {
+        int64_t at = i % p->outer.dim[k] * (int64_t)p->elem_bytes;
+        a += at * p->outer.a[k];
+        b += at * p->outer.b[k];
+        i /= p->outer.dim[k];
+    }
+    data.a = a;
+    data.b = b;
+    if (p->summed < 0)
+        return zt_blas_run(p->blas, &data, call->workspace, call->node->name, err);
+    data.sums = call->out[1].data;
+    if (p->summing && zt_blas_takes(p->summing, &data))
+        return zt_blas_run(p->summing, &data, call->workspace, call->node->name, err);
+    data.sums = NULL;
+    return zt_blas_run(p->blas, &data, call->workspace, call->node->name, err) && add_up(p, call, err);
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    const struct product *p = call->state;
+    if (p->spreads) {
+        int code = zt_launch_spread(zt_stream_of(call), call->in[2].dtype, &p->spread, p->beta, call->in[2].data,
+                                    call->out[0].data);
+        if (!zt_launched(call, code, err))
+            return false;
+    }
+    for (int64_t i = 0; i < p->outer_count; i++)
+        if (!multiply(p, call, i, err))
+            return false;
+    return true;
+}
+
+const struct zt_kernel zt_kernel_matmul_cuda = { .prepare = prepare, .run = run, .release = release };

@@ -1,0 +1,160 @@
+/* Matrix products through oneDNN:  y[m,n] = relu(scale a[m,k] b[k,n] + bias[n]), one or a batch of them.
+ *
+ * What is cut into chunks, by the shape alone:
+ *
+ *     many products    the batch
+ *     m >= n           rows of a and y; b is shared by all chunks and asked for packed, so that it is packed once, not
+ * once a chunk m <  n           columns of b, bias and y; every chunk packs its own columns */
+#include "ops/elementwise/activation_cpu.h"
+#include "ops/cpu/batch_blocks.h"
+#include "ops/matmul/matmul_cpu.h"
+
+#include "device/threads.h"
+
+#include <stdlib.h>
+
+enum { A, B, BIAS, Y };                    /* slots of a product in dnnl.h */
+enum { MANY = 8 };                         /* products that are worth dealing out whole */
+static const int64_t small_flops = 100000; /* below it one chunk */
+
+/* The addend is taken where it is one row. */
+static bool read_product(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
+    return zt_product_cpu_read(g, node, p) && zt_dnnl_takes(p->dtype) &&
+           (!p->bias || (p->scale == 1 && p->bias_scale == 1 && p->bias_row == 0 && (p->bias_col || p->shape.n == 1)));
+}
+
+bool zt_matmul_dnnl_supports(const struct zt_graph *g, int node) {
+    struct zt_product_cpu p;
+    return read_product(g, node, &p);
+}
+
+/* A matrix, or `count` of them `step` elements apart (step 0: one for all). */
+static struct zt_desc matrix(const struct zt_product_cpu *p, int64_t step, int64_t rows, int64_t cols, int64_t row,
+                             int64_t col) {
+    struct zt_desc d = { .dtype = p->dtype, .order = ZT_DESC_STRIDED };
+    if (p->count > 1) {
+        d.dim[0] = step ? p->count : 1;
+        d.stride[0] = step ? step : rows * cols;
+        d.rank = 1;
+    }
+    d.dim[d.rank] = rows;
+    d.stride[d.rank++] = row;
+    d.dim[d.rank] = cols;
+    d.stride[d.rank++] = col;
+    return d;
+}
+
+struct cut {
+    int axis[ZT_DNNL_SLOTS];
+    int64_t total, chunk;
+};
+
+static struct cut choose_cut(const struct zt_product_cpu *p) {
+    const struct zt_matmul *s = &p->shape;
+    int rows = p->count > 1; /* axis of the rows */
+    struct cut c = { .axis = { -1, -1, -1, -1, -1 } };
+    bool tiny = 2.0 * (double)p->count * (double)s->m * (double)s->n * (double)s->k < (double)small_flops;
+    if (p->count >= MANY) {
+        c = (struct cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
+        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 1);
+    } else if (s->m >= s->n) {
+        c = (struct cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
+        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 8);
+    } else {
+        c = (struct cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
+        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 16);
+    }
+    if (tiny)
+        c.chunk = c.total;
+    return c;
+}
+
+static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct cut *cut) {
+    const struct zt_matmul *s = &p->shape;
+    struct zt_dnnl_spec spec = { .kind = ZT_DNNL_MATMUL, .scale = p->scale };
+    spec.slot[A] = matrix(p, p->a_step, s->m, s->k, s->a_row, s->a_col);
+    spec.slot[B] = matrix(p, p->b_step, s->k, s->n, s->b_row, s->b_col);
+    spec.slot[Y] = matrix(p, s->m * s->n, s->m, s->n, s->n, 1);
+    if (p->bias)
+        spec.slot[BIAS] = matrix(p, 0, 1, s->n, s->n, 1);
+    if (p->count == 1 && cut->axis[A] == 0 && cut->chunk < cut->total) {
+        spec.slot[B].order = ZT_DESC_ANY;
+        spec.slot[B].opaque = true;
+    }
+    return spec;
+}
+
+struct matmul_state {
+    struct zt_chunks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
+    int64_t relu_elems;              /* of y; 0: no ReLU */
+    struct zt_activation relu;
+};
+
+void zt_matmul_dnnl_release(void *state) {
+    struct matmul_state *s = state;
+    if (!s)
+        return;
+    zt_chunks_finish(&s->chunks);
+    zt_chunks_finish(&s->adding);
+    free(s);
+}
+
+/* The same product added to what y holds, with b as the first one wants it. */
+static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_dnnl_spec *spec, const struct cut *cut,
+                        struct zt_err *err) {
+    spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->chunks.body, B) : spec->slot[B];
+    spec->add = true;
+    return zt_chunks_make(&s->adding, spec, cut->axis, cut->total, cut->chunk, p->threads, err);
+}
+
+bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_node *n = g->nodes[p->node];
+    struct zt_product_cpu product;
+    if (!read_product(g, p->node, &product))
+        return zt_node_fail(g, p->node, err, "a product that oneDNN does not take");
+    struct cut cut = choose_cut(&product);
+    struct zt_dnnl_spec spec = spec_of(&product, &cut);
+    struct matmul_state *s = zt_calloc(1, sizeof *s);
+    if (!zt_chunks_make(&s->chunks, &spec, cut.axis, cut.total, cut.chunk, p->threads, err) ||
+        (product.weight_gradient && !make_adding(p, s, &spec, &cut, err))) {
+        zt_matmul_dnnl_release(s);
+        return zt_err_within(err, 0, "%s", n->name);
+    }
+    p->state = s;
+    s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
+    zt_activation_of(n, "Relu", &s->relu);
+    p->can_accumulate = product.weight_gradient;
+    p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
+    size_t adding = product.weight_gradient ? zt_chunks_scratch(&s->adding, p->threads) : 0;
+    p->workspace_bytes = adding > p->workspace_bytes ? adding : p->workspace_bytes;
+    struct zt_desc b = zt_dnnl_slot(s->chunks.body, B);
+    for (int i = 0; i < n->in_count; i++)
+        p->in_layout[i] = NULL;
+    if (spec.slot[B].opaque)
+        p->in_layout[1] = zt_desc_layout(g->arena, &b, &zt_in(g, p->node, 1)->shape);
+    return true;
+}
+
+enum { RELU_CHUNK = 1 << 14 };
+
+static void relu_chunk(void *arg, int64_t chunk) {
+    const struct zt_call *call = arg;
+    const struct matmul_state *s = call->state;
+    const struct zt_view *y = &call->out[0];
+    const int64_t at = chunk * RELU_CHUNK, rest = s->relu_elems - at;
+    char *from = (char *)y->data + (size_t)at * zt_dtype_bytes(y->dtype);
+    zt_activation_run(&s->relu, y->dtype, rest < RELU_CHUNK ? rest : RELU_CHUNK, from, from);
+}
+
+bool zt_matmul_dnnl_run(const struct zt_call *call, struct zt_err *err) {
+    const struct matmul_state *s = call->state;
+    void *data[ZT_DNNL_SLOTS] = { [A] = call->in[0].data,
+                                  [B] = call->in[1].data,
+                                  [BIAS] = call->in_count > 2 ? call->in[2].data : NULL,
+                                  [Y] = call->out[0].data };
+    if (!zt_chunks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL, err))
+        return false;
+    zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_chunk, (void *)call);
+    return true;
+}

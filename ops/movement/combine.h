@@ -1,0 +1,20 @@
+/* Putting one element into another place with a reduction: what Scatter ops and gradients of gathers are made of. */
+#ifndef ZT_OPS_MOVEMENT_COMBINE_H
+#define ZT_OPS_MOVEMENT_COMBINE_H
+
+#include "graph/ir/dtype.h"
+
+enum zt_combine { ZT_COMBINE_REPLACE, ZT_COMBINE_ADD, ZT_COMBINE_MUL, ZT_COMBINE_MAX, ZT_COMBINE_MIN, ZT_COMBINES };
+
+/* The reduction of an ONNX attribute ("none", "add", ...); ZT_COMBINES where there is none of that name. */
+enum zt_combine zt_combine_named(const char *name);
+/* to[i] = to[i] op from[j], both of `dtype`. */
+void zt_combine_element(enum zt_combine how, enum zt_dtype dtype, void *to, int64_t i, const void *from, int64_t j);
+/* The same for `count` neighbours from to[i] and from[j] on. */
+void zt_combine_run(enum zt_combine how, enum zt_dtype dtype, void *to, int64_t i, const void *from, int64_t j,
+                    int64_t count);
+/* to[at[k]] = to[at[k]] op from[j + k], in the order of k. */
+void zt_combine_at(enum zt_combine how, enum zt_dtype dtype, void *to, const int64_t *at, const void *from, int64_t j,
+                   int64_t count);
+
+#endif

@@ -1,0 +1,127 @@
+/* Ops that only move elements, on CUDA: the copies their rows list (strided_copies.h), a launch each. */
+#include "ops/cuda/describe.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/layout_cuda.h"
+#include "ops/kernel/strided_copies.h"
+#include "ops/kernel/shape.h"
+#include "ops/cuda/broadcast_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct plan {
+    bool clears;
+    int count;
+    struct one {
+        int in, out;
+        int64_t from, to;
+        struct zt_launch_move launch;
+    } * at;
+};
+
+/* ---- channels last ---- */
+
+enum { ANY = 3 }; /* the axis of a walk that stays where it is */
+
+/* Moves start and steps of a walk in a plain tensor to the same elements with channels last; axis[k]: samples, channels
+ * or places, along which axis k of the walk goes. False where it leaves that: then there is no step for it. */
+static bool turn(const struct zt_shape *shape, const struct zt_shape *walk, int64_t *start, int64_t *step, int *axis) {
+    const int64_t channels = shape->dim[1], places = zt_dims(shape, 2, shape->rank), sample = channels * places;
+    const int64_t size[] = { shape->dim[0], channels, places }, plain[] = { sample, places, 1 },
+                  last[] = { sample, 1, channels };
+    const int64_t at[] = { *start / sample, *start / places % channels, *start % places };
+    for (int k = 0; k < walk->rank; k++) {
+        const bool stays = walk->dim[k] == 1 || step[k] == 0;
+        for (axis[k] = stays ? ANY : 0; axis[k] < ANY; axis[k]++) {
+            const int64_t end = at[axis[k]] + step[k] / plain[axis[k]] * (walk->dim[k] - 1);
+            if (step[k] % plain[axis[k]] == 0 && end >= 0 && end < size[axis[k]])
+                break;
+        }
+        if (axis[k] == ANY && !stays)
+            return false;
+        step[k] = stays ? 0 : step[k] / plain[axis[k]] * last[axis[k]];
+    }
+    *start = at[0] * last[0] + at[1] * last[1] + at[2] * last[2];
+    return true;
+}
+
+/* False too where channels would become places: what reads a transposed tensor wants it plain. */
+static bool turn_move(const struct zt_prepare *q, struct zt_move *m) {
+    const struct zt_value *x = zt_in(q->graph, q->node, m->in), *y = zt_out(q->graph, q->node, m->out);
+    const bool reads = q->in_layout[m->in], writes = q->out_layout[m->out];
+    int from[ZT_MAX_RANK], to[ZT_MAX_RANK];
+    if ((reads && !turn(&x->shape, &m->shape, &m->from, m->from_step, from)) ||
+        (writes && !turn(&y->shape, &m->shape, &m->to, m->to_step, to)))
+        return false;
+    for (int k = 0; reads && writes && k < m->shape.rank; k++)
+        if (from[k] != to[k] && from[k] != ANY && to[k] != ANY)
+            return false;
+    return true;
+}
+
+/* The copies of `list` in the order in which the inputs come; false where they cannot be had so. */
+static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outputs) {
+    bool turned = true;
+    if (!zt_layout_alike(q, ~0U, outputs ? ~0U : 0) || list->count == 0)
+        return true;
+    const size_t bytes = (size_t)list->count * sizeof *list->move;
+    struct zt_move *at = zt_malloc(bytes);
+    memcpy(at, list->move, bytes);
+    for (int i = 0; turned && i < list->count; i++)
+        turned = zt_shape_count(&at[i].shape) == 0 || turn_move(q, &at[i]);
+    if (turned)
+        memcpy(list->move, at, bytes);
+    free(at);
+    return turned;
+}
+
+/* As the inputs come, the outputs too if that can be; else all is plain. */
+static void lay(struct zt_prepare *q, struct zt_move_list *list) {
+    const struct zt_node *n = q->graph->nodes[q->node];
+    if (turn_all(q, list, true) || turn_all(q, list, false))
+        return;
+    for (int i = 0; i < n->in_count; i++)
+        q->in_layout[i] = NULL;
+    for (int i = 0; i < n->out_count; i++)
+        q->out_layout[i] = NULL;
+}
+
+/* ---- launches ---- */
+
+static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_move_list list;
+    if (!zt_describe_to_cuda(q, &list, err))
+        return false;
+    lay(q, &list);
+    struct plan *p = zt_malloc(sizeof *p + (size_t)list.count * sizeof *p->at);
+    *p = (struct plan){ .clears = list.clears, .at = (struct one *)(p + 1) };
+    for (int i = 0; i < list.count; i++) {
+        const struct zt_move *m = &list.move[i];
+        if (zt_shape_count(&m->shape) > 0)
+            p->at[p->count++] = (struct one){ m->in, m->out, m->from, m->to,
+                                              zt_move_cuda(m->shape.rank, m->shape.dim, m->from_step, m->to_step) };
+    }
+    q->state = p;
+    return true;
+}
+
+static bool run(const struct zt_call *call, struct zt_err *err) {
+    const struct plan *p = call->state;
+    const struct zt_view *first = &call->out[0];
+    const int64_t bytes = (int64_t)zt_dtype_bytes(call->in[0].dtype);
+    if (p->clears &&
+        !call->device->api->zero(call->device, first->data, (size_t)(zt_shape_count(&first->shape) * bytes), err))
+        return false;
+    for (int i = 0; i < p->count; i++) {
+        const struct one *m = &p->at[i];
+        char *to = call->out[m->out].data;
+        int code = to ? zt_launch_move(zt_stream_of(call), (size_t)bytes, &m->launch,
+                                       (const char *)call->in[m->in].data + m->from * bytes, to + m->to * bytes)
+                      : 0;
+        if (!zt_launched(call, code, err))
+            return false;
+    }
+    return true;
+}
+
+const struct zt_kernel zt_kernel_moves_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };

@@ -1,0 +1,170 @@
+/* Transposes that exporters put around operators of another layout (NHWC) move towards the outputs until they meet.
+ *
+ *     Op(T(a), T(b), vector)  ->  T(Op(a, b, vector laid along its axis of a))        rows with ZT_OP_POINTWISE
+ *     Concat(T(a), T(b))      ->  T(Concat(a, b)) along the axis that it was
+ *     T(U(a))                 ->  one Transpose, or a itself
+ *
+ * Only a Transpose whose result nothing else reads moves, so that none is added. Every element is computed from the
+ * same numbers as before: the bits stay. Nodes are visited in order, so that what one visit moved, the next can move
+ * on. */
+#include "graph/passes/fuse.h"
+#include "ops/movement/transpose.h"
+
+#include <string.h>
+
+/* The Transpose that makes input `in`, where nothing but `node` reads it; -1 without. */
+static int own_transpose(const struct zt_graph *g, int node, int in) {
+    const int from = zt_fuse_producer(g, node, in, "Transpose", false);
+    return from >= 0 && zt_fuse_read_only_by(g, g->nodes[node]->in[in], &node, 1) ? from : -1;
+}
+
+static bool read_perm(const struct zt_graph *g, int node, int perm[ZT_MAX_RANK]) {
+    struct zt_err ignored = { 0 };
+    return zt_transpose_perm(g, node, zt_in(g, node, 0)->shape.rank, perm, &ignored);
+}
+
+/* ---- new nodes ---- */
+
+static int add_like(struct zt_graph *g, const struct zt_node *like, const char *op_type, const char *domain, int opset,
+                    const int *in, int in_count, int out) {
+    return zt_fuse_add(g, like, like->name, op_type, domain, opset, in, in_count, &out, 1);
+}
+
+static bool add_transpose(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int from,
+                          int to, const int *perm, int rank, struct zt_err *err) {
+    int64_t axes[ZT_MAX_RANK];
+    for (int k = 0; k < rank; k++)
+        axes[k] = perm[k];
+    int node = add_like(g, like, "Transpose", "", ZT_OPSET, &from, 1, to);
+    zt_node_set_ints(g, node, "perm", axes, rank);
+    return zt_fuse_settle(g, table, node, err);
+}
+
+/* ---- two Transposes ---- */
+
+/* Whoever reads `from` reads `to` instead. */
+static void replace_reads(struct zt_graph *g, int from, int to, struct zt_err *err) {
+    for (int node; zt_graph_users(g, from, &node) > 0;)
+        for (int i = 0; i < g->nodes[node]->in_count; i++)
+            if (g->nodes[node]->in[i] == from)
+                g->nodes[node]->in[i] = to;
+    zt_graph_index(g, err);
+}
+
+static bool merge(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    int inner[ZT_MAX_RANK], outer[ZT_MAX_RANK], both[ZT_MAX_RANK],
+        from = zt_fuse_producer(g, node, 0, "Transpose", false);
+    const struct zt_node n = *g->nodes[node];
+    if (from < 0 || !read_perm(g, from, inner) || !read_perm(g, node, outer))
+        return false;
+    int x = g->nodes[from]->in[0], y = n.out[0], rank = g->values[x]->shape.rank;
+    bool same = true;
+    for (int k = 0; k < rank; k++) {
+        both[k] = inner[outer[k]];
+        same &= both[k] == k;
+    }
+    if (own_transpose(g, node, 0) >= 0)
+        g->nodes[from]->dead = true;
+    g->nodes[node]->dead = true;
+    if (same && !zt_fuse_is_output(g, y))
+        replace_reads(g, y, x, err);
+    else if (same)
+        return zt_fuse_settle(g, table, add_like(g, &n, "Identity", "", ZT_OPSET, &x, 1, y), err);
+    else
+        return add_transpose(g, table, &n, x, y, both, rank, err);
+    return true;
+}
+
+/* ---- through other nodes ---- */
+
+/* What an input becomes in front of the Transpose. */
+enum kind { NO, TRANSPOSED, SCALAR, VECTOR };
+
+static enum kind kind_of(const struct zt_graph *g, int node, int in, const int *perm, int rank) {
+    int from = own_transpose(g, node, in), other[ZT_MAX_RANK];
+    const struct zt_value *v = zt_in(g, node, in);
+    if (from >= 0 && v->shape.rank == rank && read_perm(g, from, other) &&
+        memcmp(other, perm, (size_t)rank * sizeof *perm) == 0)
+        return TRANSPOSED;
+    int wide = 0;
+    for (int k = 0; k < v->shape.rank; k++)
+        wide += v->shape.dim[k] != 1;
+    return v->shape.rank > rank ? NO : wide == 0 ? SCALAR : wide == 1 ? VECTOR : NO;
+}
+
+/* A vector along axis k of the Transpose's result lies along axis perm[k] of its input. */
+static int lay_along(struct zt_graph *g, const struct zt_op_table *table, const struct zt_node *like, int vector,
+                     const int *perm, int rank, struct zt_err *err) {
+    const struct zt_shape from = g->values[vector]->shape;
+    int64_t dims[ZT_MAX_RANK];
+    for (int k = 0; k < rank; k++)
+        dims[perm[k]] = k < rank - from.rank ? 1 : from.dim[k - (rank - from.rank)];
+    int in[2] = { vector, zt_graph_add_ints(g, NULL, dims, rank) };
+    int out = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    return zt_fuse_settle(g, table, add_like(g, like, "Reshape", "", ZT_OPSET, in, 2, out), err) ? out : -1;
+}
+
+/* Puts the node in front of the Transposes that make its inputs; `concat`: its axis moves with it. */
+static bool sink(struct zt_graph *g, const struct zt_op_table *table, int node, bool concat, struct zt_err *err) {
+    const struct zt_node n = *g->nodes[node];
+    int perm[ZT_MAX_RANK], first = 0, rank = g->values[n.out[0]]->shape.rank, axis = 0;
+    enum kind kind[64];
+    while (first < n.in_count && (n.in[first] < 0 || own_transpose(g, node, first) < 0))
+        first++;
+    if (first == n.in_count || n.in_count > 64 || !read_perm(g, g->values[n.in[first]]->producer, perm))
+        return false;
+    for (int i = 0; i < n.in_count; i++) {
+        kind[i] = n.in[i] < 0 ? SCALAR : kind_of(g, node, i, perm, rank);
+        if (kind[i] == NO || (concat && kind[i] != TRANSPOSED))
+            return false;
+    }
+    if (concat && !zt_axis(g, node, zt_attr_int(&n, "axis", 0), rank, &axis, err))
+        return false;
+    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    for (int i = 0; i < n.in_count; i++) {
+        if (kind[i] == TRANSPOSED)
+            in[i] = g->nodes[g->values[n.in[i]]->producer]->in[0];
+        if (kind[i] == VECTOR && (in[i] = lay_along(g, table, &n, n.in[i], perm, rank, err)) < 0)
+            return false;
+    }
+    for (int i = 0; i < n.in_count; i++)
+        if (kind[i] == TRANSPOSED)
+            g->nodes[g->values[n.in[i]]->producer]->dead = true;
+    int y = zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL), moved = zt_graph_copy_node(g, node, node, in, &y);
+    if (concat)
+        zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = perm[axis] });
+    g->nodes[node]->dead = true;
+    return zt_op_infer(g, moved, err) && add_transpose(g, table, &n, y, n.out[0], perm, rank, err);
+}
+
+static bool is_transpose(const struct zt_node *n) {
+    return strcmp(n->op_type, "Transpose") == 0;
+}
+
+/* Joins the Transposes that read what `node` makes with it. */
+static bool merge_readers(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    bool any = false;
+    for (int n = 0, count = g->node_count; n < count && !g->nodes[node]->dead; n++)
+        if (!g->nodes[n]->dead && is_transpose(g->nodes[n]) && g->nodes[n]->in[0] == g->nodes[node]->out[0])
+            any |= merge(g, table, n, err);
+    return any;
+}
+
+/* At a Transpose: it is joined with those behind it, and moved past the node that reads it, as long as either goes. */
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    bool any = false;
+    for (int reader; !err->count && is_transpose(g->nodes[node]); node = g->node_count - 1) {
+        any |= merge_readers(g, table, node, err);
+        if (g->nodes[node]->dead || zt_graph_users(g, g->nodes[node]->out[0], &reader) == 0)
+            break;
+        const struct zt_node *n = g->nodes[reader];
+        bool concat = strcmp(n->op_type, "Concat") == 0;
+        if (n->out_count != 1 || n->out[0] < 0 || !(concat || n->op->flags & ZT_OP_POINTWISE) ||
+            !sink(g, table, reader, concat, err))
+            break;
+        any = true; /* what stands behind the node now is the last node there is */
+    }
+    return any;
+}
+
+const struct zt_pattern zt_pattern_transpose = { "transpose", ZT_FUSE_FORWARD, apply };

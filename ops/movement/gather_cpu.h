@@ -1,0 +1,17 @@
+/* The [ZT_CPU] columns of Gather, of elements of any size, and of GatherGrad, of float. */
+#ifndef ZT_OPS_MOVEMENT_GATHER_CPU_H
+#define ZT_OPS_MOVEMENT_GATHER_CPU_H
+
+#include "graph/ir/op.h"
+
+bool zt_gather_cpu_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_gather_cpu_run(const struct zt_call *call, struct zt_err *err);
+bool zt_gather_grad_cpu_supports(const struct zt_graph *g, int node);
+bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err);
+
+#define ZT_GATHER_CPU                                                                                                  \
+    { .prepare = zt_gather_cpu_prepare, .run = zt_gather_cpu_run }
+#define ZT_GATHER_GRAD_CPU                                                                                             \
+    { .supports = zt_gather_grad_cpu_supports, .prepare = zt_gather_cpu_prepare, .run = zt_gather_grad_cpu_run }
+
+#endif

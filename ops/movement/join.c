@@ -1,0 +1,214 @@
+/* Concat and Split along an axis; each is the other's gradient. */
+#include "ops/kernel/function_bodies.h"
+#include "ops/cuda/cuda.h"
+#include "ops/kernel/strided_copies.h"
+#include "ops/kernel/shape.h"
+
+#include <string.h>
+
+/* ---- Concat ---- */
+
+static bool concat_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *first = zt_in(g, node, 0);
+    struct zt_shape shape = first->shape;
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), shape.rank, &axis, err))
+        return false;
+    for (int i = 1; i < g->nodes[node]->in_count; i++) {
+        const struct zt_value *x = zt_in(g, node, i);
+        if (!x)
+            return zt_node_fail(g, node, err, "input %d is missing", i);
+        struct zt_shape other = x->shape;
+        if (other.rank == shape.rank)
+            other.dim[axis] = shape.dim[axis];
+        if (x->dtype != first->dtype || !zt_shape_equal(&other, &shape))
+            return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in type or outside axis %d", x->name,
+                                first->name, axis);
+        if (!zt_ops_dim_sum(g, node, shape.dim[axis], x->shape.dim[axis], &shape.dim[axis], err))
+            return false;
+    }
+    zt_set_out(g, node, 0, first->dtype, &shape);
+    return true;
+}
+
+static int axis_of(const struct zt_node *node, int rank, int64_t otherwise) {
+    int64_t axis = zt_attr_int(node, "axis", otherwise);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* A slab of two tensors that agree outside `axis`: where it is in the whole from index `at` on, and in the part. */
+struct slab {
+    struct zt_shape walk; /* before the axis, along it, behind it */
+    int64_t start, whole_step[3], part_step[3];
+};
+
+static struct slab slab_of(const struct zt_shape *whole, const struct zt_shape *part, int axis, int64_t at) {
+    const int64_t inner = zt_dims(part, axis + 1, part->rank), along = part->dim[axis];
+    return (struct slab){ { 3, { zt_dims(part, 0, axis), along, inner } },
+                          at * inner,
+                          { whole->dim[axis] * inner, inner, 1 },
+                          { along * inner, inner, 1 } };
+}
+
+static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    (void)err;
+    const struct zt_shape *whole = &zt_out(g, node, 0)->shape;
+    const int axis = axis_of(g->nodes[node], whole->rank, 1);
+    int64_t at = 0;
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
+        const struct zt_shape *part = &zt_in(g, node, i)->shape;
+        const struct slab slab = slab_of(whole, part, axis, at);
+        struct zt_move move = { .in = i, .shape = slab.walk, .to = slab.start };
+        memcpy(move.to_step, slab.whole_step, sizeof slab.whole_step);
+        memcpy(move.from_step, slab.part_step, sizeof slab.part_step);
+        take(arg, &move);
+        at += part->dim[axis];
+    }
+    return true;
+}
+ZT_MOVES_DESCRIBE(concat, false)
+
+static bool concat_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, concat_moves, err);
+}
+
+/* dx_i = the slice of dy that x_i became */
+static bool concat_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node]->in_count;
+    int axis = axis_of(zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)->rank, 1);
+    int64_t start = 0, end;
+    for (int i = 0; i < count; i++, start = end) {
+        end = start + zt_grad_in_shape(b, node, i)->dim[axis];
+        if (!zt_grad_wanted(b, node, i))
+            continue;
+        int from = zt_emit_ints(b, &start, 1), to = zt_emit_ints(b, &end, 1);
+        zt_grad_give(b, node, i, ZT_EMIT(b, "Slice", dy, from, to, zt_emit_ints(b, &(int64_t){ axis }, 1)));
+    }
+    return true;
+}
+
+static const struct zt_attr_spec concat_attrs[] = { { "axis", ZT_ATTR_INT, true }, { 0 } };
+
+const struct zt_op zt_op_concat = {
+    .name = "Concat",
+    .domain = "",
+    .since = 4,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_VARIADIC | ZT_OP_LIGHT,
+    .attrs = concat_attrs,
+    .infer = concat_infer,
+    .grad = concat_grad,
+    .kernel = { [ZT_REF] = { .run = concat_run }, [ZT_CUDA] = ZT_MOVES_CUDA(concat) },
+};
+
+/* ---- Split ---- */
+
+enum { MOST_PARTS = 1024 };
+
+/* Sizes of the parts: given, else as equal as whole numbers allow with the smaller ones last. */
+static bool sizes_of(const struct zt_graph *g, int node, int axis, int64_t size[MOST_PARTS], struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    const int64_t whole = zt_in(g, node, 0)->shape.dim[axis];
+    int given, parts = n->out_count;
+    if (!zt_ops_ints(g, node, 1, "split", size, MOST_PARTS, &given, err))
+        return false;
+    if (given >= 0 && given != parts)
+        return zt_node_fail(g, node, err, "has %d outputs and %d sizes", parts, given);
+    if (zt_attr_int(n, "num_outputs", parts) != parts)
+        return zt_node_fail(g, node, err, "has %d outputs, num_outputs is %lld", parts,
+                            (long long)zt_attr_int(n, "num_outputs", parts));
+    int64_t left = whole, each = whole / parts + (whole % parts != 0);
+    for (int i = 0; i < parts; i++) {
+        if (given < 0)
+            size[i] = left < each ? left : each;
+        if (size[i] < 0 || size[i] > left)
+            return zt_node_fail(g, node, err, "size %d is %lld, axis %d has %lld left", i, (long long)size[i], axis,
+                                (long long)left);
+        left -= size[i];
+    }
+    if (left)
+        return zt_node_fail(g, node, err, "the sizes leave %lld of axis %d over", (long long)left, axis);
+    return true;
+}
+
+static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    struct zt_shape shape = x->shape;
+    int64_t size[MOST_PARTS];
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 0), shape.rank, &axis, err) ||
+        !sizes_of(g, node, axis, size, err))
+        return false;
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
+        if (!zt_out(g, node, i))
+            return zt_node_fail(g, node, err, "output %d has no name", i);
+        shape.dim[axis] = size[i];
+        zt_set_out(g, node, i, x->dtype, &shape);
+    }
+    return true;
+}
+
+static bool split_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    const struct zt_shape *whole = &zt_in(g, node, 0)->shape;
+    const int axis = axis_of(g->nodes[node], whole->rank, 0);
+    int64_t size[MOST_PARTS], at = 0;
+    if (!sizes_of(g, node, axis, size, err))
+        return false;
+    for (int i = 0; i < g->nodes[node]->out_count; at += size[i++]) {
+        struct zt_shape part = *whole;
+        part.dim[axis] = size[i];
+        const struct slab slab = slab_of(whole, &part, axis, at);
+        struct zt_move move = { .out = i, .shape = slab.walk, .from = slab.start };
+        memcpy(move.from_step, slab.whole_step, sizeof slab.whole_step);
+        memcpy(move.to_step, slab.part_step, sizeof slab.part_step);
+        take(arg, &move);
+    }
+    return true;
+}
+ZT_MOVES_DESCRIBE(split, false)
+
+static bool split_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, split_moves, err);
+}
+
+/* dx = the gradients of the parts joined, zeros where a part has none */
+static bool split_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    int parts[MOST_PARTS], count = zt_grad_graph(b)->nodes[node]->out_count, dx;
+    int64_t axis = zt_attr_int(zt_grad_graph(b)->nodes[node], "axis", 0);
+    for (int i = 0; i < count; i++)
+        parts[i] = zt_grad_out_or_zero(b, node, i);
+    struct zt_attr attr = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };
+    zt_emit_node(b, "Concat", "", parts, count, NULL, &attr, 1, &dx, 1);
+    zt_grad_give(b, node, 0, dx);
+    return true;
+}
+
+static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec split_attrs_2[] = { { "axis", ZT_ATTR_INT }, { "split", ZT_ATTR_INTS }, { 0 } };
+static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, { "num_outputs", ZT_ATTR_INT }, { 0 } };
+
+#define SPLIT_ROW(id, SINCE, UNTIL, MOST_IN, ATTRS)                                                                    \
+    const struct zt_op zt_op_##id = {                                                                                  \
+        .name = "Split",                                                                                               \
+        .domain = "",                                                                                                  \
+        .since = SINCE,                                                                                                \
+        .until = UNTIL,                                                                                                \
+        .min_in = 1,                                                                                                   \
+        .max_in = MOST_IN,                                                                                             \
+        .min_out = 1,                                                                                                  \
+        .max_out = MOST_PARTS,                                                                                         \
+        .flags = ZT_OP_LIGHT,                                                                                          \
+        .in_types = { 0, ZT_BIT(ZT_INT64) },                                                                           \
+        .attrs = ATTRS,                                                                                                \
+        .infer = split_infer,                                                                                          \
+        .grad = split_grad,                                                                                            \
+        .no_grad_in = 1 << 1,                                                                                          \
+        .body = zt_split_old_body,                                                                                     \
+        .kernel = { [ZT_REF] = { .run = split_run }, [ZT_CUDA] = ZT_MOVES_CUDA(split) },                               \
+    };
+
+SPLIT_ROW(split_2, 2, 12, 1, split_attrs_2)
+SPLIT_ROW(split_13, 13, 17, 2, with_axis)
+SPLIT_ROW(split, 18, 0, 2, split_attrs_18)

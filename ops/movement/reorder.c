@@ -1,0 +1,67 @@
+/* ztrain.Reorder(x) -> y: the same tensor in another memory layout. The assign pass puts it where a producer and a
+ * reader want different ones; in a graph without layouts it is a copy. */
+#include "ops/cpu/cpu.h"
+#include "ops/cuda/cuda.h"
+#include "ops/kernel/shape.h"
+
+#ifdef HAVE_DNNL
+#include "ops/cpu/batch_blocks.h"
+
+#include <stdlib.h>
+
+bool zt_reorder_cpu_supports(const struct zt_graph *g, int node) {
+    return zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16) | ZT_BIT(ZT_UINT8));
+}
+
+void zt_reorder_cpu_release(void *state) {
+    if (state)
+        zt_chunks_finish(state);
+    free(state);
+}
+
+/* Activations are cut over the batch; packed weights are not. */
+bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    static const int batch[ZT_DNNL_SLOTS] = { 0, 0, -1, -1, -1 }, whole[ZT_DNNL_SLOTS] = { -1, -1, -1, -1, -1 };
+    const struct zt_value *x = zt_in(p->graph, p->node, 0);
+    struct zt_desc from = zt_desc_of(p->in_layout[0], x->dtype, &x->shape);
+    struct zt_desc to = zt_desc_of(p->out_layout[0], x->dtype, &x->shape);
+    bool packed = from.order == ZT_DESC_VENDOR || to.order == ZT_DESC_VENDOR;
+    if (packed) { /* the other side takes its dims, and its plain order where it is plain */
+        struct zt_desc *other = from.order == ZT_DESC_VENDOR ? &to : &from;
+        if (other->order == ZT_DESC_PLAIN) {
+            *other = from.order == ZT_DESC_VENDOR ? from : to;
+            other->order = ZT_DESC_STRIDED;
+        }
+    }
+    struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { from, to } };
+    struct zt_chunks *chunks = zt_calloc(1, sizeof *chunks);
+    int64_t n = packed ? 1 : x->shape.dim[0];
+    if (!zt_chunks_make(chunks, &spec, packed ? whole : batch, n, zt_chunk_of(n, ZT_CHUNKS, 1), p->threads, err)) {
+        free(chunks);
+        return zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
+    }
+    p->state = chunks;
+    p->workspace_bytes = zt_chunks_scratch(chunks, p->threads);
+    return true;
+}
+
+bool zt_reorder_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    void *data[ZT_DNNL_SLOTS] = { call->in[0].data, call->out[0].data };
+    return zt_chunks_run(call->state, call->threads, data, call->workspace, NULL, err);
+}
+#endif
+
+const struct zt_op zt_op_reorder = {
+    .name = "Reorder",
+    .domain = "ztrain",
+    .since = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .min_out = 1,
+    .max_out = 1,
+    .flags = ZT_OP_LIGHT,
+    .infer = zt_infer_first,
+    .kernel = { [ZT_REF] = { .run = zt_run_copy },
+                [ZT_CPU] = ZT_IF_DNNL(zt_reorder_cpu),
+                [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_listed) },
+};

@@ -1,0 +1,191 @@
+/* Slice: per axis the elements start, start + step, ... before end. The gradient puts dy back among zeros. */
+#include "ops/cuda/cuda.h"
+#include "ops/kernel/strided_copies.h"
+#include "ops/kernel/shape.h"
+#include "ops/movement/slice.h"
+#include "ops/kernel/function_bodies.h"
+
+#include <string.h>
+
+static int64_t clamp(int64_t v, int64_t low, int64_t high) {
+    return v < low ? low : v > high ? high : v;
+}
+
+/* One axis of `size` elements, numpy's rules: negative bounds count from the end, bounds outside are cut. */
+static void cut_axis(struct zt_cut *c, int axis, int64_t start, int64_t end, int64_t step) {
+    const int64_t size = c->shape.dim[axis], far = INT64_C(1) << 62;
+    const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
+    step = clamp(step, -far, far);
+    start = clamp(start < 0 ? start + size : start, low, high);
+    end = clamp(end < 0 ? end + size : end, low, high);
+    int64_t span = step < 0 ? start - end : end - start, stride = step < 0 ? -step : step;
+    c->start[axis] = start;
+    c->step[axis] = step;
+    c->shape.dim[axis] = span > 0 ? (span - 1) / stride + 1 : 0;
+}
+
+bool zt_slice_read(const struct zt_graph *g, int node, struct zt_cut *c, struct zt_err *err) {
+    int64_t starts[ZT_MAX_RANK], ends[ZT_MAX_RANK], axes[ZT_MAX_RANK], steps[ZT_MAX_RANK];
+    int count, end_count, axis_count, step_count, marked_count;
+    bool marked[ZT_MAX_RANK];
+    c->shape = zt_in(g, node, 0)->shape;
+    for (int k = 0; k < c->shape.rank; k++) {
+        c->start[k] = 0;
+        c->step[k] = 1;
+    }
+    if (!zt_ops_ints(g, node, 1, "starts", starts, ZT_MAX_RANK, &count, err) ||
+        !zt_ops_ints(g, node, 2, "ends", ends, ZT_MAX_RANK, &end_count, err) ||
+        !zt_ops_ints(g, node, 3, "axes", axes, ZT_MAX_RANK, &axis_count, err) ||
+        !zt_ops_ints(g, node, 4, NULL, steps, ZT_MAX_RANK, &step_count, err) ||
+        !zt_ops_axes(g, node, 3, "axes", c->shape.rank, marked, &marked_count, err))
+        return false;
+    if (end_count != count || (axis_count >= 0 && axis_count != count) || (step_count >= 0 && step_count != count) ||
+        count > c->shape.rank)
+        return zt_node_fail(g, node, err, "has %d starts, %d ends, %d axes and %d steps for %d axes", count, end_count,
+                            axis_count, step_count, c->shape.rank);
+    for (int i = 0; i < count; i++) {
+        int64_t axis = axis_count < 0 ? i : axes[i], step = step_count < 0 ? 1 : steps[i];
+        if (step == 0)
+            return zt_node_fail(g, node, err, "step %d is 0", i);
+        cut_axis(c, (int)(axis < 0 ? axis + c->shape.rank : axis), starts[i], ends[i], step);
+    }
+    return true;
+}
+
+static bool slice_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_cut c;
+    if (!zt_slice_read(g, node, &c, err))
+        return false;
+    zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &c.shape);
+    return true;
+}
+
+/* Offset of the first element of the cut in the whole, and the steps between its elements there. */
+static int64_t steps_in(const struct zt_shape *whole, const int64_t *start, const int64_t *step, int64_t *to) {
+    int64_t stride[ZT_MAX_RANK], first = 0;
+    zt_shape_strides(whole, stride);
+    for (int k = 0; k < whole->rank; k++) {
+        first += start[k] * stride[k];
+        to[k] = step[k] * stride[k];
+    }
+    return first;
+}
+
+static bool slice_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    struct zt_cut c;
+    if (!zt_slice_read(g, node, &c, err))
+        return false;
+    struct zt_move move = { .shape = c.shape };
+    if (zt_shape_count(&c.shape) == 0)
+        return true;
+    for (int k = 0; k < c.shape.rank; k++) /* a single element is never stepped from */
+        c.step[k] = c.shape.dim[k] > 1 ? c.step[k] : 1;
+    move.from = steps_in(&zt_in(g, node, 0)->shape, c.start, c.step, move.from_step);
+    zt_shape_strides(&c.shape, move.to_step);
+    take(arg, &move);
+    return true;
+}
+ZT_MOVES_DESCRIBE(slice, false)
+
+static bool slice_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_moves_run(call, slice_moves, err);
+}
+
+static bool slice_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    struct zt_shape x = *zt_grad_in_shape(b, node, 0);
+    struct zt_cut c;
+    if (!zt_slice_read(zt_grad_graph(b), node, &c, err))
+        return false;
+    int dy = zt_grad_out(b, node, 0);
+    struct zt_ints lists[] = {
+        { "shape", x.dim, x.rank }, { "starts", c.start, x.rank }, { "steps", c.step, x.rank }, { 0 }
+    };
+    zt_grad_give(b, node, 0, zt_emit_own_ints(b, "SliceGrad", &dy, 1, NULL, lists));
+    return true;
+}
+
+static bool slice_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *dy = zt_in(g, node, 0);
+    struct zt_shape shape;
+    int starts, steps;
+    int64_t ignored[ZT_MAX_RANK];
+    if (!zt_ops_ints(g, node, -1, "shape", shape.dim, ZT_MAX_RANK, &shape.rank, err) ||
+        !zt_ops_ints(g, node, -1, "starts", ignored, ZT_MAX_RANK, &starts, err) ||
+        !zt_ops_ints(g, node, -1, "steps", ignored, ZT_MAX_RANK, &steps, err))
+        return false;
+    if (shape.rank != dy->shape.rank || starts != shape.rank || steps != shape.rank)
+        return zt_node_fail(g, node, err, "its lists do not have %d numbers", dy->shape.rank);
+    zt_set_out(g, node, 0, dy->dtype, &shape);
+    return true;
+}
+
+static bool slice_grad_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+    (void)err;
+    struct zt_move move = { .shape = zt_in(g, node, 0)->shape };
+    int64_t step[ZT_MAX_RANK];
+    int count;
+    if (zt_shape_count(&move.shape) == 0)
+        return true;
+    const int64_t *start = zt_attr_ints(g->nodes[node], "starts", &count);
+    memcpy(step, zt_attr_ints(g->nodes[node], "steps", &count), (size_t)count * sizeof *step);
+    for (int k = 0; k < count; k++)
+        step[k] = move.shape.dim[k] > 1 ? step[k] : 1;
+    move.to = steps_in(&zt_out(g, node, 0)->shape, start, step, move.to_step);
+    zt_shape_strides(&move.shape, move.from_step);
+    take(arg, &move);
+    return true;
+}
+ZT_MOVES_DESCRIBE(slice_grad, true)
+
+static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *dx = &call->out[0];
+    memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
+    return zt_moves_run(call, slice_grad_moves, err);
+}
+
+static const struct zt_attr_spec slice_attrs_1[] = {
+    { "starts", ZT_ATTR_INTS, true }, { "ends", ZT_ATTR_INTS, true }, { "axes", ZT_ATTR_INTS }, { 0 }
+};
+static const struct zt_attr_spec slice_grad_attrs[] = {
+    { "shape", ZT_ATTR_INTS, true }, { "starts", ZT_ATTR_INTS, true }, { "steps", ZT_ATTR_INTS, true }, { 0 }
+};
+enum { INDEX = 1 << ZT_INT32 | 1 << ZT_INT64 };
+
+const struct zt_op zt_op_slice_1 = {
+    .name = "Slice",
+    .domain = "",
+    .since = 1,
+    .until = 9,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_LIGHT,
+    .attrs = slice_attrs_1,
+    .infer = slice_infer,
+    .grad = slice_grad,
+    .body = zt_slice_old_body,
+    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
+};
+
+const struct zt_op zt_op_slice = {
+    .name = "Slice",
+    .domain = "",
+    .since = 10,
+    ZT_ONE_OUT(3, 5),
+    .flags = ZT_OP_LIGHT,
+    .in_types = { 0, INDEX, INDEX, INDEX, INDEX },
+    .infer = slice_infer,
+    .grad = slice_grad,
+    .no_grad_in = 0x1e,
+    .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
+};
+
+const struct zt_op zt_op_slice_grad = {
+    .name = "SliceGrad",
+    .domain = "ztrain",
+    .since = 1,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_LIGHT,
+    .attrs = slice_grad_attrs,
+    .infer = slice_grad_infer,
+    .body = zt_slice_grad_body,
+    .kernel = { [ZT_REF] = { .run = slice_grad_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice_grad) },
+};

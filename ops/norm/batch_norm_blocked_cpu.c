@@ -1,0 +1,164 @@
+/* Batch normalisation of blocked activations, a channel group of a sample (a plane) at a time. */
+#include "ops/norm/batch_norm_cpu.h"
+#include "ops/cpu/simd_planes.h"
+#include "ops/cpu/blocked_layout.h"
+
+#include "device/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct norm_state {
+    struct zt_batch_norm norm;
+    struct zt_planes planes;
+    const struct zt_lane_kernels *kernels;
+    bool fixed, sync;
+};
+
+struct job {
+    const struct zt_call *call;
+    const struct norm_state *s;
+    struct zt_channel_sums sums;
+};
+
+static int64_t wide(const struct norm_state *s) { /* channels, padding included */
+    return s->planes.groups * s->planes.lanes;
+}
+
+static struct job job_of(const struct zt_call *call) {
+    const struct norm_state *s = call->state;
+    struct job j = { .call = call, .s = s };
+    j.sums = (struct zt_channel_sums){ .call = call,
+                                       .norm = s->norm,
+                                       .fixed = s->fixed,
+                                       .sync = s->sync,
+                                       .parts = s->norm.n,
+                                       .wide = wide(s),
+                                       .elements = (double)s->norm.spatial };
+    zt_channel_sums_place(&j.sums, call->workspace);
+    return j;
+}
+
+/* Where plane `plane` lies in a tensor, its channels in the coefficients, and its numbers in the parts. */
+static void place(const struct norm_state *s, int64_t plane, int64_t *at, int64_t *channel, int64_t *part) {
+    int64_t n = plane / s->planes.groups, g = plane % s->planes.groups;
+    *at = n * s->planes.sample + g * s->planes.group;
+    *channel = g * s->planes.lanes;
+    *part = n * wide(s) + *channel;
+}
+
+static bool supports(const struct zt_graph *g, int node, int x) {
+    struct zt_batch_norm norm;
+    struct zt_err err = { 0 };
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
+            return false;
+    return zt_in(g, node, x)->shape.rank > 2 && zt_batch_norm_read(g, node, x, &norm, &err) && norm.n > 0 &&
+           norm.channels > 0 && norm.spatial > 0;
+}
+
+bool zt_batch_norm_blocked_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 0);
+}
+bool zt_batch_norm_grad_blocked_supports(const struct zt_graph *g, int node) {
+    return g->nodes[node]->in_count == 5 && supports(g, node, 1);
+}
+
+static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_node *n = g->nodes[p->node];
+    struct zt_batch_norm norm;
+    if (!zt_batch_norm_read(g, p->node, x, &norm, err))
+        return false;
+    const struct zt_layout *given = p->in_layout[x];
+    for (int i = 0; i < n->in_count; i++)
+        p->in_layout[i] = i <= x ? zt_layout_lanes(g->arena, given, ZT_FLOAT, &zt_in(g, p->node, x)->shape) : NULL;
+    p->out_layout[0] = p->in_layout[x];
+    struct norm_state *s = zt_calloc(1, sizeof *s);
+    s->norm = norm;
+    zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
+    s->kernels = zt_lane_kernels(s->planes.lanes);
+    p->state = s;
+    s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
+    s->sync = zt_batch_norm_is_sync(n);
+    p->workspace_bytes = (size_t)zt_channel_sums_room(norm.n, wide(s)) * sizeof(float);
+    return true;
+}
+
+bool zt_batch_norm_blocked_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, 0, err);
+}
+bool zt_batch_norm_grad_blocked_prepare(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, 1, err);
+}
+void zt_batch_norm_blocked_release(void *state) {
+    free(state);
+}
+void zt_batch_norm_grad_blocked_release(void *state) {
+    free(state);
+}
+
+static void each_plane(struct job *j, void (*body)(void *, int64_t)) {
+    zt_parallel_for(j->call->threads, j->s->planes.samples * j->s->planes.groups, body, j);
+}
+
+/* ---- forward ---- */
+
+static void plane_moments(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    int64_t at, channel, part;
+    place(j->s, plane, &at, &channel, &part);
+    j->s->kernels->moments(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
+                           j->sums.part[0] + part, j->sums.part[1] + part);
+}
+
+static void normalise_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    int64_t at, channel, part;
+    place(j->s, plane, &at, &channel, &part);
+    j->s->kernels->normalise(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
+                             j->sums.coefficient[ZT_MEAN] + channel, j->sums.coefficient[ZT_FIRST] + channel,
+                             j->sums.coefficient[ZT_SECOND] + channel, (float *)j->call->out[0].data + at);
+}
+
+bool zt_batch_norm_blocked_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = job_of(call);
+    if (!j.s->fixed)
+        each_plane(&j, plane_moments);
+    if (!zt_channel_statistics(&j.sums, err))
+        return false;
+    each_plane(&j, normalise_plane);
+    return true;
+}
+
+/* ---- backward: inputs dy, x, scale, mean, inv_std ---- */
+
+static void plane_sums(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    int64_t at, channel, part;
+    place(j->s, plane, &at, &channel, &part);
+    j->s->kernels->sums(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
+                        (const float *)j->call->in[1].data + at, j->sums.coefficient[ZT_MEAN] + channel,
+                        j->sums.part[0] + part, j->sums.part[1] + part);
+}
+
+static void gradient_plane(void *arg, int64_t plane) {
+    const struct job *j = arg;
+    int64_t at, channel, part;
+    place(j->s, plane, &at, &channel, &part);
+    j->s->kernels->normalise_grad(j->s->planes.pixels, j->s->planes.pixel, (const float *)j->call->in[0].data + at,
+                                  (const float *)j->call->in[1].data + at, j->sums.coefficient[ZT_MEAN] + channel,
+                                  j->sums.coefficient[ZT_FIRST] + channel, j->sums.coefficient[ZT_SECOND] + channel,
+                                  j->sums.coefficient[ZT_THIRD] + channel, (float *)j->call->out[0].data + at);
+}
+
+bool zt_batch_norm_grad_blocked_run(const struct zt_call *call, struct zt_err *err) {
+    struct job j = job_of(call);
+    zt_channel_means(&j.sums, 0, j.sums.wide);
+    each_plane(&j, plane_sums);
+    if (!zt_channel_gradients(&j.sums, err))
+        return false;
+    if (call->out[0].data)
+        each_plane(&j, gradient_plane);
+    return true;
+}

@@ -1,0 +1,459 @@
+/* Normalisations and their gradients: formulas in ops/norm/norm.c and ops/norm/batch_norm.c. A block takes a row, a
+ * channel, or what shares an entry of scale; sums are fp32 in an order that depends on the shape alone. A large mean
+ * eats no digits: means are taken of what elements have over the first of them, variances in a second pass. */
+#include "ops/cuda/rows.cuh"
+
+enum { ROW = 256, CHANNEL = 512, ACROSS = 32, ALONG = 16 };
+
+/* ---- layer, RMS, instance and group normalisation ---- */
+
+/* Element i of a row: channel by channel, where they lie last place by place. */
+static __device__ int64_t place_of(const struct zt_launch_norm &n, int64_t row, int64_t i) {
+    return n.last ? ((row / n.period * n.run + i / n.per_row) * n.period + row % n.period) * n.per_row + i % n.per_row
+                  : row * n.length + i;
+}
+
+static __device__ int64_t scale_at(const struct zt_launch_norm &n, int64_t row, int64_t i) {
+    return row % n.period * n.per_row + (n.last ? i % n.per_row : i / n.run);
+}
+
+static __global__ void norm_kernel(struct zt_launch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor scale,
+                                   struct zt_launch_tensor bias, struct zt_launch_tensor y,
+                                   struct zt_launch_tensor mean_out, struct zt_launch_tensor inv_std_out) {
+    __shared__ float part[ROW];
+    for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
+        const float shift = n.centred && n.length > 0 ? get(x, place_of(n, row, 0)) : 0;
+        float over = 0, squares = 0; /* over: what the mean has more than the shift, which no float of the mean holds */
+        for (int64_t i = threadIdx.x; n.centred && i < n.length; i += ROW)
+            over += get(x, place_of(n, row, i)) - shift;
+        over = add_block<ROW>(over, part) / (float)n.length;
+        for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
+            const float d = get(x, place_of(n, row, i)) - shift - over;
+            squares += d * d;
+        }
+        const float inv_std = 1 / sqrtf(add_block<ROW>(squares, part) / (float)n.length + n.epsilon);
+        for (int64_t i = threadIdx.x; y.data && i < n.length; i += ROW) {
+            const int64_t at = place_of(n, row, i), of = scale_at(n, row, i);
+            put(y, at, (get(x, at) - shift - over) * inv_std * get(scale, of) + (bias.data ? get(bias, of) : 0));
+        }
+        if (threadIdx.x == 0) {
+            put(mean_out, row, shift + over);
+            put(inv_std_out, row, inv_std);
+        }
+    }
+}
+
+int zt_launch_norm(cudaStream_t stream, const struct zt_launch_norm *n, struct zt_launch_tensor x,
+                   struct zt_launch_tensor scale, struct zt_launch_tensor bias, struct zt_launch_tensor y,
+                   struct zt_launch_tensor mean, struct zt_launch_tensor inv_std) {
+    if (n->rows > 0)
+        norm_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, x, scale, bias, y, mean, inv_std);
+    return cudaGetLastError();
+}
+
+static __device__ float mean_of(const struct zt_launch_norm_grad &g, int64_t row) {
+    return g.mean.data ? get(g.mean, row) : 0;
+}
+
+static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
+    __shared__ float part[ROW];
+    for (int64_t row = blockIdx.x; row < n.rows; row += gridDim.x) {
+        const float mean = mean_of(g, row), inv_std = get(g.inv_std, row);
+        float sum = 0, product = 0;
+        for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
+            const int64_t at = place_of(n, row, i);
+            const float d = get(g.dy, at) * get(g.scale, scale_at(n, row, i));
+            sum += d;
+            product += d * ((get(g.x, at) - mean) * inv_std);
+        }
+        sum = add_block<ROW>(sum, part);
+        product = add_block<ROW>(product, part);
+        float shift = n.centred ? -inv_std * sum : 0, slope = -inv_std * product;
+        shift += g.dmean.data ? get(g.dmean, row) : 0;
+        slope -= g.dinv_std.data ? get(g.dinv_std, row) * inv_std * inv_std : 0;
+        for (int64_t i = threadIdx.x; i < n.length; i += ROW) {
+            const int64_t at = place_of(n, row, i);
+            const float d = get(g.dy, at) * get(g.scale, scale_at(n, row, i));
+            const float xh = (get(g.x, at) - mean) * inv_std;
+            put(g.dx, at, inv_std * d + (shift + slope * xh) / (float)n.length);
+        }
+    }
+}
+
+/* Entries of scale lie side by side in a row: a block takes ACROSS of them, thread (c, k) rows k, k + ALONG, ... */
+static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
+    __shared__ float kept[ALONG][ACROSS];
+    const int64_t wide = (n.per_row + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < n.period * wide; job += gridDim.x) {
+        const int64_t which = job / wide, i = job % wide * ACROSS + threadIdx.x;
+        float scales = 0, biases = 0;
+        for (int64_t row = which + threadIdx.y * n.period; i < n.per_row && row < n.rows; row += ALONG * n.period) {
+            const float d = get(g.dy, row * n.length + i);
+            scales += d * (get(g.x, row * n.length + i) - mean_of(g, row)) * get(g.inv_std, row);
+            biases += d;
+        }
+        scales = add_columns<ALONG>(scales, kept);
+        biases = add_columns<ALONG>(biases, kept);
+        if (threadIdx.y == 0 && i < n.per_row) {
+            put(g.dscale, which * n.per_row + i, scales);
+            put(g.dbias, which * n.per_row + i, biases);
+        }
+    }
+}
+
+/* An entry of scale has a run of elements in each of its rows: a block takes the entry. */
+static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
+    __shared__ float part[ROW];
+    for (int64_t entry = blockIdx.x; entry < n.period * n.per_row; entry += gridDim.x) {
+        const int64_t which = entry / n.per_row, first = entry % n.per_row * n.run, rows = n.rows / n.period;
+        float scales = 0, biases = 0;
+        for (int64_t i = threadIdx.x; i < rows * n.run; i += ROW) {
+            const int64_t row = which + i / n.run * n.period, at = row * n.length + first + i % n.run;
+            const float d = get(g.dy, at);
+            scales += d * (get(g.x, at) - mean_of(g, row)) * get(g.inv_std, row);
+            biases += d;
+        }
+        scales = add_block<ROW>(scales, part);
+        biases = add_block<ROW>(biases, part);
+        if (threadIdx.x == 0) {
+            put(g.dscale, entry, scales);
+            put(g.dbias, entry, biases);
+        }
+    }
+}
+
+/* Channels last: sums over a sample's places, a block ACROSS channels, to found [2, samples, channels]; then over the
+ * samples. */
+static __global__ void scale_places_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, float *found) {
+    __shared__ float kept[ALONG][ACROSS];
+    const int64_t channels = n.period * n.per_row, wide = (channels + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < n.rows / n.period * wide; job += gridDim.x) {
+        const int64_t sample = job / wide, c = job % wide * ACROSS + threadIdx.x;
+        const int64_t row = sample * n.period + c / n.per_row;
+        float scales = 0, biases = 0;
+        for (int64_t place = threadIdx.y; c < channels && place < n.run; place += ALONG) {
+            const int64_t at = (sample * n.run + place) * channels + c;
+            const float d = get(g.dy, at);
+            scales += d * (get(g.x, at) - mean_of(g, row));
+            biases += d;
+        }
+        scales = add_columns<ALONG>(scales, kept);
+        biases = add_columns<ALONG>(biases, kept);
+        if (threadIdx.y == 0 && c < channels) {
+            found[sample * channels + c] = scales * get(g.inv_std, row);
+            found[n.rows * n.per_row + sample * channels + c] = biases;
+        }
+    }
+}
+
+static __global__ void scale_samples_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, const float *found) {
+    const int64_t channels = n.period * n.per_row;
+    EACH(c, channels) {
+        float scales = 0, biases = 0;
+        for (int64_t at = c; at < n.rows * n.per_row; at += channels) {
+            scales += found[at];
+            biases += found[n.rows * n.per_row + at];
+        }
+        put(g.dscale, c, scales);
+        put(g.dbias, c, biases);
+    }
+}
+
+static void launch_scale_last(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                              float *found) {
+    const int64_t channels = n->period * n->per_row, jobs = n->rows / n->period * ((channels + ACROSS - 1) / ACROSS);
+    if (jobs > 0)
+        scale_places_kernel<<<job_blocks(jobs), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, found);
+    scale_samples_kernel<<<blocks_for(channels), BLOCK, 0, stream>>>(*n, *g, found);
+}
+
+int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                        float *workspace) {
+    const int64_t entries = n->period * n->per_row;
+    if (g->dx.data && n->rows > 0)
+        norm_grad_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *g);
+    if ((!g->dscale.data && !g->dbias.data) || entries == 0)
+        return cudaGetLastError();
+    if (n->last)
+        launch_scale_last(stream, n, g, workspace);
+    else if (n->run == 1)
+        scale_columns_kernel<<<job_blocks(n->period * ((n->per_row + ACROSS - 1) / ACROSS)), dim3(ACROSS, ALONG), 0,
+                               stream>>>(*n, *g);
+    else
+        scale_runs_kernel<<<job_blocks(entries), ROW, 0, stream>>>(*n, *g);
+    return cudaGetLastError();
+}
+
+/* ---- batch normalisation: a block takes a channel ---- */
+
+/* Element i of a channel's n * spatial. */
+static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64_t channel, int64_t i) {
+    return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
+}
+
+static __device__ float running(float old, float batch, float momentum) {
+    return old * momentum + batch * (1 - momentum);
+}
+
+/* The running statistics and those of the batch. */
+static __device__ void put_statistics(const struct zt_launch_batch_norm &n,
+                                      const struct zt_launch_batch_norm_tensors &t, int64_t c, float mean, float var,
+                                      float inv_std) {
+    put(t.new_mean, c, running(get(t.mean, c), mean, n.momentum));
+    put(t.new_var, c, running(get(t.var, c), var, n.momentum));
+    put(t.batch_mean, c, mean);
+    put(t.inv_std, c, n.keeps_var ? var : inv_std);
+}
+
+/* The grid's second axis: the normalisations. */
+static __global__ void running_kernel(struct zt_launch_running r) {
+    const struct zt_launch_running_norm &n = r.norm[blockIdx.y];
+    EACH(c, n.channels) {
+        const float inv_std = n.inv_std[c], var = 1 / (inv_std * inv_std) - r.epsilon;
+        set_float(r.mean_dtype, n.new_mean, c, running(float_at(r.mean_dtype, n.old_mean, c), n.mean[c], r.momentum));
+        set_float(r.var_dtype, n.new_var, c,
+                  running(float_at(r.var_dtype, n.old_var, c), var < 0 ? 0 : var, r.momentum));
+    }
+}
+
+int zt_launch_batch_norm_running(cudaStream_t stream, const struct zt_launch_running *r) {
+    int64_t channels = 1;
+    for (int k = 0; k < r->count; k++)
+        channels = r->norm[k].channels > channels ? r->norm[k].channels : channels;
+    running_kernel<<<dim3(blocks_for(channels), (unsigned)r->count), BLOCK, 0, stream>>>(*r);
+    return cudaGetLastError();
+}
+
+static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t) {
+    __shared__ float part[CHANNEL];
+    const int64_t count = n.n * n.spatial;
+    for (int64_t c = blockIdx.x; c < n.channels; c += gridDim.x) {
+        const float shift = n.fixed ? get(t.mean, c) : count > 0 ? get(t.x, element_of(n, c, 0)) : 0;
+        float over = 0, var = n.fixed ? get(t.var, c) : 0; /* over: as in norm_kernel */
+        for (int64_t i = threadIdx.x; !n.fixed && i < count; i += CHANNEL)
+            over += get(t.x, element_of(n, c, i)) - shift;
+        if (!n.fixed)
+            over = add_block<CHANNEL>(over, part) / (float)count;
+        for (int64_t i = threadIdx.x; !n.fixed && i < count; i += CHANNEL) {
+            const float d = get(t.x, element_of(n, c, i)) - shift - over;
+            var += d * d;
+        }
+        if (!n.fixed)
+            var = add_block<CHANNEL>(var, part) / (float)count;
+        const float inv_std = 1 / sqrtf(var + n.epsilon), scale = get(t.scale, c) * inv_std, b = get(t.b, c);
+        for (int64_t i = threadIdx.x; i < count; i += CHANNEL)
+            put(t.y, element_of(n, c, i), (get(t.x, element_of(n, c, i)) - shift - over) * scale + b);
+        if (threadIdx.x == 0 && !n.fixed)
+            put_statistics(n, t, c, shift + over, var, inv_std);
+    }
+}
+
+static __device__ float inv_std_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
+                                   int64_t c) {
+    const float kept = get(g.inv_std, c);
+    return n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
+}
+
+static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g) {
+    __shared__ float part[CHANNEL];
+    const int64_t count = n.n * n.spatial;
+    for (int64_t c = blockIdx.x; c < n.channels; c += gridDim.x) {
+        const float mean = get(g.mean, c), inv_std = inv_std_of(n, g, c), m = (float)count;
+        float db = 0, dscale = 0;
+        for (int64_t i = threadIdx.x; i < count; i += CHANNEL) {
+            const float dy = get(g.dy, element_of(n, c, i));
+            db += dy;
+            dscale += dy * (get(g.x, element_of(n, c, i)) - mean) * inv_std;
+        }
+        db = add_block<CHANNEL>(db, part);
+        dscale = add_block<CHANNEL>(dscale, part);
+        if (threadIdx.x == 0) {
+            put(g.dscale, c, dscale);
+            put(g.db, c, db);
+        }
+        const float a = get(g.scale, c) * inv_std;
+        float b = n.fixed ? 0 : -a * db / m, d = n.fixed ? 0 : -a * dscale / m;
+        b += g.dmean.data ? get(g.dmean, c) / m : 0;
+        d += g.dvar.data ? 2 * get(g.dvar, c) / (m * inv_std) : 0;
+        for (int64_t i = threadIdx.x; g.dx.data && i < count; i += CHANNEL) {
+            const int64_t at = element_of(n, c, i);
+            put(g.dx, at, a * get(g.dy, at) + b + d * (get(g.x, at) - mean) * inv_std);
+        }
+    }
+}
+
+/* ---- the same of rows of channels: blocks take ACROSS channels of a part of the rows, and what they find is joined in
+ * the order of the parts; then each channel's numbers are made once, and every element of them ----
+ *
+ * Workspace: float found[2][parts][channels], number[5][channels]. */
+
+/* Mean and sum of squared distances from it of `count` elements; joined as in Chan, Golub, LeVeque, "Updating Formulae
+ * and a Pairwise Algorithm for Computing Sample Variances", 1979. */
+struct moments {
+    float count, mean, squares;
+};
+static __device__ struct moments join(const struct moments &a, const struct moments &b) {
+    const float count = a.count + b.count, d = b.mean - a.mean;
+    if (a.count == 0 || b.count == 0)
+        return a.count == 0 ? b : a;
+    return { count, a.mean + d * (b.count / count), a.squares + b.squares + d * d * (a.count * (b.count / count)) };
+}
+
+static __global__ void rows_moments_kernel(struct zt_launch_batch_norm n, struct zt_launch_tensor x, float *found) {
+    __shared__ struct moments kept[ALONG][ACROSS];
+    const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
+        const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
+        const struct span rows = part_of(n.n, n.parts, part);
+        const float shift = c < n.channels ? get(x, c) : 0; /* as in batch_norm_kernel */
+        struct moments m = { 0, 0, 0 };
+        for (int64_t row = rows.first + threadIdx.y; c < n.channels && row < rows.end; row += ALONG) {
+            const float v = get(x, row * n.channels + c) - shift, d = v - m.mean;
+            m.count += 1;
+            m.mean += d / m.count;
+            m.squares += d * (v - m.mean);
+        }
+        m = fold_columns<ALONG>(m, kept, join);
+        if (threadIdx.y == 0 && c < n.channels) {
+            found[part * n.channels + c] = m.mean;
+            found[(n.parts + part) * n.channels + c] = m.squares;
+        }
+    }
+}
+
+static __global__ void rows_numbers_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t,
+                                           const float *found, float *number) {
+    EACH(c, n.channels) {
+        struct moments m = { 0, 0, 0 };
+        for (int64_t part = 0; !n.fixed && part < n.parts; part++) {
+            const struct span rows = part_of(n.n, n.parts, part);
+            m = join(m, { (float)(rows.end - rows.first), found[part * n.channels + c],
+                          found[(n.parts + part) * n.channels + c] });
+        }
+        const float shift = n.fixed ? get(t.mean, c) : get(t.x, c);
+        const float var = n.fixed ? get(t.var, c) : m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);
+        number[c] = shift;
+        number[n.channels + c] = m.mean;
+        number[2 * n.channels + c] = get(t.scale, c) * inv_std;
+        number[3 * n.channels + c] = get(t.b, c);
+        if (!n.fixed)
+            put_statistics(n, t, c, shift + m.mean, var, inv_std);
+    }
+}
+
+static __global__ void rows_kernel(struct zt_launch_batch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor y,
+                                   const float *number) {
+    EACH(i, n.n * n.channels) {
+        const int64_t c = i % n.channels;
+        const float d = get(x, i) - number[c] - number[n.channels + c];
+        put(y, i, d * number[2 * n.channels + c] + number[3 * n.channels + c]);
+    }
+}
+
+int64_t zt_launch_batch_norm_parts(const struct zt_launch_batch_norm *n) {
+    const int64_t wide = (n->channels + ACROSS - 1) / ACROSS;
+    if (n->n == 0 || n->channels == 0)
+        return 0;
+    int64_t parts = n->n / (16 * ALONG); /* rows that are worth a block */
+    parts = parts * wide < 1024 ? parts : 1024 / wide;
+    return parts < 1 ? 1 : parts;
+}
+
+static unsigned jobs_of(const struct zt_launch_batch_norm *n) {
+    return job_blocks((n->channels + ACROSS - 1) / ACROSS * n->parts);
+}
+
+static int launch_rows(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                       const struct zt_launch_batch_norm_tensors *t, float *workspace) {
+    float *number = workspace + 2 * n->parts * n->channels;
+    const int64_t count = n->n * n->channels;
+    if (!n->fixed)
+        rows_moments_kernel<<<jobs_of(n), dim3(ACROSS, ALONG), 0, stream>>>(*n, t->x, workspace);
+    rows_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *t, workspace, number);
+    rows_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, t->x, t->y, number);
+    return cudaGetLastError();
+}
+
+static __global__ void rows_sums_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
+                                        float *found) {
+    __shared__ float kept[ALONG][ACROSS];
+    const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
+        const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
+        const struct span rows = part_of(n.n, n.parts, part);
+        const float mean = c < n.channels ? get(g.mean, c) : 0, inv_std = c < n.channels ? inv_std_of(n, g, c) : 0;
+        float db = 0, dscale = 0;
+        for (int64_t row = rows.first + threadIdx.y; c < n.channels && row < rows.end; row += ALONG) {
+            const float dy = get(g.dy, row * n.channels + c);
+            db += dy;
+            dscale += dy * (get(g.x, row * n.channels + c) - mean) * inv_std;
+        }
+        db = add_columns<ALONG>(db, kept);
+        dscale = add_columns<ALONG>(dscale, kept);
+        if (threadIdx.y == 0 && c < n.channels) {
+            found[part * n.channels + c] = db;
+            found[(n.parts + part) * n.channels + c] = dscale;
+        }
+    }
+}
+
+/* number: what batch_norm_grad_kernel calls a, b, d, mean, inv_std */
+static __global__ void rows_grad_numbers_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
+                                                const float *found, float *number) {
+    EACH(c, n.channels) {
+        float db = 0, dscale = 0;
+        for (int64_t part = 0; part < n.parts; part++) {
+            db += found[part * n.channels + c];
+            dscale += found[(n.parts + part) * n.channels + c];
+        }
+        put(g.dscale, c, dscale);
+        put(g.db, c, db);
+        const float inv_std = inv_std_of(n, g, c), a = get(g.scale, c) * inv_std, m = (float)n.n;
+        const float b = n.fixed ? 0 : -a * db / m, d = n.fixed ? 0 : -a * dscale / m;
+        number[c] = a;
+        number[n.channels + c] = b + (g.dmean.data ? get(g.dmean, c) / m : 0);
+        number[2 * n.channels + c] = d + (g.dvar.data ? 2 * get(g.dvar, c) / (m * inv_std) : 0);
+        number[3 * n.channels + c] = get(g.mean, c);
+        number[4 * n.channels + c] = inv_std;
+    }
+}
+
+static __global__ void rows_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
+                                        const float *number) {
+    EACH(i, n.n * n.channels) {
+        const int64_t c = i % n.channels;
+        const float xh = (get(g.x, i) - number[3 * n.channels + c]) * number[4 * n.channels + c];
+        put(g.dx, i, number[c] * get(g.dy, i) + number[n.channels + c] + number[2 * n.channels + c] * xh);
+    }
+}
+
+static int launch_rows_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                            const struct zt_launch_batch_norm_grad *g, float *workspace) {
+    float *number = workspace + 2 * n->parts * n->channels;
+    const int64_t count = n->n * n->channels;
+    rows_sums_kernel<<<jobs_of(n), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, workspace);
+    rows_grad_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *g, workspace, number);
+    if (g->dx.data)
+        rows_grad_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, *g, number);
+    return cudaGetLastError();
+}
+
+/* ---- either ---- */
+
+int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                         const struct zt_launch_batch_norm_tensors *t, float *workspace) {
+    if (n->parts)
+        return launch_rows(stream, n, t, workspace);
+    if (n->channels > 0)
+        batch_norm_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *t);
+    return cudaGetLastError();
+}
+
+int zt_launch_batch_norm_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                              const struct zt_launch_batch_norm_grad *g, float *workspace) {
+    if (n->parts)
+        return launch_rows_grad(stream, n, g, workspace);
+    if (n->channels > 0)
+        batch_norm_grad_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *g);
+    return cudaGetLastError();
+}

@@ -1,0 +1,44 @@
+/* Geometry of the normalisations, read from the node: shared by their rows and the kernels of all back ends. */
+#ifndef ZT_OPS_NORM_NORM_H
+#define ZT_OPS_NORM_NORM_H
+
+#include "graph/ir/op.h"
+
+/* Batch normalisation: x is [n, channels, spatial]; statistics of a channel run over n and spatial. */
+struct zt_batch_norm {
+    int64_t n, channels, spatial;
+    double epsilon, momentum; /* new running = old * momentum + batch * (1 - momentum) */
+};
+/* BatchNormalization, ztrain.BatchNormTrain: x is input 0. ztrain.BatchNormGrad and BatchNormFixedGrad: input 1. Checks
+ * the sizes of the inputs that hold one number a channel: all behind x, or those before input `end`. */
+bool zt_batch_norm_read(const struct zt_graph *g, int node, int x, struct zt_batch_norm *to, struct zt_err *err);
+bool zt_batch_norm_read_to(const struct zt_graph *g, int node, int x, int end, struct zt_batch_norm *to,
+                           struct zt_err *err);
+/* Types and shapes of the outputs: of a training form (x, scale, b, mean, var, ...) -> y, new mean, new var, mean,
+ * inv_std; of its gradient (dy, x, scale, ...) -> dx, dscale, db. */
+void zt_batch_norm_train_outs(struct zt_graph *g, int node);
+void zt_batch_norm_grad_outs(struct zt_graph *g, int node);
+
+/* ztrain.BatchNormSync and BatchNormSyncGrad (batch_norm_sync.c), whose ranks may run different kernels. So all of the
+ * host's send the same: of the channels in order, ZT_BATCH_NORM_TOGETHER at a time, two sums each, and behind them how
+ * many elements of a channel they are of. The sums: of x - s and of its square, s the running mean; of dy and of dy (x
+ * - mean) inv_std. */
+enum { ZT_BATCH_NORM_TOGETHER = 256, ZT_BATCH_NORM_SUMS = 2 * ZT_BATCH_NORM_TOGETHER + 1 };
+bool zt_batch_norm_is_sync(const struct zt_node *n);
+/* Adds up such a message over the ranks, in rank order. */
+bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err);
+
+/* Layer, RMS, instance and group normalisation: x is `rows` rows of `length` elements, each with its own statistics.
+ * Element i of row r is scaled by scale[(r % period) * per_row + i / run]; length = per_row * run. */
+struct zt_norm {
+    int64_t rows, length, period, per_row, run;
+    bool centred; /* the mean is taken off; not in RMSNormalization */
+    double epsilon;
+};
+/* Any of the four forward ops: x is input 0. */
+bool zt_norm_read(const struct zt_graph *g, int node, struct zt_norm *to, struct zt_err *err);
+/* ztrain.NormStats(x) and, with x = 1, ztrain.NormGrad(dy, x, scale, mean, inv_std): from attributes rows, period and
+ * per_row. */
+bool zt_norm_read_rows(const struct zt_graph *g, int node, int x, struct zt_norm *to, struct zt_err *err);
+
+#endif

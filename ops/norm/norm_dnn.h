@@ -1,0 +1,44 @@
+/* Normalisations and their gradients as graphs for cuDNN. Knows no header of cuDNN: that no GPU is needed to test what
+ * is described. */
+#ifndef ZT_OPS_NORM_NORM_DNN_H
+#define ZT_OPS_NORM_NORM_DNN_H
+
+#include "ops/cuda/dnn_cuda.h"
+#include "ops/cuda/launch_rows.h"
+
+/* Tensors of the graphs by number. */
+enum zt_norm_tensor {
+    ZT_NORM_X,
+    ZT_NORM_SCALE,
+    ZT_NORM_MEAN, /* statistics, in fp32; RMS normalisation has no mean */
+    ZT_NORM_INV_STD,
+    ZT_NORM_BOTH,
+    ZT_NORM_BIAS = ZT_NORM_BOTH, /* as scale; not of RMS normalisation */
+    ZT_NORM_EPSILON,             /* a number */
+    ZT_NORM_Y,
+    ZT_NORM_FORWARD,
+    ZT_NORM_DY = ZT_NORM_BOTH,
+    ZT_NORM_DX,
+    ZT_NORM_DSCALE,
+    ZT_NORM_DBIAS,
+    ZT_NORM_TENSORS
+};
+
+/* x is [samples, channels, places] with a scale and a bias a channel. */
+struct zt_norm_dnn {
+    enum zt_dnn_norm norm;
+    int64_t samples, channels, places;
+    bool last; /* channels innermost */
+    bool grad;
+    enum zt_dtype x, scale; /* and of what is like them; scale may be in fp32 */
+};
+
+/* Layer and RMS normalisation, whose samples are the rows; instance normalisation and group normalisation by one scale
+ * a group, whose channels they are. False for groups of several channels, which cuDNN does not know. */
+bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to);
+/* NULL where it is of something, in bfloat16, else why cuDNN is not asked. fp32 is left to our own kernels, whose
+ * statistics hold for rows far from 0; how cuDNN finds its own is not said. */
+const char *zt_norm_dnn_refusal(const struct zt_norm_dnn *n);
+void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to);
+
+#endif

@@ -1,0 +1,318 @@
+/* Layer, RMS, instance and group normalisation on the CPU, a row at a time (norm.h has the geometry, simd_rows.h the
+ * loops). Sums of a row are taken in vectors of floats, some hundred terms each, and in double beyond.
+ *
+ * Gradients of scale and bias. Where every element of a row has an entry of its own (run 1), a chunk of rows adds up
+ * its rows in the workspace; else every row leaves two sums a part there. Both are then added in the order of the rows,
+ * in double. */
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/simd_rows.h"
+#include "ops/norm/norm.h"
+#include "ops/kernel/tile.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 14, MOST_CHUNKS = 64, FEW_CHUNKS = 8, LEAST_ROWS = 32, BLOCK = 256 };
+
+struct rows_state {
+    struct zt_norm norm;
+    const struct zt_line_kernels *kernels;
+    size_t bytes;         /* of an element */
+    int x;                /* input */
+    int64_t rows, chunks; /* rows: of a chunk */
+    int64_t entries;      /* of scale */
+};
+
+/* The workspace: scale, bias; in gradients then dscale and dbias of every chunk, or of every row. */
+struct job {
+    const struct zt_call *call;
+    const struct rows_state *s;
+    const float *scale, *bias;
+    float *sums;
+};
+
+static bool supports(const struct zt_graph *g, int node, int x) {
+    const struct zt_node *n = g->nodes[node];
+    enum zt_dtype dtype = zt_in(g, node, x)->dtype;
+    for (int i = 0; i <= x; i++) /* dy and x */
+        if (zt_in(g, node, i)->dtype != dtype)
+            return false;
+    for (int i = x + 1; i < n->in_count; i++)
+        if (zt_in(g, node, i) && !zt_line_type(zt_in(g, node, i)->dtype))
+            return false;
+    return zt_line_kernels() && zt_line_type(dtype) && zt_shape_count(&zt_in(g, node, x)->shape) > 0;
+}
+
+bool zt_norm_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 0);
+}
+bool zt_norm_stats_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 0);
+}
+bool zt_norm_grad_cpu_supports(const struct zt_graph *g, int node) {
+    return supports(g, node, 1);
+}
+
+/* Chunks by the shape alone. In gradients of scales each has sums of its own: no more of them than pays. */
+static void cut(struct rows_state *s, bool grad) {
+    const struct zt_norm *n = &s->norm;
+    int64_t chunks = zt_ceil_div(n->rows * n->length, CHUNK);
+    if (grad && n->run == 1)
+        chunks = zt_min_int(chunks, zt_max_int(FEW_CHUNKS, zt_min_int(MOST_CHUNKS, n->rows / LEAST_ROWS)));
+    s->rows = zt_ceil_div(n->rows, zt_min_int(chunks, n->rows));
+    s->chunks = zt_ceil_div(n->rows, s->rows);
+}
+
+static void prepare(struct zt_prepare *p, const struct zt_norm *norm, int x) {
+    struct rows_state *s = zt_calloc(1, sizeof *s);
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    s->norm = *norm;
+    s->kernels = zt_line_kernels();
+    s->bytes = zt_dtype_bytes(zt_in(p->graph, p->node, x)->dtype);
+    s->x = x;
+    s->entries = norm->period * norm->per_row;
+    cut(s, x == 1);
+    int64_t sums = norm->run == 1 ? s->chunks * s->entries : norm->rows * norm->per_row;
+    p->workspace_bytes = (size_t)(2 * s->entries + (x == 1 ? 2 * sums : 0)) * sizeof(float);
+    p->state = s;
+}
+
+bool zt_norm_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_norm norm;
+    if (!zt_norm_read(p->graph, p->node, &norm, err))
+        return false;
+    prepare(p, &norm, 0);
+    return true;
+}
+bool zt_norm_stats_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_norm norm;
+    if (!zt_norm_read_rows(p->graph, p->node, 0, &norm, err))
+        return false;
+    prepare(p, &norm, 0);
+    return true;
+}
+bool zt_norm_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct zt_norm norm;
+    if (!zt_norm_read_rows(p->graph, p->node, 1, &norm, err))
+        return false;
+    prepare(p, &norm, 1);
+    return true;
+}
+void zt_norm_cpu_release(void *state) {
+    free(state);
+}
+void zt_norm_stats_cpu_release(void *state) {
+    free(state);
+}
+void zt_norm_grad_cpu_release(void *state) {
+    free(state);
+}
+
+static const struct zt_view *in(const struct zt_call *call, int i) {
+    return i < call->in_count && call->in[i].data ? &call->in[i] : NULL;
+}
+
+static double number(const struct zt_view *v, int64_t i) {
+    return v ? zt_load_double(v->dtype, v->data, i) : 0;
+}
+
+static void put(const struct zt_call *call, int out, int64_t i, double value) {
+    if (out < call->out_count && call->out[out].data)
+        zt_store_double(call->out[out].dtype, call->out[out].data, i, value);
+}
+
+/* An input as floats: itself, or a copy at `to`. */
+static const float *floats(const struct zt_view *v, int64_t count, float *to) {
+    if (!v || v->dtype == ZT_FLOAT)
+        return v ? v->data : NULL;
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (float)number(v, i);
+    return to;
+}
+
+static struct job job_of(const struct zt_call *call) {
+    const struct rows_state *s = call->state;
+    struct job j = { .call = call, .s = s };
+    float *at = call->workspace;
+    j.scale = floats(in(call, s->x + 1), s->entries, at);
+    j.bias = s->x == 0 ? floats(in(call, 2), s->entries, at + s->entries) : NULL;
+    j.sums = at + 2 * s->entries;
+    return j;
+}
+
+/* Part `part` of a row, whose elements share an entry; or the whole row, where each has its own. */
+static struct zt_row part_of(const struct job *j, const struct zt_row *row, int64_t part) {
+    struct zt_row r = *row;
+    r.n = j->s->norm.run;
+    r.scale += part;
+    r.bias = r.bias ? r.bias + part : NULL;
+    return r;
+}
+
+static struct zt_row row_of(const struct job *j, int64_t row) {
+    const struct zt_norm *n = &j->s->norm;
+    int64_t first = row % n->period * n->per_row;
+    return (struct zt_row){ .dtype = j->call->in[j->s->x].dtype,
+                            .n = n->length,
+                            .scale = j->scale + first,
+                            .bias = j->bias ? j->bias + first : NULL,
+                            .each_scale = n->run == 1,
+                            .each_bias = n->run == 1 };
+}
+
+/* ---- forward ---- */
+
+/* Mean and inverse deviation of a row, to the outputs from `out` on too. Around a first mean, whose digits are those of
+ * a float, the differences are small and their mean is what it is off by. */
+static void row_statistics(const struct job *j, int64_t row, const void *x, int out, struct zt_row *r) {
+    const struct zt_norm *n = &j->s->norm;
+    const struct zt_line_kernels *k = j->s->kernels;
+    double count = (double)n->length, off, squares;
+    r->mean = n->centred ? (float)(k->row_sum(r->dtype, n->length, x) / count) : 0;
+    k->row_moments(r->dtype, n->length, x, r->mean, &off, &squares);
+    off = n->centred ? off / count : 0;
+    double inv = 1 / sqrt(squares / count - off * off + n->epsilon);
+    r->inv = (float)inv;
+    r->rest = (float)(off * inv);
+    put(j->call, out, row, (double)r->mean + off);
+    put(j->call, out + 1, row, inv);
+}
+
+static void normalise_row(const struct job *j, int64_t row) {
+    const struct zt_norm *n = &j->s->norm;
+    const void *x = zt_element(j->call->in[0].data, j->s->bytes, row * n->length);
+    void *y = zt_element(j->call->out[0].data, j->s->bytes, row * n->length);
+    struct zt_row r = row_of(j, row);
+    row_statistics(j, row, x, 1, &r);
+    for (int64_t part = 0; n->run > 1 && part < n->per_row; part++) {
+        struct zt_row one = part_of(j, &r, part);
+        int64_t at = part * n->run;
+        j->s->kernels->normalise(&one, zt_element(x, j->s->bytes, at), zt_element(y, j->s->bytes, at));
+    }
+    if (n->run == 1)
+        j->s->kernels->normalise(&r, x, y);
+}
+
+static void normalise_chunk(void *arg, int64_t chunk) {
+    const struct job *j = arg;
+    int64_t end = zt_min_int(j->s->norm.rows, (chunk + 1) * j->s->rows);
+    for (int64_t row = chunk * j->s->rows; row < end; row++)
+        normalise_row(j, row);
+}
+
+bool zt_norm_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    struct job j = job_of(call);
+    zt_parallel_for(call->threads, j.s->chunks, normalise_chunk, &j);
+    return true;
+}
+
+static void stats_chunk(void *arg, int64_t chunk) {
+    const struct job *j = arg;
+    int64_t end = zt_min_int(j->s->norm.rows, (chunk + 1) * j->s->rows);
+    struct zt_row r = { .dtype = j->call->in[0].dtype };
+    for (int64_t row = chunk * j->s->rows; row < end; row++)
+        row_statistics(j, row, zt_element(j->call->in[0].data, j->s->bytes, row * j->s->norm.length), 0, &r);
+}
+
+bool zt_norm_stats_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    struct job j = { .call = call, .s = call->state };
+    zt_parallel_for(call->threads, j.s->chunks, stats_chunk, &j);
+    return true;
+}
+
+/* ---- backward: inputs dy, x, scale, mean, inv_std[, gradients of the row's mean and inv_std] ---- */
+
+/* Sums of g and of g xh over a row, g = dy scale. Where parts share a scale, their own sums go to the workspace. */
+static void row_sums(const struct job *j, const struct zt_row *r, int64_t row, const void *dy, const void *x,
+                     double *sum, double *product) {
+    const struct zt_norm *n = &j->s->norm;
+    static const float one = 1;
+    if (n->run == 1) {
+        j->s->kernels->grad_sums(r, dy, x, sum, product);
+        return;
+    }
+    *sum = *product = 0;
+    for (int64_t part = 0; part < n->per_row; part++) {
+        struct zt_row p = part_of(j, r, part);
+        double scale = (double)*p.scale, s, q;
+        int64_t at = part * n->run;
+        p.scale = &one;
+        j->s->kernels->grad_sums(&p, zt_element(dy, j->s->bytes, at), zt_element(x, j->s->bytes, at), &s, &q);
+        *sum += scale * s;
+        *product += scale * q;
+        float *to = j->sums + 2 * (row * n->per_row + part);
+        to[0] = (float)q;
+        to[1] = (float)s;
+    }
+}
+
+static void grad_row(const struct job *j, int64_t row, float *dscale, float *dbias) {
+    const struct zt_norm *n = &j->s->norm;
+    const struct zt_call *call = j->call;
+    int64_t start = row * n->length;
+    const void *dy = zt_element(call->in[0].data, j->s->bytes, start);
+    const void *x = zt_element(call->in[1].data, j->s->bytes, start);
+    void *dx = zt_element(call->out[0].data, j->s->bytes, start);
+    double mean = number(in(call, 3), row), inv = number(in(call, 4), row), sum, product, m = (double)n->length;
+    struct zt_row r = row_of(j, row);
+    r.mean = (float)mean, r.inv = (float)inv;
+    row_sums(j, &r, row, dy, x, &sum, &product);
+    double shift = ((n->centred ? -inv * sum : 0) + number(in(call, 5), row)) / m;
+    double slope = (-inv * product - number(in(call, 6), row) * inv * inv) / m;
+    for (int64_t part = 0; n->run > 1 && part < n->per_row; part++) {
+        struct zt_row p = part_of(j, &r, part);
+        int64_t at = part * n->run;
+        j->s->kernels->normalise_grad(&p, zt_element(dy, j->s->bytes, at), zt_element(x, j->s->bytes, at), (float)shift,
+                                      (float)slope, zt_element(dx, j->s->bytes, at), NULL, NULL);
+    }
+    if (n->run == 1)
+        j->s->kernels->normalise_grad(&r, dy, x, (float)shift, (float)slope, dx, dscale, dbias);
+}
+
+static void grad_chunk(void *arg, int64_t chunk) {
+    const struct job *j = arg;
+    const struct rows_state *s = j->s;
+    int64_t end = zt_min_int(s->norm.rows, (chunk + 1) * s->rows);
+    float *sums = j->sums + chunk * 2 * s->entries;
+    if (s->norm.run == 1)
+        memset(sums, 0, (size_t)(2 * s->entries) * sizeof *sums);
+    for (int64_t row = chunk * s->rows; row < end; row++) {
+        float *at = sums + row % s->norm.period * s->norm.per_row;
+        grad_row(j, row, at, at + s->entries);
+    }
+}
+
+/* dscale and dbias of a block of entries, from the sums of chunks or rows. */
+static void add_block(void *arg, int64_t block) {
+    const struct job *j = arg;
+    const struct rows_state *s = j->s;
+    const struct zt_norm *n = &s->norm;
+    int64_t first = block * BLOCK, count = zt_min_int(BLOCK, s->entries - first);
+    double sum[2][BLOCK] = { { 0 } };
+    for (int64_t c = 0; n->run == 1 && c < s->chunks; c++)
+        for (int which = 0; which < 2; which++)
+            for (int64_t i = 0; i < count; i++)
+                sum[which][i] += (double)j->sums[(2 * c + which) * s->entries + first + i];
+    for (int64_t i = 0; n->run > 1 && i < count; i++)
+        for (int64_t row = (first + i) / n->per_row; row < n->rows; row += n->period)
+            for (int which = 0; which < 2; which++)
+                sum[which][i] += (double)j->sums[2 * (row * n->per_row + (first + i) % n->per_row) + which];
+    for (int64_t i = 0; i < count; i++) {
+        put(j->call, 1, first + i, sum[0][i]);
+        put(j->call, 2, first + i, sum[1][i]);
+    }
+}
+
+bool zt_norm_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    struct job j = job_of(call);
+    zt_parallel_for(call->threads, j.s->chunks, grad_chunk, &j);
+    zt_parallel_for(call->threads, zt_ceil_div(j.s->entries, BLOCK), add_block, &j);
+    return true;
+}

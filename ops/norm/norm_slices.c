@@ -1,0 +1,404 @@
+/* Normalisations without learned scale.
+ *
+ * LpNormalization, along one axis, norm n = (sum |x|^p)^(1/p), p 1 or 2; a line of zeros stays zero:
+ *     y = x / n     dx = (dy - d sum(dy y)) / n, d = sign(x) for p = 1 and y for p = 2
+ * LRN, over s[c] = bias + alpha / size sum of x[j]^2 for the channels j from c - (size - 1) / 2 to c + size / 2:
+ *     y = x s^-beta
+ *     dx[c] = dy[c] s[c]^-beta - 2 alpha beta / size x[c] sum of dy[j] x[j] s[j]^(-beta - 1), j: whose sum holds c
+ * MeanVarianceNormalization, over the M elements that share the axes not in `axes`, d = std + 1e-9, as its body has it:
+ *     y = (x - mean) / d
+ *     dx = (dy - mean dy) / d - (x - mean) sum(dy (x - mean)) / (M std d^2) */
+#include "ops/norm/norm_slices.h"
+
+#include "ops/kernel/function_bodies.h"
+#include "ops/cpu/cpu.h"
+#include "ops/cuda/cuda.h"
+#include "ops/cuda/launch_rows.h"
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/tile.h"
+
+#include <math.h>
+
+static const struct zt_attr_spec lp_attrs[] = { { "axis", ZT_ATTR_INT }, { "p", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec lrn_attrs[] = { { "alpha", ZT_ATTR_FLOAT },
+                                                 { "beta", ZT_ATTR_FLOAT },
+                                                 { "bias", ZT_ATTR_FLOAT },
+                                                 { "size", ZT_ATTR_INT, true },
+                                                 { 0 } };
+static const struct zt_attr_spec mvn_attrs[] = { { "axes", ZT_ATTR_INTS }, { 0 } };
+
+/* The gradient rows of this file: (dy, x) -> dx with the attributes of the forward node. */
+static bool emit_grad(struct zt_grad *b, int node, const char *op) {
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    int in[2] = { zt_grad_out(b, node, 0), n->in[0] }, out;
+    zt_emit_node(b, op, "ztrain", in, 2, n, NULL, 0, &out, 1);
+    zt_grad_give(b, node, 0, out);
+    return true;
+}
+
+static bool check_pair(const struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *a = zt_in(g, node, 0), *b = zt_in(g, node, 1);
+    return !b || zt_shape_equal(&a->shape, &b->shape) ||
+           zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in shape", a->name, b->name);
+}
+
+/* ---- LpNormalization ---- */
+
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    int axis;
+    *p = zt_attr_int(g->nodes[node], "p", 2) == 1 ? 1 : 2;
+    if (zt_attr_int(g->nodes[node], "p", 2) != *p)
+        return zt_node_fail(g, node, err, "p = %lld, allowed 1 and 2", (long long)zt_attr_int(g->nodes[node], "p", 2));
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
+        return false;
+    *lines = zt_lines_along(x, axis);
+    return true;
+}
+
+static bool lp_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_lines lines;
+    int p;
+    return zt_lp_read(g, node, &lines, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+}
+
+static double line_norm(const struct zt_line *l, int p) {
+    double x[ZT_RUN], sum = 0;
+    ZT_EACH_RUN(l->length, at, count) {
+        zt_line_load(l, at, count, x);
+        for (int64_t i = 0; i < count; i++)
+            sum += p == 1 ? fabs(x[i]) : x[i] * x[i];
+    }
+    return p == 1 ? sum : sqrt(sum);
+}
+
+static void lp_line(const struct zt_line *x, const struct zt_line *y, int p) {
+    double run[ZT_RUN], norm = line_norm(x, p);
+    ZT_EACH_RUN(x->length, at, count) {
+        zt_line_load(x, at, count, run);
+        for (int64_t i = 0; i < count; i++)
+            run[i] = norm == 0 ? 0 : run[i] / norm;
+        zt_line_store(y, at, count, run);
+    }
+}
+
+static void lp_grad_line(const struct zt_line *dy, const struct zt_line *x, const struct zt_line *dx, int p) {
+    double run[ZT_RUN], d[ZT_RUN], norm = line_norm(x, p), sum = 0;
+    ZT_EACH_RUN(x->length, at, count) {
+        zt_line_load(x, at, count, run);
+        zt_line_load(dy, at, count, d);
+        for (int64_t i = 0; i < count; i++)
+            sum += norm == 0 ? 0 : d[i] * run[i] / norm;
+    }
+    ZT_EACH_RUN(x->length, at, count) {
+        zt_line_load(x, at, count, run);
+        zt_line_load(dy, at, count, d);
+        for (int64_t i = 0; i < count; i++) {
+            double slope = p == 1 ? (run[i] > 0) - (run[i] < 0) : run[i] / norm;
+            d[i] = norm == 0 ? 0 : (d[i] - slope * sum) / norm;
+        }
+        zt_line_store(dx, at, count, d);
+    }
+}
+
+static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct zt_lines lines;
+    int p;
+    if (!zt_lp_read(call->graph, zt_call_node(call), &lines, &p, err))
+        return false;
+    for (int64_t i = 0; i < lines.outer * lines.inner; i++) {
+        struct zt_line first = { &call->in[0], zt_lines_start(&lines, i), lines.inner, lines.length }, second = first;
+        struct zt_line out = first;
+        second.view = &call->in[grad];
+        out.view = &call->out[0];
+        if (grad)
+            lp_grad_line(&first, &second, &out, p);
+        else
+            lp_line(&first, &out, p);
+    }
+    return true;
+}
+
+/* A struct zt_launch_line for other back ends. */
+static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_lines lines;
+    int p;
+    if (!zt_lp_read(g, node, &lines, &p, err))
+        return false;
+    *(struct zt_launch_line *)to =
+        (struct zt_launch_line){ .rule = g->nodes[node]->domain[0] ? ZT_LINE_LP_GRAD : ZT_LINE_LP,
+                                 .power = p,
+                                 .outer = lines.outer,
+                                 .length = lines.length,
+                                 .inner = lines.inner };
+    return true;
+}
+
+static bool lp_ref(const struct zt_call *call, struct zt_err *err) {
+    return run_lp(call, false, err);
+}
+
+static bool lp_grad_ref(const struct zt_call *call, struct zt_err *err) {
+    return run_lp(call, true, err);
+}
+
+static bool lp_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return emit_grad(b, node, "LpNormalizationGrad");
+}
+
+/* ---- LRN ---- */
+
+bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_value *x = zt_in(g, node, 0);
+    int64_t size = zt_attr_int(n, "size", 1);
+    if (x->shape.rank < 2)
+        return zt_node_fail(g, node, err, "input \"%s\" has rank %d, wants 2 or more (N, C, then spatial axes)",
+                            x->name, x->shape.rank);
+    if (size < 1)
+        return zt_node_fail(g, node, err, "size = %lld, wants 1 or more", (long long)size);
+    *to = (struct zt_lrn){ zt_lines_along(&x->shape, 1),
+                           (size - 1) / 2,
+                           size / 2,
+                           (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size,
+                           (double)zt_attr_float(n, "beta", 0.75f),
+                           (double)zt_attr_float(n, "bias", 1) };
+    return true;
+}
+
+static bool lrn_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_lrn lrn;
+    return zt_lrn_read(g, node, &lrn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+}
+
+static double at(const struct zt_line *l, int64_t c) {
+    return zt_load_double(l->view->dtype, l->view->data, l->start + c * l->stride);
+}
+
+static double lrn_sum(const struct zt_lrn *n, const struct zt_line *x, int64_t c) {
+    double sum = 0;
+    int64_t first = c > n->before ? c - n->before : 0;
+    for (int64_t j = first; j < x->length && j - c <= n->after; j++)
+        sum += at(x, j) * at(x, j);
+    return n->bias + n->alpha * sum;
+}
+
+static double lrn_slope(const struct zt_lrn *n, const struct zt_line *dy, const struct zt_line *x, int64_t c) {
+    double sum = 0;
+    int64_t first = c > n->after ? c - n->after : 0;
+    for (int64_t j = first; j < x->length && j - c <= n->before; j++)
+        sum += at(dy, j) * at(x, j) * pow(lrn_sum(n, x, j), -n->beta - 1);
+    return at(dy, c) * pow(lrn_sum(n, x, c), -n->beta) - 2 * n->alpha * n->beta * at(x, c) * sum;
+}
+
+static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct zt_lrn n;
+    if (!zt_lrn_read(call->graph, zt_call_node(call), &n, err))
+        return false;
+    int64_t lines = n.lines.outer * n.lines.inner;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(lines * n.lines.length)))         \
+    schedule(static)
+    for (int64_t i = 0; i < lines; i++) {
+        struct zt_line dy = { &call->in[0], zt_lines_start(&n.lines, i), n.lines.inner, n.lines.length }, x = dy;
+        x.view = &call->in[grad];
+        for (int64_t c = 0; c < x.length; c++) {
+            double y = grad ? lrn_slope(&n, &dy, &x, c) : at(&x, c) * pow(lrn_sum(&n, &x, c), -n.beta);
+            zt_store_double(call->out[0].dtype, call->out[0].data, x.start + c * x.stride, y);
+        }
+    }
+    return true;
+}
+
+/* A struct zt_launch_lrn for other back ends. */
+static bool lrn_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    struct zt_lrn n;
+    if (!zt_lrn_read(g, node, &n, err))
+        return false;
+    *(struct zt_launch_lrn *)to = (struct zt_launch_lrn){ .outer = n.lines.outer,
+                                                          .channels = n.lines.length,
+                                                          .inner = n.lines.inner,
+                                                          .before = n.before,
+                                                          .after = n.after,
+                                                          .alpha = (float)n.alpha,
+                                                          .beta = (float)n.beta,
+                                                          .bias = (float)n.bias };
+    return true;
+}
+
+static bool lrn_ref(const struct zt_call *call, struct zt_err *err) {
+    return run_lrn(call, false, err);
+}
+
+static bool lrn_grad_ref(const struct zt_call *call, struct zt_err *err) {
+    return run_lrn(call, true, err);
+}
+
+static bool lrn_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return emit_grad(b, node, "LRNGrad");
+}
+
+/* ---- MeanVarianceNormalization ---- */
+
+bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    bool marked[ZT_MAX_RANK];
+    int count;
+    int64_t stride[ZT_MAX_RANK];
+    if (!zt_ops_axes(g, node, -1, "axes", x->rank, marked, &count, err))
+        return false;
+    if (count < 0 && x->rank != 4)
+        return zt_node_fail(g, node, err, "input of rank %d, wants 4 where axes are not given", x->rank);
+    zt_shape_strides(x, stride);
+    *to = (struct zt_mvn){ 0 };
+    for (int k = 0; k < x->rank; k++) {
+        bool over = count < 0 ? k != 1 : marked[k];
+        struct zt_shape *s = over ? &to->over : &to->kept;
+        to->marked[k] = over;
+        (over ? to->over_step : to->kept_step)[s->rank] = stride[k];
+        s->dim[s->rank++] = x->dim[k];
+    }
+    return true;
+}
+
+static bool mvn_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_mvn mvn;
+    return zt_mvn_read(g, node, &mvn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
+}
+
+static int64_t offset(const struct zt_shape *shape, const int64_t *index, const int64_t *step) {
+    int64_t sum = 0;
+    for (int k = 0; k < shape->rank; k++)
+        sum += index[k] * step[k];
+    return sum;
+}
+
+/* Mean over a group of a(i) * b(i), where b is NULL for 1, each less its mean. */
+static double group_mean(const struct zt_mvn *n, int64_t start, const struct zt_view *a, double a_mean,
+                         const struct zt_view *b, double b_mean) {
+    int64_t index[ZT_MAX_RANK] = { 0 };
+    double sum = 0;
+    do {
+        int64_t i = start + offset(&n->over, index, n->over_step);
+        sum +=
+            (zt_load_double(a->dtype, a->data, i) - a_mean) * (b ? zt_load_double(b->dtype, b->data, i) - b_mean : 1);
+    } while (zt_next_index(&n->over, index));
+    return sum / (double)zt_shape_count(&n->over);
+}
+
+static void mvn_group(const struct zt_call *call, const struct zt_mvn *n, int64_t start, bool grad) {
+    const struct zt_view *x = &call->in[grad], *dy = &call->in[0], *out = &call->out[0];
+    double mean = group_mean(n, start, x, 0, NULL, 0), std = sqrt(group_mean(n, start, x, mean, x, mean));
+    double d = std + 1e-9, slope_mean = grad ? group_mean(n, start, dy, 0, NULL, 0) : 0;
+    double slope = grad ? group_mean(n, start, dy, 0, x, mean) / (std * d * d) : 0;
+    int64_t index[ZT_MAX_RANK] = { 0 };
+    do {
+        int64_t i = start + offset(&n->over, index, n->over_step);
+        double centred = zt_load_double(x->dtype, x->data, i) - mean;
+        double y = grad ? (zt_load_double(dy->dtype, dy->data, i) - slope_mean) / d - centred * slope : centred / d;
+        zt_store_double(out->dtype, out->data, i, y);
+    } while (zt_next_index(&n->over, index));
+}
+
+static bool run_mvn(const struct zt_call *call, bool grad, struct zt_err *err) {
+    struct zt_mvn n;
+    if (!zt_mvn_read(call->graph, zt_call_node(call), &n, err))
+        return false;
+    if (zt_shape_count(&call->in[0].shape) == 0)
+        return true;
+    int64_t index[ZT_MAX_RANK] = { 0 };
+    do
+        mvn_group(call, &n, offset(&n.kept, index, n.kept_step), grad);
+    while (zt_next_index(&n.kept, index));
+    return true;
+}
+
+/* A struct zt_mvn for other back ends. */
+static bool mvn_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    return zt_mvn_read(g, node, to, err);
+}
+
+static bool mvn_ref(const struct zt_call *call, struct zt_err *err) {
+    return run_mvn(call, false, err);
+}
+
+static bool mvn_grad_ref(const struct zt_call *call, struct zt_err *err) {
+    return run_mvn(call, true, err);
+}
+
+static bool mvn_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return emit_grad(b, node, "MeanVarianceNormalizationGrad");
+}
+
+/* ---- rows ---- */
+
+#define ROW .domain = "", .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT }
+#define GRAD_ROW                                                                                                       \
+    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,                              \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
+
+const struct zt_op zt_op_lp_normalization = {
+    .name = "LpNormalization",
+    ROW,
+    .since = 1,
+    .attrs = lp_attrs,
+    .infer = lp_infer,
+    .grad = lp_grad,
+    .kernel = { [ZT_REF] = { .run = lp_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
+};
+const struct zt_op zt_op_lp_normalization_grad = {
+    .name = "LpNormalizationGrad",
+    GRAD_ROW,
+    .attrs = lp_attrs,
+    .infer = lp_infer,
+    .body = zt_lp_normalization_grad_body,
+    .kernel = { [ZT_REF] = { .run = lp_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
+};
+const struct zt_op zt_op_lrn = {
+    .name = "LRN",
+    ROW,
+    .since = 1,
+    .attrs = lrn_attrs,
+    .infer = lrn_infer,
+    .grad = lrn_grad,
+    .kernel = { [ZT_REF] = { .run = lrn_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
+};
+const struct zt_op zt_op_lrn_grad = {
+    .name = "LRNGrad",
+    GRAD_ROW,
+    .attrs = lrn_attrs,
+    .infer = lrn_infer,
+    .body = zt_lrn_grad_body,
+    .kernel = { [ZT_REF] = { .run = lrn_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
+};
+const struct zt_op zt_op_mean_variance_normalization = {
+    .name = "MeanVarianceNormalization",
+    ROW,
+    .since = 9,
+    .attrs = mvn_attrs,
+    .infer = mvn_infer,
+    .grad = mvn_grad,
+    .kernel = { [ZT_REF] = { .run = mvn_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
+};
+const struct zt_op zt_op_mean_variance_normalization_grad = {
+    .name = "MeanVarianceNormalizationGrad",
+    GRAD_ROW,
+    .attrs = mvn_attrs,
+    .infer = mvn_infer,
+    .body = zt_mean_variance_normalization_grad_body,
+    .kernel = { [ZT_REF] = { .run = mvn_grad_ref },
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
+};

@@ -1,0 +1,115 @@
+/* LRN and MeanVarianceNormalization with their gradients (formulas: ops/norm/norm_slices.c). fp32, in an order that
+ * depends on the shape alone. */
+#include "ops/cuda/rows.cuh"
+
+/* ---- LRN: a thread an element ---- */
+
+static __device__ float sum_at(const struct zt_launch_lrn &n, const struct zt_launch_tensor &x, int64_t i) {
+    const int64_t c = i / n.inner % n.channels;
+    const int64_t first = c > n.before ? -n.before : -c, last = c + n.after < n.channels ? n.after : n.channels - 1 - c;
+    float sum = 0;
+    for (int64_t k = first; k <= last; k++) {
+        const float v = get(x, i + k * n.inner);
+        sum += v * v;
+    }
+    return n.bias + n.alpha * sum;
+}
+
+static __global__ void lrn_kernel(struct zt_launch_lrn n, struct zt_launch_tensor x, struct zt_launch_tensor y) {
+    EACH(i, n.outer * n.channels * n.inner) {
+        put(y, i, get(x, i) * powf(sum_at(n, x, i), -n.beta));
+    }
+}
+
+/* slope[j] = dy[j] x[j] s[j]^(-beta - 1) */
+static __global__ void lrn_slope_kernel(struct zt_launch_lrn n, struct zt_launch_tensor dy, struct zt_launch_tensor x,
+                                        float *slope) {
+    EACH(i, n.outer * n.channels * n.inner) {
+        slope[i] = get(dy, i) * get(x, i) * powf(sum_at(n, x, i), -n.beta - 1);
+    }
+}
+
+static __global__ void lrn_grad_kernel(struct zt_launch_lrn n, struct zt_launch_tensor dy, struct zt_launch_tensor x,
+                                       const float *slope, struct zt_launch_tensor dx) {
+    EACH(i, n.outer * n.channels * n.inner) {
+        const int64_t c = i / n.inner % n.channels;
+        const int64_t first = c > n.after ? -n.after : -c;
+        const int64_t last = c + n.before < n.channels ? n.before : n.channels - 1 - c;
+        float sum = 0;
+        for (int64_t k = first; k <= last; k++)
+            sum += slope[i + k * n.inner];
+        put(dx, i, get(dy, i) * powf(sum_at(n, x, i), -n.beta) - 2 * n.alpha * n.beta * get(x, i) * sum);
+    }
+}
+
+int zt_launch_lrn(cudaStream_t stream, const struct zt_launch_lrn *n, struct zt_launch_tensor x,
+                  struct zt_launch_tensor y) {
+    const int64_t count = n->outer * n->channels * n->inner;
+    if (count > 0)
+        lrn_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, x, y);
+    return cudaGetLastError();
+}
+
+int zt_launch_lrn_grad(cudaStream_t stream, const struct zt_launch_lrn *n, struct zt_launch_tensor dy,
+                       struct zt_launch_tensor x, struct zt_launch_tensor dx, float *slope) {
+    const int64_t count = n->outer * n->channels * n->inner;
+    if (count <= 0)
+        return cudaSuccess;
+    lrn_slope_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, dy, x, slope);
+    lrn_grad_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, dy, x, slope, dx);
+    return cudaGetLastError();
+}
+
+/* ---- MeanVarianceNormalization: a block a group ---- */
+
+enum { GROUP = 256 };
+
+/* The element number i of the group that begins at `start`. */
+static __device__ int64_t member(const struct zt_launch_mvn &n, int64_t start, int64_t i) {
+    return start + walked(n.over_axes, n.over_dim, n.over_step, i);
+}
+
+/* What elements have more than the first: their mean, and with it the mean square of what they have beyond that. */
+static __device__ float variance_of(const struct zt_launch_mvn &n, const struct zt_launch_tensor &x, int64_t start,
+                                    float shift, float *over, float *part) {
+    float sum = 0, squares = 0;
+    for (int64_t i = threadIdx.x; i < n.over; i += GROUP)
+        sum += get(x, member(n, start, i)) - shift;
+    *over = add_block<GROUP>(sum, part) / (float)n.over;
+    for (int64_t i = threadIdx.x; i < n.over; i += GROUP) {
+        const float d = get(x, member(n, start, i)) - shift - *over;
+        squares += d * d;
+    }
+    return add_block<GROUP>(squares, part) / (float)n.over;
+}
+
+static __global__ void mvn_kernel(struct zt_launch_mvn n, struct zt_launch_tensor dy, struct zt_launch_tensor x,
+                                  struct zt_launch_tensor y) {
+    __shared__ float part[GROUP];
+    for (int64_t group = blockIdx.x; group < n.kept; group += gridDim.x) {
+        const int64_t start = walked(n.kept_axes, n.kept_dim, n.kept_step, group);
+        const float shift = get(x, start), m = (float)n.over;
+        float over, mean_dy = 0, product = 0;
+        const float std = sqrtf(variance_of(n, x, start, shift, &over, part)), d = std + 1e-9f;
+        for (int64_t i = threadIdx.x; dy.data && i < n.over; i += GROUP) {
+            const int64_t at = member(n, start, i);
+            const float slope_y = get(dy, at);
+            mean_dy += slope_y;
+            product += slope_y * (get(x, at) - shift - over);
+        }
+        mean_dy = dy.data ? add_block<GROUP>(mean_dy, part) / m : 0;
+        const float slope = dy.data ? add_block<GROUP>(product, part) / m / (std * d * d) : 0;
+        for (int64_t i = threadIdx.x; i < n.over; i += GROUP) {
+            const int64_t at = member(n, start, i);
+            const float centred = get(x, at) - shift - over;
+            put(y, at, dy.data ? (get(dy, at) - mean_dy) / d - centred * slope : centred / d);
+        }
+    }
+}
+
+int zt_launch_mvn(cudaStream_t stream, const struct zt_launch_mvn *n, struct zt_launch_tensor dy,
+                  struct zt_launch_tensor x, struct zt_launch_tensor y) {
+    if (n->kept > 0 && n->over > 0)
+        mvn_kernel<<<job_blocks(n->kept), GROUP, 0, stream>>>(*n, dy, x, y);
+    return cudaGetLastError();
+}

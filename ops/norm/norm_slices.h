@@ -1,0 +1,26 @@
+/* What the normalisations without learned scale compute, read from their nodes (formulas in norm_slices.c); x is input
+ * 0, and in their gradients, where it has the same shape, dy. */
+#ifndef ZT_OPS_NORM_NORM_SLICES_H
+#define ZT_OPS_NORM_NORM_SLICES_H
+
+#include "ops/kernel/axis_slices.h"
+
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err);
+
+struct zt_lrn {
+    struct zt_lines lines; /* along the channels */
+    int64_t before, after; /* channels that a sum holds on either side */
+    double alpha, beta, bias;
+};
+bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err);
+
+/* MeanVarianceNormalization: the axes averaged over and the others, each as a shape with the element steps of its axes.
+ */
+struct zt_mvn {
+    struct zt_shape over, kept;
+    int64_t over_step[ZT_MAX_RANK], kept_step[ZT_MAX_RANK];
+    bool marked[ZT_MAX_RANK]; /* by axis of x: averaged over */
+};
+bool zt_mvn_read(const struct zt_graph *g, int node, struct zt_mvn *to, struct zt_err *err);
+
+#endif

@@ -1,0 +1,251 @@
+/* LRN, LpNormalization (p = 2) and MeanVarianceNormalization on the CPU, with their gradients: bundles of lines
+ * (simd_rows.h), formulas in norm_slices.c.
+ *
+ * MeanVarianceNormalization: x is [A, B, C, D] with A and C averaged over, A or D being 1. Moments and gradient sums
+ * are taken along C, a line, and a group's A lines are put together in double. */
+#include "ops/norm/norm_slices.h"
+
+#include "ops/cpu/cpu.h"
+#include "ops/cpu/simd_rows.h"
+#include "ops/kernel/tile.h"
+
+#include "device/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 16 }; /* at most */
+enum kind { RESPONSE, LENGTH, MEAN_VARIANCE };
+
+struct state {
+    enum kind kind;
+    struct zt_bundles bundles;
+    const struct zt_line_kernels *kernels;
+    struct zt_response response;
+    int64_t parts, groups; /* MEAN_VARIANCE: lines of a group */
+    bool grad;
+    size_t bytes; /* of an element */
+};
+
+/* ---- which ---- */
+
+static bool mean_variance_lines(const struct zt_graph *g, int node, struct state *s, struct zt_lines *lines) {
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    struct zt_err err = { 0 };
+    struct zt_mvn mvn;
+    int64_t dim[ZT_MAX_RANK] = { 0 };
+    bool over[ZT_MAX_RANK] = { false };
+    int count = 0;
+    if (!zt_mvn_read(g, node, &mvn, &err))
+        return false;
+    for (int k = 0; k < x->rank; k++) { /* neighbours of one kind are one */
+        if (x->dim[k] == 1)
+            continue;
+        if (count == 0 || over[count - 1] != mvn.marked[k]) {
+            over[count] = mvn.marked[k];
+            dim[count++] = 1;
+        }
+        dim[count - 1] *= x->dim[k];
+    }
+    int first = count > 0 && !over[0]; /* axes kept before the first that is averaged over */
+    int64_t kept = first ? dim[0] : 1;
+    s->parts = 1;
+    if (count - first <= 2) {
+        *lines = (struct zt_lines){ kept, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
+    } else if (!first && count == 3) {
+        s->parts = dim[0];
+        *lines = (struct zt_lines){ dim[0] * dim[1], dim[2], 1 };
+    } else {
+        return false;
+    }
+    s->groups = lines->outer / s->parts * lines->inner;
+    return true;
+}
+
+static bool read_state(const struct zt_graph *g, int node, struct state *s, struct zt_lines *lines) {
+    const struct zt_node *n = g->nodes[node];
+    struct zt_err err = { 0 };
+    struct zt_lrn lrn;
+    int p;
+    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_line_kernels() };
+    if (strncmp(n->op->name, "LRN", 3) == 0) {
+        if (!zt_lrn_read(g, node, &lrn, &err) || lrn.lines.inner == 1)
+            return false;
+        *lines = lrn.lines;
+        s->kind = RESPONSE;
+        s->response = (struct zt_response){ zt_min_int(lrn.before, lines->length), zt_min_int(lrn.after, lines->length),
+                                            (float)lrn.alpha, (float)lrn.beta, (float)lrn.bias };
+        return true;
+    }
+    if (strncmp(n->op->name, "Lp", 2) == 0) {
+        s->kind = LENGTH;
+        return zt_lp_read(g, node, lines, &p, &err) && p == 2;
+    }
+    s->kind = MEAN_VARIANCE;
+    return mean_variance_lines(g, node, s, lines);
+}
+
+bool zt_norm_line_cpu_supports(const struct zt_graph *g, int node) {
+    struct state s;
+    struct zt_lines lines;
+    const struct zt_value *x = zt_in(g, node, 0);
+    return zt_line_kernels() && zt_line_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
+           read_state(g, node, &s, &lines);
+}
+
+/* Numbers a line in the workspace: moments, sums, then the maps of the groups. LRN: room for each thread. */
+enum { MEAN, SQUARES, SUM, PRODUCT, PARTS };
+enum { OF_MEAN, OF_X, CONSTANT, OF_DY, MAPS };
+
+bool zt_norm_line_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    struct state *s = zt_calloc(1, sizeof *s);
+    struct zt_lines lines;
+    if (!read_state(p->graph, p->node, s, &lines)) {
+        free(s);
+        return zt_node_fail(p->graph, p->node, err, "a form that the CPU kernels do not take");
+    }
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
+    s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
+    s->bytes = zt_dtype_bytes(dtype);
+    if (s->kind == MEAN_VARIANCE)
+        p->workspace_bytes = (size_t)(PARTS * lines.outer * lines.inner + MAPS * s->groups) * sizeof(float);
+    if (s->kind == RESPONSE && s->grad)
+        p->workspace_bytes = (size_t)(2 * lines.length * LANES * zt_max_int(p->threads, 1)) * sizeof(float);
+    p->state = s;
+    return true;
+}
+
+void zt_norm_line_cpu_release(void *state) {
+    free(state);
+}
+
+/* ---- bundles ---- */
+
+struct job {
+    const struct zt_call *call;
+    const struct state *s;
+    float *part[PARTS], *map[MAPS];
+};
+
+static void each_bundle(const struct job *j, zt_bundle_function *one) {
+    zt_bundles_each(&j->s->bundles, j->call->threads, one, j);
+}
+
+static const void *input(const struct job *j, int in, int64_t start) {
+    return zt_element(j->call->in[in].data, j->s->bytes, start);
+}
+
+static void *output(const struct job *j, int64_t start) {
+    return zt_element(j->call->out[0].data, j->s->bytes, start);
+}
+
+static void respond(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
+    (void)line;
+    float *room = (float *)j->call->workspace + zt_parallel_thread() * 2 * j->s->bundles.lines.length * LANES;
+    if (j->s->grad)
+        j->s->kernels->respond_grad(b, input(j, 0, start), input(j, 1, start), &j->s->response, room, output(j, start));
+    else
+        j->s->kernels->respond(b, input(j, 0, start), &j->s->response, output(j, start));
+}
+
+/* ---- LpNormalization ---- */
+
+static void to_length(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
+    (void)line;
+    static const float zero[LANES];
+    float sum[LANES], squares[LANES], along[LANES], of_x[LANES], of_dy[LANES];
+    const struct zt_line_kernels *k = j->s->kernels;
+    const void *x = input(j, j->s->grad, start);
+    k->products(b, x, x, zero, sum, squares);
+    if (j->s->grad)
+        k->products(b, input(j, 0, start), x, zero, sum, along);
+    for (int i = 0; i < (b->across ? 1 : b->lanes); i++) {
+        double length = sqrt((double)squares[i]);
+        of_dy[i] = length == 0 ? 0 : (float)(1 / length);
+        of_x[i] = !j->s->grad ? of_dy[i] : length == 0 ? 0 : (float)(-(double)along[i] / (length * length * length));
+    }
+    struct zt_line_map map = { zero, of_x, zero, of_dy };
+    if (j->s->grad)
+        k->affine_grad(b, input(j, 0, start), x, &map, output(j, start));
+    else
+        k->affine(b, x, &map, output(j, start));
+}
+
+/* ---- MeanVarianceNormalization ---- */
+
+static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
+    j->s->kernels->moments(b, input(j, j->s->grad, start), j->part[MEAN] + line, j->part[SQUARES] + line);
+}
+
+static void products(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
+    j->s->kernels->products(b, input(j, 0, start), input(j, 1, start), j->map[OF_MEAN] + line % j->s->groups,
+                            j->part[SUM] + line, j->part[PRODUCT] + line);
+}
+
+static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
+    const struct job *j = with;
+    int64_t at = line % j->s->groups;
+    struct zt_line_map map = { j->map[OF_MEAN] + at, j->map[OF_X] + at, j->map[CONSTANT] + at, j->map[OF_DY] + at };
+    if (j->s->grad)
+        j->s->kernels->affine_grad(b, input(j, 0, start), input(j, 1, start), &map, output(j, start));
+    else
+        j->s->kernels->affine(b, input(j, 0, start), &map, output(j, start));
+}
+
+static double total(const struct job *j, int part, int64_t group) {
+    double sum = 0;
+    for (int64_t i = 0; i < j->s->parts; i++)
+        sum += (double)j->part[part][i * j->s->groups + group];
+    return sum;
+}
+
+static double variance(const struct job *j, int64_t group, double mean, double length) {
+    double squares = total(j, SQUARES, group);
+    for (int64_t i = 0; i < j->s->parts; i++) {
+        double off = (double)j->part[MEAN][i * j->s->groups + group] - mean;
+        squares += length * off * off;
+    }
+    return squares / ((double)j->s->parts * length);
+}
+
+static void run_mean_variance(struct job *j) {
+    const struct state *s = j->s;
+    int64_t lines = s->groups * s->parts;
+    double length = (double)s->bundles.lines.length, all = length * (double)s->parts;
+    for (int i = 0; i < PARTS; i++)
+        j->part[i] = (float *)j->call->workspace + i * lines;
+    for (int i = 0; i < MAPS; i++)
+        j->map[i] = (float *)j->call->workspace + PARTS * lines + i * s->groups;
+    each_bundle(j, moments);
+    for (int64_t g = 0; g < s->groups; g++)
+        j->map[OF_MEAN][g] = (float)(total(j, MEAN, g) / (double)s->parts);
+    if (s->grad)
+        each_bundle(j, products);
+    for (int64_t g = 0; g < s->groups; g++) {
+        double mean = total(j, MEAN, g) / (double)s->parts, std = sqrt(variance(j, g, mean, length)), d = std + 1e-9;
+        double off = mean - (double)j->map[OF_MEAN][g], of_x = 1 / d;
+        if (s->grad)
+            of_x = -total(j, PRODUCT, g) / (all * std * d * d);
+        j->map[OF_X][g] = (float)of_x;
+        j->map[OF_DY][g] = (float)(1 / d);
+        j->map[CONSTANT][g] = (float)(s->grad ? -total(j, SUM, g) / (all * d) : -off * of_x);
+    }
+    each_bundle(j, normalise);
+}
+
+bool zt_norm_line_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    struct job j = { .call = call, .s = call->state };
+    if (j.s->kind == MEAN_VARIANCE)
+        run_mean_variance(&j);
+    else
+        each_bundle(&j, j.s->kind == RESPONSE ? respond : to_length);
+    return true;
+}

@@ -1,0 +1,78 @@
+/* LRN and MeanVarianceNormalization with their gradients on CUDA. */
+#include "ops/cuda/describe.h"
+#include "ops/cuda/kernels.h"
+#include "ops/cuda/layout_cuda.h"
+#include "ops/norm/norm_slices.h"
+#include "ops/cuda/broadcast_cuda.h"
+
+#include <string.h>
+
+/* The first `inputs` inputs as they come; channels last, a place has nothing between its channels. */
+static bool prepare_lrn(struct zt_prepare *q, int inputs, struct zt_err *err) {
+    if (!zt_describe_cuda(q, sizeof(struct zt_launch_lrn), err))
+        return false;
+    struct zt_launch_lrn *n = q->state;
+    if (zt_layout_alike(q, (1U << inputs) - 1, 1)) {
+        n->outer *= n->inner;
+        n->inner = 1;
+    }
+    return true;
+}
+
+static bool lrn_prepare(struct zt_prepare *q, struct zt_err *err) {
+    return prepare_lrn(q, 1, err);
+}
+static bool lrn_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(call, zt_launch_lrn(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_out_cuda(call, 0)),
+                       err);
+}
+const struct zt_kernel zt_kernel_lrn_cuda = {
+    .prepare = lrn_prepare, .layouts = true, .run = lrn_run, .release = free
+};
+
+static bool lrn_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
+    if (!prepare_lrn(q, 2, err))
+        return false;
+    const struct zt_launch_lrn *n = q->state;
+    q->workspace_bytes = (size_t)(n->outer * n->channels * n->inner) * sizeof(float);
+    return true;
+}
+static bool lrn_grad_run(const struct zt_call *call, struct zt_err *err) {
+    return zt_launched(call,
+                       zt_launch_lrn_grad(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1),
+                                          zt_out_cuda(call, 0), call->workspace),
+                       err);
+}
+const struct zt_kernel zt_kernel_lrn_grad_cuda = {
+    .prepare = lrn_grad_prepare, .layouts = true, .run = lrn_grad_run, .release = free
+};
+
+/* Axes of one side, neighbours that go on alike merged. */
+static int merged(const struct zt_shape *shape, const int64_t *step, int64_t *dim, int64_t (*to)[ZT_MAX_RANK]) {
+    memcpy(dim, shape->dim, sizeof shape->dim);
+    memcpy(*to, step, sizeof *to);
+    return zt_axes_cuda(shape->rank, dim, 1, to);
+}
+
+static bool mvn_prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_mvn mvn;
+    if (!zt_describe_to_cuda(q, &mvn, err))
+        return false;
+    struct zt_launch_mvn *n = zt_calloc(1, sizeof *n);
+    n->kept = zt_shape_count(&mvn.kept);
+    n->over = zt_shape_count(&mvn.over);
+    n->kept_axes = merged(&mvn.kept, mvn.kept_step, n->kept_dim, &n->kept_step);
+    n->over_axes = merged(&mvn.over, mvn.over_step, n->over_dim, &n->over_step);
+    q->state = n;
+    return true;
+}
+/* The gradient has dy in front of x. */
+static bool mvn_run(const struct zt_call *call, struct zt_err *err) {
+    const bool grad = call->in_count > 1;
+    const struct zt_launch_tensor none = { ZT_FLOAT, NULL };
+    return zt_launched(call,
+                       zt_launch_mvn(zt_stream_of(call), call->state, grad ? zt_in_cuda(call, 0) : none,
+                                     zt_in_cuda(call, grad), zt_out_cuda(call, 0)),
+                       err);
+}
+ZT_KERNEL_CUDA(mvn)

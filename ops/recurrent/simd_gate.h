@@ -1,0 +1,49 @@
+/* The cells of recurrent nodes on one row of floats: what happens between two matrix products of a step. Formulas are
+ * in lstm.c, gru.c and rnn.c. Compiled for several instruction sets, chosen by CPUID; no result depends on its place.
+ */
+#ifndef ZT_OPS_RECURRENT_SIMD_GATE_H
+#define ZT_OPS_RECURRENT_SIMD_GATE_H
+
+#include <stdint.h>
+
+enum zt_lane_gate_kind { ZT_LANE_SIGMOID, ZT_LANE_TANH, ZT_LANE_RELU };
+
+/* A function at a gate. What enters it is cut at -clip and clip; values that are not between `low` and `high` came from
+ * a cut argument, so nothing flows back through them. */
+struct zt_lane_gate {
+    enum zt_lane_gate_kind kind;
+    float clip, low, high;
+};
+
+/* Vectors of a row at a step, `hidden` long or one a gate. h and c are read and written in place. */
+struct zt_lane_row {
+    int64_t hidden;
+    const struct zt_lane_gate *function;
+    int on;                /* input_forget */
+    const float *peephole; /* NULL: none */
+    float *gate;           /* forward: what enters the gates on entry, their values on exit; back: the values */
+    float *kept;           /* LSTM: c after the step, NULL in forward: not kept. GRU: as gru.c keeps it */
+    float *h, *c;          /* forward: the state */
+    float *y;              /* h once more */
+    const float *product;  /* GRU: R_g h; back, without linear_before_reset: da_g R_g */
+    const float *bias;     /* GRU: Rb_g, NULL: none */
+    const float *before_h, *before_c; /* back: the state before the step */
+    const float *dy;                  /* back: added to dh first; NULL: zeros */
+    float *dh, *dc;                   /* back: gradients of the state, after the step on entry, before it on exit, where
+                                         the matrix product is still to be added */
+    float *da, *u;                    /* back: gradients of what entered the gates; GRU: of R_g h */
+};
+typedef void zt_lane_row_function(const struct zt_lane_row *row);
+
+struct zt_lane_cells {
+    zt_lane_row_function *rnn, *rnn_back, *lstm, *lstm_back;
+    zt_lane_row_function *gru_linear, *gru_linear_back; /* linear_before_reset: whole */
+    zt_lane_row_function *gru_reset, *gru_update;       /* else: up to r h, and from its product on */
+    zt_lane_row_function *gru_back, *gru_reset_back;    /* up to da_g, and from its product on */
+};
+const struct zt_lane_cells *zt_lane_cells(void);
+
+/* low and high for a clip (INFINITY: none). */
+void zt_lane_gate_clip(struct zt_lane_gate *gate, float clip);
+
+#endif

@@ -1,0 +1,336 @@
+/* Reductions of floats. Neighbouring axes that are kept or reduced alike are one; what remains is done along the last
+ * one:
+ *
+ *     reduced last   [kept.., n]   a result is folded along rows, partial results side by side
+ *     kept last      [.., n, k]    blocks of results side by side, rows folded one under the other (bias gradients)
+ *
+ * Partial sums are float over at most SPAN terms and double beyond, so that long sums keep their digits; products are
+ * double throughout. Log-sum-exp takes the maximum first and subtracts it. A result is made by one chunk alone; where
+ * there are too few for that, rows are cut into pieces by the shape, which are joined in order. So threads change
+ * nothing. */
+#include "ops/reduce/reduce_cpu.h"
+
+#include "device/threads.h"
+#include "ops/elementwise/simd_elementwise.h"
+#include "ops/reduce/reduce.h"
+#include "ops/reduce/simd_reduce.h"
+#include "ops/kernel/tile.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16, SPAN = 64, COLUMNS = 256, SHIFTED_COLUMNS = 64, RESULTS = 16 };
+enum { CHUNKS = 16, PIECE = 256 }; /* chunks wanted, rows of a piece at least */
+enum { FEW = 1 << 15 };            /* elements not worth waking threads for */
+
+/* ID_merge joins two results; ID_flush does so with those of columns and their parts, which start anew. Of the product
+ * rows are folded into the whole, the parts stay 1. */
+#define FOLD(id, START, JOIN, MERGE, ...)                                                                              \
+    static double id##_merge(double a, double x) {                                                                     \
+        return MERGE;                                                                                                  \
+    }                                                                                                                  \
+    static void id##_flush(int64_t columns, float *part, double *total) {                                              \
+        for (int64_t k = 0; k < columns; k++) {                                                                        \
+            total[k] = id##_merge(total[k], (double)part[k]);                                                          \
+            part[k] = START;                                                                                           \
+        }                                                                                                              \
+    }
+#define FOLDS(FOLD) ZT_FLOAT_FOLDS(FOLD) FOLD(product, 1, , (a) * (x), )
+FOLDS(FOLD)
+
+/* Sixteen products side by side. */
+static double product_row(const float *x, int64_t n) {
+    double part[LANES], total = 1;
+    for (int k = 0; k < LANES; k++)
+        part[k] = 1;
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES && i + k < n; k++)
+            part[k] *= (double)x[i + k];
+    for (int k = 0; k < LANES; k++)
+        total *= part[k];
+    return total;
+}
+
+#define ROW(id, START, ...) [ZT_FOLD_##id] = { ZT_FOLD_##id, START, id##_merge, id##_flush },
+static const struct fold {
+    enum zt_row_fold id;
+    double start;
+    double (*merge)(double a, double b);
+    void (*flush)(int64_t columns, float *part, double *total);
+} folds[ZT_FOLDS] = { FOLDS(ROW) };
+
+enum finish { AS_IT_IS, MEAN, ROOT, LOG };
+
+/* The rows, and what follows the fold. */
+static const struct kind {
+    const char *op;
+    enum zt_row_fold fold;
+    enum finish finish;
+    bool shifted; /* exp(x - maximum) is folded, and the maximum added in the end */
+} kinds[] = {
+    { "ReduceSum", ZT_FOLD_sum, AS_IT_IS, false },
+    { "ReduceMean", ZT_FOLD_sum, MEAN, false },
+    { "ReduceL1", ZT_FOLD_abs, AS_IT_IS, false },
+    { "ReduceL2", ZT_FOLD_square, ROOT, false },
+    { "ReduceSumSquare", ZT_FOLD_square, AS_IT_IS, false },
+    { "ReduceLogSum", ZT_FOLD_sum, LOG, false },
+    { "ReduceLogSumExp", ZT_FOLD_sum, LOG, true },
+    { "ReduceMax", ZT_FOLD_max, AS_IT_IS, false },
+    { "ReduceMin", ZT_FOLD_min, AS_IT_IS, false },
+    { "ReduceProd", ZT_FOLD_product, AS_IT_IS, false },
+    { 0 },
+};
+
+struct plan {
+    const struct kind *kind;
+    int axes;
+    int64_t dim[ZT_MAX_RANK], stride[ZT_MAX_RANK];
+    bool reduced[ZT_MAX_RANK];
+    int64_t results;
+    double count; /* of elements a result */
+    /* kept last: results of a block, blocks of a line of results, rows folded for a result, pieces they are cut into */
+    int64_t columns, blocks, rows, pieces;
+};
+
+bool zt_reduce_cpu_supports(const struct zt_graph *g, int node) {
+    const struct zt_value *x = zt_in(g, node, 0);
+    return x->dtype == ZT_FLOAT && zt_shape_count(&x->shape) > 0;
+}
+
+/* Cuts what is kept last; returns the bytes for what pieces leave. */
+static size_t cut_rows(struct plan *plan) {
+    const int64_t width = plan->dim[plan->axes - 1], lines = plan->results / width;
+    plan->columns = plan->kind->shifted ? SHIFTED_COLUMNS : COLUMNS;
+    plan->blocks = zt_ceil_div(width, plan->columns);
+    plan->rows = (int64_t)plan->count;
+    plan->pieces = zt_min_int(CHUNKS / (lines * plan->blocks), plan->rows / PIECE);
+    if (plan->kind->shifted || plan->pieces < 2)
+        plan->pieces = 1;
+    return plan->pieces > 1 ? sizeof(double) * (size_t)(lines * plan->blocks * plan->pieces * COLUMNS) : 0;
+}
+
+bool zt_reduce_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+    const struct zt_shape *x = &zt_in(p->graph, p->node, 0)->shape;
+    struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
+    bool marked[ZT_MAX_RANK];
+    if (!zt_reduce_axes(p->graph, p->node, marked, err))
+        return false;
+    for (int k = 0; k < x->rank; k++) {
+        if (x->dim[k] == 1)
+            continue;
+        if (plan->axes == 0 || plan->reduced[plan->axes - 1] != marked[k])
+            plan->dim[plan->axes++] = 1;
+        plan->dim[plan->axes - 1] *= x->dim[k];
+        plan->reduced[plan->axes - 1] = marked[k];
+    }
+    if (plan->axes == 0)
+        plan->dim[plan->axes++] = 1;
+    int64_t stride = 1, count = zt_shape_count(x);
+    for (int k = plan->axes - 1; k >= 0; stride *= plan->dim[k--])
+        plan->stride[k] = stride;
+    plan->results = zt_shape_count(&zt_out(p->graph, p->node, 0)->shape);
+    plan->count = (double)(count / plan->results);
+    plan->kind = kinds;
+    while (strcmp(plan->kind->op, p->graph->nodes[p->node]->op->name) != 0)
+        plan->kind++;
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL;
+    if (!plan->reduced[plan->axes - 1])
+        p->workspace_bytes = cut_rows(plan);
+    p->state = plan;
+    return true;
+}
+
+/* Moves to the next index along the axes before `last` that are reduced (or kept); false after the last. *offset
+ * follows. */
+static bool next(const struct plan *plan, bool reduced, int last, int64_t *index, int64_t *offset) {
+    for (int k = last - 1; k >= 0; k--) {
+        if (plan->reduced[k] != reduced)
+            continue;
+        *offset += plan->stride[k];
+        if (++index[k] < plan->dim[k])
+            return true;
+        *offset -= plan->dim[k] * plan->stride[k];
+        index[k] = 0;
+    }
+    return false;
+}
+
+/* Offset of place `i` counted over the reduced (or kept) axes before `last`. */
+static int64_t offset_of(const struct plan *plan, bool reduced, int last, int64_t i) {
+    int64_t offset = 0;
+    for (int k = last - 1; k >= 0; k--)
+        if (plan->reduced[k] == reduced) {
+            offset += i % plan->dim[k] * plan->stride[k];
+            i /= plan->dim[k];
+        }
+    return offset;
+}
+
+static double finish(const struct plan *plan, double total, double shift) {
+    switch (plan->kind->finish) {
+    case MEAN:
+        return total / plan->count;
+    case ROOT:
+        return sqrt(total);
+    case LOG:
+        return log(total) + shift;
+    default:
+        return total;
+    }
+}
+
+/* What is subtracted before exp: the maximum, but no infinity, which would make NaN of infinities. */
+static float shift_of(double most) {
+    return isfinite(most) ? (float)most : 0;
+}
+
+/* to[i] = exp(x[i] - shift[i * step]) */
+static void exponentials(const float *x, const float *shift, int64_t step, int64_t n, float *to) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = x[i] - shift[i * step];
+    struct zt_lane_span span = { .a = to, .b = to, .y = to, .n = n, .a_step = 1, .b_step = 1 };
+    zt_lane_functions()[ZT_LANE_exp](&span);
+}
+
+static double fold_row(const struct fold *fold, const float *shift, const float *x, int64_t n) {
+    double total = 0;
+    float v[LANES * SPAN];
+    zt_row_function *row = fold->id == ZT_FOLD_product ? product_row : zt_row_functions()[fold->id];
+    if (!shift)
+        return row(x, n);
+    for (int64_t at = 0; at < n; at += LANES * SPAN) {
+        const int64_t length = n - at < LANES * SPAN ? n - at : LANES * SPAN;
+        exponentials(x + at, shift, 0, length, v);
+        total += row(v, length);
+    }
+    return total;
+}
+
+struct job {
+    const struct plan *plan;
+    const float *x;
+    float *y;
+    double *left; /* by result and piece, where there are several */
+};
+
+/* Result `i` folded over all its rows; shift NULL: the terms themselves. */
+static double fold_rows(const struct job *job, const struct fold *fold, int64_t i, const float *shift) {
+    const struct plan *plan = job->plan;
+    const int last = plan->axes - 1;
+    int64_t index[ZT_MAX_RANK] = { 0 }, offset = offset_of(plan, false, last, i);
+    double total = fold->start;
+    do
+        total = fold->merge(total, fold_row(fold, shift, job->x + offset, plan->dim[last]));
+    while (next(plan, true, last, index, &offset));
+    return total;
+}
+
+static void reduced_last(void *arg, int64_t chunk) {
+    const struct job *job = arg;
+    const struct plan *plan = job->plan;
+    int64_t end = (chunk + 1) * RESULTS < plan->results ? (chunk + 1) * RESULTS : plan->results;
+    for (int64_t i = chunk * RESULTS; i < end; i++) {
+        float shift = plan->kind->shifted ? shift_of(fold_rows(job, &folds[ZT_FOLD_max], i, NULL)) : 0;
+        double total = fold_rows(job, &folds[plan->kind->fold], i, plan->kind->shifted ? &shift : NULL);
+        job->y[i] = (float)finish(plan, total, (double)shift);
+    }
+}
+
+/* What a chunk folds: columns first..first+columns-1 of a line of results, rows from..end-1. */
+struct block {
+    int64_t line, first, columns, from, end;
+};
+
+static struct block block_of(const struct plan *plan, int64_t chunk) {
+    const int64_t piece = chunk % plan->pieces, at = chunk / plan->pieces, width = plan->dim[plan->axes - 1];
+    struct block b = { .line = at / plan->blocks, .first = at % plan->blocks * plan->columns };
+    b.columns = zt_min_int(plan->columns, width - b.first);
+    b.from = plan->rows * piece / plan->pieces;
+    b.end = plan->rows * (piece + 1) / plan->pieces;
+    return b;
+}
+
+/* Rows that lie one step apart, at most SPAN, are folded in one call; shifted ones one by one. */
+static void fold_columns(const struct job *job, const struct fold *fold, const struct block *b, const float *shift,
+                         double *total) {
+    const struct plan *plan = job->plan;
+    const int last = plan->axes - 1;
+    const int64_t dense = last ? plan->dim[last - 1] : 1; /* of the reduced axis before, whose rows lie `step` apart */
+    const int64_t step = last ? plan->stride[last - 1] : 0;
+    const int64_t start = offset_of(plan, false, last, b->line) + b->first;
+    float part[COLUMNS], v[SHIFTED_COLUMNS];
+    for (int64_t k = 0; k < b->columns; k++) {
+        part[k] = (float)fold->start;
+        total[k] = fold->start;
+    }
+    for (int64_t row = b->from; row < b->end;) {
+        int64_t rows = zt_min_int(zt_min_int(dense - row % dense, SPAN), b->end - row);
+        const float *x = job->x + start + offset_of(plan, true, last, row);
+        struct zt_row_block block = { x, step, shift ? 1 : rows, b->columns, part, total };
+        for (int64_t r = 0; r < rows; r += block.rows) {
+            if (shift)
+                exponentials(x + r * step, shift, 1, b->columns, v);
+            block.x = shift ? v : x;
+            zt_rows_functions()[fold->id](&block);
+        }
+        fold->flush(b->columns, part, total);
+        row += rows;
+    }
+}
+
+/* shift NULL: none. */
+static void give(const struct job *job, const struct block *b, const double *total, const float *shift) {
+    const struct plan *plan = job->plan;
+    float *y = job->y + b->line * plan->dim[plan->axes - 1] + b->first;
+    for (int64_t k = 0; k < b->columns; k++)
+        y[k] = (float)finish(plan, total[k], shift ? (double)shift[k] : 0);
+}
+
+static void kept_last(void *arg, int64_t chunk) {
+    const struct job *job = arg;
+    const struct plan *plan = job->plan;
+    const struct block b = block_of(plan, chunk);
+    double total[COLUMNS];
+    float shift[SHIFTED_COLUMNS];
+    if (!plan->kind->shifted) {
+        fold_columns(job, &folds[plan->kind->fold], &b, NULL, total);
+        if (plan->pieces > 1)
+            memcpy(job->left + chunk * COLUMNS, total, (size_t)b.columns * sizeof *total);
+        else
+            give(job, &b, total, NULL);
+        return;
+    }
+    fold_columns(job, &folds[ZT_FOLD_max], &b, NULL, total);
+    for (int64_t k = 0; k < b.columns; k++)
+        shift[k] = shift_of(total[k]);
+    fold_columns(job, &folds[ZT_FOLD_sum], &b, shift, total);
+    give(job, &b, total, shift);
+}
+
+/* Joins the pieces of a block. */
+static void join_pieces(const struct job *job, int64_t block) {
+    const struct plan *plan = job->plan;
+    const struct block b = block_of(plan, block * plan->pieces);
+    double *total = job->left + block * plan->pieces * COLUMNS;
+    for (int64_t piece = 1; piece < plan->pieces; piece++)
+        for (int64_t k = 0; k < b.columns; k++)
+            total[k] = folds[plan->kind->fold].merge(total[k], total[piece * COLUMNS + k]);
+    give(job, &b, total, NULL);
+}
+
+bool zt_reduce_cpu_run(const struct zt_call *call, struct zt_err *err) {
+    (void)err;
+    const struct plan *plan = call->state;
+    struct job job = { plan, call->in[0].data, call->out[0].data, call->workspace };
+    int threads = zt_shape_count(&call->in[0].shape) < FEW ? 1 : call->threads;
+    if (plan->reduced[plan->axes - 1]) {
+        zt_parallel_for(threads, (plan->results + RESULTS - 1) / RESULTS, reduced_last, &job);
+        return true;
+    }
+    const int64_t blocks = plan->results / plan->dim[plan->axes - 1] * plan->blocks;
+    zt_parallel_for(threads, blocks * plan->pieces, kept_last, &job);
+    for (int64_t block = 0; plan->pieces > 1 && block < blocks; block++)
+        join_pieces(&job, block);
+    return true;
+}

@@ -1,0 +1,54 @@
+/* Launchers of GridSample and AffineGrid (ops/resample/grid_sample.c, affine_grid.c) and their gradients: what
+ * sample.cu gives sample_cuda.c. As launch_rows.h says. */
+#ifndef ZT_OPS_RESAMPLE_LAUNCH_SAMPLE_H
+#define ZT_OPS_RESAMPLE_LAUNCH_SAMPLE_H
+
+#include "ops/cuda/launch_rows.h"
+#include "ops/resample/sample_taps.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ZT_LAUNCH_SAMPLE_AXES = 3, ZT_LAUNCH_SAMPLE_CHUNK = 64 };
+
+/* Along one axis, as struct zt_sample_taps; as many as the mode has. */
+struct zt_launch_taps {
+    int32_t offset[ZT_SAMPLE_TAPS];
+    float weight[ZT_SAMPLE_TAPS], slope[ZT_SAMPLE_TAPS];
+};
+static inline int64_t zt_launch_sample_chunks(const struct zt_sampler *s) {
+    return (s->places + ZT_LAUNCH_SAMPLE_CHUNK - 1) / ZT_LAUNCH_SAMPLE_CHUNK;
+}
+/* Of the workspace: the taps of every axis of every place, behind them the first and the last pixel that each chunk of
+ * places of a sample reads. */
+static inline size_t zt_launch_sample_bytes(const struct zt_sampler *s) {
+    return (size_t)(s->n * s->places * s->axes) * sizeof(struct zt_launch_taps) +
+           (size_t)(s->n * zt_launch_sample_chunks(s)) * 2 * sizeof(int32_t);
+}
+/* Up to ZT_LAUNCH_SAMPLE_AXES axes and INT32_MAX pixels. */
+int zt_launch_grid_sample(struct CUstream_st *stream, const struct zt_sampler *s, struct zt_launch_tensor x,
+                          struct zt_launch_tensor grid, struct zt_launch_tensor y, void *workspace);
+/* dx and dgrid may be NULL. */
+struct zt_launch_sample_grad {
+    struct zt_launch_tensor dy, x, grid, dx, dgrid;
+};
+int zt_launch_grid_sample_grad(struct CUstream_st *stream, const struct zt_sampler *s,
+                               const struct zt_launch_sample_grad *g, void *workspace);
+
+/* AffineGrid over `places` places of two or three axes. */
+struct zt_launch_affine_grid {
+    int axes;
+    int64_t batch, dim[ZT_LAUNCH_SAMPLE_AXES], places;
+    bool align_corners;
+};
+int zt_launch_affine_grid(struct CUstream_st *stream, const struct zt_launch_affine_grid *g,
+                          struct zt_launch_tensor theta, struct zt_launch_tensor grid);
+int zt_launch_affine_grid_grad(struct CUstream_st *stream, const struct zt_launch_affine_grid *g,
+                               struct zt_launch_tensor dgrid, struct zt_launch_tensor dtheta);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

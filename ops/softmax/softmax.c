@@ -1,0 +1,237 @@
+/* Softmax     y = exp(x - max x) / sum exp(x - max x)        dx = y (dy - sum dy y)
+ * LogSoftmax  y = x - max x - log sum exp(x - max x)         dx = dy - exp(y) sum dy
+ * Hardmax     y = 1 at the first maximum, 0 elsewhere        no gradient
+ *
+ * ONNX opset 13 on: along one axis, the last by default; the gradients read dy and y, never x. Before 13 the input is
+ * flattened to a matrix at `axis` (1 by default) and a line is one of its rows; gradient nodes say so with attribute
+ * `flat`. */
+#include "ops/softmax/softmax.h"
+#include "ops/kernel/function_bodies.h"
+
+#include "ops/cpu/cpu.h"
+#include "ops/cuda/cuda.h"
+#include "ops/cuda/launch_rows.h"
+#include "ops/kernel/element_blocks.h"
+#include "ops/kernel/tile.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct zt_attr_spec softmax_attrs[] = { { "axis", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec grad_attrs[] = { { "axis", ZT_ATTR_INT }, { "flat", ZT_ATTR_INT }, { 0 } };
+
+static bool is_flat(const struct zt_node *n) {
+    return n->domain[0] ? zt_attr_int(n, "flat", 0) : n->opset < 13;
+}
+
+bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_lines *to, struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    const struct zt_shape *x = &zt_in(g, node, 0)->shape;
+    bool flat = is_flat(n);
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(n, "axis", flat ? 1 : -1), x->rank, &axis, err))
+        return false;
+    *to = flat ? (struct zt_lines){ zt_dims(x, 0, axis), zt_dims(x, axis, x->rank), 1 } : zt_lines_along(x, axis);
+    return true;
+}
+
+static bool softmax_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_lines lines;
+    return zt_softmax_read(g, node, &lines, err) && zt_infer_first(g, node, err);
+}
+
+static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    const struct zt_value *dy = zt_in(g, node, 0), *y = zt_in(g, node, 1);
+    if (!zt_shape_equal(&dy->shape, &y->shape))
+        return zt_node_fail(g, node, err, "\"%s\" and \"%s\" differ in shape", dy->name, y->name);
+    return softmax_infer(g, node, err);
+}
+
+/* ---- kernels: one function a line ---- */
+
+/* The line in the first two inputs (dy, y of a gradient) and in the output. */
+struct job {
+    struct zt_line in, second, out;
+};
+
+static void softmax_line(const struct job *j) {
+    int64_t place;
+    double run[ZT_RUN], max = zt_line_max(&j->in, &place), sum = zt_line_sum_exp(&j->in, max);
+    ZT_EACH_RUN(j->in.length, at, count) {
+        zt_line_load(&j->in, at, count, run);
+        for (int64_t i = 0; i < count; i++)
+            run[i] = exp(run[i] - max) / sum;
+        zt_line_store(&j->out, at, count, run);
+    }
+}
+
+static void log_softmax_line(const struct job *j) {
+    int64_t place;
+    double run[ZT_RUN], max = zt_line_max(&j->in, &place), shift = log(zt_line_sum_exp(&j->in, max));
+    ZT_EACH_RUN(j->in.length, at, count) {
+        zt_line_load(&j->in, at, count, run);
+        for (int64_t i = 0; i < count; i++)
+            run[i] = run[i] - max - shift;
+        zt_line_store(&j->out, at, count, run);
+    }
+}
+
+static void hardmax_line(const struct job *j) {
+    int64_t place;
+    double run[ZT_RUN];
+    zt_line_max(&j->in, &place);
+    ZT_EACH_RUN(j->in.length, at, count) {
+        for (int64_t i = 0; i < count; i++)
+            run[i] = at + i == place;
+        zt_line_store(&j->out, at, count, run);
+    }
+}
+
+static void softmax_grad_line(const struct job *j) {
+    double dy[ZT_RUN], y[ZT_RUN], sum = 0;
+    ZT_EACH_RUN(j->in.length, at, count) {
+        zt_line_load(&j->in, at, count, dy);
+        zt_line_load(&j->second, at, count, y);
+        for (int64_t i = 0; i < count; i++)
+            sum += dy[i] * y[i];
+    }
+    ZT_EACH_RUN(j->in.length, at, count) {
+        zt_line_load(&j->in, at, count, dy);
+        zt_line_load(&j->second, at, count, y);
+        for (int64_t i = 0; i < count; i++)
+            dy[i] = y[i] * (dy[i] - sum);
+        zt_line_store(&j->out, at, count, dy);
+    }
+}
+
+static void log_softmax_grad_line(const struct job *j) {
+    double dy[ZT_RUN], y[ZT_RUN], sum = 0;
+    ZT_EACH_RUN(j->in.length, at, count) {
+        zt_line_load(&j->in, at, count, dy);
+        for (int64_t i = 0; i < count; i++)
+            sum += dy[i];
+    }
+    ZT_EACH_RUN(j->in.length, at, count) {
+        zt_line_load(&j->in, at, count, dy);
+        zt_line_load(&j->second, at, count, y);
+        for (int64_t i = 0; i < count; i++)
+            dy[i] -= exp(y[i]) * sum;
+        zt_line_store(&j->out, at, count, dy);
+    }
+}
+
+static bool run_lines(const struct zt_call *call, void (*one)(const struct job *), struct zt_err *err) {
+    struct zt_lines lines;
+    if (!zt_softmax_read(call->graph, zt_call_node(call), &lines, err))
+        return false;
+    int64_t count = lines.length ? lines.outer * lines.inner : 0;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(count * lines.length)))           \
+    schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        struct zt_line line = { call->in, zt_lines_start(&lines, i), lines.inner, lines.length };
+        struct job job = { line, line, line };
+        job.second.view = call->in_count > 1 ? &call->in[1] : NULL;
+        job.out.view = call->out;
+        one(&job);
+    }
+    return true;
+}
+
+#define RUN(name, line)                                                                                                \
+    static bool name(const struct zt_call *call, struct zt_err *err) {                                                 \
+        return run_lines(call, line, err);                                                                             \
+    }
+RUN(softmax_ref, softmax_line)
+RUN(log_softmax_ref, log_softmax_line)
+RUN(hardmax_ref, hardmax_line)
+RUN(softmax_grad_ref, softmax_grad_line)
+RUN(log_softmax_grad_ref, log_softmax_grad_line)
+
+/* ---- gradient rules ---- */
+
+static bool grad(struct zt_grad *b, int node, const char *op) {
+    const struct zt_node *n = zt_grad_graph(b)->nodes[node];
+    bool flat = is_flat(n);
+    struct zt_attr attrs[] = { { .name = "flat", .type = ZT_ATTR_INT, .i = flat },
+                               { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(n, "axis", flat ? 1 : -1) } };
+    int in[2] = { zt_grad_out(b, node, 0), n->out[0] }, out;
+    zt_emit_node(b, op, "ztrain", in, 2, NULL, attrs, 2, &out, 1);
+    zt_grad_give(b, node, 0, out);
+    return true;
+}
+
+static bool softmax_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return grad(b, node, "SoftmaxGrad");
+}
+
+static bool log_softmax_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    (void)err;
+    return grad(b, node, "LogSoftmaxGrad");
+}
+
+/* A struct zt_launch_line for other back ends. */
+static bool softmax_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
+    static const struct {
+        const char *name;
+        enum zt_launch_line_rule rule;
+    } rules[] = { { "Softmax", ZT_LINE_SOFTMAX },
+                  { "LogSoftmax", ZT_LINE_LOG_SOFTMAX },
+                  { "Hardmax", ZT_LINE_HARDMAX },
+                  { "SoftmaxGrad", ZT_LINE_SOFTMAX_GRAD },
+                  { "LogSoftmaxGrad", ZT_LINE_LOG_SOFTMAX_GRAD } };
+    struct zt_lines lines;
+    int i = 0;
+    if (!zt_softmax_read(g, node, &lines, err))
+        return false;
+    while (strcmp(rules[i].name, g->nodes[node]->op->name) != 0)
+        i++;
+    *(struct zt_launch_line *)to = (struct zt_launch_line){
+        .rule = rules[i].rule, .outer = lines.outer, .length = lines.length, .inner = lines.inner
+    };
+    return true;
+}
+#define ON_CUDA ZT_CUDA_AS(zt_cuda_floats, softmax_describe)
+
+#define ROW                                                                                                            \
+    .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT },      \
+    .attrs = softmax_attrs, .infer = softmax_infer
+#define GRAD_ROW                                                                                                       \
+    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,                              \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs, .infer = grad_infer
+
+const struct zt_op zt_op_softmax = {
+    .name = "Softmax",
+    ROW,
+    .grad = softmax_grad,
+    .body = zt_softmax_body,
+    .renewed = 13,
+    .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
+};
+const struct zt_op zt_op_log_softmax = {
+    .name = "LogSoftmax",
+    ROW,
+    .grad = log_softmax_grad,
+    .body = zt_softmax_body,
+    .renewed = 13,
+    .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
+};
+const struct zt_op zt_op_hardmax = {
+    .name = "Hardmax",
+    ROW,
+    .body = zt_softmax_body,
+    .renewed = 13,
+    .kernel = { [ZT_REF] = { .run = hardmax_ref }, [ZT_CUDA] = ON_CUDA },
+};
+const struct zt_op zt_op_softmax_grad = {
+    .name = "SoftmaxGrad",
+    GRAD_ROW,
+    .body = zt_softmax_grad_body,
+    .kernel = { [ZT_REF] = { .run = softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
+};
+const struct zt_op zt_op_log_softmax_grad = {
+    .name = "LogSoftmaxGrad",
+    GRAD_ROW,
+    .body = zt_log_softmax_grad_body,
+    .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
+};

@@ -1,0 +1,130 @@
+#include "parallel/comm/comm.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Floats that stay in the first-level cache while every rank's addend passes by. */
+enum { PIECE = 2048 };
+
+/* Neighbours that are added at once. */
+typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
+enum { LANES = sizeof(lanes) / sizeof(float) };
+
+static void add(float *to, const float *a, const float *b, int count) {
+    int i = 0;
+    for (; i + LANES <= count; i += LANES)
+        *(lanes *)(to + i) = *(const lanes *)(a + i) + *(const lanes *)(b + i);
+    for (; i < count; i++)
+        to[i] = a[i] + b[i];
+}
+
+void zt_comm_add_in_rank_order(float *to, const void *const *from, int ranks, int64_t first, int64_t end) {
+    float piece[PIECE];
+    for (int64_t at = first; at < end; at += PIECE) {
+        int n = end - at < PIECE ? (int)(end - at) : PIECE;
+        const float *sum = (const float *)from[0] + at;
+        for (int r = 1; r < ranks; r++) {
+            float *next = r == ranks - 1 ? to + at : piece;
+            add(next, sum, (const float *)from[r] + at, n);
+            sum = next;
+        }
+        if (sum != to + at)
+            memmove(to + at, sum, (size_t)n * sizeof *to);
+    }
+}
+
+void zt_transfer_append(struct zt_transfer_queue *q, struct zt_transfer *t) {
+    t->row.next = NULL;
+    if (q->first)
+        q->last->row.next = t;
+    else
+        q->first = t;
+    q->last = t;
+}
+
+bool zt_comm_reduce_scatter(struct zt_comm *c, float *flat, const int64_t *bound, struct zt_err *err) {
+    struct zt_transfer t = { ZT_REDUCE_SCATTER, flat, bound, sizeof *flat };
+    return c->api->start(c, &t, err) && c->api->wait(c, &t, err);
+}
+
+bool zt_comm_all_gather(struct zt_comm *c, void *flat, const int64_t *bound, size_t bytes_per_element,
+                        struct zt_err *err) {
+    struct zt_transfer t = { ZT_ALL_GATHER, flat, bound, bytes_per_element };
+    return c->api->start(c, &t, err) && c->api->wait(c, &t, err);
+}
+
+bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct zt_err *err) {
+    (void)c, (void)memory, (void)bytes, (void)err;
+    return true;
+}
+
+void zt_comm_unshare_nothing(struct zt_comm *c, void *memory) {
+    (void)c, (void)memory;
+}
+
+bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err) {
+    int64_t *bound = zt_calloc((size_t)c->size + 1, sizeof *bound);
+    for (int r = 0; r <= c->size; r++)
+        bound[r] = (int64_t)(bytes / 4) * r;
+    bool ok = c->api->all_gather(c, items, bound, 4, err);
+    free(bound);
+    return ok;
+}
+
+/* How long a pause takes is the processor's, so it is timed. */
+int zt_comm_spins(int ranks) {
+    enum { TIMES = 5, PAUSES = 50, MOST = 10000 };
+    static const double seconds = 100e-6;
+    double least = seconds;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < ranks)
+        return 0;
+    for (int i = 0; i < TIMES; i++) {
+        const double began = zt_now();
+        for (int k = 0; k < PAUSES; k++)
+            zt_comm_pause();
+        const double took = zt_now() - began;
+        least = took < least ? took : least;
+    }
+    const double spins = seconds * PAUSES / (least > 0 ? least : 1e-9);
+    return spins < MOST ? (int)spins : MOST;
+}
+
+void zt_comm_pause(void) {
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+const struct zt_missed *zt_comm_missed(const struct zt_where *w, struct zt_err *err) {
+    const struct zt_missed *missed = w ? atomic_load(&w->missed) : NULL;
+    char step[80] = "";
+    if (!missed)
+        return NULL;
+    const char *inside = atomic_load(&w->inside);
+    if (inside)
+        snprintf(step, sizeof step, " at step %lld, waited for in %s", (long long)atomic_load(&w->step), inside);
+    zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d on %s: stopped%s", missed->rank, missed->host, step);
+    return missed;
+}
+
+bool zt_comm_check_root(const struct zt_comm *c, int root, struct zt_err *err) {
+    return (root >= 0 && root < c->size) ||
+           zt_fail(err, ZT_EXIT_RUN, "broadcast: root %d, wants a rank of 0..%d", root, c->size - 1);
+}
+
+bool zt_comm_check_peer(const struct zt_comm *c, const char *what, int peer, struct zt_err *err) {
+    if (c->size == 1)
+        return zt_fail(err, ZT_EXIT_RUN, "%s: rank %d is alone, there is no rank %d to exchange with", what, c->rank,
+                       peer);
+    if (peer < 0 || peer >= c->size || peer == c->rank)
+        return zt_fail(err, ZT_EXIT_RUN, "%s: rank %d names peer %d, wants another rank of 0..%d", what, c->rank, peer,
+                       c->size - 1);
+    return true;
+}

@@ -1,0 +1,101 @@
+#include "parallel/launch/environment.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* A launcher's variables; the third and fourth may be missing. `step`: also wanted, since Slurm sets the others for
+ * every process of a batch script, ranks or not. */
+struct row {
+    const char *launcher, *rank, *size, *local_rank, *local_size, *step;
+};
+
+static const struct row rows[] = {
+    { "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
+    { "PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL },
+    { "srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_STEP_ID" },
+};
+static const struct row torchrun = { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL };
+
+/* The number a variable holds; `otherwise` where it is not set. Anything but decimal digits is an error. */
+static bool read_number(const char *name, int otherwise, int *to, struct zt_err *err) {
+    const char *text = name ? getenv(name) : NULL;
+    *to = otherwise;
+    if (!text)
+        return true;
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || value > INT_MAX)
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%s is not a whole number", name, text);
+    *to = (int)value;
+    return true;
+}
+
+/* *there: whether the launcher started this process as one of several ranks. */
+static bool read_row(const struct row *row, struct zt_launched *to, bool *there, struct zt_err *err) {
+    *there = getenv(row->rank) && getenv(row->size) && (!row->step || getenv(row->step));
+    if (!*there)
+        return true;
+    to->launcher = row->launcher;
+    if (!read_number(row->rank, 0, &to->rank, err) || !read_number(row->size, 1, &to->size, err) ||
+        !read_number(row->local_rank, -1, &to->local_rank, err) ||
+        !read_number(row->local_size, 0, &to->local_size, err))
+        return false;
+    *there = to->size > 1;
+    return to->rank < to->size ||
+           zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d, but %s=%d", row->rank, to->rank, row->size, to->size);
+}
+
+/* torchrun's RANK and WORLD_SIZE come together; either may stand for something else where no MASTER_ is beside it. */
+static bool check_pair(struct zt_err *err) {
+    const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE");
+    if (!rank == !size || !(getenv("MASTER_ADDR") || getenv("MASTER_PORT")))
+        return true;
+    return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%s, but %s is not set", rank ? "RANK" : "WORLD_SIZE",
+                   rank ? rank : size, rank ? "WORLD_SIZE" : "RANK");
+}
+
+bool zt_launched_meeting(const struct zt_launched *launched, struct zt_meeting *meeting, struct zt_err *err) {
+    enum { PATIENCE_SECONDS = 60 };
+    static const char *const wanted[] = { "MASTER_ADDR", "MASTER_PORT" };
+    for (int i = 0; i < 2; i++) {
+        const char *text = getenv(wanted[i]);
+        if (!text || !*text)
+            return zt_fail(err, ZT_EXIT_CONFIG, "environment: WORLD_SIZE=%d and RANK=%d, but %s is not set",
+                           launched->size, launched->rank, wanted[i]);
+    }
+    *meeting = (struct zt_meeting){ .address = getenv(wanted[0]),
+                                    .rank = launched->rank,
+                                    .size = launched->size,
+                                    .seconds = PATIENCE_SECONDS,
+                                    .one_host = launched->local_size == launched->size };
+    if (!read_number(wanted[1], 0, &meeting->port, err))
+        return false;
+    if (meeting->port <= 0 || meeting->port > 65535)
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: MASTER_PORT=%d, wants a port of 1..65535", meeting->port);
+    return zt_secret_find(&meeting->secret, err);
+}
+
+bool zt_launched_find(struct zt_launched *launched, struct zt_err *err) {
+    struct zt_launched found = { .size = 1, .local_rank = -1 }, other = { 0 };
+    const struct row *by = NULL;
+    *launched = found;
+    for (size_t i = 0; i <= sizeof rows / sizeof *rows; i++) {
+        const struct row *row = i < sizeof rows / sizeof *rows ? &rows[i] : &torchrun;
+        bool there;
+        if (!read_row(row, &other, &there, err))
+            return false;
+        if (row == &torchrun && !by && !check_pair(err))
+            return false;
+        /* inside a batch job mpirun's ranks also have Slurm's variables, of the daemons that Slurm started */
+        if (there && by && row == &torchrun && (other.rank != found.rank || other.size != found.size))
+            return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s=%d and %s=%d, but %s=%d and %s=%d", by->rank,
+                           found.rank, by->size, found.size, row->rank, other.rank, row->size, other.size);
+        if (there && !by) {
+            by = row;
+            found = other;
+        }
+    }
+    *launched = found;
+    return true;
+}

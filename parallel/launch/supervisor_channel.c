@@ -1,0 +1,304 @@
+#include "parallel/launch/supervisor_channel.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "parallel/comm/connect.h"
+#include "parallel/comm/handshake.h"
+#include "parallel/launch/environment.h"
+#include "parallel/launch/control_protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BEAT_MS = 1000, CONNECT_MS = 10000, PATIENCE_MS = 20000, AGAIN_MS = 100 };
+
+struct zt_lifeline {
+    int fd, wake; /* wake: an eventfd, see enum wake */
+    int columns;
+    int saved[2]; /* standard output and error as they were */
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards `where` and what is sent */
+    const struct zt_where *where;
+    struct zt_talk_in in; /* the thread's, after its end the closer's */
+    bool quit;            /* the parent said so */
+};
+
+/* What is added to the eventfd: the thread shall end, or report the launcher's signal. */
+enum wake { WAKE_SIGNAL = 1, WAKE_END = 1 << 16 };
+
+/* The handler's, which is handed nothing else. */
+static volatile sig_atomic_t launcher_signal;
+static volatile sig_atomic_t handler_wake = -1;
+
+/* ---- connecting ---- */
+
+/* The first of the parent's addresses that answers. A host may have networks that this one cannot reach. */
+static int connect_parent(char *addresses, const char *port) {
+    char *rest = NULL;
+    int count = 1, fd = -1;
+    for (const char *p = addresses; *p; p++)
+        count += *p == ',';
+    for (char *a = strtok_r(addresses, ",", &rest); a && fd < 0; a = strtok_r(NULL, ",", &rest))
+        fd = zt_dial(a, port, CONNECT_MS / count);
+    return fd;
+}
+
+/* The way to the parent, and what proves that this is a rank of it. */
+struct way {
+    char addresses[512], port[8];
+    unsigned char key[ZT_MAC];
+    int size;
+};
+
+/* A line on which both sides have proven that they know the token; -1: none within CONNECT_MS. The parent may have sent
+ * this rank away for others that came at the same moment. */
+static int reach_parent(const struct way *way, int rank) {
+    const double end = zt_now() + CONNECT_MS * 1e-3;
+    do {
+        struct zt_hello hello = { .purpose = ZT_PURPOSE_PARENT, .from = rank, .to = ZT_PARENT_RANK, .size = way->size };
+        struct zt_challenge challenge;
+        struct zt_welcome welcome;
+        char *copy = zt_strdup(way->addresses);
+        int fd = connect_parent(copy, way->port);
+        free(copy);
+        enum zt_verdict verdict =
+            fd < 0 ? ZT_NO_DOOR : zt_handshake_dial(fd, way->key, &hello, &challenge, &welcome, end);
+        if (verdict == ZT_WELCOME)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        if (verdict != ZT_GONE)
+            return -1;
+        poll(NULL, 0, AGAIN_MS);
+    } while (zt_now() < end);
+    return -1;
+}
+
+static int open_channel(const struct way *way, struct zt_talk_hello *hello, int channel) {
+    int fd = reach_parent(way, hello->rank);
+    hello->channel = channel;
+    if (fd < 0)
+        return -1;
+    if (zt_talk_send(fd, ZT_TALK_HELLO, hello, sizeof *hello))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Puts standard output and error on sockets of their own; they block, as a pipe does. */
+static bool redirect(struct zt_lifeline *line, const struct way *way, struct zt_talk_hello *hello) {
+    static const int channel[2] = { ZT_TALK_STDOUT, ZT_TALK_STDERR };
+    for (int i = 0; i < 2; i++) {
+        int fd = open_channel(way, hello, channel[i]);
+        line->saved[i] = fcntl(STDOUT_FILENO + i, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0 || fcntl(fd, F_SETFL, 0) != 0 || dup2(fd, STDOUT_FILENO + i) < 0)
+            return false;
+        close(fd);
+    }
+    return true;
+}
+
+/* ---- the thread ---- */
+
+static void copy_text(char *to, size_t room, const char *from) {
+    snprintf(to, room, "%s", from ? from : "");
+}
+
+static void send_status(struct zt_lifeline *line) {
+    struct zt_talk_status status = { 0 };
+    pthread_mutex_lock(&line->lock);
+    const struct zt_where *w = line->where;
+    if (w) {
+        copy_text(status.place, sizeof status.place, w->place);
+        copy_text(status.phase, sizeof status.phase, atomic_load(&w->phase));
+        copy_text(status.node, sizeof status.node, atomic_load(&w->node));
+        copy_text(status.inside, sizeof status.inside, atomic_load(&w->inside));
+        status.step = atomic_load(&w->step);
+    }
+    status.signal = launcher_signal;
+    zt_talk_send(line->fd, ZT_TALK_STATUS, &status, sizeof status);
+    pthread_mutex_unlock(&line->lock);
+}
+
+static void note_launcher_signal(int number) {
+    const uint64_t one = WAKE_SIGNAL;
+    const int before = errno;
+    launcher_signal = number;
+    ssize_t ignored = write((int)handler_wake, &one, sizeof one); /* a status every second tells it too */
+    (void)ignored;
+    errno = before;
+}
+
+/* The rank itself decides what a signal means where it has a handler. Where it has none yet, nothing was trained that
+ * could be saved; SIGUSR1 is blocked from the start, and waits. */
+static void take_signal(struct zt_lifeline *line, int number) {
+    struct sigaction now;
+    sigaction(number, NULL, &now);
+    bool handled = now.sa_flags & SA_SIGINFO ||
+                   (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN && now.sa_handler != note_launcher_signal);
+    if (handled || number == SIGUSR1) {
+        kill(getpid(), number);
+    } else {
+        int32_t code = 128 + number;
+        pthread_mutex_lock(&line->lock); /* nobody else's frame is cut in two */
+        zt_talk_send(line->fd, ZT_TALK_GOODBYE, &code, sizeof code);
+        _exit(code);
+    }
+}
+
+/* Whether the parent wants the rank to quit. */
+static bool take_frames(struct zt_lifeline *line) {
+    const void *data;
+    size_t bytes;
+    int kind;
+    bool bad, quit = false;
+    while (zt_talk_next(&line->in, &kind, &data, &bytes, &bad)) {
+        int32_t number = 0;
+        if (kind == ZT_TALK_ASK)
+            send_status(line);
+        if (kind == ZT_TALK_QUIT)
+            quit = true;
+        if (kind == ZT_TALK_SIGNAL && bytes == sizeof number) {
+            memcpy(&number, data, sizeof number);
+            take_signal(line, number);
+        }
+    }
+    return quit || bad;
+}
+
+/* Ends with the wake, else with the process: where the parent is gone nobody is left to be told. */
+static void *serve(void *arg) {
+    struct zt_lifeline *line = arg;
+    for (;;) {
+        struct pollfd wait[2] = { { .fd = line->wake, .events = POLLIN }, { .fd = line->fd, .events = POLLIN } };
+        int ready = poll(wait, 2, BEAT_MS);
+        uint64_t why = 0;
+        if (wait[0].revents && read(line->wake, &why, sizeof why) == sizeof why && why >= WAKE_END)
+            return NULL;
+        if (why)
+            send_status(line);
+        if (ready == 0 && line->quit)
+            _exit(ZT_EXIT_RANK);
+        if (wait[1].revents && !zt_talk_read(line->fd, &line->in))
+            _exit(ZT_EXIT_RANK);
+        if (wait[1].revents)
+            line->quit |= take_frames(line);
+        else if (ready == 0)
+            send_status(line);
+    }
+}
+
+/* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were, and that it
+ * was not they who went first. */
+static void outlive_launcher(const struct zt_lifeline *line) {
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    const struct sigaction note = { .sa_handler = note_launcher_signal, .sa_flags = SA_RESTART };
+    handler_wake = line->wake;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction now;
+        sigaction(signals[i], NULL, &now);
+        if (!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
+            sigaction(signals[i], &note, NULL);
+    }
+}
+
+/* ---- the outside ---- */
+
+bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
+    const char *text = getenv(ZT_TALK_VARIABLE);
+    char token[ZT_TALK_TOKEN + 1];
+    struct way way;
+    struct zt_talk_hello hello = { .pid = getpid() };
+    struct zt_launched launched;
+    int columns;
+    *to = NULL;
+    if (!text)
+        return true;
+    if (!zt_launched_find(&launched, err))
+        return false;
+    if (sscanf(text, "%511s %7s %32s %d", way.addresses, way.port, token, &columns) != 4)
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_TALK_VARIABLE);
+    hello.rank = launched.rank;
+    const char *job = getenv("OMPI_MCA_ess_base_jobid");
+    hello.job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
+    unsetenv(ZT_TALK_VARIABLE);
+    zt_mac_key(way.key, token, strlen(token));
+    way.size = launched.size;
+    gethostname(hello.host, sizeof hello.host - 1);
+    struct zt_lifeline *line = zt_calloc(1, sizeof *line);
+    line->columns = columns;
+    line->wake = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&line->lock, NULL);
+    line->fd = open_channel(&way, &hello, ZT_TALK_CONTROL);
+    if (line->fd < 0)
+        return zt_fail(err, ZT_EXIT_RANK, "rank %d on %s cannot reach the parent at %s, port %s", launched.rank,
+                       hello.host, way.addresses, way.port);
+    outlive_launcher(line);
+    if (!redirect(line, &way, &hello) || (errno = zt_thread_start(&line->thread, serve, line)) != 0)
+        return zt_fail(err, ZT_EXIT_RUN, "rank %d: no line to the parent: %s", launched.rank, strerror(errno));
+    *to = line;
+    return true;
+}
+
+void zt_lifeline_where(struct zt_lifeline *line, const struct zt_where *where) {
+    if (!line)
+        return;
+    pthread_mutex_lock(&line->lock);
+    line->where = where;
+    pthread_mutex_unlock(&line->lock);
+}
+
+void zt_lifeline_note(struct zt_lifeline *line, const char *text) {
+    pthread_mutex_lock(&line->lock);
+    zt_talk_send(line->fd, ZT_TALK_NOTE, text, strlen(text));
+    pthread_mutex_unlock(&line->lock);
+}
+
+int zt_lifeline_columns(const struct zt_lifeline *line) {
+    return line ? line->columns : 0;
+}
+
+/* Until the parent says quit, or said so to the thread that listened so far, or closes the line. */
+static void wait_for_parent(struct zt_lifeline *line) {
+    struct pollfd wait = { .fd = line->fd, .events = POLLIN };
+    const void *data;
+    size_t bytes;
+    int kind;
+    bool bad = false;
+    while (!line->quit && !bad && poll(&wait, 1, PATIENCE_MS) == 1 && zt_talk_read(line->fd, &line->in))
+        while (zt_talk_next(&line->in, &kind, &data, &bytes, &bad))
+            line->quit |= kind == ZT_TALK_QUIT;
+}
+
+void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int code) {
+    uint64_t end = WAKE_END;
+    int32_t number = code;
+    if (!line)
+        return;
+    fflush(stdout);
+    fflush(stderr);
+    bool alone = write(line->wake, &end, sizeof end) == sizeof end && pthread_join(line->thread, NULL) == 0;
+    for (int i = 0; i < 2; i++) /* closes the sockets: the parent reads them to their ends */
+        if (line->saved[i] >= 0)
+            dup2(line->saved[i], STDOUT_FILENO + i);
+    if (err->count)
+        zt_talk_send(line->fd, ZT_TALK_ERROR, err, sizeof *err);
+    zt_talk_send(line->fd, ZT_TALK_GOODBYE, &number, sizeof number);
+    if (code != 0 && alone)
+        wait_for_parent(line);
+    handler_wake = -1;
+    close(line->fd);
+    close(line->wake);
+    pthread_mutex_destroy(&line->lock);
+    free(line);
+}

@@ -1,0 +1,440 @@
+/* The forward nodes stand in a line, which is cut into `stages` contiguous ranges. A node that reads a parameter or a
+ * running statistic starts a layer; every stage has at least one such node. Where the dearest stage is to be cheap,
+ * cuts lie before any node, else before layers:
+ *
+ *     layers  conv1 relu pool | conv2 relu pool | fc loss        cost 6 1 4 | 8 1 1 | 2 1
+ *     2 stages: {conv1 relu pool} {conv2 ...}: 11 and 13         ({conv1 relu} {pool conv2 ...}: 7 and 17)
+ *
+ * Of all cuts whose dearest stage is within SLACK of the cheapest there is, those over which least travels are taken.
+ * Both are found by dynamic programming over cuts, for stages up to a limit that is halved in on. */
+#include "parallel/partition/split.h"
+
+#include "graph/ir/op.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HALVINGS = 64 }; /* of an interval of doubles, until nothing lies between its ends */
+
+static const double SLACK = 1.05;
+
+/* ---- the line ---- */
+
+struct line {
+    int *at;     /* by node: the node where it stands */
+    bool *layer; /* by node: a layer starts there */
+    int layers;
+};
+
+/* Nodes that depend on parameters alone (the Transpose of a tied embedding) stand where their result is first read: the
+ * weight is held there, and neither it nor its gradient travels as an activation. */
+static void find_places(const struct zt_graph *g, int *at) {
+    bool *from_params = zt_graph_from_params(g);
+    int *reader = zt_malloc(((size_t)g->value_count + 1) * sizeof *reader); /* by value: where it is first read */
+    for (int v = 0; v < g->value_count; v++)
+        reader[v] = INT_MAX;
+    for (int n = g->node_count - 1; n >= 0; n--) {
+        const struct zt_node *node = g->nodes[n];
+        int first = INT_MAX;
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0 && from_params[node->out[i]] && reader[node->out[i]] < first)
+                first = reader[node->out[i]];
+        at[n] = first < INT_MAX ? first : n;
+        for (int i = 0; i < node->in_count; i++)
+            if (node->in[i] >= 0 && at[n] < reader[node->in[i]])
+                reader[node->in[i]] = at[n];
+    }
+    free(reader);
+    free(from_params);
+}
+
+/* A bias Add behind its MatMul reads a parameter too, but a layer of its own is harmless. */
+static bool reads_weights(const struct zt_graph *g, int node) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++)
+        if (zt_in(g, node, i) && (zt_in(g, node, i)->trainable || zt_in(g, node, i)->statistic))
+            return true;
+    return false;
+}
+
+static struct line draw_line(const struct zt_graph *g) {
+    struct line l = { .at = zt_malloc(((size_t)g->node_count + 1) * sizeof *l.at),
+                      .layer = zt_calloc((size_t)g->node_count + 1, sizeof *l.layer) };
+    find_places(g, l.at);
+    for (int n = 0; n < g->node_count; n++) {
+        l.layers += reads_weights(g, n) && !l.layer[l.at[n]];
+        l.layer[l.at[n]] |= reads_weights(g, n);
+    }
+    return l;
+}
+
+static void erase(struct line *l) {
+    free(l->layer);
+    free(l->at);
+}
+
+/* ---- what a layer weighs ---- */
+
+static double weight_by_cost(const struct zt_graph *g, int node, const regex_t *type) {
+    double bytes = 0;
+    (void)type;
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
+        bytes += (double)zt_value_bytes(zt_out(g, node, i));
+    return zt_op_flops(g, node) + bytes;
+}
+
+static double weight_by_flops(const struct zt_graph *g, int node, const regex_t *type) {
+    (void)type;
+    return zt_op_flops(g, node);
+}
+
+static double weight_by_parameters(const struct zt_graph *g, int node, const regex_t *type) {
+    double elements = 0;
+    (void)type;
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        elements += v && v->trainable ? (double)zt_shape_count(&v->shape) : 0;
+    }
+    return elements;
+}
+
+static double weight_by_layer(const struct zt_graph *g, int node, const regex_t *type) {
+    (void)type;
+    return reads_weights(g, node);
+}
+
+/* What Python's class name says is in the operator, the node's name or the parameters' names here. */
+static double weight_by_type(const struct zt_graph *g, int node, const regex_t *type) {
+    const struct zt_node *n = g->nodes[node];
+    bool fits = regexec(type, n->op_type, 0, NULL, 0) == 0 || regexec(type, n->name, 0, NULL, 0) == 0;
+    for (int i = 0; i < n->in_count && !fits; i++)
+        fits = zt_in(g, node, i) && zt_in(g, node, i)->trainable &&
+               regexec(type, zt_in(g, node, i)->name, 0, NULL, 0) == 0;
+    return fits && reads_weights(g, node);
+}
+
+static const struct method {
+    const char *name; /* up to a colon */
+    double (*weight)(const struct zt_graph *g, int node, const regex_t *type);
+    bool anywhere; /* cuts before any node; else before layers */
+    bool even;     /* by number of layers, the first stages get what is over (DeepSpeed's partition_uniform) */
+} methods[] = {
+    { .name = "best", .weight = weight_by_cost, .anywhere = true },
+    { .name = "profile", .weight = weight_by_flops, .anywhere = true },
+    { .name = "parameters", .weight = weight_by_parameters },
+    { .name = "uniform", .weight = weight_by_layer, .even = true },
+    { .name = "type:", .weight = weight_by_type },
+};
+
+static const struct method *find_method(const char *name) {
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        size_t length = strlen(methods[i].name);
+        if (methods[i].name[length - 1] == ':' ? strncmp(methods[i].name, name, length) == 0
+                                               : strcmp(methods[i].name, name) == 0)
+            return &methods[i];
+    }
+    return NULL;
+}
+
+/* ---- what stages are made of ---- */
+
+/* Stretches of the line between two places where it may be cut. Sums by stretch, [count + 1]: of those before it. */
+struct stretches {
+    int count;
+    struct zt_cut *start;
+    int *layers;    /* that start before it */
+    double *weight; /* of the nodes before it */
+    double *cross;  /* bytes that travel where it is cut off from what is before it */
+};
+
+/* By node: bytes made before it that it or a later one reads. Free with free(). */
+static double *find_crossings(const struct zt_graph *g, const struct line *l) {
+    double *cross = zt_calloc((size_t)g->node_count + 2, sizeof *cross);
+    int *made = zt_malloc(((size_t)g->value_count + 1) * sizeof *made); /* by value: where it is made, */
+    int *last = zt_calloc((size_t)g->value_count + 1, sizeof *last);    /* and last read */
+    for (int v = 0; v < g->value_count; v++)
+        made[v] = g->values[v]->origin == ZT_FROM_INPUT ? 0 : INT_MAX;
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        for (int i = 0; i < node->in_count; i++)
+            if (node->in[i] >= 0 && l->at[n] > last[node->in[i]])
+                last[node->in[i]] = l->at[n];
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                made[node->out[i]] = l->at[n];
+    }
+    for (int v = 0; v < g->value_count; v++) {
+        if (last[v] > made[v]) {
+            cross[made[v] + 1] += (double)zt_value_bytes(g->values[v]);
+            cross[last[v] + 1] -= (double)zt_value_bytes(g->values[v]);
+        }
+    }
+    for (int n = 0; n < g->node_count; n++)
+        cross[n + 1] += cross[n];
+    free(last);
+    free(made);
+    return cross;
+}
+
+static struct stretches stretch(const struct zt_graph *g, const struct line *l, bool anywhere, const double *weight) {
+    size_t room = (size_t)g->node_count + 2;
+    struct stretches s = { 0, zt_calloc(room, sizeof *s.start), zt_calloc(room, sizeof *s.layers),
+                           zt_calloc(room, sizeof *s.weight), zt_calloc(room, sizeof *s.cross) };
+    double *cross = find_crossings(g, l), sum = 0;
+    struct zt_cut here = { -1, 0 };
+    s.count = l->layers > 0;
+    for (int n = 0; n < g->node_count; n++) {
+        int layers = here.layer + 1;
+        if (l->at[n] == n)
+            here = l->layer[n] ? (struct zt_cut){ layers, 0 } : (struct zt_cut){ here.layer, here.nodes + 1 };
+        if (l->at[n] == n && layers > 0 && (anywhere || l->layer[n])) {
+            s.start[s.count] = here;
+            s.layers[s.count] = layers;
+            s.weight[s.count] = sum;
+            s.cross[s.count++] = cross[n];
+        }
+        sum += weight[n];
+    }
+    s.layers[s.count] = l->layers;
+    s.weight[s.count] = sum;
+    free(cross);
+    return s;
+}
+
+static void unstretch(struct stretches *s) {
+    free(s->cross);
+    free(s->weight);
+    free(s->layers);
+    free(s->start);
+}
+
+/* weight[n]: of the nodes that stand at node n. */
+static bool weigh(const struct zt_graph *g, const struct method *method, const char *name, const struct line *l,
+                  double *weight, struct zt_err *err) {
+    regex_t type;
+    const char *pattern = strchr(name, ':') ? strchr(name, ':') + 1 : "";
+    int failed = regcomp(&type, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
+    double sum = 0;
+    if (failed) {
+        char why[128];
+        regerror(failed, &type, why, sizeof why);
+        return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\": %s", name, why);
+    }
+    for (int n = 0; n < g->node_count; n++) {
+        double own = method->weight(g, n, &type);
+        weight[l->at[n]] += own;
+        sum += own;
+    }
+    regfree(&type);
+    return sum > 0 || zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" fits no layer", name);
+}
+
+/* ---- where to cut ---- */
+
+/* The fewest bytes that travel where no stage weighs more than `limit`; INFINITY where that cannot be. first[s] becomes
+ * the first stretch of stage s.
+ *
+ * least[s][i] is that of s + 1 stages that hold stretches 0..i - 1. The last of them begins at a k whose weight up to i
+ * is within the limit and before which fewer layers start; both ends of the range of k move on with i, so a queue of
+ * the k that may yet be the least of it, ascending, has it in front. */
+static double cut_within(const struct stretches *p, int stages, double limit, int *first) {
+    int width = p->count + 1;
+    double *least = zt_malloc(sizeof *least * (size_t)stages * (size_t)width), total;
+    int *from = zt_calloc((size_t)stages * (size_t)width, sizeof *from),
+        *queue = zt_malloc(sizeof *queue * (size_t)width);
+    for (int i = 0; i < width; i++)
+        least[i] = p->layers[i] > 0 && p->weight[i] <= limit ? 0 : INFINITY;
+    for (int s = 1; s < stages; s++) {
+        const double *before = least + (s - 1) * width;
+        int front = 0, back = 0, next = 1;
+        for (int i = 0; i < width; i++) {
+            for (; next < i && p->layers[next] < p->layers[i]; queue[back++] = next++)
+                while (back > front &&
+                       before[queue[back - 1]] + p->cross[queue[back - 1]] > before[next] + p->cross[next])
+                    back--;
+            while (front < back && p->weight[i] - p->weight[queue[front]] > limit)
+                front++;
+            bool any = front < back;
+            least[s * width + i] = any ? before[queue[front]] + p->cross[queue[front]] : INFINITY;
+            from[s * width + i] = any ? queue[front] : 0;
+        }
+    }
+    total = least[stages * width - 1];
+    for (int s = stages - 1, i = p->count; total < INFINITY && s >= 0; i = first[s], s--)
+        first[s] = from[s * width + i];
+    free(queue);
+    free(from);
+    free(least);
+    return total;
+}
+
+/* The lowest limit of a stage's weight between `low` and `high`, which will do, where at most `bytes` travel. `first`
+ * is overwritten. */
+static double lowest_limit(const struct stretches *p, int stages, double low, double high, double bytes, int *first) {
+    for (int i = 0; i < HALVINGS; i++) {
+        double middle = low + (high - low) / 2;
+        if (cut_within(p, stages, middle, first) <= bytes)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+static void cut(const struct stretches *p, int stages, double slack, int *first) {
+    double dearest = lowest_limit(p, stages, 0, p->weight[p->count], DBL_MAX, first);
+    double bytes = cut_within(p, stages, dearest * slack, first);
+    if (slack > 1)
+        cut_within(p, stages, lowest_limit(p, stages, dearest, dearest * slack, bytes, first), first);
+}
+
+static void cut_evenly(int layers, int stages, int *first) {
+    for (int s = 0; s < stages; s++)
+        first[s] = layers / stages * s + (s < layers % stages ? s : layers % stages);
+}
+
+/* ---- weights that several stages read ---- */
+
+/* The readers of `value` on `stage` read a copy of it. */
+static void copy_for(struct zt_graph *g, int value, int stage) {
+    const struct zt_value *of = g->values[value];
+    const char *name = zt_arena_printf(g->arena, "%s on stage %d", of->name, stage);
+    const int copy = zt_graph_add_value(g, name, of->dtype, &of->shape);
+    zt_value_copy(g->values[copy], of);
+    g->values[copy]->copy_of = of->name;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; g->nodes[n]->stage == stage && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == value)
+                g->nodes[n]->in[i] = copy;
+}
+
+static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
+    int values = g->value_count;
+    bool *reads = zt_calloc((size_t)(values + 1) * (size_t)stages, sizeof *reads), ok = true;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                reads[g->nodes[n]->in[i] * stages + g->nodes[n]->stage] = true;
+    for (int v = 0; ok && v < values; v++) {
+        int home = -1;
+        for (int s = 0; ok && s < stages && (g->values[v]->trainable || g->values[v]->statistic); s++) {
+            if (!reads[v * stages + s])
+                continue;
+            if (home >= 0 && g->values[v]->statistic)
+                ok = zt_fail(err, ZT_EXIT_CONFIG,
+                             "pipeline.stages: running statistic \"%s\" is used on stages %d and %d, and a statistic "
+                             "cannot be held twice",
+                             g->values[v]->name, home, s);
+            else if (home >= 0)
+                copy_for(g, v, s);
+            else
+                home = s;
+        }
+    }
+    free(reads);
+    return ok && (g->value_count == values || zt_graph_index(g, err));
+}
+
+/* `cuts` between the stages, by the method's weights. */
+static bool choose(const struct zt_graph *g, const struct line *l, const struct method *method, const char *name,
+                   int stages, struct zt_cut *cuts, struct zt_err *err) {
+    double *weight = zt_calloc((size_t)g->node_count + 1, sizeof *weight);
+    bool ok = weigh(g, method, name, l, weight, err);
+    if (ok) {
+        struct stretches p = stretch(g, l, method->anywhere, weight);
+        int *first = zt_calloc((size_t)stages, sizeof *first);
+        if (method->even)
+            cut_evenly(p.count, stages, first);
+        else
+            cut(&p, stages, method->anywhere ? SLACK : 1, first);
+        for (int s = 1; s < stages; s++)
+            cuts[s] = p.start[first[s]];
+        free(first);
+        unstretch(&p);
+    }
+    free(weight);
+    return ok;
+}
+
+bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, struct zt_cut *cuts, struct zt_err *err) {
+    const struct method *method = find_method(name);
+    if (!method)
+        return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" is not known", name);
+    struct line l = draw_line(g);
+    bool ok = stages == 1 || stages <= l.layers ||
+              zt_fail(err, ZT_EXIT_CONFIG, "pipeline.stages = %d, but the model has only %d layers with parameters",
+                      stages, l.layers);
+    cuts[0] = (struct zt_cut){ 0, 0 };
+    cuts[stages] = (struct zt_cut){ l.layers, 0 };
+    ok = ok && (stages == 1 || choose(g, &l, method, name, stages, cuts, err));
+    erase(&l);
+    return ok;
+}
+
+static bool is_behind(const struct zt_cut *here, const struct zt_cut *cut) {
+    return here->layer > cut->layer || (here->layer == cut->layer && here->nodes >= cut->nodes);
+}
+
+static void set_stages(struct zt_graph *g, const struct line *l, int stages, const struct zt_cut *cuts) {
+    struct zt_cut here = { -1, 0 };
+    int stage = 0;
+    for (int n = 0; n < g->node_count; n++) {
+        if (l->at[n] != n)
+            continue;
+        here = l->layer[n] ? (struct zt_cut){ here.layer + 1, 0 } : (struct zt_cut){ here.layer, here.nodes + 1 };
+        while (stage < stages - 1 && is_behind(&here, &cuts[stage + 1]))
+            stage++;
+        g->nodes[n]->stage = stage;
+    }
+    for (int n = 0; n < g->node_count; n++)
+        g->nodes[n]->stage = g->nodes[l->at[n]]->stage;
+}
+
+bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_cut *cuts, struct zt_err *err) {
+    if (stages == 1)
+        return true;
+    struct line l = draw_line(g);
+    bool alike = l.layers == cuts[stages].layer ||
+                 zt_fail(err, ZT_EXIT_MODEL,
+                         "pipeline.stages: %d layers with parameters in one batch size or form, %d in another",
+                         cuts[stages].layer, l.layers);
+    if (alike)
+        set_stages(g, &l, stages, cuts);
+    erase(&l);
+    return alike && hold_copies(g, stages, err);
+}
+
+bool zt_split_loss(struct zt_graph *g, int64_t rows, const int *inputs, int input_count, struct zt_err *err) {
+    bool *of_loss = zt_calloc((size_t)g->value_count + 1, sizeof *of_loss), ok = true;
+    for (int i = 0; i < input_count; i++)
+        if (inputs[i] >= 0)
+            of_loss[inputs[i]] = true;
+    for (int n = 0; n < g->node_count; n++) {
+        struct zt_node *node = g->nodes[n];
+        for (int i = 0; i < node->in_count; i++)
+            if (node->in[i] >= 0 && of_loss[node->in[i]])
+                node->stage = 1;
+        for (int i = 0; i < node->out_count; i++)
+            if (node->out[i] >= 0)
+                of_loss[node->out[i]] = node->stage == 1;
+    }
+    for (int n = 0; ok && n < g->node_count; n++) {
+        for (int i = 0; ok && g->nodes[n]->stage == 1 && i < g->nodes[n]->in_count; i++) {
+            const struct zt_value *v = zt_in(g, n, i);
+            bool crosses = v && v->producer >= 0 && g->nodes[v->producer]->stage == 0;
+            if (v && v->trainable)
+                ok = zt_fail(err, ZT_EXIT_MODEL, "mode \"dp\": the loss reads parameter \"%s\"", v->name);
+            else if (crosses && (v->shape.rank < 1 || v->shape.dim[0] != rows))
+                ok =
+                    zt_fail(err, ZT_EXIT_MODEL,
+                            "mode \"dp\": the loss reads \"%s\", whose first axis is not the batch of %lld, so that it "
+                            "cannot be gathered from replicas",
+                            v->name, (long long)rows);
+        }
+    }
+    free(of_loss);
+    return ok;
+}

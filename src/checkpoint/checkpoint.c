@@ -1,0 +1,141 @@
+#include "checkpoint/parts.h"
+
+#include "checkpoint/folder.h"
+#include "run/rank_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void list_weights(struct zt_checkpoints *c) {
+    const struct zt_rank_plan *p = c->o.plan;
+    struct zt_stored_file *file = &c->files[ZT_WEIGHTS_FILE];
+    file->count = p->model_count;
+    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->model_count + 1);
+    for (int i = 0; i < p->model_count; i++)
+        file->tensors[i] = (struct zt_stored_tensor){ .name = p->model[i].name, .shape = p->model[i].shape };
+}
+
+static void list_states(struct zt_checkpoints *c) {
+    const struct zt_rank_plan *p = c->o.plan;
+    const struct zt_optimizer *row = zt_optimizer_find(p->job->config->optimizer.type);
+    struct zt_stored_file *file = &c->files[ZT_OPTIMIZER_FILE];
+    file->tensors = ZT_NEW_N(c->arena, struct zt_stored_tensor, p->optimizer_states * p->model_params + 1);
+    for (int s = 0; s < p->optimizer_states; s++)
+        for (int i = 0; i < p->model_params; i++)
+            file->tensors[file->count++] =
+                (struct zt_stored_tensor){ .name = zt_arena_printf(c->arena, "%s.%s", p->model[i].name,
+                                                                   row->state_names[s]),
+                                           .shape = p->model[i].shape };
+}
+
+static bool lay_out(struct zt_checkpoints *c, struct zt_err *err) {
+    int64_t most = 0;
+    list_weights(c);
+    list_states(c);
+    for (int f = 0; f < ZT_STORED_FILES; f++) {
+        for (int i = 0; i < c->files[f].count; i++)
+            if (strcmp(c->files[f].tensors[i].name, "__metadata__") == 0)
+                return zt_fail(err, ZT_EXIT_MODEL, "tensor \"__metadata__\": a safetensors file means something else");
+        zt_stored_layout(&c->files[f], &c->head[f]);
+        if (c->head[f].length > ZT_STORED_TEXT_MAX)
+            return zt_fail(err, ZT_EXIT_MODEL, "%d tensors are more than a checkpoint holds", c->files[f].count);
+        int64_t blocks = zt_block_count(c->files[f].bytes);
+        c->manifest.file_bytes[f] = c->files[f].bytes;
+        c->manifest.crc[f] = c->crc[f] = ZT_NEW_N(c->arena, uint32_t, blocks + 1);
+        most = blocks > most ? blocks : most;
+    }
+    c->peer_crc = ZT_NEW_N(c->arena, uint32_t, most + 1);
+    if (c->o.rank->away) {
+        int64_t bytes = ZT_PIECE * (int64_t)sizeof(float);
+        for (int i = 0; i < c->o.plan->statistic_total; i++)
+            if (c->o.plan->statistic_count[i] * (int64_t)sizeof(float) > bytes)
+                bytes = c->o.plan->statistic_count[i] * (int64_t)sizeof(float);
+        c->bounce = zt_arena_alloc(c->arena, (size_t)bytes);
+    }
+    return true;
+}
+
+struct zt_checkpoints *zt_checkpoints_open(const struct zt_checkpoints_options *options, int64_t *first_step,
+                                           struct zt_err *err) {
+    struct zt_checkpoints *c = zt_calloc(1, sizeof *c);
+    c->o = *options;
+    c->arena = zt_arena_create();
+    c->folder = zt_path_join(options->folder, ZT_CHECKPOINTS);
+    c->saved = -1;
+    if (lay_out(c, err) && (!options->from || zt_checkpoint_load(c, err))) {
+        *first_step = c->manifest.step;
+        return c;
+    }
+    zt_checkpoints_close(c);
+    return NULL;
+}
+
+bool zt_checkpoints_begin(struct zt_checkpoints *c, struct zt_err *err) {
+    if (c->o.world->rank != 0)
+        return true;
+    if (c->o.session->options->overwrite)
+        return zt_checkpoint_clear(c->folder, err);
+    /* a run that goes back to an earlier checkpoint of its own makes that the latest, and what was the best then the
+     * best */
+    return c->saved < 0 ||
+           (zt_checkpoint_point(c->folder, "latest", c->saved, err) &&
+            zt_checkpoint_point_back(c->folder, "best", c->manifest.best_metric ? c->manifest.best_step : -1, err));
+}
+
+void zt_checkpoints_close(struct zt_checkpoints *c) {
+    if (!c)
+        return;
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        zt_text_finish(&c->head[f]);
+    free(c->folder);
+    zt_arena_destroy(c->arena);
+    free(c);
+}
+
+void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *log) {
+    if (!c->o.from)
+        return;
+    zt_say(log, ZT_LOG_INFO, "  %-15s %s, step %lld", "resumed", c->o.from, (long long)c->loaded.step);
+    zt_record_report(&c->loaded, &c->manifest, log);
+}
+
+/* ---- when ---- */
+
+/* Whether an evaluation is the best so far: of the loss the lowest, of the accuracy the highest. */
+static bool improves(struct zt_checkpoints *c, const struct zt_eval_result *eval, int64_t step) {
+    const char *metric = c->o.plan->job->config->checkpoint.best;
+    if (!eval || !metric[0])
+        return false;
+    bool loss = strcmp(metric, "loss") == 0, other = c->manifest.best_metric && strcmp(c->manifest.best_metric, metric);
+    double value = loss ? eval->loss : eval->accuracy;
+    if (!isfinite(value) || (c->manifest.best_metric && !other &&
+                             !(loss ? value < c->manifest.best_value : value > c->manifest.best_value)))
+        return false;
+    c->manifest.best_metric = metric;
+    c->manifest.best_value = value;
+    c->manifest.best_step = step;
+    return true;
+}
+
+bool zt_checkpoints_due(const struct zt_checkpoints *c, int64_t step) {
+    const struct zt_checkpoint_config *config = &c->o.plan->job->config->checkpoint;
+    int64_t steps = config->every_steps, epochs = config->every_epochs * c->o.per_epoch;
+    return (steps > 0 && step % steps == 0) || (epochs > 0 && step % epochs == 0) ||
+           ((steps > 0 || epochs > 0) && step == c->o.steps);
+}
+
+bool zt_checkpoints_step(struct zt_checkpoints *c, const struct zt_step_end *end, struct zt_err *err) {
+    const struct zt_checkpoint_config *config = &c->o.plan->job->config->checkpoint;
+    int64_t step = end->step;
+    bool on = config->every_steps > 0 || config->every_epochs > 0, better = on && improves(c, end->eval, step);
+    bool due = end->asked || better || zt_checkpoints_due(c, step);
+    if (!due || step == c->saved || !zt_checkpoint_save(c, step, end->monitor, err))
+        return !due || step == c->saved;
+    c->saved = step;
+    if (c->o.world->rank != 0)
+        return true;
+    return (!better || zt_checkpoint_point(c->folder, "best", step, err)) &&
+           zt_checkpoint_prune(c->folder, step, config->keep, c->manifest.best_metric ? c->manifest.best_step : -1,
+                               err);
+}

@@ -1,0 +1,146 @@
+/* Writing the trained model, and its hash. */
+#include "train.h"
+
+#include "base/file.h"
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether a value of the file's graph is a true constant: an initializer, or what a Constant node holds. */
+static bool is_true(const struct zt_graph *g, const struct zt_value *v) {
+    const struct zt_node *n = v->producer >= 0 ? g->nodes[v->producer] : NULL;
+    const struct zt_attr *held = n && n->in_count == 0 && n->attr_count == 1 ? &n->attr[0] : NULL;
+    if (held && held->type == ZT_ATTR_TENSOR && held->tensor.data)
+        return zt_load_int(held->tensor.dtype, held->tensor.data, 0);
+    return v->data && zt_load_int(v->dtype, v->data, 0);
+}
+
+/* The input of `n` that asks for its training form by a true constant; 0: none does. */
+static int training_input(const struct zt_graph *g, const struct zt_node *n, const struct zt_op *op) {
+    for (int i = 1; i < n->in_count; i++)
+        if (op->training_in >> i & 1 && n->in[i] >= 0 && is_true(g, g->values[n->in[i]]))
+            return i;
+    return 0;
+}
+
+/* Nodes that were exported in training mode go back to inference form: those whose row has a training form, and whose
+ * attribute or input asks for it. */
+static int list_training_nodes(const struct zt_graph *g, struct zt_onnx_inference *to) {
+    int count = 0;
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        const struct zt_op *op = zt_op_find(&zt_ops, node->domain, node->op_type, node->opset);
+        const struct zt_attr *mode = zt_node_attr(node, "training_mode");
+        const int input = op && op->train ? training_input(g, node, op) : 0;
+        if (input || (op && op->train && mode && mode->i))
+            to[count++] = (struct zt_onnx_inference){ node->file_index, input };
+    }
+    return count;
+}
+
+/* Contents of an initializer in the type it is stored in: halves round to the nearest, ties to even. */
+static const void *as_stored(struct zt_graph *g, const struct zt_value *v, const float *from) {
+    int64_t count = zt_shape_count(&v->shape);
+    if (v->dtype == ZT_FLOAT)
+        return from;
+    void *to = zt_arena_alloc(g->arena, (size_t)count * zt_dtype_bytes(v->dtype));
+    for (int64_t i = 0; i < count; i++)
+        zt_store_double(v->dtype, to, i, (double)from[i]);
+    return to;
+}
+
+/* Contents of an initializer that is tied to one with contents `from`, stored in the same type. */
+static const void *as_tied(struct zt_graph *g, const struct zt_value *v, const struct zt_tie *tie, const char *from) {
+    const int rank = v->shape.rank;
+    const size_t bytes = zt_dtype_bytes(v->dtype);
+    int64_t step[ZT_TIE_RANK], at[ZT_TIE_RANK] = { 0 };
+    if (!tie->transposed)
+        return from;
+    for (int k = 0; k < rank; k++) { /* of the axis of `tie->to` that axis k is: the product of the axes behind it */
+        step[k] = 1;
+        for (int other = 0; other < rank; other++)
+            step[k] *= tie->perm[other] > tie->perm[k] ? v->shape.dim[other] : 1;
+    }
+    const int64_t count = zt_shape_count(&v->shape);
+    char *to = zt_arena_alloc(g->arena, (size_t)count * bytes);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t source = 0;
+        for (int k = 0; k < rank; k++)
+            source += at[k] * step[k];
+        memcpy(to + (size_t)i * bytes, from + (size_t)source * bytes, bytes);
+        for (int k = rank - 1; k >= 0 && ++at[k] == v->shape.dim[k]; k--)
+            at[k] = 0;
+    }
+    return to;
+}
+
+/* What follows parameters (graph/passes/derived.h), in the type it is stored in. One whose parameter did not train
+ * stays. */
+static void add_derived(const struct zt_job *job, struct zt_graph *g, const struct zt_map *trained,
+                        const struct zt_onnx_payload *payloads, struct zt_onnx_payload *all, int *count) {
+    for (int i = 0; i < job->derived_count; i++) {
+        const struct zt_derived *d = &job->derived[i];
+        const struct zt_value *v = g->values[zt_graph_find(g, d->name)];
+        const int at = zt_map_get(trained, d->parameter, -1);
+        if (at < 0)
+            continue;
+        float *computed = ZT_NEW_N(g->arena, float, zt_shape_count(&v->shape));
+        zt_derived_compute(d, v, ZT_FLOAT, payloads[at].data, computed);
+        all[(*count)++] = (struct zt_onnx_payload){ v->name, as_stored(g, v, computed) };
+    }
+}
+
+/* What was trained, and behind it what follows that or is tied to it. A parameter that does not train keeps its initial
+ * values, and so those tied to it get them. */
+static struct zt_onnx_payload *all_payloads(const struct zt_job *job, struct zt_graph *g,
+                                            const struct zt_onnx_payload *trained, int *count) {
+    const int room = *count + job->derived_count + job->tie_count + 1, trained_count = *count;
+    struct zt_onnx_payload *all = ZT_NEW_N(g->arena, struct zt_onnx_payload, room);
+    struct zt_map by_name = { 0 }, at_of = { 0 };
+    *count = 0;
+    for (int i = 0; i < trained_count; i++) {
+        const int id = zt_graph_find(g, trained[i].name);
+        zt_map_put(&at_of, trained[i].name, i);
+        if (id < 0) /* made again: the file has only what follows it */
+            continue;
+        const struct zt_value *v = g->values[id];
+        zt_map_put(&by_name, v->name, *count);
+        all[(*count)++] = (struct zt_onnx_payload){ v->name, as_stored(g, v, trained[i].data) };
+    }
+    add_derived(job, g, &at_of, trained, all, count);
+    for (int i = 0; i < job->tie_count; i++) {
+        const struct zt_tie *tie = &job->ties[i];
+        const struct zt_value *v = g->values[zt_graph_find(g, tie->name)];
+        int at = zt_map_get(&by_name, tie->to, -1);
+        const void *from = at >= 0 ? all[at].data : g->values[zt_graph_find(g, tie->to)]->data;
+        all[(*count)++] = (struct zt_onnx_payload){ v->name, as_tied(g, v, tie, from) };
+    }
+    zt_map_finish(&by_name);
+    zt_map_finish(&at_of);
+    return all;
+}
+
+bool zt_export_model(const struct zt_session *s, const char *folder, const struct zt_onnx_payload *payloads,
+                     const int64_t *elements, int count, uint64_t *hash, struct zt_err *err) {
+    struct zt_graph *g = zt_graph_clone(s->model->graph);
+    struct zt_onnx_inference *nodes = zt_malloc(((size_t)g->node_count + 1) * sizeof *nodes);
+    struct zt_onnx_changes changes = { .payload_count = count, .inference_nodes = nodes };
+    changes.inference_node_count = s->config->export_train ? 0 : list_training_nodes(g, nodes);
+    zt_pass_split_aliases(g, &zt_ops);
+    const char **aliases = NULL;
+    changes.alias_count = zt_trainable_aliases(s->model, g, &aliases);
+    changes.aliases = aliases;
+    changes.payloads = all_payloads(s->job, g, payloads, &changes.payload_count);
+    *hash = ZT_HASH_START;
+    for (int i = 0; i < count; i++) {
+        *hash = zt_hash(*hash, payloads[i].name, strlen(payloads[i].name) + 1);
+        *hash = zt_hash(*hash, payloads[i].data, (size_t)elements[i] * sizeof(float));
+    }
+    char *path = zt_path_join(folder, "model.onnx");
+    bool ok = zt_onnx_write(s->model, path, &changes, err);
+    free(path);
+    free(nodes);
+    zt_graph_destroy(g);
+    return ok;
+}

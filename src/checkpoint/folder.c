@@ -1,0 +1,304 @@
+#include "checkpoint/folder.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/mapped.h"
+#include "base/text.h"
+#include "base/vec.h"
+#include "checkpoint/format.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STEP      "step-"
+#define TEMPORARY ".tmp-"
+#define OLD       ".old-"
+
+enum { NAME_ROOM = 64 };
+
+static void step_name(char *to, const char *before, int64_t step) {
+    snprintf(to, NAME_ROOM, "%s" STEP "%lld", before, (long long)step);
+}
+
+static bool starts(const char *name, const char *with) {
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* The step of a name as step_name() makes it; -1: another name. */
+static int64_t step_of(const char *name) {
+    char again[NAME_ROOM];
+    int64_t step;
+    if (!starts(name, STEP) || !zt_text_number(name + sizeof STEP - 1, &step) || step < 0)
+        return -1;
+    step_name(again, "", step);
+    return strcmp(name, again) == 0 ? step : -1;
+}
+
+char *zt_checkpoint_temporary(const char *folder, int64_t step) {
+    char name[NAME_ROOM];
+    step_name(name, TEMPORARY, step);
+    return zt_path_join(folder, name);
+}
+
+static bool fail(const char *folder, const char *name, const char *what, struct zt_err *err) {
+    return zt_fail(err, ZT_EXIT_DATA, "%s/%s: %s: %s", folder, name, what, strerror(errno));
+}
+
+/* Brings the names of a folder to the disk. There are file systems that know no such thing (EINVAL). */
+static bool sync_folder(const char *path, struct zt_err *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+    if (!ok)
+        zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+/* Removes a folder of files below `at`; links in it are removed, not followed. What cannot be removed stays: the next
+ * checkpoint tries again. */
+static void remove_folder(int at, const char *name) {
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!list) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(list));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(fd, entry->d_name, 0);
+    closedir(list);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Takes a checkpoint out of sight by one rename, then removes it. */
+static void remove_checkpoint(int at, const char *name) {
+    char old[NAME_ROOM];
+    step_name(old, OLD, step_of(name));
+    remove_folder(at, old);
+    if (renameat(at, name, at, old) == 0)
+        remove_folder(at, old);
+}
+
+/* Calls `visit` for every name in the folder; false where it cannot be read. */
+static bool each_name(const char *folder, void (*visit)(int at, const char *name, void *arg), void *arg) {
+    DIR *list = opendir(folder);
+    if (!list)
+        return false;
+    for (const struct dirent *entry; (entry = readdir(list));)
+        visit(dirfd(list), entry->d_name, arg);
+    closedir(list);
+    return true;
+}
+
+static void remove_leftover(int at, const char *name, void *arg) {
+    (void)arg;
+    if (starts(name, TEMPORARY STEP) || starts(name, OLD STEP))
+        remove_folder(at, name);
+    else if (starts(name, "latest.tmp-") || starts(name, "best.tmp-"))
+        unlinkat(at, name, 0);
+}
+
+bool zt_checkpoint_begin(const char *folder, int64_t step, struct zt_err *err) {
+    if (!zt_file_make_folder(folder, err))
+        return false;
+    each_name(folder, remove_leftover, NULL);
+    char *path = zt_checkpoint_temporary(folder, step);
+    bool ok =
+        mkdir(path, 0777) == 0 || zt_fail(err, ZT_EXIT_DATA, "%s: cannot make the folder: %s", path, strerror(errno));
+    free(path);
+    return ok;
+}
+
+void zt_checkpoint_abandon(const char *folder, int64_t step) {
+    char name[NAME_ROOM];
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    step_name(name, TEMPORARY, step);
+    if (at < 0)
+        return;
+    remove_folder(at, name);
+    close(at);
+}
+
+/* renameat2 swaps two folders at once; where the file system cannot, the one in the way is moved aside first. */
+static bool move_into_place(int at, const char *from, const char *to) {
+    char old[NAME_ROOM];
+    step_name(old, OLD, step_of(to));
+    if (renameat(at, from, at, to) == 0)
+        return true;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return false;
+    if (renameat2(at, from, at, to, RENAME_EXCHANGE) == 0) {
+        if (renameat(at, from, at, old) == 0)
+            remove_folder(at, old);
+        return true;
+    }
+    remove_folder(at, old);
+    bool ok = renameat(at, to, at, old) == 0 && renameat(at, from, at, to) == 0;
+    if (ok)
+        remove_folder(at, old);
+    return ok;
+}
+
+bool zt_checkpoint_point(const char *folder, const char *name, int64_t step, struct zt_err *err) {
+    char text[NAME_ROOM + 1];
+    step_name(text, "", step);
+    strcat(text, "\n");
+    char *path = zt_path_join(folder, name);
+    bool ok = zt_file_write(path, text, strlen(text), err) && sync_folder(folder, err);
+    free(path);
+    return ok;
+}
+
+static bool has(const char *folder, const char *name) {
+    char *path = zt_path_join(folder, name);
+    bool there = zt_file_exists(path);
+    free(path);
+    return there;
+}
+
+static bool remove_pointer(const char *folder, const char *name, struct zt_err *err) {
+    char *path = zt_path_join(folder, name);
+    bool ok = unlink(path) == 0 || errno == ENOENT || fail(folder, name, "cannot be removed", err);
+    free(path);
+    return ok;
+}
+
+bool zt_checkpoint_point_back(const char *folder, const char *name, int64_t step, struct zt_err *err) {
+    char to[NAME_ROOM];
+    step_name(to, "", step);
+    return step >= 0 && has(folder, to) ? zt_checkpoint_point(folder, name, step, err)
+                                        : remove_pointer(folder, name, err);
+}
+
+bool zt_checkpoint_commit(const char *folder, int64_t step, struct zt_err *err) {
+    char from[NAME_ROOM], to[NAME_ROOM];
+    char *temporary = zt_checkpoint_temporary(folder, step);
+    step_name(from, TEMPORARY, step);
+    step_name(to, "", step);
+    bool ok = sync_folder(temporary, err) && zt_mapped_all_intact(err);
+    int at = ok ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    ok = ok && ((at >= 0 && move_into_place(at, from, to)) || fail(folder, to, "cannot be put in place", err));
+    ok = ok && sync_folder(folder, err) && zt_checkpoint_point(folder, "latest", step, err);
+    if (at >= 0)
+        close(at);
+    free(temporary);
+    return ok;
+}
+
+/* ---- what stays ---- */
+
+struct steps {
+    ZT_VEC(int64_t) list;
+    int64_t up_to;
+};
+
+static void list_step(int at, const char *name, void *arg) {
+    struct steps *steps = arg;
+    int64_t step = step_of(name);
+    (void)at;
+    if (step >= 0 && step <= steps->up_to)
+        zt_vec_push(&steps->list, step);
+}
+
+static int newest_first(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+bool zt_checkpoint_prune(const char *folder, int64_t step, int64_t keep, int64_t best, struct zt_err *err) {
+    struct steps steps = { .up_to = step };
+    if (keep <= 0)
+        return true;
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = (at >= 0 && each_name(folder, list_step, &steps)) || fail(folder, "", "cannot be read", err);
+    if (steps.list.count)
+        qsort(steps.list.at, (size_t)steps.list.count, sizeof *steps.list.at, newest_first);
+    for (int64_t i = keep; ok && i < steps.list.count; i++) {
+        char name[NAME_ROOM];
+        step_name(name, "", steps.list.at[i]);
+        if (steps.list.at[i] != best)
+            remove_checkpoint(at, name);
+    }
+    if (at >= 0)
+        close(at);
+    zt_vec_finish(&steps.list);
+    return ok;
+}
+
+static void remove_ours(int at, const char *name, void *arg) {
+    if (step_of(name) >= 0)
+        remove_checkpoint(at, name);
+    else
+        remove_leftover(at, name, arg);
+}
+
+bool zt_checkpoint_clear(const char *folder, struct zt_err *err) {
+    struct stat st;
+    if (stat(folder, &st) != 0)
+        return errno == ENOENT || fail(folder, "", "cannot be read", err);
+    /* pointers first, so that they never name what is gone */
+    if (!remove_pointer(folder, "latest", err) || !remove_pointer(folder, "best", err))
+        return false;
+    return each_name(folder, remove_ours, NULL) || fail(folder, "", "cannot be read", err);
+}
+
+/* ---- finding ---- */
+
+/* What `latest` or `best`, the file `path` in the folder of checkpoints, names. */
+static char *follow(const char *folder, const char *path, struct zt_err *err) {
+    struct zt_file_map map;
+    char name[NAME_ROOM] = "", *to = NULL;
+    if (zt_file_map(&map, path, ZT_EXIT_DATA, err)) {
+        if (map.size < sizeof name)
+            memcpy(name, map.data, map.size);
+        name[strcspn(name, "\n")] = 0;
+        bool ok = zt_file_close(&map, true, err);
+        if (ok && step_of(name) >= 0)
+            to = zt_path_join(folder, name);
+        else if (ok)
+            zt_fail(err, ZT_EXIT_DATA, "%s: does not name a checkpoint", path);
+    }
+    return to;
+}
+
+static char *follow_latest(const char *folder, struct zt_err *err) {
+    char *path = zt_path_join(folder, "latest"), *to = follow(folder, path, err);
+    free(path);
+    return to;
+}
+
+static char *follow_file(const char *path, struct zt_err *err) {
+    char *folder = zt_path_folder(path), *to = follow(folder, path, err);
+    free(folder);
+    return to;
+}
+
+char *zt_checkpoint_latest(const char *run_folder, struct zt_err *err) {
+    char *folder = zt_path_join(run_folder, ZT_CHECKPOINTS), *to = follow_latest(folder, err);
+    if (!to && !has(folder, "latest"))
+        zt_hint(err, "the run in %s has left no checkpoint; without --resume it starts from the beginning", run_folder);
+    free(folder);
+    return to;
+}
+
+char *zt_checkpoint_find(const char *path, struct zt_err *err) {
+    if (has(path, ZT_MANIFEST))
+        return zt_strdup(path);
+    if (has(path, "latest"))
+        return follow_latest(path, err);
+    if (has(path, "checkpoints/latest"))
+        return zt_checkpoint_latest(path, err);
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return follow_file(path, err);
+    zt_fail(err, ZT_EXIT_DATA, "%s: %s", path,
+            zt_file_exists(path) ? "no checkpoint: there is no " ZT_MANIFEST " in it" : "no such folder");
+    return NULL;
+}

@@ -1,0 +1,180 @@
+/* Loading: every rank reads the manifest, checks its share of the blocks, and takes what it holds from the mapped
+ * files. */
+#include "checkpoint/parts.h"
+
+#include "run/device_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct loading {
+    struct zt_checkpoints *c;
+    struct zt_file_map map[ZT_STORED_FILES];
+    struct zt_manifest manifest;
+    struct zt_err *err;
+};
+
+static bool read_manifest(struct loading *l) {
+    struct zt_checkpoints *c = l->c;
+    int before = l->err->count;
+    return zt_manifest_load(&l->manifest, c->o.from, c->arena, l->err) &&
+           zt_record_make(c->o.session, c->arena, &c->manifest, l->err) &&
+           (zt_record_fits(c->o.session, &l->manifest, &c->manifest, l->err) ||
+            zt_err_within(l->err, before, "%s", c->o.from));
+}
+
+/* Says which tensor is another than the run's; there is one, or the file is not from this program. */
+static bool compare_tensors(struct loading *l, int f) {
+    const struct zt_stored_file *wanted = &l->c->files[f];
+    struct zt_stored_file found;
+    char a[ZT_SHAPE_TEXT], b[ZT_SHAPE_TEXT];
+    if (!zt_stored_read(&found, &l->map[f], l->c->arena, l->err))
+        return false;
+    for (int i = 0; i < wanted->count || i < found.count; i++) {
+        const struct zt_stored_tensor *have = i < found.count ? &found.tensors[i] : NULL,
+                                      *want = i < wanted->count ? &wanted->tensors[i] : NULL;
+        if (!want)
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.200s\" is none of this run", have->name);
+        if (!have || strcmp(have->name, want->name) != 0)
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is missing%s%.150s", want->name,
+                           have ? "; in its place stands " : "", have ? have->name : "");
+        if (!zt_shape_equal(&have->shape, &want->shape))
+            return zt_fail(l->err, ZT_EXIT_DATA, "tensor \"%.150s\" is %s, in this run %s", want->name,
+                           zt_shape_text(&have->shape, a), zt_shape_text(&want->shape, b));
+    }
+    return zt_fail(l->err, ZT_EXIT_DATA, "the header is not as this program writes it");
+}
+
+static bool hint_damage(struct loading *l) {
+    return zt_hint(l->err, "`ztrain verify %s` names all that is damaged; --resume takes an earlier checkpoint too",
+                   l->c->o.from);
+}
+
+static bool check_file(struct loading *l, int f) {
+    const struct zt_checkpoints *c = l->c;
+    const struct zt_stored_file *file = &c->files[f];
+    const struct zt_comm *world = c->o.world;
+    size_t head = c->head[f].length;
+    if (l->map[f].size != (size_t)l->manifest.file_bytes[f])
+        return zt_fail(l->err, ZT_EXIT_DATA, "%zu bytes, the manifest says %lld", l->map[f].size,
+                       (long long)l->manifest.file_bytes[f]) ||
+               hint_damage(l);
+    if (l->map[f].size != (size_t)file->bytes || memcmp(l->map[f].data, c->head[f].at, head) != 0)
+        return compare_tensors(l, f);
+    int64_t blocks = zt_block_count(file->bytes);
+    return zt_stored_check(file, &l->map[f], l->manifest.crc[f], blocks * world->rank / world->size,
+                           blocks * (world->rank + 1) / world->size, l->err) ||
+           hint_damage(l);
+}
+
+static bool open_file(struct loading *l, int f) {
+    char *path = zt_path_join(l->c->o.from, zt_stored_names[f]);
+    int before = l->err->count;
+    bool ok = zt_file_map(&l->map[f], path, ZT_EXIT_DATA, l->err) &&
+              (check_file(l, f) || zt_err_within(l->err, before, "%s", path));
+    free(path);
+    return ok;
+}
+
+/* All ranks have checked their shares, and of the same checkpoint. */
+static bool agree(struct loading *l) {
+    struct zt_comm *world = l->c->o.world;
+    double sum = l->manifest.own_crc;
+    if (!world->api->sum(world, &sum, 1, l->err))
+        return false;
+    return sum == (double)l->manifest.own_crc * world->size ||
+           zt_fail(l->err, ZT_EXIT_DATA, "%s: the ranks do not see the same checkpoint", l->c->o.from);
+}
+
+static bool take(struct loading *l, void *to, int f, int64_t at, int64_t bytes) {
+    const struct zt_device *device = l->c->o.rank->device;
+    return bytes == 0 ||
+           device->api->to_device((struct zt_device *)device, to, l->map[f].data + at, (size_t)bytes, l->err);
+}
+
+/* The parameters of one range that this rank holds. */
+static bool take_range(struct loading *l, const struct zt_range *range) {
+    const struct zt_rank_plan *p = l->c->o.plan;
+    const struct zt_stored_file *file = &l->c->files[ZT_WEIGHTS_FILE];
+    for (int t = 0; t < p->flat->tensor_count; t++) {
+        const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
+        int64_t first = tensor->offset > range->first ? tensor->offset : range->first,
+                end = tensor->offset + tensor->count, last = end < range->last ? end : range->last;
+        float *to = (float *)l->c->o.rank->parameters + range->param_at + (first - range->first);
+        if (first < last &&
+            !take(l, to, ZT_WEIGHTS_FILE,
+                  file->tensors[p->param_model[t]].at + (first - tensor->offset) * (int64_t)sizeof(float),
+                  (last - first) * (int64_t)sizeof(float)))
+            return false;
+    }
+    return true;
+}
+
+static bool take_over(struct loading *l) {
+    struct zt_checkpoints *c = l->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    struct zt_rank *r = c->o.rank;
+    for (int i = 0; i < r->held_count; i++)
+        if (!take_range(l, &r->held[i]))
+            return false;
+    for (int i = 0; i < p->statistic_total; i++) {
+        const struct zt_stored_tensor *from = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
+        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
+        if (!take(l, zt_rank_at(r, NULL, &place, NULL), ZT_WEIGHTS_FILE, from->at, from->bytes))
+            return false;
+    }
+    for (int i = 0; i < r->piece_count; i++) {
+        const struct zt_piece *piece = &r->pieces[i];
+        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float);
+        for (int s = 0; s < p->optimizer_states; s++) {
+            int tensor = s * p->model_params + p->param_model[piece->tensor];
+            if (!take(l, piece->state[s], ZT_OPTIMIZER_FILE, c->files[ZT_OPTIMIZER_FILE].tensors[tensor].at + skip,
+                      piece->count * (int64_t)sizeof(float)))
+                return false;
+        }
+    }
+    r->updates = l->manifest.updates;
+    r->derived_for = NULL;
+    return r->device->api->synchronize(r->device, l->err);
+}
+
+/* Whether `from` is what this run's folder has of that step. */
+static bool is_own(const struct zt_checkpoints *c, int64_t step) {
+    struct stat from, own;
+    char name[32];
+    snprintf(name, sizeof name, "step-%lld", (long long)step);
+    char *path = zt_path_join(c->folder, name);
+    bool same =
+        stat(c->o.from, &from) == 0 && stat(path, &own) == 0 && from.st_dev == own.st_dev && from.st_ino == own.st_ino;
+    free(path);
+    return same;
+}
+
+static void take_counters(struct loading *l) {
+    struct zt_checkpoints *c = l->c;
+    c->loaded = l->manifest;
+    c->recorded = true;
+    c->manifest.step = l->manifest.step;
+    c->manifest.best_metric = l->manifest.best_metric;
+    c->manifest.best_value = l->manifest.best_value;
+    c->manifest.best_step = l->manifest.best_step;
+    c->saved = is_own(c, l->manifest.step) ? l->manifest.step : -1;
+}
+
+bool zt_checkpoint_load(struct zt_checkpoints *c, struct zt_err *err) {
+    struct loading l = { .c = c, .err = err };
+    bool ok = read_manifest(&l);
+    for (int f = 0; ok && f < ZT_STORED_FILES; f++)
+        ok = open_file(&l, f);
+    if (ok && l.manifest.step > c->o.steps)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "%s: step %lld, but the run ends at step %lld", c->o.from,
+                     (long long)l.manifest.step, (long long)c->o.steps) ||
+             zt_hint(err, "raise --steps or --epochs");
+    ok = ok && agree(&l) && take_over(&l);
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        ok = zt_file_close(&l.map[f], ok, err);
+    if (ok)
+        take_counters(&l);
+    return ok;
+}

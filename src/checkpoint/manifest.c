@@ -1,0 +1,189 @@
+/* manifest.json: out and in. Its last member is the checksum of all text before that line, so that a damaged manifest
+ * is found before it is believed. */
+#include "checkpoint/format.h"
+
+#include "base/crc.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 1 };
+
+/* The last line, and the digits in it. */
+#define LAST_LINE "  \"crc32c\": \"%08x\"\n}\n"
+enum { LAST_BYTES = sizeof LAST_LINE - 1 + 8 - 4 };
+
+static void add_blocks(const struct zt_manifest *m, int file, struct zt_text *to) {
+    int64_t count = zt_block_count(m->file_bytes[file]);
+    zt_text_add(to, "    {\"name\": \"%s\", \"bytes\": %lld, \"block_bytes\": %d, \"crc32c\": [", zt_stored_names[file],
+                (long long)m->file_bytes[file], ZT_BLOCK_BYTES);
+    for (int64_t b = 0; b < count; b++)
+        zt_text_add(to, "%s\"%08x\"", b ? ", " : "", m->crc[file][b]);
+    zt_text_add(to, "]}%s\n", file + 1 < ZT_STORED_FILES ? "," : "");
+}
+
+void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
+    to->length = 0;
+    zt_text_add(to, "{\n  \"format\": \"ztrain checkpoint\",\n  \"version\": %d,\n", VERSION);
+    zt_text_add(to, "  \"step\": %lld,\n  \"epoch\": %lld,\n  \"batch\": %lld,\n  \"updates\": %lld,\n",
+                (long long)m->step, (long long)m->epoch, (long long)m->batch, (long long)m->updates);
+    zt_text_add(to, "  \"samples\": %lld,\n  \"seed\": \"%llu\",\n  \"model\": \"%08x\",\n  \"optimizer\": ",
+                (long long)m->samples, (unsigned long long)m->seed, m->model);
+    zt_stored_quote(to, m->optimizer);
+    if (m->best_metric) {
+        zt_text_add(to, ",\n  \"best\": {\"metric\": ");
+        zt_stored_quote(to, m->best_metric);
+        zt_text_add(to, ", \"value\": %.17g, \"step\": %lld}", m->best_value, (long long)m->best_step);
+    }
+    zt_text_add(to, ",\n  \"config\": {");
+    for (int i = 0; i < m->key_count; i++) {
+        zt_text_add(to, i ? ",\n    " : "\n    ");
+        zt_stored_quote(to, m->keys[i].key);
+        zt_text_add(to, ": %s", m->keys[i].value);
+    }
+    zt_text_add(to, "\n  },\n  \"files\": [\n");
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        add_blocks(m, f, to);
+    zt_text_add(to, "  ],\n");
+    zt_text_add(to, LAST_LINE, zt_crc32c(0, to->at, to->length));
+}
+
+/* ---- reading ---- */
+
+static bool member(const cJSON *root, const char *name, int64_t *to, struct zt_err *err) {
+    return zt_stored_whole(cJSON_GetObjectItemCaseSensitive(root, name), to) ||
+           zt_fail(err, ZT_EXIT_DATA, "\"%s\" is no whole number", name);
+}
+
+static const char *text_of(const cJSON *root, const char *name) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+/* Eight hexadecimal digits and nothing else. */
+static bool hexadecimal(const char *text, uint32_t *to) {
+    *to = 0;
+    if (!text || strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
+        return false;
+    *to = (uint32_t)strtoul(text, NULL, 16);
+    return true;
+}
+
+static bool read_blocks(struct zt_manifest *m, const cJSON *item, int file, struct zt_arena *arena,
+                        struct zt_err *err) {
+    const char *name = text_of(item, "name");
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "crc32c"), *crc;
+    int64_t block = 0, at = 0;
+    if (!name || strcmp(name, zt_stored_names[file]) != 0)
+        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %s", zt_stored_names[file]);
+    if (!member(item, "bytes", &m->file_bytes[file], err) || !member(item, "block_bytes", &block, err))
+        return zt_err_within(err, 0, "%s", name);
+    int64_t count = zt_block_count(m->file_bytes[file]);
+    if (block != ZT_BLOCK_BYTES || !cJSON_IsArray(list) || cJSON_GetArraySize(list) != count)
+        return zt_fail(err, ZT_EXIT_DATA, "%s: the list of checksums does not fit its %lld bytes", name,
+                       (long long)m->file_bytes[file]);
+    m->crc[file] = ZT_NEW_N(arena, uint32_t, count + 1);
+    cJSON_ArrayForEach(crc, list) {
+        if (!hexadecimal(cJSON_IsString(crc) ? crc->valuestring : NULL, &m->crc[file][at++]))
+            return zt_fail(err, ZT_EXIT_DATA, "%s: checksum %lld is none", name, (long long)at - 1);
+    }
+    return true;
+}
+
+static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena *arena, struct zt_err *err) {
+    const char *metric = text_of(best, "metric");
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(best, "value");
+    if (!best)
+        return true;
+    if (!metric || !cJSON_IsNumber(value) || !isfinite(value->valuedouble))
+        return zt_fail(err, ZT_EXIT_DATA, "\"best\" has no metric and value");
+    m->best_metric = zt_arena_strdup(arena, metric);
+    m->best_value = value->valuedouble;
+    return member(best, "step", &m->best_step, err);
+}
+
+static bool read_keys(struct zt_manifest *m, const cJSON *config, struct zt_arena *arena, struct zt_err *err) {
+    const cJSON *item;
+    if (!cJSON_IsObject(config))
+        return zt_fail(err, ZT_EXIT_DATA, "\"config\" is missing");
+    m->keys = ZT_NEW_N(arena, struct zt_recorded_key, cJSON_GetArraySize(config) + 1);
+    cJSON_ArrayForEach(item, config) {
+        char *value = cJSON_PrintUnformatted(item);
+        if (!value)
+            return zt_fail(err, ZT_EXIT_RUN, "out of memory");
+        m->keys[m->key_count++] = (struct zt_recorded_key){ zt_arena_strdup(arena, item->string ? item->string : ""),
+                                                            zt_arena_strdup(arena, value) };
+        cJSON_free(value);
+    }
+    return true;
+}
+
+static bool read_seed(struct zt_manifest *m, const char *text, struct zt_err *err) {
+    int64_t seed;
+    if (!text || !zt_text_number(text, &seed) || seed < 0)
+        return zt_fail(err, ZT_EXIT_DATA, "\"seed\" is no whole number");
+    m->seed = (uint64_t)seed;
+    return true;
+}
+
+static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena *arena, struct zt_err *err) {
+    const char *format = text_of(root, "format"), *optimizer = text_of(root, "optimizer");
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(root, "files"), *item;
+    int64_t version = 0;
+    int at = 0;
+    if (!format || strcmp(format, "ztrain checkpoint") != 0)
+        return zt_fail(err, ZT_EXIT_DATA, "not the manifest of a checkpoint of ztrain");
+    if (!member(root, "version", &version, err))
+        return false;
+    if (version != VERSION)
+        return zt_fail(err, ZT_EXIT_DATA, "version %lld of the format, this program knows %d", (long long)version,
+                       VERSION);
+    if (!member(root, "step", &m->step, err) || !member(root, "epoch", &m->epoch, err) ||
+        !member(root, "batch", &m->batch, err) || !member(root, "updates", &m->updates, err) ||
+        !member(root, "samples", &m->samples, err) || !read_seed(m, text_of(root, "seed"), err))
+        return false;
+    if (m->updates > m->step)
+        return zt_fail(err, ZT_EXIT_DATA, "%lld updates in %lld steps", (long long)m->updates, (long long)m->step);
+    if (!hexadecimal(text_of(root, "model"), &m->model))
+        return zt_fail(err, ZT_EXIT_DATA, "\"model\" is no hash");
+    if (!optimizer)
+        return zt_fail(err, ZT_EXIT_DATA, "\"optimizer\" is missing");
+    m->optimizer = zt_arena_strdup(arena, optimizer);
+    if (!cJSON_IsArray(files) || cJSON_GetArraySize(files) != ZT_STORED_FILES)
+        return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d files", ZT_STORED_FILES);
+    cJSON_ArrayForEach(item, files) if (!read_blocks(m, item, at++, arena, err)) return false;
+    return read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
+           read_keys(m, cJSON_GetObjectItemCaseSensitive(root, "config"), arena, err);
+}
+
+bool zt_manifest_read(struct zt_manifest *m, const void *data, size_t bytes, struct zt_arena *arena,
+                      struct zt_err *err) {
+    char last[LAST_BYTES + 1];
+    const char *text = data;
+    *m = (struct zt_manifest){ 0 };
+    if (bytes < LAST_BYTES || bytes > ZT_STORED_TEXT_MAX)
+        return zt_fail(err, ZT_EXIT_DATA, "%zu bytes, a manifest has %d to %d", bytes, LAST_BYTES, ZT_STORED_TEXT_MAX);
+    m->own_crc = zt_crc32c(0, text, bytes - LAST_BYTES);
+    snprintf(last, sizeof last, LAST_LINE, m->own_crc);
+    if (memcmp(text + bytes - LAST_BYTES, last, LAST_BYTES) != 0)
+        return zt_fail(err, ZT_EXIT_DATA, "damaged: its text has not the checksum in its last line");
+    cJSON *root = cJSON_ParseWithLength(text, bytes);
+    bool ok = root ? read_root(m, root, arena, err) : zt_fail(err, ZT_EXIT_DATA, "no JSON");
+    cJSON_Delete(root);
+    return ok;
+}
+
+bool zt_manifest_load(struct zt_manifest *m, const char *folder, struct zt_arena *arena, struct zt_err *err) {
+    struct zt_file_map map;
+    char *path = zt_path_join(folder, ZT_MANIFEST);
+    int before = err->count;
+    bool ok = zt_file_map(&map, path, ZT_EXIT_DATA, err);
+    if (ok) {
+        ok = zt_manifest_read(m, map.data, map.size, arena, err) || zt_err_within(err, before, "%s", path);
+        ok = zt_file_close(&map, ok, err);
+    }
+    free(path);
+    return ok;
+}

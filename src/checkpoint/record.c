@@ -1,0 +1,149 @@
+/* What a run depends on, as a manifest keeps it: the model file, the number of samples, and every key of the
+ * configuration that a step's numbers depend on. How the work is spread is none of them. */
+#include "checkpoint/parts.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys that say where, how often or for how long, but not what is computed. */
+static const char *const left_out[] = {
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps",
+    "steps_per_print",
+    "log_level",
+    "*_breakdown",
+    "dump_state",
+    "comms_logger*",
+    "flops_profiler*",
+    "tensorboard*",
+    "csv_monitor*",
+    "zero_optimization*",
+    "activation_checkpointing*",
+    "aio*",
+    "pipeline*",
+    "checkpoint*",
+    "communication_data_type",
+    "dataloader_*",
+    "ztrain.data.path",
+    "ztrain.data.eval_path",
+    "ztrain.data.samples", /* the number that is really there is recorded */
+    "ztrain.metrics",
+    "ztrain.epochs",
+    "ztrain.steps",
+    "ztrain.seed", /* has a place of its own: JSON numbers hold 53 bits of it */
+    "ztrain.fuse",
+    "ztrain.parallel.mode",
+    "ztrain.parallel.schedule",
+    "ztrain.parallel.chunks",
+    "ztrain.parallel.tensor",
+    "ztrain.parallel.communicator",
+    "ztrain.plan",
+    "ztrain.memory_limit",
+    "ztrain.recompute",
+    "ztrain.cluster",
+    "ztrain.deterministic",
+    "ztrain.checkpoint*",
+    "ztrain.device",
+};
+enum { LEFT_OUT = sizeof left_out / sizeof left_out[0] };
+
+/* What decides which samples a step holds and what the optimizer's state means: without it there is no going on. */
+static const char *const fixed[] = { "train_batch_size", "ztrain.data.shuffle", "ztrain.data.drop_last" };
+
+struct recorder {
+    struct zt_arena *arena;
+    struct zt_manifest *to;
+    int room;
+};
+
+static void record(struct recorder *r, const char *key, const cJSON *item) {
+    char *value = cJSON_PrintUnformatted(item);
+    if (r->to->key_count == r->room) {
+        struct zt_recorded_key *keys = ZT_NEW_N(r->arena, struct zt_recorded_key, r->room = 2 * r->room + 64);
+        if (r->to->key_count)
+            memcpy(keys, r->to->keys, (size_t)r->to->key_count * sizeof *keys);
+        r->to->keys = keys;
+    }
+    r->to->keys[r->to->key_count++] =
+        (struct zt_recorded_key){ zt_arena_strdup(r->arena, key), zt_arena_strdup(r->arena, value ? value : "null") };
+    cJSON_free(value);
+}
+
+/* Depth is that of the key table. */
+static void record_members(struct recorder *r, const char *prefix, const cJSON *object) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object) {
+        char key[256];
+        snprintf(key, sizeof key, "%s%s%s", prefix, prefix[0] ? "." : "", item->string);
+        if (cJSON_IsObject(item))
+            record_members(r, key, item);
+        else if (!zt_glob_any(left_out, LEFT_OUT, key))
+            record(r, key, item);
+    }
+}
+
+static bool record_config(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to,
+                          struct zt_err *err) {
+    size_t bytes;
+    char *text = zt_config_text(s->config, &bytes, err);
+    if (!text)
+        return false;
+    cJSON *root = cJSON_ParseWithLength(text, bytes);
+    struct recorder r = { .arena = arena, .to = to };
+    record_members(&r, "", root);
+    cJSON_Delete(root);
+    free(text);
+    return root || zt_fail(err, ZT_EXIT_RUN, "the configuration cannot be recorded");
+}
+
+bool zt_record_make(const struct zt_session *s, struct zt_arena *arena, struct zt_manifest *to, struct zt_err *err) {
+    to->samples = s->source->samples;
+    to->seed = (uint64_t)s->config->seed;
+    to->optimizer = s->config->optimizer.type ? s->config->optimizer.type : "";
+    to->model = zt_onnx_checksum(s->model);
+    return record_config(s, arena, to, err);
+}
+
+static const char *value_of(const struct zt_manifest *m, const char *key) {
+    for (int i = 0; i < m->key_count; i++)
+        if (strcmp(m->keys[i].key, key) == 0)
+            return m->keys[i].value;
+    return NULL;
+}
+
+static bool key_fits(const struct zt_session *s, const char *key, const char *was, const char *is, struct zt_err *err) {
+    if (strcmp(was ? was : "", is ? is : "") == 0)
+        return true;
+    return zt_fail(err, ZT_EXIT_CONFIG, "%s is %s in %s; the run of the checkpoint had %s", key, is ? is : "absent",
+                   s->options->config, was ? was : "none");
+}
+
+void zt_record_report(const struct zt_manifest *stored, const struct zt_manifest *now, const struct zt_log *log) {
+    for (int i = 0; i < now->key_count; i++) {
+        const char *was = value_of(stored, now->keys[i].key);
+        if (!was || strcmp(was, now->keys[i].value) != 0)
+            zt_say(log, ZT_LOG_INFO, "  %-15s %s = %s, in the run of the checkpoint %s", "changed", now->keys[i].key,
+                   now->keys[i].value, was ? was : "not there");
+    }
+}
+
+bool zt_record_fits(const struct zt_session *s, const struct zt_manifest *stored, const struct zt_manifest *now,
+                    struct zt_err *err) {
+    char was[32], is[32];
+    if (stored->model != now->model)
+        return zt_fail(err, ZT_EXIT_DATA, "of another model than %s (checksum %08x, the model's is %08x)",
+                       s->options->model, stored->model, now->model);
+    if (stored->samples != now->samples)
+        return zt_fail(err, ZT_EXIT_DATA, "of a run on %lld samples, the data have %lld", (long long)stored->samples,
+                       (long long)now->samples);
+    snprintf(was, sizeof was, "%llu", (unsigned long long)stored->seed);
+    snprintf(is, sizeof is, "%llu", (unsigned long long)now->seed);
+    if (!key_fits(s, "ztrain.seed", was, is, err) ||
+        !key_fits(s, "optimizer.type", stored->optimizer, now->optimizer, err))
+        return false;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        if (!key_fits(s, fixed[i], value_of(stored, fixed[i]), value_of(now, fixed[i]), err))
+            return false;
+    return true;
+}

@@ -1,0 +1,190 @@
+/* Saving. Rank 0 makes the files at their full size, every rank writes what it owns where it belongs, and sends rank 0
+ * the checksums of that; rank 0 writes the manifest and commits.
+ *
+ *     rank 0    make the files | barrier | write own, sync | receive checksums | manifest, rename | barrier
+ *     others                   | barrier | write own, sync | send checksums    |                  | barrier
+ */
+#include "checkpoint/parts.h"
+
+#include "base/crc.h"
+#include "checkpoint/folder.h"
+#include "run/device_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct writer {
+    struct zt_checkpoints *c;
+    char *temporary;
+    int file[ZT_STORED_FILES];
+    struct zt_err *err;
+};
+
+static bool fail(struct writer *w, int f, const char *what) {
+    return zt_fail(w->err, ZT_EXIT_DATA, "%s/%s: %s: %s", w->temporary, zt_stored_names[f], what,
+                   strerror(errno ? errno : EIO));
+}
+
+static void add_checksums(struct writer *w, int f, int64_t at, const char *data, int64_t bytes) {
+    while (bytes > 0) {
+        int64_t block = at / ZT_BLOCK_BYTES, end = (block + 1) * ZT_BLOCK_BYTES;
+        end = end < w->c->files[f].bytes ? end : w->c->files[f].bytes;
+        int64_t n = bytes < end - at ? bytes : end - at;
+        w->c->crc[f][block] ^= zt_crc32c_shift(zt_crc32c(0, data, (size_t)n), (uint64_t)(end - at - n));
+        at += n;
+        data += n;
+        bytes -= n;
+    }
+}
+
+static bool put(struct writer *w, int f, int64_t at, const void *data, int64_t bytes) {
+    add_checksums(w, f, at, data, bytes);
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(w->file[f], (const char *)data + done, (size_t)(bytes - done), at + done);
+        if (n < 0 && errno != EINTR)
+            return fail(w, f, "cannot be written");
+        done += n > 0 ? n : 0;
+    }
+    return true;
+}
+
+/* Contents that lie in the rank's memory. */
+static bool put_own(struct writer *w, int f, int64_t at, const void *from, int64_t bytes) {
+    const struct zt_rank *r = w->c->o.rank;
+    if (!r->away)
+        return put(w, f, at, from, bytes);
+    return zt_rank_fetch(r, w->c->bounce, from, (size_t)bytes, w->err) && put(w, f, at, w->c->bounce, bytes);
+}
+
+static bool make_files(struct writer *w, int64_t step) {
+    struct zt_checkpoints *c = w->c;
+    if (c->o.world->rank != 0)
+        return true;
+    if (!zt_checkpoint_begin(c->folder, step, w->err))
+        return false;
+    for (int f = 0; f < ZT_STORED_FILES; f++) {
+        char *path = zt_path_join(w->temporary, zt_stored_names[f]);
+        w->file[f] = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        free(path);
+        errno = w->file[f] < 0 ? errno : 0;
+        if (w->file[f] < 0 || ftruncate(w->file[f], c->files[f].bytes) != 0)
+            return fail(w, f, "cannot be made");
+        if (!put(w, f, 0, c->head[f].at, (int64_t)c->head[f].length))
+            return false;
+    }
+    return true;
+}
+
+static bool open_files(struct writer *w) {
+    for (int f = 0; f < ZT_STORED_FILES; f++) {
+        char *path = zt_path_join(w->temporary, zt_stored_names[f]);
+        if (w->file[f] < 0)
+            w->file[f] = open(path, O_WRONLY | O_CLOEXEC);
+        free(path);
+        if (w->file[f] < 0) {
+            fail(w, f, "cannot be opened");
+            return zt_hint(w->err, "all ranks write one file: the output folder must be on a file system they share");
+        }
+    }
+    return true;
+}
+
+/* A slice belongs to one data rank whatever the layout, and a tensor that several stages hold to the first of them. */
+static bool write_slices(struct writer *w) {
+    const struct zt_checkpoints *c = w->c;
+    const struct zt_rank_plan *p = c->o.plan;
+    const struct zt_rank *r = c->o.rank;
+    for (int i = 0; i < r->piece_count; i++) {
+        const struct zt_piece *piece = &r->pieces[i];
+        int tensor = p->param_model[piece->tensor];
+        if (r->owned[piece->range].rank != p->grid.data_rank || p->model[tensor].stage != p->grid.stage)
+            continue;
+        int64_t skip = (piece->first - p->flat->tensors[piece->tensor].offset) * (int64_t)sizeof(float),
+                bytes = piece->count * (int64_t)sizeof(float);
+        if (!put_own(w, ZT_WEIGHTS_FILE, c->files[ZT_WEIGHTS_FILE].tensors[tensor].at + skip, piece->param, bytes))
+            return false;
+        for (int s = 0; s < p->optimizer_states; s++)
+            if (!put_own(w, ZT_OPTIMIZER_FILE,
+                         c->files[ZT_OPTIMIZER_FILE].tensors[s * p->model_params + tensor].at + skip, piece->state[s],
+                         bytes))
+                return false;
+    }
+    for (int i = 0; p->grid.data_rank == 0 && i < p->statistic_total; i++) {
+        const struct zt_stored_tensor *to = &c->files[ZT_WEIGHTS_FILE].tensors[p->statistic_model[i]];
+        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
+        if (p->model[p->statistic_model[i]].stage == p->grid.stage &&
+            !put_own(w, ZT_WEIGHTS_FILE, to->at, zt_rank_at(r, NULL, &place, NULL), to->bytes))
+            return false;
+    }
+    return true;
+}
+
+static bool sync_files(struct writer *w) {
+    for (int f = 0; f < ZT_STORED_FILES; f++) {
+        int fd = w->file[f], failed = fsync(fd);
+        w->file[f] = -1;
+        if ((close(fd) | failed) != 0)
+            return fail(w, f, "cannot be brought to the disk");
+    }
+    return true;
+}
+
+static bool gather_checksums(struct writer *w) {
+    struct zt_checkpoints *c = w->c;
+    struct zt_comm *world = c->o.world;
+    for (int f = 0; f < ZT_STORED_FILES; f++) {
+        int64_t blocks = zt_block_count(c->files[f].bytes);
+        size_t bytes = (size_t)blocks * sizeof *c->crc[f];
+        if (world->rank != 0 && !world->api->send(world, c->crc[f], bytes, 0, w->err))
+            return false;
+        for (int r = 1; world->rank == 0 && r < world->size; r++) {
+            if (!world->api->recv(world, c->peer_crc, bytes, r, w->err))
+                return false;
+            for (int64_t b = 0; b < blocks; b++)
+                c->crc[f][b] ^= c->peer_crc[b];
+        }
+    }
+    return true;
+}
+
+static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
+    struct zt_checkpoints *c = w->c;
+    struct zt_text text = { 0 };
+    if (c->o.world->rank != 0)
+        return true;
+    if (!c->recorded && !zt_record_make(c->o.session, c->arena, &c->manifest, w->err))
+        return false;
+    c->recorded = true;
+    c->manifest.step = step;
+    c->manifest.epoch = step / c->o.per_epoch;
+    c->manifest.batch = step % c->o.per_epoch;
+    c->manifest.updates = c->o.rank->updates;
+    zt_manifest_write(&c->manifest, &text);
+    char *path = zt_path_join(w->temporary, ZT_MANIFEST);
+    bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_monitor_sync(monitor, w->err) &&
+              zt_checkpoint_commit(c->folder, step, w->err);
+    if (ok)
+        zt_monitor_checkpoint(monitor, step, c->folder, c->files[0].bytes + c->files[1].bytes);
+    free(path);
+    zt_text_finish(&text);
+    return ok;
+}
+
+bool zt_checkpoint_save(struct zt_checkpoints *c, int64_t step, struct zt_monitor *monitor, struct zt_err *err) {
+    struct zt_comm *world = c->o.world;
+    struct writer w = { .c = c, .temporary = zt_checkpoint_temporary(c->folder, step), .file = { -1, -1 }, .err = err };
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        memset(c->crc[f], 0, (size_t)zt_block_count(c->files[f].bytes) * sizeof *c->crc[f]);
+    bool ok = make_files(&w, step) && world->api->barrier(world, err) && open_files(&w) && write_slices(&w) &&
+              sync_files(&w) && gather_checksums(&w) && commit(&w, step, monitor) && world->api->barrier(world, err);
+    for (int f = 0; f < ZT_STORED_FILES; f++)
+        if (w.file[f] >= 0)
+            close(w.file[f]);
+    if (!ok && world->rank == 0)
+        zt_checkpoint_abandon(c->folder, step);
+    free(w.temporary);
+    return ok;
+}

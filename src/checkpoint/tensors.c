@@ -1,0 +1,203 @@
+/* Safetensors files: header out and in, and the checksums of their blocks. */
+#include "checkpoint/format.h"
+
+#include "base/crc.h"
+#include "base/map.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_BYTES = 8, ALIGN = 64 };
+
+const char *const zt_stored_names[ZT_STORED_FILES] = { "weights.safetensors", "optimizer.safetensors" };
+
+void zt_stored_quote(struct zt_text *to, const char *text) {
+    zt_text_add(to, "\"");
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            zt_text_add(to, "\\%c", *p);
+        else if (*p < 0x20)
+            zt_text_add(to, "\\u%04x", *p);
+        else
+            zt_text_add_bytes(to, p, 1);
+    }
+    zt_text_add(to, "\"");
+}
+
+void zt_stored_layout(struct zt_stored_file *file, struct zt_text *head) {
+    struct zt_text json = { 0 };
+    int64_t data = 0;
+    for (int i = 0; i < file->count; i++) {
+        struct zt_stored_tensor *t = &file->tensors[i];
+        t->at = data;
+        t->bytes = zt_shape_count(&t->shape) * (int64_t)sizeof(float);
+        data += t->bytes;
+        zt_text_add(&json, i ? ", " : "{");
+        zt_stored_quote(&json, t->name);
+        zt_text_add(&json, ": {\"dtype\": \"F32\", \"shape\": [");
+        for (int k = 0; k < t->shape.rank; k++)
+            zt_text_add(&json, "%s%lld", k ? ", " : "", (long long)t->shape.dim[k]);
+        zt_text_add(&json, "], \"data_offsets\": [%lld, %lld]}", (long long)t->at, (long long)data);
+    }
+    zt_text_add(&json, file->count ? "}" : "{}");
+    while ((LENGTH_BYTES + json.length) % ALIGN)
+        zt_text_add(&json, " ");
+    unsigned char length[LENGTH_BYTES];
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        length[i] = (unsigned char)(json.length >> 8 * i);
+    head->length = 0;
+    zt_text_add_bytes(head, length, sizeof length);
+    zt_text_add_bytes(head, json.at, json.length);
+    zt_text_finish(&json);
+    for (int i = 0; i < file->count; i++)
+        file->tensors[i].at += (int64_t)head->length;
+    file->bytes = (int64_t)head->length + data;
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    struct zt_stored_file *file;
+    int64_t data_at, data_bytes, at; /* at: where the next tensor must begin */
+    struct zt_map seen;
+    struct zt_arena *arena;
+    struct zt_err *err;
+};
+
+bool zt_stored_whole(const cJSON *item, int64_t *to) {
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 9007199254740992.0 ||
+        item->valuedouble != floor(item->valuedouble))
+        return false;
+    *to = (int64_t)item->valuedouble;
+    return true;
+}
+
+static bool fail(struct reader *r, const char *name, const char *what) {
+    return zt_fail(r->err, ZT_EXIT_DATA, "tensor \"%.200s\": %s", name, what);
+}
+
+static bool read_shape(struct reader *r, const cJSON *item, struct zt_stored_tensor *t) {
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *dim;
+    if (!cJSON_IsArray(shape))
+        return fail(r, t->name, "shape is missing");
+    int64_t count = 1;
+    cJSON_ArrayForEach(dim, shape) {
+        if (t->shape.rank == ZT_MAX_RANK)
+            return fail(r, t->name, "more than 8 axes");
+        int64_t *to = &t->shape.dim[t->shape.rank++];
+        if (!zt_stored_whole(dim, to))
+            return fail(r, t->name, "a dim is no whole number");
+        if (__builtin_mul_overflow(count, *to, &count))
+            return fail(r, t->name, "its shape is larger than any file");
+    }
+    if (__builtin_mul_overflow(count, (int64_t)sizeof(float), &t->bytes))
+        return fail(r, t->name, "its shape is larger than any file");
+    return true;
+}
+
+static bool read_tensor(struct reader *r, const cJSON *item) {
+    const char *name = item->string ? item->string : "";
+    struct zt_stored_tensor *t = &r->file->tensors[r->file->count];
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(item, "dtype"),
+                *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    int64_t first, last;
+    *t = (struct zt_stored_tensor){ .name = zt_arena_strdup(r->arena, name) };
+    if (zt_map_get(&r->seen, t->name, -1) >= 0)
+        return fail(r, name, "stands there twice");
+    zt_map_put(&r->seen, t->name, r->file->count);
+    if (!cJSON_IsString(dtype) || strcmp(dtype->valuestring, "F32") != 0)
+        return fail(r, name, "dtype is not F32");
+    if (!read_shape(r, item, t))
+        return false;
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !zt_stored_whole(offsets->child, &first) ||
+        !zt_stored_whole(offsets->child->next, &last))
+        return fail(r, name, "data_offsets are not two whole numbers");
+    if (first != r->at || last < first || last - first != t->bytes)
+        return fail(r, name, "data_offsets do not fit its shape and the tensor before");
+    if (last > r->data_bytes)
+        return fail(r, name, "ends behind the end of the file");
+    t->at = r->data_at + first;
+    r->at = last;
+    r->file->count++;
+    return true;
+}
+
+static bool read_header(struct reader *r, const cJSON *root) {
+    if (!cJSON_IsObject(root))
+        return zt_fail(r->err, ZT_EXIT_DATA, "the header is no JSON object");
+    r->file->tensors = ZT_NEW_N(r->arena, struct zt_stored_tensor, cJSON_GetArraySize(root) + 1);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, root) if (!read_tensor(r, item)) return false;
+    if (r->at != r->data_bytes)
+        return zt_fail(r->err, ZT_EXIT_DATA, "%lld bytes of data, the tensors take %lld", (long long)r->data_bytes,
+                       (long long)r->at);
+    return true;
+}
+
+bool zt_stored_read(struct zt_stored_file *file, const struct zt_file_map *map, struct zt_arena *arena,
+                    struct zt_err *err) {
+    uint64_t length = 0;
+    *file = (struct zt_stored_file){ .bytes = (int64_t)map->size };
+    if (map->size < LENGTH_BYTES)
+        return zt_fail(err, ZT_EXIT_DATA, "%zu bytes, too few for a header", map->size);
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        length |= (uint64_t)map->data[i] << 8 * i;
+    if (length > map->size - LENGTH_BYTES || length > ZT_STORED_TEXT_MAX)
+        return zt_fail(err, ZT_EXIT_DATA, "a header of %llu bytes in a file of %zu", (unsigned long long)length,
+                       map->size);
+    const char *end, *text = (const char *)map->data + LENGTH_BYTES;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, false);
+    struct reader r = { .file = file,
+                        .data_at = (int64_t)length + LENGTH_BYTES,
+                        .data_bytes = (int64_t)(map->size - LENGTH_BYTES - length),
+                        .arena = arena,
+                        .err = err };
+    bool ok = root ? read_header(&r, root)
+                   : zt_fail(err, ZT_EXIT_DATA, "the header is no JSON (byte %td)", end ? end - text : (ptrdiff_t)0);
+    for (; ok && end < text + length; end++)
+        if (*end != ' ')
+            ok = zt_fail(err, ZT_EXIT_DATA, "the header has something behind its end (byte %td)", end - text);
+    cJSON_Delete(root);
+    zt_map_finish(&r.seen);
+    return ok;
+}
+
+/* ---- checksums ---- */
+
+/* The tensors of a block, for its error. */
+static void name_block(const struct zt_stored_file *file, int64_t first, int64_t last, char *to, size_t room) {
+    int shown = 0, count = 0;
+    size_t n = 0;
+    to[0] = 0;
+    for (int i = 0; i < file->count; i++) {
+        const struct zt_stored_tensor *t = &file->tensors[i];
+        if (t->bytes == 0 || t->at >= last || t->at + t->bytes <= first)
+            continue;
+        if (count++ < 3 && n < room) {
+            n += (size_t)snprintf(to + n, room - n, "%s\"%.60s\"", shown ? ", " : "", t->name);
+            shown++;
+        }
+    }
+    if (count > shown && n < room)
+        snprintf(to + n, room - n, " and %d more", count - shown);
+    if (count == 0)
+        snprintf(to, room, "the header");
+}
+
+bool zt_stored_check(const struct zt_stored_file *file, const struct zt_file_map *map, const uint32_t *crc,
+                     int64_t first, int64_t last, struct zt_err *err) {
+    bool ok = true;
+    for (int64_t b = first; b < last; b++) {
+        int64_t at = b * ZT_BLOCK_BYTES, rest = file->bytes - at, bytes = rest < ZT_BLOCK_BYTES ? rest : ZT_BLOCK_BYTES;
+        uint32_t found = zt_crc32c(0, map->data + at, (size_t)bytes);
+        char names[256];
+        if (found == crc[b])
+            continue;
+        name_block(file, at, at + bytes, names, sizeof names);
+        ok = zt_fail(err, ZT_EXIT_DATA, "bytes %lld..%lld (%s): checksum %08x, wants %08x", (long long)at,
+                     (long long)(at + bytes - 1), names, found, crc[b]);
+    }
+    return ok;
+}

@@ -1,0 +1,378 @@
+/* What one row cannot say: keys that exclude or demand one another, and values that follow from others. A rule is a
+ * function; all rules run, so that all problems are reported at once. reference/deepspeed.md section 1.4 and the notes
+ * of sections 1.5 to 1.14. */
+#include "config/read.h"
+#include "base/file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define Z "zero_optimization."
+
+static bool on(const struct zt_reading *r, const char *key) {
+    return zt_keys_truth(r, key);
+}
+
+static double number(const struct zt_reading *r, const char *key) {
+    return zt_keys_number(r, key);
+}
+
+static bool says(const struct zt_reading *r, const char *key, const char *text) {
+    return strcmp(zt_keys_text(r, key), text) == 0;
+}
+
+static struct zt_node *given(const struct zt_reading *r, const char *key) {
+    return zt_keys_node(r, key);
+}
+
+/* Whether the key stands in the file, right or wrong: what is wrong has been reported and is not missing. */
+static bool there(const struct zt_reading *r, const char *key) {
+    const struct zt_node *node = zt_node_find(r->root, key);
+    return node && node->kind != ZT_NODE_NULL;
+}
+
+/* Where to point for a key that may be absent: the key, or the object it belongs to. */
+static const struct zt_node *place(const struct zt_reading *r, const char *key) {
+    char parent[128];
+    const char *dot = strrchr(key, '.');
+    const struct zt_node *node = zt_keys_node(r, key);
+    if (node || !dot)
+        return node ? node : r->root;
+    snprintf(parent, sizeof parent, "%.*s", (int)(dot - key), key);
+    return place(r, parent);
+}
+
+#define FAIL(key, ...) zt_key_fail(r, place(r, key), __VA_ARGS__)
+
+static bool is_onebit(const struct zt_reading *r) {
+    return r->optimizer && (r->types & (ZT_OF_ONEBIT_ADAM | ZT_OF_ZEROONE_ADAM | ZT_OF_ONEBIT_LAMB));
+}
+
+/* The rows' own `need`, and wrappers without a type. */
+static void needs(struct zt_reading *r) {
+    static const char *const wrapper[] = { "optimizer", "scheduler" };
+    for (int i = 0; i < 2; i++) {
+        const struct zt_node *node = given(r, wrapper[i]);
+        const struct zt_node *type = node ? zt_node_child(node, "type") : NULL;
+        if (node && (!type || type->kind == ZT_NODE_NULL))
+            zt_key_fail(r, node, "needs type");
+    }
+    for (int i = 0; i < r->count; i++) {
+        const struct zt_key_row *row = r->row[i];
+        if (r->scheduler && (row->need & r->types) && !there(r, row->key))
+            zt_key_fail(r, place(r, row->key), "%s needs %s", r->scheduler, strrchr(row->key, '.') + 1);
+    }
+}
+
+static void precision(struct zt_reading *r) {
+    bool half = on(r, "fp16.enabled") || on(r, "bf16.enabled");
+    if (on(r, "fp16.enabled") && on(r, "bf16.enabled"))
+        FAIL("fp16.enabled", "true excludes bf16.enabled true: choose one");
+    if (on(r, "amp.enabled") && half)
+        FAIL("amp.enabled", "amp excludes %s", on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
+    if (on(r, "amp.enabled") && number(r, Z "stage") > 0)
+        FAIL("amp.enabled", "amp excludes zero_optimization.stage %g", number(r, Z "stage"));
+    if (on(r, "torch_autocast.enabled") && half)
+        FAIL("torch_autocast.enabled", "torch_autocast excludes %s",
+             on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
+    if (on(r, "bf16.bf16_optimizer_states") && !on(r, "bf16.bf16_master_weights_and_grads"))
+        FAIL("bf16.bf16_optimizer_states", "needs bf16.bf16_master_weights_and_grads");
+    bool lamb = r->optimizer && (r->types & (ZT_OF_LAMB | ZT_OF_ONEBIT_LAMB));
+    if (on(r, "fp16.enabled") && lamb && number(r, "fp16.loss_scale") > 0)
+        FAIL("fp16.loss_scale", "%g: %s needs the dynamic loss scale, 0", number(r, "fp16.loss_scale"), r->optimizer);
+}
+
+static void offload(struct zt_reading *r, const char *object, bool parameters) {
+    char device[96], path[96];
+    int stage = (int)number(r, Z "stage");
+    snprintf(device, sizeof device, "%s.device", object);
+    snprintf(path, sizeof path, "%s.nvme_path", object);
+    if (says(r, device, "none"))
+        return;
+    if (says(r, device, "nvme") && !zt_keys_text(r, path)[0] && (!there(r, path) || given(r, path)))
+        FAIL(path, "device \"nvme\" needs nvme_path");
+    if (parameters && stage < 3) { /* DeepSpeed lets it pass too */
+        given(r, device)->ignored = true;
+        zt_texts_add(r->arena, &r->config->without_effect, "%s = \"%s\" (needs zero_optimization.stage 3)", device,
+                     zt_keys_text(r, device));
+        zt_texts_add(r->arena, &r->config->notes, "%s has no effect: it needs zero_optimization.stage 3, found %d",
+                     object, stage);
+    } else if (!parameters && (stage < 1 || (says(r, device, "nvme") && stage < 3))) {
+        FAIL(device, "\"%s\" needs zero_optimization.stage %s, found %d", zt_keys_text(r, device),
+             says(r, device, "nvme") ? "3" : "1 to 3", stage);
+    }
+}
+
+static void zero(struct zt_reading *r) {
+    int stage = (int)number(r, Z "stage");
+    offload(r, Z "offload_param", true);
+    offload(r, Z "offload_optimizer", false);
+    if (number(r, Z "offload_optimizer.ratio") < 1 && !says(r, Z "offload_optimizer.device", "none") && stage < 3)
+        FAIL(Z "offload_optimizer.ratio", "%g needs zero_optimization.stage 3, found %d",
+             number(r, Z "offload_optimizer.ratio"), stage);
+    if (is_onebit(r) && stage > 0)
+        FAIL("optimizer.type", "%s excludes ZeRO, found zero_optimization.stage %d", r->optimizer, stage);
+    bool scatter = stage >= 2 && on(r, Z "reduce_scatter");
+    if (scatter && on(r, "prescale_gradients"))
+        FAIL("prescale_gradients", "true excludes zero_optimization.stage %d with reduce_scatter", stage);
+    if (scatter && number(r, "gradient_predivide_factor") != 1)
+        FAIL("gradient_predivide_factor", "%g excludes zero_optimization.stage %d with reduce_scatter, wants 1",
+             number(r, "gradient_predivide_factor"), stage);
+    if (stage == 3 && says(r, "gradient_allreduce_op", "sum"))
+        FAIL("gradient_allreduce_op", "\"sum\" excludes zero_optimization.stage 3");
+    const struct zt_node *size = given(r, Z "allgather_bucket_size");
+    if (size && size->whole && size->integer % 2)
+        FAIL(Z "allgather_bucket_size", "%lld, wants an even number", (long long)size->integer);
+}
+
+static void checkpointing(struct zt_reading *r) {
+#define A "activation_checkpointing."
+    const struct zt_node *enabled = given(r, A "enabled");
+    bool off = enabled && !enabled->truth;
+    if (off || !on(r, A "contiguous_memory_optimization"))
+        return;
+    if (!on(r, A "partition_activations"))
+        FAIL(A "contiguous_memory_optimization", "true needs partition_activations true");
+    if (!there(r, A "number_checkpoints"))
+        FAIL(A "contiguous_memory_optimization", "true needs number_checkpoints");
+#undef A
+}
+
+static void optimizer(struct zt_reading *r) {
+    const char *nesterov = "optimizer.params.nesterov";
+    if (!r->optimizer)
+        return;
+    if (on(r, nesterov) &&
+        (number(r, "optimizer.params.momentum") <= 0 || number(r, "optimizer.params.dampening") != 0))
+        FAIL(nesterov, "true needs momentum > 0 and dampening 0");
+    if ((r->types & (ZT_OF_LAMB | ZT_OF_ONEBIT_LAMB)) &&
+        number(r, "optimizer.params.min_coeff") > number(r, "optimizer.params.max_coeff"))
+        FAIL("optimizer.params.min_coeff", "%g is above max_coeff %g", number(r, "optimizer.params.min_coeff"),
+             number(r, "optimizer.params.max_coeff"));
+}
+
+static void not_above(struct zt_reading *r, const char *low, const char *high) {
+    if ((given(r, low) || given(r, high)) && number(r, high) > 0 && number(r, low) > number(r, high))
+        FAIL(low, "%.10g is above %s %.10g", number(r, low), high, number(r, high));
+}
+
+static void schedule_config(struct zt_reading *r) {
+    static const struct {
+        const char *type, *key;
+    } wants[] = {
+        { "fixed_linear", "total_curriculum_step" },
+        { "fixed_linear", "difficulty_step" },
+        { "fixed_root", "total_curriculum_step" },
+        { "fixed_root", "difficulty_step" },
+        { "fixed_root", "root_degree" },
+        { "fixed_discrete", "difficulty" },
+        { "fixed_discrete", "max_step" },
+    };
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        char key[96];
+        snprintf(key, sizeof key, "curriculum_learning.schedule_config.%s", wants[i].key);
+        if (says(r, "curriculum_learning.schedule_type", wants[i].type) && !there(r, key))
+            FAIL(key, "schedule_type \"%s\" needs schedule_config.%s", wants[i].type, wants[i].key);
+    }
+}
+
+static void curriculum(struct zt_reading *r) {
+    static const char *const wants[] = { "min_difficulty", "max_difficulty", "schedule_type" };
+    if (on(r, "data_efficiency.data_sampling.dynamic_batching.enabled") &&
+        !there(r, "data_efficiency.data_sampling.dynamic_batching.max_tokens"))
+        FAIL("data_efficiency.data_sampling.dynamic_batching.max_tokens", "enabled needs max_tokens");
+    if (!on(r, "curriculum_learning.enabled"))
+        return;
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "curriculum_learning.%s", wants[i]);
+        if (!there(r, key))
+            FAIL(key, "enabled needs %s", wants[i]);
+    }
+    not_above(r, "curriculum_learning.min_difficulty", "curriculum_learning.max_difficulty");
+    schedule_config(r);
+}
+
+static void tuning(struct zt_reading *r) {
+    static const char *const batch[] = { "train_batch_size", "train_micro_batch_size_per_gpu",
+                                         "gradient_accumulation_steps" };
+    not_above(r, "autotuning.start_profile_step", "autotuning.end_profile_step");
+    not_above(r, "autotuning.min_train_batch_size", "autotuning.max_train_batch_size");
+    not_above(r, "autotuning.min_train_micro_batch_size_per_gpu", "autotuning.max_train_micro_batch_size_per_gpu");
+    not_above(r, "elasticity.min_gpus", "elasticity.max_gpus");
+    bool elastic = on(r, "elasticity.enabled") && !on(r, "elasticity.ignore_non_elastic_batch_info");
+    for (size_t i = 0; elastic && i < 3; i++)
+        if (given(r, batch[i]))
+            FAIL(batch[i], "elasticity sets it: remove it, or set elasticity.ignore_non_elastic_batch_info");
+}
+
+static void parallel(struct zt_reading *r) {
+#define P "ztrain.parallel."
+    int stages = (int)number(r, "pipeline.stages");
+    if (says(r, P "mode", "dp") && number(r, Z "stage") > 0)
+        FAIL(P "mode", "\"dp\" excludes zero_optimization.stage %g", number(r, Z "stage"));
+    if (says(r, P "mode", "dp") && says(r, "ztrain.plan", "auto"))
+        FAIL("ztrain.plan", "\"auto\" excludes %smode \"dp\"", P);
+    if (says(r, P "mode", "dp") && stages > 1)
+        FAIL(P "mode", "\"dp\" excludes pipeline.stages %d", stages);
+    if (says(r, P "mode", "dp") && !says(r, P "communicator", "auto") && !says(r, P "communicator", "thread"))
+        FAIL(P "communicator", "\"%s\": mode \"dp\" is always threads", zt_keys_text(r, P "communicator"));
+    if (number(r, P "chunks") > 1 && !says(r, P "schedule", "interleaved"))
+        FAIL(P "chunks", "%g needs schedule \"interleaved\", found \"%s\"", number(r, P "chunks"),
+             zt_keys_text(r, P "schedule"));
+    if (is_onebit(r) && stages > 1)
+        FAIL("optimizer.type", "%s excludes pipeline.stages %d", r->optimizer, stages);
+    if (says(r, P "mode", "dp") && on(r, P "sync_batch_norm"))
+        FAIL(P "sync_batch_norm", "true: mode \"dp\" takes the statistics of replica 0, as torch.nn.DataParallel");
+#undef P
+}
+
+static void data(struct zt_reading *r) {
+#define D "ztrain.data."
+    const struct zt_numbers *mean = &r->config->data.mean, *std = &r->config->data.std;
+    const struct zt_node *format = given(r, D "format");
+    if (!there(r, D "format") && given(r, D "path"))
+        FAIL(D "path", "needs ztrain.data.format");
+    if (format && !says(r, D "format", "synthetic") && !there(r, D "path"))
+        FAIL(D "format", "\"%s\" needs ztrain.data.path", zt_keys_text(r, D "format"));
+    if (given(r, D "normalize.mean") && given(r, D "normalize.std") && mean->count != std->count)
+        FAIL(D "normalize.mean", "%d numbers, std has %d", mean->count, std->count);
+    if (there(r, D "normalize.mean") != there(r, D "normalize.std"))
+        FAIL(D "normalize", "needs both mean and std");
+#undef D
+}
+
+/* A number that only the loss `type` reads; the default, 1, is what the resolved config writes for every loss. */
+static void only_for(struct zt_reading *r, const char *key, const char *type) {
+    if (given(r, key) && number(r, key) != 1 && !says(r, "ztrain.loss.type", type))
+        zt_texts_add(r->arena, &r->config->without_effect, "%s = %g (only %s reads it)", key, number(r, key), type);
+}
+
+#define L "ztrain.loss."
+static void class_weights(struct zt_reading *r) {
+    const struct zt_node *list = given(r, L "class_weights");
+    double sum = 0;
+    if (!list || !list->first)
+        return;
+    for (const struct zt_node *item = list->first; item; item = item->next)
+        sum += item->number;
+    if (sum == 0)
+        FAIL(L "class_weights", "all are 0, so that nothing counts");
+    if (!given(r, L "type") || says(r, L "type", "cross_entropy") || says(r, L "type", "nll"))
+        return;
+    FAIL(L "class_weights", "belongs to cross_entropy and nll, found type \"%s\", which has no classes",
+         zt_keys_text(r, L "type"));
+    if (says(r, L "type", "bce_with_logits"))
+        zt_hint(r->err,
+                "PyTorch's pos_weight is another thing and is not supported; ztrain.loss.weight weighs samples "
+                "or elements");
+}
+
+static void loss(struct zt_reading *r) {
+    bool smooth = number(r, L "label_smoothing") > 0, typed = given(r, L "type") != NULL;
+    if (smooth && typed && !says(r, L "type", "cross_entropy"))
+        FAIL(L "label_smoothing", "%g belongs to cross_entropy, found type \"%s\"", number(r, L "label_smoothing"),
+             zt_keys_text(r, L "type"));
+    class_weights(r);
+    if (zt_keys_text(r, L "weight")[0] && says(r, L "type", "output"))
+        FAIL(L "weight", "the type is \"output\": the graph makes its own loss, and its own weights");
+    if (given(r, L "output") && typed && !says(r, L "type", "output"))
+        FAIL(L "output", "belongs to type \"output\", found \"%s\"", zt_keys_text(r, L "type"));
+    only_for(r, L "beta", "smooth_l1");
+    only_for(r, L "delta", "huber");
+    const struct zt_node *groups = given(r, "ztrain.param_groups");
+    for (const struct zt_node *item = groups ? groups->first : NULL; item; item = item->next)
+        if (!zt_node_child(item, "match"))
+            zt_key_fail(r, item, "needs match");
+#undef L
+}
+
+/* A name tied twice: to itself, or to two groups that would then be one. */
+static void ties(struct zt_reading *r) {
+    const struct zt_node *groups = given(r, "ztrain.tie");
+    struct zt_map seen = { 0 };
+    for (const struct zt_node *group = groups ? groups->first : NULL; group; group = group->next)
+        for (const struct zt_node *name = group->first; name; name = name->next) {
+            int before = zt_map_get(&seen, name->text, -1);
+            if (before >= 0)
+                zt_key_fail(r, name, "\"%s\" stands in ztrain.tie[%d] already", name->text, before);
+            zt_map_put(&seen, name->text, group->index);
+        }
+    zt_map_finish(&seen);
+}
+
+void zt_config_conflicts(struct zt_reading *r) {
+    static void (*const rules[])(struct zt_reading *) = { needs,  precision, zero, checkpointing, optimizer, curriculum,
+                                                          tuning, parallel,  data, loss,          ties };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        rules[i](r);
+}
+
+/* A rate whose "auto" is the optimizer's; without an optimizer the row's own number stays. */
+static void rate_from_optimizer(struct zt_reading *r, const char *key, double *rate) {
+    struct zt_node *node = given(r, key);
+    if (node && node->automatic && r->optimizer)
+        node->number = *rate = r->config->optimizer.lr;
+}
+
+static void derive_scheduler(struct zt_reading *r) {
+    struct zt_config *config = r->config;
+    struct zt_scheduler_config *s = &config->scheduler;
+    rate_from_optimizer(r, "scheduler.params.warmup_max_lr", &s->warmup_max_lr);
+    rate_from_optimizer(r, "scheduler.params.cycle_max_lr", &s->cycle_max_lr);
+    bool warmup = r->scheduler && (r->types & (ZT_OF_WARMUP | ZT_OF_WARMUP_DECAY));
+    if (warmup && !given(r, "scheduler.params.warmup_max_lr") && r->optimizer &&
+        s->warmup_max_lr != config->optimizer.lr)
+        zt_texts_add(r->arena, &config->notes,
+                     "scheduler.params.warmup_max_lr is not given: 0.001, not optimizer.params.lr %g",
+                     config->optimizer.lr);
+    if (s->total_num_steps > 0 && s->total_num_steps < s->warmup_num_steps)
+        zt_texts_add(r->arena, &config->notes, "scheduler.params.total_num_steps %lld is below warmup_num_steps %lld",
+                     (long long)s->total_num_steps, (long long)s->warmup_num_steps);
+}
+
+void zt_config_derive_overlap(struct zt_config *config) {
+    struct zt_zero_config *zero = &config->zero;
+    zero->overlap_comm = config->parallel.stages == 1 && (zero->overlap_open ? zero->stage == 3 : zero->overlap_asked);
+}
+
+static void derive_overlap(struct zt_reading *r) {
+    struct zt_config *config = r->config;
+    const struct zt_node *overlap = given(r, Z "overlap_comm");
+    config->zero.overlap_open = !overlap || overlap->automatic;
+    config->zero.overlap_asked = config->zero.overlap_comm;
+    if (!config->zero.overlap_open && overlap->truth && config->parallel.stages > 1)
+        zt_texts_add(r->arena, &config->notes, "zero_optimization.overlap_comm has no effect with pipeline stages");
+    zt_config_derive_overlap(config);
+}
+
+void zt_config_derive(struct zt_reading *r, const struct zt_config_overrides *over) {
+    struct zt_config *config = r->config;
+    struct zt_data_config *data_config = &config->data;
+    derive_scheduler(r);
+    derive_overlap(r);
+    if (r->optimizer && (r->types & ZT_OF_ADAMW) && !config->optimizer.adam_w_mode) {
+        config->optimizer.adam_w_mode = true;
+        zt_texts_add(r->arena, &config->notes,
+                     "optimizer.params.adam_w_mode has no effect: AdamW always decays decoupled");
+    }
+    config->recompute.enabled = zt_keys_checkpointing(r);
+    if (says(r, "ztrain.data.format", "cifar10") && !data_config->eval_path) {
+        char *path = zt_path_join(data_config->path, "test_batch.bin");
+        if (zt_file_exists(path))
+            data_config->eval_path = zt_arena_strdup(r->arena, path);
+        free(path);
+    }
+    if (over->evaluates && over->data && !data_config->eval_path)
+        data_config->eval_path = data_config->path;
+    bool classes =
+        !config->loss.type || strcmp(config->loss.type, "cross_entropy") == 0 || strcmp(config->loss.type, "nll") == 0;
+    if (!given(r, "ztrain.metrics"))
+        config->accuracy = classes && data_config->eval_path;
+    bool evaluated = data_config->eval_path && (config->accuracy || !says(r, "ztrain.checkpoint.best", "accuracy"));
+    if (given(r, "ztrain.checkpoint.best") && config->checkpoint.best[0] && !evaluated)
+        zt_texts_add(r->arena, &config->notes,
+                     "ztrain.checkpoint.best has no effect: no %s is computed on evaluation data",
+                     config->checkpoint.best);
+}

@@ -1,0 +1,232 @@
+/* The configuration as values: DeepSpeed's JSON plus the "ztrain" block, the command line laid over it, every default
+ * filled in, every type, range, conflict and required companion checked. No cJSON after here.
+ *
+ * The keys are rows of one table in table.c; a row says where the value goes in struct zt_config, its type,
+ * range and default, and whether the key works, is accepted without effect, or is refused by name until its feature
+ * exists. Meaning of every key: reference/deepspeed.md section 1 and contract.md, "Config". */
+#ifndef ZT_CONFIG_CONFIG_H
+#define ZT_CONFIG_CONFIG_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* A list of texts or numbers; owned by the config's arena. */
+struct zt_texts {
+    const char **at;
+    int count;
+};
+struct zt_text_lists {
+    struct zt_texts *at;
+    int count;
+};
+struct zt_numbers {
+    double *at;
+    int count;
+};
+
+/* optimizer.params.*: one struct for all optimizers; which fields a type reads (and so which keys it allows) is a
+ * column of the key table. Defaults are those of the optimizer type. */
+struct zt_optimizer_config {
+    const char *type; /* canonical spelling of a row of src/optim: "Adam", "AdamW", "SGD", "Lamb", "Lion", "Adagrad";
+                         NULL: none given */
+    double lr, beta1, beta2, eps, weight_decay;
+    double momentum, dampening;
+    bool nesterov;
+    bool bias_correction, adam_w_mode, eps_inside_sqrt;
+    double max_coeff, min_coeff;                /* Lamb trust ratio bounds */
+    double lr_decay, initial_accumulator_value; /* Adagrad */
+};
+
+/* scheduler.params.*; as above. A list-valued lr key keeps its first value. */
+struct zt_scheduler_config {
+    const char *type; /* canonical spelling, NULL: constant optimizer.lr */
+    double warmup_min_lr, warmup_max_lr;
+    int64_t warmup_num_steps, total_num_steps; /* total_num_steps 0: the run's own number (was "auto") */
+    bool warmup_log;                           /* warmup_type log, else linear */
+    double warmup_min_ratio, cos_min_ratio;
+    double lr_range_test_min_lr, lr_range_test_step_rate;
+    int64_t lr_range_test_step_size;
+    bool lr_range_test_staircase;
+    double cycle_min_lr, cycle_max_lr, decay_lr_rate;
+    int64_t cycle_first_step_size, cycle_second_step_size; /* second 0: as first */
+    int64_t cycle_first_stair_count, cycle_second_stair_count, decay_step_size;
+    bool cycle_momentum;
+    double cycle_min_mom, cycle_max_mom, decay_mom_rate;
+};
+
+struct zt_data_config {
+    const char *format;          /* "npz", "cifar10", "synthetic"; NULL: none given */
+    const char *path;            /* resolved: relative to the config file, or to the current folder from --data */
+    const char *eval_path;       /* NULL: none (cifar10: path/test_batch.bin where it exists) */
+    bool shuffle;                /* default true */
+    bool drop_last;              /* default false */
+    struct zt_numbers mean, std; /* normalize: per channel; count 0: none */
+    int64_t samples;             /* synthetic */
+};
+
+struct zt_loss_config {
+    const char *type;   /* "cross_entropy", "mse", "output"; NULL: to be inferred (contract.md) */
+    const char *logits; /* graph output, NULL: the only float one */
+    const char *target; /* data column, default "target" */
+    /* The loss is sum of w l over sum of w, over the targets l that count: w from this data column, [N] or any first
+     * axes of the target's shape, times the class weight of the target. Where these sum to 0 the loss is 0 and has no
+     * gradient (PyTorch: NaN). "": none. */
+    const char *weight;
+    struct zt_numbers class_weights; /* of cross_entropy and nll, one a class, as PyTorch's `weight`; count 0: none */
+    const char *output;              /* type output: the scalar graph output */
+    int64_t ignore_index;            /* default -100 */
+    double label_smoothing;          /* default 0 */
+    double beta, delta;              /* of smooth_l1 and huber: where they turn from square to straight; default 1 */
+};
+
+/* param_groups[i]: parameters whose name matches take these values instead of the optimizer's. */
+struct zt_group_config {
+    const char *match;
+    double lr, weight_decay; /* NAN: the optimizer's own */
+};
+
+/* padding_idx: the row that PyTorch's nn.Embedding(padding_idx) keeps from the gradient of its look-ups. */
+struct zt_padding_config {
+    const char *match; /* glob over initializers */
+    int64_t row;       /* below 0: counted from the end */
+};
+
+struct zt_parallel_config {
+    const char *mode;         /* "ddp" | "dp" */
+    const char *schedule;     /* "1f1b" | "gpipe" | ... */
+    const char *communicator; /* "auto" | "thread" | "mpi" | "tcp" | "nccl" */
+    bool ring;                /* all_reduce "ring" */
+    int stages;               /* pipeline.stages, 1: no pipeline */
+    const char *partition;    /* pipeline.partition (parallel/partition/split.h) */
+    int chunks, tensor;
+    bool sync_batch_norm;
+};
+
+struct zt_zero_config {
+    int stage;                        /* 0..3 */
+    bool overlap_comm;                /* as zt_config_derive_overlap has it */
+    bool overlap_asked, overlap_open; /* what the file says; that it leaves it open */
+    int64_t reduce_bucket_size,
+        allgather_bucket_size; /* elements; 0: default (larger of largest tensor, 1/16 of the model) */
+    int64_t prefetch_bucket_size,
+        param_persistence_threshold;                 /* elements; -1: "auto", 0.9 h^2 and 10 h of the hidden size h */
+    int64_t model_persistence_threshold;             /* elements of all persistent tensors together */
+    int64_t max_live_parameters, max_reuse_distance; /* elements */
+};
+
+struct zt_comms_config { /* comms_logger */
+    bool enabled, prof_all, verbose;
+    struct zt_texts prof_ops;
+};
+
+/* What the backward phase makes again instead of keeping it (graph/passes/recompute.h). Names go first. */
+struct zt_recompute_config {
+    bool on_host;          /* cpu_checkpointing: what is kept lies in the host's memory */
+    struct zt_texts names; /* ztrain.recompute: globs over node names */
+    bool enabled;          /* activation_checkpointing: the whole forward phase, in `segments` segments */
+    int segments;          /* 0: the square root of the number of layers */
+    int layers;            /* pipeline.activation_checkpoint_interval: a segment for so many layers; 0: not asked for */
+};
+
+struct zt_checkpoint_config {
+    int64_t every_steps, every_epochs; /* 0: not at these */
+    int64_t keep;                      /* newest ones that stay; 0: all */
+    const char *best;                  /* "loss", "accuracy": the evaluation whose best one stays as well; "": none */
+};
+
+/* Values from the command line that lay over the file; zero or NULL where not given. */
+struct zt_config_overrides {
+    const char *const *set; /* "key.path=value" */
+    int set_count;
+    const char *data;   /* FORMAT:PATH */
+    bool evaluates;     /* the command only evaluates: `data` are the evaluation data */
+    const char *device; /* auto|cpu|cuda */
+    const char *cluster;
+    int ranks;
+    int64_t epochs, steps, seed; /* -1: not given */
+    int threads;
+};
+
+struct zt_config {
+    struct zt_arena *arena;
+    const char *path, *folder;
+
+    /* batch arithmetic, resolved: train_batch = micro_batch * accumulation * data_parallel (section 2) */
+    int64_t train_batch, micro_batch, accumulation;
+    int ranks;         /* world size: data_parallel * stages */
+    int data_parallel; /* ranks / stages */
+    const char
+        *batch_source; /* how it was found, for the start table: "train_batch_size, line 2; micro-batch derived ..." */
+
+    struct zt_optimizer_config optimizer;
+    struct zt_scheduler_config scheduler;
+    double gradient_clipping; /* 0: off */
+    bool prescale_gradients;
+    double gradient_predivide_factor;
+    bool bf16;
+    struct zt_zero_config zero;
+    struct zt_comms_config comms;
+    struct zt_parallel_config parallel;
+    struct zt_recompute_config recompute;
+    bool plan_auto; /* ztrain.plan "auto", until the choice is made: then micro_batch, accumulation, parallel.stages,
+                       data_parallel and zero.stage are what was chosen */
+    int64_t memory_limit; /* bytes a rank; 0: none */
+    const char *cluster;  /* a row of parallel/partition/machine.c; "": this host */
+
+    struct zt_data_config data;
+    struct zt_loss_config loss;
+    struct zt_checkpoint_config checkpoint;
+    bool accuracy; /* metrics has "accuracy" (also on by default for cross_entropy with eval data) */
+    int64_t epochs, steps, seed;
+    int64_t hashes; /* steps at the begin of the run whose nodes are hashed (hashes.h) */
+    /* Globs of names. Those of tied parameters are known by the first name of their group: what the globs, and those of
+     * param_groups, say of the others has no effect. */
+    struct zt_texts trainable, freeze;
+    /* Groups of parameters of equal shape, or transposed: each is one parameter, the first, whose values the others
+     * take (again when the model is written). */
+    struct zt_text_lists tie;
+    bool tie_equal; /* copies of one parameter that the exporter left (graph/passes/trainable.h, zt_trainable_copies)
+                     * are tied
+                     */
+    struct zt_texts fuse; /* globs over the names of fusion patterns; none: no fusion */
+    bool batch_norm_frozen;
+    struct zt_group_config *groups;
+    int group_count;
+    struct zt_padding_config *paddings;
+    int padding_count;
+    bool export_train;       /* export: train; default inference */
+    bool allow_future_opset; /* a model of an opset newer than ZT_ONNX_OPSET_LAST is taken */
+    bool skip_non_finite;    /* on_non_finite: skip; default abort */
+
+    int64_t steps_per_print; /* default 10 */
+    int log_level;           /* enum zt_log_level */
+    bool wall_clock_breakdown, memory_breakdown, dump_state;
+    const char *device; /* "auto" | "cpu" | "cuda" */
+    bool tf32;          /* fp32 matrix products may use TF32 on a GPU; default false */
+    int threads;        /* 0: as many as the machine has cores */
+
+    struct zt_texts without_effect; /* accepted keys that change nothing here: "key = value" with the reason */
+    struct zt_texts resolved_auto;  /* "key = value (auto: rule)" */
+    struct zt_texts notes;          /* warnings: deprecated spellings and the like */
+};
+
+/* Reads, checks and resolves. All problems of the file are reported at once as "FILE:LINE:COLUMN: key.path: ...". The
+ * file is at most 16 MiB. Free with zt_config_destroy(). What needs the model or data (unknown output names, hidden
+ * size of "auto") is checked later by its user. */
+struct zt_config *zt_config_read(const char *path, const struct zt_config_overrides *over, struct zt_err *err);
+void zt_config_destroy(struct zt_config *config);
+
+/* Sets zero.overlap_comm for the stages that the config has now: never with pipeline stages, else as the file says, and
+ * where that leaves it open at ZeRO stage 3. */
+void zt_config_derive_overlap(struct zt_config *config);
+
+/* config.resolved.json: every key with its value, a config that gives the same run. */
+void zt_config_write(const struct zt_config *config, FILE *to);
+/* The same as text of *bytes bytes; free with free(). NULL with an error where there is no memory for it. */
+char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err);
+
+#endif

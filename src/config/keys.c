@@ -1,0 +1,232 @@
+/* The tree held against the key table. */
+#include "config/read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The row of a key for the optimizer and scheduler at hand; -1 where there is none. `*exists`: for some other type. */
+static int find_row(const struct zt_reading *r, const char *key, bool *exists) {
+    int first = zt_map_get(&r->by_key, key, -1);
+    *exists = first >= 0;
+    for (int i = first; i >= 0 && i < r->count && strcmp(r->row[i]->key, key) == 0; i++)
+        if (!r->row[i]->of || (r->row[i]->of & r->types))
+            return i;
+    return -1;
+}
+
+static int row_of(const struct zt_reading *r, const char *key) {
+    bool exists;
+    return find_row(r, key, &exists);
+}
+
+struct zt_node *zt_keys_node(const struct zt_reading *r, const char *key) {
+    int i = row_of(r, key);
+    return i < 0 ? NULL : r->node[i];
+}
+
+bool zt_keys_truth(const struct zt_reading *r, const char *key) {
+    int i = row_of(r, key);
+    if (i < 0)
+        return false;
+    return r->node[i] ? r->node[i]->truth : r->row[i]->def && strcmp(r->row[i]->def, "true") == 0;
+}
+
+double zt_keys_number(const struct zt_reading *r, const char *key) {
+    int i = row_of(r, key);
+    if (i >= 0 && r->node[i])
+        return r->node[i]->kind == ZT_NODE_LIST ? r->node[i]->first->number : r->node[i]->number;
+    return i >= 0 && r->row[i]->def ? strtod(r->row[i]->def, NULL) : 0;
+}
+
+const char *zt_keys_text(const struct zt_reading *r, const char *key) {
+    int i = row_of(r, key);
+    if (i >= 0 && r->node[i] && r->node[i]->text)
+        return r->node[i]->text;
+    return i >= 0 && r->row[i]->def ? r->row[i]->def : "";
+}
+
+/* Why `name` is not a key of the object `parent`. The nearest key is only sought for problems that will be shown. */
+static void report_unknown(struct zt_reading *r, const struct zt_node *node, const char *parent, bool exists) {
+    const char *of = strncmp(parent, "optimizer", 9) == 0 ? r->optimizer : r->scheduler;
+    const char *nearest = r->err->count < ZT_ERR_LINES ? zt_key_nearest(parent, node->key, r->types) : NULL;
+    size_t n = strlen(parent);
+    if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')
+        nearest += n + 1;
+    const char *ask = nearest ? ", did you mean " : "", *mark = nearest ? "?" : "";
+    if (exists)
+        zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of : "this type", ask,
+                    nearest ? nearest : "", mark);
+    else
+        zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
+}
+
+static void read_members(struct zt_reading *r, struct zt_node *object, const char *key, enum zt_key_type type,
+                         bool many);
+
+/* Checks one value and what is inside it. `many`: below a list or free names, where a row has no one value. */
+static void read_value(struct zt_reading *r, struct zt_node *node, int index, bool many) {
+    const struct zt_key_row *row = r->row[index];
+    char key[160];
+    if (node->kind == ZT_NODE_NULL || !zt_value_check(r, node, row))
+        return;
+    if (!many) {
+        r->node[index] = node;
+        zt_value_store(r, node, row);
+    }
+    if (row->type == ZT_KEY_OBJECT || row->type == ZT_KEY_OPEN || row->type == ZT_KEY_NAMED)
+        read_members(r, node, row->key, row->type, many);
+    snprintf(key, sizeof key, "%s[]", row->key);
+    for (struct zt_node *item = node->first; item && row->type == ZT_KEY_OBJECTS; item = item->next)
+        read_members(r, item, key, row->type, true);
+}
+
+static void read_members(struct zt_reading *r, struct zt_node *object, const char *key, enum zt_key_type type,
+                         bool many) {
+    many |= type == ZT_KEY_NAMED;
+    for (struct zt_node *child = object->first; child; child = child->next) {
+        char path[320]; /* longer than any row's key, so that a cut path matches none */
+        bool exists;
+        snprintf(path, sizeof path, "%s%s%s", key, key[0] ? "." : "", type == ZT_KEY_NAMED ? "*" : child->key);
+        int index = find_row(r, path, &exists);
+        if (index >= 0)
+            read_value(r, child, index, many);
+        else if (type != ZT_KEY_OPEN)
+            report_unknown(r, child, key, exists);
+    }
+}
+
+/* optimizer.type and scheduler.type decide which parameters exist, so they are looked at first. */
+static const char *choose_type(struct zt_reading *r, const char *object, const char *key, unsigned all) {
+    const struct zt_node *node = zt_node_child(r->root, object);
+    const struct zt_node *type = node && node->kind == ZT_NODE_OBJECT ? zt_node_child(node, "type") : NULL;
+    const struct zt_key_choice *choice = NULL;
+    if (type && type->kind == ZT_NODE_TEXT)
+        choice = zt_key_choose(r->row[row_of(r, key)], type->text);
+    r->types |= choice && choice->bit ? choice->bit : all;
+    return choice && choice->bit ? choice->name : NULL;
+}
+
+/* Two keys with one meaning: either may be given; two values in one file are an error; the command line wins. */
+static void join(struct zt_reading *r, int index) {
+    struct zt_node *a = r->node[index];
+    int other = row_of(r, r->row[index]->same);
+    struct zt_node *b = r->node[other];
+    char value[64], origin[64];
+    r->node[index] = NULL;
+    if (a->automatic)
+        return;
+    if (b && !b->automatic && !a->option == !b->option &&
+        (a->number != b->number || a->truth != b->truth || a->integer != b->integer)) {
+        zt_node_show(b, value, sizeof value);
+        zt_key_fail(r, a, "differs from %s (%s, %s); they mean the same", r->row[other]->key, value,
+                    zt_node_origin(b, origin));
+        return;
+    }
+    if (b && b->option && !a->option)
+        return;
+    r->node[other] = a;
+    zt_value_store(r, a, r->row[other]);
+}
+
+void zt_keys_read(struct zt_reading *r) {
+    r->optimizer = choose_type(r, "optimizer", "optimizer.type", ZT_OF_OPTIMIZERS);
+    r->scheduler = choose_type(r, "scheduler", "scheduler.type", ZT_OF_SCHEDULERS);
+    for (int i = 0; i < r->count; i++) {
+        unsigned of = r->row[i]->of;
+        bool given = of & ZT_OF_OPTIMIZERS ? r->optimizer != NULL : r->scheduler != NULL;
+        if (!of || (given && (of & r->types)))
+            zt_value_default(r, r->row[i]);
+    }
+    read_members(r, r->root, "", ZT_KEY_OBJECT, false);
+    for (int i = 0; i < r->count; i++)
+        if (r->row[i]->same && r->node[i])
+            join(r, i);
+}
+
+/* Of activation_checkpointing two flags ask for what is not there, where the section is on. */
+static void refuse_checkpointing(struct zt_reading *r) {
+    const struct zt_node *profile = zt_keys_node(r, "activation_checkpointing.profile");
+    if (profile && profile->truth && zt_keys_checkpointing(r))
+        zt_key_fail(r, profile, "a time for each checkpoint is not supported yet");
+    const struct zt_node *host = zt_keys_node(r, "activation_checkpointing.cpu_checkpointing");
+    r->config->recompute.on_host = host && host->truth && zt_keys_checkpointing(r);
+    if (r->config->recompute.on_host && strcmp(zt_keys_text(r, "ztrain.device"), "cuda") == 0)
+        zt_key_fail(r, host, "keeping activations of the GPU in host memory is not supported yet");
+}
+
+bool zt_keys_checkpointing(const struct zt_reading *r) {
+    static const char *const flags[] = {
+        "partition_activations",           "cpu_checkpointing", "contiguous_memory_optimization",
+        "synchronize_checkpoint_boundary", "profile",           "number_checkpoints"
+    };
+    char key[96];
+    const struct zt_node *enabled = zt_keys_node(r, "activation_checkpointing.enabled");
+    if (enabled)
+        return enabled->truth;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        snprintf(key, sizeof key, "activation_checkpointing.%s", flags[i]);
+        const struct zt_node *flag = zt_keys_node(r, key);
+        if (flag && (flag->truth || (flag->kind == ZT_NODE_NUMBER && flag->number > 0)))
+            return true;
+    }
+    return false;
+}
+
+static void refuse(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row, bool later) {
+    enum zt_key_status status = later ? ZT_KEY_LATER : ZT_KEY_REJECT;
+    const struct zt_key_choice *choice = row->type == ZT_KEY_CHOICE ? zt_key_choose(row, node->text) : NULL;
+    char value[64];
+    if (row->status == status && !zt_value_neutral(node, row)) {
+        if (later)
+            zt_key_fail(r, node, "%s is not supported yet", row->why);
+        else
+            zt_key_fail(r, node, "%s is refused: %s", zt_node_show(node, value, sizeof value), row->why);
+    } else if (choice && choice->status == status && row->status != status) {
+        if (later) {
+            zt_key_fail(r, node, "\"%s\" is not supported yet", node->text);
+            if (choice->why)
+                zt_hint(r->err, "%s", choice->why);
+        } else
+            zt_key_fail(r, node, "\"%s\" is refused: %s", node->text, choice->why);
+    }
+}
+
+void zt_keys_refuse(struct zt_reading *r, bool later) {
+    for (int i = 0; i < r->count; i++)
+        if (r->node[i] && !r->node[i]->ignored)
+            refuse(r, r->node[i], r->row[i], later);
+    if (later)
+        refuse_checkpointing(r);
+}
+
+/* The row's reason, or that of the object it stands in. */
+static const char *reason(const struct zt_reading *r, const struct zt_key_row *row) {
+    char parent[160];
+    const char *dot = strrchr(row->key, '.');
+    if (row->why || !dot)
+        return row->why ? row->why : "no effect here";
+    snprintf(parent, sizeof parent, "%.*s", (int)(dot - row->key), row->key);
+    int i = row_of(r, parent);
+    return i >= 0 ? reason(r, r->row[i]) : "no effect here";
+}
+
+void zt_keys_note(struct zt_reading *r) {
+    struct zt_config *config = r->config;
+    for (int i = 0; i < r->count; i++) {
+        const struct zt_key_row *row = r->row[i];
+        const struct zt_node *node = r->node[i];
+        char value[96];
+        if (!node)
+            continue;
+        zt_node_show(node, value, sizeof value);
+        if (node->automatic && row->keeps_auto)
+            zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: known with the model)", row->key,
+                         row->rule ? row->rule : "default");
+        else if (node->automatic)
+            zt_texts_add(r->arena, &config->resolved_auto, "%s = %s (auto: %s)", row->key,
+                         node->kind == ZT_NODE_NULL ? "none" : value, row->rule ? row->rule : "default");
+        if (row->status == ZT_KEY_ACCEPT && !node->ignored && node->kind != ZT_NODE_OBJECT)
+            zt_texts_add(r->arena, &config->without_effect, "%s = %s (%s)", row->key, value, reason(r, row));
+    }
+}

@@ -1,0 +1,141 @@
+/* The tree of values: where each stands, how it is shown, how a problem with it is reported. */
+#include "config/read.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option) {
+    struct zt_node *node = ZT_NEW(arena, struct zt_node);
+    *node = (struct zt_node){ .kind = kind, .key = key, .option = option };
+    return node;
+}
+
+struct zt_node *zt_node_child(const struct zt_node *parent, const char *key) {
+    for (struct zt_node *child = parent->first; child; child = child->next)
+        if (child->key && strcmp(child->key, key) == 0)
+            return child;
+    return NULL;
+}
+
+struct zt_node *zt_node_find(struct zt_node *root, const char *path) {
+    struct zt_node *at = root;
+    while (at && *path) {
+        char key[128];
+        size_t n = strcspn(path, ".");
+        if (n >= sizeof key)
+            return NULL;
+        memcpy(key, path, n);
+        key[n] = 0;
+        at = at->kind == ZT_NODE_OBJECT ? zt_node_child(at, key) : NULL;
+        path += path[n] ? n + 1 : n;
+    }
+    return at;
+}
+
+void zt_node_append(struct zt_node *parent, struct zt_node *child) {
+    struct zt_node **end = &parent->first;
+    int count = 0;
+    for (; *end; end = &(*end)->next)
+        count++;
+    child->parent = parent;
+    child->index = count;
+    child->next = NULL;
+    *end = child;
+}
+
+void zt_node_remove(struct zt_node *child) {
+    struct zt_node **at = &child->parent->first;
+    while (*at != child)
+        at = &(*at)->next;
+    *at = child->next;
+}
+
+char *zt_node_path(const struct zt_node *node, char *to, size_t room) {
+    if (!node->parent) {
+        to[0] = 0;
+        return to;
+    }
+    zt_node_path(node->parent, to, room);
+    size_t n = strlen(to);
+    if (node->key)
+        snprintf(to + n, room - n, "%s%s", n ? "." : "", node->key);
+    else
+        snprintf(to + n, room - n, "[%d]", node->index);
+    return to;
+}
+
+static void show(struct zt_text *text, const struct zt_node *node, size_t room) {
+    static const char brackets[2][2] = { { '[', ']' }, { '{', '}' } };
+    bool object = node->kind == ZT_NODE_OBJECT;
+    if (node->kind == ZT_NODE_NULL)
+        zt_text_add(text, "null");
+    else if (node->kind == ZT_NODE_BOOL)
+        zt_text_add(text, node->truth ? "true" : "false");
+    else if (node->kind == ZT_NODE_NUMBER && node->whole)
+        zt_text_add(text, "%lld", (long long)node->integer);
+    else if (node->kind == ZT_NODE_NUMBER)
+        zt_text_add(text, "%.10g", node->number);
+    else if (node->kind == ZT_NODE_TEXT)
+        zt_text_add(text, "\"%s\"", node->text);
+    else {
+        zt_text_add(text, "%c", brackets[object][0]);
+        for (const struct zt_node *child = node->first; child && text->length < room; child = child->next) {
+            zt_text_add(text, child == node->first ? "" : ", ");
+            if (object)
+                zt_text_add(text, "\"%s\": ", child->key);
+            show(text, child, room);
+        }
+        zt_text_add(text, "%c", brackets[object][1]);
+    }
+}
+
+char *zt_node_show(const struct zt_node *node, char *to, size_t room) {
+    struct zt_text text = { 0 };
+    show(&text, node, room);
+    bool fits = text.length < room;
+    snprintf(to, room, "%.*s%s", fits ? (int)text.length : (int)room - 4, text.at ? text.at : "", fits ? "" : "...");
+    zt_text_finish(&text);
+    return to;
+}
+
+bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...) {
+    char what[ZT_ERR_TEXT], path[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    zt_node_path(node, path, sizeof path);
+    const char *colon = path[0] ? ": " : "";
+    if (!node->option)
+        return zt_fail(r->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s%s%s", r->file, node->line, node->column, path, colon,
+                       what);
+    const char *space = strchr(node->option, ' '); /* "--set key.path" need not say the key twice */
+    if (space && strcmp(space + 1, path) == 0)
+        return zt_fail(r->err, ZT_EXIT_CONFIG, "%s: %s", node->option, what);
+    return zt_fail(r->err, ZT_EXIT_CONFIG, "%s: %s%s%s", node->option, path, colon, what);
+}
+
+char *zt_node_origin(const struct zt_node *node, char *to) {
+    if (node->option)
+        snprintf(to, 64, "%s", node->option);
+    else
+        snprintf(to, 64, "line %d", node->line);
+    return to;
+}
+
+void zt_texts_add(struct zt_arena *arena, struct zt_texts *texts, const char *fmt, ...) {
+    char text[ZT_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    bool full = (texts->count & (texts->count - 1)) == 0; /* the room is the next power of two */
+    if (full) {
+        const char **old = texts->at;
+        texts->at = ZT_NEW_N(arena, const char *, texts->count ? 2 * texts->count : 1);
+        if (old)
+            memcpy(texts->at, old, (size_t)texts->count * sizeof *old);
+    }
+    texts->at[texts->count++] = zt_arena_strdup(arena, text);
+}

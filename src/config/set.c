@@ -1,0 +1,94 @@
+/* The command line over the file: every option becomes a value of the tree under its key path, so that it is checked by
+ * the same rows, and its errors name the option. */
+#include "config/read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Puts `value` at the end of `path`, creating objects on the way; what stands there is replaced. */
+static void put(struct zt_reading *r, const char *path, struct zt_node *value) {
+    struct zt_node *at = r->root;
+    for (;;) {
+        size_t n = strcspn(path, ".");
+        const char *key = zt_arena_strndup(r->arena, path, n);
+        struct zt_node *old = zt_node_child(at, key);
+        bool last = path[n] == 0;
+        if (old && (last || old->kind != ZT_NODE_OBJECT)) {
+            zt_node_remove(old);
+            old = NULL;
+        }
+        if (!old) {
+            old = last ? value : zt_node_create(r->arena, ZT_NODE_OBJECT, key, value->option);
+            old->key = key;
+            zt_node_append(at, old);
+        }
+        if (last)
+            return;
+        at = old;
+        path += n + 1;
+    }
+}
+
+static struct zt_node *text_node(struct zt_reading *r, const char *text, const char *option) {
+    struct zt_node *node = zt_node_create(r->arena, ZT_NODE_TEXT, NULL, option);
+    node->text = zt_arena_strdup(r->arena, text);
+    return node;
+}
+
+static struct zt_node *integer_node(struct zt_reading *r, int64_t value, const char *option) {
+    struct zt_node *node = zt_node_create(r->arena, ZT_NODE_NUMBER, NULL, option);
+    node->number = (double)value;
+    node->integer = value;
+    node->whole = true;
+    return node;
+}
+
+/* "--set key.path=value": JSON where it parses as such, else a text. */
+static bool set(struct zt_reading *r, const char *option) {
+    const char *equals = strchr(option, '=');
+    if (!equals || equals == option)
+        return zt_fail(r->err, ZT_EXIT_CONFIG, "--set %s: expected key.path=value", option);
+    char *path = zt_arena_strndup(r->arena, option, (size_t)(equals - option));
+    const char *name = zt_arena_printf(r->arena, "--set %s", path);
+    struct zt_err quiet = { 0 };
+    struct zt_node *value =
+        zt_config_parse(r->arena, name, (const unsigned char *)equals + 1, strlen(equals + 1), name, &quiet);
+    put(r, path, value ? value : text_node(r, equals + 1, name));
+    return true;
+}
+
+/* "--data FORMAT:PATH"; synthetic data have no path. */
+static void set_data(struct zt_reading *r, const char *data, bool evaluates) {
+    size_t n = strcspn(data, ":");
+    struct zt_node *eval_path = zt_node_find(r->root, "ztrain.data.eval_path");
+    if (evaluates && eval_path && !eval_path->option) /* the command line's data stand in for the file's */
+        zt_node_remove(eval_path);
+    put(r, "ztrain.data.format", text_node(r, zt_arena_strndup(r->arena, data, n), "--data"));
+    if (data[n] && data[n + 1])
+        put(r, "ztrain.data.path", text_node(r, data + n + 1, "--data"));
+}
+
+void zt_config_overlay(struct zt_reading *r, const struct zt_config_overrides *over) {
+    const struct {
+        const char *option, *key;
+        int64_t value;
+    } numbers[] = {
+        { "--epochs", "ztrain.epochs", over->epochs },
+        { "--steps", "ztrain.steps", over->steps },
+        { "--seed", "ztrain.seed", over->seed },
+    };
+    for (int i = 0; i < over->set_count; i++)
+        set(r, over->set[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].value != -1)
+            put(r, numbers[i].key, integer_node(r, numbers[i].value, numbers[i].option));
+    if (over->data)
+        set_data(r, over->data, over->evaluates);
+    if (over->device)
+        put(r, "ztrain.device", text_node(r, over->device, "--device"));
+    if (over->cluster)
+        put(r, "ztrain.cluster", text_node(r, over->cluster, "--cluster"));
+    if (over->threads < 0)
+        zt_fail(r->err, ZT_EXIT_CONFIG, "--threads: %d, allowed >= 0", over->threads);
+    r->config->threads = over->threads;
+}

@@ -1,0 +1,438 @@
+/* A value against its row, one function a type: check and bring into form, store, default. */
+#include "config/read.h"
+#include "base/file.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *kind_name(enum zt_node_kind kind) {
+    static const char *const names[] = { "null", "a boolean", "a number", "a text", "a list", "an object" };
+    return names[kind];
+}
+
+static bool wrong_type(struct zt_reading *r, const struct zt_node *node, const char *wants) {
+    char value[64];
+    return zt_key_fail(r, node, "wants %s, found %s: %s", wants, kind_name(node->kind),
+                       zt_node_show(node, value, sizeof value));
+}
+
+static bool check_bool(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    static const struct {
+        const char *text;
+        bool truth;
+    } words[] = { { "true", true }, { "false", false }, { "yes", true }, { "no", false },
+                  { "on", true },   { "off", false },   { "1", true },   { "0", false } };
+    (void)row;
+    if (node->kind == ZT_NODE_NUMBER && (node->number == 0 || node->number == 1)) {
+        node->truth = node->number == 1;
+        node->kind = ZT_NODE_BOOL;
+    }
+    for (size_t i = 0; node->kind == ZT_NODE_TEXT && i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(node->text, words[i].text) == 0) {
+            node->truth = words[i].truth;
+            node->kind = ZT_NODE_BOOL;
+        }
+    return node->kind == ZT_NODE_BOOL || wrong_type(r, node, "true or false");
+}
+
+static bool in_range(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
+    char range[64], value[64];
+    bool low = row->above ? node->number > row->min : node->number >= row->min;
+    bool high = row->below ? node->number < row->max : node->number <= row->max;
+    return (low && high) ||
+           zt_key_fail(r, node, "%s, allowed %s", zt_node_show(node, value, sizeof value), zt_key_range(row, range));
+}
+
+static bool check_number(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    return node->kind == ZT_NODE_NUMBER ? in_range(r, node, row) : wrong_type(r, node, "a number");
+}
+
+static bool check_int(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    char value[64];
+    if (node->kind != ZT_NODE_NUMBER)
+        return wrong_type(r, node, "an integer");
+    if (!node->whole && fabs(node->number) < 9.2e18)
+        return zt_key_fail(r, node, "wants an integer, found %s", zt_node_show(node, value, sizeof value));
+    if (!node->whole)
+        return zt_key_fail(r, node, "%s is larger than 64-bit integers go", zt_node_show(node, value, sizeof value));
+    return in_range(r, node, row);
+}
+
+static bool check_list(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row, const char *wants,
+                       bool (*check)(struct zt_reading *, struct zt_node *, const struct zt_key_row *)) {
+    bool ok = true;
+    if (node->kind != ZT_NODE_LIST)
+        return wrong_type(r, node, wants);
+    for (struct zt_node *item = node->first; item; item = item->next)
+        ok &= check(r, item, row);
+    return ok;
+}
+
+static bool check_numbers(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    return check_list(r, node, row, "a list of numbers", check_number);
+}
+
+static bool check_first(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    if (node->kind == ZT_NODE_NUMBER)
+        return in_range(r, node, row);
+    if (!check_list(r, node, row, "a number or a list of numbers", check_number))
+        return false;
+    return node->first || zt_key_fail(r, node, "an empty list, wants a number or a list of numbers");
+}
+
+static bool check_pair(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    char value[64];
+    if (!check_list(r, node, row, "a list of two numbers", check_number))
+        return false;
+    bool two = node->first && node->first->next && !node->first->next->next;
+    return two || zt_key_fail(r, node, "wants two numbers, found %s", zt_node_show(node, value, sizeof value));
+}
+
+static bool check_text(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    (void)row;
+    return node->kind == ZT_NODE_TEXT || wrong_type(r, node, "a text");
+}
+
+static bool check_filled(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    if (!check_text(r, node, row))
+        return false;
+    return node->text[0] || zt_key_fail(r, node, "an empty text");
+}
+
+static bool check_texts(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    return check_list(r, node, row, "a list of texts", check_filled);
+}
+
+static bool check_group(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    if (!check_texts(r, node, row))
+        return false;
+    return (node->first && node->first->next) || zt_key_fail(r, node, "wants at least two names");
+}
+
+static bool check_groups(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    return check_list(r, node, row, "a list of lists of texts", check_group);
+}
+
+static bool check_choice(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    if (!check_text(r, node, row))
+        return false;
+    const struct zt_key_choice *choice = zt_key_choose(row, node->text);
+    if (choice) {
+        size_t n = strlen(choice->name);
+        if (!n || choice->name[n - 1] != '*')
+            node->text = choice->name;
+        return true;
+    }
+    struct zt_text all = { 0 };
+    const char *nearest = zt_key_nearest_choice(row, node->text);
+    for (const struct zt_key_choice *c = row->choices; c->name; c++)
+        if (c->status == ZT_KEY_WORKS || c->status == ZT_KEY_ACCEPT)
+            zt_text_add(&all, "%s%s", all.length ? ", " : "", c->name);
+    zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
+                nearest ? "\"?" : "");
+    zt_hint(r->err, "known are: %s", all.at);
+    zt_text_finish(&all);
+    return false;
+}
+
+static bool check_choices(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    return check_list(r, node, row, "a list of texts", check_choice);
+}
+
+/* "8GiB", "500 MB", "1e9", or a number of bytes; 0: no size, or more than 2^62. */
+static int64_t bytes_of(const struct zt_node *node) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {
+        { "", 1 },      { "B", 1 },      { "KB", 1e3 },        { "MB", 1e6 },           { "GB", 1e9 },
+        { "TB", 1e12 }, { "KiB", 1024 }, { "MiB", 1048576.0 }, { "GiB", 1073741824.0 }, { "TiB", 1099511627776.0 }
+    };
+    double number = node->number, unit = 1;
+    if (node->kind == ZT_NODE_TEXT) {
+        char *end;
+        number = strtod(node->text, &end);
+        while (*end == ' ')
+            end++;
+        unit = 0;
+        for (size_t i = 0; i < sizeof units / sizeof units[0] && end != node->text; i++)
+            if (strcasecmp(end, units[i].name) == 0)
+                unit = units[i].bytes;
+    }
+    return number * unit >= 1 && number * unit <= 4.6e18 ? (int64_t)(number * unit) : 0;
+}
+
+static bool check_bytes(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    char value[64];
+    (void)row;
+    if (node->kind != ZT_NODE_TEXT && node->kind != ZT_NODE_NUMBER)
+        return wrong_type(r, node, "a size such as \"8GiB\"");
+    return bytes_of(node) > 0 ||
+           zt_key_fail(r, node, "%s is no size: wants a positive number and a unit, such as \"8GiB\"",
+                       zt_node_show(node, value, sizeof value));
+}
+
+static bool check_any(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)node, (void)row;
+    return true;
+}
+
+static bool check_object(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    (void)row;
+    return node->kind == ZT_NODE_OBJECT || wrong_type(r, node, "an object");
+}
+
+static bool check_objects(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    return check_list(r, node, row, "a list of objects", check_object);
+}
+
+static void store_bool(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)row;
+    *(bool *)to = node->truth;
+}
+
+static void store_int(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r;
+    if (row->size == sizeof(int))
+        *(int *)to = (int)node->integer;
+    else
+        *(int64_t *)to = node->integer;
+}
+
+static void store_bytes(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)row;
+    *(int64_t *)to = bytes_of(node);
+}
+
+static void store_number(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)row;
+    *(double *)to = node->kind == ZT_NODE_LIST ? node->first->number : node->number;
+}
+
+static void store_pair(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)row;
+    ((double *)to)[0] = node->first->number;
+    ((double *)to)[1] = node->first->next->number;
+}
+
+static int length(const struct zt_node *list) {
+    int count = 0;
+    for (const struct zt_node *item = list->first; item; item = item->next)
+        count++;
+    return count;
+}
+
+static void store_numbers(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_numbers *numbers = to;
+    (void)row;
+    numbers->count = 0;
+    numbers->at = ZT_NEW_N(r->arena, double, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        numbers->at[numbers->count++] = item->number;
+}
+
+static void store_text(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r, (void)row;
+    *(const char **)to = node->text;
+}
+
+/* Paths of the file are relative to its folder, those of the command line to the current one. */
+static void store_path(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)row;
+    char *path = zt_path_join(node->option ? "" : r->config->folder, node->text);
+    *(const char **)to = zt_arena_strdup(r->arena, path);
+    free(path);
+}
+
+static void store_index(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    int index = (int)(zt_key_choose(row, node->text) - row->choices);
+    (void)r;
+    if (row->size == sizeof(bool))
+        *(bool *)to = index == 1;
+    else
+        *(int *)to = index;
+}
+
+static void store_texts(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_texts *texts = to;
+    (void)row;
+    texts->count = 0;
+    texts->at = ZT_NEW_N(r->arena, const char *, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        texts->at[texts->count++] = item->text;
+}
+
+static void store_groups(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_text_lists *lists = to;
+    lists->count = 0;
+    lists->at = ZT_NEW_N(r->arena, struct zt_texts, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        store_texts(r, &lists->at[lists->count++], item, row);
+}
+
+static void store_has(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    (void)r;
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        *(bool *)to |= strcmp(item->text, row->choices[0].name) == 0;
+}
+
+/* param_groups, the one list of objects. */
+static void store_objects(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_config *config = r->config;
+    (void)to, (void)row;
+    config->groups = ZT_NEW_N(r->arena, struct zt_group_config, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next) {
+        const struct zt_node *match = zt_node_child(item, "match"), *lr = zt_node_child(item, "lr");
+        const struct zt_node *decay = zt_node_child(item, "weight_decay");
+        config->groups[config->group_count++] = (struct zt_group_config){
+            .match = match ? match->text : NULL,
+            .lr = lr && lr->kind == ZT_NODE_NUMBER && !lr->automatic ? lr->number : NAN,
+            .weight_decay = decay && decay->kind == ZT_NODE_NUMBER && !decay->automatic ? decay->number : NAN,
+        };
+    }
+}
+
+/* padding_idx, the one object of free names that is kept. */
+static void store_named(struct zt_reading *r, void *to, const struct zt_node *node, const struct zt_key_row *row) {
+    struct zt_config *config = r->config;
+    (void)to, (void)row;
+    config->paddings = ZT_NEW_N(r->arena, struct zt_padding_config, length(node));
+    for (const struct zt_node *item = node->first; item; item = item->next)
+        if (item->kind == ZT_NODE_NUMBER) /* what is none is refused by its row */
+            config->paddings[config->padding_count++] = (struct zt_padding_config){ item->key, item->integer };
+}
+
+static const struct {
+    bool (*check)(struct zt_reading *, struct zt_node *, const struct zt_key_row *);
+    void (*store)(struct zt_reading *, void *, const struct zt_node *, const struct zt_key_row *);
+    bool automatic; /* "auto" is legal */
+} types[] = {
+    [ZT_KEY_BOOL] = { check_bool, store_bool, true },
+    [ZT_KEY_INT] = { check_int, store_int, true },
+    [ZT_KEY_NUMBER] = { check_number, store_number, true },
+    [ZT_KEY_FIRST] = { check_first, store_number, true },
+    [ZT_KEY_PAIR] = { check_pair, store_pair, true },
+    [ZT_KEY_NUMBERS] = { check_numbers, store_numbers, false },
+    [ZT_KEY_TEXT] = { check_text, store_text, false },
+    [ZT_KEY_PATH] = { check_filled, store_path, false },
+    [ZT_KEY_BYTES] = { check_bytes, store_bytes, false },
+    [ZT_KEY_CHOICE] = { check_choice, store_text, false },
+    [ZT_KEY_INDEX] = { check_choice, store_index, false },
+    [ZT_KEY_TEXTS] = { check_texts, store_texts, false },
+    [ZT_KEY_HAS] = { check_choices, store_has, false },
+    [ZT_KEY_GROUPS] = { check_groups, store_groups, false },
+    [ZT_KEY_ANY] = { check_any, NULL, false },
+    [ZT_KEY_OBJECT] = { check_object, NULL, false },
+    [ZT_KEY_OPEN] = { check_object, NULL, false },
+    [ZT_KEY_NAMED] = { check_object, store_named, false },
+    [ZT_KEY_OBJECTS] = { check_objects, store_objects, false },
+};
+
+static void number_from(struct zt_node *node, const char *text) {
+    node->kind = ZT_NODE_NUMBER;
+    node->number = strtod(text, NULL);
+    node->whole = node->number == trunc(node->number);
+    node->integer = node->whole ? (int64_t)node->number : 0;
+}
+
+/* Gives `node` the value that `text` (a default of the table, trusted) means for the row. */
+static void from_text(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row, const char *text) {
+    struct zt_node *item;
+    switch (row->type) {
+    case ZT_KEY_BOOL:
+        node->kind = ZT_NODE_BOOL;
+        node->truth = strcmp(text, "true") == 0;
+        break;
+    case ZT_KEY_INT:
+    case ZT_KEY_NUMBER:
+    case ZT_KEY_FIRST:
+        number_from(node, text);
+        break;
+    case ZT_KEY_PAIR:
+        node->kind = ZT_NODE_LIST;
+        node->first = NULL;
+        for (int i = 0; i < 2; i++) {
+            item = zt_node_create(r->arena, ZT_NODE_NUMBER, NULL, node->option);
+            number_from(item, i ? strchr(text, ' ') : text);
+            zt_node_append(node, item);
+        }
+        break;
+    case ZT_KEY_TEXTS:
+        node->kind = ZT_NODE_LIST;
+        item = zt_node_create(r->arena, ZT_NODE_TEXT, NULL, node->option);
+        item->text = text;
+        zt_node_append(node, item);
+        break;
+    default:
+        node->kind = ZT_NODE_TEXT;
+        node->text = text;
+    }
+}
+
+bool zt_value_check(struct zt_reading *r, struct zt_node *node, const struct zt_key_row *row) {
+    if (row->false_is_off && node->kind == ZT_NODE_BOOL && !node->truth) {
+        node->kind = ZT_NODE_OBJECT;
+        return true;
+    }
+    bool choice = row->choices && zt_key_choose(row, "auto");
+    if (types[row->type].automatic && node->kind == ZT_NODE_TEXT && strcmp(node->text, "auto") == 0 && !choice) {
+        const char *value = row->automatic ? row->automatic : row->def;
+        node->automatic = true;
+        node->kind = ZT_NODE_NULL;
+        if (value)
+            from_text(r, node, row, value);
+        return true;
+    }
+    return types[row->type].check(r, node, row);
+}
+
+void zt_value_store(struct zt_reading *r, const struct zt_node *node, const struct zt_key_row *row) {
+    if (row->at && node->kind != ZT_NODE_NULL)
+        types[row->type].store(r, (char *)r->config + row->at, node, row);
+}
+
+void zt_value_default(struct zt_reading *r, const struct zt_key_row *row) {
+    struct zt_node node = { 0 };
+    if (!row->at || !row->def)
+        return;
+    from_text(r, &node, row, row->def);
+    zt_value_store(r, &node, row);
+}
+
+/* An object of many switches says something when one of them is on, or when it has none and is not empty. */
+static bool switched_on(const struct zt_node *node, bool *has_switch) {
+    bool on = false;
+    for (const struct zt_node *child = node->first; child; child = child->next) {
+        if (child->key && strcmp(child->key, "enabled") == 0) {
+            *has_switch = true;
+            on |= !(child->kind == ZT_NODE_NULL || (child->kind == ZT_NODE_BOOL && !child->truth) ||
+                    (child->kind == ZT_NODE_TEXT && strcasecmp(child->text, "false") == 0));
+        }
+        on |= switched_on(child, has_switch);
+    }
+    return on;
+}
+
+bool zt_value_neutral(const struct zt_node *node, const struct zt_key_row *row) {
+    bool has_switch = false;
+    const char *neutral[] = { row->def, row->off };
+    switch (node->kind) {
+    case ZT_NODE_NULL:
+        return true;
+    case ZT_NODE_LIST:
+        return !node->first;
+    case ZT_NODE_OBJECT:
+        return !switched_on(node, &has_switch) && (has_switch || !node->first);
+    default:
+        break;
+    }
+    for (int i = 0; i < 2; i++)
+        if (neutral[i] && (node->kind == ZT_NODE_BOOL     ? node->truth == (strcmp(neutral[i], "true") == 0)
+                           : node->kind == ZT_NODE_NUMBER ? node->number == strtod(neutral[i], NULL)
+                                                          : strcasecmp(node->text, neutral[i]) == 0))
+            return true;
+    return node->kind == ZT_NODE_BOOL && !row->def && !node->truth;
+}

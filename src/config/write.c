@@ -1,0 +1,245 @@
+/* config.resolved.json: the rows that work, in table order, each with its value, as a file that reads back to the same.
+ */
+#include "config/config.h"
+#include "base/file.h"
+#include "config/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void write_text(FILE *to, const char *text) {
+    fputc('"', to);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            fprintf(to, "\\%c", *p);
+        else if (*p < 0x20)
+            fprintf(to, "\\u%04x", *p);
+        else
+            fputc(*p, to);
+    }
+    fputc('"', to);
+}
+
+/* The shortest decimal that reads back to the same double. */
+static void write_number(FILE *to, double value) {
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    fputs(text, to);
+}
+
+static void write_numbers(FILE *to, const double *at, int count) {
+    for (int i = 0; i < count; i++) {
+        fputs(i ? ", " : "[", to);
+        write_number(to, at[i]);
+    }
+    fputs(count ? "]" : "null", to);
+}
+
+static void write_texts(FILE *to, const struct zt_texts *texts) {
+    fputc('[', to);
+    for (int i = 0; i < texts->count; i++) {
+        fputs(i ? ", " : "", to);
+        write_text(to, texts->at[i]);
+    }
+    fputc(']', to);
+}
+
+static void write_text_lists(FILE *to, const struct zt_text_lists *lists) {
+    fputc('[', to);
+    for (int i = 0; i < lists->count; i++) {
+        fputs(i ? ", " : "", to);
+        write_texts(to, &lists->at[i]);
+    }
+    fputc(']', to);
+}
+
+/* Absolute: the file written here may stand in another folder. */
+static void write_path(FILE *to, const char *path) {
+    char *here = getcwd(NULL, 0);
+    char *whole = zt_path_join(here ? here : "", path);
+    write_text(to, whole);
+    free(whole);
+    free(here);
+}
+
+static void write_groups(FILE *to, const struct zt_config *config) {
+    fputc('[', to);
+    for (int i = 0; i < config->group_count; i++) {
+        const struct zt_group_config *group = &config->groups[i];
+        fputs(i ? ", {\"match\": " : "{\"match\": ", to);
+        write_text(to, group->match);
+        if (!isnan(group->lr)) {
+            fputs(", \"lr\": ", to);
+            write_number(to, group->lr);
+        }
+        if (!isnan(group->weight_decay)) {
+            fputs(", \"weight_decay\": ", to);
+            write_number(to, group->weight_decay);
+        }
+        fputc('}', to);
+    }
+    fputc(']', to);
+}
+
+static void write_paddings(FILE *to, const struct zt_config *config) {
+    fputc('{', to);
+    for (int i = 0; i < config->padding_count; i++) {
+        fputs(i ? ", " : "", to);
+        write_text(to, config->paddings[i].match);
+        fprintf(to, ": %lld", (long long)config->paddings[i].row);
+    }
+    fputc('}', to);
+}
+
+static int64_t whole(const struct zt_key_row *row, const void *at) {
+    return row->size == sizeof(int) ? *(const int *)at : *(const int64_t *)at;
+}
+
+static void write_value(FILE *to, const struct zt_config *config, const struct zt_key_row *row) {
+    const void *at = (const char *)config + row->at;
+    const char *text;
+    switch (row->type) {
+    case ZT_KEY_BOOL:
+        fputs(*(const bool *)at ? "true" : "false", to);
+        break;
+    case ZT_KEY_INT:
+        if (row->keeps_auto && whole(row, at) == atoi(row->automatic ? row->automatic : row->def))
+            fputs("\"auto\"", to);
+        else
+            fprintf(to, "%lld", (long long)whole(row, at));
+        break;
+    case ZT_KEY_BYTES:
+        if (*(const int64_t *)at)
+            fprintf(to, "%lld", (long long)*(const int64_t *)at);
+        else
+            fputs("null", to);
+        break;
+    case ZT_KEY_NUMBER:
+    case ZT_KEY_FIRST:
+        write_number(to, *(const double *)at);
+        break;
+    case ZT_KEY_PAIR:
+        write_numbers(to, at, 2);
+        break;
+    case ZT_KEY_NUMBERS:
+        write_numbers(to, ((const struct zt_numbers *)at)->at, ((const struct zt_numbers *)at)->count);
+        break;
+    case ZT_KEY_INDEX:
+        write_text(to, row->choices[row->size == sizeof(bool) ? *(const bool *)at : *(const int *)at].name);
+        break;
+    case ZT_KEY_HAS:
+        fprintf(to, *(const bool *)at ? "[\"%s\"]" : "[]", row->choices[0].name);
+        break;
+    case ZT_KEY_TEXTS:
+        write_texts(to, at);
+        break;
+    case ZT_KEY_GROUPS:
+        write_text_lists(to, at);
+        break;
+    case ZT_KEY_OBJECTS:
+        write_groups(to, config);
+        break;
+    case ZT_KEY_NAMED:
+        write_paddings(to, config);
+        break;
+    default: /* texts; NULL: none */
+        memcpy(&text, at, sizeof text);
+        if (!text)
+            fputs("null", to);
+        else if (row->type == ZT_KEY_PATH)
+            write_path(to, text);
+        else
+            write_text(to, text);
+    }
+}
+
+/* Whether the row says something in this config: it works, and its optimizer or scheduler is the one given. */
+static bool belongs(const struct zt_config *config, const struct zt_key_row *row, unsigned types) {
+    bool optimizer = strncmp(row->key, "optimizer.", 10) == 0, scheduler = strncmp(row->key, "scheduler.", 10) == 0;
+    if (row->status != ZT_KEY_WORKS || !row->at)
+        return false;
+    if ((optimizer && !config->optimizer.type) || (scheduler && !config->scheduler.type))
+        return false;
+    return !row->of || (row->of & types);
+}
+
+static unsigned bit_of(const char *key, const char *type) {
+    for (size_t i = 0, n = zt_key_count(); type && i < n; i++)
+        if (strcmp(zt_key_at(i)->key, key) == 0)
+            return zt_key_choose(zt_key_at(i), type)->bit;
+    return 0;
+}
+
+static void new_line(FILE *to, int depth) {
+    fprintf(to, "\n%*s", 2 * depth, "");
+}
+
+/* How many leading path parts two keys share, not counting the last part of either. */
+static int shared_depth(const char *a, const char *b) {
+    int depth = 0;
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        depth += a[i] == '.';
+    return depth;
+}
+
+static int depth_of(const char *key) {
+    int depth = 0;
+    for (; *key; key++)
+        depth += *key == '.';
+    return depth;
+}
+
+/* Closes the objects that `last` stands in and `key` does not, and opens those that `key` adds. */
+static void move(FILE *to, const char *last, const char *key) {
+    int shared = shared_depth(last, key), depth = 0;
+    for (int d = depth_of(last); d > shared; d--) {
+        new_line(to, d);
+        fputc('}', to);
+    }
+    fputs(last[0] ? "," : "", to);
+    for (const char *dot; (dot = strchr(key, '.')); key = dot + 1)
+        if (++depth > shared) {
+            new_line(to, depth);
+            fprintf(to, "\"%.*s\": {", (int)(dot - key), key);
+        }
+    new_line(to, depth + 1);
+    fprintf(to, "\"%s\": ", key);
+}
+
+void zt_config_write(const struct zt_config *config, FILE *to) {
+    unsigned types =
+        bit_of("optimizer.type", config->optimizer.type) | bit_of("scheduler.type", config->scheduler.type);
+    const char *last = "";
+    fputc('{', to);
+    for (size_t i = 0, n = zt_key_count(); i < n; i++) {
+        const struct zt_key_row *row = zt_key_at(i);
+        if (!belongs(config, row, types))
+            continue;
+        move(to, last, row->key);
+        write_value(to, config, row);
+        last = row->key;
+    }
+    for (int d = depth_of(last); d >= 0; d--) {
+        new_line(to, d);
+        fputc('}', to);
+    }
+    fputc('\n', to);
+}
+
+char *zt_config_text(const struct zt_config *config, size_t *bytes, struct zt_err *err) {
+    char *text = NULL;
+    FILE *to = open_memstream(&text, bytes);
+    if (!to) {
+        zt_fail(err, ZT_EXIT_RUN, "out of memory");
+        return NULL;
+    }
+    zt_config_write(config, to);
+    fclose(to);
+    return text;
+}

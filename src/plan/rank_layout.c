@@ -1,0 +1,173 @@
+/* Which tensors a stage holds, in what order, and what ZeRO 3 keeps of them. */
+#include "plan/rank_plan_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a parameter of the joint graph is held. */
+struct seat {
+    int stage, tensor;
+};
+
+static struct zt_flat *lay_out_stage(struct zt_planner *q, const struct zt_joint *joint, int stage, int *indices,
+                                     struct seat *seats) {
+    struct zt_arena *arena = q->plan->arena;
+    const struct zt_graph *g = joint->graph;
+    int count = zt_program_params(joint, stage, indices);
+    struct zt_flat_tensor *tensors = ZT_NEW_N(arena, struct zt_flat_tensor, count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *v = g->values[joint->params[indices[i]]];
+        seats[indices[i]] = (struct seat){ stage, i };
+        tensors[i] = (struct zt_flat_tensor){ .name = zt_arena_strdup(arena, v->copy_of ? v->copy_of : v->name),
+                                              .count = zt_shape_count(&v->shape),
+                                              .copy = v->copy_of != NULL };
+    }
+    struct zt_flat *flat =
+        zt_flat_make(arena, tensors, count, q->plan->grid.data, q->job->config->zero.reduce_bucket_size);
+    if (q->plan->sharding->first_owns)
+        zt_flat_give_to_first(flat);
+    return flat;
+}
+
+/* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
+static void tie_stages(struct zt_planner *q, const struct zt_joint *joint, const struct seat *seats,
+                       struct zt_flat *const *flats) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, joint->param_count + 1);
+    int count = 0;
+    for (int i = 0; i < joint->param_count; i++) {
+        if (joint->home[i] < 0)
+            continue;
+        const struct seat *home = &seats[joint->home[i]];
+        pairs[count++] = (struct zt_tie_pair){ home->stage, home->tensor, seats[i].stage, seats[i].tensor };
+    }
+    p->tie_count = zt_tie_runs(p->arena, &p->grid, p->sharding, flats, pairs, count, &p->ties);
+}
+
+/* Appends the parameters, or the statistics, of all stages to the plan's `model`; own[i] becomes the place there of the
+ * i-th one of this stage; of a copy, that of what it is a copy of. */
+static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, bool params, int *own) {
+    int total = params ? joint->param_count : joint->statistic_count;
+    int *indices = zt_malloc(((size_t)total + 1) * sizeof *indices),
+        *stage = zt_malloc(((size_t)total + 1) * sizeof *stage), *at = zt_malloc(((size_t)total + 1) * sizeof *at);
+    for (int i = 0; i < total; i++)
+        stage[i] = -1;
+    for (int s = p->grid.stages - 1; s >= 0; s--) {
+        int count = params ? zt_program_params(joint, s, indices) : zt_program_statistics(joint, s, indices);
+        for (int i = 0; i < count; i++)
+            stage[indices[i]] = s;
+    }
+    struct zt_model_tensor *all = ZT_NEW_N(p->arena, struct zt_model_tensor, p->model_count + total + 1);
+    if (p->model_count)
+        memcpy(all, p->model, (size_t)p->model_count * sizeof *all);
+    for (int i = 0; i < total; i++) {
+        const struct zt_value *v = joint->graph->values[params ? joint->params[i] : joint->statistics[i]];
+        at[i] = p->model_count;
+        if (params && joint->home[i] >= 0)
+            at[i] = at[joint->home[i]];
+        else if (stage[i] >= 0)
+            all[p->model_count++] = (struct zt_model_tensor){ zt_arena_strdup(p->arena, v->name), v->shape, stage[i] };
+    }
+    int count = params ? zt_program_params(joint, p->grid.stage, indices)
+                       : zt_program_statistics(joint, p->grid.stage, indices);
+    for (int i = 0; i < count; i++)
+        own[i] = at[indices[i]];
+    p->model = all;
+    p->model_params = params ? p->model_count : p->model_params;
+    free(at);
+    free(stage);
+    free(indices);
+}
+
+static void lay_out_parameters(struct zt_planner *q, const struct zt_joint *joint) {
+    struct zt_rank_plan *p = q->plan;
+    const struct zt_graph *g = joint->graph;
+    int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
+    struct seat *seats = zt_calloc((size_t)joint->param_count + 1, sizeof *seats);
+    struct zt_flat **flats = ZT_NEW_N(p->arena, struct zt_flat *, p->grid.stages);
+    for (int s = 0; s < p->grid.stages; s++)
+        flats[s] = lay_out_stage(q, joint, s, indices, seats);
+    p->flat = flats[p->grid.stage];
+    p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
+    for (int i = 0; i < joint->param_count; i++)
+        if (seats[i].stage == p->grid.stage)
+            p->param_initial[seats[i].tensor] = g->values[joint->params[i]]->data;
+    tie_stages(q, joint, seats, flats);
+    free(seats);
+    list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
+    p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
+    p->statistic_total = zt_program_statistics(joint, p->grid.stage, indices);
+    list_model(p, joint, false, p->statistic_model = ZT_NEW_N(p->arena, int, p->statistic_total + 1));
+    p->statistic_offset = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
+    p->statistic_count = ZT_NEW_N(p->arena, int64_t, p->statistic_total + 1);
+    p->statistic_name = ZT_NEW_N(p->arena, const char *, p->statistic_total + 1);
+    p->statistic_initial = ZT_NEW_N(p->arena, const void *, p->statistic_total + 1);
+    for (int i = 0; i < p->statistic_total; i++) {
+        const struct zt_value *v = g->values[joint->statistics[indices[i]]];
+        p->statistic_offset[i] = p->statistic_bytes;
+        p->statistic_count[i] = zt_shape_count(&v->shape);
+        p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
+        p->statistic_initial[i] = v->data;
+        p->statistic_bytes += (p->statistic_count[i] * (int64_t)sizeof(float) + 63) / 64 * 64;
+    }
+    free(indices);
+}
+
+/* The h of "auto" (reference/deepspeed.md, section 1.3): the most frequent trailing dimension of the weight matrices,
+ * the larger one of two; 0 without matrices. */
+static int64_t hidden_size(const struct zt_joint *joint) {
+    int64_t best = 0;
+    int best_count = 0;
+    for (int i = 0; i < joint->param_count; i++) {
+        const struct zt_shape *shape = &joint->graph->values[joint->params[i]]->shape;
+        int count = 0;
+        for (int k = 0; shape->rank == 2 && k < joint->param_count; k++) {
+            const struct zt_shape *other = &joint->graph->values[joint->params[k]]->shape;
+            count += other->rank == 2 && other->dim[1] == shape->dim[1];
+        }
+        if (count > best_count || (count && count == best_count && shape->dim[1] > best)) {
+            best_count = count;
+            best = shape->dim[1];
+        }
+    }
+    return best;
+}
+
+static int64_t lesser(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t largest_bucket(const struct zt_flat *flat) {
+    int64_t largest = 0;
+    for (int b = 0; b < flat->bucket_count; b++)
+        if (flat->bucket[b + 1] - flat->bucket[b] > largest)
+            largest = flat->bucket[b + 1] - flat->bucket[b];
+    return largest;
+}
+
+/* What is "auto" must not undo what stage 3 is for: ahead is at most the largest bucket, and what is kept whole takes
+ * at most a hundredth of what the rank owns, or nothing where that is less than a block. */
+static void plan_traffic(struct zt_planner *q, const struct zt_joint *joint) {
+    struct zt_rank_plan *p = q->plan;
+    const struct zt_zero_config *c = &q->job->config->zero;
+    double h = (double)hidden_size(joint);
+    p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
+                                      .prefetch = c->prefetch_bucket_size,
+                                      .max_live = c->max_live_parameters,
+                                      .reuse_distance = c->max_reuse_distance };
+    if (c->prefetch_bucket_size < 0)
+        p->traffic.prefetch = lesser((int64_t)(0.9 * h * h), largest_bucket(p->flat));
+    int64_t each = c->param_persistence_threshold, together = c->model_persistence_threshold;
+    if (each < 0) {
+        int64_t hundredth = p->flat->count / p->flat->ranks / 100;
+        each = (int64_t)(10 * h);
+        together = lesser(together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
+    }
+    if (p->sharding->parameters)
+        zt_flat_keep(p->arena, p->flat, each, together);
+}
+
+void zt_rank_plan_lay_out(struct zt_planner *q, const struct zt_joint *joint) {
+    lay_out_parameters(q, joint);
+    plan_traffic(q, joint);
+}

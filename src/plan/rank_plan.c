@@ -1,0 +1,361 @@
+#include "plan/rank_plan_parts.h"
+
+#include "base/map.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks) {
+    struct zt_step_shape s = { .samples = samples };
+    if (samples <= 0)
+        return s;
+    int64_t together = micro_batch * data_ranks;
+    s.micro_batches = (int)((samples + together - 1) / together);
+    int64_t rest = samples - (s.micro_batches - 1) * together;
+    s.rows = micro_batch;
+    s.last_rows = (rest + data_ranks - 1) / data_ranks;
+    s.padded = rest % data_ranks != 0;
+    return s;
+}
+
+/* Rows of the loss in mode dp: those of all replicas together. */
+int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_shape *shape, bool last) {
+    int64_t together = shape->rows * p->grid.data;
+    return last ? shape->samples - (shape->micro_batches - 1) * together : together;
+}
+
+/* Where padding can occur the loss and batch statistics read row weights; stages with neither need no program of
+ * their own for it. */
+bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_joint *j, int64_t rows, bool padded) {
+    return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->statistic_count));
+}
+
+static const struct zt_program *find(const struct zt_rank_plan *p, const struct zt_program_set *set, int64_t rows,
+                                     bool padded) {
+    for (int i = 0; i < set->count; i++)
+        if (zt_rank_fits(p, &set->at[i]->joint, rows, padded))
+            return set->at[i];
+    return NULL;
+}
+
+/* What the config says of recomputation, for one stage. */
+static struct zt_recompute recompute_of(const struct zt_planner *q) {
+    const struct zt_recompute_config *c = &q->job->config->recompute;
+    struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
+    if (c->enabled)
+        how.segments = c->segments ? (c->segments + q->plan->grid.stages - 1) / q->plan->grid.stages : -1;
+    how.room = q->room;
+    return how;
+}
+
+/* Globs of ztrain.recompute that no node of the model fits. */
+static void note_idle_names(const struct zt_planner *q, struct zt_joint *joint) {
+    const struct zt_texts *names = &q->job->config->recompute.names;
+    struct zt_arena *arena = joint->graph->arena;
+    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
+    if (joint->note_count)
+        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
+    for (int i = 0; i < names->count; i++)
+        if (!zt_recompute_fits(joint->graph, names->at[i]))
+            notes[joint->note_count++] =
+                zt_arena_printf(arena, "ztrain.recompute: \"%s\" matches no node that is run by itself", names->at[i]);
+    joint->notes = notes;
+}
+
+/* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
+static bool add_program(struct zt_planner *q, int64_t rows, bool training, bool padded, bool loss) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
+                                 : training ? &p->train
+                                            : &p->evaluation;
+    struct zt_joint_request request = { .rows = rows,
+                                        .training = training,
+                                        .weighted = padded && !p->replicas,
+                                        .cut_loss = p->replicas,
+                                        .stages = p->grid.stages,
+                                        .cuts = p->cuts };
+    struct zt_joint joint;
+    if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
+        return true;
+    if (padded && !q->job->loss)
+        return zt_fail(
+            q->err, ZT_EXIT_CONFIG,
+            "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
+            "leave samples out: set drop_last",
+            p->grid.data);
+    if (!zt_job_joint(q->job,
+                      training            ? q->o->source
+                      : q->o->eval_source ? q->o->eval_source
+                                          : q->o->source,
+                      &request, &joint, q->err))
+        return false;
+    if (!p->flat) {
+        zt_rank_plan_lay_out(q, &joint);
+    }
+    if (training)
+        note_idle_names(q, &joint);
+    if (!loss) /* which not all ranks have */
+        zt_rank_plan_stir_graph(p, rows, joint.graph);
+    const struct zt_recompute again = recompute_of(q);
+    struct zt_program_options options = { .table = &zt_ops,
+                                          .recompute = &again,
+                                          .fusion = &q->job->fusion,
+                                          .fast = q->o->elsewhere ? ZT_REF
+                                                  : q->o->device  ? (enum zt_backend)q->o->device->api->backend
+                                                                  : ZT_CPU,
+                                          .threads = q->o->threads,
+                                          .device = q->o->device,
+                                          .flat = loss ? zt_flat_make(p->arena, NULL, 0, 1, 0) : p->flat,
+                                          .sharding = loss ? zt_sharding_of(0) : p->sharding,
+                                          .traffic = &p->traffic,
+                                          .data_rank = p->grid.data_rank,
+                                          .stage = p->replicas ? loss : p->grid.stage,
+                                          .stages = p->replicas ? 2 : p->grid.stages,
+                                          .accumulates = p->full.micro_batches > 1,
+                                          .statistic_offset = p->statistic_offset };
+    struct zt_program *program = zt_program_create(&joint, &options, q->err);
+    if (!program)
+        return false;
+    set->at[set->count++] = program;
+    return true;
+}
+
+/* Both list what crosses in the order of value ids, which must be of the same values. */
+static bool rows_fit(const struct zt_crossings *loss, int64_t loss_rows, const struct zt_crossings *model,
+                     int64_t model_rows) {
+    bool fit = loss->count == model->count;
+    for (int i = 0; fit && i < loss->count; i++)
+        fit = loss->at[i].bytes / (size_t)loss_rows == model->at[i].bytes / (size_t)model_rows;
+    return fit;
+}
+
+static bool add_loss_program(struct zt_planner *q, const struct zt_step_shape *shape, bool training, bool last) {
+    const struct zt_rank_plan *p = q->plan;
+    int64_t rows = last ? shape->last_rows : shape->rows, loss_rows = zt_rank_loss_rows(p, shape, last);
+    if (!add_program(q, loss_rows, training, false, true))
+        return false;
+    const struct zt_program *loss = find(p, training ? &p->loss_train : &p->loss_evaluation, loss_rows, false),
+                            *model = find(p, training ? &p->train : &p->evaluation, rows, false);
+    if (loss->derived_bytes || !rows_fit(&loss->recv_act, loss_rows, &model->send_act, rows) ||
+        !rows_fit(&loss->send_grad, loss_rows, &model->recv_grad, rows))
+        return zt_fail(q->err, ZT_EXIT_MODEL,
+                       "mode \"dp\": what the loss reads for %lld rows is not what replicas make for %lld",
+                       (long long)loss_rows, (long long)rows);
+    return true;
+}
+
+static bool add_programs(struct zt_planner *q, const struct zt_step_shape *shape, bool training) {
+    const struct zt_rank_plan *p = q->plan;
+    bool many = shape->micro_batches > 1, loss = p->replicas && p->grid.rank == 0 && shape->samples > 0;
+    return add_program(q, many ? shape->rows : 0, training, false, false) &&
+           add_program(q, shape->last_rows, training, shape->padded, false) &&
+           (!loss ||
+            ((!many || add_loss_program(q, shape, training, false)) && add_loss_program(q, shape, training, true)));
+}
+
+static bool make_schedule(struct zt_planner *q, int micro_batches, bool training, struct zt_schedule *to) {
+    struct zt_rank_plan *p = q->plan;
+    struct zt_schedule_shape shape = { micro_batches, p->grid.stages, 1, p->grid.stage };
+    if (!micro_batches)
+        return true;
+    bool ok = p->replicas ? zt_schedule_make_replicas(p->arena, micro_batches, p->grid.rank == 0, training, to, q->err)
+              : training  ? zt_schedule_make(p->arena, q->job->config->parallel.schedule, &shape, to, q->err)
+                          : zt_schedule_make_forward(p->arena, &shape, to, q->err);
+    if (to->slots > p->slots)
+        p->slots = to->slots;
+    return ok;
+}
+
+static bool make_schedules(struct zt_planner *q) {
+    struct zt_rank_plan *p = q->plan;
+    bool ok = make_schedule(q, p->full.micro_batches, true, &p->full_schedule) &&
+              make_schedule(q, p->tail.micro_batches, true, &p->tail_schedule) &&
+              make_schedule(q, q->o->eval_source != NULL, false, &p->eval_schedule);
+    p->keeps_input = p->replicas ? p->grid.rank != 0 : p->slots > 1;
+    return ok;
+}
+
+static bool plan_training(struct zt_planner *q, const struct zt_config *c) {
+    struct zt_rank_plan *p = q->plan;
+    int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
+    int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
+    p->full = zt_step_shape(samples >= c->train_batch ? c->train_batch : 0, c->micro_batch, p->grid.data);
+    p->tail = zt_step_shape(rest, c->micro_batch, p->grid.data);
+    p->whole_steps = samples / c->train_batch;
+    if (!p->full.samples && p->tail.samples) { /* fewer samples than one batch: the tail is all there is */
+        p->full = p->tail;
+        p->tail = (struct zt_step_shape){ 0 };
+        p->whole_steps = 1;
+    }
+    return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
+}
+
+static bool plan_evaluation(struct zt_planner *q, const struct zt_config *c) {
+    struct zt_rank_plan *p = q->plan;
+    int64_t rows = p->eval_rows < c->micro_batch ? p->eval_rows : c->micro_batch, together = rows * p->grid.data;
+    if (!q->o->eval_source)
+        return true;
+    struct zt_step_shape full =
+        zt_step_shape(q->o->eval_source->samples >= together ? together : 0, rows, p->grid.data);
+    struct zt_step_shape tail = zt_step_shape(q->o->eval_source->samples % together, rows, p->grid.data);
+    return add_programs(q, &full, false) && add_programs(q, &tail, false);
+}
+
+/* What a memory limit leaves: bytes that the activations of a micro-batch should take at most (0: any), and rows of an
+ * evaluation's micro-batch. */
+struct squeeze {
+    int64_t room, eval_rows;
+};
+
+static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_options *o, const struct squeeze *to,
+                                 struct zt_err *err) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
+    const struct zt_config *c = job->config;
+    struct zt_planner q = { p, job, o, to->room, err };
+    p->arena = arena;
+    p->hash = ZT_HASH_START;
+    p->eval_rows = to->eval_rows;
+    p->job = job;
+    p->source = o->source;
+    p->eval_source = o->eval_source;
+    p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
+    p->slots = 1;
+    struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    for (int i = 0; i < 4; i++)
+        sets[i]->at = ZT_NEW_N(arena, struct zt_program *, 8);
+    bool training = o->source != NULL || !o->eval_source;
+    if (!zt_grid_make(c->ranks, c->parallel.stages, o->rank, &p->grid, err)) {
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
+    p->replicas = p->grid.data > 1 && strcmp(c->parallel.mode, "dp") == 0;
+    p->sharding = p->replicas ? zt_sharding_replicas()
+                              : zt_sharding_of(p->grid.data > 1 ? c->zero.stage : 0); /* one rank owns all */
+    if ((training && !plan_training(&q, c)) || !plan_evaluation(&q, c) || !make_schedules(&q)) {
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
+    if (!p->flat) { /* no program of any size was asked for */
+        zt_fail(err, ZT_EXIT_DATA, "there are fewer samples than the %lld of a step, and drop_last leaves none",
+                (long long)c->train_batch);
+        zt_rank_plan_destroy(p);
+        return NULL;
+    }
+    zt_rank_plan_count(p, c, training);
+    zt_rank_plan_stir_config(p, c);
+    return p;
+}
+
+/* ---- the memory limit ---- */
+
+enum { LIMIT_TRIES = 6 };
+
+/* What the rank of the stage that owns most needs: data-parallel ranks must choose alike, since they meet in
+ * collectives whose order recomputation may move. */
+static int64_t most_bytes(const struct zt_rank_plan *p) {
+    struct zt_rank_bytes bytes = zt_rank_plan_bytes(p, zt_rank_plan_largest(p));
+    return zt_rank_bytes_total(&bytes);
+}
+
+static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, struct zt_err *err) {
+    struct zt_rank_bytes b = zt_rank_plan_bytes(p, zt_rank_plan_largest(p));
+    char t[7][32];
+    zt_fail(
+        err, ZT_EXIT_CONFIG,
+        "ztrain.memory_limit: %s a rank, but stage %d needs %s at least: parameters %s, gradients %s, optimizer %s, "
+        "activations %s, workspace %s",
+        zt_format_bytes(t[0], (double)c->memory_limit), p->grid.stage, zt_format_bytes(t[1], (double)most_bytes(p)),
+        zt_format_bytes(t[2], (double)b.parameters), zt_format_bytes(t[3], (double)b.gradients),
+        zt_format_bytes(t[4], (double)b.optimizer), zt_format_bytes(t[5], (double)b.activations),
+        zt_format_bytes(t[6], (double)b.workspace));
+    struct zt_text help = { 0 };
+    if (c->micro_batch > 1)
+        zt_text_add(&help, "a smaller train_micro_batch_size_per_gpu (found %lld); ", (long long)c->micro_batch);
+    if (p->grid.data > 1 && !p->sharding->parameters)
+        zt_text_add(&help, "zero_optimization.stage %d to 3; ", c->zero.stage + 1);
+    if (c->recompute.names.count || c->recompute.enabled || c->recompute.layers)
+        zt_text_add(&help, "leaving the choice of what to recompute to the limit; ");
+    zt_hint(err, "what would help: %smore ranks or pipeline.stages; ztrain.plan \"auto\" chooses",
+            help.at ? help.at : "");
+    zt_text_finish(&help);
+}
+
+static int64_t activations(const struct zt_program_set *set) {
+    int64_t bytes = 0;
+    for (int i = 0; i < set->count; i++)
+        zt_widen(&bytes, set->at[i]->activation_bytes);
+    return bytes;
+}
+
+/* Asks for less where the plan is above `target` bytes of activations; false: nothing more can be asked for. What the
+ * pass reckoned without, layouts and fragments, is taken off the next time. */
+static bool squeeze(const struct zt_rank_plan *p, const struct zt_config *c, int64_t target, struct squeeze *to) {
+    bool chosen = c->recompute.names.count || c->recompute.enabled || c->recompute.layers;
+    int64_t train = activations(&p->train) * p->slots, evaluation = activations(&p->evaluation);
+    if (target <= 0)
+        return false;
+    if (train > target) {
+        if (chosen)
+            return false;
+        double room = to->room ? (double)to->room * (double)target / (double)train * 0.98 : (double)target / p->slots;
+        to->room = room > 1 ? (int64_t)room : 1;
+    }
+    if (evaluation > target) {
+        if (to->eval_rows == 1)
+            return false;
+        int64_t rows = (int64_t)((double)to->eval_rows * (double)target / (double)evaluation);
+        to->eval_rows = rows > 0 ? rows : 1;
+    }
+    return true;
+}
+
+struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *o,
+                                         struct zt_err *err) {
+    const struct zt_config *c = job->config;
+    struct squeeze to = { .eval_rows = c->micro_batch };
+    struct zt_rank_plan *p = make(job, o, &to, err);
+    for (int tries = 0; p && c->memory_limit > 0 && most_bytes(p) > c->memory_limit; tries++) {
+        int64_t target = c->memory_limit - (most_bytes(p) - p->activation_bytes);
+        if (tries == LIMIT_TRIES || !squeeze(p, c, target, &to)) {
+            refuse(p, c, err);
+            zt_rank_plan_destroy(p);
+            return NULL;
+        }
+        zt_rank_plan_destroy(p);
+        p = make(job, o, &to, err);
+    }
+    return p;
+}
+
+void zt_rank_plan_destroy(struct zt_rank_plan *p) {
+    if (!p)
+        return;
+    const struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < sets[s]->count; i++)
+            zt_program_destroy(sets[s]->at[i]);
+    zt_arena_destroy(p->arena);
+}
+
+bool zt_rank_plan_loader(const struct zt_rank_plan *p, bool training, int64_t first, int64_t steps,
+                         struct zt_loader **to, struct zt_err *err) {
+    const struct zt_config *c = p->job->config;
+    int64_t rows = training ? c->micro_batch : p->eval_rows, together = rows * p->grid.data;
+    struct zt_loader_options options = { .source = training ? p->source : p->eval_source,
+                                         .train_batch = training ? c->train_batch : together,
+                                         .micro_batch = p->replicas ? together : rows,
+                                         .accumulation = training ? (int)c->accumulation : 1,
+                                         .rank = p->replicas ? 0 : p->grid.data_rank,
+                                         .ranks = p->replicas ? 1 : p->grid.data,
+                                         .shuffle = training && c->data.shuffle,
+                                         .drop_last = training && c->data.drop_last,
+                                         .seed = (uint64_t)c->seed,
+                                         .first_step = training ? first : 0,
+                                         .steps =
+                                             training ? steps - first : (p->eval_samples + together - 1) / together,
+                                         .depth = 2 };
+    *to = NULL;
+    return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
+}

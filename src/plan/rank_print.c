@@ -1,0 +1,169 @@
+/* A stage's part of plan.txt: schedule, buckets, programs. */
+#include "plan/fusion.h"
+#include "run/rank.h"
+
+#include "base/show.h"
+#include "base/text.h"
+
+#include <stdio.h>
+
+enum { SHOWN = 12 }; /* operators of a body */
+
+/* The operators that the node runs as one, where it has them as graphs, and how often. */
+static void print_body(FILE *to, const struct zt_node *node) {
+    const long long turns = (long long)zt_attr_int(node, "turns", 0);
+    for (int i = 0; i < node->attr_count; i++) {
+        const struct zt_graph *body = node->attr[i].graph;
+        for (int n = 0; body && n < body->node_count && n < SHOWN; n++)
+            fprintf(to, "%s%s", n ? ", " : ": ", body->nodes[n]->op_type);
+        if (body && body->node_count > SHOWN)
+            fprintf(to, " and %d more", body->node_count - SHOWN);
+    }
+    if (turns)
+        fprintf(to, ", %lld turns", turns);
+}
+
+/* Which implementation runs the node, where its back end has several, and why it is not a library's. */
+static void print_path(FILE *to, const struct zt_path *path) {
+    if (path->name)
+        fprintf(to, " | %s%s%s", path->name, path->note ? ": " : "", path->note ? path->note : "");
+}
+
+static void print_commands(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p,
+                           const struct zt_command *at, int count, const char *segment) {
+    static const char *const backend[ZT_BACKENDS] = { "ref", "cpu", "cuda" };
+    const struct zt_graph *g = p->joint.graph;
+    fprintf(to, "%s, %d commands\n", segment, count);
+    for (int i = 0; i < count; i++) {
+        const struct zt_command *c = &at[i];
+        char tensor[ZT_ERR_TEXT], node[ZT_ERR_TEXT];
+        zt_show(tensor, sizeof tensor, plan->flat->tensor_count ? plan->flat->tensors[c->tensor].name : "");
+        switch (c->kind) {
+        case ZT_RUN_NODE:
+            fprintf(to, "  %-4s %-24s %s", backend[g->nodes[c->node]->backend], g->nodes[c->node]->op_type,
+                    zt_show(node, sizeof node, g->nodes[c->node]->name));
+            print_body(to, g->nodes[c->node]);
+            print_path(to, &p->prepared[c->node].path);
+            fputc('\n', to);
+            break;
+        case ZT_ADD_GRAD:
+            fprintf(to, "  ADD gradient of %s\n", tensor);
+            break;
+        case ZT_ZERO_GRAD:
+            fprintf(to, "  ZERO gradient of %s\n", tensor);
+            break;
+        case ZT_GATHER:
+            fprintf(to, "  GATHER bucket %d\n", c->bucket);
+            break;
+        case ZT_KEEP:
+            fprintf(to, "  KEEP %lld elements of small tensors whole\n", (long long)plan->flat->kept);
+            break;
+        case ZT_GATHERED:
+            fprintf(to, "  GATHERED bucket %d\n", c->bucket);
+            break;
+        case ZT_REDUCED:
+            fprintf(to, "  REDUCED bucket %d%s\n", c->bucket, c->last_only ? ", last micro-batch only" : "");
+            break;
+        case ZT_RELEASE:
+            fprintf(to, "  RELEASE bucket %d\n", c->bucket);
+            break;
+        case ZT_REDUCE:
+            fprintf(to, "  REDUCE bucket %d%s%s\n", c->bucket,
+                    c->all ? ", all ranks get the sum" : ", the owner gets its slice",
+                    c->last_only ? ", last micro-batch only" : "");
+            break;
+        }
+    }
+}
+
+static void print_recomputed(FILE *to, const struct zt_segments *again) {
+    char text[32], first[ZT_ERR_TEXT], last[ZT_ERR_TEXT];
+    for (int i = 0; i < again->count; i++)
+        fprintf(to, " made again in backward: %s to %s, %d nodes, %s dropped, %.3g FLOPs\n",
+                zt_show(first, sizeof first, again->at[i].first), zt_show(last, sizeof last, again->at[i].last),
+                again->at[i].nodes, zt_format_bytes(text, (double)again->at[i].bytes), again->at[i].flops);
+}
+
+/* Mode dp: what device 0 has that the other replicas have not. */
+static void print_loss(FILE *to, const struct zt_rank_plan *plan) {
+    const struct zt_program *p = plan->loss_train.count ? plan->loss_train.at[0] : NULL;
+    char text[2][32];
+    double gathered = 0;
+    for (int i = 0; p && i < p->recv_act.count; i++)
+        gathered += (double)p->recv_act.at[i].bytes;
+    if (p)
+        fprintf(to,
+                "device 0 alone: optimizer state; the loss, %s of its activations for the outputs of all replicas "
+                "(%s a micro-batch), the loss and its gradient\n",
+                zt_format_bytes(text[0], (double)plan->loss_activation_bytes), zt_format_bytes(text[1], gathered));
+}
+
+static void print_program(FILE *to, const struct zt_rank_plan *plan, const struct zt_program *p) {
+    char text[32];
+    fprintf(to, "%s program for %lld samples, activations %s, workspace %s\n",
+            p->joint.training ? "training" : "evaluation", (long long)p->joint.rows,
+            zt_format_bytes(text, (double)p->activation_bytes),
+            zt_format_bytes((char[32]){ 0 }, (double)p->workspace_bytes));
+    struct zt_text fused = { 0 };
+    zt_fusion_list(p->joint.fused, &fused);
+    if (fused.at)
+        fprintf(to, " fused: %s\n", fused.at);
+    zt_text_finish(&fused);
+    print_recomputed(to, &p->recomputed);
+    print_commands(to, plan, p, p->derive, p->derive_count, " after every update");
+    print_commands(to, plan, p, p->forward, p->forward_count, " forward");
+    if (p->joint.training)
+        print_commands(to, plan, p, p->backward, p->backward_count, " backward");
+}
+
+enum { SHOWN_SLICES = 8 };
+
+static void print_buckets(FILE *to, const struct zt_rank_plan *plan) {
+    const struct zt_flat *f = plan->flat;
+    fprintf(to, "%d tensors, %lld elements, %d buckets\n", f->tensor_count, (long long)f->count, f->bucket_count);
+    for (int b = 0; b < f->bucket_count; b++) {
+        fprintf(to, "  bucket %d: elements %lld..%lld, slices at", b, (long long)f->bucket[b],
+                (long long)f->bucket[b + 1]);
+        for (int r = 0; r <= f->ranks && r <= SHOWN_SLICES; r++)
+            fprintf(to, " %lld", (long long)zt_slice_first(f, b, r));
+        if (f->ranks > SHOWN_SLICES)
+            fprintf(to, " ... %d more ... %lld", f->ranks - SHOWN_SLICES - 1,
+                    (long long)zt_slice_first(f, b, f->ranks));
+        fputc('\n', to);
+    }
+}
+
+static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
+    char name[ZT_ERR_TEXT];
+    for (int t = plan->flat->own_tensors; t < plan->flat->tensor_count; t++)
+        fprintf(to, "  copy of %s, whose home is another stage\n",
+                zt_show(name, sizeof name, plan->flat->tensors[t].name));
+    for (int i = 0; i < plan->tie_count; i++)
+        fprintf(to, "  %lld elements of a weight that rank %d holds too: gradient %s, weight %s\n",
+                (long long)plan->ties[i].count, plan->ties[i].peer, plan->ties[i].home ? "received" : "sent",
+                plan->ties[i].home ? "sent" : "received");
+}
+
+void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
+    const struct zt_config *c = plan->job->config;
+    struct zt_text schedule = { 0 };
+    zt_schedule_print(&schedule, &plan->full_schedule);
+    fprintf(to, "schedule %s, %s\n", plan->replicas ? "of replicas" : c->parallel.schedule,
+            schedule.at ? schedule.at : "");
+    zt_text_finish(&schedule);
+    print_loss(to, plan);
+    if (plan->sharding->parameters)
+        fprintf(to,
+                "gathered ahead %lld elements, at most %lld in place, kept for reuse within %lld; whole on each rank "
+                "%lld\n",
+                (long long)plan->traffic.prefetch, (long long)plan->traffic.max_live,
+                (long long)plan->traffic.reuse_distance, (long long)plan->flat->kept);
+    fprintf(to, "%.3g FLOPs a micro-batch\n", plan->flops);
+    print_buckets(to, plan);
+    print_ties(to, plan);
+    const struct zt_program_set *sets[] = { &plan->train, &plan->loss_train, &plan->evaluation,
+                                            &plan->loss_evaluation };
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < sets[s]->count; i++)
+            print_program(to, plan, sets[s]->at[i]);
+}

@@ -1,0 +1,301 @@
+#include "report/monitor.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "report/progress_bar.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+struct zt_monitor {
+    struct zt_monitor_options o;
+    char *path;
+    int file;                    /* -1: none */
+    bool bar, colour, bar_shown; /* bar: a terminal that can redraw a line */
+    double drawn;                /* when, by zt_now() */
+    double line_seconds;         /* since the last console line */
+    double run_seconds;
+    int64_t line_samples, run_steps, skipped;
+    struct zt_text text; /* of the row or line being made; kept, so that a step allocates nothing */
+};
+
+static bool set_in_environment(const char *name) {
+    const char *value = getenv(name);
+    return value && value[0];
+}
+
+/* The monitor's text, emptied. */
+static struct zt_text *fresh(struct zt_monitor *m) {
+    m->text.length = 0;
+    return &m->text;
+}
+
+/* ---- metrics.jsonl ---- */
+
+/* A field of an object. JSON has no number that is not finite: null. */
+static void add_number(struct zt_text *to, const char *name, double value) {
+    if (isfinite(value))
+        zt_text_add(to, "\"%s\": %.9g", name, value);
+    else
+        zt_text_add(to, "\"%s\": null", name);
+}
+
+static void add_integer(struct zt_text *to, const char *name, int64_t value) {
+    zt_text_add(to, "\"%s\": %lld", name, (long long)value);
+}
+
+/* One write() a row, so that whoever follows the file sees whole lines. */
+static bool write_row(struct zt_monitor *m, const struct zt_text *row, struct zt_err *err) {
+    for (size_t done = 0; m->file >= 0 && done < row->length;) {
+        ssize_t n = write(m->file, row->at + done, row->length - done);
+        if (n < 0 && errno != EINTR)
+            return zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool write_step(struct zt_monitor *m, const struct zt_metrics_row *row, struct zt_err *err) {
+    struct zt_text *text = fresh(m);
+    zt_text_add(text, "{");
+    add_integer(text, "step", row->step);
+    zt_text_add(text, ", ");
+    add_integer(text, "epoch", row->epoch);
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        { "loss", row->loss }, { "lr", row->lr }, { "grad_norm", row->grad_norm }, { "loss_scale", row->loss_scale }
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        zt_text_add(text, ", ");
+        add_number(text, numbers[i].name, numbers[i].value);
+    }
+    zt_text_add(text, ", \"skipped\": %s, ", row->skipped ? "true" : "false");
+    add_integer(text, "samples", row->samples);
+    zt_text_add(text, ", ");
+    add_number(text, "seconds", row->seconds);
+    zt_text_add(text, "}\n");
+    return write_row(m, text, err);
+}
+
+/* ---- console ---- */
+
+static bool may_talk(const struct zt_monitor *m) {
+    return !m->o.quiet && m->o.log && m->o.log->level <= ZT_LOG_INFO;
+}
+
+void zt_monitor_clear(struct zt_monitor *m) {
+    if (m && m->bar_shown)
+        fputs("\r\033[K", stderr);
+    if (m)
+        m->bar_shown = false;
+}
+
+static void draw_bar(struct zt_monitor *m, const struct zt_metrics_row *row) {
+    double time = zt_now(), mean = m->run_seconds / (double)m->run_steps;
+    if (row->step < m->o.steps_total && m->bar_shown && time - m->drawn < 0.1)
+        return;
+    struct winsize size = { 0 };
+    struct zt_bar bar = { .step = row->step,
+                          .steps_total = m->o.steps_total,
+                          .epoch = row->epoch,
+                          .loss = row->loss,
+                          .lr = row->lr,
+                          .rate = m->line_seconds > 0 ? (double)m->line_samples / m->line_seconds : 0,
+                          .seconds_left = m->run_steps > 1 ? mean * (double)(m->o.steps_total - row->step) : -1,
+                          .width = m->o.columns                                                  ? m->o.columns
+                                   : ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col
+                                                                                                 : 80,
+                          .colour = m->colour };
+    struct zt_text *text = fresh(m);
+    zt_bar_text(&bar, text);
+    fprintf(stderr, "\r%s\033[K", text->at ? text->at : "");
+    m->bar_shown = true;
+    m->drawn = time;
+    m->line_samples = 0;
+    m->line_seconds = 0;
+}
+
+static void say_line(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch) {
+    double rate = m->line_seconds > 0 ? (double)m->line_samples / m->line_seconds : 0;
+    if (m->o.log->json) {
+        struct zt_text *text = fresh(m);
+        zt_text_add(text, "{\"event\": \"step\", \"step\": %lld, \"epoch\": %lld, \"batch\": %lld, \"batches\": %lld, ",
+                    (long long)row->step, (long long)row->epoch, (long long)batch, (long long)m->o.batches_per_epoch);
+        add_number(text, "loss", row->loss);
+        zt_text_add(text, ", ");
+        add_number(text, "lr", row->lr);
+        zt_text_add(text, ", ");
+        add_number(text, "samples_per_second", rate);
+        fprintf(stderr, "%s}\n", text->at);
+    } else {
+        zt_say(m->o.log, ZT_LOG_INFO, "Epoch: %lld | Batch: %lld/%lld | Loss: %.4f | lr %.1e | %.0f samples/s",
+               (long long)row->epoch, (long long)batch, (long long)m->o.batches_per_epoch, row->loss, row->lr, rate);
+    }
+    m->line_samples = 0;
+    m->line_seconds = 0;
+}
+
+/* The shortest decimal that reads back to the same double, as Python prints it. */
+static void add_shortest(struct zt_text *to, double value) {
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+}
+
+/* What DeepSpeed calls mom: betas, the momentum of SGD, 0 for optimizers without either. */
+static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer) {
+    const char *type = optimizer->type ? optimizer->type : "";
+    if (strcmp(type, "SGD") == 0 || strcmp(type, "Adagrad") == 0) {
+        add_shortest(to, strcmp(type, "SGD") == 0 ? optimizer->momentum : 0);
+        return;
+    }
+    zt_text_add(to, "[");
+    add_shortest(to, optimizer->beta1);
+    zt_text_add(to, ", ");
+    add_shortest(to, optimizer->beta2);
+    zt_text_add(to, "]");
+}
+
+/* DeepSpeed's step line (reference/deepspeed.md, section 6.2): scripts read it. */
+static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row *row) {
+    const struct zt_config *config = m->o.config;
+    struct zt_text *text = fresh(m);
+    zt_text_add(text, "step=%lld, skipped=%lld, lr=[", (long long)row->step, (long long)m->skipped);
+    add_shortest(text, row->lr);
+    for (int i = 0; i < config->group_count; i++) {
+        double lr = config->groups[i].lr; /* of a group of its own the schedule keeps the ratio to the optimizer's */
+        zt_text_add(text, ", ");
+        add_shortest(text, isnan(lr) || config->optimizer.lr <= 0 ? row->lr : row->lr * (lr / config->optimizer.lr));
+    }
+    zt_text_add(text, "], mom=[");
+    for (int i = 0; i <= config->group_count; i++) {
+        zt_text_add(text, i ? ", " : "");
+        add_momentum(text, &config->optimizer);
+    }
+    zt_text_add(text, "]");
+    zt_say(m->o.log, ZT_LOG_INFO, "%s", text->at);
+}
+
+static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch) {
+    int64_t every = m->o.config->steps_per_print;
+    bool multiple = every > 0 && row->step % every == 0;
+    m->line_samples += row->samples;
+    m->line_seconds += row->seconds;
+    m->run_seconds += row->seconds;
+    m->run_steps++;
+    m->skipped += row->skipped;
+    if (!may_talk(m))
+        return;
+    if (row->skipped) {
+        zt_monitor_clear(m);
+        zt_say(m->o.log, ZT_LOG_INFO, "[deepspeed] OVERFLOW! Rank 0 Skipping step.");
+    }
+    if (m->bar) {
+        draw_bar(m, row);
+        return;
+    }
+    if (multiple || row->step == 1)
+        say_line(m, row, batch);
+    if (multiple)
+        say_deepspeed_line(m, row);
+}
+
+/* ---- the whole ---- */
+
+struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, struct zt_err *err) {
+    struct zt_monitor *m = zt_calloc(1, sizeof *m);
+    const char *terminal = getenv("TERM");
+    m->o = *options;
+    m->file = -1;
+    m->bar = may_talk(m) && !options->log->json && (options->columns || isatty(STDERR_FILENO)) && terminal &&
+             strcmp(terminal, "dumb") != 0;
+    m->colour = m->bar && !set_in_environment("NO_COLOR");
+    if (!options->folder)
+        return m;
+    m->path = zt_path_join(options->folder, "metrics.jsonl");
+    m->skipped = options->skipped;
+    if (options->resumed < 0) /* a name of its own, also where the old file has another one */
+        unlink(m->path);
+    if (options->resumed < 0 || zt_monitor_cut(m->path, options->resumed, err)) {
+        m->file = open(m->path, O_WRONLY | O_CREAT | (options->resumed < 0 ? O_EXCL : 0) | O_APPEND | O_CLOEXEC, 0666);
+        if (m->file >= 0)
+            return m;
+        zt_fail(err, ZT_EXIT_DATA, "%s: %s", m->path, strerror(errno));
+    }
+    zt_text_finish(&m->text);
+    free(m->path);
+    free(m);
+    return NULL;
+}
+
+bool zt_monitor_step(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch, struct zt_err *err) {
+    bool ok = write_step(m, row, err);
+    talk(m, row, batch);
+    return ok;
+}
+
+bool zt_monitor_eval(struct zt_monitor *m, int64_t step, int64_t epoch, double loss, double accuracy,
+                     struct zt_err *err) {
+    struct zt_text *row = fresh(m);
+    zt_text_add(row, "{\"step\": %lld, \"epoch\": %lld, \"eval\": true, ", (long long)step, (long long)epoch);
+    add_number(row, "loss", loss);
+    if (!isnan(accuracy)) {
+        zt_text_add(row, ", ");
+        add_number(row, "accuracy", accuracy);
+    }
+    zt_text_add(row, "}\n");
+    bool ok = write_row(m, row, err);
+    zt_monitor_clear(m);
+    if (may_talk(m) && m->o.log->json)
+        fputs(row->at, stderr);
+    else if (may_talk(m) && isnan(accuracy))
+        zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f", (long long)step, loss);
+    else if (may_talk(m))
+        zt_say(m->o.log, ZT_LOG_INFO, "Evaluation: step %lld | Loss: %.4f | accuracy %.4f", (long long)step, loss,
+               accuracy);
+    return ok;
+}
+
+void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folder, int64_t bytes) {
+    char size[32];
+    zt_monitor_clear(m);
+    if (!m || !may_talk(m))
+        return;
+    if (m->o.log->json)
+        fprintf(stderr, "{\"event\": \"checkpoint\", \"step\": %lld, \"bytes\": %lld}\n", (long long)step,
+                (long long)bytes);
+    else
+        zt_say(m->o.log, ZT_LOG_INFO, "Checkpoint: step %lld | %s/step-%lld | %s", (long long)step, folder,
+               (long long)step, zt_format_bytes(size, (double)bytes));
+}
+
+bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err) {
+    return !m || m->file < 0 || fdatasync(m->file) == 0 || errno == EINVAL || errno == EROFS ||
+           zt_fail(err, ZT_EXIT_DATA, "%s: cannot be brought to the disk: %s", m->path, strerror(errno));
+}
+
+bool zt_monitor_finish(struct zt_monitor *m, struct zt_err *err) {
+    if (!m)
+        return true;
+    if (m->bar_shown)
+        fputc('\n', stderr);
+    bool ok = m->file < 0 || close(m->file) == 0 ||
+              zt_fail(err, ZT_EXIT_DATA, "%s: cannot be written: %s", m->path, strerror(errno));
+    zt_text_finish(&m->text);
+    free(m->path);
+    free(m);
+    return ok;
+}

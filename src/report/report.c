@@ -1,0 +1,145 @@
+/* The start of a run in one table, on stderr. */
+#include "plan/fusion.h"
+#include "plan/paths.h"
+#include "train.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void row(const struct zt_session *s, const char *name, const char *value) {
+    zt_say(&s->options->log, ZT_LOG_INFO, "  %-15s %s", name, value);
+}
+
+static void say_lines(const struct zt_session *s, const char *text) {
+    for (size_t n; (n = strcspn(text, "\n")) > 0; text += n + (text[n] != 0))
+        zt_say(&s->options->log, ZT_LOG_INFO, "%.*s", (int)n, text);
+}
+
+static void list_texts(const struct zt_session *s, const char *title, const struct zt_texts *texts) {
+    for (int i = 0; i < texts->count; i++)
+        row(s, i ? "" : title, texts->at[i]);
+}
+
+void zt_report_findings(const struct zt_session *s) {
+    for (int i = 0; i < s->job->finding_count; i++)
+        row(s, s->job->findings[i].warning ? "warning" : "parameters", s->job->findings[i].text);
+}
+
+void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
+    const struct zt_joint *joint = programs->count ? &programs->at[0]->joint : NULL;
+    list_texts(s, "note", &s->config->notes);
+    for (int i = 0; joint && i < joint->note_count; i++)
+        row(s, s->config->notes.count + i ? "" : "note", joint->notes[i]);
+}
+
+/* Nodes that no fast kernel takes run on the reference kernels; nothing falls back in silence. */
+static void list_slow_nodes(const struct zt_rank_plan *plan, struct zt_text *to) {
+    const struct zt_program *p = plan->train.count ? plan->train.at[0] : NULL;
+    const struct zt_graph *g = p ? p->joint.graph : NULL;
+    int count = 0;
+    for (int n = 0; g && n < g->node_count; n++) {
+        if (g->nodes[n]->backend != ZT_REF || g->nodes[n]->op->flags & ZT_OP_VIEW)
+            continue;
+        if (count++ < 4)
+            zt_text_add(to, "%s%s", count > 1 ? ", " : "", g->nodes[n]->op_type);
+    }
+    if (count > 4)
+        zt_text_add(to, " and %d more", count - 4);
+}
+
+static void report_step(const struct zt_session *s, const struct zt_rank_plan *plan, int64_t steps) {
+    const struct zt_config *c = s->config;
+    char text[256];
+    snprintf(text, sizeof text, "%lld samples = %lld a micro-batch x %lld x %d ranks; %lld steps",
+             (long long)c->train_batch, (long long)c->micro_batch, (long long)c->accumulation, c->data_parallel,
+             (long long)steps);
+    row(s, "batch", text);
+    snprintf(text, sizeof text, "%s, lr %g, schedule %s, clipping %g", c->optimizer.type ? c->optimizer.type : "none",
+             c->optimizer.lr, c->scheduler.type ? c->scheduler.type : "constant", c->gradient_clipping);
+    row(s, "optimizer", text);
+    snprintf(text, sizeof text, "%s, %d ranks x %d threads, %s%s, %d stages", plan->sharding->name, c->ranks,
+             zt_session_threads(s),
+             c->ranks == 1         ? "one process"
+             : zt_session_meets(s) ? "processes over TCP"
+             : s->processes        ? "processes over MPI"
+                                   : "threads of one process",
+             c->bf16 ? ", bf16" : ", fp32", c->parallel.stages);
+    row(s, "parallel", text);
+    if (s->cores[0])
+        row(s, "cores", s->cores);
+}
+
+static void report_device(const struct zt_session *s, const struct zt_device *device) {
+    char text[ZT_ERR_TEXT + 64];
+    if (s->no_gpu.count)
+        snprintf(text, sizeof text, "%s (auto: %s)", device->api->name, s->no_gpu.text[0]);
+    else
+        snprintf(text, sizeof text, "%s%s", device->api->name, strcmp(s->config->device, "auto") == 0 ? " (auto)" : "");
+    row(s, "device", text);
+}
+
+static void report_bytes(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    char t[5][32], text[256];
+    snprintf(text, sizeof text, "parameters %s, gradients %s, optimizer %s, activations %s, workspace %s",
+             zt_format_bytes(t[0], (double)(plan->parameter_bytes + plan->derived_bytes)),
+             zt_format_bytes(t[1], (double)plan->gradient_bytes), zt_format_bytes(t[2], (double)plan->optimizer_bytes),
+             zt_format_bytes(t[3], (double)plan->activation_bytes),
+             zt_format_bytes(t[4], (double)plan->workspace_bytes));
+    row(s, "bytes a rank", text);
+}
+
+/* --verbose: what became one node, and how often, in the first training program of this stage. */
+static void list_fused(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    const int *counts = plan->train.count ? plan->train.at[0]->joint.fused : NULL;
+    for (int p = 0, listed = 0; counts && zt_patterns[p]; p++)
+        if (counts[p])
+            zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s %d", listed++ ? "" : "fused", zt_patterns[p]->name,
+                   counts[p]);
+}
+
+/* --verbose: which libraries run the nodes, and why the others do not. */
+static void list_paths(const struct zt_session *s, const struct zt_rank_plan *plan) {
+    struct zt_text paths = { 0 };
+    if (plan->train.count)
+        zt_paths_list(plan->train.at[0], &paths);
+    char *rest = NULL;
+    const char *title = "kernels";
+    for (char *line = paths.at ? strtok_r(paths.at, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        zt_say(&s->options->log, ZT_LOG_DEBUG, "  %-15s %s", title, line);
+        title = "";
+    }
+    zt_text_finish(&paths);
+}
+
+void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan, const struct zt_device *device,
+                     int64_t steps) {
+    struct zt_text slow = { 0 };
+    char text[256];
+    zt_say(&s->options->log, ZT_LOG_INFO, "ztrain %s", ZT_VERSION);
+    row(s, "model", s->options->model);
+    snprintf(text, sizeof text, "%lld in %d tensors%s", (long long)plan->flat->count, plan->flat->tensor_count,
+             plan->grid.stages > 1 ? " on this stage" : "");
+    row(s, "parameters", text);
+    snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
+             s->config->data.shuffle ? ", shuffled" : "");
+    row(s, "data", text);
+    report_device(s, device);
+    report_step(s, plan, steps);
+    say_lines(s, s->chosen ? s->chosen : "");
+    report_bytes(s, plan);
+    list_slow_nodes(plan, &slow);
+    if (slow.at)
+        row(s, "plain kernels", slow.at);
+    zt_text_finish(&slow);
+    list_fused(s, plan);
+    list_paths(s, plan);
+    zt_report_findings(s);
+    list_texts(s, "no effect", &s->config->without_effect);
+    list_texts(s, "auto", &s->config->resolved_auto);
+    zt_report_notes(s, &plan->train);
+    snprintf(text, sizeof text, "%.0f ms", (zt_now() - s->opened) * 1e3);
+    row(s, "start-up", text);
+}

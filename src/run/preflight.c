@@ -1,0 +1,228 @@
+#include "run/preflight.h"
+
+#include "base/map.h"
+#include "base/text.h"
+#include "parallel/launch/cores.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A rank's own. Every field counts in whole words of 4 bytes, which is how it travels. */
+struct card {
+    char version[32], host[64];
+    uint64_t config;
+    cpu_set_t cores;
+    uint32_t model;
+    int32_t threads; /* asked for; 0: as many as its share of the cores */
+};
+
+/* "2, 3" for those of the ranks that `differs`; false where there is none. */
+static bool list_ranks(int count, bool (*differs)(const void *cards, int rank), const void *cards, char *to,
+                       size_t room) {
+    struct zt_text list = { 0 };
+    int listed = 0;
+    for (int i = 0; i < count; i++)
+        if (differs(cards, i) && listed++ < 8)
+            zt_text_add(&list, "%s%d", list.length ? ", " : "", i);
+    if (listed > 8)
+        zt_text_add(&list, " and %d more", listed - 8);
+    snprintf(to, room, "rank%s %s", listed > 1 ? "s" : "", list.at ? list.at : "");
+    zt_text_finish(&list);
+    return listed > 0;
+}
+
+static bool other_version(const void *cards, int rank) {
+    const struct card *c = cards;
+    return memcmp(c[rank].version, c[0].version, sizeof c->version) != 0;
+}
+
+static bool other_config(const void *cards, int rank) {
+    const struct card *c = cards;
+    return c[rank].config != c[0].config;
+}
+
+static bool other_model(const void *cards, int rank) {
+    const struct card *c = cards;
+    return c[rank].model != c[0].model;
+}
+
+/* The same words on every rank; those behind rank 0 only repeat what it says. */
+static bool disagree(const struct zt_comm *world, enum zt_exit code, const char *what, const char *ranks,
+                     const char *hint, struct zt_err *err) {
+    zt_fail(err, world->rank == 0 ? code : ZT_EXIT_RANK, "%s of %s differs from that of rank 0", what, ranks);
+    return zt_hint(err, "%s", hint);
+}
+
+static bool check_cards(const struct zt_comm *world, const struct card *cards, struct zt_err *err) {
+    char ranks[128];
+    if (list_ranks(world->size, other_version, cards, ranks, sizeof ranks))
+        return disagree(world, ZT_EXIT_CONFIG, "the version of ztrain", ranks,
+                        "all hosts need the same program at the same path", err);
+    if (list_ranks(world->size, other_model, cards, ranks, sizeof ranks))
+        return disagree(world, ZT_EXIT_MODEL, "the model file", ranks,
+                        "all hosts must see the same file, and the same external data where it has them", err);
+    if (list_ranks(world->size, other_config, cards, ranks, sizeof ranks))
+        return disagree(world, ZT_EXIT_CONFIG, "the configuration", ranks,
+                        "all ranks need the same config file, command line and data paths", err);
+    return true;
+}
+
+static bool hash_config(const struct zt_config *config, uint64_t *hash, struct zt_err *err) {
+    size_t bytes;
+    char *text = zt_config_text(config, &bytes, err);
+    if (!text)
+        return false;
+    *hash = zt_hash(ZT_HASH_START, text, bytes);
+    free(text);
+    return true;
+}
+
+static bool share_cores_with(const struct card *a, const struct card *b) {
+    return memcmp(a->host, b->host, sizeof a->host) == 0 && CPU_EQUAL(&a->cores, &b->cores);
+}
+
+/* The cores of `rank` among those that may use the same; how many these are goes to *sharers. */
+static bool find_share(const struct card *cards, int count, int rank, int *sharers, cpu_set_t *share) {
+    int index = 0, threads = cards[rank].threads > 0 ? cards[rank].threads : 1;
+    *sharers = 0;
+    for (int i = 0; i < count; i++)
+        if (share_cores_with(&cards[i], &cards[rank])) {
+            index += i < rank;
+            ++*sharers;
+        }
+    return zt_cores_share(&cards[rank].cores, index, *sharers, threads, share);
+}
+
+static void list_shares(struct zt_session *s, const struct card *cards, int count) {
+    struct zt_text text = { 0 };
+    cpu_set_t share;
+    int sharers;
+    for (int i = 0; i < count && i < 4; i++) {
+        char cores[48];
+        bool bound = find_share(cards, count, i, &sharers, &share);
+        zt_cores_print(bound ? &share : &cards[i].cores, cores, sizeof cores);
+        zt_text_add(&text, "%srank %d: %s%s", i ? "; " : "", i, cores, bound ? "" : ", shared");
+    }
+    if (count > 4)
+        zt_text_add(&text, "; ...");
+    snprintf(s->cores, sizeof s->cores, "%s", text.at ? text.at : "");
+    zt_text_finish(&text);
+}
+
+static void bind_rank(struct zt_session *s, const struct card *cards, int count, int rank) {
+    cpu_set_t share;
+    int sharers;
+    if (find_share(cards, count, rank, &sharers, &share) && sched_setaffinity(0, sizeof share, &share) == 0)
+        s->sharers = 1;
+    else
+        s->sharers = sharers;
+    list_shares(s, cards, count);
+}
+
+static void fill_cores(struct card *card, const struct zt_session *s) {
+    card->threads = s->config->threads;
+    sched_getaffinity(0, sizeof card->cores, &card->cores);
+}
+
+bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *err) {
+    struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
+    snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
+    gethostname(own->host, sizeof own->host - 1);
+    own->model = zt_onnx_checksum(s->model);
+    fill_cores(own, s);
+    bool ok = hash_config(s->config, &own->config, err) && zt_comm_exchange(world, cards, sizeof *cards, err) &&
+              check_cards(world, cards, err);
+    if (ok)
+        bind_rank(s, cards, world->size, world->rank);
+    free(cards);
+    return ok;
+}
+
+void zt_agree_threads(struct zt_session *s, int ranks, cpu_set_t *shares) {
+    struct card *cards = zt_calloc((size_t)ranks, sizeof *cards);
+    fill_cores(&cards[0], s);
+    for (int i = 1; i < ranks; i++)
+        cards[i] = cards[0];
+    bool bound = true;
+    for (int i = 0; i < ranks; i++)
+        bound &= find_share(cards, ranks, i, &s->sharers, &shares[i]);
+    if (bound)
+        s->sharers = 1;
+    for (int i = 0; i < ranks && !bound; i++)
+        shares[i] = cards[i].cores;
+    list_shares(s, cards, ranks);
+    free(cards);
+}
+
+/* ---- devices ---- */
+
+static bool other_device(const void *cards, int rank) {
+    const int32_t *c = cards;
+    return c[rank] != c[0];
+}
+
+bool zt_agree_device(const struct zt_device *device, struct zt_comm *world, struct zt_err *err) {
+    int32_t *cards = zt_calloc((size_t)world->size, sizeof *cards);
+    char ranks[128];
+    cards[world->rank] = (int32_t)device->api->backend;
+    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
+    if (ok && list_ranks(world->size, other_device, cards, ranks, sizeof ranks))
+        ok = disagree(
+            world, ZT_EXIT_RUN, "the kind of device", ranks,
+            "device \"auto\" takes a GPU where there is one: --device cpu or --device cuda is the same for all", err);
+    free(cards);
+    return ok;
+}
+
+/* ---- plans ---- */
+
+struct plan_card {
+    uint64_t common, stage_hash;
+    int32_t stage, unused;
+};
+
+static uint64_t hash_program(uint64_t hash, const struct zt_program *p) {
+    const struct zt_command *list[] = { p->derive, p->forward, p->backward };
+    const int count[] = { p->derive_count, p->forward_count, p->backward_count };
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < count[k]; i++) {
+            const struct zt_command *c = &list[k][i];
+            const char *name = c->kind == ZT_RUN_NODE ? p->joint.graph->nodes[c->node]->name : "";
+            int32_t numbers[] = { (int32_t)c->kind, c->kind == ZT_GATHER || c->kind == ZT_REDUCE ? c->bucket : 0 };
+            hash = zt_hash(zt_hash(hash, numbers, sizeof numbers), name, strlen(name) + 1);
+        }
+    return hash;
+}
+
+static struct plan_card card_of(const struct zt_rank_plan *plan) {
+    const struct zt_flat *f = plan->flat;
+    struct plan_card card = { .stage = plan->grid.stage };
+    card.common = zt_hash(ZT_HASH_START, plan->sharding->name, strlen(plan->sharding->name));
+    card.common = zt_hash(card.common, plan->cuts, ((size_t)plan->grid.stages + 1) * sizeof *plan->cuts);
+    card.stage_hash =
+        zt_hash(ZT_HASH_START, f->bound, (size_t)f->bucket_count * ((size_t)f->ranks + 1) * sizeof *f->bound);
+    for (int i = 0; i < plan->train.count; i++)
+        card.stage_hash = hash_program(card.stage_hash, plan->train.at[i]);
+    return card;
+}
+
+static bool other_plan(const void *cards, int rank) {
+    const struct plan_card *c = cards;
+    int first = 0; /* of the same stage */
+    while (c[first].stage != c[rank].stage)
+        first++;
+    return c[rank].common != c[0].common || c[rank].stage_hash != c[first].stage_hash;
+}
+
+bool zt_agree_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err) {
+    struct plan_card *cards = zt_calloc((size_t)world->size, sizeof *cards);
+    char ranks[128];
+    cards[world->rank] = card_of(plan);
+    bool ok = zt_comm_exchange(world, cards, sizeof *cards, err);
+    if (ok && list_ranks(world->size, other_plan, cards, ranks, sizeof ranks))
+        ok = disagree(world, ZT_EXIT_CONFIG, "the plan", ranks,
+                      "do all hosts run the same build, with the same libraries, on processors of one kind?", err);
+    free(cards);
+    return ok;
+}

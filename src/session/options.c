@@ -1,0 +1,306 @@
+#include "session/options.h"
+
+#include "base/text.h"
+#include "base/vec.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { FLAG, TEXT, TEXTS, MAYBE_TEXT, NUMBER, SMALL_NUMBER };
+
+/* One option. `at` is where its value goes in struct zt_options. */
+struct row {
+    const char *name, *argument, *help; /* name without dashes */
+    unsigned bit;
+    enum kind kind;
+    size_t at;
+    int64_t min, max;
+};
+
+#define AT(field) .at = offsetof(struct zt_options, field)
+
+static const struct row rows[] = {
+    { "model", "FILE", "the ONNX model", ZT_TAKES_MODEL, TEXT, AT(model) },
+    { "config", "FILE", "the configuration, DeepSpeed's JSON", ZT_TAKES_CONFIG, TEXT, AT(config) },
+    { "inputs", "SRC", "an npz file, or a folder of input_N.pb", ZT_TAKES_INPUTS, TEXT, AT(inputs) },
+    { "output", "DIR", "folder for what comes out", ZT_TAKES_OUTPUT, TEXT, AT(output) },
+    { "emit", "FILE", "write the joint forward and backward graph as an ONNX file", ZT_TAKES_EMIT, TEXT, AT(emit) },
+    { "overwrite", NULL, "take a folder that holds a run", ZT_TAKES_OVERWRITE, FLAG, AT(overwrite) },
+    { "resume", "[CHECKPOINT]", "go on from a checkpoint, the latest where none is named", ZT_TAKES_RESUME, MAYBE_TEXT,
+      AT(resume_from) },
+    { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
+    { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over.set) },
+    { "device", "auto|cpu|cuda", "where to compute", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
+    { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
+      .max = 65536 },
+    { "hostfile", "FILE", "hosts to run on, a line each: worker-1 slots=4", ZT_TAKES_HOSTS, TEXT, AT(hostfile) },
+    { "include", "HOST[:SLOT,...]@...", "only these hosts and slots of the hostfile", ZT_TAKES_HOSTS, TEXT,
+      AT(include) },
+    { "exclude", "HOST[:SLOT,...]@...", "all but these", ZT_TAKES_HOSTS, TEXT, AT(exclude) },
+    { "cluster", "NAME", "plan for ranks of this kind, which need not be here: h200, h100, a100", ZT_TAKES_PLAN, TEXT,
+      AT(over.cluster) },
+    { "trace", "FILE", "write the simulated step as a Chrome trace", ZT_TAKES_PLAN, TEXT, AT(trace) },
+    { "nodes", "FILE", "write a line a node: what runs it and why, work, bytes, estimated time", ZT_TAKES_PLAN, TEXT,
+      AT(nodes) },
+    { "profile", NULL, "time every node of a step: a table, and profile.tsv in the output folder", ZT_TAKES_PROFILE,
+      FLAG, AT(profile) },
+    { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
+    { "steps", "N", "optimizer steps, whatever the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
+      .max = INT64_MAX },
+    { "modes", "LIST", "ways to train: dp, ddp, zero1 to zero3, ppS[-SCHEDULE][-zeroN]; with commas between",
+      ZT_TAKES_COMBINATIONS, TEXT, AT(modes) },
+    { "ranks", "LIST", "numbers of ranks, with commas between", ZT_TAKES_COMBINATIONS, TEXT, AT(rank_list) },
+    { "batch-sizes", "LIST", "samples of a step (train_batch_size); without it the configuration's", ZT_TAKES_REPEATS,
+      TEXT, AT(batch_sizes) },
+    { "steps", "N", "optimizer steps of a run (30)", ZT_TAKES_REPEATS, NUMBER, AT(over.steps), .min = 1,
+      .max = 1000000 },
+    { "warmup", "N", "steps at the begin of a run that do not count (5)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(warmup),
+      .min = 0, .max = 1000000 },
+    { "repeats", "N", "runs of each combination (3)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(repeats), .min = 1,
+      .max = 1000 },
+    { "seed", "N", "what random numbers start from", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0, .max = INT64_MAX },
+    { "threads", "N", "compute threads a rank; results do not depend on it", ZT_TAKES_THREADS, SMALL_NUMBER,
+      AT(over.threads), .min = 1, .max = 4096 },
+    { "strict", NULL, "a warning about the model is an error", ZT_TAKES_STRICT, FLAG, AT(strict) },
+    { "quiet", NULL, "only errors and the last line", ZT_TAKES_TALK, FLAG, AT(quiet) },
+    { "verbose", NULL, "say more", ZT_TAKES_TALK, FLAG, AT(verbose) },
+    { "json", NULL, "lines as JSON objects", ZT_TAKES_JSON, FLAG, AT(json) },
+    { "help", NULL, "this text", UINT_MAX, FLAG, AT(help) },
+    { "version", NULL, "version of ztrain", 0, FLAG, AT(version) },
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+struct parser {
+    struct zt_options *o;
+    const struct zt_command_row *commands;
+    int argc, next, operand_count;
+    char *const *argv;
+    bool given[ROWS];
+    ZT_VEC(const char *) set;
+    struct zt_err *err;
+};
+
+/* ---- nearest names ---- */
+
+/* Keeps the better of two candidates; far-fetched ones are none. */
+static void consider(const char *candidate, const char *wrong, const char **best, int *distance) {
+    int d = zt_edit_distance(candidate, wrong);
+    if (d < *distance && d <= 1 + (int)strlen(candidate) / 3) {
+        *best = candidate;
+        *distance = d;
+    }
+}
+
+static bool fail_unknown_option(const struct parser *p, const char *name) {
+    const char *best = NULL;
+    int distance = INT_MAX;
+    zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option --%s", name);
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].bit & p->o->command->takes)
+            consider(rows[i].name, name, &best, &distance);
+    return best ? zt_hint(p->err, "did you mean --%s?", best)
+                : zt_hint(p->err, "`ztrain %s --help` lists the options", p->o->command->name);
+}
+
+static bool fail_unknown_command(const struct parser *p, const char *name) {
+    const char *best = NULL;
+    int distance = INT_MAX;
+    zt_fail(p->err, ZT_EXIT_CONFIG, "unknown command %s", name);
+    for (const struct zt_command_row *c = p->commands; c->name; c++)
+        consider(c->name, name, &best, &distance);
+    return best ? zt_hint(p->err, "did you mean `ztrain %s`?", best)
+                : zt_hint(p->err, "`ztrain --help` lists the commands; a model goes behind --model");
+}
+
+/* ---- values ---- */
+
+static bool set_number(const struct parser *p, const struct row *row, void *to, const char *text) {
+    int64_t number;
+    if (!zt_text_number(text, &number))
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: \"%s\" is not a whole number", row->name, text);
+    if (number < row->min || number > row->max) {
+        if (row->max == INT64_MAX)
+            return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: %s, allowed >= %lld", row->name, text, (long long)row->min);
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: %s, allowed %lld..%lld", row->name, text, (long long)row->min,
+                       (long long)row->max);
+    }
+    if (row->kind == NUMBER)
+        *(int64_t *)to = number;
+    else
+        *(int *)to = (int)number;
+    return true;
+}
+
+static bool set_value(struct parser *p, const struct row *row, const char *text) {
+    void *to = (char *)p->o + row->at;
+    if (!text[0])
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "--%s: the value is empty, wants %s", row->name, row->argument);
+    if (row->kind == TEXT || row->kind == MAYBE_TEXT)
+        *(const char **)to = text;
+    else if (row->kind == TEXTS)
+        zt_vec_push(&p->set, text);
+    else
+        return set_number(p, row, to, text);
+    return true;
+}
+
+/* ---- arguments ---- */
+
+/* The row of "name" or "name=value", that of the command where several have the name; *value is NULL without '='. */
+static const struct row *find_row(unsigned takes, const char *argument, const char **value) {
+    const struct row *found = NULL;
+    size_t n = strcspn(argument, "=");
+    *value = argument[n] ? argument + n + 1 : NULL;
+    for (int i = 0; i < ROWS; i++)
+        if (strlen(rows[i].name) == n && memcmp(rows[i].name, argument, n) == 0 && (!found || rows[i].bit & takes))
+            found = &rows[i];
+    return found;
+}
+
+/* Checks that the option may stand here: of this command, once. */
+static bool admit(struct parser *p, const struct row *row) {
+    const struct zt_command_row *command = p->o->command;
+    if (!(row->bit & command->takes) && row->at != offsetof(struct zt_options, version))
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is not one of `ztrain %s`", row->name, command->name) ||
+               zt_hint(p->err, "`ztrain %s --help` lists its options", command->name);
+    if (p->given[row - rows] && row->kind != TEXTS)
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s is given twice", row->name);
+    p->given[row - rows] = true;
+    return true;
+}
+
+static bool parse_option(struct parser *p, const char *argument) {
+    const char *value;
+    const struct row *row = find_row(p->o->command->takes, argument, &value);
+    if (!row) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+        return fail_unknown_option(p, name);
+    }
+    if (!admit(p, row))
+        return false;
+    if (row->kind == FLAG) {
+        if (value)
+            return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s takes no value, not \"%s\"", row->name, value);
+        *(bool *)((char *)p->o + row->at) = true;
+        return true;
+    }
+    p->o->resume |= row->kind == MAYBE_TEXT;
+    if (!value) {
+        bool none = p->next >= p->argc || strncmp(p->argv[p->next], "--", 2) == 0;
+        if (none && row->kind == MAYBE_TEXT)
+            return true;
+        if (none)
+            return zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s wants a value: --%s %s", row->name, row->name,
+                           row->argument);
+        value = p->argv[p->next++];
+    }
+    return set_value(p, row, value);
+}
+
+static bool parse_command(struct parser *p) {
+    p->o->command = p->commands;
+    if (p->argc < 2 || p->argv[1][0] == '-')
+        return true;
+    p->next = 2;
+    p->o->named = true;
+    for (const struct zt_command_row *c = p->commands; c->name; c++)
+        if (strcmp(c->name, p->argv[1]) == 0) {
+            p->o->command = c;
+            return true;
+        }
+    return fail_unknown_command(p, p->argv[1]);
+}
+
+static int most_operands(const struct zt_command_row *command) {
+    return (command->operands[0] != NULL) + (command->operands[1] != NULL);
+}
+
+static bool parse_arguments(struct parser *p) {
+    while (p->next < p->argc && !p->o->help && !p->o->version) {
+        const char *argument = p->argv[p->next++];
+        if (strncmp(argument, "--", 2) == 0 && argument[2]) {
+            if (!parse_option(p, argument + 2))
+                return false;
+        } else if (argument[0] == '-' && argument[1]) {
+            zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
+            return zt_hint(p->err, "there are long options only, as `--model FILE`");
+        } else if (p->operand_count < most_operands(p->o->command)) {
+            p->o->operands[p->operand_count++] = argument;
+        } else {
+            zt_fail(p->err, ZT_EXIT_CONFIG, "unexpected argument \"%s\"", argument);
+            return zt_hint(p->err, "every value belongs to an option; `ztrain %s --help` lists them",
+                           p->o->command->name);
+        }
+    }
+    return true;
+}
+
+/* All that are missing, in one message each. */
+static bool check_needs(const struct parser *p) {
+    bool ok = true;
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].kind == TEXT && rows[i].bit & p->o->command->needs && !p->given[i])
+            ok = zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s %s is missing", rows[i].name, rows[i].argument) ||
+                 zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
+    for (int i = p->operand_count; i < most_operands(p->o->command); i++)
+        ok = zt_fail(p->err, ZT_EXIT_CONFIG, "%s is missing", p->o->command->operands[i]) ||
+             zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
+    return ok;
+}
+
+bool zt_options_parse(struct zt_options *o, const struct zt_command_row *commands, int argc, char *const *argv,
+                      struct zt_err *err) {
+    struct parser p = { .o = o, .commands = commands, .argc = argc, .next = 1, .argv = argv, .err = err };
+    *o = (struct zt_options){ .argv = argv, .warmup = -1, .over = { .epochs = -1, .steps = -1, .seed = -1 } };
+    bool ok = parse_command(&p) && parse_arguments(&p);
+    if (ok && !o->help && !o->version)
+        ok = check_needs(&p);
+    if (ok && o->quiet && o->verbose)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--quiet and --verbose exclude each other");
+    if (ok && o->hostfile && o->over.ranks)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--ranks starts ranks on this host, --hostfile on others: give one of them");
+    if (ok && !o->hostfile && (o->include || o->exclude))
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--%s chooses among the hosts of a --hostfile, and there is none",
+                     o->include ? "include" : "exclude");
+    if (ok && o->resume && o->overwrite)
+        ok = zt_fail(err, ZT_EXIT_CONFIG, "--resume and --overwrite exclude each other");
+    o->over.set = p.set.at;
+    o->over.set_count = p.set.count;
+    o->log.level = o->quiet ? ZT_LOG_ERROR : o->verbose ? ZT_LOG_DEBUG : ZT_LOG_INFO;
+    o->log.json = o->json;
+    return ok;
+}
+
+void zt_options_finish(struct zt_options *o) {
+    free((void *)o->over.set);
+    o->over.set = NULL;
+}
+
+/* ---- help ---- */
+
+static void print_option(const struct row *row, FILE *to) {
+    char text[48];
+    snprintf(text, sizeof text, "--%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    fprintf(to, "  %-24s %s\n", text, row->help);
+}
+
+static void print_command_help(const struct zt_command_row *command, FILE *to) {
+    fprintf(to, "%s\nOptions:\n", command->help);
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].bit & command->takes)
+            print_option(&rows[i], to);
+}
+
+void zt_options_help(const struct zt_options *o, const struct zt_command_row *commands, FILE *to) {
+    if (o->named) {
+        print_command_help(o->command, to);
+        return;
+    }
+    fputs("usage: ztrain [COMMAND] [OPTIONS]\n\nCommands:\n", to);
+    for (const struct zt_command_row *c = commands; c->name; c++)
+        fprintf(to, "  %-10s %s\n", c->name, c->summary);
+    fprintf(to, "\n`ztrain COMMAND --help` explains one, `ztrain --version` says which version this is.\n\n");
+    print_command_help(commands, to);
+}
