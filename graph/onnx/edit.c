@@ -1,4 +1,5 @@
 #include "graph/onnx/edit.h"
+#include "graph/onnx/varint.h"
 
 void zt_onnx_edit_replace(struct zt_onnx_edits *edits, int message, size_t at, size_t end, const void *bytes,
                           size_t count) {

@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/ir/graph.h"
-#include "graph/passes/lower.h"
+#include "graph/ir/functions.h"
 #include "graph/onnx/onnx.h"
 #include "graph/onnx/scan.h"
 

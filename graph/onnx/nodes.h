@@ -2,7 +2,7 @@
 #ifndef ZT_GRAPH_ONNX_NODES_H
 #define ZT_GRAPH_ONNX_NODES_H
 
-#include "graph/passes/lower.h"
+#include "graph/ir/functions.h"
 #include "graph/onnx/file.h"
 
 /* One list of nodes being read, and what it may refer to. */

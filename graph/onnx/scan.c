@@ -21,14 +21,6 @@ bool zt_wire_varint(const unsigned char *file, size_t *at, size_t end, uint64_t 
     return false;
 }
 
-int zt_wire_put_varint(unsigned char to[10], uint64_t value) {
-    int n = 0;
-    for (; value > 0x7f; value >>= 7)
-        to[n++] = (unsigned char)(value | 0x80);
-    to[n++] = (unsigned char)value;
-    return n;
-}
-
 const char *zt_wire_next(const unsigned char *file, size_t at, size_t end, struct zt_wire_field *field) {
     uint64_t tag;
     *field = (struct zt_wire_field){ .at = at, .data = at };

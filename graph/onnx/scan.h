@@ -66,8 +66,6 @@ struct zt_wire_field {
 const char *zt_wire_next(const unsigned char *file, size_t at, size_t end, struct zt_wire_field *field);
 /* The varint at *at, which is moved behind it. False: it runs past `end` or over 10 bytes. */
 bool zt_wire_varint(const unsigned char *file, size_t *at, size_t end, uint64_t *value);
-/* Writes `value`, returns the number of bytes (at most 10). */
-int zt_wire_put_varint(unsigned char to[10], uint64_t value);
 
 /* A message that holds tensors, or describes a value. */
 struct zt_onnx_message {

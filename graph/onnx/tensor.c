@@ -1,6 +1,7 @@
 /* TensorProto to zt_tensor and back: dims, types, and the three places where the elements may stand (raw bytes, a typed
  * field, another file). */
 #include "graph/onnx/file.h"
+#include "graph/onnx/varint.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "graph/onnx/edit.h"
 #include "graph/onnx/file.h"
+#include "graph/onnx/varint.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -110,7 +110,4 @@ bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt
                     struct zt_err *err);
 void zt_assign_release(const struct zt_graph *g, struct zt_prepared *prepared);
 
-/* One line a node: "name: Op(in: dtype[shape], ...) -> out: ...", for --verbose and golden tests. */
-void zt_graph_print(const struct zt_graph *g, FILE *to);
-
 #endif

@@ -24,7 +24,7 @@ struct zt_node *net_last(struct zt_graph *g);
 /* Resolves and infers nodes that are not yet, in order. */
 void net_infer(struct zt_graph *g, const struct zt_op_table *table);
 
-/* What zt_graph_print says; free with free(). */
+/* One line a node, "F name: Op(in: dtype[shape], ...) -> out: ..."; free with free(). */
 char *net_text(const struct zt_graph *g);
 
 #endif

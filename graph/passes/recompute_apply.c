@@ -1,0 +1,196 @@
+/* A choice of nodes to make again, applied to the graph, and the peak of activations that is left. */
+#include "graph/passes/recompute_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 32 }; /* an output of less than 1/SMALL of its node's is kept: it is not worth a second run */
+
+/* ---- what a choice keeps ---- */
+
+static void keep_small(const struct zt_forward *f, int n, bool *kept) {
+    const struct zt_node *node = f->g->nodes[n];
+    int64_t total = 0;
+    for (int i = 0; i < node->out_count; i++)
+        total += node->out[i] >= 0 ? f->bytes[node->out[i]] : 0;
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0 && f->bytes[node->out[i]] * SMALL < total)
+            kept[node->out[i]] = true;
+}
+
+bool *zt_choice_kept(const struct zt_forward *f, const struct zt_choice *c) {
+    const struct zt_graph *g = f->g;
+    bool *kept = zt_calloc((size_t)g->value_count + 1, sizeof *kept);
+    int *nodes = zt_calloc((size_t)f->count + 1, sizeof *nodes); /* by segment */
+    for (int n = 0; n < f->count; n++)
+        if (c->segment[n] >= 0)
+            nodes[c->segment[n]]++;
+    for (int i = 0; i < g->value_count; i++) {
+        int n = g->values[i]->producer;
+        kept[i] = n < 0 || n >= f->count || !c->again[n] || f->fixed[n] || f->root[i];
+    }
+    for (int n = 0; n < f->count; n++) {
+        keep_small(f, n, kept);
+        for (int i = 0; i < g->nodes[n]->in_count; i++) {
+            int value = g->nodes[n]->in[i], from = value >= 0 ? g->values[value]->producer : -1;
+            int segment = from >= 0 ? c->segment[from] : -1;
+            if (segment >= 0 && segment != c->segment[n] && nodes[segment] > 1)
+                kept[value] = true;
+        }
+    }
+    free(nodes);
+    return kept;
+}
+
+int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *kept) {
+    const struct zt_graph *g = f->g;
+    int *at = zt_malloc(((size_t)f->count + 1) * sizeof *at);
+    int *first = zt_malloc(((size_t)g->value_count + 1) * sizeof *first); /* by value: the first that reads it again */
+    for (int i = 0; i < g->value_count; i++)
+        first[i] = g->node_count;
+    for (int n = g->node_count - 1; n >= f->count; n--)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                first[g->nodes[n]->in[i]] = n;
+    for (int n = f->count - 1; n >= 0; n--) {
+        const struct zt_node *node = g->nodes[n];
+        at[n] = g->node_count;
+        for (int i = 0; c->again[n] && i < node->out_count; i++)
+            if (node->out[i] >= 0 && !kept[node->out[i]] && first[node->out[i]] < at[n])
+                at[n] = first[node->out[i]];
+        for (int i = 0; at[n] < g->node_count && i < node->in_count; i++)
+            if (node->in[i] >= 0 && at[n] < first[node->in[i]])
+                first[node->in[i]] = at[n];
+        if (at[n] == g->node_count)
+            at[n] = -1;
+    }
+    free(first);
+    return at;
+}
+
+/* ---- the rewrite ---- */
+
+/* `twin`: by value, what a clone makes in its place; -1: it is kept, or not made again. */
+static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, int *twin) {
+    const struct zt_node from = *g->nodes[n];
+    int *in = zt_malloc(((size_t)(from.in_count + from.out_count) + 1) * sizeof *in), *out = in + from.in_count;
+    for (int i = 0; i < from.in_count; i++)
+        in[i] = from.in[i] >= 0 && twin[from.in[i]] >= 0 ? twin[from.in[i]] : from.in[i];
+    for (int i = 0; i < from.out_count; i++) {
+        int value = from.out[i];
+        out[i] = -1;
+        if (value < 0)
+            continue;
+        struct zt_shape shape = g->values[value]->shape;
+        out[i] = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s again", g->values[value]->name),
+                                    g->values[value]->dtype, &shape);
+        if (!kept[value])
+            twin[value] = out[i];
+    }
+    int clone = zt_graph_add_node(g, zt_arena_printf(g->arena, "again: %s", from.name), from.op_type, from.domain,
+                                  from.opset, in, from.in_count, out, from.out_count);
+    struct zt_node *to = g->nodes[clone];
+    to->op = from.op;
+    to->attr = from.attr;
+    to->attr_count = from.attr_count;
+    to->phase = ZT_BACKWARD;
+    to->stage = from.stage;
+    to->place = g->nodes[before]->place;
+    if (from.op->flags & ZT_OP_RANDOM && !zt_node_attr(&from, "key")) /* draws what the original drew */
+        zt_node_set_text(g, clone, "key", from.name);
+    free(in);
+}
+
+bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_graph *g, struct zt_err *err) {
+    bool *kept = zt_choice_kept(f, c);
+    int *before = zt_choice_clones(f, c, kept), count = g->node_count, values = g->value_count;
+    int *twin = zt_malloc(((size_t)values + 1) * sizeof *twin);
+    memset(twin, -1, ((size_t)values + 1) * sizeof *twin);
+    c->flops = 0;
+    for (int n = 0; n < f->count; n++) {
+        if (before[n] < 0)
+            continue;
+        clone_node(g, n, before[n], kept, twin);
+        c->flops += zt_op_flops(g, n);
+    }
+    for (int n = f->count; n < count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0 && g->nodes[n]->in[i] < values && twin[g->nodes[n]->in[i]] >= 0)
+                g->nodes[n]->in[i] = twin[g->nodes[n]->in[i]];
+    free(twin);
+    free(before);
+    free(kept);
+    return zt_graph_sort(g, err);
+}
+
+/* ---- what a graph needs ---- */
+
+static int root_of(int *parent, int value) {
+    while (parent[value] != value)
+        value = parent[value] = parent[parent[value]];
+    return value;
+}
+
+static void find_last(const struct zt_graph *g, const struct zt_recompute_ends *ends, int *parent, int *last) {
+    for (int i = 0; i < g->value_count; i++) {
+        parent[i] = i;
+        last[i] = -1;
+    }
+    for (int n = 0; n < g->node_count; n++)
+        if (g->nodes[n]->op->flags & ZT_OP_VIEW && g->nodes[n]->in[0] >= 0 && g->nodes[n]->out[0] >= 0)
+            parent[g->nodes[n]->out[0]] = root_of(parent, g->nodes[n]->in[0]);
+    for (int n = 0; n < g->node_count; n++) {
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                last[root_of(parent, g->nodes[n]->in[i])] = n;
+        for (int i = 0; i < g->nodes[n]->out_count; i++)
+            if (g->nodes[n]->out[i] >= 0)
+                last[root_of(parent, g->nodes[n]->out[i])] = n;
+    }
+    for (int i = 0; i < ends->keep_count; i++)
+        if (ends->keep[i] >= 0)
+            last[root_of(parent, ends->keep[i])] = g->node_count;
+}
+
+/* Output 0 takes over the memory of an input 0 that dies there. */
+static void share_in_place(const struct zt_graph *g, const bool *outside, int *parent, int *last) {
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        if (!(node->op->flags & ZT_OP_IN_PLACE) || node->in[0] < 0 || node->out[0] < 0 || outside[node->out[0]])
+            continue;
+        int from = root_of(parent, node->in[0]), to = node->out[0];
+        if (last[from] != n || g->values[from]->producer < 0 || outside[from] || root_of(parent, to) != to ||
+            zt_value_bytes(g->values[from]) != zt_value_bytes(g->values[to]))
+            continue;
+        parent[to] = from;
+        last[from] = last[to];
+    }
+}
+
+int64_t zt_recompute_peak(const struct zt_graph *g, const struct zt_recompute_ends *ends) {
+    size_t values = (size_t)g->value_count + 1;
+    bool *outside = zt_graph_from_params(g);
+    int *parent = zt_malloc(values * sizeof *parent), *last = zt_malloc(values * sizeof *last);
+    int64_t *change = zt_calloc((size_t)g->node_count + 2, sizeof *change), now = 0, peak = 0;
+    for (int i = 0; i < ends->grad_count; i++)
+        if (ends->grads[i] >= 0)
+            outside[ends->grads[i]] = true;
+    find_last(g, ends, parent, last);
+    share_in_place(g, outside, parent, last);
+    for (int i = 0; i < g->value_count; i++) {
+        int n = g->values[i]->producer;
+        if (n < 0 || outside[i] || root_of(parent, i) != i)
+            continue;
+        change[n] += zt_value_bytes(g->values[i]);
+        change[last[i] + 1 <= g->node_count ? last[i] + 1 : g->node_count + 1] -= zt_value_bytes(g->values[i]);
+    }
+    for (int n = 0; n < g->node_count; n++) {
+        now += change[n];
+        peak = now > peak ? now : peak;
+    }
+    free(change);
+    free(last);
+    free(parent);
+    free(outside);
+    return peak;
+}
