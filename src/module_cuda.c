@@ -56,25 +56,30 @@ static bool add_loss(struct zt_device *device, struct zt_step_state *state, cons
     return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
 }
 
-static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
-                        struct zt_err *err) {
+/* The loss and the clipping are the last launch's. */
+static bool norm(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err) {
     _Static_assert(ZT_SQUARE_PARTS * sizeof(double) <= ZT_CUDA_SCRATCH, "partial sums fit the scratch memory");
-    bool ok = true;
-    for (int first = 0; ok && first < count; first += ZT_SQUARES) {
-        struct zt_launch_squares some = { .count = count - first < ZT_SQUARES ? count - first : ZT_SQUARES };
-        memcpy(some.at, x + first, (size_t)some.count * sizeof *x);
-        int code = zt_launch_squares(zt_cuda_stream(device), &some, zt_cuda_scratch(device), &state->squares);
-        ok = zt_cuda_good(device, code, err, "the gradient norm");
-    }
-    return ok;
+    int done = 0;
+    do {
+        const int left = n->count - done;
+        struct zt_launch_step_norm some = { .of = *n,
+                                            .count = left < ZT_SQUARES ? left : ZT_SQUARES,
+                                            .parts = zt_cuda_scratch(device),
+                                            .arrived = zt_cuda_arrived(device) };
+        if (left > ZT_SQUARES) {
+            some.of.loss = NULL;
+            some.of.whole = false;
+        }
+        memcpy(some.at, n->x + done, (size_t)some.count * sizeof *n->x);
+        if (!zt_cuda_good(device, zt_launch_step_norm(zt_cuda_stream(device), &some), err, "the gradient norm"))
+            return false;
+        done += some.count;
+    } while (done < n->count);
+    return true;
 }
 
 static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_clip(zt_cuda_stream(device), state, most), err, "clipping");
-}
-
-static bool advance(struct zt_device *device, struct zt_step_state *state, struct zt_err *err) {
-    return zt_cuda_good(device, zt_launch_advance(zt_cuda_stream(device), state), err, "counting updates");
 }
 
 __attribute__((visibility("default"))) extern const struct zt_module zt_cuda_module;
@@ -90,7 +95,6 @@ const struct zt_module zt_cuda_module = {
     .copy_all = copy_all,
     .cast_all = cast_all,
     .add_loss = add_loss,
-    .add_squares = add_squares,
+    .norm = norm,
     .clip = clip,
-    .advance = advance,
 };

@@ -41,8 +41,9 @@ bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count,
 bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_stepping_destroy(struct zt_rank *r);
 bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err); /* tail: the last of an epoch */
-/* Adds a micro-batch's loss, which lies in the rank's memory. */
-bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, struct zt_err *err);
+/* Adds a micro-batch's loss, which lies in the rank's memory; that of the last one with the norm. */
+bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
+                           struct zt_err *err);
 /* Of several ranks r->scalars holds the requests already, and their sums afterwards. */
 bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err);

@@ -203,7 +203,7 @@ static bool is_computed(const struct zt_program *p, const struct zt_write_back *
 
 /* Statistics that were computed to their places, some at a time. */
 static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    enum { SOME = 64 };
+    enum { SOME = 128 };
     const struct zt_program *p = a->program->program;
     const struct zt_graph *g = p->joint.graph;
     struct zt_copy copies[SOME];
@@ -303,11 +303,12 @@ static bool read_scalar(struct zt_rank *r, const struct zt_program *p, const str
     return ok;
 }
 
-static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
+static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, bool last,
+                     struct zt_err *err) {
     double loss;
     if (r->stepping && p->joint.training)
         return p->joint.loss < 0 ||
-               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL), err);
+               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL), last, err);
     if (!read_scalar(r, p, slot, p->joint.loss, &loss, err))
         return false;
     if (slot->samples > 0)
@@ -373,7 +374,7 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     case ZT_DO_RECV_ACT:
         return cross(r, p, slot, &p->recv_act, zt_grid_previous(&r->plan->grid), false, err);
     case ZT_DO_FORWARD:
-        return zt_rank_forward(r, rp, slot, err) && add_loss(r, p, slot, err);
+        return zt_rank_forward(r, rp, slot, err) && add_loss(r, p, slot, last, err);
     case ZT_DO_SEND_ACT:
         return cross(r, p, slot, &p->send_act, zt_grid_next(&r->plan->grid), true, err);
     case ZT_DO_RECV_GRAD:

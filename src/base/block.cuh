@@ -85,6 +85,19 @@ static __device__ inline struct span part_of(int64_t count, int64_t parts, int64
     return { first, first + each < count ? first + each : count };
 }
 
+/* The last of `count` entries whose blocks begin at this one or before. */
+static __device__ inline int entry_of(const unsigned *blocks, int count) {
+    int low = 0, high = count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (blocks[middle] <= blockIdx.x)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 /* Blocks for so many jobs of a block each; kernels go on by grid strides. */
 static inline unsigned job_blocks(int64_t jobs) {
     return (unsigned)(jobs < 65535 ? jobs : 65535);

@@ -53,21 +53,6 @@ int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies)
     return cudaGetLastError();
 }
 
-/* ---- many tensors in a launch ---- */
-
-/* The last entry whose blocks begin at this one or before. */
-static __device__ int entry_of(const unsigned *blocks, int count) {
-    int low = 0, high = count - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (blocks[middle] <= blockIdx.x)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 /* ---- many casts ---- */
 
 enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
@@ -105,48 +90,5 @@ int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
     const unsigned blocks = casts->blocks[casts->count];
     if (blocks > 0)
         casts_kernel<<<blocks, BLOCK, 0, stream>>>(*casts);
-    return cudaGetLastError();
-}
-
-/* ---- sums of squares ---- */
-
-/* A block adds numbers i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. */
-static __global__ void squares_kernel(struct zt_launch_squares x, double *parts) {
-    __shared__ double room[BLOCK];
-    const int entry = entry_of(x.blocks, x.count);
-    const struct zt_floats f = x.at[entry];
-    const int64_t first = (blockIdx.x - x.blocks[entry]) * x.slice;
-    double sum = 0;
-    for (int64_t i = first + threadIdx.x; i < first + x.slice && i < f.count; i += BLOCK)
-        sum += (double)f.at[i] * (double)f.at[i];
-    sum = add_block<BLOCK>(sum, room);
-    if (threadIdx.x == 0)
-        parts[blockIdx.x] = sum;
-}
-
-static __global__ void add_parts_kernel(const double *parts, unsigned count, double *to) {
-    __shared__ double room[BLOCK];
-    double sum = 0;
-    for (unsigned i = threadIdx.x; i < count; i += BLOCK)
-        sum += parts[i];
-    sum = add_block<BLOCK>(sum, room);
-    if (threadIdx.x == 0)
-        *to += sum;
-}
-
-int zt_launch_squares(cudaStream_t stream, struct zt_launch_squares *x, double *parts, double *sum) {
-    int64_t all = 0;
-    for (int i = 0; i < x->count; i++)
-        all += x->at[i].count;
-    x->slice = (all + ZT_SQUARE_PARTS - ZT_SQUARES - 1) / (ZT_SQUARE_PARTS - ZT_SQUARES);
-    x->slice = x->slice < 4096 ? 4096 : x->slice;
-    x->blocks[0] = 0;
-    for (int i = 0; i < x->count; i++)
-        x->blocks[i + 1] = x->blocks[i] + (unsigned)((x->at[i].count + x->slice - 1) / x->slice);
-    const unsigned blocks = x->blocks[x->count];
-    if (blocks == 0)
-        return cudaSuccess;
-    squares_kernel<<<blocks, BLOCK, 0, stream>>>(*x, parts);
-    add_parts_kernel<<<1, BLOCK, 0, stream>>>(parts, blocks, sum);
     return cudaGetLastError();
 }

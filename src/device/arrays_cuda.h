@@ -33,18 +33,6 @@ struct zt_launch_casts {
 };
 int zt_launch_casts(struct CUstream_st *stream, struct zt_launch_casts *casts);
 
-/* *sum += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. `parts` holds
- * ZT_SQUARE_PARTS doubles; `blocks` and `slice` are the launcher's own: the blocks of those before each, and the
- * numbers of a block. */
-enum { ZT_SQUARE_PARTS = 1024, ZT_SQUARES = 96 };
-struct zt_launch_squares {
-    int count;
-    struct zt_floats at[ZT_SQUARES];
-    unsigned blocks[ZT_SQUARES + 1];
-    int64_t slice;
-};
-int zt_launch_squares(struct CUstream_st *stream, struct zt_launch_squares *x, double *parts, double *sum);
-
 #ifdef __cplusplus
 }
 #endif

@@ -31,12 +31,6 @@ struct zt_cast {
     uint32_t channels, places;
 };
 
-/* fp32 numbers that lie side by side. */
-struct zt_floats {
-    const float *at;
-    int64_t count;
-};
-
 struct zt_device_api {
     const char *name; /* "cpu", "cuda" */
     int backend;      /* enum zt_backend of graph/op.h: the column of kernels that runs on it */

@@ -15,6 +15,7 @@
 struct zt_comm;   /* parallel/comm.h */
 struct zt_kernel; /* graph/op.h */
 struct zt_step_call;
+struct zt_step_norm;
 struct zt_step_state; /* optim/step.h */
 
 struct zt_module_kernel {
@@ -33,7 +34,7 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 6
+    ZT_MODULE_ABI = 7
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/op.h) */
 
@@ -57,13 +58,11 @@ struct zt_module {
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);
-    /* state->squares += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. */
-    bool (*add_squares)(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
-                        struct zt_err *err);
-    /* Norm, finite and scale of the state from its loss and squares; `clip` as zt_clip_factor has it. */
+    /* Adds the squares of the gradients and the last loss to the state, and clips where no other rank has more of
+     * them. */
+    bool (*norm)(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err);
+    /* zt_step_clip of optim/step.h. */
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
-    /* Behind the optimizer: the state counts the update, if it was finite. */
-    bool (*advance)(struct zt_device *device, struct zt_step_state *state, struct zt_err *err);
 };
 
 /* The optimizer called so, NULL where the module has none. */

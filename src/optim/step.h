@@ -8,6 +8,7 @@
 #define ZT_OPTIM_STEP_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -120,14 +121,50 @@ union zt_coefficients {
 
 /* What a device remembers of the step at hand and from step to step. */
 struct zt_step_state {
-    double loss;       /* sum over micro-batches of loss times samples */
-    double squares;    /* of the gradients: of the own slices, then of all ranks */
-    double norm;       /* its root */
+    double loss;       /* sum over micro-batches of loss times samples: this rank's, then all ranks' */
+    double squares;    /* of the gradients alike; zt_step_clip leaves 0 in both, where the next step begins */
+    double total;      /* the loss of all ranks */
+    double norm;       /* of the gradients of all ranks */
     double loss_scale; /* 1: gradients are not scaled */
-    int64_t updates;   /* applied so far */
+    int64_t updates;   /* applied before this step; with `finite`: after it */
     int64_t first;     /* the update that the first row of the table is for */
     float scale;       /* of the gradients: clip factor / loss scale */
-    int finite;        /* 0: the update is left out */
+    int finite;        /* 0: the update is left out; before the first step, where there was none */
+};
+
+/* From loss and squares of all ranks: counts the update of the step before, finds what the optimizer asks of this one.
+ * clip: as zt_clip_factor has it. */
+ZT_ELEMENT void zt_step_clip(struct zt_step_state *s, double clip) {
+    s->updates += s->finite;
+    s->total = s->loss;
+    s->norm = sqrt(s->squares) / s->loss_scale;
+    s->finite = isfinite(s->norm) && isfinite(s->total);
+    const double factor = clip / (s->norm + 1e-6);
+    s->scale = (float)((clip > 0 && factor < 1 ? factor : 1) / s->loss_scale);
+    s->loss = s->squares = 0;
+}
+
+/* The loss of a micro-batch, nothing where it has no samples. */
+ZT_ELEMENT void zt_step_add_loss(struct zt_step_state *s, const float *loss, const double *samples) {
+    if (*samples > 0)
+        s->loss += (double)*loss * *samples;
+}
+
+/* fp32 numbers that lie side by side. */
+struct zt_floats {
+    const float *at;
+    int64_t count;
+};
+
+/* Between the gradients and the optimizer. The list is the host's; what it points to and all else is the device's. */
+struct zt_step_norm {
+    struct zt_step_state *state;
+    const struct zt_floats *x; /* the gradients that this rank adds to the squares */
+    int count;
+    const float *loss; /* of the last micro-batch, which the state has not yet; NULL: has */
+    const double *samples;
+    double clip;
+    bool whole; /* no other ranks add to the state: it is clipped at once */
 };
 
 /* Neighbouring elements of one tensor, ZT_STEP_PARTS * ZT_STEP_PART at most. A block of threads takes a part. */

@@ -279,18 +279,20 @@ static bool add_loss(struct zt_device *device, struct zt_step_state *state, cons
                      struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    if (*samples > 0)
-        state->loss += (double)*loss * *samples;
+    zt_step_add_loss(state, loss, samples);
     set_access(device, PROT_NONE);
     return true;
 }
 
-static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
-                        struct zt_err *err) {
+static bool norm(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    for (int i = 0; i < count; i++)
-        state->squares += zt_sum_squares(x[i].at, x[i].count);
+    for (int i = 0; i < n->count; i++)
+        n->state->squares += zt_sum_squares(n->x[i].at, n->x[i].count);
+    if (n->loss)
+        zt_step_add_loss(n->state, n->loss, n->samples);
+    if (n->whole)
+        zt_step_clip(n->state, n->clip);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -298,17 +300,7 @@ static bool add_squares(struct zt_device *device, struct zt_step_state *state, c
 static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    state->norm = sqrt(state->squares);
-    state->finite = isfinite(state->norm) && isfinite(state->loss);
-    state->scale = (float)zt_clip_factor(state->norm, most);
-    set_access(device, PROT_NONE);
-    return true;
-}
-
-static bool advance(struct zt_device *device, struct zt_step_state *state, struct zt_err *err) {
-    (void)err;
-    set_access(device, PROT_READ | PROT_WRITE);
-    state->updates += state->finite;
+    zt_step_clip(state, most);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -325,9 +317,8 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .copy_all = copy_all,
                                          .cast_all = cast_all,
                                          .add_loss = add_loss,
-                                         .add_squares = add_squares,
-                                         .clip = clip,
-                                         .advance = advance };
+                                         .norm = norm,
+                                         .clip = clip };
 
 static const struct zt_device_api api = {
     .name = "far",
