@@ -19,6 +19,14 @@ struct host_kind {
     int64_t bytes; /* copied in a step */
 };
 
+/* Where a slot's batches lie. The device has memory for two, used in turn, so that one comes while the one before is
+ * still read: side 0 is the slot's feed, side 1 in feed_room. */
+struct feed {
+    struct zt_event *sent;     /* the pinned memory may be written */
+    struct zt_event *taken[2]; /* by side: what lies there is not read any more */
+    int side;                  /* of the last batch */
+};
+
 struct zt_rank_device {
     struct constant *constants;
     int constant_count;
@@ -34,9 +42,10 @@ struct zt_rank_device {
     struct zt_random *random;  /* on the device */
     struct zt_random pointed;  /* what lies there */
     bool draws;                /* a node there reads it */
-    struct zt_event **fed;     /* by slot: its pinned memory may be written */
+    struct feed *feeds;        /* by slot */
+    int side;                  /* of the last batch of any */
     char *feed;                /* pinned: feed_bytes a slot */
-    char *feed_room; /* on the device: feed_bytes through which a batch comes; NULL: batches come in the queue */
+    char *feed_room;           /* on the device: as much; NULL: batches come in the queue, always to side 0 */
 };
 
 static size_t view_bytes(const struct zt_view *v) {
@@ -72,30 +81,64 @@ const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_sl
     return (const double *)(const void *)(step + offsetof(struct step_feed, samples));
 }
 
+static char *side_of(const struct zt_rank *r, int slot, int side) {
+    return side ? r->away->feed_room + slot * r->feed_bytes : r->slots[slot].feed;
+}
+
+/* The slot's next batch is to lie on another side: what is queued by now is all that reads the last one. */
+static bool turn(struct zt_rank *r, int at, struct zt_err *err) {
+    struct feed *f = &r->away->feeds[at];
+    void **fed = r->slots[at].fed + r->plan->job->want_count;
+    char *from = side_of(r, at, f->side), *to = side_of(r, at, !f->side);
+    for (int i = 0; i < 2; i++)
+        fed[i] = to + ((char *)fed[i] - from);
+    f->side = !f->side;
+    return r->device->api->record(r->device, f->taken[!f->side], err);
+}
+
+bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err) {
+    struct zt_rank_device *d = r->away;
+    for (int i = 0; i < r->plan->slots; i++)
+        if (d->feeds[i].side != d->side && !turn(r, i, err))
+            return false;
+    *side = d->side;
+    return true;
+}
+
+/* Fills the slot's pinned memory with what goes to `to`. */
+static void fill_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
+                      const struct zt_source *source, char *host, char *to) {
+    int wants = r->plan->job->want_count;
+    char *column = host;
+    for (int i = 0; i < source->column_count; i++) {
+        size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
+        memcpy(column, batch->column[i], bytes);
+        slot->fed[i] = to + (column - host);
+        column += zt_rank_round_up(bytes);
+    }
+    struct step_feed step = { slot->seed, (double)slot->samples };
+    memcpy(host + ((char *)slot->fed[wants] - to), &step, sizeof step);
+    memcpy(host + ((char *)slot->fed[wants + 1] - to), slot->row_weight,
+           (size_t)batch->rows * sizeof *slot->row_weight);
+}
+
 /* All of a slot's feed crosses at once, from pinned memory that the last copy has left: while the last micro-batch is
  * computed, where the device can bring it. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
-    int at = (int)(slot - r->slots), wants = r->plan->job->want_count;
-    char *host = r->away->feed + at * r->feed_bytes, *column = host;
-    if (!api->wait(r->device, r->away->fed[at], err))
+    const int at = (int)(slot - r->slots);
+    const size_t bytes = (size_t)r->feed_bytes;
+    struct feed *f = &r->away->feeds[at];
+    char *host = r->away->feed + at * r->feed_bytes;
+    if (!api->wait(r->device, f->sent, err) || (r->away->feed_room && !turn(r, at, err)))
         return false;
-    for (int i = 0; i < source->column_count; i++) {
-        size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
-        memcpy(column, batch->column[i], bytes);
-        slot->fed[i] = slot->feed + (column - host);
-        column += zt_rank_round_up(bytes);
-    }
-    struct step_feed step = { slot->seed, (double)slot->samples };
-    memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
-    memcpy(host + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
-           (size_t)batch->rows * sizeof *slot->row_weight);
+    char *to = side_of(r, at, f->side);
+    r->away->side = f->side;
+    fill_feed(r, slot, batch, source, host, to);
     if (r->away->feed_room)
-        return api->bring(r->device, slot->feed, r->away->feed_room, host, (size_t)r->feed_bytes, r->away->fed[at],
-                          err);
-    return api->to_device(r->device, slot->feed, host, (size_t)r->feed_bytes, err) &&
-           api->record(r->device, r->away->fed[at], err);
+        return api->bring(r->device, to, host, bytes, f->taken[f->side], f->sent, err);
+    return api->to_device(r->device, to, host, bytes, err) && api->record(r->device, f->sent, err);
 }
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
@@ -235,17 +278,43 @@ static bool open_draws(struct zt_rank *r, struct zt_err *err) {
     return d->random != NULL; /* allocated as zeros, which is what `pointed` says */
 }
 
+/* The memory of both sides is cleared in the queue: nothing may come before that. */
+static bool open_events(struct zt_rank *r, struct feed *f, struct zt_err *err) {
+    const struct zt_device_api *api = r->device->api;
+    for (int side = 0; side < 2; side++)
+        if (!(f->taken[side] = api->event_create(r->device, err)) || !api->record(r->device, f->taken[side], err))
+            return false;
+    return (f->sent = api->event_create(r->device, err)) != NULL;
+}
+
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->away;
     const struct zt_device_api *api = r->device->api;
-    d->feed = api->allocate_host(r->device, (size_t)(r->feed_bytes * r->plan->slots), "batches", err);
-    d->fed = ZT_NEW_N(r->arena, struct zt_event *, r->plan->slots + 1);
-    for (int i = 0; d->feed && i < r->plan->slots; i++)
-        if (!(d->fed[i] = api->event_create(r->device, err)))
+    const size_t bytes = (size_t)(r->feed_bytes * r->plan->slots);
+    d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->slots + 1);
+    if (!(d->feed = api->allocate_host(r->device, bytes, "batches", err)) ||
+        (api->bring && !(d->feed_room = api->allocate(r->device, bytes, "the next batches", err))))
+        return false;
+    for (int i = 0; i < r->plan->slots; i++)
+        if (!open_events(r, &d->feeds[i], err))
             return false;
-    if (d->feed && api->bring)
-        d->feed_room = api->allocate(r->device, (size_t)r->feed_bytes, "the next batch", err);
-    return d->feed && (d->feed_room || !api->bring);
+    return true;
+}
+
+static void close_feed(struct zt_rank *r) {
+    struct zt_rank_device *d = r->away;
+    const struct zt_device_api *api = r->device->api;
+    const size_t bytes = (size_t)(r->feed_bytes * r->plan->slots);
+    for (int i = 0; d->feeds && i < r->plan->slots; i++) {
+        struct zt_event *const events[] = { d->feeds[i].sent, d->feeds[i].taken[0], d->feeds[i].taken[1] };
+        for (int k = 0; k < 3; k++)
+            if (events[k])
+                api->event_destroy(r->device, events[k]);
+    }
+    if (d->feed)
+        api->free_host(r->device, d->feed, bytes);
+    if (d->feed_room)
+        api->free(r->device, d->feed_room, bytes);
 }
 
 /* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
@@ -293,18 +362,12 @@ void zt_rank_device_destroy(struct zt_rank *r) {
         return;
     zt_rank_graphs_destroy(r);
     zt_rank_stepping_destroy(r);
-    for (int i = 0; r->away->fed && i < r->plan->slots; i++)
-        if (r->away->fed[i])
-            r->device->api->event_destroy(r->device, r->away->fed[i]);
-    if (r->away->feed)
-        r->device->api->free_host(r->device, r->away->feed, (size_t)(r->feed_bytes * r->plan->slots));
+    close_feed(r);
     if (r->away->nccl)
         r->away->nccl->api->destroy(r->away->nccl);
     for (int i = 0; i < 2; i++)
         if (r->away->staged[i])
             r->away->staged[i]->api->destroy(r->away->staged[i]);
-    if (r->away->feed_room)
-        r->device->api->free(r->device, r->away->feed_room, (size_t)r->feed_bytes);
     if (r->away->random)
         r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
     if (r->away->constant_block)

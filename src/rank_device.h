@@ -19,6 +19,9 @@ void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t 
 /* Brings a batch there, with the slot's seed, samples and row weights. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err);
+/* Before a step: the side of their memory that the batches of all slots lie on. What the step queues depends on it, and
+ * on nothing else of the steps before. */
+bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err);
 /* Where it has brought the samples. */
 const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot);
 

@@ -213,9 +213,12 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
         if (!write_table(r, s->first, err))
             return false;
     }
+    int side;
     s->last = NULL;
     s->last_loss = NULL;
-    zt_rank_graphs_begin(r, tail);
+    if (!zt_rank_device_align(r, &side, err))
+        return false;
+    zt_rank_graphs_begin(r, tail, side);
     return true;
 }
 

@@ -20,7 +20,7 @@ struct cuda {
     unsigned char identity[16];
     cudaStream_t stream, side; /* side NULL: nobody asked for it */
     cudaStream_t input;        /* NULL alike */
-    cudaEvent_t order, taken;  /* taken: what was brought has left its room */
+    cudaEvent_t order;
     void *scratch, *pinned;
     unsigned *arrived;
     size_t workspace; /* zt_cuda_workspace */
@@ -184,17 +184,15 @@ static bool open_input(struct zt_device *device, struct zt_err *err) {
     return d->input != NULL;
 }
 
-static bool cuda_bring(struct zt_device *device, void *to, void *room, const void *from, size_t bytes,
+static bool cuda_bring(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_event *taken,
                        struct zt_event *sent, struct zt_err *err) {
     struct cuda *d = cuda_of(device);
     if (!crosses(device, err) || !open_input(device, err))
         return false;
-    struct zt_event *taken = (struct zt_event *)d->taken;
     return zt_cuda_await(device, d->input, taken, err) &&
-           zt_cuda_good(device, cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, d->input), err,
+           zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, d->input), err,
                         "copying a batch to the device") &&
-           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err) &&
-           copy(device, to, room, bytes, cudaMemcpyDeviceToDevice, err) && zt_cuda_mark(device, d->stream, taken, err);
+           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err);
 }
 
 static bool cuda_copy(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -293,8 +291,6 @@ static void cuda_destroy(struct zt_device *device) {
     cudaFree(d->arrived);
     if (d->order)
         cudaEventDestroy(d->order);
-    if (d->taken)
-        cudaEventDestroy(d->taken);
     if (d->side)
         cudaStreamDestroy(d->side);
     if (d->input)
@@ -379,7 +375,6 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(d->number), err, "opening") &&
         zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
         zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->order, cudaEventDisableTiming), err, "making an event") &&
-        zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), err, "making an event") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
         zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory") &&
         (d->arrived = cuda_allocate(&d->base, ZT_CUDA_ARRIVED * sizeof *d->arrived, "counters of blocks", err)) &&

@@ -46,11 +46,11 @@ struct zt_device_api {
     bool (*to_host)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*copy)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*zero)(struct zt_device *device, void *memory, size_t bytes, struct zt_err *err);
-    /* From host memory to `to` by way of `room`, memory of the device: as soon as what was brought through it before
-     * has left it, while what is queued runs on; then in the queue. Passes `sent` when the host memory may be written
-     * again. NULL: the device has one queue. */
-    bool (*bring)(struct zt_device *device, void *to, void *room, const void *from, size_t bytes, struct zt_event *sent,
-                  struct zt_err *err);
+    /* From host memory as soon as the device has come by `taken`, while what else is queued runs on; what is queued
+     * from here on runs after it. Passes `sent` when the host memory may be written again. NULL: the device has one
+     * queue. */
+    bool (*bring)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_event *taken,
+                  struct zt_event *sent, struct zt_err *err);
     /* A mark in the queue: record sets it behind everything queued so far, wait returns once the device has come by, at
      * once where it was never set. */
     struct zt_event *(*event_create)(struct zt_device *device, struct zt_err *err);

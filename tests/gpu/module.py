@@ -18,6 +18,11 @@
                                                             are hashed, one by one
     tests/gpu/module.py draws ZTRAIN MODULE                 a model with Dropout, whose draws are part of what is captured, has the losses
                                                             of the CPU; skipped alike
+    tests/gpu/module.py turns ZTRAIN MODULE                 batches that lie on two sides of the device's memory in turn give the losses of the
+                                                            CPU: one to three micro-batches a step, tails of epochs, evaluations between
+                                                            steps; skipped alike
+    tests/gpu/module.py skips ZTRAIN MODULE                 steps whose loss is not a number are left out, and counted nowhere: losses and
+                                                            rates of the CPU; skipped alike
     tests/gpu/module.py profiles ZTRAIN MODULE CASE         --profile lists every node that plan.txt runs, with its time, and their sum; what
                                                             the device has no library for is said with the reason
     tests/gpu/module.py chooses ZTRAIN MODULE CASE          without --device the GPU is taken where the module and a GPU are there, else the CPU,
@@ -146,8 +151,9 @@ def installed(folder, *files):
 
 
 def words(program, case, output, *more):
-    return [str(w) for w in (program, "--model", case / "model.onnx", "--config", case / "config.json", "--verbose", "--steps", STEPS, "--output",
-                             output, "--overwrite", *more)]
+    steps = [] if "--steps" in more else ["--steps", STEPS]
+    return [str(w) for w in (program, "--model", case / "model.onnx", "--config", case / "config.json", "--verbose", *steps, "--output", output,
+                             "--overwrite", *more)]
 
 
 def said(*command, code=0):
@@ -214,33 +220,66 @@ def derives(ztrain, module, case):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
-def dropping(folder):
-    """A case: y = relu(x w) with half of it dropped, times v."""
+def dropping(folder, hole=None):
+    """A case: y = relu(x w) with half of it dropped, times v; the number at `hole` of the data is none."""
     folder.mkdir()
     numbers = [((i * 37) % 101 - 50) / 60 for i in range(24 * 8)]
     nodes = [node("MatMul", ["x", "w"], ["h"], "fc1"), node("Relu", ["h"], ["r"], "relu"), node("Dropout", ["r"], ["d"], "drop"),
              node("MatMul", ["d", "v"], ["scores"], "fc2")]
     (folder / "model.onnx").write_bytes(model(nodes, [value_info("x", ["n", 8])], [value_info("scores", ["n", 4])],
                                               [tensor([8, 24], numbers, FLOAT, "w"), tensor([24, 4], numbers[:96], FLOAT, "v")]))
-    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], numbers), "target": ([24], [i % 4 for i in range(24)], INT64)}))
-    data = {"format": "npz", "path": str(folder / "d.npz"), "shuffle": False}
+    data = [float("nan") if i == hole else x for i, x in enumerate(numbers)]
+    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], data), "target": ([24], [i % 4 for i in range(24)], INT64)}))
+    data = {"format": "npz", "path": str(folder / "d.npz"), "eval_path": str(folder / "d.npz"), "shuffle": False}
     (folder / "config.json").write_text(json.dumps({
         "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
         "ztrain": {"loss": {"type": "cross_entropy"}, "data": data}}))
     return folder
 
 
-def draws(ztrain, module):
+def numbers_of(folder):
+    """Loss and rate of every line of metrics.jsonl, evaluations too; None where it has none, or not a number."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line.get(key) for line in lines for key in ("loss", "lr")]
+
+
+def as_on_the_host(ztrain, module, segments, *options, hole=None):
+    """What is wrong with a run of the case on the GPU: its losses and rates, held against the CPU's, or the captured segments."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        run = train(folder, ztrain, module, dropping(folder / "case"))
+        run = train(folder, ztrain, module, dropping(folder / "case", hole), *options)
         if run is None or run[1]:
             return run and run[1]
-        _, wrong = said(*words(folder / "program" / "ztrain", folder / "case", folder / "host", "--device", "cpu"))
-        here, there = ([json.loads(line)["loss"] for line in (folder / name / "metrics.jsonl").read_text().splitlines()] for name in ("host", "run"))
+        _, wrong = said(*words(folder / "program" / "ztrain", folder / "case", folder / "host", "--device", "cpu", *options))
+        here, there = numbers_of(folder / "host"), numbers_of(folder / "run")
     print(*there)
-    wrong += [] if len(here) == STEPS and all(abs(a - b) < 1e-5 for a, b in zip(here, there)) else [f"losses {there}, wants {here}"]
-    return wrong + wants(run[0], "captured segments: 2 in a full step")
+    same = all(a == b or (a is not None and b is not None and abs(a - b) < 1e-5) for a, b in zip(here, there))
+    wrong += [] if len(here) == len(there) >= 2 * STEPS and same else [f"losses and rates {there}, wants {here}"]
+    return wrong + wants(run[0], f"captured segments: {segments}")
+
+
+def draws(ztrain, module):
+    return as_on_the_host(ztrain, module, "2 in a full step")
+
+
+def turns(ztrain, module):
+    ranks = ["--ranks", 2, "--set", "ztrain.parallel.communicator=thread", "--set"]
+    problems = []
+    for batch, micro_batch, segments, *more in [
+            (10, 10, "1 in a full step, 1 in"), (8, 4, "2 in a full step, 0 in"), (9, 3, "3 in a full step, 2 in", "--set", "gradient_clipping=0.05"),
+            (9, 3, "", *ranks, "pipeline.stages=2"), (8, 4, "", *ranks, "pipeline.stages=2"), (12, 2, "", *ranks, "ztrain.parallel.mode=dp")]:
+        found = as_on_the_host(ztrain, module, segments, "--set", f"train_batch_size={batch}", "--set",
+                               f"train_micro_batch_size_per_gpu={micro_batch}", "--steps", 18, *more)
+        if found is None:
+            return None
+        problems += found
+    return problems
+
+
+def skips(ztrain, module):
+    warm = {"type": "WarmupLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.01, "warmup_num_steps": 10, "warmup_type": "linear"}}
+    return as_on_the_host(ztrain, module, "2 in a full step", "--set", "ztrain.on_non_finite=skip", "--set", "scheduler=" + json.dumps(warm),
+                          "--set", "ztrain.data.eval_path=null", "--steps", 12, hole=70)
 
 
 def profiles(ztrain, module, case):
@@ -300,7 +339,7 @@ def chooses(ztrain, module, case):
 
 def main():
     checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains,
-              "derives": derives, "draws": draws,
+              "derives": derives, "draws": draws, "turns": turns, "skips": skips,
               "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)
