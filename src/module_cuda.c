@@ -18,11 +18,10 @@ STEP(sgd, zt_launch_sgd, "SGD")
 STEP(lion, zt_launch_lion, "Lion")
 STEP(adagrad, zt_launch_adagrad, "Adagrad")
 STEP(lamb_norms, zt_launch_lamb_norms, "the norms of Lamb")
-STEP(lamb_ratios, zt_launch_lamb_ratios, "the ratios of Lamb")
 STEP(lamb, zt_launch_lamb, "Lamb")
 #undef STEP
 
-#define OPTIMIZER(name, update, norms, ratios) { name, update, norms, ratios },
+#define OPTIMIZER(name, update, norms) { name, update, norms },
 static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 
 /* ---- sums and the state of the step ---- */

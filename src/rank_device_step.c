@@ -287,11 +287,6 @@ static bool find_norms(struct zt_rank *r, const struct zt_action *a, struct zt_e
     return r->stepping->optimizer->norms(r->device, &r->stepping->call, err);
 }
 
-static bool find_ratios(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    (void)a;
-    return r->stepping->optimizer->ratios(r->device, &r->stepping->call, err);
-}
-
 static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_rank_stepping *s = r->stepping;
     (void)a;
@@ -300,11 +295,10 @@ static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *
 
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
     struct zt_update u = { .config = &r->plan->job->config->optimizer, .step = 1 }; /* of it, ratio() asks the limits */
-    struct zt_action norms = { .run = find_norms }, ratios = { .run = find_ratios }, last = { .run = update };
+    struct zt_action norms = { .run = find_norms }, last = { .run = update };
     bool ok = true;
     if (r->stepping->optimizer->norms)
-        ok = zt_rank_do(r, &norms, err) &&
-             (r->data->size > 1 ? zt_rank_flush(r, err) && share_norms(r, &u, err) : zt_rank_do(r, &ratios, err));
+        ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     return ok && zt_rank_do(r, &last, err);
 }
 

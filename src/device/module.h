@@ -27,10 +27,8 @@ struct zt_module_kernel {
 struct zt_module_optimizer {
     const char *name; /* of the optimizer's row */
     bool (*update)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    /* Before it, for optimizers with trust ratios, else NULL: advances the moments and finds the norms; makes the
-     * ratios of them where no other rank has a share in the tensors. */
+    /* Before it, for optimizers with trust ratios, else NULL: advances the moments, finds norms and ratios. */
     bool (*norms)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    bool (*ratios)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
 };
 
 enum {

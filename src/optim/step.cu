@@ -128,18 +128,15 @@ static __global__ void lamb_norms_kernel(struct zt_step_call s) {
             sums[0] += s.parts[2 * (i * ZT_STEP_PARTS + k)];
             sums[1] += s.parts[2 * (i * ZT_STEP_PARTS + k) + 1];
         }
-    for (int k = 0; k < 2; k++) {
-        double sum = add_block<BLOCK>(sums[k], room);
-        if (threadIdx.x == 0)
-            s.norms[2 * blockIdx.x + k] = sum;
-    }
-}
-
-static __global__ void lamb_ratios_kernel(struct zt_step_call s) {
-    struct zt_lamb c = coefficients_of(s, 0).lamb; /* the limits of the ratio are those of all groups */
-    EACH(t, s.tensor_count) {
-        s.ratios[t] = zt_lamb_ratio(&c, s.norms + 2 * t);
-    }
+    double norms[2];
+    for (int k = 0; k < 2; k++)
+        norms[k] = add_block<BLOCK>(sums[k], room);
+    if (threadIdx.x != 0)
+        return;
+    const struct zt_lamb c = coefficients_of(s, 0).lamb; /* the limits of the ratio are those of all groups */
+    for (int k = 0; k < 2; k++)
+        s.norms[2 * blockIdx.x + k] = norms[k];
+    s.ratios[blockIdx.x] = zt_lamb_ratio(&c, norms);
 }
 
 static __global__ void lamb_kernel(struct zt_step_call s) {
@@ -176,11 +173,6 @@ int zt_launch_lamb_norms(cudaStream_t stream, const struct zt_step_call *s) {
         lamb_moments_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
     if (s->tensor_count > 0)
         lamb_norms_kernel<<<(unsigned)s->tensor_count, BLOCK, 0, stream>>>(*s);
-    return cudaGetLastError();
-}
-
-int zt_launch_lamb_ratios(cudaStream_t stream, const struct zt_step_call *s) {
-    lamb_ratios_kernel<<<blocks_for(s->tensor_count), BLOCK, 0, stream>>>(*s);
     return cudaGetLastError();
 }
 

@@ -187,16 +187,16 @@ struct zt_step_call {
     /* Optimizers with norms (Lamb), else unused: */
     double *parts;  /* [piece][part][2] */
     double *norms;  /* [tensor][2]: sum p^2, sum u^2 of the measured pieces */
-    double *ratios; /* [tensor] */
+    double *ratios; /* [tensor], of these norms; where other ranks have more of a tensor the host writes them anew */
 };
 
-/* What a module has of optimizers (device/module.h): ROW(name, update, norms, ratios). */
+/* What a module has of optimizers (device/module.h): ROW(name, update, norms). */
 #define ZT_STEP_OPTIMIZERS(ROW)                                                                                        \
-    ROW("Adam", adam, NULL, NULL)                                                                                      \
-    ROW("AdamW", adam, NULL, NULL)                                                                                     \
-    ROW("SGD", sgd, NULL, NULL)                                                                                        \
-    ROW("Lion", lion, NULL, NULL)                                                                                      \
-    ROW("Adagrad", adagrad, NULL, NULL)                                                                                \
-    ROW("Lamb", lamb, lamb_norms, lamb_ratios)
+    ROW("Adam", adam, NULL)                                                                                            \
+    ROW("AdamW", adam, NULL)                                                                                           \
+    ROW("SGD", sgd, NULL)                                                                                              \
+    ROW("Lion", lion, NULL)                                                                                            \
+    ROW("Adagrad", adagrad, NULL)                                                                                      \
+    ROW("Lamb", lamb, lamb_norms)
 
 #endif

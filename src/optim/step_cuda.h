@@ -16,9 +16,8 @@ int zt_launch_adam(struct CUstream_st *stream, const struct zt_step_call *s); /*
 int zt_launch_sgd(struct CUstream_st *stream, const struct zt_step_call *s);  /* with momentum where there is a state */
 int zt_launch_lion(struct CUstream_st *stream, const struct zt_step_call *s);
 int zt_launch_adagrad(struct CUstream_st *stream, const struct zt_step_call *s);
-/* Lamb in three: moments and norms, ratios from the norms, weights. */
+/* Lamb in two: moments, norms and ratios; weights. */
 int zt_launch_lamb_norms(struct CUstream_st *stream, const struct zt_step_call *s);
-int zt_launch_lamb_ratios(struct CUstream_st *stream, const struct zt_step_call *s);
 int zt_launch_lamb(struct CUstream_st *stream, const struct zt_step_call *s);
 
 /* zt_step_add_loss and zt_step_clip of optim/step.h. */

@@ -233,16 +233,9 @@ static bool lamb_norms(struct zt_device *device, const struct zt_step_call *s, s
             s->norms[2 * p->tensor + 1] += p->measured ? u * u : 0;
         }
     }
-    set_access(device, PROT_NONE);
-    return true;
-}
-
-static bool lamb_ratios(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
-    (void)err;
-    set_access(device, PROT_READ | PROT_WRITE);
-    union zt_coefficients c = coefficients_of(s, 0);
+    const union zt_coefficients limits = coefficients_of(s, 0);
     for (int t = 0; t < s->tensor_count; t++)
-        s->ratios[t] = zt_lamb_ratio(&c.lamb, s->norms + 2 * t);
+        s->ratios[t] = zt_lamb_ratio(&limits.lamb, s->norms + 2 * t);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -307,7 +300,7 @@ static bool clip(struct zt_device *device, struct zt_step_state *state, double m
 
 #define ROW(domain, name, id) { domain, name, &kernel },
 static const struct zt_module_kernel kernels[] = { ZT_CUDA_OPS(ROW){ 0 } };
-#define OPTIMIZER(name, update, norms, ratios) { name, update, norms, ratios },
+#define OPTIMIZER(name, update, norms) { name, update, norms },
 static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .version = ZT_VERSION,
