@@ -61,15 +61,19 @@ struct zt_launch_top_k {
 int zt_launch_top_k(struct CUstream_st *stream, const struct zt_launch_top_k *t, struct zt_launch_tensor x,
                     void *values, int64_t *places);
 
-/* CountCorrect (ops/loss.c): how many targets are their line's largest, and how many count. `counts`: workspace, two
- * numbers a line. */
+/* CountCorrect (ops/loss.c): how many targets are their line's largest, and how many count. */
 struct zt_launch_count {
     int64_t outer, length, inner, samples; /* of the row weights */
     int64_t ignore;
 };
+struct zt_launch_counts {
+    int32_t *counts;          /* workspace, two numbers a line */
+    unsigned *arrived;        /* a counter of the device (device/cuda.h) */
+    float *correct, *counted; /* counted may be NULL */
+};
 int zt_launch_count_correct(struct CUstream_st *stream, const struct zt_launch_count *c, struct zt_launch_tensor x,
-                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight, int32_t *counts,
-                            float *correct, float *counted);
+                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight,
+                            const struct zt_launch_counts *to);
 
 /* ---- norm_line.cu ---- */
 

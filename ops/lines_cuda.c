@@ -53,10 +53,11 @@ static bool count_correct_prepare(struct zt_prepare *q, struct zt_err *err) {
     return true;
 }
 static bool count_correct_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_counts to = { call->workspace, zt_arrived_of(call), call->out[0].data,
+                                         zt_out_cuda(call, 1).data };
     return zt_launched(call,
                        zt_launch_count_correct(zt_stream_of(call), call->state, zt_in_cuda(call, 0),
-                                               zt_in_cuda(call, 1), zt_in_cuda(call, 2), call->workspace,
-                                               call->out[0].data, zt_out_cuda(call, 1).data),
+                                               zt_in_cuda(call, 1), zt_in_cuda(call, 2), &to),
                        err);
 }
 ZT_KERNEL_CUDA(count_correct)
