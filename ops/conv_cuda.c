@@ -15,7 +15,7 @@
 #include "ops/describe_cuda.h"
 #include "ops/dnn_places_cuda.h"
 #include "ops/kernels_cuda.h"
-#include "ops/launch_reduce.h"
+#include "ops/launch_weight.h"
 #include "ops/layout_cuda.h"
 
 #include <stdlib.h>
@@ -192,14 +192,20 @@ static bool follow(const struct zt_call *call, const struct conv *c, const void 
 /* dw from the workspace to its place, and db, which is always written anew. */
 static bool finish_weight(const struct zt_call *call, const struct conv *c, const void *dw, const void *dy,
                           struct zt_err *err) {
-    struct CUstream_st *stream = zt_stream_of(call);
-    void *to = call->out[0].data, *db = call->out_count > 1 ? call->out[1].data : NULL;
-    int code =
-        dw == to ? 0 : zt_launch_move_sum(stream, c->own.dtype, call->out[0].dtype, &c->turn, dw, to, call->accumulate);
-    if (code == 0 && db)
-        code = zt_launch_reduce(stream, c->own.dtype, call->out[1].dtype, &c->sums, dy, db,
-                                (void *)((char *)call->workspace + c->bias_at));
-    return zt_launched(call, code, err);
+    const struct zt_view *to = &call->out[0], *db = call->out_count > 1 ? &call->out[1] : NULL;
+    struct zt_launch_weight_end end = { .dtype = c->own.dtype,
+                                        .dw_dtype = to->dtype,
+                                        .db_dtype = db ? db->dtype : to->dtype,
+                                        .turn = c->turn,
+                                        .dw_from = dw == to->data ? NULL : dw,
+                                        .dw = to->data,
+                                        .accumulate = call->accumulate,
+                                        .sums = c->sums,
+                                        .dy = dy,
+                                        .db = db ? db->data : NULL,
+                                        .partial = (void *)((char *)call->workspace + c->bias_at) };
+    end.sums.arrived = zt_arrived_of(call);
+    return zt_launched(call, zt_launch_weight_end(zt_stream_of(call), &end), err);
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {

@@ -61,15 +61,19 @@ struct zt_launch_top_k {
 int zt_launch_top_k(struct CUstream_st *stream, const struct zt_launch_top_k *t, struct zt_launch_tensor x,
                     void *values, int64_t *places);
 
-/* CountCorrect (ops/loss.c): how many targets are their line's largest, and how many count. `counts`: workspace, two
- * numbers a line. */
+/* CountCorrect (ops/loss.c): how many targets are their line's largest, and how many count. */
 struct zt_launch_count {
     int64_t outer, length, inner, samples; /* of the row weights */
     int64_t ignore;
 };
+struct zt_launch_counts {
+    int32_t *counts;          /* workspace, two numbers a line */
+    unsigned *arrived;        /* a counter of the device (device/cuda.h) */
+    float *correct, *counted; /* counted may be NULL */
+};
 int zt_launch_count_correct(struct CUstream_st *stream, const struct zt_launch_count *c, struct zt_launch_tensor x,
-                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight, int32_t *counts,
-                            float *correct, float *counted);
+                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight,
+                            const struct zt_launch_counts *to);
 
 /* ---- norm_line.cu ---- */
 
@@ -109,13 +113,13 @@ int zt_launch_norm(struct CUstream_st *stream, const struct zt_launch_norm *n, s
 /* dx, dscale and dbias may be NULL; dmean and dinv_std: the gradients of the statistics themselves. */
 struct zt_launch_norm_grad {
     struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dinv_std, dx, dscale, dbias;
+    int64_t parts;     /* of what is summed, from zt_launch_norm_grad_parts */
+    unsigned *arrived; /* counters of the device (device/cuda.h), asked for where parts > 1 */
 };
+int64_t zt_launch_norm_grad_parts(const struct zt_launch_norm *n);
+/* workspace: 2 numbers a part and entry of scale, where parts > 1. */
 int zt_launch_norm_grad(struct CUstream_st *stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
                         float *workspace);
-/* Of workspace. */
-static inline size_t zt_launch_norm_grad_bytes(const struct zt_launch_norm *n) {
-    return n->last ? (size_t)(2 * n->rows * n->per_row) * sizeof(float) : 0;
-}
 
 /* Batch normalisation of x [n, channels, spatial] (struct zt_batch_norm of norm.h). */
 struct zt_launch_batch_norm {

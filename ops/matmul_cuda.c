@@ -158,7 +158,9 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
 static bool add_up(const struct product *p, const struct zt_call *call, struct zt_err *err) {
     if (call->path)
         call->path->note = apart;
-    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &p->sums,
+    struct zt_launch_reduce sums = p->sums;
+    sums.arrived = zt_arrived_of(call);
+    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &sums,
                                       call->in[p->summed].data, call->out[1].data, call->workspace);
     return zt_launched(call, code, err);
 }

@@ -1,9 +1,10 @@
 /* Normalisations and their gradients: formulas in ops/norm.c and ops/batch_norm.c. A block takes a row, a channel, or
  * what shares an entry of scale; sums are fp32 in an order that depends on the shape alone. A large mean eats no
  * digits: means are taken of what elements have over the first of them, variances in a second pass. */
+#include "ops/fold.cuh"
 #include "ops/line.cuh"
 
-enum { ROW = 256, CHANNEL = 512, ACROSS = 32, ALONG = 16 };
+enum { ROW = 256, CHANNEL = 512 };
 
 /* ---- layer, RMS, instance and group normalisation ---- */
 
@@ -80,23 +81,37 @@ static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launc
     }
 }
 
-/* Entries of scale lie side by side in a row: a block takes ACROSS of them, thread (c, k) rows k, k + ALONG, ... */
-static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
-    __shared__ float kept[ALONG][ACROSS];
-    const int64_t wide = (n.per_row + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < n.period * wide; job += gridDim.x) {
-        const int64_t which = job / wide, i = job % wide * ACROSS + threadIdx.x;
-        float scales = 0, biases = 0;
-        for (int64_t row = which + threadIdx.y * n.period; i < n.per_row && row < n.rows; row += ALONG * n.period) {
-            const float d = get(g.dy, row * n.length + i);
-            scales += d * (get(g.x, row * n.length + i) - mean_of(g, row)) * get(g.inv_std, row);
-            biases += d;
+struct scale_sums {
+    float scale, bias;
+    static __device__ struct scale_sums start() {
+        return { 0, 0 };
+    }
+    static __device__ struct scale_sums join(const struct scale_sums &a, const struct scale_sums &b) {
+        return { a.scale + b.scale, a.bias + b.bias };
+    }
+};
+
+/* Entries of scale lie side by side, all of them again and again: in rows, or channels last. A block takes ACROSS of
+ * them and a part of what there is, thread (c, k) elements k, k + ALONG, ... */
+static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g,
+                                            struct scale_sums *found) {
+    __shared__ struct scale_sums kept[ALONG][ACROSS];
+    const int64_t entries = n.period * n.per_row, wide = (entries + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * g.parts; job += gridDim.x) {
+        const int64_t at = job % wide * ACROSS + threadIdx.x;
+        const struct column c = { at, entries, job / wide, g.parts, &g.arrived[job % wide] };
+        const struct span mine = part_of(n.rows / n.period * n.run, g.parts, c.part);
+        struct scale_sums sums = scale_sums::start();
+        for (int64_t k = mine.first + threadIdx.y; at < entries && k < mine.end; k += ALONG) {
+            const int64_t row = (n.run == 1 ? k : k / n.run) * n.period + at / n.per_row;
+            const float d = get(g.dy, k * entries + at);
+            sums.scale += d * (get(g.x, k * entries + at) - mean_of(g, row)) * get(g.inv_std, row);
+            sums.bias += d;
         }
-        scales = add_columns<ALONG>(scales, kept);
-        biases = add_columns<ALONG>(biases, kept);
-        if (threadIdx.y == 0 && i < n.per_row) {
-            put(g.dscale, which * n.per_row + i, scales);
-            put(g.dbias, which * n.per_row + i, biases);
+        sums = fold_columns<ALONG>(sums, kept, scale_sums::join);
+        if (join_parts<scale_sums>(c, found, kept, &sums) && threadIdx.y == 0 && at < entries) {
+            put(g.dscale, at, sums.scale);
+            put(g.dbias, at, sums.bias);
         }
     }
 }
@@ -122,65 +137,35 @@ static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_laun
     }
 }
 
-/* Channels last: sums over a sample's places, a block ACROSS channels, to found [2, samples, channels]; then over the
- * samples. */
-static __global__ void scale_places_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, float *found) {
-    __shared__ float kept[ALONG][ACROSS];
-    const int64_t channels = n.period * n.per_row, wide = (channels + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < n.rows / n.period * wide; job += gridDim.x) {
-        const int64_t sample = job / wide, c = job % wide * ACROSS + threadIdx.x;
-        const int64_t row = sample * n.period + c / n.per_row;
-        float scales = 0, biases = 0;
-        for (int64_t place = threadIdx.y; c < channels && place < n.run; place += ALONG) {
-            const int64_t at = (sample * n.run + place) * channels + c;
-            const float d = get(g.dy, at);
-            scales += d * (get(g.x, at) - mean_of(g, row));
-            biases += d;
-        }
-        scales = add_columns<ALONG>(scales, kept);
-        biases = add_columns<ALONG>(biases, kept);
-        if (threadIdx.y == 0 && c < channels) {
-            found[sample * channels + c] = scales * get(g.inv_std, row);
-            found[n.rows * n.per_row + sample * channels + c] = biases;
-        }
-    }
+static bool has_columns(const struct zt_launch_norm *n) {
+    return n->last || n->run == 1;
 }
 
-static __global__ void scale_samples_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, const float *found) {
-    const int64_t channels = n.period * n.per_row;
-    EACH(c, channels) {
-        float scales = 0, biases = 0;
-        for (int64_t at = c; at < n.rows * n.per_row; at += channels) {
-            scales += found[at];
-            biases += found[n.rows * n.per_row + at];
-        }
-        put(g.dscale, c, scales);
-        put(g.dbias, c, biases);
-    }
+int64_t zt_launch_norm_grad_parts(const struct zt_launch_norm *n) {
+    const int64_t wide = (n->period * n->per_row + ACROSS - 1) / ACROSS;
+    if (!has_columns(n) || wide == 0)
+        return 1;
+    int64_t parts = n->rows / n->period * n->run / (32 * ALONG); /* elements that are worth a block */
+    parts = parts < 256 / wide ? parts : 256 / wide;
+    return parts < 1 ? 1 : parts;
 }
 
-static void launch_scale_last(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
-                              float *found) {
-    const int64_t channels = n->period * n->per_row, jobs = n->rows / n->period * ((channels + ACROSS - 1) / ACROSS);
-    if (jobs > 0)
-        scale_places_kernel<<<job_blocks(jobs), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, found);
-    scale_samples_kernel<<<blocks_for(channels), BLOCK, 0, stream>>>(*n, *g, found);
+static void launch_scale(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                         float *workspace) {
+    const int64_t entries = n->period * n->per_row, wide = (entries + ACROSS - 1) / ACROSS;
+    if (has_columns(n))
+        scale_columns_kernel<<<job_blocks(wide * g->parts), dim3(ACROSS, ALONG), 0, stream>>>(
+            *n, *g, (struct scale_sums *)workspace);
+    else
+        scale_runs_kernel<<<job_blocks(entries), ROW, 0, stream>>>(*n, *g);
 }
 
 int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
                         float *workspace) {
-    const int64_t entries = n->period * n->per_row;
     if (g->dx.data && n->rows > 0)
         norm_grad_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *g);
-    if ((!g->dscale.data && !g->dbias.data) || entries == 0)
-        return cudaGetLastError();
-    if (n->last)
-        launch_scale_last(stream, n, g, workspace);
-    else if (n->run == 1)
-        scale_columns_kernel<<<job_blocks(n->period * ((n->per_row + ACROSS - 1) / ACROSS)), dim3(ACROSS, ALONG), 0,
-                               stream>>>(*n, *g);
-    else
-        scale_runs_kernel<<<job_blocks(entries), ROW, 0, stream>>>(*n, *g);
+    if ((g->dscale.data || g->dbias.data) && n->period * n->per_row > 0)
+        launch_scale(stream, n, g, workspace);
     return cudaGetLastError();
 }
 

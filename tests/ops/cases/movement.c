@@ -93,6 +93,11 @@ const struct zt_case zt_cases_movement[] = {
     { "GatherND", "float[90,50] int64[20000,2]:-50..49" },
     { "GatherND", "double[90,50,3] int32[5000,1]:-90..89" },
     { "GatherND", "float16[3,4] int64[2,2,2]:0..2" },
+    /* batches that several blocks sort, of few places and of many; of equal ones the last stays */
+    { "GatherGrad", "float[40000,3] int64[40000]:-50..49", .domain = "ztrain", .attrs = "shape=[100,3]" },
+    { "GatherGrad", "float[36000] int32[36000]:0..69999", .domain = "ztrain", .attrs = "shape=[70000]" },
+    { "ScatterElements", "int32[40,300]:0..9 int64[40,33000]:0..299 int32[40,33000]:0..1000000", .attrs = "axis=1" },
+    { "ScatterND", "int32[7,40,2]:0..9 int64[50000,2]:0..6 int32[50000,2]:0..1000000" },
     { "ScatterElements", "float[4,5] int64[2,5]:0..3 float[2,5]", .attrs = "reduction=add", .grad = 5 },
     { "ScatterElements", "float[4,5]:1..2 int64[2,5]:0..3 float[2,5]:1..2", .attrs = "reduction=mul", .grad = 5 },
     { "ScatterElements", "float[4,5] int64[2,5]:0..3 float[2,5]", .attrs = "reduction=max", .grad = 5 },
