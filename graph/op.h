@@ -77,7 +77,11 @@ struct zt_prepare {
     const struct zt_layout **out_layout; /* out: how the kernel writes its outputs */
     size_t workspace_bytes;
     bool can_accumulate;
-    void *state; /* freed by release */
+    /* out: tensors that may lie in another order of the back end than `prepare` chose, whatever the others do (a bit
+     * each, none behind the 32nd). Where that saves a reorder node the kernel is prepared anew, `settled`. */
+    unsigned free_in, free_out;
+    bool settled; /* in: in_layout and out_layout are how all tensors lie; `prepare` leaves them */
+    void *state;  /* freed by release */
     struct zt_device *device;
     struct zt_path path; /* out */
 };

@@ -97,12 +97,14 @@ bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *tabl
 /* Chooses the back end of every node (`fast` where its kernel supports it, else ZT_REF; for a device, ZT_CPU where that
  * takes the node in plain layouts), prepares kernels, and puts reorder nodes where layouts differ. Values in `plain`
  * are read by others than nodes (gradients, outputs, write-backs): where one comes out in another layout a reorder
- * follows, and its id is replaced by the plain one's. prepared[i] belongs to node i; release with zt_assign_release. */
+ * follows, and its id is replaced by the plain one's. Reorders that the kernels beside them can take in go (settle.c).
+ * prepared[i] belongs to node i; release with zt_assign_release. */
 struct zt_prepared {
     void *state;
     void (*release)(void *state);
     size_t workspace_bytes;
     bool can_accumulate;
+    unsigned free_in, free_out; /* as struct zt_prepare has them */
     struct zt_path path;
 };
 bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,

@@ -123,7 +123,11 @@ struct zt_launch_pool {
     bool columns;           /* indices count planes along columns */
     int position_bytes;     /* of a position: 1 or 4 */
     float p;                /* norm */
+    /* With channels > 1, which lie last: the result, and dy and y of a gradient, are plain. Only of planes that
+     * zt_launch_pool_turns says. */
+    bool plain_result, plain_dy, plain_y;
 };
+bool zt_launch_pool_turns(const struct zt_launch_pool *pool);
 /* position: of the first maximum in its window; indices: its place in the whole input; each may be NULL. */
 int zt_launch_pool_max(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y,
                        void *position, int64_t *indices);

@@ -9,7 +9,7 @@
 
 /* ---- choosing ---- */
 
-static bool is_either(const struct zt_shape *shape) {
+bool zt_layout_either(const struct zt_shape *shape) {
     return shape->rank < 3 || shape->dim[1] == 1 || zt_dims(shape, 2, shape->rank) == 1;
 }
 
@@ -17,7 +17,7 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
                                        const struct zt_value *v) {
     if (zt_layout_is_last(given))
         return given;
-    return is_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
+    return zt_layout_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
 
 /* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
@@ -48,9 +48,9 @@ static bool comes_last(const struct zt_prepare *p, unsigned ins, unsigned outs) 
     for (int i = 0; i < n->in_count; i++)
         if (in_mask(ins, i) && zt_in(p->graph, p->node, i)) {
             last |= zt_layout_is_last(p->in_layout[i]);
-            shows |= !is_either(&zt_in(p->graph, p->node, i)->shape);
+            shows |= !zt_layout_either(&zt_in(p->graph, p->node, i)->shape);
         }
-    return last || (!shows && y && !is_either(&y->shape) && joins_last(p->graph, n->out[0]));
+    return last || (!shows && y && !zt_layout_either(&y->shape) && joins_last(p->graph, n->out[0]));
 }
 
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
@@ -85,7 +85,7 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
             if (!given && comes_last && zt_dtype_bytes(zt_in(g, p->node, i)->dtype) == zt_dtype_bytes(y->dtype))
                 given = p->in_layout[i];
         }
-    last = whole ? last : !is_either(&y->shape) && joins_last(g, g->nodes[p->node]->out[0]);
+    last = whole ? last : !zt_layout_either(&y->shape) && joins_last(g, g->nodes[p->node]->out[0]);
     for (int i = 0; i < g->nodes[p->node]->in_count; i++) {
         const struct zt_value *x = zt_in(g, p->node, i);
         if (i >= inputs || x->shape.rank != y->shape.rank || (is_like_y(p, i) && !last))

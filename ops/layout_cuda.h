@@ -1,6 +1,8 @@
 /* Layouts on CUDA: plain (NCHW), and channels last (NHWC), in which tensor cores want what convolutions read. A node
  * takes its tensors in the order in which they come, so that what a convolution chose goes on to the next one; orders
- * change (Reorder) where a node knows plain tensors alone: the images at one end, rows and losses at the other.
+ * change where a node knows plain tensors alone: the images at one end, rows and losses at the other. A kernel beside
+ * that place may read one order and write the other (free_in and free_out of struct zt_prepare: generated elementwise
+ * kernels, pools in front of dense layers), else a Reorder stands there.
  *
  * A tensor with one channel, or with one place a channel, lies the same way in both: its layout is plain, and nothing
  * is moved on account of it. */
@@ -10,6 +12,8 @@
 #include "ops/launch_move.h"
 #include "ops/layout.h"
 
+/* Whether a tensor of this shape lies the same way in both. */
+bool zt_layout_either(const struct zt_shape *shape);
 /* Channels last for `v`, of rank 3 and more: `given` where it is that, else made in the arena; NULL where plain is the
  * same. */
 const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_layout *given, const struct zt_value *v);

@@ -296,6 +296,26 @@ static bool in_group(const struct zt_graph *of, int node) {
 static const struct zt_attr_spec group[] = { { .name = "group", .type = ZT_ATTR_INT }, { .name = NULL } };
 #define KERNEL(PREPARE, ...)                                                                                           \
     { .run = nothing, .prepare = PREPARE, .release = release, ##__VA_ARGS__ }
+/* Choose an order for themselves, and take or write another where they are settled. */
+static bool writes_any(struct zt_prepare *p, struct zt_err *e) {
+    p->in_layout[0] = p->settled ? p->in_layout[0] : NULL;
+    p->free_out = 1;
+    return remember(p, e);
+}
+static bool reads_any(struct zt_prepare *p, struct zt_err *e) {
+    p->in_layout[0] = p->settled ? p->in_layout[0] : NULL;
+    p->free_in = 1;
+    return remember(p, e);
+}
+static bool pools(struct zt_prepare *p, struct zt_err *e) {
+    p->out_layout[0] = p->settled ? p->out_layout[0] : &blocked[0];
+    p->free_out = 1;
+    return remember(p, e);
+}
+static bool views(struct zt_prepare *p, struct zt_err *e) {
+    p->free_in = p->in_layout[0] != NULL;
+    return remember(p, e);
+}
 #define ROW(NAME, DOMAIN, ...)                                                                                         \
     {                                                                                                                  \
         .name = NAME, .domain = DOMAIN, .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1,              \
@@ -312,8 +332,13 @@ static const struct zt_op rows[] = {
     ROW("Any", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),
     ROW("Reorder", "ztrain",
         .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember), [ZT_CUDA] = KERNEL(remember) }),
+    ROW("Write", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(writes_any) }),
+    ROW("Read", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(reads_any) }),
+    ROW("Pool", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(pools) }),
+    ROW("View", "", .flags = ZT_OP_VIEW, .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(views) }),
 };
-static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5], NULL };
+static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5],
+                                                &rows[6], &rows[7], &rows[8], &rows[9], NULL };
 static const struct zt_op_table table = { row_list };
 
 static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain_count) {
@@ -446,6 +471,76 @@ START_TEST(a_kernel_that_cannot_be_prepared_leaves_no_state_behind) {
 }
 END_TEST
 
+START_TEST(a_kernel_that_can_writes_what_its_readers_want) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), w = NET(g, "Write", "w", x);
+    int a = NET(g, "Fast", "a", w), b = NET(g, "Fast", "b", w);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_eq(count_ops("Reorder", -1), 0);
+    ck_assert_ptr_nonnull(g->values[w]->layout);
+    ck_assert(maker(a)->in[0] == w && maker(b)->in[0] == w);
+    ck_assert_int_eq(states, 3);
+    finish(p);
+}
+END_TEST
+
+START_TEST(what_somebody_reads_plain_is_written_plain) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), w = NET(g, "Write", "w", x), v = NET(g, "Write", "v", x);
+    int a = NET(g, "Fast", "a", w), b = NET(g, "Fast", "b", v);
+    NET(g, "Slow", "s", w);
+    int plain[1] = { v };
+    struct zt_prepared *p = assign(plain, 1);
+    ck_assert_int_eq(count_ops("Reorder", w), 1);
+    ck_assert_int_eq(count_ops("Reorder", v), 1);
+    ck_assert(!g->values[w]->layout && !g->values[v]->layout && plain[0] == v);
+    ck_assert(g->values[maker(a)->in[0]]->layout && g->values[maker(b)->in[0]]->layout);
+    finish(p);
+}
+END_TEST
+
+START_TEST(a_kernel_that_can_reads_what_is_written_where_no_copy_is_made_anyway) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x), b = NET(g, "Fast", "b", x);
+    int r = NET(g, "Read", "r", a), q = NET(g, "Read", "q", b), s = NET(g, "Slow", "s", b);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_eq(count_ops("Reorder", a), 0);
+    ck_assert_int_eq(count_ops("Reorder", b), 1);
+    ck_assert_int_eq(maker(r)->in[0], a);
+    ck_assert_int_eq(maker(q)->in[0], maker(s)->in[0]);
+    finish(p);
+}
+END_TEST
+
+START_TEST(what_a_view_would_copy_is_written_plain_and_an_output_may_be) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Pool", "a", x), b = NET(g, "Pool", "b", x);
+    int c = NET(g, "Pool", "c", x), v = NET(g, "View", "v", a), u = NET(g, "View", "u", b);
+    NET(g, "Any", "any", b);
+    int plain[1] = { c };
+    struct zt_prepared *p = assign(plain, 1);
+    ck_assert(!g->values[a]->layout && maker(v)->in[0] == a);
+    ck_assert(g->values[b]->layout && maker(u)->in[0] == b);
+    ck_assert(!g->values[c]->layout && plain[0] == c);
+    ck_assert_int_eq(count_ops("Reorder", -1), 0);
+    finish(p);
+}
+END_TEST
+
+START_TEST(a_kernel_that_cannot_be_prepared_anew_leaves_no_state_behind) {
+    NET(g, "Fast", "a", NET(g, "Write", "w", net_input(g, "x", ZT_FLOAT, SHAPE(4))));
+    net_infer(g, &table);
+    for (int k = 0; k <= 4; k++) { /* two kernels, a reorder, and one anew */
+        struct zt_graph *copy = zt_graph_clone(g);
+        struct zt_prepared *prepared = NULL;
+        states = 0;
+        fails_at = k;
+        const bool ok = zt_pass_assign(copy, &table, ZT_CPU, 1, NULL, NULL, 0, &prepared, &err);
+        ck_assert_int_eq(ok, k == 4);
+        if (ok)
+            zt_assign_release(copy, prepared);
+        ck_assert_int_eq(states, 0);
+        zt_graph_destroy(copy);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("rewrite");
     tcase_add_checked_fixture(cases, make, destroy);
@@ -466,5 +561,10 @@ int main(void) {
     tcase_add_test(cases, what_others_read_comes_out_plain_and_its_id_follows);
     tcase_add_test(cases, a_copy_for_backward_that_forward_needs_is_made_in_forward);
     tcase_add_test(cases, a_kernel_that_cannot_be_prepared_leaves_no_state_behind);
+    tcase_add_test(cases, a_kernel_that_can_writes_what_its_readers_want);
+    tcase_add_test(cases, what_somebody_reads_plain_is_written_plain);
+    tcase_add_test(cases, a_kernel_that_can_reads_what_is_written_where_no_copy_is_made_anyway);
+    tcase_add_test(cases, what_a_view_would_copy_is_written_plain_and_an_output_may_be);
+    tcase_add_test(cases, a_kernel_that_cannot_be_prepared_anew_leaves_no_state_behind);
     return run_suite("rewrite", cases, CK_NOFORK);
 }

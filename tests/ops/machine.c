@@ -52,12 +52,13 @@ static size_t shift_of(const struct machine *m, int value) {
     return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
 
-/* Channels last for every value that no node makes and that has channels and places. */
-static void lay_last(struct zt_graph *g) {
+/* Channels last for every value, or every second one, that no node makes and that has channels and places. */
+static void lay_last(struct zt_graph *g, bool mixed) {
+    int found = 0;
     for (int v = 0; v < g->value_count; v++) {
         struct zt_value *value = g->values[v];
         if (value->producer < 0 && value->shape.rank >= 3 && value->shape.rank <= 5 && value->shape.dim[1] > 1 &&
-            zt_dims(&value->shape, 2, value->shape.rank) > 1)
+            zt_dims(&value->shape, 2, value->shape.rank) > 1 && !(mixed && found++ % 2))
             value->layout = zt_layout_of(g->arena, ZT_ORDER_CHANNELS_LAST, 0, value->dtype, &value->shape);
     }
 }
@@ -67,7 +68,7 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
     const struct zt_device_api *api = o->device->api;
     *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
     if (o->last && o->device->module)
-        lay_last(g);
+        lay_last(g, o->mixed);
     if (!zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, plain, plain_count, &m->prepared, err))
         return false;
     bool good = true;

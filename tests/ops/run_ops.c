@@ -3,7 +3,8 @@
  *     run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN] ...
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
- * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last.
+ * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
+ * with --mixed every second one plain.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -367,12 +368,13 @@ static struct zt_device *open_device(enum zt_backend backend, const char *folder
 
 /* False for what is not an option. */
 static bool take_flag(struct options *o, const char *word) {
-    bool *const flag = strcmp(word, "--json") == 0   ? &o->json
-                       : strcmp(word, "--ask") == 0  ? &o->ask
-                       : strcmp(word, "--bf16") == 0 ? &o->bf16
-                       : strcmp(word, "--tf32") == 0 ? &o->tf32
-                       : strcmp(word, "--last") == 0 ? &o->last
-                                                     : NULL;
+    bool *const flag = strcmp(word, "--json") == 0    ? &o->json
+                       : strcmp(word, "--ask") == 0   ? &o->ask
+                       : strcmp(word, "--bf16") == 0  ? &o->bf16
+                       : strcmp(word, "--tf32") == 0  ? &o->tf32
+                       : strcmp(word, "--last") == 0  ? &o->last
+                       : strcmp(word, "--mixed") == 0 ? &o->mixed
+                                                      : NULL;
     if (flag)
         *flag = true;
     return flag;
@@ -412,9 +414,10 @@ int main(int argc, char **argv) {
                 ;
     }
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
-        fprintf(stderr,
-                "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--tf32] [--last]\n");
+        fprintf(
+            stderr,
+            "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
+            "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--tf32] [--last [--mixed]]\n");
         return 2;
     }
     o.views = mode == BENCH;
