@@ -289,8 +289,8 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *p) {
 /* ---- running ---- */
 
 static bool is_wide(const struct zt_blas_data *d) {
-    uintptr_t all =
-        (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->y | (uintptr_t)d->bias | (uintptr_t)d->z | (uintptr_t)d->sums;
+    uintptr_t all = (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->c | (uintptr_t)d->y | (uintptr_t)d->bias |
+                    (uintptr_t)d->z | (uintptr_t)d->sums;
     return all % wide_alignment == 0;
 }
 
@@ -304,9 +304,10 @@ bool zt_blas_run(const struct zt_blas *p, const struct zt_blas_data *d, void *wo
     struct zt_blas *q = (struct zt_blas *)p; /* layouts are only read; cuBLASLt's types do not say so */
     cublasStatus_t s = set_addresses(p, &operation, d->sums ? d->sums : d->bias, d->z);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta, d->y,
-                           &q->result, d->y, &q->result, &p->choice.algorithm[is_wide(d) ? WIDE : LOOSE], workspace,
-                           p->workspace_bytes, zt_cuda_stream(p->device));
+        s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta,
+                           d->c ? d->c : d->y, &q->result, d->y, &q->result,
+                           &p->choice.algorithm[is_wide(d) ? WIDE : LOOSE], workspace, p->workspace_bytes,
+                           zt_cuda_stream(p->device));
     return s == CUBLAS_STATUS_SUCCESS ||
            zt_fail(err, ZT_EXIT_RUN, "%s: cuBLASLt: %s", name, cublasLtGetStatusString(s));
 }

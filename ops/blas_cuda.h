@@ -1,4 +1,4 @@
-/* Products of strided matrices through cuBLASLt: y = alpha op(a) op(b) + beta y, batches of them at even distances,
+/* Products of strided matrices through cuBLASLt: y = alpha op(a) op(b) + beta c, batches of them at even distances,
  * sums in fp32, and what an epilogue makes of them. Algorithms come from cuBLASLt's rule: one for addresses
  * that are multiples of 16 and one for any (a weight lies where the tensors before it in the flat block end). What it
  * said is kept on disk (base/kept.h) by the product, the GPU and cuBLASLt's version: the next run computes alike. */
@@ -51,6 +51,7 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *blas);
 
 struct zt_blas_data {
     const void *a, *b, *bias; /* bias: where the spec has one */
+    const void *c;            /* lies as y does and has its type; NULL: y itself */
     void *y, *z, *sums;       /* z, sums (of y's dtype): where `then` has them */
     float alpha, beta;
 };

@@ -234,6 +234,7 @@
     OP("ztrain", "LSTMGrad", lstm_grad)                         \
     OP("ztrain", "LSTMTrain", lstm)                             \
     OP("ztrain", "LeakyReluGrad", pointwise)                    \
+    OP("ztrain", "Linear", matmul)                              \
     OP("ztrain", "LinearGelu", linear_gelu)                     \
     OP("ztrain", "LogGrad", pointwise)                          \
     OP("ztrain", "LogSoftmaxGrad", line)                        \

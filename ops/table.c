@@ -147,6 +147,7 @@
     ROW(leaky_relu_grad)                                                                                               \
     ROW(less)                                                                                                          \
     ROW(less_or_equal)                                                                                                 \
+    ROW(linear)                                                                                                        \
     ROW(linear_gelu)                                                                                                   \
     ROW(log)                                                                                                           \
     ROW(log_grad)                                                                                                      \

@@ -415,13 +415,14 @@ static bool is_whole(const struct operation *o, const struct matrix *result) {
 }
 
 /* GELU and sums want columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told of them: so
- * callers see products that it is there for always, sometimes and never. */
+ * callers see products that it is there for always, sometimes and never. A bias wants more than one row. */
 static bool has_algorithm(const struct operation *o, const struct matrix *const m[3], uint32_t alignment) {
     const bool half = m[0]->type == CUDA_R_16BF;
     bool fits = !half || (alignment >= 16 && (uintptr_t)o->bias % 16 == 0 && (uintptr_t)o->aux % 16 == 0);
     for (int i = 0; i < 3; i++)
         fits &= m[i]->leading * (m[i]->type == CUDA_R_16BF ? 2 : 4) % 16 == 0;
-    return fits || !(o->epilogue & (GELU | GELU_SLOPE | SUMS));
+    return (fits || !(o->epilogue & (GELU | GELU_SLOPE | SUMS))) &&
+           (m[2]->rows > 1 || !(o->epilogue & CUBLASLT_EPILOGUE_BIAS));
 }
 
 static double gelu(double x) {
