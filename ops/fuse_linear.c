@@ -50,19 +50,7 @@ static bool infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-/* y = p + bias + c, n columns. */
-static void add_up(const struct zt_call *call, const struct zt_view *p, int64_t n) {
-    const struct zt_view *y = &call->out[0];
-    for (int64_t i = 0; i < zt_shape_count(&y->shape); i++) {
-        double sum = zt_load_double(p->dtype, p->data, i);
-        for (int k = 2; k < call->in_count; k++)
-            if (call->in[k].data)
-                sum += zt_load_double(call->in[k].dtype, call->in[k].data, k == 2 ? i % n : i);
-        zt_store_double(y->dtype, y->data, i, sum);
-    }
-}
-
-static bool ref(const struct zt_call *call, struct zt_err *err) {
+bool zt_linear_product(const struct zt_call *call, struct zt_arena *arena, struct zt_view *to, struct zt_err *err) {
     struct zt_product p = { .dtype = call->in[0].dtype,
                             .y_dtype = call->in[0].dtype == ZT_DOUBLE ? ZT_DOUBLE : ZT_FLOAT,
                             .a = call->in[0].data,
@@ -71,12 +59,30 @@ static bool ref(const struct zt_call *call, struct zt_err *err) {
                             .threads = call->threads };
     if (!zt_linear_read(call->graph, zt_call_node(call), &p.geometry, err))
         return false;
-    struct zt_arena *arena = zt_arena_create();
     p.y = zt_arena_alloc(arena, (size_t)zt_shape_count(&p.geometry.out) * zt_dtype_bytes(p.y_dtype));
     zt_product_run(&p);
-    add_up(call, &(struct zt_view){ p.y_dtype, p.geometry.out, p.y, NULL }, p.geometry.n);
-    zt_arena_destroy(arena);
+    *to = (struct zt_view){ p.y_dtype, p.geometry.out, p.y, NULL };
     return true;
+}
+
+double zt_linear_sum(const struct zt_call *call, const struct zt_view *p, int64_t i) {
+    const int64_t n = p->shape.dim[p->shape.rank - 1];
+    double sum = zt_load_double(p->dtype, p->data, i);
+    for (int k = 2; k < call->in_count; k++)
+        if (call->in[k].data)
+            sum += zt_load_double(call->in[k].dtype, call->in[k].data, k == 2 ? i % n : i);
+    return sum;
+}
+
+static bool ref(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_view *y = &call->out[0];
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_view p;
+    const bool ok = zt_linear_product(call, arena, &p, err);
+    for (int64_t i = 0; ok && i < zt_shape_count(&y->shape); i++)
+        zt_store_double(y->dtype, y->data, i, zt_linear_sum(call, &p, i));
+    zt_arena_destroy(arena);
+    return ok;
 }
 
 const struct zt_op zt_op_linear = {

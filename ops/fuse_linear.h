@@ -1,5 +1,6 @@
 /* Products of rows and a matrix that take in what stands behind them: what their rows and patterns have in common
- * (fuse_linear.c: a bias and another summand; fuse_gelu.c: GELU). All axes of x but the last are rows, w is a matrix.
+ * (fuse_linear.c: a bias and another summand; fuse_gelu.c: GELU; fuse_linear_relu.c: ReLU). All axes of x but the last
+ * are rows, w is a matrix.
  */
 #ifndef ZT_OPS_FUSE_LINEAR_H
 #define ZT_OPS_FUSE_LINEAR_H
@@ -13,6 +14,11 @@
 bool zt_linear_read(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err);
 /* Fails where input 2, if there, is not a number for each of m's columns. */
 bool zt_linear_check_bias(const struct zt_graph *g, int node, const struct zt_matmul *m, struct zt_err *err);
+
+/* For reference kernels: the product without what is added, in fp32 (of double: in double), in the arena; and element i
+ * of it with the bias at input 2 and the summand at input 3. */
+bool zt_linear_product(const struct zt_call *call, struct zt_arena *arena, struct zt_view *to, struct zt_err *err);
+double zt_linear_sum(const struct zt_call *call, const struct zt_view *p, int64_t i);
 
 /* ---- patterns ---- */
 

@@ -1,9 +1,11 @@
-/* LinearGelu and MatMulGeluGrad on CUDA (fuse_gelu.c): a product of cuBLASLt whose epilogue is GELU or its gradient.
- * Where cuBLASLt has none for the size, the type or the addresses, a product without it and a generated kernel behind
- * it. */
+/* LinearGelu and MatMulGeluGrad (fuse_gelu.c), LinearRelu and MatMulReluGrad (fuse_linear_relu.c) on CUDA: a product of
+ * cuBLASLt whose epilogue is GELU, its gradient or that of ReLU. Where cuBLASLt has none for the size, the type or the
+ * addresses, a product without it and a kernel behind it. LinearRelu always has the kernel: cuBLASLt does not say what
+ * its ReLU makes of NaN, nor what bit it keeps of 0. */
 #include "ops/blas_cuda.h"
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
+#include "ops/launch_cuda.h"
 #include "ops/matmul.h"
 #include "ops/pointwise_cuda.h"
 
@@ -12,9 +14,11 @@
 struct linear {
     struct zt_blas *fused;           /* NULL: there is none */
     struct zt_blas *plain;           /* the product where `fused` does not run; NULL: it always does */
-    struct zt_pointwise_kernel gelu; /* behind `plain` */
+    struct zt_pointwise_kernel gelu; /* behind `plain`, of GELU and its gradient */
+    struct zt_launch_bits bits;      /* of ReLU and its gradient */
+    enum zt_blas_then then;          /* ZT_BLAS_STORE: ReLU */
     float alpha;
-    bool grad, bias;
+    bool bias;
 };
 
 static void release(void *state) {
@@ -26,18 +30,26 @@ static void release(void *state) {
     free(s);
 }
 
-static const char apart[] = "GELU behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
+static bool is_relu(const struct linear *s) {
+    return s->then == ZT_BLAS_STORE || s->then == ZT_BLAS_RELU_GRAD;
+}
+
+/* Why a kernel runs behind the product. */
+static const char *apart(const struct linear *s) {
+    if (s->then == ZT_BLAS_STORE)
+        return "ReLU behind the product: cuBLASLt does not say what its own makes of NaN, nor what bit it keeps of 0";
+    return s->then == ZT_BLAS_RELU_GRAD ? "gradient of ReLU behind the product: cuBLASLt has no epilogue for the size, "
+                                          "the type or the addresses"
+                                        : "GELU behind the product: cuBLASLt has no epilogue for the size, the type or "
+                                          "the addresses";
+}
 
 /* ---- preparing ---- */
 
-static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
-                          struct zt_err *err) {
+static bool make_gelu(const struct zt_prepare *q, struct linear *s, struct zt_err *err) {
     const struct zt_value *y = zt_out(q->graph, q->node, 0);
     struct zt_kernel_source source = { 0 };
-    struct zt_blas_spec plain = *spec;
-    plain.then = ZT_BLAS_STORE;
-    s->plain = zt_blas_create(q->device, &plain, err);
-    if (!s->plain || !zt_describe_to_cuda(q, &source.chain, err))
+    if (!zt_describe_to_cuda(q, &source.chain, err))
         return false;
     for (int i = 0; i < source.chain.inputs; i++)
         source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE, false };
@@ -47,10 +59,22 @@ static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const st
     return zt_pointwise_make(&s->gelu, q->device, &source, err);
 }
 
+static bool prepare_plain(const struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
+                          struct zt_err *err) {
+    struct zt_blas_spec plain = *spec;
+    plain.then = ZT_BLAS_STORE;
+    s->plain = zt_blas_create(q->device, &plain, err);
+    return s->plain && (is_relu(s) || make_gelu(q, s, err));
+}
+
+static bool is_grad(const struct linear *s) {
+    return s->then == ZT_BLAS_GELU_GRAD || s->then == ZT_BLAS_RELU_GRAD;
+}
+
 static bool prepare_products(struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
                              struct zt_err *err) {
     struct zt_err none = { 0 };
-    s->fused = zt_blas_create(q->device, spec, &none);
+    s->fused = spec->then == ZT_BLAS_STORE ? NULL : zt_blas_create(q->device, spec, &none);
     if ((!s->fused || !zt_blas_takes(s->fused, NULL)) && !prepare_plain(q, s, spec, err))
         return zt_err_within(err, 0, "%s (%s)", q->graph->nodes[q->node]->name, q->graph->nodes[q->node]->op_type);
     const struct zt_blas *of[] = { s->fused, s->plain };
@@ -60,7 +84,7 @@ static bool prepare_products(struct zt_prepare *q, struct linear *s, const struc
     return true;
 }
 
-static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
+static bool prepare(struct zt_prepare *q, enum zt_blas_then then, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = g->nodes[q->node];
     const enum zt_dtype dtype = zt_in(g, q->node, 0)->dtype;
@@ -70,19 +94,18 @@ static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
         return false;
     struct linear *s = zt_calloc(1, sizeof *s);
     s->alpha = zt_attr_float(n, "alpha", 1);
-    s->grad = grad;
-    s->bias = !grad && zt_in(g, q->node, 2);
+    s->then = then;
+    s->bits = (struct zt_launch_bits){ m.m, m.n, ZT_LINEAR_BITS(m.n) / 8 };
+    s->bias = !is_grad(s) && zt_in(g, q->node, 2);
     const struct zt_blas_spec spec = { .a = zt_blas_packed(dtype, m.m, m.k, trans_a),
                                        .b = zt_blas_packed(dtype, m.k, m.n, trans_b),
                                        .y = zt_blas_packed(dtype, m.m, m.n, false),
                                        .batch = 1,
                                        .bias = s->bias,
                                        .tf32 = q->device->tf32,
-                                       .then = grad                    ? ZT_BLAS_GELU_GRAD
-                                               : zt_out(g, q->node, 1) ? ZT_BLAS_GELU_KEEP
-                                                                       : ZT_BLAS_GELU };
+                                       .then = then };
     if (prepare_products(q, s, &spec, err)) {
-        q->path = (struct zt_path){ "cuBLASLt", s->fused ? NULL : apart };
+        q->path = (struct zt_path){ "cuBLASLt", s->fused ? NULL : apart(s) };
         q->state = s;
         return true;
     }
@@ -91,19 +114,41 @@ static bool prepare(struct zt_prepare *q, bool grad, struct zt_err *err) {
 }
 
 static bool prepare_linear(struct zt_prepare *q, struct zt_err *err) {
-    return prepare(q, false, err);
+    return prepare(q, zt_out(q->graph, q->node, 1) ? ZT_BLAS_GELU_KEEP : ZT_BLAS_GELU, err);
 }
 static bool prepare_grad(struct zt_prepare *q, struct zt_err *err) {
-    return prepare(q, true, err);
+    return prepare(q, ZT_BLAS_GELU_GRAD, err);
+}
+static bool prepare_relu(struct zt_prepare *q, struct zt_err *err) {
+    return prepare(q, ZT_BLAS_STORE, err);
+}
+static bool prepare_relu_grad(struct zt_prepare *q, struct zt_err *err) {
+    return prepare(q, ZT_BLAS_RELU_GRAD, err);
 }
 
 /* ---- running ---- */
 
-/* p goes to z where the node gives z, else to y, over which the kernel then goes. */
+static bool run_relu(const struct linear *s, const struct zt_call *call, const struct zt_blas_data *data,
+                     struct zt_err *err) {
+    struct CUstream_st *stream = zt_stream_of(call);
+    const enum zt_dtype dtype = call->out[0].dtype;
+    int code;
+    if (s->then == ZT_BLAS_RELU_GRAD)
+        code = zt_launch_relu_masked(stream, dtype, &s->bits, data->y, data->z);
+    else if (data->z)
+        code = zt_launch_relu_keep(stream, dtype, &s->bits, data->y, data->z);
+    else
+        code = zt_launch_relu(stream, dtype, s->bits.rows * s->bits.columns, data->y);
+    return zt_launched(call, code, err);
+}
+
+/* p goes to z where the node gives GELU's z, else to y, over which the kernel then goes. */
 static bool run_plain(const struct linear *s, const struct zt_call *call, struct zt_blas_data data,
                       struct zt_err *err) {
     void *y = data.y;
-    data.y = data.z && !s->grad ? data.z : y;
+    if (is_relu(s))
+        return zt_blas_run(s->plain, &data, call->workspace, call->node->name, err) && run_relu(s, call, &data, err);
+    data.y = data.z && !is_grad(s) ? data.z : y;
     const void *in[] = { data.y, data.z };
     return zt_blas_run(s->plain, &data, call->workspace, call->node->name, err) &&
            zt_pointwise_run(&s->gelu, call, in, y, err);
@@ -116,16 +161,20 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
                                  .bias = s->bias ? call->in[2].data : NULL,
                                  .y = call->out[0].data,
                                  .alpha = s->alpha };
-    if (s->grad)
+    if (is_grad(s))
         data.z = call->in[2].data;
     else if (call->out_count > 1)
         data.z = call->out[1].data;
     if (s->fused && zt_blas_takes(s->fused, &data))
         return zt_blas_run(s->fused, &data, call->workspace, call->node->name, err);
     if (call->path)
-        call->path->note = apart;
+        call->path->note = apart(s);
     return run_plain(s, call, data, err);
 }
 
 const struct zt_kernel zt_kernel_linear_gelu_cuda = { .prepare = prepare_linear, .run = run, .release = release };
 const struct zt_kernel zt_kernel_linear_gelu_grad_cuda = { .prepare = prepare_grad, .run = run, .release = release };
+const struct zt_kernel zt_kernel_linear_relu_cuda = { .prepare = prepare_relu, .run = run, .release = release };
+const struct zt_kernel zt_kernel_linear_relu_grad_cuda = { .prepare = prepare_relu_grad,
+                                                           .run = run,
+                                                           .release = release };

@@ -299,7 +299,7 @@ struct matrix {
 struct operation {
     int left_transposed, right_transposed, epilogue;
     void *bias; /* a number a row of the result, of its type; where sums of a side go */
-    void *aux;  /* GELU's argument, of the result's type */
+    void *aux;  /* GELU's argument, of the result's type; a bit an element where ReLU's is positive */
     int64_t aux_leading;
 };
 struct preference {
@@ -391,6 +391,7 @@ enum {
     GELU = CUBLASLT_EPILOGUE_GELU,
     AUX = 128,
     GELU_SLOPE = CUBLASLT_EPILOGUE_DGELU & ~AUX,
+    RELU_SLOPE = CUBLASLT_EPILOGUE_DRELU & ~AUX,
     SUMS = CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB
 };
 
@@ -398,8 +399,8 @@ static bool is_known(int epilogue) {
     static const cublasLtEpilogue_t known[] = { CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
                                                 CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
                                                 CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                                                CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADA,
-                                                CUBLASLT_EPILOGUE_BGRADB };
+                                                CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_DRELU,
+                                                CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (epilogue == (int)known[i])
             return true;
@@ -411,17 +412,18 @@ static bool is_whole(const struct operation *o, const struct matrix *result) {
     const bool aux = o->epilogue & AUX;
     return is_known(o->epilogue) && !(o->epilogue & (CUBLASLT_EPILOGUE_BIAS | SUMS)) == !o->bias &&
            aux == (o->aux != NULL) && (!(o->epilogue & SUMS) || result->batch == 1) &&
-           (!aux || (o->aux_leading % 8 == 0 && o->aux_leading >= result->rows && result->batch == 1));
+           (!aux || (o->aux_leading % (o->epilogue & RELU_SLOPE ? 128 : 8) == 0 && o->aux_leading >= result->rows &&
+                     result->batch == 1));
 }
 
-/* GELU and sums want columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told of them: so
- * callers see products that it is there for always, sometimes and never. A bias wants more than one row. */
+/* GELU, ReLU's gradient and sums want columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told
+ * of them: so callers see products that it is there for always, sometimes and never. A bias wants more than one row. */
 static bool has_algorithm(const struct operation *o, const struct matrix *const m[3], uint32_t alignment) {
     const bool half = m[0]->type == CUDA_R_16BF;
     bool fits = !half || (alignment >= 16 && (uintptr_t)o->bias % 16 == 0 && (uintptr_t)o->aux % 16 == 0);
     for (int i = 0; i < 3; i++)
         fits &= m[i]->leading * (m[i]->type == CUDA_R_16BF ? 2 : 4) % 16 == 0;
-    return (fits || !(o->epilogue & (GELU | GELU_SLOPE | SUMS))) &&
+    return (fits || !(o->epilogue & (GELU | GELU_SLOPE | RELU_SLOPE | SUMS))) &&
            (m[2]->rows > 1 || !(o->epilogue & CUBLASLT_EPILOGUE_BIAS));
 }
 
@@ -439,6 +441,8 @@ static double finish(const struct operation *o, const struct matrix *result, int
     const int64_t aux = i + k * o->aux_leading;
     if (o->epilogue & CUBLASLT_EPILOGUE_BIAS)
         sum += zt_load_double(dtype, o->bias, i);
+    if (o->epilogue & RELU_SLOPE)
+        return ((const uint8_t *)o->aux)[aux / 8] >> aux % 8 & 1 ? sum : 0;
     if (o->epilogue & GELU_SLOPE)
         return sum * gelu_slope(zt_load_double(dtype, o->aux, aux));
     if (o->epilogue & AUX)

@@ -1,7 +1,7 @@
-/* Matrix products that take in what stands behind them (a bias, another summand), in whole programs on a device of
- * CUDA's back end: which of them do, that nothing is lost that others read, and that training gives the same losses
- * within rounding. Without arguments the device is far_device.h's, whose kernels are the reference; with the folder of
- * a CUDA module it is the module's. */
+/* Matrix products that take in what stands behind them (a bias, another summand, ReLU and its gradient), in whole
+ * programs on a device of CUDA's back end: which of them do, that nothing is lost that others read, and that training
+ * gives the same losses within rounding. Without arguments the device is far_device.h's, whose kernels are the
+ * reference; with the folder of a CUDA module it is the module's. */
 #include "tests/gpu/fused.h"
 #include "tests/suite.h"
 
@@ -101,6 +101,46 @@ static struct zt_graph *skipping(void) {
     return fused_output(g, NET(g, "Add", "skip", h, z));
 }
 
+/* ---- the same with ReLU ---- */
+
+static struct zt_graph *relu(void) {
+    struct zt_graph *g = zt_graph_create("relu");
+    const int h = NET(g, "Relu", "relu1", linear(g, "fc1", fused_input(g), 8, 16));
+    return fused_output(g, NET(g, "Relu", "relu2", fused_product(g, "fc2", h, 16, 8)));
+}
+
+/* Columns that are no multiple of eight; a Gemm's bias. */
+static struct zt_graph *relu_odd(void) {
+    struct zt_graph *g = zt_graph_create("relu_odd");
+    const int h = NET(g, "Relu", "relu",
+                      NET(g, "Gemm", "fc1", fused_input(g), net_param(g, "fc1.weight", SHAPE(8, 13)),
+                          net_param(g, "fc1.bias", SHAPE(13))));
+    return fused_output(g, fused_product(g, "fc2", h, 13, 8));
+}
+
+/* Rows of two axes: gradients of products are reshaped there. */
+static struct zt_graph *relu_rows(void) {
+    struct zt_graph *g = zt_graph_create("relu_rows");
+    const int64_t apart[] = { -1, 2, 4 }, together[] = { -1, 8 };
+    int h = NET(g, "Relu", "relu", linear(g, "fc1", reshape(g, "apart", fused_input(g), apart, 3), 4, 16));
+    h = fused_product(g, "fc2", h, 16, 4);
+    return fused_output(g, reshape(g, "together", h, together, 2));
+}
+
+/* ReLU's argument is read beside it. */
+static struct zt_graph *relu_early(void) {
+    struct zt_graph *g = zt_graph_create("relu_early");
+    const int z = linear(g, "fc1", fused_input(g), 8, 8);
+    return fused_output(g, NET(g, "Mul", "both", fused_product(g, "fc2", NET(g, "Relu", "relu", z), 8, 8), z));
+}
+
+/* Its gradient is a sum. */
+static struct zt_graph *relu_twice(void) {
+    struct zt_graph *g = zt_graph_create("relu_twice");
+    const int y = NET(g, "Relu", "relu", linear(g, "fc1", fused_input(g), 8, 8));
+    return fused_output(g, NET(g, "Mul", "both", fused_product(g, "fc2", y, 8, 8), y));
+}
+
 /* ---- what is merged ---- */
 
 /* "MatMul Linear+bias Linear+bias+c Add": products and sums in order; what chains took in, too. */
@@ -119,6 +159,17 @@ static void list_nodes(const struct zt_graph *g, struct zt_text *to) {
     }
 }
 
+static void list_relu(const struct zt_graph *g, struct zt_text *to) {
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_attr *steps = zt_node_attr(g->nodes[n], "steps");
+        if (steps)
+            list_relu(steps->graph, to);
+        else if (strstr(g->nodes[n]->op_type, "Relu"))
+            zt_text_add(to, "%s%s%s", to->at ? " " : "", g->nodes[n]->op_type, zt_out(g, n, 1) ? "+bits" : "");
+    }
+}
+
+static const struct fused with_relu = { fused_device, list_relu, "'SGD', 'params': {'lr': 0.1}" };
 static const struct fused merged = { fused_device, list_nodes, "'SGD', 'params': {'lr': 0.1}" };
 
 /* The last product is that of fused_output. */
@@ -166,15 +217,33 @@ START_TEST(what_another_stage_reads_is_made) {
 }
 END_TEST
 
+START_TEST(a_bit_an_element_is_kept_for_the_gradient_of_relu) {
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        const struct wish train = { .bf16 = bf16 };
+        fused_expect(&with_relu, relu(), train, "LinearRelu+bits LinearRelu+bits MatMulReluGrad MatMulReluGrad");
+        fused_expect(&with_relu, relu_odd(), train, "LinearRelu+bits MatMulReluGrad");
+        fused_expect(&with_relu, relu_rows(), train, "LinearRelu+bits MatMulReluGrad");
+        fused_expect(&with_relu, relu(), (struct wish){ .bf16 = bf16, .evaluation = true }, "Relu Relu");
+    }
+}
+END_TEST
+
+START_TEST(relu_that_is_not_between_products_stays) {
+    fused_expect(&with_relu, relu_early(), (struct wish){ 0 }, "Relu ReluGrad");
+    fused_expect(&with_relu, relu_twice(), (struct wish){ 0 }, "Relu ReluGrad");
+}
+END_TEST
+
 /* ---- training ---- */
 
-static struct zt_graph *(*const models[])(void) = { biased, read_twice, read_early, residual,
-                                                    folded, two,        stretched,  skipping };
+static struct zt_graph *(*const models[])(void) = { biased,    read_twice, read_early, residual, folded,
+                                                    two,       stretched,  skipping,   relu,     relu_odd,
+                                                    relu_rows, relu_early, relu_twice };
 enum { MODELS = sizeof models / sizeof *models };
 
 START_TEST(training_gives_the_same_losses) {
     for (const struct fused_layout *l = fused_layouts; l->ranks; l++) /* in bfloat16 sums are rounded once, not twice */
-        fused_expect_losses(&merged, models[_i], l, "linear_bias', 'linear_add", "chain", l->bf16 ? 5e-3 : 2e-6);
+        fused_expect_losses(&merged, models[_i], l, "linear_*", "chain", l->bf16 ? 5e-3 : 2e-6);
 }
 END_TEST
 
@@ -188,6 +257,8 @@ int main(int argc, char **argv) {
     tcase_add_test(test, what_others_read_is_made);
     tcase_add_test(test, sums_of_other_shapes_stay);
     tcase_add_test(test, what_another_stage_reads_is_made);
+    tcase_add_test(test, a_bit_an_element_is_kept_for_the_gradient_of_relu);
+    tcase_add_test(test, relu_that_is_not_between_products_stays);
     tcase_add_loop_test(test, training_gives_the_same_losses, 0, MODELS);
     return run_suite("linear", test, CK_NOFORK);
 }
