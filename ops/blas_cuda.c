@@ -73,6 +73,8 @@ static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
         [ZT_BLAS_GELU] = { CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS },
         [ZT_BLAS_GELU_KEEP] = { CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS },
         [ZT_BLAS_GELU_GRAD] = { CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU },
+        [ZT_BLAS_RELU] = { CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS },
+        [ZT_BLAS_RELU_KEEP] = { CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS },
         [ZT_BLAS_RELU_GRAD] = { CUBLASLT_EPILOGUE_DRELU, CUBLASLT_EPILOGUE_DRELU },
         [ZT_BLAS_SUM_A] = { CUBLASLT_EPILOGUE_BGRADB,
                             CUBLASLT_EPILOGUE_BGRADB }, /* its sides are the other way round */
@@ -81,12 +83,16 @@ static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
     return of[spec->then][spec->bias];
 }
 
+static bool has_bits(const struct zt_blas_spec *spec) {
+    return spec->then == ZT_BLAS_RELU_KEEP || spec->then == ZT_BLAS_RELU_GRAD;
+}
+
 static bool has_z(const struct zt_blas_spec *spec) {
-    return spec->then == ZT_BLAS_GELU_KEEP || spec->then == ZT_BLAS_GELU_GRAD || spec->then == ZT_BLAS_RELU_GRAD;
+    return spec->then == ZT_BLAS_GELU_KEEP || spec->then == ZT_BLAS_GELU_GRAD || has_bits(spec);
 }
 
 static int64_t z_step(const struct zt_blas_spec *spec) {
-    return spec->then == ZT_BLAS_RELU_GRAD ? ZT_LINEAR_BITS(spec->y.columns) : spec->y.row_step;
+    return has_bits(spec) ? ZT_LINEAR_BITS(spec->y.columns) : spec->y.row_step;
 }
 
 static bool has_sums(const struct zt_blas_spec *spec) {

@@ -8,8 +8,8 @@
  *                    else reads
  *
  * bits [rows, ZT_LINEAR_BITS(columns) / 8] (uint8) has column c of a row in bit c % 8 of byte c / 8, zeros behind the
- * last: as cuBLASLt's gradient of ReLU reads it. Ours sets them, so that nothing flows where y is 0, and NaN does. A
- * Reshape may stand between. */
+ * last: as cuBLASLt's gradient of ReLU reads it. Nothing flows where y is 0, and NaN does. A Reshape may stand between.
+ */
 #include "ops/cuda.h"
 #include "ops/fuse_linear.h"
 #include "ops/shape.h"

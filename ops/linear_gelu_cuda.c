@@ -1,13 +1,14 @@
 /* LinearGelu and MatMulGeluGrad (fuse_gelu.c), LinearRelu and MatMulReluGrad (fuse_linear_relu.c) on CUDA: a product of
- * cuBLASLt whose epilogue is GELU, its gradient or that of ReLU. Where cuBLASLt has none for the size, the type or the
- * addresses, a product without it and a kernel behind it. LinearRelu always has the kernel: cuBLASLt does not say what
- * its ReLU makes of NaN, nor what bit it keeps of 0. */
+ * cuBLASLt whose epilogue is GELU, ReLU or the gradient of one. Where cuBLASLt has none for the size, the type or the
+ * addresses, a product without it and a kernel behind it. So where its ReLU is not ours (relu_probe_cuda.h), and where
+ * the row of bits that it would keep has an end that it does not write. */
 #include "ops/blas_cuda.h"
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
 #include "ops/matmul.h"
 #include "ops/pointwise_cuda.h"
+#include "ops/relu_probe_cuda.h"
 
 #include <stdlib.h>
 
@@ -16,9 +17,9 @@ struct linear {
     struct zt_blas *plain;           /* the product where `fused` does not run; NULL: it always does */
     struct zt_pointwise_kernel gelu; /* behind `plain`, of GELU and its gradient */
     struct zt_launch_bits bits;      /* of ReLU and its gradient */
-    enum zt_blas_then then;          /* ZT_BLAS_STORE: ReLU */
+    enum zt_blas_then then;
     float alpha;
-    bool bias;
+    bool bias, other; /* other: cuBLASLt's ReLU is not ours */
 };
 
 static void release(void *state) {
@@ -31,17 +32,15 @@ static void release(void *state) {
 }
 
 static bool is_relu(const struct linear *s) {
-    return s->then == ZT_BLAS_STORE || s->then == ZT_BLAS_RELU_GRAD;
+    return s->then == ZT_BLAS_RELU || s->then == ZT_BLAS_RELU_KEEP || s->then == ZT_BLAS_RELU_GRAD;
 }
 
 /* Why a kernel runs behind the product. */
 static const char *apart(const struct linear *s) {
-    if (s->then == ZT_BLAS_STORE)
-        return "ReLU behind the product: cuBLASLt does not say what its own makes of NaN, nor what bit it keeps of 0";
-    return s->then == ZT_BLAS_RELU_GRAD ? "gradient of ReLU behind the product: cuBLASLt has no epilogue for the size, "
-                                          "the type or the addresses"
-                                        : "GELU behind the product: cuBLASLt has no epilogue for the size, the type or "
-                                          "the addresses";
+    if (s->other)
+        return "ReLU behind the product: cuBLASLt's loses NaN, or keeps other bits of 0 and NaN";
+    return is_relu(s) ? "ReLU behind the product: cuBLASLt has no epilogue for the size, the type or the addresses"
+                      : "GELU behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
 }
 
 /* ---- preparing ---- */
@@ -71,10 +70,20 @@ static bool is_grad(const struct linear *s) {
     return s->then == ZT_BLAS_GELU_GRAD || s->then == ZT_BLAS_RELU_GRAD;
 }
 
+static void prepare_fused(const struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec) {
+    if (s->then == ZT_BLAS_RELU_KEEP && spec->y.columns % ZT_LINEAR_BITS(1))
+        return;
+    s->fused = zt_blas_create(q->device, spec, &(struct zt_err){ 0 });
+    s->other = s->fused && is_relu(s) && !is_grad(s) && !zt_relu_probe(q->device, s->fused, spec);
+    if (s->other) {
+        zt_blas_destroy(s->fused);
+        s->fused = NULL;
+    }
+}
+
 static bool prepare_products(struct zt_prepare *q, struct linear *s, const struct zt_blas_spec *spec,
                              struct zt_err *err) {
-    struct zt_err none = { 0 };
-    s->fused = spec->then == ZT_BLAS_STORE ? NULL : zt_blas_create(q->device, spec, &none);
+    prepare_fused(q, s, spec);
     if ((!s->fused || !zt_blas_takes(s->fused, NULL)) && !prepare_plain(q, s, spec, err))
         return zt_err_within(err, 0, "%s (%s)", q->graph->nodes[q->node]->name, q->graph->nodes[q->node]->op_type);
     const struct zt_blas *of[] = { s->fused, s->plain };
@@ -120,7 +129,7 @@ static bool prepare_grad(struct zt_prepare *q, struct zt_err *err) {
     return prepare(q, ZT_BLAS_GELU_GRAD, err);
 }
 static bool prepare_relu(struct zt_prepare *q, struct zt_err *err) {
-    return prepare(q, ZT_BLAS_STORE, err);
+    return prepare(q, zt_out(q->graph, q->node, 1) ? ZT_BLAS_RELU_KEEP : ZT_BLAS_RELU, err);
 }
 static bool prepare_relu_grad(struct zt_prepare *q, struct zt_err *err) {
     return prepare(q, ZT_BLAS_RELU_GRAD, err);

@@ -30,8 +30,9 @@ static void end(void) {
 }
 
 static struct made make(const char *op, const char *in, const char *attrs) {
-    const struct zt_case c = { op, in, .attrs = attrs,
-                               .domain = strstr(op, "Train") || strstr(op, "Packed") ? "ztrain" : NULL };
+    const struct zt_case c = { op, in, .attrs = attrs, .outs = strcmp(op, "LinearRelu") == 0 ? 2 : 0,
+                               .domain = strstr(op, "Train") || strstr(op, "Packed") || strstr(op, "Linear") ? "ztrain"
+                                                                                                             : NULL };
     struct made m = { .node = -1 };
     struct zt_err err = { 0 };
     ck_assert_msg(zt_case_make(&c, false, &m.graph, &err), "%s", err.text[0]);
@@ -91,6 +92,24 @@ START_TEST(a_node_says_which_library_runs_it_or_why_none) {
 }
 END_TEST
 
+/* NaN that is lost, or a gradient that flows where ReLU is 0, is found before it matters. */
+START_TEST(relu_of_cublaslt_is_taken_where_it_is_ours) {
+    static const char *const how[] = { NULL, "max", "kept" };
+    for (int i = 0; i < 3; i++) {
+        if (how[i])
+            ck_assert_int_eq(setenv("ZT_EMULATED_RELU", how[i], 1), 0);
+        struct made whole = make("LinearRelu", "bfloat16[4,16] bfloat16[16,128] bfloat16[128]", NULL);
+        struct made cut = make("LinearRelu", "float[4,16] float[16,24]", NULL);
+        const char *note = whole.prepared[whole.node].path.note;
+        ck_assert_msg(how[i] ? note && strstr(note, "loses NaN") : !note, "%s: %s", how[i], note);
+        ck_assert_ptr_nonnull(strstr(cut.prepared[cut.node].path.note, "no epilogue for the size"));
+        finish(&whole);
+        finish(&cut);
+        unsetenv("ZT_EMULATED_RELU");
+    }
+}
+END_TEST
+
 /* A graph without an engine is remembered, and so is the reason. */
 START_TEST(a_second_node_alike_has_the_reason_of_the_first) {
     struct made first = make(paths[3].op, paths[3].in, paths[3].attrs);
@@ -143,6 +162,7 @@ int main(void) {
     TCase *test = tcase_create("paths");
     tcase_add_checked_fixture(test, begin, end);
     tcase_add_loop_test(test, a_node_says_which_library_runs_it_or_why_none, 0, PATHS);
+    tcase_add_test(test, relu_of_cublaslt_is_taken_where_it_is_ours);
     tcase_add_test(test, a_second_node_alike_has_the_reason_of_the_first);
     tcase_add_test(test, a_tensor_that_cudnn_cannot_read_where_it_lies_is_told_of);
     return run_suite("gpu-paths", test, CK_NOFORK); /* libgomp does not survive a fork */
