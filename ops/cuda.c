@@ -64,6 +64,10 @@ bool zt_cuda_matmul_float(const struct zt_graph *g, int node) {
     return zt_cuda_any_floats(g, node) && has_product(g, node);
 }
 
+bool zt_cuda_matmul_bits(const struct zt_graph *g, int node) {
+    return zt_cuda_float_data(g, node) && has_product(g, node);
+}
+
 bool zt_cuda_listed(const struct zt_graph *g, int node) {
     return is_listed(g->nodes[node]);
 }

@@ -8,9 +8,11 @@
 extern const struct zt_kernel zt_kernel_attention_cuda; /* attention_cuda.c: Attention, AttentionTrain, packed or not */
 extern const struct zt_kernel zt_kernel_attention_grad_cuda;
 extern const struct zt_kernel zt_kernel_conv_cuda;        /* conv_cuda.c: Conv, ConvTranspose, their gradients */
-extern const struct zt_kernel zt_kernel_matmul_cuda;      /* matmul_cuda.c: MatMul, BatchMatMul, Gemm, GemmFloat */
+extern const struct zt_kernel zt_kernel_matmul_cuda;      /* matmul_cuda.c: MatMul, BatchMatMul, Gemm, GemmFloat, Linear */
 extern const struct zt_kernel zt_kernel_linear_gelu_cuda; /* linear_gelu_cuda.c */
 extern const struct zt_kernel zt_kernel_linear_gelu_grad_cuda;
+extern const struct zt_kernel zt_kernel_linear_relu_cuda;
+extern const struct zt_kernel zt_kernel_linear_relu_grad_cuda;
 extern const struct zt_kernel zt_kernel_max_pool_cuda; /* pool_cuda.c */
 extern const struct zt_kernel zt_kernel_max_pool_train_cuda;
 extern const struct zt_kernel zt_kernel_average_pool_cuda;

@@ -27,6 +27,16 @@ int zt_launch_add(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
                   const void *b, void *y);
 /* y = max(y, 0) of `count` elements, NaN where it is */
 int zt_launch_relu(struct CUstream_st *stream, enum zt_dtype dtype, int64_t count, void *y);
+/* A bit for each element of [rows, columns]: bit c % 8 of byte c / 8 of a row of row_bytes. */
+struct zt_launch_bits {
+    int64_t rows, columns, row_bytes;
+};
+/* The same, and the bits of what is not <= 0; zeros behind the last column. */
+int zt_launch_relu_keep(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_bits *b, void *y,
+                        void *bits);
+/* y = 0 where the bit is not set */
+int zt_launch_relu_masked(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_bits *b, void *y,
+                          const void *bits);
 /* y = factor * b; b is spread by walk->b. */
 int zt_launch_spread(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
                      const void *b, void *y);

@@ -1,11 +1,12 @@
-/* MatMul, BatchMatMul, Gemm and GemmFloat on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step evenly
- * become its strided batch; the others are a loop of calls.
+/* MatMul, BatchMatMul, Gemm, GemmFloat and Linear on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step
+ * evenly become its strided batch; the others are a loop of calls.
  *
  * GemmFloat's sums are made by the product's epilogue where cuBLASLt has one for the size, the type and the addresses,
  * else by a kernel of ours behind it.
  *
- * Gemm's c is the product's bias where it is a number a column and counts once, else it is spread over y first, times
- * beta, and the product added to it. */
+ * Gemm's c is the product's bias where it is a number a column and counts once, what the product's beta counts where it
+ * lies as y does, as Linear's c; else it is spread over y first, times beta, and the product added to it. So is a bias
+ * for which cuBLASLt has no epilogue; Linear's c then comes last. */
 #include "ops/blas_cuda.h"
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
@@ -25,8 +26,10 @@ struct product {
     struct zt_launch_walk outer;      /* batch axes that are looped over: steps of a and b */
     int64_t outer_count, result_step; /* calls; elements of y from one to the next */
     float alpha, beta;
-    bool bias, spreads; /* what c is for */
+    bool bias, spreads, no_bias; /* what input 2 is for; no_bias: for want of an epilogue it is spread */
     struct zt_launch_walk spread;
+    int summand;                /* the input that lies as y does and is added; -1: none */
+    struct zt_launch_move last; /* behind the product where input 2 is spread over y */
 };
 
 static void release(void *state) {
@@ -70,6 +73,7 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
     return (int)batch;
 }
 
+static const char unbiased[] = "the bias is spread over y first: cuBLASLt has no epilogue for the size or the type";
 static const char apart[] = "sums behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
 
 static void say_path(struct zt_prepare *q, const struct product *p) {
@@ -78,7 +82,7 @@ static void say_path(struct zt_prepare *q, const struct product *p) {
     if (p->outer_count > 1)
         q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
     else if (p->spreads)
-        q->path.note = "c is spread over y first";
+        q->path.note = p->no_bias ? unbiased : "c is spread over y first";
     else if (p->summed >= 0 && !p->summing)
         q->path.note = apart;
 }
@@ -94,6 +98,33 @@ static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
     return r;
 }
 
+/* What becomes of inputs 2 and 3. */
+static void sort_summands(const struct zt_prepare *q, struct product *p, const struct zt_matmul *m) {
+    const struct zt_value *c = zt_in(q->graph, q->node, 2);
+    p->summand = zt_in(q->graph, q->node, 3) ? 3 : -1;
+    p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m->n);
+    if (c && !p->bias && zt_shape_equal(&c->shape, &m->out))
+        p->summand = 2;
+    p->spreads = c && !p->bias && p->summand != 2;
+    if (c)
+        p->spread = zt_walk_cuda(&m->out, &m->out, &c->shape);
+}
+
+/* The product that is only stored. */
+static struct zt_blas *create_plain(const struct zt_prepare *q, struct product *p, const struct zt_matmul *m,
+                                    const struct zt_blas_spec *spec, struct zt_err *err) {
+    struct zt_blas_spec unbiased_spec = *spec;
+    struct zt_err none = { 0 };
+    struct zt_blas *blas = zt_blas_create(q->device, spec, spec->bias ? &none : err);
+    if (blas || !spec->bias)
+        return blas;
+    const int64_t count = zt_shape_count(&m->out), step = 1;
+    unbiased_spec.bias = p->bias = false;
+    p->spreads = p->no_bias = true;
+    p->last = zt_move_cuda(1, &count, &step, &step);
+    return zt_blas_create(q->device, &unbiased_spec, err);
+}
+
 /* The product with its sums, and the one without where that does not run at every address. */
 static bool prepare_products(struct zt_prepare *q, struct product *p, const struct zt_matmul *m,
                              const struct zt_blas_spec *spec, struct zt_err *err) {
@@ -106,7 +137,7 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
         p->sums = sums_of(m, p->summed);
     }
     if (!p->summing || !zt_blas_takes(p->summing, NULL)) {
-        p->blas = zt_blas_create(q->device, spec, err);
+        p->blas = create_plain(q, p, m, spec, err);
         if (!p->blas)
             return false;
         q->workspace_bytes = zt_blas_workspace_bytes(p->blas);
@@ -121,7 +152,7 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = g->nodes[q->node];
-    const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2), *y = zt_out(g, q->node, 0);
+    const struct zt_value *a = zt_in(g, q->node, 0), *y = zt_out(g, q->node, 0);
     bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;
     int64_t step[2];
@@ -132,10 +163,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     p->result_bytes = zt_dtype_bytes(y->dtype);
     p->alpha = zt_attr_float(n, "alpha", 1);
     p->beta = zt_attr_float(n, "beta", 1);
-    p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m.n);
-    p->spreads = c && !p->bias;
-    if (p->spreads)
-        p->spread = zt_walk_cuda(&m.out, &m.out, &c->shape);
+    sort_summands(q, p, &m);
     struct zt_blas_spec spec = { .batch = split_batch(&m, p, step), .bias = p->bias, .tf32 = q->device->tf32 };
     spec.a = zt_blas_packed(a->dtype, m.m, m.k, trans_a);
     spec.b = zt_blas_packed(a->dtype, m.k, m.n, trans_b);
@@ -148,7 +176,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
         return zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
     }
     q->state = p;
-    q->can_accumulate = !c;
+    q->can_accumulate = !p->bias && !p->spreads && p->summand < 0;
     say_path(q, p);
     return true;
 }
@@ -171,6 +199,10 @@ static bool multiply(const struct product *p, const struct zt_call *call, int64_
                                  .bias = p->bias ? call->in[2].data : NULL,
                                  .alpha = p->alpha,
                                  .beta = p->spreads || call->accumulate ? 1 : 0 };
+    if (p->summand >= 0 && !p->spreads) {
+        data.c = call->in[p->summand].data;
+        data.beta = p->beta;
+    }
     for (int k = 0; k < p->outer.rank; k++) {
         int64_t at = i % p->outer.dim[k] * (int64_t)p->elem_bytes;
         a += at * p->outer.a[k];
@@ -199,7 +231,11 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t i = 0; i < p->outer_count; i++)
         if (!multiply(p, call, i, err))
             return false;
-    return true;
+    if (!p->spreads || p->summand < 0)
+        return true;
+    const struct zt_view *c = &call->in[p->summand], *y = &call->out[0];
+    return zt_launched(
+        call, zt_launch_move_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true), err);
 }
 
 const struct zt_kernel zt_kernel_matmul_cuda = { .prepare = prepare, .run = run, .release = release };

@@ -25,7 +25,8 @@
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
 /* Those of the joint graph: conv_relu_pool takes what the two before it made, half clears the way for
- * CUDA's, and once more where bias_grad took away what read in float; chain takes what is left. Two of CUDA have the
+ * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu, which take what it made;
+ * chain takes what is left. Two of CUDA have the
  * names of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
@@ -44,6 +45,9 @@
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
     ROW(half)                                                                                                          \
+    ROW(linear_bias)                                                                                                   \
+    ROW(linear_add)                                                                                                    \
+    ROW(linear_relu)                                                                                                   \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

@@ -147,7 +147,9 @@
     ROW(leaky_relu_grad)                                                                                               \
     ROW(less)                                                                                                          \
     ROW(less_or_equal)                                                                                                 \
+    ROW(linear)                                                                                                        \
     ROW(linear_gelu)                                                                                                   \
+    ROW(linear_relu)                                                                                                   \
     ROW(log)                                                                                                           \
     ROW(log_grad)                                                                                                      \
     ROW(log_softmax)                                                                                                   \
@@ -166,6 +168,7 @@
     ROW(lstm_train)                                                                                                    \
     ROW(matmul)                                                                                                        \
     ROW(matmul_gelu_grad)                                                                                              \
+    ROW(matmul_relu_grad)                                                                                              \
     ROW(max)                                                                                                           \
     ROW(max_pool)                                                                                                      \
     ROW(max_pool_grad)                                                                                                 \

@@ -107,7 +107,7 @@ static void list(const struct zt_graph *g, struct zt_text *to) {
         const struct zt_node *node = g->nodes[n];
         const bool sum = strcmp(node->op_type, "ReduceSum") == 0 && zt_out(g, n, 0)->shape.rank == 1;
         if (sum || strstr(node->op_type, "MatMul") || strstr(node->op_type, "Gemm") ||
-            strcmp(node->op_type, "ConvGradWeight") == 0)
+            strcmp(node->op_type, "Linear") == 0 || strcmp(node->op_type, "ConvGradWeight") == 0)
             zt_text_add(to, "%s%s %s%s", to->at ? "; " : "", node->op_type, zt_dtype_name(zt_out(g, n, 0)->dtype),
                         zt_attr_text(node, "sums", ""));
     }
@@ -141,10 +141,10 @@ END_TEST
 START_TEST(products_sum_up_gradients_of_biases) {
     const struct wish half = { .bf16 = true }, whole = { 0 };
     fused_expect(&merged, with_bias(), half,
-                 "MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; GemmFloat floatb");
-    fused_expect(&merged, with_bias(), whole, "MatMul float; MatMul float; Gemm float; Gemm float; GemmFloat floatb");
+                 "Linear bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; GemmFloat floatb");
+    fused_expect(&merged, with_bias(), whole, "Linear float; MatMul float; Gemm float; Gemm float; GemmFloat floatb");
     fused_expect(&merged, rows_with_bias(), half,
-                 "MatMul bfloat16; MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; Gemm bfloat16; "
+                 "Linear bfloat16; MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; Gemm bfloat16; "
                  "GemmFloat float; GemmFloat floatb");
     fused_expect(&merged, biased(), whole, "Gemm float; MatMul float; Gemm float; Gemm float; GemmFloat floatb");
 }
