@@ -13,7 +13,7 @@
 
 static struct zt_graph *plain(void) {
     struct zt_graph *g = zt_graph_create("plain");
-    return fused_output(g, NET(g, "Relu", "relu", fused_product(g, "fc", fused_input(g), 8, 8)));
+    return fused_output(g, NET(g, "Tanh", "tanh", fused_product(g, "fc", fused_input(g), 8, 8)));
 }
 
 /* Weights that a Gemm reads the other way round. */
@@ -22,7 +22,7 @@ static struct zt_graph *turned(void) {
     const int h = NET(g, "Gemm", "fc", fused_input(g), net_param(g, "fc.weight", SHAPE(8, 8)));
     zt_node_set_int(g, g->node_count - 1, "transB", 1);
     zt_node_set_float(g, g->node_count - 1, "beta", 0.5F);
-    return fused_output(g, NET(g, "Relu", "relu", h));
+    return fused_output(g, NET(g, "Tanh", "tanh", h));
 }
 
 /* A product of batches: heads of one axis. */
@@ -60,7 +60,7 @@ static struct zt_graph *with_bias(void) {
     struct zt_graph *g = zt_graph_create("with_bias");
     const int h =
         NET(g, "Add", "fc", fused_product(g, "fc.product", fused_input(g), 8, 8), net_param(g, "fc.bias", SHAPE(8)));
-    return fused_output(g, NET(g, "Relu", "relu", h));
+    return fused_output(g, NET(g, "Tanh", "tanh", h));
 }
 
 /* Rows of two axes, of which the product makes one. */
