@@ -22,6 +22,7 @@ struct cuda {
     cudaStream_t input;        /* NULL alike */
     cudaEvent_t order, taken;  /* taken: what was brought has left its room */
     void *scratch, *pinned;
+    unsigned *arrived;
     size_t workspace; /* zt_cuda_workspace */
     bool capturing;
     struct {
@@ -51,6 +52,9 @@ void *zt_cuda_scratch(const struct zt_device *device) {
 }
 void *zt_cuda_pinned(const struct zt_device *device) {
     return cuda_of(device)->pinned;
+}
+unsigned *zt_cuda_arrived(const struct zt_device *device) {
+    return cuda_of(device)->arrived;
 }
 
 void zt_cuda_identity(const struct zt_device *device, unsigned char to[16]) {
@@ -286,6 +290,7 @@ static void cuda_destroy(struct zt_device *device) {
             d->library[i].destroy(d->library[i].handle);
     cudaFreeHost(d->pinned);
     cudaFree(d->scratch);
+    cudaFree(d->arrived);
     if (d->order)
         cudaEventDestroy(d->order);
     if (d->taken)
@@ -377,6 +382,7 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
         zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), err, "making an event") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
         zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory") &&
+        (d->arrived = cuda_allocate(&d->base, ZT_CUDA_ARRIVED * sizeof *d->arrived, "counters of blocks", err)) &&
         measure_memory(d, err))
         return &d->base;
     cuda_destroy(&d->base);
