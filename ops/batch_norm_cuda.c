@@ -40,6 +40,8 @@ static struct zt_launch_batch_norm_grad backward_of(const struct zt_call *call) 
 struct batch_norm {
     struct zt_launch_batch_norm own;
     struct zt_norm_plan plan;
+    bool masks; /* dz, which cuDNN's gradient without ReLU is of: an output, or at masked_at in the workspace */
+    size_t masked_at;
 };
 
 /* `ins`, `outs`: which are activations, a bit each; *form: x as it comes. Our own kernels take channels last, and one
@@ -68,17 +70,20 @@ static bool prepare_batch_norm(struct zt_prepare *q, unsigned ins, unsigned outs
     return true;
 }
 
-static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
+static void plan_forward(struct zt_prepare *q, struct zt_norm_dnn *form) {
     static const struct zt_dnn_place places[] = { ZT_DNN_IN(ZT_NORM_X, 0),     ZT_DNN_IN(ZT_NORM_SCALE, 1),
                                                   ZT_DNN_IN(ZT_NORM_BIAS, 2),  ZT_DNN_OUT(ZT_NORM_Y, 0),
                                                   ZT_DNN_OUT(ZT_NORM_MEAN, 3), ZT_DNN_OUT(ZT_NORM_INV_STD, 4) };
-    struct zt_norm_dnn form;
-    if (!prepare_batch_norm(q, 1, 1, &form, err))
-        return false;
     struct batch_norm *n = q->state;
     q->path = zt_path_own("statistics are given, or variances kept, or scale and bias differ in type");
     if (!n->own.fixed && !n->own.keeps_var && zt_in(q->graph, q->node, 1)->dtype == zt_in(q->graph, q->node, 2)->dtype)
-        zt_norm_plan(q, &form, places, sizeof places / sizeof *places, &n->plan);
+        zt_norm_plan(q, form, places, sizeof places / sizeof *places, &n->plan);
+}
+static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_norm_dnn form;
+    if (!prepare_batch_norm(q, 1, 1, &form, err))
+        return false;
+    plan_forward(q, &form);
     return true;
 }
 static bool batch_norm_run(const struct zt_call *call, struct zt_err *err) {
@@ -106,16 +111,26 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
-/* cuDNN's engines with ReLU behind the normalisation do not say that NaN passes (tests/gpu/test_norm_dnn.c asks). */
+/* cuDNN's engines with ReLU behind the normalisation do not say that NaN passes (tests/gpu/test_norm_dnn.c asks). Of
+ * planes, where a block of our own has whole channels, cuDNN normalises and ReLU is another pass. */
 static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
     q->path = zt_path_own("cuDNN's ReLU behind statistics of the batch does not promise to pass NaN");
-    return prepare_batch_norm(q, 1 | 1 << 5, 1, &form, err);
+    if (!prepare_batch_norm(q, 1 | 1 << 5, 1, &form, err))
+        return false;
+    if (!form.last)
+        plan_forward(q, &form);
+    return true;
 }
 static bool batch_norm_relu_run(const struct zt_call *call, struct zt_err *err) {
     const struct batch_norm *n = call->state;
     struct zt_launch_batch_norm_tensors t = forward_of(call);
     t.z = zt_in_cuda(call, 5);
+    if (n->plan.dnn)
+        return batch_norm_run(call, err) &&
+               zt_launched(call,
+                           zt_launch_batch_norm_relu(zt_stream_of(call), zt_shape_count(&call->out[0].shape), t.y, t.z),
+                           err);
     return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), &n->own, &t, call->workspace), err);
 }
 const struct zt_kernel zt_kernel_batch_norm_relu_cuda = {
@@ -163,6 +178,31 @@ const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
     .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free
 };
 
+/* Of planes, which cuDNN does not mask itself: the first place is dy's. */
+static void plan_masked(struct zt_prepare *q, struct zt_norm_dnn *form) {
+    struct batch_norm *n = q->state;
+    const struct zt_value *dy = zt_in(q->graph, q->node, 0);
+    form->relu = form->dz = false;
+    zt_norm_plan(q, form, zt_norm_grad_places + 1, ZT_NORM_PLACES - 3, &n->plan);
+    n->masks = n->plan.dnn != NULL;
+    if (!n->masks || zt_out(q->graph, q->node, 3))
+        return;
+    n->masked_at = zt_room_cuda(q->workspace_bytes);
+    q->workspace_bytes = n->masked_at + (size_t)zt_value_bytes(dy);
+}
+static bool run_masked(const struct zt_call *call, const struct zt_launch_batch_norm_grad *g, struct zt_err *err) {
+    const struct batch_norm *n = call->state;
+    void *data[ZT_DNN_TENSORS] = { 0 };
+    struct zt_launch_tensor dz = { g->dy.dtype, g->dz.data };
+    if (!dz.data)
+        dz.data = (char *)call->workspace + n->masked_at;
+    data[ZT_NORM_DY] = dz.data;
+    return zt_launched(
+               call, zt_launch_batch_norm_mask(zt_stream_of(call), zt_shape_count(&call->in[0].shape), g->dy, g->y, dz),
+               err) &&
+           zt_norm_plan_run(call, &n->plan, data, err);
+}
+
 static bool batch_norm_relu_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
     if (!prepare_batch_norm(q, 3 | 1 << 5, 1 | 1 << 3, &form, err))
@@ -171,8 +211,11 @@ static bool batch_norm_relu_grad_prepare(struct zt_prepare *q, struct zt_err *er
     form.grad = form.relu = true;
     form.dz = zt_out(q->graph, q->node, 3) != NULL;
     q->path = zt_path_own(zt_norm_grad_misfit);
-    if (zt_out(q->graph, q->node, 0) && zt_out(q->graph, q->node, 1) && zt_out(q->graph, q->node, 2))
+    if (zt_out(q->graph, q->node, 0) && zt_out(q->graph, q->node, 1) && zt_out(q->graph, q->node, 2)) {
         zt_norm_plan(q, &form, zt_norm_grad_places, ZT_NORM_PLACES, &n->plan);
+        if (!n->plan.dnn && !form.last)
+            plan_masked(q, &form);
+    }
     return true;
 }
 static bool batch_norm_relu_grad_run(const struct zt_call *call, struct zt_err *err) {
@@ -180,10 +223,12 @@ static bool batch_norm_relu_grad_run(const struct zt_call *call, struct zt_err *
     const struct batch_norm *n = call->state;
     struct zt_launch_batch_norm_grad g = backward_of(call);
     void *data[ZT_DNN_TENSORS] = { [ZT_NORM_ZERO] = (void *)&zero };
-    if (n->plan.dnn)
-        return zt_norm_plan_run(call, &n->plan, data, err);
     g.y = zt_in_cuda(call, 5);
     g.dz = zt_out_cuda(call, 3);
+    if (n->masks)
+        return run_masked(call, &g, err);
+    if (n->plan.dnn)
+        return zt_norm_plan_run(call, &n->plan, data, err);
     return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), &n->own, &g, call->workspace), err);
 }
 const struct zt_kernel zt_kernel_batch_norm_relu_grad_cuda = {

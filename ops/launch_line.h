@@ -140,6 +140,12 @@ struct zt_launch_batch_norm_tensors {
 };
 int zt_launch_batch_norm(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
                          const struct zt_launch_batch_norm_tensors *t, float *workspace);
+/* ReLU beside a normalisation that a library computed: y = max(y + z, 0), z may be NULL; and dz = dy where y is not 0
+ * or less. */
+int zt_launch_batch_norm_relu(struct CUstream_st *stream, int64_t count, struct zt_launch_tensor y,
+                              struct zt_launch_tensor z);
+int zt_launch_batch_norm_mask(struct CUstream_st *stream, int64_t count, struct zt_launch_tensor dy,
+                              struct zt_launch_tensor y, struct zt_launch_tensor dz);
 /* Running statistics alone, from the batch's mean and inv_std in float: of `count` normalisations (formula:
  * ops/fuse_batch_norm.c). */
 enum { ZT_RUNNING_NORMS = 64 };

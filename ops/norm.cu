@@ -274,6 +274,31 @@ static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, str
     }
 }
 
+/* ---- ReLU alone ---- */
+
+static __global__ void relu_kernel(int64_t count, struct zt_launch_tensor y, struct zt_launch_tensor z) {
+    EACH(i, count)
+    put(y, i, relu_of(get(y, i) + (z.data ? get(z, i) : 0)));
+}
+
+int zt_launch_batch_norm_relu(cudaStream_t stream, int64_t count, struct zt_launch_tensor y,
+                              struct zt_launch_tensor z) {
+    relu_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(count, y, z);
+    return cudaGetLastError();
+}
+
+static __global__ void relu_mask_kernel(int64_t count, struct zt_launch_tensor dy, struct zt_launch_tensor y,
+                                        struct zt_launch_tensor dz) {
+    EACH(i, count)
+    put(dz, i, masked_by(get(dy, i), get(y, i)));
+}
+
+int zt_launch_batch_norm_mask(cudaStream_t stream, int64_t count, struct zt_launch_tensor dy, struct zt_launch_tensor y,
+                              struct zt_launch_tensor dz) {
+    relu_mask_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(count, dy, y, dz);
+    return cudaGetLastError();
+}
+
 /* ---- either ---- */
 
 int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
