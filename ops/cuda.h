@@ -192,6 +192,8 @@
     OP("ztrain", "BatchMatMul", matmul)                         \
     OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
     OP("ztrain", "BatchNormGrad", batch_norm_grad)              \
+    OP("ztrain", "BatchNormRelu", batch_norm_relu)              \
+    OP("ztrain", "BatchNormReluGrad", batch_norm_relu_grad)     \
     OP("ztrain", "BatchNormStatistics", batch_norm_statistics)  \
     OP("ztrain", "BatchNormSync", batch_norm_sync)              \
     OP("ztrain", "BatchNormSyncGrad", batch_norm_sync_grad)     \

@@ -37,6 +37,8 @@ extern const struct zt_kernel zt_kernel_reorder_cuda;    /* layout_cuda.c */
 extern const struct zt_kernel zt_kernel_reduce_cuda;     /* reduce_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_cuda; /* batch_norm_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_grad_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_relu_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_relu_grad_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_statistics_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;

@@ -41,6 +41,8 @@
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
     ROW(conv_float)                                                                                                    \
+    ROW(batch_norm_relu)                                                                                               \
+    ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \

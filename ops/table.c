@@ -36,6 +36,8 @@
     ROW(batch_matmul)                                                                                                  \
     ROW(batch_norm_fixed_grad)                                                                                         \
     ROW(batch_norm_grad)                                                                                               \
+    ROW(batch_norm_relu)                                                                                               \
+    ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(batch_norm_sync)                                                                                               \
     ROW(batch_norm_sync_grad)                                                                                          \
