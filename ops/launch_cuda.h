@@ -64,9 +64,12 @@ static inline size_t zt_launch_loss_bytes(const struct zt_launch_loss *l) {
 /* lse (fp32, a value a line) and log_p (as x) may be NULL. */
 int zt_launch_cross_entropy(struct CUstream_st *stream, const struct zt_launch_loss *l, void *loss, float *lse,
                             void *log_p, void *workspace);
-/* lse is not read where x is log p. */
+/* lse is not read where x is log p. dx may be x. */
 int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                  const float *lse, void *dx, void *workspace);
+/* Both, of rows of ours; dx may be x. */
+int zt_launch_cross_entropy_train(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
+                                  void *loss, void *dx, void *workspace);
 
 /* Losses element by element as ops/loss_element.c defines them; x and target [rows, width], a weight a row. */
 enum zt_launch_term { ZT_TERM_SQUARED, ZT_TERM_ABSOLUTE, ZT_TERM_SMOOTH, ZT_TERM_HUBER, ZT_TERM_BINARY };

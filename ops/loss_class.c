@@ -115,6 +115,14 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+/* (dloss, x, target, row weight, class weight) -> dx, loss: it is as its gradient is. */
+static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    if (!grad_infer(g, node, err))
+        return false;
+    zt_set_out(g, node, 1, zt_in(g, node, 0)->dtype, &zt_in(g, node, 0)->shape);
+    return true;
+}
+
 /* ---- gradient rules ---- */
 
 static int in_of(const struct zt_node *n, int i) {
@@ -228,9 +236,11 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 4, .min_out = 1,                                            \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .no_grad_in = 0xe, .attrs = own_attrs,       \
     .infer = own_infer
-#define GRAD_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .max_in = 6, .min_out = 1, .max_out = 1, .attrs = own_attrs, .infer = grad_infer,  \
+/* dx may lie on x, input 1. */
+#define GRADS_ROW                                                                                                      \
+    .domain = "ztrain", .since = 1, .min_in = 3, .attrs = own_attrs, .in_place = 1,                                    \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
+#define GRAD_ROW GRADS_ROW, .flags = ZT_OP_IN_PLACE, .max_in = 6, .min_out = 1, .max_out = 1, .infer = grad_infer
 #define STANDARD_ROW                                                                                                   \
     .domain = "", .since = 12, .min_in = 2, .max_in = 3, .min_out = 1,                                                 \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT }, .no_grad_in = 6, .attrs = standard_attrs,                  \
@@ -258,17 +268,27 @@ const struct zt_op zt_op_negative_log_likelihood = {
 const struct zt_op zt_op_cross_entropy_grad = {
     .name = "CrossEntropyGrad",
     GRAD_ROW,
-    .min_in = 3,
     .body = zt_cross_entropy_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
                 [ZT_CUDA] = GRAD_CUDA },
 };
+/* (dloss, logits, target[, row weight[, class weight]]) -> dlogits, loss: both of ours at once (fuse_cross_entropy.c)
+ */
+const struct zt_op zt_op_cross_entropy_train = {
+    .name = "CrossEntropyTrain",
+    GRADS_ROW,
+    .flags = ZT_OP_IN_PLACE | ZT_OP_ONCE,
+    .max_in = 5,
+    .min_out = 2,
+    .max_out = 2,
+    .infer = train_infer,
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_train_ref }, [ZT_CUDA] = GRAD_CUDA },
+};
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {
     .name = "NegativeLogLikelihoodGrad",
     GRAD_ROW,
-    .min_in = 3,
     .body = zt_negative_log_likelihood_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),

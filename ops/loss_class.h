@@ -47,5 +47,7 @@ struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const stru
 
 bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err);
 bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err);
+/* The gradient's inputs but the log sum exp -> dx, loss */
+bool zt_class_loss_train_ref(const struct zt_call *call, struct zt_err *err);
 
 #endif

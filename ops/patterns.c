@@ -44,6 +44,7 @@
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
     ROW(half)                                                                                                          \
+    ROW(cross_entropy)                                                                                                 \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;
