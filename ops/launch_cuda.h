@@ -42,13 +42,14 @@ int zt_launch_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
 
 /* ---- loss.cu ---- */
 
-/* Cross entropy as ops/loss_class.c defines it, over x[outer, classes, inner]; line l is (l / inner, l % inner). A
+/* Cross entropy as ops/loss_class.c defines it, over x[outer, room, inner]; line l is (l / inner, l % inner). A
  * target that is no class makes loss and gradient NaN: a kernel cannot report its row. */
 struct zt_launch_loss {
     enum zt_dtype dtype, loss_dtype;        /* of x, dx and log p; of the loss or its gradient */
     enum zt_dtype target_dtype;             /* ZT_INT32, ZT_INT64 */
     enum zt_dtype row_dtype, class_dtype;   /* of the weights */
     int64_t outer, classes, inner, samples; /* lines of row weight n begin at n * lines / samples */
+    int64_t room;                           /* of x from line to line, classes at least; dx is 0 behind them */
     int64_t ignore;
     float smoothing;
     bool mean, none;                                    /* reduction; neither: sum */

@@ -24,7 +24,7 @@ struct line {
 static __device__ struct line line_of(const struct zt_launch_loss &j, int64_t l) {
     int64_t lines = j.outer * j.inner, each = j.samples > 0 ? lines / j.samples : 0;
     struct line line;
-    line.start = l / j.inner * j.classes * j.inner + l % j.inner;
+    line.start = l / j.inner * j.room * j.inner + l % j.inner;
     line.target = int_at(j.target_dtype, j.target, l);
     line.weight = j.row_weight ? float_at(j.row_dtype, j.row_weight, l / (each > 0 ? each : 1)) : 1;
     if (line.target == j.ignore)
@@ -332,6 +332,8 @@ static __device__ void long_grad(const struct zt_launch_loss &j, const struct lo
                                  const struct slope &s) {
     each_to<N>((const T *)j.x + line.start, (T *)g.dx + line.start, j.classes,
                [&](int64_t c, auto &v) { along<T>(j, s, line.target, c, v); });
+    for (int64_t c = j.classes + threadIdx.x; c < j.room; c += N)
+        ((T *)g.dx)[line.start + c] = from_float<T>(0);
 }
 
 template <class T> static __global__ void long_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
@@ -361,6 +363,8 @@ static __device__ void short_grad(const struct zt_launch_loss &j, const struct l
         along<float>(j, s, line.target, c, v);
         ((T *)g.dx)[at] = from_float<T>(v[0]);
     }
+    for (int64_t c = j.classes; c < j.room; c++)
+        ((T *)g.dx)[line.start + c * j.inner] = from_float<T>(0);
 }
 
 template <class T>

@@ -32,6 +32,8 @@ bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct z
         !zt_class_loss_reduction(g, node, &to->reduction, err))
         return false;
     to->lines = zt_lines_along(x, axis);
+    to->room = to->lines.length;
+    to->lines.length = zt_attr_int(n, "classes", to->room);
     to->count = to->lines.outer * to->lines.inner;
     to->sample = zt_max_int(axis > 0 && x->dim[0] > 0 ? to->count / x->dim[0] : to->count, 1);
     to->each = 1;
@@ -116,7 +118,8 @@ struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const stru
 /* ---- reference kernels ---- */
 
 static struct zt_line line_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t line) {
-    return (struct zt_line){ of, zt_lines_start(&j->lines, line), j->lines.inner, j->lines.length };
+    const int64_t start = line / j->lines.inner * j->room * j->lines.inner + line % j->lines.inner;
+    return (struct zt_line){ of, start, j->lines.inner, j->lines.length };
 }
 
 static double log_sum_exp(const struct zt_line *l) {
@@ -215,6 +218,12 @@ static void grad_line(const struct zt_class_loss *j, const struct zt_view *out, 
     }
 }
 
+static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out, int64_t line) {
+    const struct zt_line to = line_of(j, out, line);
+    for (int64_t c = to.length; c < j->room; c++)
+        zt_store_double(out->dtype, out->data, to.start + c * to.stride, 0);
+}
+
 /* With the log sum exp (kept) the gradient of cross-entropy, without that of NLL. */
 static void all_grads(const struct zt_call *call, const struct zt_class_loss *j, const struct zt_view *kept) {
     double total = zt_class_loss_total(j);
@@ -223,6 +232,7 @@ static void all_grads(const struct zt_call *call, const struct zt_class_loss *j,
         double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
         struct zt_class_slope slope = zt_class_loss_slope(call, j, i, total);
         grad_line(j, &call->out[0], i, &slope, kept ? &lse : NULL);
+        clear_rest(j, &call->out[0], i);
     }
 }
 

@@ -45,6 +45,7 @@
     ROW(bias_grad)                                                                                                     \
     ROW(half)                                                                                                          \
     ROW(cross_entropy)                                                                                                 \
+    ROW(padded_classes)                                                                                                \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

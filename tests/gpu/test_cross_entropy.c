@@ -1,4 +1,5 @@
-/* Cross entropy and its gradient as one node: where it is made, and that training gives the same tensors. Without
+/* Cross entropy and its gradient as one node, and logits laid into longer rows for it: where it is made, and that
+ * training gives the same tensors. Without
  * arguments the device is far_device.h's, whose kernels are the reference; with the folder of a CUDA module it is the
  * module's. */
 #include "tests/gpu/fused.h"
@@ -36,6 +37,19 @@ static struct zt_graph *viewed(void) {
     return tiny_output(g, y);
 }
 
+/* The weight is [classes, 8], as that of words is, and so are its gradient and what the optimizer knows. */
+static struct zt_graph *turned(void) {
+    struct zt_graph *g = zt_graph_create("turned");
+    const int w = net_param(g, "y.weight", SHAPE(1031, 8));
+    const int y = NET(g, "MatMul", "y", fused_product(g, "fc", fused_input(g), 8, 8), NET(g, "Transpose", "turn", w));
+    g->values[y]->dtype = ZT_FLOAT;
+    return tiny_output(g, y);
+}
+
+static struct zt_graph *even(void) {
+    return classes("even", 1032);
+}
+
 /* ---- where it is made ---- */
 
 static void list(const struct zt_graph *g, struct zt_text *to) {
@@ -55,6 +69,26 @@ START_TEST(training_has_one_node) {
                      "CrossEntropyTrain");
         fused_expect(&loss, models[i](), (struct wish){ .bf16 = true, .evaluation = true }, "CrossEntropy");
     }
+}
+END_TEST
+
+static void list_padded(const struct zt_graph *g, struct zt_text *to) {
+    for (int n = 0; n < g->node_count; n++)
+        if (strcmp(g->nodes[n]->op_type, "MatMul") != 0 &&
+            strstr("Pad BatchMatMul Slice Transpose", g->nodes[n]->op_type))
+            zt_text_add(to, "%s%s", to->at ? "; " : "", g->nodes[n]->op_type);
+}
+static const struct fused padded = { fused_device, list_padded, "'AdamW', 'params': {'lr': 0.01}" };
+
+START_TEST(odd_rows_are_filled_up) {
+    const struct wish half = { .bf16 = true }, many_times = { .bf16 = true, .accumulates = true };
+    fused_expect(&padded, many(), half, "Pad; BatchMatMul; Slice");
+    fused_expect(&padded, many(), many_times, "Pad; BatchMatMul; Slice");
+    fused_expect(&padded, turned(), half, "Pad; BatchMatMul; Slice");
+    fused_expect(&padded, even(), half, "");
+    fused_expect(&padded, few(), half, "");
+    fused_expect(&padded, many(), (struct wish){ 0 }, "");
+    fused_expect(&padded, turned(), (struct wish){ 0 }, "Transpose; Transpose");
 }
 END_TEST
 
@@ -148,6 +182,14 @@ START_TEST(training_gives_the_same_tensors) {
 }
 END_TEST
 
+/* What is added at the end of sums is 0: the bits of the reference stay. */
+START_TEST(filled_rows_train_alike) {
+    struct zt_graph *(*const make)(void) = _i ? turned : many;
+    for (const struct fused_layout *l = fused_half_layouts; l->ranks; l++)
+        fused_expect_losses(&padded, make, l, "cross_entropy', 'padded_classes", "cross_entropy", 2e-4);
+}
+END_TEST
+
 int main(int argc, char **argv) {
     zt_parallel_enter();
     fused_folder = argc > 1 ? argv[1] : NULL;
@@ -156,5 +198,7 @@ int main(int argc, char **argv) {
     tcase_add_loop_test(test, other_pairs_stay, 0, 7);
     tcase_add_test(test, the_gradient_takes_the_place_of_the_logits);
     tcase_add_loop_test(test, training_gives_the_same_tensors, 0, MODELS);
+    tcase_add_test(test, odd_rows_are_filled_up);
+    tcase_add_loop_test(test, filled_rows_train_alike, 0, 2);
     return run_suite("cross_entropy", test, CK_NOFORK);
 }

@@ -86,7 +86,11 @@ const struct zt_case zt_cases_loss[] = {
     TRAIN("float[3] float[3,83] int64[3]:0..82", .attrs = "reduction=none"),
     TRAIN("float(0.7) bfloat16[2,5,261] int64[2,5]:0..260 float[2]:0.5..2 float[261]:0.5..2",
           .attrs = "axis=2 label_smoothing=0.1 ignore_index=2"),
-    TRAIN("float(0.7) float[2,700]:-1000..1000 int64{1,2}", .attrs = "axis=1"),
+    TRAIN("float(0.7) float[2,700]:-50..50 int64{1,2}", .attrs = "axis=1"),
+    TRAIN("float(0.7) bfloat16[5,320] int64{260,-100,0,7,8} float{1,1,0,2,0.5} float[261]:0.5..2",
+          .attrs = "classes=261 label_smoothing=0.1"),
+    TRAIN("float(0.7) float[2,3,12] int64[2,3]:0..6", .attrs = "axis=2 classes=7"),
+    TRAIN("float(0.7) bfloat16[1100,9] int64[1100]:0..6", .attrs = "classes=7"),
 #undef TRAIN
     { "NegativeLogLikelihoodGrad", "float(0.7) float[4,19] int64{0,-100,18,7}", .domain = "ztrain" },
     { "NegativeLogLikelihoodGrad", "float(0.7) float[4,9,3] int64[4,3]:0..8", .domain = "ztrain" },
