@@ -72,6 +72,8 @@ int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_lau
 int zt_launch_cross_entropy_train(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                   void *loss, void *dx, void *workspace);
 
+/* ---- loss_element.cu ---- */
+
 /* Losses element by element as ops/loss_element.c defines them; x and target [rows, width], a weight a row. */
 enum zt_launch_term { ZT_TERM_SQUARED, ZT_TERM_ABSOLUTE, ZT_TERM_SMOOTH, ZT_TERM_HUBER, ZT_TERM_BINARY };
 struct zt_launch_element_loss {
