@@ -112,7 +112,7 @@ enum zt_op_flags {
     ZT_OP_RANDOM = 1 << 1,     /* never folded */
     ZT_OP_HALF = 1 << 2,       /* the bf16 pass may run it in half precision (matrix products, elementwise) */
     ZT_OP_VARIADIC = 1 << 3,   /* any number of inputs from min_in on */
-    ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input 0 of the same size that dies here */
+    ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input of the same size that dies here (in_place) */
     ZT_OP_VIEW = 1 << 5, /* output 0 holds input 0's bytes unchanged in plain order (Reshape, Identity, Flatten ...):
                             the memory plan lets them share, the executor runs no kernel then */
     ZT_OP_CAST = 1 << 6, /* output 0 holds input 0's numbers, in another type where the attribute or input says so */
@@ -122,6 +122,7 @@ enum zt_op_flags {
     ZT_OP_WINDOWS =
         1 << 9, /* a product over windows, as convolutions are: a machine does those at a rate of their own */
     ZT_OP_PEERS = 1 << 10, /* its kernels sum over the data ranks (zt_call.peers): the host takes part */
+    ZT_OP_ONCE = 1 << 11,  /* it makes what the backward phase begins with: never made again there */
 };
 
 /* What a training form needs to know. */
@@ -139,6 +140,7 @@ struct zt_op {
     int since, until;          /* opset range this row implements, inclusive; until 0: no end yet */
     int min_in, max_in, min_out, max_out;
     unsigned flags;
+    int in_place; /* of ZT_OP_IN_PLACE: the input */
     /* Input types: allowed set per input (the last entry repeats for variadic); 0: any computed type. Inputs whose bit
      * is set in same_type must have input 0's dtype (bit i: input i). */
     unsigned in_types[8];
@@ -213,6 +215,8 @@ static inline struct zt_value *zt_out(const struct zt_graph *g, int node, int i)
     const struct zt_node *n = g->nodes[node];
     return i < n->out_count && n->out[i] >= 0 ? g->values[n->out[i]] : NULL;
 }
+/* The input on which output 0 may lie, a value, -1: none. */
+int zt_op_in_place(const struct zt_node *n);
 /* What the value takes in memory, in its layout; 0 of an omitted one (NULL). Its shape must be known. */
 int64_t zt_value_bytes(const struct zt_value *v);
 /* Sets dtype and shape of output i; harmless where the output is omitted. */

@@ -213,6 +213,7 @@
     OP("ztrain", "CountCorrect", count_correct)                 \
     OP("ztrain", "CrossEntropy", class_loss)                    \
     OP("ztrain", "CrossEntropyGrad", class_loss_grad)           \
+    OP("ztrain", "CrossEntropyTrain", class_loss_train)         \
     OP("ztrain", "DropoutGrad", pointwise)                      \
     OP("ztrain", "DropoutTrain", dropout)                       \
     OP("ztrain", "EinsumGrad", einsum)                          \

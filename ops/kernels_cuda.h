@@ -84,6 +84,7 @@ extern const struct zt_kernel zt_kernel_gather_tuples_grad_cuda;
 extern const struct zt_kernel zt_kernel_scatter_tuples_cuda;
 extern const struct zt_kernel zt_kernel_class_loss_cuda; /* loss_cuda.c */
 extern const struct zt_kernel zt_kernel_class_loss_grad_cuda;
+extern const struct zt_kernel zt_kernel_class_loss_train_cuda;
 extern const struct zt_kernel zt_kernel_element_loss_cuda;
 extern const struct zt_kernel zt_kernel_element_loss_grad_cuda;
 

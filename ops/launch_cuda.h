@@ -52,13 +52,14 @@ int zt_launch_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
 
 /* ---- loss.cu ---- */
 
-/* Cross entropy as ops/loss_class.c defines it, over x[outer, classes, inner]; line l is (l / inner, l % inner). A
+/* Cross entropy as ops/loss_class.c defines it, over x[outer, room, inner]; line l is (l / inner, l % inner). A
  * target that is no class makes loss and gradient NaN: a kernel cannot report its row. */
 struct zt_launch_loss {
     enum zt_dtype dtype, loss_dtype;        /* of x, dx and log p; of the loss or its gradient */
     enum zt_dtype target_dtype;             /* ZT_INT32, ZT_INT64 */
     enum zt_dtype row_dtype, class_dtype;   /* of the weights */
     int64_t outer, classes, inner, samples; /* lines of row weight n begin at n * lines / samples */
+    int64_t room;                           /* of x from line to line, classes at least; dx is 0 behind them */
     int64_t ignore;
     float smoothing;
     bool mean, none;                                    /* reduction; neither: sum */
@@ -74,9 +75,14 @@ static inline size_t zt_launch_loss_bytes(const struct zt_launch_loss *l) {
 /* lse (fp32, a value a line) and log_p (as x) may be NULL. */
 int zt_launch_cross_entropy(struct CUstream_st *stream, const struct zt_launch_loss *l, void *loss, float *lse,
                             void *log_p, void *workspace);
-/* lse is not read where x is log p. */
+/* lse is not read where x is log p. dx may be x. */
 int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                  const float *lse, void *dx, void *workspace);
+/* Both, of rows of ours; dx may be x. */
+int zt_launch_cross_entropy_train(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
+                                  void *loss, void *dx, void *workspace);
+
+/* ---- loss_element.cu ---- */
 
 /* Losses element by element as ops/loss_element.c defines them; x and target [rows, width], a weight a row. */
 enum zt_launch_term { ZT_TERM_SQUARED, ZT_TERM_ABSOLUTE, ZT_TERM_SMOOTH, ZT_TERM_HUBER, ZT_TERM_BINARY };

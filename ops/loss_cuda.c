@@ -49,10 +49,22 @@ static bool class_grad_run(const struct zt_call *call, struct zt_err *err) {
                        err);
 }
 
+/* (dloss, logits, target, row weight, class weight) -> dlogits, loss */
+static bool class_train_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 1);
+    return zt_launched(call,
+                       zt_launch_cross_entropy_train(zt_stream_of(call), &l, call->in[0].data, call->out[1].data,
+                                                     call->out[0].data, call->workspace),
+                       err);
+}
+
 const struct zt_kernel zt_kernel_class_loss_cuda = { .prepare = class_prepare, .run = class_run, .release = free };
 const struct zt_kernel zt_kernel_class_loss_grad_cuda = { .prepare = class_prepare,
                                                           .run = class_grad_run,
                                                           .release = free };
+const struct zt_kernel zt_kernel_class_loss_train_cuda = { .prepare = class_prepare,
+                                                           .run = class_train_run,
+                                                           .release = free };
 
 /* ---- element by element ---- */
 

@@ -47,6 +47,8 @@
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
     ROW(half)                                                                                                          \
+    ROW(cross_entropy)                                                                                                 \
+    ROW(padded_classes)                                                                                                \
     ROW(linear_bias)                                                                                                   \
     ROW(linear_add)                                                                                                    \
     ROW(linear_relu)                                                                                                   \

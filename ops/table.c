@@ -87,6 +87,7 @@
     ROW(count_correct)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \
     ROW(cross_entropy_grad)                                                                                            \
+    ROW(cross_entropy_train)                                                                                           \
     ROW(cum_prod)                                                                                                      \
     ROW(cum_sum)                                                                                                       \
     ROW(depth_to_space)                                                                                                \
