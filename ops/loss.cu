@@ -347,6 +347,8 @@ int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j,
     const struct loss_out to = { loss, log_p, lse, (double *)workspace };
     if (j->dtype == ZT_BFLOAT16)
         launch_lines<__nv_bfloat16>(stream, j, to);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_lines<__half>(stream, j, to);
     else
         launch_lines<float>(stream, j, to);
     return cudaGetLastError();
@@ -359,6 +361,8 @@ int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_los
         return cudaSuccess;
     if (j->dtype == ZT_BFLOAT16)
         launch_grads<__nv_bfloat16>(stream, j, g);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_grads<__half>(stream, j, g);
     else
         launch_grads<float>(stream, j, g);
     return cudaGetLastError();
@@ -371,6 +375,7 @@ static __device__ float target_at(enum zt_dtype dtype, const void *data, int64_t
     switch (dtype) {
     case ZT_FLOAT:
     case ZT_BFLOAT16:
+    case ZT_FLOAT16:
         return float_at(dtype, data, i);
     case ZT_DOUBLE:
         return (float)((const double *)data)[i];

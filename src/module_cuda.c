@@ -41,10 +41,10 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
-static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err) {
     bool ok = true;
     for (int first = 0; ok && first < count; first += ZT_CASTS) {
-        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS };
+        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS, .fp16 = fp16 };
         memcpy(some.at, casts + first, (size_t)some.count * sizeof *casts);
         ok = zt_cuda_good(device, zt_launch_casts(zt_cuda_stream(device), &some), err, "casting weights");
     }

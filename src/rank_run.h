@@ -17,7 +17,7 @@ struct zt_ready {
     bool on_host;  /* the kernel is the host's, the memory is not (rank_device.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
-    int cast; /* of what is made of the parameters: the node whose parameter it rounds to bf16, -1: none (rank_derive.c)
+    int cast; /* of what is made of the parameters: the node whose parameter it rounds to half, -1: none (rank_derive.c)
                */
     struct zt_path path; /* that it takes: as prepared, until it runs another way */
 };

@@ -51,9 +51,9 @@ struct zt_module {
     struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
-    /* Copies and casts within the device's memory that do not overlap, many in a launch. */
+    /* Copies and casts (to fp16, else to bfloat16) within the device's memory that do not overlap, many in a launch. */
     bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
-    bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err);
+    bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err);
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);

@@ -256,12 +256,12 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
-static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     for (int i = 0; i < count; i++)
         for (int64_t k = 0; k < casts[i].count; k++) /* nothing is channels last here */
-            zt_store_double(ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
+            zt_store_double(fp16 ? ZT_FLOAT16 : ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
     set_access(device, PROT_NONE);
     return true;
 }

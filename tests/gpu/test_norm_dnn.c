@@ -27,6 +27,8 @@ START_TEST(cudnn_has_engines_both_ways) {
         struct zt_norm_dnn form = forms[i / 2];
         struct zt_dnn_graph graph;
         form.grad = i % 2;
+        form.x = _i ? ZT_FLOAT16 : ZT_BFLOAT16;
+        form.scale = form.scale == ZT_FLOAT ? ZT_FLOAT : form.x;
         ck_assert_ptr_null(zt_norm_dnn_refusal(&form));
         zt_norm_dnn(&form, &graph);
         struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
@@ -115,7 +117,7 @@ END_TEST
 
 int main(void) {
     TCase *tests = tcase_create("normalisation");
-    tcase_add_test(tests, cudnn_has_engines_both_ways);
+    tcase_add_loop_test(tests, cudnn_has_engines_both_ways, 0, 2);
     tcase_add_test(tests, plans_are_kept_by_graph_and_made_anew_where_the_file_is_damaged);
     tcase_add_test(tests, geometry_is_read_from_the_node);
     tcase_add_test(tests, other_types_and_nothing_are_left_to_our_own_kernels);

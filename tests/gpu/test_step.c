@@ -238,7 +238,7 @@ START_TEST(weights_are_cast_many_at_once) {
     enum { TENSORS = sizeof counts / sizeof *counts, MOST = 12352 };
     static float from[TENSORS][MOST];
     static uint16_t to[TENSORS][MOST];
-    struct zt_launch_casts casts = { .count = TENSORS };
+    struct zt_launch_casts casts = { .count = TENSORS, .fp16 = _i };
     for (int t = 0; t < TENSORS; t++) {
         for (int64_t i = 0; i < MOST; i++)
             from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
@@ -249,7 +249,7 @@ START_TEST(weights_are_cast_many_at_once) {
         for (int64_t i = 0; i < MOST - t; i++) {
             uint16_t wanted = 0;
             if (i < counts[t])
-                zt_store_double(ZT_BFLOAT16, &wanted, 0, (double)from[t][t + i]);
+                zt_store_double(_i ? ZT_FLOAT16 : ZT_BFLOAT16, &wanted, 0, (double)from[t][t + i]);
             ck_assert_int_eq(to[t][i], wanted);
         }
 }
@@ -264,7 +264,7 @@ START_TEST(weights_are_cast_and_laid_channels_last) {
     enum { TENSORS = sizeof turned / sizeof *turned, MOST = 25000 };
     static float from[TENSORS][MOST];
     static uint16_t to[TENSORS][MOST];
-    struct zt_launch_casts casts = { .count = TENSORS };
+    struct zt_launch_casts casts = { .count = TENSORS, .fp16 = _i };
     for (int t = 0; t < TENSORS; t++) {
         for (int i = 0; i < MOST; i++)
             from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
@@ -279,7 +279,7 @@ START_TEST(weights_are_cast_and_laid_channels_last) {
                           place = i % matrix / channels;
             uint16_t wanted = 0;
             if (i < turned[t].count)
-                zt_store_double(ZT_BFLOAT16, &wanted, 0,
+                zt_store_double(_i ? ZT_FLOAT16 : ZT_BFLOAT16, &wanted, 0,
                                 (double)from[t][i / matrix * matrix + i % channels * turned[t].places + place]);
             ck_assert_int_eq(to[t][i], wanted);
         }
@@ -293,7 +293,7 @@ int main(void) {
     tcase_add_test(test, clipping_is_that_of_the_host);
     tcase_add_test(test, losses_are_weighted_by_their_samples);
     tcase_add_test(test, copies_of_any_place_and_length_are_made);
-    tcase_add_test(test, weights_are_cast_many_at_once);
-    tcase_add_test(test, weights_are_cast_and_laid_channels_last);
+    tcase_add_loop_test(test, weights_are_cast_many_at_once, 0, 2);
+    tcase_add_loop_test(test, weights_are_cast_and_laid_channels_last, 0, 2);
     return run_suite("step", test, CK_NOFORK);
 }
