@@ -51,9 +51,9 @@ static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int 
     return ok;
 }
 
-static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
-                     struct zt_err *err) {
-    return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
+static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss,
+                     struct zt_step_feed *feed, struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, feed), err, "adding losses");
 }
 
 static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,

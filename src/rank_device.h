@@ -19,8 +19,8 @@ void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t 
 /* Brings a batch there, with the slot's seed, samples and row weights. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err);
-/* Where it has brought the samples. */
-const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot);
+/* Where it has brought samples and seed. */
+struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt_slot *slot);
 
 /* Tells the device r->random where that has changed, if a node there draws. */
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err);

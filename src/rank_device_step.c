@@ -177,7 +177,9 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
 /* Before the first step; a checkpoint may have been loaded. */
 static bool write_state(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
-    *s->said = (struct zt_step_state){ .loss_scale = 1, .scale = 1, .updates = r->updates, .finite = 1 };
+    *s->said = (struct zt_step_state){
+        .loss_scale = r->scaling.scale, .scale = 1, .updates = r->updates, .finite = 1, .scaling = r->scaling
+    };
     return tell(r, s->state, s->said, sizeof *s->said, err) && r->device->api->synchronize(r->device, err);
 }
 
@@ -198,8 +200,7 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
 }
 
 static bool add_loss(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    const double *samples = zt_rank_device_samples(r, a->slot);
-    return r->device->module->add_loss(r->device, r->stepping->state, a->from, samples, err);
+    return r->device->module->add_loss(r->device, r->stepping->state, a->from, zt_rank_device_fed(r, a->slot), err);
 }
 
 bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, struct zt_err *err) {
@@ -306,6 +307,8 @@ bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, str
     result->loss = state->loss / (double)result->samples;
     result->grad_norm = state->norm;
     result->finite = state->finite;
+    result->loss_scale = state->scaled;
+    result->scaling = r->scaling = state->scaling;
     result->lr = zt_rate_at(r->plan->job->config, state->updates - state->finite).lr;
     r->updates = state->updates + (s->begun - s->ended);
     return true;

@@ -4,6 +4,7 @@
 #define ZT_RANK_RUN_H
 
 #include "optim/optim.h"
+#include "optim/scale.h"
 #include "rank.h"
 #include "stop.h"
 
@@ -92,7 +93,8 @@ struct zt_rank {
     struct zt_peers peers; /* the data ranks, for kernels that sum over them */
     int64_t first_sample;  /* of the step: its index in the epoch */
     int64_t updates;       /* applied so far */
-    double grad_scale;     /* clipping factor of the step at hand */
+    double grad_scale;     /* of the step at hand: clipping factor / loss scale */
+    struct zt_scaling scaling;
     double norm, loss;
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps whose results are still to be given */

@@ -265,6 +265,8 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
     slot->samples = batch->samples;
     slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
+    if (!r->away) /* there it is known on the device */
+        slot->seed *= zt_scaling_seed(r->scaling.scale);
     for (int64_t i = 0; i < batch->rows; i++)
         slot->row_weight[i] = i < batch->samples;
     if (r->away)
@@ -427,6 +429,10 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
+    result->loss_scale = r->scaling.scale;
+    if (!r->stepping)
+        zt_scaling_step(&r->scaling, !r->finite);
+    result->scaling = r->scaling;
     const double *requests = r->scalars + 1 + r->world->size;
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;

@@ -15,7 +15,8 @@
 struct zt_comm;   /* parallel/comm.h */
 struct zt_kernel; /* graph/op.h */
 struct zt_step_call;
-struct zt_step_state; /* optim/step.h */
+struct zt_step_feed; /* optim/step.h */
+struct zt_step_state;
 
 struct zt_module_kernel {
     const char *domain, *name;      /* of the operator's rows */
@@ -33,7 +34,7 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 6
+    ZT_MODULE_ABI = 7
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/op.h) */
 
@@ -54,9 +55,10 @@ struct zt_module {
     /* Copies and casts (to fp16, else to bfloat16) within the device's memory that do not overlap, many in a launch. */
     bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
     bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err);
-    /* state->loss += *loss * *samples where there are samples; all three on the device. */
-    bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
-                     struct zt_err *err);
+    /* state->loss += *loss * feed->samples where there are samples; the gradient of the loss, scaled, goes to
+     * feed->scaled; all three on the device. */
+    bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss,
+                     struct zt_step_feed *feed, struct zt_err *err);
     /* state->squares += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. */
     bool (*add_squares)(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
                         struct zt_err *err);

@@ -191,9 +191,12 @@ int zt_launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
 
 /* ---- the state: one thread ---- */
 
-static __global__ void add_loss_kernel(struct zt_step_state *state, const float *loss, const double *samples) {
-    if (threadIdx.x == 0 && *samples > 0)
-        state->loss += (double)*loss * *samples;
+static __global__ void add_loss_kernel(struct zt_step_state *state, const float *loss, struct zt_step_feed *feed) {
+    if (threadIdx.x != 0)
+        return;
+    if (feed->samples > 0)
+        state->loss += (double)*loss * feed->samples;
+    feed->scaled = feed->seed * zt_scaling_seed(state->loss_scale);
 }
 
 static __global__ void clip_kernel(struct zt_step_state *state, double clip) {
@@ -206,12 +209,17 @@ static __global__ void clip_kernel(struct zt_step_state *state, double clip) {
 }
 
 static __global__ void advance_kernel(struct zt_step_state *state) {
-    if (threadIdx.x == 0)
-        state->updates += state->finite;
+    if (threadIdx.x != 0)
+        return;
+    state->updates += state->finite;
+    state->scaled = state->loss_scale;
+    zt_scaling_step(&state->scaling, !state->finite);
+    if (state->scaling.dynamic)
+        state->loss_scale = state->scaling.scale;
 }
 
-int zt_launch_add_loss(cudaStream_t stream, struct zt_step_state *state, const float *loss, const double *samples) {
-    add_loss_kernel<<<1, 32, 0, stream>>>(state, loss, samples);
+int zt_launch_add_loss(cudaStream_t stream, struct zt_step_state *state, const float *loss, struct zt_step_feed *feed) {
+    add_loss_kernel<<<1, 32, 0, stream>>>(state, loss, feed);
     return cudaGetLastError();
 }
 

@@ -7,6 +7,8 @@
 #ifndef ZT_OPTIM_STEP_H
 #define ZT_OPTIM_STEP_H
 
+#include "optim/scale.h"
+
 #include <math.h>
 #include <stdint.h>
 
@@ -120,14 +122,22 @@ union zt_coefficients {
 
 /* What a device remembers of the step at hand and from step to step. */
 struct zt_step_state {
-    double loss;       /* sum over micro-batches of loss times samples */
-    double squares;    /* of the gradients: of the own slices, then of all ranks */
-    double norm;       /* its root */
-    double loss_scale; /* 1: gradients are not scaled */
-    int64_t updates;   /* applied so far */
-    int64_t first;     /* the update that the first row of the table is for */
-    float scale;       /* of the gradients: clip factor / loss scale */
-    int finite;        /* 0: the update is left out */
+    double loss;               /* sum over micro-batches of loss times samples */
+    double squares;            /* of the gradients: of the own slices, then of all ranks */
+    double norm;               /* its root */
+    double loss_scale;         /* of the step at hand; 1: gradients are not scaled */
+    int64_t updates;           /* applied so far */
+    int64_t first;             /* the update that the first row of the table is for */
+    float scale;               /* of the gradients: clip factor / loss scale */
+    int finite;                /* 0: the update is left out */
+    double scaled;             /* behind a step: the loss scale that it had */
+    struct zt_scaling scaling; /* behind a step: of the next */
+};
+
+/* What a micro-batch brings to the device besides its columns. */
+struct zt_step_feed {
+    double samples;
+    float seed, scaled; /* gradient of its loss; times the loss scale, which the device knows */
 };
 
 /* Neighbouring elements of one tensor, ZT_STEP_PARTS * ZT_STEP_PART at most. A block of threads takes a part. */

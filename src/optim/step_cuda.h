@@ -21,12 +21,12 @@ int zt_launch_lamb_norms(struct CUstream_st *stream, const struct zt_step_call *
 int zt_launch_lamb_ratios(struct CUstream_st *stream, const struct zt_step_call *s);
 int zt_launch_lamb(struct CUstream_st *stream, const struct zt_step_call *s);
 
-/* state->loss += *loss * *samples, nothing where there are none. */
+/* state->loss += *loss * feed->samples, nothing where there are none; feed->scaled. */
 int zt_launch_add_loss(struct CUstream_st *stream, struct zt_step_state *state, const float *loss,
-                       const double *samples);
+                       struct zt_step_feed *feed);
 /* From loss and squares: norm, finite, and the scale that clips to `clip` (0: does not). */
 int zt_launch_clip(struct CUstream_st *stream, struct zt_step_state *state, double clip);
-/* Counts the update, if there was one. */
+/* Counts the update, if there was one; the loss scale of the next step. */
 int zt_launch_advance(struct CUstream_st *stream, struct zt_step_state *state);
 
 #ifdef __cplusplus

@@ -275,12 +275,13 @@ static bool add(struct zt_device *device, float *to, const float *from, int64_t 
     return true;
 }
 
-static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
-                     struct zt_err *err) {
+static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss,
+                     struct zt_step_feed *feed, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    if (*samples > 0)
-        state->loss += (double)*loss * *samples;
+    if (feed->samples > 0)
+        state->loss += (double)*loss * feed->samples;
+    feed->scaled = feed->seed * zt_scaling_seed(state->loss_scale);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -298,9 +299,9 @@ static bool add_squares(struct zt_device *device, struct zt_step_state *state, c
 static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    state->norm = sqrt(state->squares);
+    state->norm = sqrt(state->squares) / state->loss_scale;
     state->finite = isfinite(state->norm) && isfinite(state->loss);
-    state->scale = (float)zt_clip_factor(state->norm, most);
+    state->scale = (float)(zt_clip_factor(state->norm, most) / state->loss_scale);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -309,6 +310,10 @@ static bool advance(struct zt_device *device, struct zt_step_state *state, struc
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     state->updates += state->finite;
+    state->scaled = state->loss_scale;
+    zt_scaling_step(&state->scaling, !state->finite);
+    if (state->scaling.dynamic)
+        state->loss_scale = state->scaling.scale;
     set_access(device, PROT_NONE);
     return true;
 }
