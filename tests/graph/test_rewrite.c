@@ -32,7 +32,7 @@ static const struct zt_node *maker(int value) {
     return g->nodes[g->values[value]->producer];
 }
 
-/* ---- bf16 ---- */
+/* ---- half types ---- */
 
 START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)),
@@ -150,6 +150,27 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
 END_TEST
 
 /* ---- half types without kernels ---- */
+
+/* fp16's smallest number is 6e-8, its largest 65504. */
+START_TEST(nodes_with_constants_beyond_fp16_stay_in_float) {
+    static const float values[] = { 1e-5f, 1e-12f, -1e9f, 0 };
+    const struct zt_shape one = { 0 };
+    const enum zt_dtype half = _i ? ZT_FLOAT16 : ZT_BFLOAT16;
+    int y[4];
+    for (int i = 0; i < 4; i++) {
+        int x = net_input(g, zt_arena_printf(g->arena, "x%d", i), ZT_FLOAT, SHAPE(3));
+        y[i] = NET(g, "Add", zt_arena_printf(g->arena, "y%d", i), x,
+                   zt_graph_add_constant(g, NULL, ZT_FLOAT, &one, &values[i]));
+    }
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, half, y, 4, &err), "%s", err.text[0]);
+    for (int i = 0; i < 4; i++) {
+        const bool stays = _i && (i == 1 || i == 2);
+        ck_assert_str_eq(maker(y[i])->op_type, stays ? "Add" : "Cast");
+        ck_assert_int_eq(g->values[maker(y[i])->in[0]]->dtype, stays ? ZT_FLOAT : half);
+    }
+}
+END_TEST
 
 START_TEST(half_products_compute_in_float_and_are_stored_half) {
     uint16_t ones[9], twos[6];
@@ -453,6 +474,7 @@ int main(void) {
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
     tcase_add_test(cases, small_constants_are_cast_at_once);
+    tcase_add_loop_test(cases, nodes_with_constants_beyond_fp16_stay_in_float, 0, 2);
     tcase_add_test(cases, masks_and_statistics_stay_float);
     tcase_add_test(cases, parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase);
     tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
