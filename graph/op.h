@@ -110,7 +110,7 @@ struct zt_attr_spec {
 enum zt_op_flags {
     ZT_OP_SHAPE_ONLY = 1 << 0, /* result depends on the input's shape alone: folds when that is known (Shape, Size) */
     ZT_OP_RANDOM = 1 << 1,     /* never folded */
-    ZT_OP_HALF = 1 << 2,       /* the bf16 pass may run it in half precision (matrix products, elementwise) */
+    ZT_OP_HALF = 1 << 2,       /* the half pass may run it in half precision (matrix products, elementwise) */
     ZT_OP_VARIADIC = 1 << 3,   /* any number of inputs from min_in on */
     ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input of the same size that dies here (in_place) */
     ZT_OP_VIEW = 1 << 5, /* output 0 holds input 0's bytes unchanged in plain order (Reshape, Identity, Flatten ...):
@@ -161,7 +161,7 @@ struct zt_op {
     /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
      * grad` gives it). */
     unsigned statistic_in;
-    /* What stays in fp32 where the bf16 pass runs the node in half precision (ZT_OP_HALF), a bit each: inputs, outputs
+    /* What stays in fp32 where the half pass runs the node in half precision (ZT_OP_HALF), a bit each: inputs, outputs
      * (statistics, masks, a loss). The last bit stands for all behind it. */
     unsigned full_in, full_out;
     /* Inputs that ask for the training form where they are true (Dropout's training_mode). */

@@ -401,8 +401,9 @@ int launch_batch_norm_rows(cudaStream_t stream, const struct zt_launch_batch_nor
     const struct zt_launch_tensor list[] = { t->x, t->y, t->z };
     if (!is_packed(n, list, sizeof list / sizeof *list))
         return launch<some_type, 1, 32>(stream, n, t, workspace);
-    return t->x.dtype == ZT_BFLOAT16 ? launch<__nv_bfloat16, 8, 8>(stream, n, t, workspace)
-                                     : launch<float, 4, 8>(stream, n, t, workspace);
+    return t->x.dtype == ZT_BFLOAT16  ? launch<__nv_bfloat16, 8, 8>(stream, n, t, workspace)
+           : t->x.dtype == ZT_FLOAT16 ? launch<__half, 8, 8>(stream, n, t, workspace)
+                                      : launch<float, 4, 8>(stream, n, t, workspace);
 }
 
 int launch_batch_norm_rows_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
@@ -410,6 +411,7 @@ int launch_batch_norm_rows_grad(cudaStream_t stream, const struct zt_launch_batc
     const struct zt_launch_tensor list[] = { g->x, g->dy, g->y, g->dx, g->dz };
     if (!is_packed(n, list, sizeof list / sizeof *list))
         return launch_grad<some_type, 1, 32>(stream, n, g, workspace);
-    return g->x.dtype == ZT_BFLOAT16 ? launch_grad<__nv_bfloat16, 8, 8>(stream, n, g, workspace)
-                                     : launch_grad<float, 4, 8>(stream, n, g, workspace);
+    return g->x.dtype == ZT_BFLOAT16  ? launch_grad<__nv_bfloat16, 8, 8>(stream, n, g, workspace)
+           : g->x.dtype == ZT_FLOAT16 ? launch_grad<__half, 8, 8>(stream, n, g, workspace)
+                                      : launch_grad<float, 4, 8>(stream, n, g, workspace);
 }

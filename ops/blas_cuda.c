@@ -54,7 +54,7 @@ struct zt_blas_matrix zt_blas_packed(enum zt_dtype dtype, int64_t rows, int64_t 
 }
 
 static cudaDataType type_of(const struct zt_blas_matrix *m) {
-    return m->dtype == ZT_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
+    return m->dtype == ZT_BFLOAT16 ? CUDA_R_16BF : m->dtype == ZT_FLOAT16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 static cublasStatus_t set_layout(cublasLtMatrixLayout_t to, const struct zt_blas_matrix *m, int32_t batch) {

@@ -1,7 +1,7 @@
 /* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with the bias, and ReLU behind it, in the same graph where cuDNN
  * has an engine for that, else behind it; our own kernels (conv.cu) where it has none for the convolution either.
  *
- * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in bfloat16, and
+ * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in half types, and
  * in fp32 where that may be rounded to TF32. Weights come as KRSC then, derived values which are made anew after a
  * step; their gradients are computed so and written in plain order. A convolution for which cuDNN has no such engine
  * stays plain, as those in exact fp32 do, whose kernels know no tensor core and like planes as well. Our own kernels
@@ -68,7 +68,7 @@ static void note(struct zt_prepare *p, const struct conv *c, bool wants_last, bo
 /* Engine and order: channels last where tensor cores compute, what follows in the graph where it can be. */
 static void choose(struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
-    const bool tensor_cores = dtype == ZT_BFLOAT16 || p->device->tf32;
+    const bool tensor_cores = zt_dtype_is_half(dtype) || p->device->tf32;
     const bool follows = c->roles->way == ZT_CONV_TO_Y && c->bias;
     const char *why = NULL;
     for (int last = tensor_cores; last >= 0 && !c->dnn; last--)

@@ -16,7 +16,7 @@
 
 /* ---- which nodes ---- */
 
-static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16);
+static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF;
 
 bool zt_cuda_has(const char *domain, const char *name) {
 #define ROW(domain, name, id) { domain, name },

@@ -49,6 +49,8 @@ static cudnnDataType_t type_of(enum zt_dtype dtype) {
     switch (dtype) {
     case ZT_BFLOAT16:
         return CUDNN_DATA_BFLOAT16;
+    case ZT_FLOAT16:
+        return CUDNN_DATA_HALF;
     case ZT_INT32:
         return CUDNN_DATA_INT32;
     case ZT_BOOL:

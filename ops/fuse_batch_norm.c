@@ -6,7 +6,7 @@
  *
  * four inputs and two outputs a normalisation, all [its channels].
  *
- *     batch_norm_statistics    BatchNormTrain and BatchNormRelu of bfloat16 whose running statistics nothing but the
+ *     batch_norm_statistics    BatchNormTrain and BatchNormRelu of a half type whose running statistics nothing but the
  * next step reads
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
@@ -91,7 +91,7 @@ static bool is_for_next_step(const struct zt_graph *g, int value) {
 static bool has_statistics(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
     if (n->dead || (n->op != &zt_op_batch_norm_train && n->op != &zt_op_batch_norm_relu) ||
-        zt_in(g, node, 0)->dtype != ZT_BFLOAT16 || !zt_op_takes(g, node, ZT_CUDA))
+        !zt_dtype_is_half(zt_in(g, node, 0)->dtype) || !zt_op_takes(g, node, ZT_CUDA))
         return false;
     bool all = true;
     for (int k = 1; k <= 4; k++)

@@ -31,6 +31,9 @@ template <>
 __device__ __nv_bfloat16 combined<__nv_bfloat16>(enum zt_combine how, __nv_bfloat16 old, __nv_bfloat16 with) {
     return from_float<__nv_bfloat16>(combined(how, to_float(old), to_float(with)));
 }
+template <> __device__ __half combined<__half>(enum zt_combine how, __half old, __half with) {
+    return from_float<__half>(combined(how, to_float(old), to_float(with)));
+}
 
 /* ---- sources ---- */
 

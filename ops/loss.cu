@@ -508,6 +508,8 @@ int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j,
     const struct loss_out to = { loss, log_p, lse, (double *)workspace };
     if (j->dtype == ZT_BFLOAT16)
         launch_lines<__nv_bfloat16>(stream, j, to);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_lines<__half>(stream, j, to);
     else
         launch_lines<float>(stream, j, to);
     return cudaGetLastError();
@@ -520,6 +522,8 @@ int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_los
         return cudaSuccess;
     if (j->dtype == ZT_BFLOAT16)
         launch_grads<__nv_bfloat16>(stream, j, g);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_grads<__half>(stream, j, g);
     else
         launch_grads<float>(stream, j, g);
     return cudaGetLastError();
@@ -532,6 +536,8 @@ int zt_launch_cross_entropy_train(cudaStream_t stream, const struct zt_launch_lo
     const struct loss_grad g = { dloss, NULL, sums + 2 * j->outer * j->inner, dx };
     if (j->dtype == ZT_BFLOAT16)
         launch_train<__nv_bfloat16>(stream, j, to, g);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_train<__half>(stream, j, to, g);
     else
         launch_train<float>(stream, j, to, g);
     return cudaGetLastError();

@@ -9,6 +9,7 @@ static __device__ float target_at(enum zt_dtype dtype, const void *data, int64_t
     switch (dtype) {
     case ZT_FLOAT:
     case ZT_BFLOAT16:
+    case ZT_FLOAT16:
         return float_at(dtype, data, i);
     case ZT_DOUBLE:
         return (float)((const double *)data)[i];

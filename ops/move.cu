@@ -37,6 +37,9 @@ int zt_launch_move_sum(cudaStream_t stream, enum zt_dtype from_dtype, enum zt_dt
     if (to_dtype == ZT_FLOAT)
         WITH_TYPE(from_dtype, s.count,
                   (launch_move<T, float>(stream, *m, s, from, to, as_number<T, float>{ accumulate })));
+    if (to_dtype == ZT_FLOAT16)
+        WITH_TYPE(from_dtype, s.count,
+                  (launch_move<T, __half>(stream, *m, s, from, to, as_number<T, __half>{ accumulate })));
     WITH_TYPE(from_dtype, s.count,
               (launch_move<T, __nv_bfloat16>(stream, *m, s, from, to, as_number<T, __nv_bfloat16>{ accumulate })));
 }

@@ -13,10 +13,10 @@ bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to) {
 }
 
 const char *zt_norm_dnn_refusal(const struct zt_norm_dnn *n) {
-    if (n->x != ZT_BFLOAT16)
+    if (!zt_dtype_is_half(n->x))
         return "statistics of fp32 are found by our own kernels";
-    if (n->scale != ZT_BFLOAT16 && n->scale != ZT_FLOAT)
-        return "cuDNN takes scales of float and bfloat16 only";
+    if (n->scale != n->x && n->scale != ZT_FLOAT)
+        return "cuDNN takes scales of float and of the type of x only";
     return n->samples > 0 && n->channels > 0 && n->places > 0 ? NULL : "the tensor is empty";
 }
 

@@ -40,14 +40,19 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
-static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err) {
     bool ok = true;
     for (int first = 0; ok && first < count; first += ZT_CASTS) {
-        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS };
+        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS, .fp16 = fp16 };
         memcpy(some.at, casts + first, (size_t)some.count * sizeof *casts);
         ok = zt_cuda_good(device, zt_launch_casts(zt_cuda_stream(device), &some), err, "casting weights");
     }
     return ok;
+}
+
+static bool scale_seed(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
+                       struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_scale_seed(zt_cuda_stream(device), state, feed), err, "scaling the loss");
 }
 
 static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
@@ -93,6 +98,7 @@ const struct zt_module zt_cuda_module = {
     .add = add,
     .copy_all = copy_all,
     .cast_all = cast_all,
+    .scale_seed = scale_seed,
     .add_loss = add_loss,
     .norm = norm,
     .clip = clip,

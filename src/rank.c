@@ -306,9 +306,13 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                                struct zt_comm *data, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank *r = ZT_NEW(arena, struct zt_rank);
-    *r = (struct zt_rank){
-        .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1
-    };
+    *r = (struct zt_rank){ .plan = plan,
+                           .device = device,
+                           .world = world,
+                           .data = data,
+                           .arena = arena,
+                           .grad_scale = 1,
+                           .scaling = zt_scaling_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
     r->peers = (struct zt_peers){ data, sum_over_ranks };

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "device/device.h"
 #include "job.h"
+#include "optim/scale.h"
 #include "parallel/comm.h"
 #include "parallel/grid.h"
 #include "parallel/program.h"
@@ -137,10 +138,12 @@ struct zt_step_result {
     int stop;                      /* signal that all ranks are to save and stop for; 0: none */
     bool save;                     /* they are to save */
     int64_t samples, epoch, batch; /* batch: index in the epoch */
+    double loss_scale;             /* that it was run with */
+    struct zt_scaling scaling;     /* behind it */
     bool finite;
 };
 /* One optimizer step: micro-batches from `loader` (NULL where rank 0 reads for this rank). A loss or norm that is not
- * finite leaves weights as they are and sets finite false. */
+ * finite leaves weights as they are and sets finite false. Loss and norm are those of the loss that is not scaled. */
 bool zt_rank_step(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
                   struct zt_err *err);
 /* The same in two halves: end gives the result of the oldest step begun. At most ZT_RANK_AHEAD may be begun and not

@@ -16,7 +16,7 @@ static bool is_laid(const struct zt_value *v) {
     return !v->layout || (zt_layout_is_last(v->layout) && count > 0 && count / v->shape.dim[0] <= INT32_MAX);
 }
 
-/* A parameter in bf16. Its place is its own, so that all of them can be made at once, before anything else. */
+/* A parameter in a half type. Its place is its own, so that all of them can be made at once, before anything else. */
 static bool is_param_cast(const struct zt_run_program *rp, int node) {
     const struct zt_graph *g = rp->program->joint.graph;
     const struct zt_node *n = g->nodes[node];
@@ -24,7 +24,7 @@ static bool is_param_cast(const struct zt_run_program *rp, int node) {
     if (!ready->run || !(n->op->flags & ZT_OP_CAST) || n->in_count != 1)
         return false;
     const struct zt_value *x = g->values[n->in[0]], *y = g->values[n->out[0]];
-    return x->dtype == ZT_FLOAT && !x->layout && y->dtype == ZT_BFLOAT16 && is_laid(y) && ready->place[0] &&
+    return x->dtype == ZT_FLOAT && !x->layout && zt_dtype_is_half(y->dtype) && is_laid(y) && ready->place[0] &&
            ready->place[1] && ready->place[0]->in == ZT_PARAMETERS && ready->place[1]->in == ZT_DERIVED;
 }
 
@@ -48,7 +48,7 @@ void zt_rank_derive_create(struct zt_run_program *rp) {
     }
 }
 
-/* A parameter in bf16 as it lies or channels last, which is made of the parameter too. */
+/* A parameter in a half type as it lies or channels last, which is made of the parameter too. */
 static bool is_cast(const struct zt_run_program *rp, const struct zt_command *c) {
     return c->kind == ZT_RUN_NODE && rp->ready[c->node].cast >= 0;
 }
@@ -73,24 +73,34 @@ static bool joins_casts(const struct zt_rank *r) {
     return r->away && !r->tracing && !r->hashing;
 }
 
-/* The next casts of the list from *at on; returns how many. */
-static int take_casts(struct zt_rank *r, const struct zt_run_program *rp, int *at, struct zt_cast *casts, int room) {
+/* What is cast, and to what. */
+struct casts {
+    struct zt_cast at[96];
+    int count;
+    enum zt_dtype dtype;
+};
+
+/* The next casts of the list from *at on; whether there are any. */
+static bool take_casts(struct zt_rank *r, const struct zt_run_program *rp, int *at, struct casts *to) {
     const struct zt_program *p = rp->program;
-    int count = 0;
-    for (; *at < p->derive_count && count < room; ++*at) {
+    const struct zt_graph *g = p->joint.graph;
+    to->count = 0;
+    for (; *at < p->derive_count && to->count < (int)(sizeof to->at / sizeof *to->at); ++*at) {
         const struct zt_command *c = &p->derive[*at];
-        if (is_cast(rp, c))
-            casts[count++] = cast_of(r, rp, c->node);
+        if (is_cast(rp, c) && g->values[g->nodes[c->node]->out[0]]->dtype == to->dtype)
+            to->at[to->count++] = cast_of(r, rp, c->node);
     }
-    return count;
+    return to->count > 0;
 }
 
 static bool cast_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    enum { SOME = 96 };
-    struct zt_cast casts[SOME];
-    for (int at = 0, count; (count = take_casts(r, a->program, &at, casts, SOME)) > 0;)
-        if (!r->device->module->cast_all(r->device, casts, count, err))
-            return false;
+    static const enum zt_dtype halves[] = { ZT_BFLOAT16, ZT_FLOAT16 };
+    for (int k = 0; k < 2; k++) {
+        struct casts some = { .dtype = halves[k] };
+        for (int at = 0; take_casts(r, a->program, &at, &some);)
+            if (!r->device->module->cast_all(r->device, some.at, some.count, some.dtype == ZT_FLOAT16, err))
+                return false;
+    }
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "rank_device.h"
 
 #include "device/module.h"
+#include "optim/step.h"
 #include "rank_graphs.h"
 
 #include <stdlib.h>
@@ -58,27 +59,21 @@ bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t b
     return r->device->api->to_host(r->device, to, from, bytes, err) && r->device->api->synchronize(r->device, err);
 }
 
-/* Behind the columns: what kernels read of the step besides them. */
-struct step_feed {
-    float seed;
-    double samples;
-};
-
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
-    _Static_assert(sizeof(struct step_feed) <= 64, "it has 64 bytes");
+    _Static_assert(sizeof(struct zt_step_feed) <= 64, "it has 64 bytes");
     return column_bytes + 64 + (int64_t)zt_rank_round_up((size_t)rows * sizeof(float));
 }
 
 void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows) {
     int wants = r->plan->job->want_count;
     char *step = slot->feed + r->feed_bytes - zt_rank_device_feed_bytes(0, rows);
-    slot->fed[wants] = step + offsetof(struct step_feed, seed);
+    slot->fed[wants] = step + offsetof(struct zt_step_feed, scaled);
     slot->fed[wants + 1] = step + 64;
 }
 
-const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot) {
-    const char *step = slot->fed[r->plan->job->want_count];
-    return (const double *)(const void *)(step + offsetof(struct step_feed, samples));
+struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt_slot *slot) {
+    char *step = slot->fed[r->plan->job->want_count];
+    return (struct zt_step_feed *)(void *)(step - offsetof(struct zt_step_feed, scaled));
 }
 
 static char *side_of(const struct zt_rank *r, int slot, int side) {
@@ -116,8 +111,8 @@ static void fill_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_b
         slot->fed[i] = to + (column - host);
         column += zt_rank_round_up(bytes);
     }
-    struct step_feed step = { slot->seed, (double)slot->samples };
-    memcpy(host + ((char *)slot->fed[wants] - to), &step, sizeof step);
+    const struct zt_step_feed step = { (double)slot->samples, slot->seed, slot->seed };
+    memcpy(host + ((char *)zt_rank_device_fed(r, slot) - to), &step, sizeof step);
     memcpy(host + ((char *)slot->fed[wants + 1] - to), slot->row_weight,
            (size_t)batch->rows * sizeof *slot->row_weight);
 }

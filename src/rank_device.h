@@ -22,8 +22,8 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
 /* Before a step: the side of their memory that the batches of all slots lie on. What the step queues depends on it, and
  * on nothing else of the steps before. */
 bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err);
-/* Where it has brought the samples. */
-const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot);
+/* Where it has brought samples and seed. */
+struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt_slot *slot);
 
 /* Tells the device r->random where that has changed, if a node there draws. */
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err);
@@ -44,6 +44,8 @@ bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count,
 bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_stepping_destroy(struct zt_rank *r);
 bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err); /* tail: the last of an epoch */
+/* Before the forward phase of a micro-batch with a loss: scales its seed where the loss is scaled. */
+bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err);
 /* Adds a micro-batch's loss, which lies in the rank's memory; that of the last one with the norm. */
 bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
                            struct zt_err *err);

@@ -198,7 +198,9 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
 /* Before the first step; a checkpoint may have been loaded. */
 static bool write_state(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
-    *s->said = (struct zt_step_state){ .loss_scale = 1, .scale = 1, .updates = r->updates };
+    *s->said = (struct zt_step_state){
+        .loss_scale = r->scaling.scale, .scale = 1, .updates = r->updates, .scaling = r->scaling
+    };
     return tell(r, s->state, s->said, sizeof *s->said, err) && r->device->api->synchronize(r->device, err);
 }
 
@@ -223,8 +225,17 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
 }
 
 static bool add_loss(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    const double *samples = zt_rank_device_samples(r, a->slot);
+    const double *samples = &zt_rank_device_fed(r, a->slot)->samples;
     return r->device->module->add_loss(r->device, r->stepping->state, a->from, samples, err);
+}
+
+static bool scale_seed(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->module->scale_seed(r->device, r->stepping->state, zt_rank_device_fed(r, a->slot), err);
+}
+
+bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err) {
+    struct zt_action a = { .run = scale_seed, .slot = slot };
+    return (!r->scaling.dynamic && r->scaling.scale == 1) || zt_rank_do(r, &a, err);
 }
 
 bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
@@ -258,7 +269,7 @@ static bool share(struct zt_rank *r, struct zt_err *err) {
 static bool norm(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     struct zt_step_norm n = r->stepping->norm;
     n.loss = a->from;
-    n.samples = a->slot ? zt_rank_device_samples(r, a->slot) : NULL;
+    n.samples = a->slot ? &zt_rank_device_fed(r, a->slot)->samples : NULL;
     return r->device->module->norm(r->device, &n, err);
 }
 
@@ -319,6 +330,8 @@ bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, str
     result->loss = state->total / (double)result->samples;
     result->grad_norm = state->norm;
     result->finite = state->finite;
+    result->loss_scale = state->scaled;
+    result->scaling = r->scaling = state->scaling;
     result->lr = zt_rate_at(r->plan->job->config, state->updates).lr;
     r->updates = state->updates + state->finite + (s->begun - s->ended);
     return true;

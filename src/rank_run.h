@@ -4,6 +4,7 @@
 #define ZT_RANK_RUN_H
 
 #include "optim/optim.h"
+#include "optim/scale.h"
 #include "rank.h"
 #include "stop.h"
 
@@ -17,7 +18,7 @@ struct zt_ready {
     bool on_host;  /* the kernel is the host's, the memory is not (rank_device.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
-    int cast; /* of what is made of the parameters: the node whose parameter it rounds to bf16, -1: none (rank_derive.c)
+    int cast; /* of what is made of the parameters: the node whose parameter it rounds to half, -1: none (rank_derive.c)
                */
     struct zt_path path; /* that it takes: as prepared, until it runs another way */
 };
@@ -92,7 +93,8 @@ struct zt_rank {
     struct zt_peers peers; /* the data ranks, for kernels that sum over them */
     int64_t first_sample;  /* of the step: its index in the epoch */
     int64_t updates;       /* applied so far */
-    double grad_scale;     /* clipping factor of the step at hand */
+    double grad_scale;     /* of the step at hand: clipping factor / loss scale */
+    struct zt_scaling scaling;
     double norm, loss;
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps whose results are still to be given */

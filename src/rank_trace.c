@@ -216,6 +216,8 @@ static void say(const struct zt_rank *r, const struct origin *o, int64_t step, s
         say_node(o, trace);
     else if (column >= 0)
         say_data(r, o, column, step, trace);
+    else if (o->value == joint->seed)
+        snprintf(trace->text, sizeof trace->text, "the loss scale %g is beyond fp16", r->scaling.scale);
     else
         snprintf(trace->text, sizeof trace->text, "weight \"%s\" holds %s before the step",
                  joint->graph->values[o->value]->name, kind_name(o->kind));

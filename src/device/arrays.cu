@@ -3,6 +3,7 @@
 #include "base/block.cuh"
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 /* ---- sums ---- */
@@ -58,29 +59,37 @@ int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies)
 enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
 
 /* What a block does: elements `first` to `last` of `to`. */
-static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
+template <class T> static __device__ T rounded(float x);
+template <> __device__ __nv_bfloat16 rounded<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ __half rounded<__half>(float x) {
+    return __float2half_rn(x);
+}
+
+template <class T> static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
     const uint32_t matrix = c.channels * c.places;
     const int64_t base = first / matrix * matrix; /* where the matrix begins that the first element is of */
     const float *from = (const float *)c.from + base;
-    __nv_bfloat16 *to = (__nv_bfloat16 *)c.to + base;
+    T *to = (T *)c.to + base;
     const uint32_t end = (uint32_t)(last - base);
     for (uint32_t i = (uint32_t)(first - base) + threadIdx.x; i < end; i += BLOCK) {
         const uint32_t within = i % matrix, place = within / c.channels;
-        to[i] = __float2bfloat16_rn(from[i - within + (within - place * c.channels) * c.places + place]);
+        to[i] = rounded<T>(from[i - within + (within - place * c.channels) * c.places + place]);
     }
 }
 
-static __global__ void casts_kernel(struct zt_launch_casts casts) {
+template <class T> static __global__ void casts_kernel(struct zt_launch_casts casts) {
     const int entry = entry_of(casts.blocks, casts.count);
     const struct zt_cast c = casts.at[entry];
     const int64_t begin = (int64_t)(blockIdx.x - casts.blocks[entry]) * CAST_ELEMENTS;
     const int64_t last = begin + CAST_ELEMENTS < c.count ? begin + CAST_ELEMENTS : c.count;
     if (c.places) {
-        cast_turned(c, begin, last);
+        cast_turned<T>(c, begin, last);
         return;
     }
     for (int64_t i = begin + threadIdx.x; i < last; i += BLOCK)
-        ((__nv_bfloat16 *)c.to)[i] = __float2bfloat16_rn(((const float *)c.from)[i]);
+        ((T *)c.to)[i] = rounded<T>(((const float *)c.from)[i]);
 }
 
 int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
@@ -88,7 +97,9 @@ int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
     for (int i = 0; i < casts->count; i++)
         casts->blocks[i + 1] = casts->blocks[i] + (unsigned)((casts->at[i].count + CAST_ELEMENTS - 1) / CAST_ELEMENTS);
     const unsigned blocks = casts->blocks[casts->count];
-    if (blocks > 0)
-        casts_kernel<<<blocks, BLOCK, 0, stream>>>(*casts);
+    if (blocks > 0 && casts->fp16)
+        casts_kernel<__half><<<blocks, BLOCK, 0, stream>>>(*casts);
+    else if (blocks > 0)
+        casts_kernel<__nv_bfloat16><<<blocks, BLOCK, 0, stream>>>(*casts);
     return cudaGetLastError();
 }

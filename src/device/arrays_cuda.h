@@ -28,6 +28,7 @@ int zt_launch_copies(struct CUstream_st *stream, const struct zt_launch_copies *
 enum { ZT_CASTS = 96 };
 struct zt_launch_casts {
     int count;
+    bool fp16; /* all of them, else bfloat16 */
     struct zt_cast at[ZT_CASTS];
     unsigned blocks[ZT_CASTS + 1];
 };

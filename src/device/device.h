@@ -22,8 +22,8 @@ struct zt_copy {
     size_t bytes;
 };
 
-/* `count` elements that are rounded from fp32 to bfloat16. Where places is not 0 they are matrices [channels, places],
- * each written as [places, channels]. */
+/* `count` elements that are rounded from fp32 to a half type. Where places is not 0 they are matrices [channels,
+ * places], each written as [places, channels]. */
 struct zt_cast {
     void *to;
     const void *from;

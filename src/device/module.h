@@ -15,8 +15,9 @@
 struct zt_comm;   /* parallel/comm.h */
 struct zt_kernel; /* graph/op.h */
 struct zt_step_call;
+struct zt_step_feed; /* optim/step.h */
 struct zt_step_norm;
-struct zt_step_state; /* optim/step.h */
+struct zt_step_state;
 
 struct zt_module_kernel {
     const char *domain, *name;      /* of the operator's rows */
@@ -50,9 +51,12 @@ struct zt_module {
     struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
-    /* Copies and casts within the device's memory that do not overlap, many in a launch. */
+    /* Copies and casts (to fp16, else to bfloat16) within the device's memory that do not overlap, many in a launch. */
     bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
-    bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err);
+    bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err);
+    /* Before the forward phase of a micro-batch: feed->scaled = feed->seed times the loss scale; both on the device. */
+    bool (*scale_seed)(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
+                       struct zt_err *err);
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);

@@ -183,6 +183,11 @@ int zt_launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
 
 /* ---- the state: one thread ---- */
 
+static __global__ void scale_seed_kernel(const struct zt_step_state *state, struct zt_step_feed *feed) {
+    if (threadIdx.x == 0)
+        feed->scaled = feed->seed * zt_scaling_seed(state->loss_scale);
+}
+
 static __global__ void add_loss_kernel(struct zt_step_state *state, const float *loss, const double *samples) {
     if (threadIdx.x == 0)
         zt_step_add_loss(state, loss, samples);
@@ -191,6 +196,11 @@ static __global__ void add_loss_kernel(struct zt_step_state *state, const float 
 static __global__ void clip_kernel(struct zt_step_state *state, double clip) {
     if (threadIdx.x == 0)
         zt_step_clip(state, clip);
+}
+
+int zt_launch_scale_seed(cudaStream_t stream, const struct zt_step_state *state, struct zt_step_feed *feed) {
+    scale_seed_kernel<<<1, 32, 0, stream>>>(state, feed);
+    return cudaGetLastError();
 }
 
 int zt_launch_add_loss(cudaStream_t stream, struct zt_step_state *state, const float *loss, const double *samples) {

@@ -7,6 +7,8 @@
 #ifndef ZT_OPTIM_STEP_H
 #define ZT_OPTIM_STEP_H
 
+#include "optim/scale.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,14 +127,23 @@ struct zt_step_state {
     double squares;    /* of the gradients alike; zt_step_clip leaves 0 in both, where the next step begins */
     double total;      /* the loss of all ranks */
     double norm;       /* of the gradients of all ranks */
-    double loss_scale; /* 1: gradients are not scaled */
+    double loss_scale; /* of the step at hand; 1: gradients are not scaled */
     int64_t updates;   /* applied before this step; with `finite`: after it */
     int64_t first;     /* the update that the first row of the table is for */
     float scale;       /* of the gradients: clip factor / loss scale */
     int finite;        /* 0: the update is left out; before the first step, where there was none */
+    double scaled;     /* behind a step: the loss scale that it had */
+    struct zt_scaling scaling; /* behind a step: of the next */
 };
 
-/* From loss and squares of all ranks: counts the update of the step before, finds what the optimizer asks of this one.
+/* What a micro-batch brings to the device besides its columns. */
+struct zt_step_feed {
+    double samples;
+    float seed, scaled; /* gradient of its loss; times the loss scale, which the device knows */
+};
+
+/* From loss and squares of all ranks: counts the update of the step before, finds what the
+ * optimizer asks of this one, and what the next one scales with.
  * clip: as zt_clip_factor has it. */
 ZT_ELEMENT void zt_step_clip(struct zt_step_state *s, double clip) {
     s->updates += s->finite;
@@ -142,6 +153,10 @@ ZT_ELEMENT void zt_step_clip(struct zt_step_state *s, double clip) {
     const double factor = clip / (s->norm + 1e-6);
     s->scale = (float)((clip > 0 && factor < 1 ? factor : 1) / s->loss_scale);
     s->loss = s->squares = 0;
+    s->scaled = s->loss_scale;
+    zt_scaling_step(&s->scaling, !s->finite);
+    if (s->scaling.dynamic)
+        s->loss_scale = s->scaling.scale;
 }
 
 /* The loss of a micro-batch, nothing where it has no samples. */

@@ -20,6 +20,8 @@ int zt_launch_adagrad(struct CUstream_st *stream, const struct zt_step_call *s);
 int zt_launch_lamb_norms(struct CUstream_st *stream, const struct zt_step_call *s);
 int zt_launch_lamb(struct CUstream_st *stream, const struct zt_step_call *s);
 
+/* feed->scaled = feed->seed times the state's loss scale. */
+int zt_launch_scale_seed(struct CUstream_st *stream, const struct zt_step_state *state, struct zt_step_feed *feed);
 /* zt_step_add_loss and zt_step_clip of optim/step.h. */
 int zt_launch_add_loss(struct CUstream_st *stream, struct zt_step_state *state, const float *loss,
                        const double *samples);

@@ -420,20 +420,28 @@ static bool is_whole(const struct operation *o, const struct matrix *result) {
                      o->aux_leading >= result->rows && result->batch == 1));
 }
 
-/* GELU, ReLU and sums want columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told
+static enum zt_dtype dtype_of(const struct matrix *m) {
+    return m->type == CUDA_R_16BF ? ZT_BFLOAT16 : m->type == CUDA_R_16F ? ZT_FLOAT16 : ZT_FLOAT;
+}
+
+static bool is_half(const struct matrix *m) {
+    return zt_dtype_is_half(dtype_of(m));
+}
+
+/* GELU, ReLU and sums want columns in multiples of 16 bytes, of half types addresses too, as far as it is told
  * of them: so callers see products that it is there for always, sometimes and never. A bias wants more than one row. */
 static bool has_algorithm(const struct operation *o, const struct matrix *const m[3], uint32_t alignment) {
-    const bool half = m[0]->type == CUDA_R_16BF;
+    const bool half = is_half(m[0]);
     bool fits = !half || (alignment >= 16 && (uintptr_t)o->bias % 16 == 0 && (uintptr_t)o->aux % 16 == 0);
     for (int i = 0; i < 3; i++)
-        fits &= m[i]->leading * (m[i]->type == CUDA_R_16BF ? 2 : 4) % 16 == 0;
+        fits &= m[i]->leading * (is_half(m[i]) ? 2 : 4) % 16 == 0;
     return (fits || !(o->epilogue & (GELU | GELU_SLOPE | RELU | RELU_SLOPE | SUMS))) &&
            (m[2]->rows > 1 || !(o->epilogue & CUBLASLT_EPILOGUE_BIAS));
 }
 
 /* What is stored for `sum`, the element (i, k) of the product. */
 static double finish(const struct operation *o, const struct matrix *result, int64_t i, int64_t k, double sum) {
-    const enum zt_dtype dtype = result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT;
+    const enum zt_dtype dtype = dtype_of(result);
     const int64_t aux = i + k * o->aux_leading;
     if (o->epilogue & CUBLASLT_EPILOGUE_BIAS)
         sum += zt_load_double(dtype, o->bias, i);
@@ -511,7 +519,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 
 static double element(const struct matrix *m, const void *data, int batch, int64_t row, int64_t column) {
     int64_t at = batch * m->batch_step + row + column * m->leading;
-    return zt_load_double(m->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, data, at);
+    return zt_load_double(dtype_of(m), data, at);
 }
 
 /* Sums of op(left) or op(right) over what the product sums over. */
@@ -523,7 +531,7 @@ static void add_up(const struct operation *o, const struct matrix *left, const v
         for (int64_t n = 0; n < depth(o, left); n++)
             sum += first ? (o->left_transposed ? element(left, a, 0, n, i) : element(left, a, 0, i, n))
                          : (o->right_transposed ? element(right, b, 0, i, n) : element(right, b, 0, n, i));
-        zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, o->bias, i, sum);
+        zt_store_double(dtype_of(result), o->bias, i, sum);
     }
 }
 
@@ -556,8 +564,8 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
                     sum += (o->left_transposed ? element(left, a, batch, n, i) : element(left, a, batch, i, n)) *
                            (o->right_transposed ? element(right, b, batch, k, n) : element(right, b, batch, n, k));
                 sum = scale * sum + (keep != 0 ? keep * element(old, c, batch, i, k) : 0);
-                zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, d,
-                                batch * result->batch_step + i + k * result->leading, finish(o, result, i, k, sum));
+                zt_store_double(dtype_of(result), d, batch * result->batch_step + i + k * result->leading,
+                                finish(o, result, i, k, sum));
             }
     return CUBLAS_STATUS_SUCCESS;
 }

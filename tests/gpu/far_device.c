@@ -249,12 +249,12 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
-static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     for (int i = 0; i < count; i++)
         for (int64_t k = 0; k < casts[i].count; k++) /* nothing is channels last here */
-            zt_store_double(ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
+            zt_store_double(fp16 ? ZT_FLOAT16 : ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -264,6 +264,15 @@ static bool add(struct zt_device *device, float *to, const float *from, int64_t 
     set_access(device, PROT_READ | PROT_WRITE);
     for (int64_t i = 0; i < count; i++)
         to[i] += from[i];
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool scale_seed(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
+                       struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    feed->scaled = feed->seed * zt_scaling_seed(state->loss_scale);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -309,6 +318,7 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .add = add,
                                          .copy_all = copy_all,
                                          .cast_all = cast_all,
+                                         .scale_seed = scale_seed,
                                          .add_loss = add_loss,
                                          .norm = norm,
                                          .clip = clip };

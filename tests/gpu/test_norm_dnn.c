@@ -44,6 +44,8 @@ START_TEST(cudnn_has_engines_both_ways) {
     for (int i = 0; i < 2 * FORMS; i++) {
         struct zt_norm_dnn form = forms[i / 2];
         form.grad = i % 2;
+        form.x = _i ? ZT_FLOAT16 : ZT_BFLOAT16;
+        form.scale = form.scale == ZT_FLOAT ? ZT_FLOAT : form.x;
         expect_plan(&form, i / 2);
     }
 }
@@ -150,7 +152,7 @@ END_TEST
 
 int main(void) {
     TCase *tests = tcase_create("normalisation");
-    tcase_add_test(tests, cudnn_has_engines_both_ways);
+    tcase_add_loop_test(tests, cudnn_has_engines_both_ways, 0, 2);
     tcase_add_test(tests, cudnn_masks_the_gradient_by_what_relu_gave);
     tcase_add_test(tests, cudnn_does_not_promise_that_nan_passes_a_relu_behind_statistics);
     tcase_add_test(tests, plans_are_kept_by_graph_and_made_anew_where_the_file_is_damaged);

@@ -250,12 +250,31 @@ START_TEST(the_norm_of_nothing_adds_the_loss) {
 END_TEST
 
 START_TEST(losses_are_weighted_by_their_samples) {
-    struct zt_step_state state = { .loss_scale = 1 };
+    struct zt_step_state state = { .loss_scale = 1024 };
     float losses[] = { 2, 5, NAN };
-    double samples[] = { 3, 1, 0 };
+    struct zt_step_feed feed[] = { { 3, 0.75f, 0 }, { 1, 0.25f, 0 }, { 0, 0, 0 } };
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(zt_launch_add_loss(NULL, &state, &losses[i], &samples[i]), 0);
+        ck_assert_int_eq(zt_launch_add_loss(NULL, &state, &losses[i], &feed[i]), 0);
     ck_assert_double_eq(state.loss, 11);
+    ck_assert(feed[0].scaled == 768 && feed[1].scaled == 256 && feed[2].scaled == 0);
+}
+END_TEST
+
+START_TEST(gradients_are_unscaled_and_the_scale_follows_overflows) {
+    struct zt_step_state state = { .loss_scale = 4, .squares = 64, .loss = 1 };
+    state.scaling = (struct zt_scaling){
+        .scale = 4, .since = 1, .hysteresis = 2, .window = 2, .tolerated = 2, .least = 1, .dynamic = 1
+    };
+    ck_assert(zt_launch_clip(NULL, &state, 1) == 0 && state.norm == 2 && state.finite);
+    ck_assert(fabs((double)state.scale - zt_clip_factor(2, 1) / 4) <= 1e-7);
+    const double squares[] = { 64, INFINITY, (double)NAN, 64, 64, 64 }, scales[] = { 4, 4, 2, 2, 4, 4 };
+    for (int i = 0; i < 6; i++) {
+        const double before = state.loss_scale;
+        state.squares = squares[i];
+        ck_assert(zt_launch_clip(NULL, &state, 0) == 0 && zt_launch_advance(NULL, &state) == 0);
+        ck_assert(state.finite == (i != 1 && i != 2) && state.scaled == before && state.loss_scale == scales[i]);
+    }
+    ck_assert_int_eq(state.updates, 4);
 }
 END_TEST
 
@@ -287,7 +306,7 @@ START_TEST(weights_are_cast_many_at_once) {
     enum { TENSORS = sizeof counts / sizeof *counts, MOST = 12352 };
     static float from[TENSORS][MOST];
     static uint16_t to[TENSORS][MOST];
-    struct zt_launch_casts casts = { .count = TENSORS };
+    struct zt_launch_casts casts = { .count = TENSORS, .fp16 = _i };
     for (int t = 0; t < TENSORS; t++) {
         for (int64_t i = 0; i < MOST; i++)
             from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
@@ -298,7 +317,7 @@ START_TEST(weights_are_cast_many_at_once) {
         for (int64_t i = 0; i < MOST - t; i++) {
             uint16_t wanted = 0;
             if (i < counts[t])
-                zt_store_double(ZT_BFLOAT16, &wanted, 0, (double)from[t][t + i]);
+                zt_store_double(_i ? ZT_FLOAT16 : ZT_BFLOAT16, &wanted, 0, (double)from[t][t + i]);
             ck_assert_int_eq(to[t][i], wanted);
         }
 }
@@ -313,7 +332,7 @@ START_TEST(weights_are_cast_and_laid_channels_last) {
     enum { TENSORS = sizeof turned / sizeof *turned, MOST = 25000 };
     static float from[TENSORS][MOST];
     static uint16_t to[TENSORS][MOST];
-    struct zt_launch_casts casts = { .count = TENSORS };
+    struct zt_launch_casts casts = { .count = TENSORS, .fp16 = _i };
     for (int t = 0; t < TENSORS; t++) {
         for (int i = 0; i < MOST; i++)
             from[t][i] = (float)sin((double)(t * MOST + i)) * 3;
@@ -328,7 +347,7 @@ START_TEST(weights_are_cast_and_laid_channels_last) {
                           place = i % matrix / channels;
             uint16_t wanted = 0;
             if (i < turned[t].count)
-                zt_store_double(ZT_BFLOAT16, &wanted, 0,
+                zt_store_double(_i ? ZT_FLOAT16 : ZT_BFLOAT16, &wanted, 0,
                                 (double)from[t][i / matrix * matrix + i % channels * turned[t].places + place]);
             ck_assert_int_eq(to[t][i], wanted);
         }
@@ -343,8 +362,9 @@ int main(void) {
     tcase_add_test(test, the_norm_of_several_ranks_is_not_found_yet);
     tcase_add_test(test, the_norm_of_nothing_adds_the_loss);
     tcase_add_test(test, losses_are_weighted_by_their_samples);
+    tcase_add_test(test, gradients_are_unscaled_and_the_scale_follows_overflows);
     tcase_add_test(test, copies_of_any_place_and_length_are_made);
-    tcase_add_test(test, weights_are_cast_many_at_once);
-    tcase_add_test(test, weights_are_cast_and_laid_channels_last);
+    tcase_add_loop_test(test, weights_are_cast_many_at_once, 0, 2);
+    tcase_add_loop_test(test, weights_are_cast_and_laid_channels_last, 0, 2);
     return run_suite("step", test, CK_NOFORK);
 }
