@@ -16,8 +16,7 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
         zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
     struct zt_loader *loader = NULL;
-    bool ok =
-        rank && zt_rank_plan_loader(plan, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
+    bool ok = rank && zt_rank_loader(rank, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
     zt_loader_destroy(loader);
     zt_rank_destroy(rank);
     zt_rank_plan_destroy(plan);

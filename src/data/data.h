@@ -1,7 +1,7 @@
 /* Data: samples in, batches out.
  *
  * A data format is one file and one row: it opens a source, says which columns it has, and copies samples by index. The
- * sampler and the read-ahead thread know no format. Errors name file, column and row. */
+ * sampler and the reader threads know no format. Errors name file, column and row. */
 #ifndef ZT_DATA_H
 #define ZT_DATA_H
 
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ZT_COLUMNS = 16 };
+enum { ZT_COLUMNS = 16, ZT_READERS = 8 };
 
 /* One named array of a source. Shape is that of one sample (the first axis counted samples). */
 struct zt_column {
@@ -53,9 +53,9 @@ struct zt_format {
     bool (*open)(struct zt_source *source, const struct zt_config *config, const char *path,
                  const struct zt_want *wants, int want_count, struct zt_err *err);
     /* Copies sample `index` of column `column` to `to` (column.sample_bytes bytes of column.dtype), normalised. Called
-     * from the reader thread; thread-safe. Row errors (class out of range) name the row and value. */
+     * by several reader threads at once. Row errors (class out of range) name the row and value. */
     bool (*read)(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err);
-    /* Called by the reader thread after the reads of each micro-batch, which count only then: false where a file that
+    /* Called by a reader thread after the reads of each micro-batch, which count only then: false where a file that
      * they come from has changed (base/mapped.h). NULL: all was read when it was opened. */
     bool (*intact)(const struct zt_source *source, struct zt_err *err);
     void (*close)(struct zt_source *source);
@@ -98,7 +98,8 @@ struct zt_batch {
     void *column[ZT_COLUMNS];
 };
 
-/* Reads ahead in an I/O thread: the step loop never waits for input unless the disk is slower than the step. */
+/* Reads ahead in I/O threads, each of which takes some rows of a micro-batch: the step loop never waits for input
+ * unless reading is slower than the step. What is delivered, errors too, does not depend on how many they are. */
 struct zt_loader;
 struct zt_loader_options {
     const struct zt_source *source;
@@ -108,7 +109,11 @@ struct zt_loader_options {
     uint64_t seed;
     int64_t first_step, steps; /* steps to deliver */
     int depth;                 /* micro-batches read ahead, at least 2 */
+    int readers;               /* threads, 1 to ZT_READERS; 0: 1 */
 };
+/* How many there are beside `threads` compute threads on `cores` cores: as many as there are cores beyond these, at
+ * least 1, at most ZT_READERS. */
+int zt_loader_readers(int cores, int threads);
 /* How a step of `t` samples is cut: micro-batch m takes samples [m*micro*ranks, ...) of the step, rank r the r-th piece
  * of ceil(piece/ranks) rows; the number of micro-batches is that needed, equal on all ranks. */
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err);
