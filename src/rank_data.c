@@ -1,5 +1,5 @@
 /* Where a rank's micro-batches come from. */
-#include "rank_run.h"
+#include "rank_device.h"
 
 #include "device/threads.h"
 
@@ -28,6 +28,8 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
                                              training ? steps - first : (p->eval_samples + together - 1) / together,
                                          .depth = 2,
                                          .readers = readers(r) };
+    if (r->away)
+        zt_rank_device_loads(r, &options);
     *to = NULL;
     return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
 }

@@ -28,14 +28,14 @@ struct zt_rank_device {
     size_t stage_bytes;
     struct host_kind *kinds;
     int kind_count;
-    struct zt_comm *staged[2]; /* world, data; NULL: one rank */
-    struct zt_comm *nccl;      /* data; NULL: not in use */
-    char no_nccl[ZT_ERR_TEXT]; /* why it is not; "": nobody asked */
-    struct zt_random *random;  /* on the device */
-    struct zt_random pointed;  /* what lies there */
-    bool draws;                /* a node there reads it */
-    struct zt_event **fed;     /* by slot: its pinned memory may be written */
-    char *feed;                /* pinned: feed_bytes a slot */
+    struct zt_comm *staged[2];          /* world, data; NULL: one rank */
+    struct zt_comm *nccl;               /* data; NULL: not in use */
+    char no_nccl[ZT_ERR_TEXT];          /* why it is not; "": nobody asked */
+    struct zt_random *random;           /* on the device */
+    struct zt_random pointed;           /* what lies there */
+    bool draws;                         /* a node there reads it */
+    struct zt_event *fed[ZT_RANK_HELD]; /* by turns: a batch's pinned memory may be written */
+    int64_t fed_count;                  /* batches brought so far */
     char *feed_room; /* on the device: feed_bytes through which a batch comes; NULL: batches come in the queue */
 };
 
@@ -72,30 +72,51 @@ const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_sl
     return (const double *)(const void *)(step + offsetof(struct step_feed, samples));
 }
 
-/* All of a slot's feed crosses at once, from pinned memory that the last copy has left: while the last micro-batch is
- * computed, where the device can bring it. */
+/* ---- batches: read into pinned memory, from where a copy takes them ---- */
+
+static void *allocate_batches(void *with, size_t bytes, const char *what, struct zt_err *err) {
+    struct zt_rank *r = with;
+    return r->device->api->allocate_host(r->device, bytes, what, err);
+}
+
+/* After an error copies may still be underway. */
+static void free_batches(void *with, void *memory, size_t bytes) {
+    struct zt_rank *r = with;
+    struct zt_err ignored = { 0 };
+    for (int i = 0; i < ZT_RANK_HELD; i++)
+        r->device->api->wait(r->device, r->away->fed[i], &ignored);
+    r->device->api->free_host(r->device, memory, bytes);
+}
+
+void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options) {
+    options->memory = (struct zt_batch_memory){ allocate_batches, free_batches, r };
+    options->batch_bytes = (size_t)r->feed_bytes;
+    options->held = ZT_RANK_HELD;
+}
+
+bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
+    return r->device->api->wait(r->device, r->away->fed[r->away->fed_count % ZT_RANK_HELD], err);
+}
+
+static bool bring(struct zt_rank *r, struct zt_slot *slot, const char *from, struct zt_err *err) {
+    const struct zt_device_api *api = r->device->api;
+    struct zt_event *sent = r->away->fed[r->away->fed_count++ % ZT_RANK_HELD];
+    if (r->away->feed_room)
+        return api->bring(r->device, slot->feed, r->away->feed_room, from, (size_t)r->feed_bytes, sent, err);
+    return api->to_device(r->device, slot->feed, from, (size_t)r->feed_bytes, err) && api->record(r->device, sent, err);
+}
+
+/* All of a batch crosses at once: while the last micro-batch is computed, where the device can bring it. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
-    const struct zt_device_api *api = r->device->api;
-    int at = (int)(slot - r->slots), wants = r->plan->job->want_count;
-    char *host = r->away->feed + at * r->feed_bytes, *column = host;
-    if (!api->wait(r->device, r->away->fed[at], err))
-        return false;
-    for (int i = 0; i < source->column_count; i++) {
-        size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
-        memcpy(column, batch->column[i], bytes);
-        slot->fed[i] = slot->feed + (column - host);
-        column += zt_rank_round_up(bytes);
-    }
+    int wants = r->plan->job->want_count;
+    for (int i = 0; i < source->column_count; i++)
+        slot->fed[i] = slot->feed + ((char *)batch->column[i] - batch->memory);
     struct step_feed step = { slot->seed, (double)slot->samples };
-    memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
-    memcpy(host + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
+    memcpy(batch->memory + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
+    memcpy(batch->memory + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
            (size_t)batch->rows * sizeof *slot->row_weight);
-    if (r->away->feed_room)
-        return api->bring(r->device, slot->feed, r->away->feed_room, host, (size_t)r->feed_bytes, r->away->fed[at],
-                          err);
-    return api->to_device(r->device, slot->feed, host, (size_t)r->feed_bytes, err) &&
-           api->record(r->device, r->away->fed[at], err);
+    return bring(r, slot, batch->memory, err);
 }
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
@@ -238,14 +259,12 @@ static bool open_draws(struct zt_rank *r, struct zt_err *err) {
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->away;
     const struct zt_device_api *api = r->device->api;
-    d->feed = api->allocate_host(r->device, (size_t)(r->feed_bytes * r->plan->slots), "batches", err);
-    d->fed = ZT_NEW_N(r->arena, struct zt_event *, r->plan->slots + 1);
-    for (int i = 0; d->feed && i < r->plan->slots; i++)
+    for (int i = 0; i < ZT_RANK_HELD; i++)
         if (!(d->fed[i] = api->event_create(r->device, err)))
             return false;
-    if (d->feed && api->bring)
+    if (api->bring)
         d->feed_room = api->allocate(r->device, (size_t)r->feed_bytes, "the next batch", err);
-    return d->feed && (d->feed_room || !api->bring);
+    return d->feed_room || !api->bring;
 }
 
 /* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
@@ -293,11 +312,9 @@ void zt_rank_device_destroy(struct zt_rank *r) {
         return;
     zt_rank_graphs_destroy(r);
     zt_rank_stepping_destroy(r);
-    for (int i = 0; r->away->fed && i < r->plan->slots; i++)
+    for (int i = 0; i < ZT_RANK_HELD; i++)
         if (r->away->fed[i])
             r->device->api->event_destroy(r->device, r->away->fed[i]);
-    if (r->away->feed)
-        r->device->api->free_host(r->device, r->away->feed, (size_t)(r->feed_bytes * r->plan->slots));
     if (r->away->nccl)
         r->away->nccl->api->destroy(r->away->nccl);
     for (int i = 0; i < 2; i++)

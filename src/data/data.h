@@ -95,12 +95,20 @@ struct zt_batch {
     int64_t step_samples;                /* samples of the whole step over all ranks */
     int micro_batch;                     /* index in the step on this rank */
     int64_t first_in_epoch;              /* index in the epoch of row 0 */
-    void *column[ZT_COLUMNS];
+    void *column[ZT_COLUMNS];            /* in `memory`, one behind the other, each at a multiple of 64 bytes */
+    char *memory;                        /* of options.batch_bytes at least */
 };
 
 /* Reads ahead in I/O threads, each of which takes some rows of a micro-batch: the step loop never waits for input
  * unless reading is slower than the step. What is delivered, errors too, does not depend on how many they are. */
 struct zt_loader;
+/* Where micro-batches are put, for a consumer who wants them in memory of its own kind: aligned to 64, NULL with an
+ * error that has `what` in it. It is given back when the readers have ended. */
+struct zt_batch_memory {
+    void *(*allocate)(void *with, size_t bytes, const char *what, struct zt_err *err);
+    void (*free)(void *with, void *memory, size_t bytes);
+    void *with;
+};
 struct zt_loader_options {
     const struct zt_source *source;
     int64_t train_batch, micro_batch;
@@ -110,6 +118,9 @@ struct zt_loader_options {
     int64_t first_step, steps; /* steps to deliver */
     int depth;                 /* micro-batches read ahead, at least 2 */
     int readers;               /* threads, 1 to ZT_READERS; 0: 1 */
+    int held;                  /* micro-batches that the consumer uses at a time; 0: 1 */
+    size_t batch_bytes;        /* of each micro-batch's memory, at least: what the columns leave is the consumer's */
+    struct zt_batch_memory memory; /* allocate NULL: the loader's own */
 };
 /* How many there are beside `threads` compute threads on `cores` cores: as many as there are cores beyond these, at
  * least 1, at most ZT_READERS. */
@@ -117,7 +128,8 @@ int zt_loader_readers(int cores, int threads);
 /* How a step of `t` samples is cut: micro-batch m takes samples [m*micro*ranks, ...) of the step, rank r the r-th piece
  * of ceil(piece/ranks) rows; the number of micro-batches is that needed, equal on all ranks. */
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err);
-/* The next micro-batch, in order; valid until the next call. *batch is NULL at the end. */
+/* The next micro-batch, in order; valid until the call options.held behind this one, the next where that is 1. *batch
+ * is NULL at the end. */
 bool zt_loader_next(struct zt_loader *loader, const struct zt_batch **batch, struct zt_err *err);
 /* Seconds zt_loader_next has waited so far. */
 double zt_loader_waited(const struct zt_loader *loader);

@@ -4,7 +4,8 @@
  *                    | |   |
  *                    | |   laid_out: from here on samples are not chosen yet
  *                    | written: all before are full
- *                    released: all before were given back; the consumer holds this one between two calls
+ *                    released: all before were given back; from here on `held` are the consumer's, as far as it has
+ *                    had them
  *
  * A reader takes the next rows of the first micro-batch that has some left, `taking`; one that finds none lays out the
  * next micro-batch, where a slot is free. So rows are taken in the order in which they are delivered, and where one
@@ -42,17 +43,16 @@ struct zt_loader {
     size_t indices_bytes;
     struct slot *ring;
     int slots;
-    void *memory; /* the columns of all slots */
+    void *memory; /* of all slots */
     size_t memory_bytes;
     double waited;
-    bool holds; /* the consumer has a micro-batch */
 
     pthread_t thread[ZT_READERS];
     int started;
     atomic_bool stop;
     pthread_mutex_t mutex; /* guards what follows, and `taken` and `left` of the slots */
     pthread_cond_t filled, work;
-    int64_t laid_out, taking, written, released;
+    int64_t laid_out, taking, written, delivered, released;
     bool laying_out; /* somebody does */
     int busy;        /* readers with rows in hand */
     bool failed;
@@ -74,6 +74,10 @@ static int readers_of(const struct zt_loader_options *o) {
     return o->readers < 1 ? 1 : o->readers < ZT_READERS ? o->readers : ZT_READERS;
 }
 
+static int held_of(const struct zt_loader_options *o) {
+    return o->held < 1 ? 1 : o->held;
+}
+
 static struct slot *slot_of(const struct zt_loader *l, int64_t number) {
     return &l->ring[number % l->slots];
 }
@@ -92,6 +96,26 @@ static struct cut cut_step(const struct zt_loader_options *o, int64_t step_sampl
     return (struct cut){ start, first, left < 0 ? 0 : left < rows ? left : rows, rows };
 }
 
+/* Bytes of `rows` samples of a column, up to where the next one begins. False where 64 bits do not hold them. */
+static bool column_bytes(const struct zt_source *source, int column, int64_t rows, size_t *bytes) {
+    if (__builtin_mul_overflow(source->column[column].sample_bytes, (size_t)rows, bytes) ||
+        __builtin_add_overflow(*bytes, ALIGN - 1, bytes))
+        return false;
+    *bytes = *bytes / ALIGN * ALIGN;
+    return true;
+}
+
+/* That they fit was seen when the ring was made. */
+static void place_columns(const struct zt_source *source, struct zt_batch *batch) {
+    char *at = batch->memory;
+    for (int c = 0; c < source->column_count; c++) {
+        size_t bytes = 0;
+        batch->column[c] = at;
+        column_bytes(source, c, batch->rows, &bytes);
+        at += bytes;
+    }
+}
+
 /* Rows of a rank whose piece is short are filled with the first sample of the piece: real values, weight zero. */
 static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     const struct zt_loader_options *o = &l->options;
@@ -108,6 +132,7 @@ static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     batch->first_in_epoch = s->in_epoch * o->train_batch + cut.start + cut.first;
     for (int64_t row = 0; row < cut.rows; row++)
         slot->index[row] = s->indices[cut.start + (row < cut.samples ? cut.first + row : 0)];
+    place_columns(o->source, batch);
     slot->taken = 0;
     slot->left = cut.rows;
     slot->full = false;
@@ -237,25 +262,16 @@ static void *reader(void *argument) {
 
 /* ---- the ring ---- */
 
-/* Bytes a micro-batch of a column takes in the ring; 0 where 64 bits do not hold them. */
-static size_t column_bytes(const struct zt_loader_options *o, int column) {
-    size_t bytes;
-    if (__builtin_mul_overflow(o->source->column[column].sample_bytes, (size_t)o->micro_batch, &bytes) ||
-        __builtin_add_overflow(bytes, ALIGN, &bytes))
-        return 0;
-    return bytes / ALIGN * ALIGN;
-}
-
-static bool ring_bytes(const struct zt_loader *l, size_t *total, struct zt_err *err) {
-    const struct zt_loader_options *o = &l->options;
+/* Of one micro-batch. */
+static bool slot_bytes(const struct zt_loader_options *o, size_t *total, struct zt_err *err) {
     *total = 0;
     for (int c = 0; c < o->source->column_count; c++) {
-        size_t bytes = column_bytes(o, c), all;
-        if (bytes == 0 || __builtin_mul_overflow(bytes, (size_t)l->slots, &all) ||
-            __builtin_add_overflow(*total, all, total))
+        size_t bytes;
+        if (!column_bytes(o->source, c, o->micro_batch, &bytes) || __builtin_add_overflow(*total, bytes, total))
             return zt_fail(err, ZT_EXIT_DATA, "data: column \"%s\": a micro-batch of %lld samples fits no memory",
                            o->source->column[c].name, (long long)o->micro_batch);
     }
+    *total = *total > o->batch_bytes ? *total : (o->batch_bytes + ALIGN - 1) / ALIGN * ALIGN;
     return true;
 }
 
@@ -274,17 +290,26 @@ static bool make_indices(struct zt_loader *l, struct zt_err *err) {
 }
 
 static bool make_ring(struct zt_loader *l, struct zt_err *err) {
-    const struct zt_loader_options *o = &l->options;
-    if (!ring_bytes(l, &l->memory_bytes, err) || !make_indices(l, err))
+    static const char what[] = "micro-batches read ahead";
+    const struct zt_batch_memory *m = &l->options.memory;
+    size_t each;
+    if (!slot_bytes(&l->options, &each, err) || !make_indices(l, err))
         return false;
-    l->memory = zt_block_create(l->memory_bytes, "micro-batches read ahead", err);
-    char *at = l->memory;
-    for (int s = 0; at && s < l->slots; s++)
-        for (int c = 0; c < o->source->column_count; c++) {
-            l->ring[s].batch.column[c] = at;
-            at += column_bytes(o, c);
-        }
+    if (__builtin_mul_overflow(each, (size_t)l->slots, &l->memory_bytes))
+        return zt_fail(err, ZT_EXIT_DATA, "data: %d micro-batches of %zu bytes fit no memory", l->slots, each);
+    l->memory =
+        m->allocate ? m->allocate(m->with, l->memory_bytes, what, err) : zt_block_create(l->memory_bytes, what, err);
+    for (int s = 0; l->memory && s < l->slots; s++)
+        l->ring[s].batch.memory = (char *)l->memory + (size_t)s * each;
     return l->memory != NULL;
+}
+
+static void free_memory(struct zt_loader *l) {
+    const struct zt_batch_memory *m = &l->options.memory;
+    if (l->memory && m->allocate)
+        m->free(m->with, l->memory, l->memory_bytes);
+    else
+        zt_block_destroy(l->memory, l->memory_bytes);
 }
 
 static bool start_readers(struct zt_loader *l, struct zt_err *err) {
@@ -300,7 +325,7 @@ static bool start_readers(struct zt_loader *l, struct zt_err *err) {
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err) {
     struct zt_loader *l = zt_calloc(1, sizeof *l);
     l->options = *options;
-    l->slots = (options->depth < 2 ? 2 : options->depth) + 1;
+    l->slots = (options->depth < 2 ? 2 : options->depth) + held_of(options);
     l->ring = zt_calloc((size_t)l->slots, sizeof *l->ring);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
@@ -321,22 +346,24 @@ static bool over(const struct zt_loader *l) {
     return all || (l->failed && l->busy == 0);
 }
 
+static void release(struct zt_loader *l) {
+    if (l->delivered - l->released < held_of(&l->options))
+        return;
+    l->released++;
+    pthread_cond_signal(&l->work);
+}
+
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
     pthread_mutex_lock(&l->mutex);
-    if (l->holds) {
-        l->released++;
-        l->holds = false;
-        pthread_cond_signal(&l->work);
-    }
-    if (l->written == l->released && !over(l)) {
+    release(l);
+    if (l->written == l->delivered && !over(l)) {
         double start = zt_now();
-        while (l->written == l->released && !over(l))
+        while (l->written == l->delivered && !over(l))
             pthread_cond_wait(&l->filled, &l->mutex);
         l->waited += zt_now() - start;
     }
-    l->holds = l->written > l->released;
-    *batch = l->holds ? &slot_of(l, l->released)->batch : NULL;
-    bool failed = !l->holds && l->failed;
+    bool more = l->written > l->delivered, failed = !more && l->failed;
+    *batch = more ? &slot_of(l, l->delivered++)->batch : NULL;
     pthread_mutex_unlock(&l->mutex);
     if (failed)
         *err = l->err;
@@ -361,7 +388,7 @@ void zt_loader_destroy(struct zt_loader *l) {
     pthread_mutex_destroy(&l->mutex);
     zt_sampler_finish(&l->sampler);
     zt_block_destroy(l->step.indices, l->indices_bytes);
-    zt_block_destroy(l->memory, l->memory_bytes);
+    free_memory(l);
     free(l->ring);
     free(l);
 }

@@ -364,6 +364,63 @@ START_TEST(a_file_that_changed_is_told_whatever_the_rows_say) {
 }
 END_TEST
 
+/* Memory of the consumer's, and how much of it is out. */
+static void *lend(void *with, size_t bytes, const char *what, struct zt_err *err) {
+    (void)what, (void)err;
+    *(size_t *)with += bytes;
+    return aligned_alloc(64, bytes);
+}
+static void take_back(void *with, void *memory, size_t bytes) {
+    *(size_t *)with -= bytes;
+    free(memory);
+}
+
+START_TEST(micro_batches_lie_in_the_consumers_memory_and_stay_as_many_calls_as_asked) {
+    enum { HELD = 3, BYTES = 640 };
+    struct zt_source source = count_to(1000, &none_broken);
+    struct zt_loader_options options = options_for(&source, 10, 1, 0, 1, 100);
+    size_t lent = 0;
+    options.shuffle = false;
+    options.readers = _i;
+    options.held = HELD;
+    options.batch_bytes = BYTES;
+    options.memory = (struct zt_batch_memory){ lend, take_back, &lent };
+    struct zt_err err = { 0 };
+    const struct zt_batch *batch[HELD + 1];
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    ck_assert_uint_eq(lent, (2 + HELD) * BYTES);
+    for (int64_t step = 0; step < 100; step++) {
+        ck_assert(zt_loader_next(loader, &batch[step % HELD], &err) && batch[step % HELD]);
+        ck_assert(batch[step % HELD]->memory == (char *)batch[step % HELD]->column[0]);
+        memset(batch[step % HELD]->memory + 80, (int)step, BYTES - 80); /* what the columns leave */
+        if (step % 10 == 0)
+            nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        for (int64_t old = step < HELD - 1 ? 0 : step - (HELD - 1); old <= step; old++)
+            for (int64_t i = 0; i < 10; i++)
+                ck_assert_int_eq(((int64_t *)batch[old % HELD]->column[0])[i], old * 10 + i);
+    }
+    ck_assert(zt_loader_next(loader, &batch[HELD], &err) && !batch[HELD]);
+    zt_loader_destroy(loader);
+    ck_assert_uint_eq(lent, 0);
+}
+END_TEST
+
+static void *lend_nothing(void *with, size_t bytes, const char *what, struct zt_err *err) {
+    (void)with;
+    zt_fail(err, ZT_EXIT_RUN, "no %zu bytes for %s", bytes, what);
+    return NULL;
+}
+
+START_TEST(a_consumer_without_memory_is_told_so) {
+    struct zt_source source = count_to(10, &none_broken);
+    struct zt_loader_options options = options_for(&source, 10, 1, 0, 1, 1);
+    options.memory = (struct zt_batch_memory){ lend_nothing, take_back, NULL };
+    struct zt_err err = { 0 };
+    ck_assert_ptr_null(zt_loader_create(&options, &err));
+    MENTIONS(&err, "no ", "micro-batches read ahead");
+}
+END_TEST
+
 START_TEST(readers_take_the_cores_that_nothing_computes_on) {
     ck_assert_int_eq(zt_loader_readers(2, 2), 1);
     ck_assert_int_eq(zt_loader_readers(2, 4), 1);
@@ -398,6 +455,9 @@ int main(void) {
     tcase_add_test(cases, rows_of_one_micro_batch_are_read_by_several_at_once);
     tcase_add_loop_test(cases, of_several_rows_that_cannot_be_read_the_first_is_told, 1, READERS + 1);
     tcase_add_loop_test(cases, a_file_that_changed_is_told_whatever_the_rows_say, 1, READERS + 1);
+    tcase_add_loop_test(cases, micro_batches_lie_in_the_consumers_memory_and_stay_as_many_calls_as_asked, 1,
+                        READERS + 1);
+    tcase_add_test(cases, a_consumer_without_memory_is_told_so);
     tcase_add_test(cases, readers_take_the_cores_that_nothing_computes_on);
     tcase_add_test(cases, a_micro_batch_too_big_for_memory_is_refused);
     return test_run("loader", cases);
