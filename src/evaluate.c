@@ -16,6 +16,8 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
         zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
     struct zt_loader *loader = NULL;
+    if (rank)
+        zt_rank_say_data(rank, &s->options->log);
     bool ok = rank && zt_rank_loader(rank, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
     zt_loader_destroy(loader);
     zt_rank_destroy(rank);

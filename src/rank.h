@@ -72,6 +72,7 @@ struct zt_rank_plan {
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 without */
     struct zt_schedule eval_schedule;                /* of one micro-batch */
     int slots;
+    bool away;        /* planned for a device with memory of its own, where data may stay (rank_stored.h) */
     bool keeps_input; /* slots have memory for the fed columns: the loader's is gone before backward reads it */
     int64_t loss_activation_bytes; /* of activation_bytes, those of the last slot, which is the loss's */
     int optimizer_states;          /* arrays an element */
@@ -117,6 +118,10 @@ void zt_rank_destroy(struct zt_rank *rank);
  * data (rank_data.c). To be destroyed before the rank; *to is NULL where rank 0 reads for it. */
 bool zt_rank_loader(struct zt_rank *rank, bool training, int64_t first, int64_t steps, struct zt_loader **to,
                     struct zt_err *err);
+/* Bytes that come to the device for a micro-batch of training data, or of evaluation data; 0 on the host. */
+int64_t zt_rank_brings(const struct zt_rank *rank, bool training);
+/* Says which data stay in the device's memory, and why others do not. */
+void zt_rank_say_data(const struct zt_rank *rank, const struct zt_log *log);
 /* Warns, a line for each kind, of nodes whose tensors travel between device and host because the device has no kernel
  * for them. */
 void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);

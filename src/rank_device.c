@@ -2,6 +2,7 @@
 
 #include "device/module.h"
 #include "rank_graphs.h"
+#include "rank_stored.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ struct zt_rank_device {
     bool draws;                         /* a node there reads it */
     struct zt_event *fed[ZT_RANK_HELD]; /* by turns: a batch's pinned memory may be written */
     int64_t fed_count;                  /* batches brought so far */
-    char *feed_room; /* on the device: feed_bytes through which a batch comes; NULL: batches come in the queue */
+    char *feed_room;   /* on the device, through which a batch comes; NULL: batches come in the queue */
+    size_t room_bytes; /* of it */
 };
 
 static size_t view_bytes(const struct zt_view *v) {
@@ -88,9 +90,32 @@ static void free_batches(void *with, void *memory, size_t bytes) {
     r->device->api->free_host(r->device, memory, bytes);
 }
 
+/* The slot's feed, and what comes of a micro-batch whose data stay there:
+ *
+ *     columns | step_feed | row weights                        columns are made there
+ *               step_feed | row weights | numbers of samples   come
+ */
+static size_t tail_bytes(const struct zt_rank *r) {
+    const char *step = (const char *)r->slots[0].fed[r->plan->job->want_count] - offsetof(struct step_feed, seed);
+    return (size_t)(r->slots[0].feed + r->feed_bytes - step);
+}
+
+/* There is a weight for each row. */
+static size_t numbered_bytes(const struct zt_rank *r) {
+    return tail_bytes(r) + (tail_bytes(r) - 64) / sizeof(float) * sizeof(int64_t);
+}
+
+int64_t zt_rank_brings(const struct zt_rank *r, bool training) {
+    if (!r->away)
+        return 0;
+    return zt_rank_stored_has(r, training ? r->plan->source : r->plan->eval_source) ? (int64_t)numbered_bytes(r)
+                                                                                    : r->feed_bytes;
+}
+
 void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options) {
+    options->indices = zt_rank_stored_has(r, options->source);
     options->memory = (struct zt_batch_memory){ allocate_batches, free_batches, r };
-    options->batch_bytes = (size_t)r->feed_bytes;
+    options->batch_bytes = options->indices ? numbered_bytes(r) : (size_t)r->feed_bytes;
     options->held = ZT_RANK_HELD;
 }
 
@@ -98,25 +123,57 @@ bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
     return r->device->api->wait(r->device, r->away->fed[r->away->fed_count % ZT_RANK_HELD], err);
 }
 
-static bool bring(struct zt_rank *r, struct zt_slot *slot, const char *from, struct zt_err *err) {
-    const struct zt_device_api *api = r->device->api;
-    struct zt_event *sent = r->away->fed[r->away->fed_count++ % ZT_RANK_HELD];
-    if (r->away->feed_room)
-        return api->bring(r->device, slot->feed, r->away->feed_room, from, (size_t)r->feed_bytes, sent, err);
-    return api->to_device(r->device, slot->feed, from, (size_t)r->feed_bytes, err) && api->record(r->device, sent, err);
+static struct zt_event *next_event(struct zt_rank *r) {
+    return r->away->fed[r->away->fed_count++ % ZT_RANK_HELD];
+}
+
+static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
+    struct step_feed step = { slot->seed, (double)slot->samples };
+    memcpy(to, &step, sizeof step);
+    memcpy(to + 64, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
 }
 
 /* All of a batch crosses at once: while the last micro-batch is computed, where the device can bring it. */
+static bool bring(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch, struct zt_err *err) {
+    const struct zt_device_api *api = r->device->api;
+    const size_t bytes = (size_t)r->feed_bytes;
+    struct zt_event *sent = next_event(r);
+    write_step(slot, batch->rows, batch->memory + bytes - tail_bytes(r));
+    if (r->away->feed_room)
+        return api->bring(r->device, r->away->feed_room, batch->memory, bytes, sent, err) &&
+               api->copy(r->device, slot->feed, r->away->feed_room, bytes, err) && api->leave(r->device, err);
+    return api->to_device(r->device, slot->feed, batch->memory, bytes, err) && api->record(r->device, sent, err);
+}
+
+/* What comes is read where it arrives: the launch that makes the columns takes the step's part along. */
+static bool bring_numbers(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
+                          const struct zt_source *source, struct zt_err *err) {
+    const struct zt_device_api *api = r->device->api;
+    const size_t tail = tail_bytes(r), numbers = (size_t)batch->rows * sizeof *batch->index;
+    char *room = r->away->feed_room;
+    struct zt_gather columns[ZT_COLUMNS + 1];
+    write_step(slot, batch->rows, batch->memory);
+    memcpy(batch->memory + tail, batch->index, numbers);
+    for (int i = 0; i < source->column_count; i++) {
+        columns[i] = zt_rank_stored_gather(r, source, i);
+        columns[i].to = slot->fed[i];
+        columns[i].index = (const int64_t *)(const void *)(room + tail);
+        columns[i].rows = batch->rows;
+    }
+    columns[source->column_count] =
+        (struct zt_gather){ .to = slot->feed + r->feed_bytes - tail, .from = room, .rows = 1, .bytes = tail };
+    return api->bring(r->device, room, batch->memory, tail + numbers, next_event(r), err) &&
+           r->device->module->gather(r->device, columns, source->column_count + 1, err) && api->leave(r->device, err);
+}
+
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
-    int wants = r->plan->job->want_count;
-    for (int i = 0; i < source->column_count; i++)
-        slot->fed[i] = slot->feed + ((char *)batch->column[i] - batch->memory);
-    struct step_feed step = { slot->seed, (double)slot->samples };
-    memcpy(batch->memory + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
-    memcpy(batch->memory + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
-           (size_t)batch->rows * sizeof *slot->row_weight);
-    return bring(r, slot, batch->memory, err);
+    char *column = slot->feed;
+    for (int i = 0; i < source->column_count; i++) {
+        slot->fed[i] = column;
+        column += zt_rank_round_up(source->column[i].sample_bytes * (size_t)batch->rows);
+    }
+    return zt_rank_stored_has(r, source) ? bring_numbers(r, slot, batch, source, err) : bring(r, slot, batch, err);
 }
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
@@ -262,8 +319,9 @@ static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     for (int i = 0; i < ZT_RANK_HELD; i++)
         if (!(d->fed[i] = api->event_create(r->device, err)))
             return false;
+    d->room_bytes = (size_t)r->feed_bytes > numbered_bytes(r) ? (size_t)r->feed_bytes : numbered_bytes(r);
     if (api->bring)
-        d->feed_room = api->allocate(r->device, (size_t)r->feed_bytes, "the next batch", err);
+        d->feed_room = api->allocate(r->device, d->room_bytes, "the next batch", err);
     return d->feed_room || !api->bring;
 }
 
@@ -304,12 +362,13 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     each_node(r, set_aside);
     d->stage = r->device->api->allocate_host(r->device, d->stage_bytes, "tensors of nodes that run on the host", err);
     return d->stage && open_feed(r, err) && open_draws(r, err) && copy_constants(r, err) &&
-           (!r->plan->train.count || !r->row || open_step(r, err));
+           (!r->plan->train.count || !r->row || open_step(r, err)) && zt_rank_stored_create(r, err);
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
     if (!r->away)
         return;
+    zt_rank_stored_destroy(r);
     zt_rank_graphs_destroy(r);
     zt_rank_stepping_destroy(r);
     for (int i = 0; i < ZT_RANK_HELD; i++)
@@ -321,7 +380,7 @@ void zt_rank_device_destroy(struct zt_rank *r) {
         if (r->away->staged[i])
             r->away->staged[i]->api->destroy(r->away->staged[i]);
     if (r->away->feed_room)
-        r->device->api->free(r->device, r->away->feed_room, (size_t)r->feed_bytes);
+        r->device->api->free(r->device, r->away->feed_room, r->away->room_bytes);
     if (r->away->random)
         r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
     if (r->away->constant_block)

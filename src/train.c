@@ -100,6 +100,7 @@ static bool open_monitor(struct worker *w) {
         return true;
     zt_report_start(s, w->plan, w->device, w->steps);
     zt_checkpoints_report(w->checkpoints, &s->options->log);
+    zt_rank_say_data(w->run, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
     if (s->options->profile && w->steps - w->first < FEWEST_STEPS)
         zt_say(&s->options->log, ZT_LOG_WARNING, "--profile times a step after the first: it wants %d steps",

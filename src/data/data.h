@@ -36,6 +36,16 @@ struct zt_want {
     bool ones;      /* axes of one element may be missing or too many ([N, 1] where [N] is wanted) */
 };
 
+/* How a format keeps the samples of a column. Without a table a sample is `bytes` bytes as read() gives them. Else each
+ * of its bytes stands for an element of the column's type: they lie in `planes` equal parts, and byte b of part p means
+ * element ZT_LEVELS * p + b of the table. */
+enum { ZT_LEVELS = 256 };
+struct zt_stored {
+    size_t bytes;
+    const void *table; /* the source's own */
+    int planes;        /* 0 without a table */
+};
+
 struct zt_source {
     const struct zt_format *format;
     int64_t samples;
@@ -58,6 +68,11 @@ struct zt_format {
     /* Called by a reader thread after the reads of each micro-batch, which count only then: false where a file that
      * they come from has changed (base/mapped.h). NULL: all was read when it was opened. */
     bool (*intact)(const struct zt_source *source, struct zt_err *err);
+    /* For a consumer who makes samples of what is kept; NULL, both, where nothing is and samples are made when they are
+     * read. keep copies `count` samples from `first` on as they are kept; they count when the files are intact
+     * afterwards. */
+    struct zt_stored (*stored)(const struct zt_source *source, int column);
+    void (*keep)(const struct zt_source *source, int column, int64_t first, int64_t count, void *to);
     void (*close)(struct zt_source *source);
 };
 
@@ -68,6 +83,10 @@ extern const struct zt_format *const zt_formats[]; /* NULL-terminated */
 struct zt_source *zt_source_open(const struct zt_config *config, bool eval, const struct zt_want *wants, int want_count,
                                  struct zt_err *err);
 void zt_source_close(struct zt_source *source); /* NULL is harmless */
+/* False where a file that its samples come from has changed. */
+bool zt_source_intact(const struct zt_source *source, struct zt_err *err);
+/* Bytes of all samples as they are kept; 0 where the format keeps none, -1 where 64 bits do not hold them. */
+int64_t zt_source_stored_bytes(const struct zt_source *source);
 
 /* Sampler: which samples make step s. An epoch is one permutation of (seed, epoch) (identity without shuffle); global
  * batch b of an epoch holds permuted samples [b*train_batch, (b+1)*train_batch); the last is smaller unless drop_last.
@@ -95,6 +114,7 @@ struct zt_batch {
     int64_t step_samples;                /* samples of the whole step over all ranks */
     int micro_batch;                     /* index in the step on this rank */
     int64_t first_in_epoch;              /* index in the epoch of row 0 */
+    const int64_t *index;                /* of the sample of each row */
     void *column[ZT_COLUMNS];            /* in `memory`, one behind the other, each at a multiple of 64 bytes */
     char *memory;                        /* of options.batch_bytes at least */
 };
@@ -121,6 +141,7 @@ struct zt_loader_options {
     int held;                  /* micro-batches that the consumer uses at a time; 0: 1 */
     size_t batch_bytes;        /* of each micro-batch's memory, at least: what the columns leave is the consumer's */
     struct zt_batch_memory memory; /* allocate NULL: the loader's own */
+    bool indices;                  /* nothing is read, columns are NULL: the consumer has the samples */
 };
 /* How many there are beside `threads` compute threads on `cores` cores: as many as there are cores beyond these, at
  * least 1, at most ZT_READERS. */

@@ -132,7 +132,9 @@ static void fill_slot(const struct zt_loader *l, struct slot *slot) {
     batch->first_in_epoch = s->in_epoch * o->train_batch + cut.start + cut.first;
     for (int64_t row = 0; row < cut.rows; row++)
         slot->index[row] = s->indices[cut.start + (row < cut.samples ? cut.first + row : 0)];
-    place_columns(o->source, batch);
+    batch->index = slot->index;
+    if (!o->indices)
+        place_columns(o->source, batch);
     slot->taken = 0;
     slot->left = cut.rows;
     slot->full = false;
@@ -175,17 +177,13 @@ static bool take(struct zt_loader *l, struct piece *piece) {
 /* Rows from piece->first on, which counts them. */
 static bool read_rows(struct zt_loader *l, const struct slot *slot, struct piece *piece, struct zt_err *err) {
     const struct zt_source *source = l->options.source;
-    for (; piece->first < piece->end && !l->stop; piece->first++)
+    for (; !l->options.indices && piece->first < piece->end && !l->stop; piece->first++)
         for (int c = 0; c < source->column_count; c++) {
             char *to = (char *)slot->batch.column[c] + (size_t)piece->first * source->column[c].sample_bytes;
             if (!source->format->read(source, c, slot->index[piece->first], to, err))
                 return false;
         }
     return true;
-}
-
-static bool intact(const struct zt_source *source, struct zt_err *err) {
-    return !source->format->intact || source->format->intact(source, err);
 }
 
 static void note_error(struct zt_loader *l, const struct piece *piece, const struct zt_err *err) {
@@ -213,7 +211,7 @@ static bool count_rows(struct zt_loader *l, struct slot *slot, int64_t rows, str
     if (slot->left > 0)
         return true;
     pthread_mutex_unlock(&l->mutex);
-    bool ok = intact(l->options.source, err);
+    bool ok = l->options.indices || zt_source_intact(l->options.source, err);
     pthread_mutex_lock(&l->mutex);
     slot->full = ok;
     return ok;
@@ -227,7 +225,7 @@ static void read_piece(struct zt_loader *l, struct piece piece, struct zt_err *e
     pthread_mutex_unlock(&l->mutex);
     bool ok = read_rows(l, slot, &piece, err);
     if (!ok)
-        intact(l->options.source, err);
+        zt_source_intact(l->options.source, err);
     pthread_mutex_lock(&l->mutex);
     if (!ok || !count_rows(l, slot, rows, err))
         note_error(l, &piece, err);
@@ -265,7 +263,7 @@ static void *reader(void *argument) {
 /* Of one micro-batch. */
 static bool slot_bytes(const struct zt_loader_options *o, size_t *total, struct zt_err *err) {
     *total = 0;
-    for (int c = 0; c < o->source->column_count; c++) {
+    for (int c = 0; !o->indices && c < o->source->column_count; c++) {
         size_t bytes;
         if (!column_bytes(o->source, c, o->micro_batch, &bytes) || __builtin_add_overflow(*total, bytes, total))
             return zt_fail(err, ZT_EXIT_DATA, "data: column \"%s\": a micro-batch of %lld samples fits no memory",

@@ -130,6 +130,11 @@ static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
     cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
 }
 
+static bool cuda_room(struct zt_device *device, size_t *left, struct zt_err *err) {
+    size_t all;
+    return zt_cuda_good(device, cudaMemGetInfo(left, &all), err, "asking for its memory");
+}
+
 size_t zt_cuda_workspace(const struct zt_device *device) {
     return cuda_of(device)->workspace;
 }
@@ -180,17 +185,20 @@ static bool open_input(struct zt_device *device, struct zt_err *err) {
     return d->input != NULL;
 }
 
-static bool cuda_bring(struct zt_device *device, void *to, void *room, const void *from, size_t bytes,
-                       struct zt_event *sent, struct zt_err *err) {
+static bool cuda_bring(struct zt_device *device, void *room, const void *from, size_t bytes, struct zt_event *sent,
+                       struct zt_err *err) {
     struct cuda *d = cuda_of(device);
     if (!crosses(device, err) || !open_input(device, err))
         return false;
-    struct zt_event *taken = (struct zt_event *)d->taken;
-    return zt_cuda_await(device, d->input, taken, err) &&
+    return zt_cuda_await(device, d->input, (struct zt_event *)d->taken, err) &&
            zt_cuda_good(device, cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, d->input), err,
                         "copying a batch to the device") &&
-           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err) &&
-           copy(device, to, room, bytes, cudaMemcpyDeviceToDevice, err) && zt_cuda_mark(device, d->stream, taken, err);
+           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err);
+}
+
+static bool cuda_leave(struct zt_device *device, struct zt_err *err) {
+    struct cuda *d = cuda_of(device);
+    return zt_cuda_mark(device, d->stream, (struct zt_event *)d->taken, err);
 }
 
 static bool cuda_copy(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -304,12 +312,14 @@ static const struct zt_device_api api = {
     .backend = 2,
     .allocate = cuda_allocate,
     .free = cuda_free,
+    .room = cuda_room,
     .allocate_host = cuda_allocate_host,
     .free_host = cuda_free_host,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .copy = cuda_copy,
     .bring = cuda_bring,
+    .leave = cuda_leave,
     .zero = cuda_zero,
     .event_create = cuda_event_create,
     .record = cuda_record,

@@ -405,6 +405,35 @@ START_TEST(micro_batches_lie_in_the_consumers_memory_and_stay_as_many_calls_as_a
 }
 END_TEST
 
+START_TEST(where_nothing_is_read_the_numbers_of_the_samples_come) {
+    int64_t broken = 3;
+    struct zt_source source = count_to(20, &broken);
+    struct zt_loader_options options = options_for(&source, 3, 2, 1, 2, 20);
+    options.readers = _i;
+    struct zt_err err = { 0 };
+    struct zt_sampler s;
+    int64_t at[12], epoch, in_epoch;
+    ck_assert(zt_sampler_init(&s, 20, 12, true, false, 11, &err));
+    options.indices = true;
+    options.batch_bytes = 100;
+    const struct zt_batch *batch;
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    for (int64_t step = 0; step < 20; step++) {
+        int64_t n = zt_sampler_step(&s, step, at, &epoch, &in_epoch);
+        for (int64_t start = 0; start < n; start += 6) {
+            int64_t piece = n - start < 6 ? n - start : 6, rows = (piece + 1) / 2;
+            ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+            ck_assert(batch->memory && !batch->column[0] && batch->rows == rows && batch->samples == piece - rows);
+            for (int64_t i = 0; i < rows; i++) /* rank 1 of 2, whose last piece may be short */
+                ck_assert_int_eq(batch->index[i], at[start + (i < batch->samples ? rows + i : 0)]);
+        }
+    }
+    ck_assert(zt_loader_next(loader, &batch, &err) && !batch);
+    zt_loader_destroy(loader);
+    zt_sampler_finish(&s);
+}
+END_TEST
+
 static void *lend_nothing(void *with, size_t bytes, const char *what, struct zt_err *err) {
     (void)with;
     zt_fail(err, ZT_EXIT_RUN, "no %zu bytes for %s", bytes, what);
@@ -457,6 +486,7 @@ int main(void) {
     tcase_add_loop_test(cases, a_file_that_changed_is_told_whatever_the_rows_say, 1, READERS + 1);
     tcase_add_loop_test(cases, micro_batches_lie_in_the_consumers_memory_and_stay_as_many_calls_as_asked, 1,
                         READERS + 1);
+    tcase_add_loop_test(cases, where_nothing_is_read_the_numbers_of_the_samples_come, 1, READERS + 1);
     tcase_add_test(cases, a_consumer_without_memory_is_told_so);
     tcase_add_test(cases, readers_take_the_cores_that_nothing_computes_on);
     tcase_add_test(cases, a_micro_batch_too_big_for_memory_is_refused);
