@@ -120,7 +120,7 @@ bool zt_rank_loader(struct zt_rank *rank, bool training, int64_t first, int64_t 
                     struct zt_err *err);
 /* Bytes that come to the device for a micro-batch of training data, or of evaluation data; 0 on the host. */
 int64_t zt_rank_brings(const struct zt_rank *rank, bool training);
-/* Says which data stay in the device's memory, and why others do not. */
+/* Says how many threads read, which data stay in the device's memory, and why others do not. */
 void zt_rank_say_data(const struct zt_rank *rank, const struct zt_log *log);
 /* Warns, a line for each kind, of nodes whose tensors travel between device and host because the device has no kernel
  * for them. */

@@ -1,5 +1,6 @@
 /* Where a rank's micro-batches come from. */
 #include "rank_device.h"
+#include "rank_stored.h"
 
 #include "device/threads.h"
 
@@ -32,4 +33,12 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
         zt_rank_device_loads(r, &options);
     *to = NULL;
     return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
+}
+
+void zt_rank_say_data(const struct zt_rank *r, const struct zt_log *log) {
+    const int count = readers(r);
+    if (r->stored)
+        zt_rank_stored_say(r, count, log);
+    else
+        zt_say(log, ZT_LOG_DEBUG, "micro-batches are read by %d thread%s", count, count > 1 ? "s" : "");
 }

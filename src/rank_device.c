@@ -117,6 +117,8 @@ void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options) 
     options->memory = (struct zt_batch_memory){ allocate_batches, free_batches, r };
     options->batch_bytes = options->indices ? numbered_bytes(r) : (size_t)r->feed_bytes;
     options->held = ZT_RANK_HELD;
+    if (options->indices)
+        options->readers = 1;
 }
 
 bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {

@@ -170,7 +170,7 @@ struct zt_gather zt_rank_stored_gather(const struct zt_rank *r, const struct zt_
     return find(r, source)->gather[column];
 }
 
-void zt_rank_say_data(const struct zt_rank *r, const struct zt_log *log) {
+void zt_rank_stored_say(const struct zt_rank *r, int readers, const struct zt_log *log) {
     static const char *const name[] = { "training data", "evaluation data" };
     char text[2][32];
     for (int i = 0; r->stored && i < 2; i++) {
@@ -183,6 +183,7 @@ void zt_rank_say_data(const struct zt_rank *r, const struct zt_log *log) {
             zt_say(log, ZT_LOG_DEBUG, "%s: stay on the device as they are stored, %s; a micro-batch brings %s", name[i],
                    text[0], text[1]);
         else
-            zt_say(log, ZT_LOG_DEBUG, "%s: come in micro-batches of %s: %s", name[i], text[1], k->why);
+            zt_say(log, ZT_LOG_DEBUG, "%s: come in micro-batches of %s, read by %d thread%s: %s", name[i], text[1],
+                   readers, readers > 1 ? "s" : "", k->why);
     }
 }

@@ -20,4 +20,8 @@ bool zt_rank_stored_has(const struct zt_rank *r, const struct zt_source *source)
 /* For a column of such data, what makes `rows` samples at `to`, of the numbers at `index` in the device's memory. */
 struct zt_gather zt_rank_stored_gather(const struct zt_rank *r, const struct zt_source *source, int column);
 
+/* A line for training data and one for evaluation data: whether they stay, or why not, and then how many threads read.
+ */
+void zt_rank_stored_say(const struct zt_rank *r, int readers, const struct zt_log *log);
+
 #endif

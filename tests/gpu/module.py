@@ -309,7 +309,7 @@ def stays(ztrain, module):
                     return None
                 come, other, more = left_behind(program, case, folder / "run", free, *options)
                 problems += wrong + more + wants(there, "^training data: stay on the device", "^evaluation data: stay on the device") + \
-                    wants(come, r"^training data: come in micro-batches of .*: they take \S+ \S+ as they are stored, more than half of the \S+ \S+ that are free$",
+                    wants(come, r"^training data: come in micro-batches of .*, read by \d+ threads?: they take \S+ \S+ as they are stored, more than half of the \S+ \S+ that are free$",
                           "^evaluation data: come in")
                 plan = (folder / "run" / "plan.txt").read_text()
                 problems += wants(plan, r"^training data, \S+ \S+ as they are stored, stay on the device where half of what is free there holds them$")
