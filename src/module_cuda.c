@@ -55,6 +55,16 @@ static bool scale_seed(struct zt_device *device, const struct zt_step_state *sta
     return zt_cuda_good(device, zt_launch_scale_seed(zt_cuda_stream(device), state, feed), err, "scaling the loss");
 }
 
+static bool gather(struct zt_device *device, const struct zt_gather *columns, int count, struct zt_err *err) {
+    bool ok = true;
+    for (int first = 0; ok && first < count; first += ZT_GATHERS) {
+        struct zt_launch_gathers some = { .count = count - first < ZT_GATHERS ? count - first : ZT_GATHERS };
+        memcpy(some.at, columns + first, (size_t)some.count * sizeof *columns);
+        ok = zt_cuda_good(device, zt_launch_gathers(zt_cuda_stream(device), &some), err, "gathering samples");
+    }
+    return ok;
+}
+
 static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
@@ -99,6 +109,7 @@ const struct zt_module zt_cuda_module = {
     .copy_all = copy_all,
     .cast_all = cast_all,
     .scale_seed = scale_seed,
+    .gather = gather,
     .add_loss = add_loss,
     .norm = norm,
     .clip = clip,

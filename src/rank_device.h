@@ -12,10 +12,16 @@
 /* From the rank's memory to the host, waiting for it. */
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
 
-/* Bytes of each slot for the columns, the cotangent of the loss and `rows` row weights. */
+/* Bytes of each slot for the columns, the cotangent of the loss, and the weights and numbers of `rows` samples. */
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows);
 /* Points the slot's last two fed values into its feed memory. */
-void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows);
+void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot);
+/* Batches lie in pinned memory, from where they are copied. ZT_RANK_HELD of them are the rank's at a time: the copy of
+ * the oldest is over by the time the loader has it back, for which zt_rank_device_next waits. */
+enum { ZT_RANK_HELD = 2 };
+void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options);
+/* Before the loader is asked for the next. */
+bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err);
 /* Brings a batch there, with the slot's seed, samples and row weights. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err);

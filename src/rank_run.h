@@ -58,18 +58,20 @@ struct zt_moving {
 struct zt_rank_device;
 struct zt_rank_graphs;
 struct zt_rank_stepping;
+struct zt_rank_stored;
 
 struct zt_rank {
     const struct zt_rank_plan *plan;
     struct zt_device *device;
     struct zt_rank_device *away;            /* what a device with memory of its own needs; NULL on the host */
     struct zt_rank_stepping *stepping;      /* what its step needs; NULL on the host, and where nothing is trained */
+    struct zt_rank_stored *stored;          /* data in the device's memory (rank_stored.h); NULL on the host */
     struct zt_rank_graphs *graphs;          /* NULL: the device records nothing */
     struct zt_comm *world, *data;           /* for host memory */
     struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for what lies in the rank's blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
-    int64_t feed_bytes;                   /* of a slot */
+    int64_t feed_bytes, feed_rows;        /* of a slot; of the largest micro-batch */
     const struct zt_program *derived_for; /* whose derived values are in place; NULL: stale */
     struct zt_run_program *programs;      /* training ones first */
     int program_count;

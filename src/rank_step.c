@@ -259,7 +259,7 @@ static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct 
 static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
                  struct zt_err *err) {
     const struct zt_batch *batch = NULL;
-    if (!zt_loader_next(loader, &batch, err))
+    if ((r->away && !zt_rank_device_next(r, err)) || !zt_loader_next(loader, &batch, err))
         return false;
     if (!batch)
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");

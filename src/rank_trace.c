@@ -280,7 +280,7 @@ bool zt_rank_trace(struct zt_rank *r, int64_t step, struct zt_trace *trace, stru
     while (r->begun_count > 0) /* what was begun ahead */
         if (!zt_rank_end(r, &result, err))
             return false;
-    if (!zt_rank_plan_loader(r->plan, true, step, step + 1, &loader, err))
+    if (!zt_rank_loader(r, true, step, step + 1, &loader, err))
         return false;
     begin(r);
     const bool ok = zt_rank_step(r, loader, step, &result, err) &&

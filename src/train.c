@@ -100,6 +100,7 @@ static bool open_monitor(struct worker *w) {
         return true;
     zt_report_start(s, w->plan, w->device, w->steps);
     zt_checkpoints_report(w->checkpoints, &s->options->log);
+    zt_rank_say_data(w->run, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
     if (s->options->profile && w->steps - w->first < FEWEST_STEPS)
         zt_say(&s->options->log, ZT_LOG_WARNING, "--profile times a step after the first: it wants %d steps",
@@ -133,7 +134,7 @@ static bool start_rank(struct worker *w) {
         return false;
     if (w->first_here)
         zt_rank_watch(w->run, w->session->stop);
-    return open_checkpoints(w) && zt_rank_plan_loader(w->plan, true, w->first, w->steps, &w->loader, &w->err);
+    return open_checkpoints(w) && zt_rank_loader(w->run, true, w->first, w->steps, &w->loader, &w->err);
 }
 
 /* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
@@ -148,7 +149,7 @@ static bool files_intact(struct worker *w, double now) {
 static bool evaluate(struct worker *w, int64_t step, int64_t epoch, struct zt_eval_result *result) {
     zt_where_phase(&w->where, "evaluating");
     struct zt_loader *loader = NULL;
-    bool ok = zt_rank_plan_loader(w->plan, false, 0, 0, &loader, &w->err) &&
+    bool ok = zt_rank_loader(w->run, false, 0, 0, &loader, &w->err) &&
               zt_rank_evaluate(w->run, loader, result, &w->err) && files_intact(w, zt_now());
     zt_loader_destroy(loader);
     if (ok && w->monitor)

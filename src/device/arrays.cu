@@ -103,3 +103,82 @@ int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
         casts_kernel<__nv_bfloat16><<<blocks, BLOCK, 0, stream>>>(*casts);
     return cudaGetLastError();
 }
+
+/* ---- samples by number ---- */
+
+/* N bytes of a sample from `at` on, and the elements they stand for. */
+template <class T, int N>
+static __device__ void look_up(const struct zt_gather &g, const unsigned char *from, char *to, uint32_t at) {
+    const uint32_t plane = (uint32_t)g.bytes / g.planes;
+    const T *table = (const T *)g.table + at / plane * 256;
+    const pack<unsigned char, N> bytes = *(const pack<unsigned char, N> *)(from + at);
+    pack<T, N> elements;
+    for (int k = 0; k < N; k++)
+        elements.at[k] = table[bytes.at[k]];
+    ((pack<T, N> *)to)[at / N] = elements;
+}
+
+template <class T>
+static __device__ void look_up_some(const struct zt_gather &g, const unsigned char *from, char *to, uint32_t at,
+                                    uint32_t width) {
+    if (width == 4)
+        look_up<T, 4>(g, from, to, at);
+    else
+        look_up<T, 1>(g, from, to, at);
+}
+
+/* `width` bytes of a sample from `at` on. */
+static __device__ void gather_some(const struct zt_gather &g, const unsigned char *from, char *to, size_t at,
+                                   uint32_t width) {
+    if (g.table && g.element_bytes == 4)
+        look_up_some<uint32_t>(g, from, to, (uint32_t)at, width);
+    else if (g.table && g.element_bytes == 2)
+        look_up_some<uint16_t>(g, from, to, (uint32_t)at, width);
+    else if (g.table && g.element_bytes == 8)
+        look_up_some<uint64_t>(g, from, to, (uint32_t)at, width);
+    else if (g.table)
+        look_up_some<unsigned char>(g, from, to, (uint32_t)at, width);
+    else if (width == 16)
+        *(struct sixteen *)(to + at) = *(const struct sixteen *)(from + at);
+    else if (width == 4)
+        *(uint32_t *)(to + at) = *(const uint32_t *)(from + at);
+    else
+        to[at] = (char)from[at];
+}
+
+/* The blocks of an entry take its parts in turn; 64-bit divisions are slow. */
+static __global__ void gathers_kernel(struct zt_launch_gathers x) {
+    const int entry = entry_of(x.blocks, x.count);
+    const struct zt_gather g = x.at[entry];
+    const int64_t parts = x.parts[entry], count = g.rows * parts;
+    const int64_t step = (int64_t)(x.blocks[entry + 1] - x.blocks[entry]) * BLOCK;
+    const size_t row_bytes = g.table ? g.bytes * g.element_bytes : g.bytes;
+    const uint32_t width = x.width[entry];
+    const bool small = count <= UINT32_MAX;
+    for (int64_t i = (int64_t)(blockIdx.x - x.blocks[entry]) * BLOCK + threadIdx.x; i < count; i += step) {
+        const int64_t row = small ? (uint32_t)i / (uint32_t)parts : i / parts;
+        const int64_t sample = g.index[row];
+        gather_some(g, (const unsigned char *)g.from + (size_t)sample * g.bytes, (char *)g.to + (size_t)row * row_bytes,
+                    (size_t)(i - row * parts) * width, width);
+    }
+}
+
+static uint32_t gather_width(const struct zt_gather *g) {
+    if (g->table)
+        return g->bytes / g->planes % 4 == 0 ? 4 : 1;
+    return g->bytes % 16 == 0 ? 16 : g->bytes % 4 == 0 ? 4 : 1;
+}
+
+int zt_launch_gathers(cudaStream_t stream, struct zt_launch_gathers *x) {
+    x->blocks[0] = 0;
+    for (int i = 0; i < x->count; i++) {
+        x->width[i] = gather_width(&x->at[i]);
+        x->parts[i] = (int64_t)(x->at[i].bytes / x->width[i]);
+        const int64_t count = x->at[i].rows * x->parts[i];
+        x->blocks[i + 1] = x->blocks[i] + (count > 0 ? blocks_for(count) : 0);
+    }
+    const unsigned blocks = x->blocks[x->count];
+    if (blocks > 0)
+        gathers_kernel<<<blocks, BLOCK, 0, stream>>>(*x);
+    return cudaGetLastError();
+}

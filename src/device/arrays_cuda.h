@@ -34,6 +34,18 @@ struct zt_launch_casts {
 };
 int zt_launch_casts(struct CUstream_st *stream, struct zt_launch_casts *casts);
 
+/* Gathers that do not overlap. `blocks`, `width` (bytes of a sample that a thread takes at once) and `parts` (of these
+ * a sample) are the launcher's own. */
+enum { ZT_GATHERS = 24 };
+struct zt_launch_gathers {
+    int count;
+    struct zt_gather at[ZT_GATHERS];
+    unsigned blocks[ZT_GATHERS + 1];
+    uint32_t width[ZT_GATHERS];
+    int64_t parts[ZT_GATHERS];
+};
+int zt_launch_gathers(struct CUstream_st *stream, struct zt_launch_gathers *gathers);
+
 #ifdef __cplusplus
 }
 #endif

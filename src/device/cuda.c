@@ -134,6 +134,11 @@ static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
     cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
 }
 
+static bool cuda_room(struct zt_device *device, size_t *left, struct zt_err *err) {
+    size_t all;
+    return zt_cuda_good(device, cudaMemGetInfo(left, &all), err, "asking for its memory");
+}
+
 size_t zt_cuda_workspace(const struct zt_device *device) {
     return cuda_of(device)->workspace;
 }
@@ -305,6 +310,7 @@ static const struct zt_device_api api = {
     .backend = 2,
     .allocate = cuda_allocate,
     .free = cuda_free,
+    .room = cuda_room,
     .allocate_host = cuda_allocate_host,
     .free_host = cuda_free_host,
     .to_device = cuda_to_device,

@@ -31,12 +31,26 @@ struct zt_cast {
     uint32_t channels, places;
 };
 
+/* `rows` samples, those of `index`, from all that lie at `from` one behind the other, `bytes` each. Without a table
+ * they are copied. Else each byte stands for an element of element_bytes, 1, 2, 4 or 8: bytes lie in `planes` equal
+ * parts, and byte b of part p means element 256 p + b of the table. Addresses are multiples of 64. */
+struct zt_gather {
+    void *to;
+    const void *from, *table;
+    const int64_t *index;
+    int64_t rows;
+    size_t bytes;
+    uint32_t planes, element_bytes;
+};
+
 struct zt_device_api {
     const char *name; /* "cpu", "cuda" */
     int backend;      /* enum zt_backend of graph/op.h: the column of kernels that runs on it */
     /* Zeroed memory of the device, aligned to 64 at least; `what` names it in the error. */
     void *(*allocate)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free)(struct zt_device *device, void *memory, size_t bytes);
+    /* Bytes that are free by now; NULL where the device does not tell. */
+    bool (*room)(struct zt_device *device, size_t *left, struct zt_err *err);
     /* Memory of the host, undefined, aligned to 64, that copies to and from the device need not wait for. */
     void *(*allocate_host)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free_host)(struct zt_device *device, void *memory, size_t bytes);

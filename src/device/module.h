@@ -33,7 +33,7 @@ struct zt_module_optimizer {
 };
 
 enum {
-    ZT_MODULE_ABI = 7
+    ZT_MODULE_ABI = 8
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/op.h) */
 
@@ -57,6 +57,8 @@ struct zt_module {
     /* Before the forward phase of a micro-batch: feed->scaled = feed->seed times the loss scale; both on the device. */
     bool (*scale_seed)(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
                        struct zt_err *err);
+    /* Samples by number, many columns in a launch. NULL: the device cannot. */
+    bool (*gather)(struct zt_device *device, const struct zt_gather *columns, int count, struct zt_err *err);
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);
