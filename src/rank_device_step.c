@@ -235,7 +235,7 @@ static bool scale_seed(struct zt_rank *r, const struct zt_action *a, struct zt_e
 
 bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err) {
     struct zt_action a = { .run = scale_seed, .slot = slot };
-    return (!r->scaling.dynamic && r->scaling.scale == 1) || zt_rank_do(r, &a, err);
+    return !r->plan->job->config->fp16.enabled || zt_rank_do(r, &a, err);
 }
 
 bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
