@@ -95,6 +95,7 @@ struct zt_kernel {
     /* NULL: plain layouts, no workspace, no state. Reference kernels are always given plain layouts. */
     bool (*prepare)(struct zt_prepare *p, struct zt_err *err);
     bool layouts; /* of kernels that lie elsewhere: prepare chooses among layouts, else all are plain */
+    bool rows;    /* of such: among matrices with filled rows too (ops/layout.h), else none comes so */
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the row has no kernel of this back end */
     void (*release)(void *state);
 };

@@ -3,6 +3,7 @@
 #include "device/module.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
+#include "ops/layout.h"
 #include "ops/matmul.h"
 #include "ops/moves.h"
 #include "ops/pointwise.h"
@@ -254,8 +255,9 @@ bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err) {
         err->code = err->count == 1 ? ZT_EXIT_RUN : err->code;
         return false;
     }
-    for (int i = 0; i < n->in_count && !kernel->layouts; i++)
-        p->in_layout[i] = NULL;
+    for (int i = 0; i < n->in_count; i++)
+        if (zt_layout_is_filled(p->in_layout[i]) ? !kernel->rows : !kernel->layouts)
+            p->in_layout[i] = NULL;
     if (kernel->prepare && !kernel->prepare(p, err))
         return false;
     struct proxy *proxy = zt_malloc(sizeof *proxy);

@@ -6,6 +6,7 @@
 #include "ops/walk_cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- choosing ---- */
 
@@ -96,6 +97,67 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
     p->out_layout[0] = last ? zt_layout_last(g->arena, given, y) : NULL;
 }
 
+/* ---- filled rows ---- */
+
+enum { WIDE = 1024, TILE = 64 }; /* elements of a row from which on it is filled up to a multiple of TILE */
+
+void zt_layout_sides(struct zt_prepare *p) {
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        if (i >= 2 || !zt_layout_is_filled(p->in_layout[i]))
+            p->in_layout[i] = NULL;
+}
+
+/* Whether nodes read `value`, nothing else does, and `takes` is true of them. */
+static bool all_take(const struct zt_graph *g, int value,
+                     bool (*takes)(const struct zt_graph *g, int node, int value)) {
+    int readers = 0;
+    for (int i = 0; i < g->output_count; i++)
+        if (g->outputs[i] == value)
+            return false;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == value) {
+                if (!takes(g, n, value))
+                    return false;
+                readers++;
+            }
+    return readers > 0;
+}
+
+/* A product, of which the value is one side. */
+static bool multiplies(const struct zt_graph *g, int node, int value) {
+    static const char *const products[] = { "BatchMatMul", "Gemm",           "GemmFloat",
+                                            "MatMul",      "MatMulGeluGrad", "MatMulReluGrad" };
+    const struct zt_node *n = g->nodes[node];
+    size_t k = 0;
+    while (k < sizeof products / sizeof *products && strcmp(products[k], n->op_type) != 0)
+        k++;
+    for (int i = 2; i < n->in_count; i++)
+        if (n->in[i] == value)
+            return false;
+    return k < sizeof products / sizeof *products;
+}
+
+/* The loss of these logits, whose gradient products alone read. */
+static bool loses(const struct zt_graph *g, int node, int value) {
+    const struct zt_node *n = g->nodes[node];
+    const int64_t axis = zt_attr_int(n, "axis", 1);
+    return strcmp(n->op_type, "CrossEntropyTrain") == 0 && n->in[1] == value && (axis == 1 || axis == -1) &&
+           n->out[0] >= 0 && all_take(g, n->out[0], multiplies);
+}
+
+const struct zt_layout *zt_layout_logits(const struct zt_prepare *p) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *y = zt_out(g, p->node, 0);
+    const int64_t size = (int64_t)zt_dtype_bytes(y->dtype), row = y->shape.rank == 2 ? y->shape.dim[1] : 0,
+                  multiple = row < WIDE ? ZT_ROW_ALIGNMENT / size : TILE,
+                  step = (row + multiple - 1) / multiple * multiple;
+    if (size != 2 || row * size % ZT_ROW_ALIGNMENT == 0 || step > 2 * row || step > INT32_MAX ||
+        !all_take(g, g->nodes[p->node]->out[0], loses))
+        return NULL;
+    return zt_layout_of(g->arena, ZT_ORDER_FILLED_ROWS, (int)step, y->dtype, &y->shape);
+}
+
 /* ---- orders ---- */
 
 void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RANK]) {
@@ -111,6 +173,8 @@ void zt_layout_steps(const struct zt_layout *layout, const struct zt_shape *shap
     for (int k = shape->rank - 1; k >= 0; k--) {
         step[axis[k]] = next;
         next *= shape->dim[axis[k]];
+        if (k == shape->rank - 1)
+            zt_layout_fill(layout, &next);
     }
 }
 
@@ -164,4 +228,6 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(call, code, err);
 }
 
-const struct zt_kernel zt_kernel_reorder_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };
+const struct zt_kernel zt_kernel_reorder_cuda = {
+    .prepare = prepare, .layouts = true, .rows = true, .run = run, .release = free
+};

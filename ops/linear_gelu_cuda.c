@@ -6,6 +6,7 @@
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
 #include "ops/launch_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/matmul.h"
 #include "ops/pointwise_cuda.h"
 #include "ops/relu_probe_cuda.h"
@@ -106,13 +107,16 @@ static bool prepare(struct zt_prepare *q, enum zt_blas_then then, struct zt_err 
     s->then = then;
     s->bits = (struct zt_launch_bits){ m.m, m.n, ZT_LINEAR_BITS(m.n) / 8 };
     s->bias = !is_grad(s) && zt_in(g, q->node, 2);
-    const struct zt_blas_spec spec = { .a = zt_blas_packed(dtype, m.m, m.k, trans_a),
-                                       .b = zt_blas_packed(dtype, m.k, m.n, trans_b),
-                                       .y = zt_blas_packed(dtype, m.m, m.n, false),
-                                       .batch = 1,
-                                       .bias = s->bias,
-                                       .tf32 = q->device->tf32,
-                                       .then = then };
+    struct zt_blas_spec spec = { .a = zt_blas_packed(dtype, m.m, m.k, trans_a),
+                                 .b = zt_blas_packed(dtype, m.k, m.n, trans_b),
+                                 .y = zt_blas_packed(dtype, m.m, m.n, false),
+                                 .batch = 1,
+                                 .bias = s->bias,
+                                 .tf32 = q->device->tf32,
+                                 .then = then };
+    zt_layout_sides(q);
+    zt_layout_fill(q->in_layout[0], &spec.a.row_step);
+    zt_layout_fill(q->in_layout[1], &spec.b.row_step);
     if (prepare_products(q, s, &spec, err)) {
         q->path = (struct zt_path){ "cuBLASLt", s->fused ? NULL : apart(s) };
         q->state = s;
@@ -181,9 +185,11 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return run_plain(s, call, data, err);
 }
 
-const struct zt_kernel zt_kernel_linear_gelu_cuda = { .prepare = prepare_linear, .run = run, .release = release };
-const struct zt_kernel zt_kernel_linear_gelu_grad_cuda = { .prepare = prepare_grad, .run = run, .release = release };
-const struct zt_kernel zt_kernel_linear_relu_cuda = { .prepare = prepare_relu, .run = run, .release = release };
-const struct zt_kernel zt_kernel_linear_relu_grad_cuda = { .prepare = prepare_relu_grad,
-                                                           .run = run,
-                                                           .release = release };
+#define KERNEL(id, prepare_)                                                                                           \
+    const struct zt_kernel zt_kernel_##id##_cuda = {                                                                   \
+        .prepare = prepare_, .layouts = true, .rows = true, .run = run, .release = release                             \
+    };
+KERNEL(linear_gelu, prepare_linear)
+KERNEL(linear_gelu_grad, prepare_grad)
+KERNEL(linear_relu, prepare_relu)
+KERNEL(linear_relu_grad, prepare_relu_grad)

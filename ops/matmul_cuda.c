@@ -10,6 +10,7 @@
 #include "ops/blas_cuda.h"
 #include "ops/describe_cuda.h"
 #include "ops/kernels_cuda.h"
+#include "ops/layout_cuda.h"
 #include "ops/launch_reduce.h"
 #include "ops/matmul.h"
 #include "ops/walk_cuda.h"
@@ -149,7 +150,8 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
     return true;
 }
 
-static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+/* NULL: failed. */
+static struct product *prepare_as_laid(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = g->nodes[q->node];
     const struct zt_value *a = zt_in(g, q->node, 0), *y = zt_out(g, q->node, 0);
@@ -157,7 +159,9 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_matmul m;
     int64_t step[2];
     if (!zt_matmul_read_node(g, q->node, &m, err))
-        return false;
+        return NULL;
+    zt_layout_fill(q->in_layout[0], trans_a ? &m.a_col : &m.a_row);
+    zt_layout_fill(q->in_layout[1], trans_b ? &m.b_col : &m.b_row);
     struct product *p = zt_calloc(1, sizeof *p);
     p->elem_bytes = zt_dtype_bytes(a->dtype);
     p->result_bytes = zt_dtype_bytes(y->dtype);
@@ -168,13 +172,33 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     spec.a = zt_blas_packed(a->dtype, m.m, m.k, trans_a);
     spec.b = zt_blas_packed(a->dtype, m.k, m.n, trans_b);
     spec.y = zt_blas_packed(y->dtype, m.m, m.n, false);
+    zt_layout_fill(q->in_layout[0], &spec.a.row_step);
+    zt_layout_fill(q->in_layout[1], &spec.b.row_step);
+    zt_layout_fill(q->out_layout[0], &spec.y.row_step);
     spec.a.batch_step = step[0];
     spec.b.batch_step = step[1];
     spec.y.batch_step = m.m * m.n;
     if (!prepare_products(q, p, &m, &spec, err)) {
         release(p);
-        return zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
+        zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
+        return NULL;
     }
+    return p;
+}
+
+/* What is laid over y first, or added behind the product, finds y plain. */
+static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+    zt_layout_sides(q);
+    q->out_layout[0] = zt_layout_logits(q);
+    struct product *p = prepare_as_laid(q, err);
+    if (p && q->out_layout[0] && (p->spreads || p->summand >= 0)) {
+        release(p);
+        q->out_layout[0] = NULL;
+        q->workspace_bytes = 0;
+        p = prepare_as_laid(q, err);
+    }
+    if (!p)
+        return false;
     q->state = p;
     q->can_accumulate = !p->bias && !p->spreads && p->summand < 0;
     say_path(q, p);
@@ -238,4 +262,6 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         call, zt_launch_move_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true), err);
 }
 
-const struct zt_kernel zt_kernel_matmul_cuda = { .prepare = prepare, .run = run, .release = release };
+const struct zt_kernel zt_kernel_matmul_cuda = {
+    .prepare = prepare, .layouts = true, .rows = true, .run = run, .release = release
+};

@@ -3,6 +3,7 @@
  * nodes later inf - inf is NaN. The -inf of a constant is how models mask: it is not followed. */
 #include "rank_trace.h"
 
+#include "ops/layout.h"
 #include "rank_device.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static unsigned status_of(enum zt_dtype dtype, const void *data, int64_t count) 
 static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status, struct zt_err *err) {
     struct zt_rank_tracing *t = r->tracing;
     const size_t size = zt_dtype_bytes(view->dtype);
-    const size_t bytes = view->layout ? view->layout->bytes : (size_t)zt_shape_count(&view->shape) * size;
+    size_t bytes = view->layout ? view->layout->bytes : (size_t)zt_shape_count(&view->shape) * size;
     const void *data = view->data;
     *status = 0;
     if (!data || !bytes || !zt_dtype_in(view->dtype, ZT_ANY_FLOAT))
@@ -56,6 +57,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
         if (!zt_rank_fetch(r, t->copy, data, bytes, err))
             return false;
         data = t->copy;
+        bytes = zt_layout_stored(view, t->copy);
     }
     *status = status_of(view->dtype, data, (int64_t)(bytes / size));
     return true;

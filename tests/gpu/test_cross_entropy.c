@@ -92,6 +92,52 @@ START_TEST(odd_rows_are_filled_up) {
 }
 END_TEST
 
+/* ---- rows between which nothing stands ---- */
+
+static void list_rows(const struct zt_graph *g, struct zt_text *to) {
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        if (strcmp(node->op_type, "CrossEntropyTrain") == 0 && g->values[node->in[1]]->layout &&
+            g->values[node->in[1]]->layout == g->values[node->out[0]]->layout)
+            zt_text_add(to, "%s", g->values[node->out[0]]->layout->name);
+        if (strcmp(node->op_type, "Reorder") == 0)
+            zt_text_add(to, "; Reorder");
+    }
+}
+static const struct fused filled_rows = { fused_device, list_rows, "'AdamW', 'params': {'lr': 0.01}" };
+
+static struct zt_graph *eight(void) {
+    return classes("eight", 8);
+}
+static struct zt_graph *two(void) {
+    return classes("two", 2);
+}
+
+/* The bias of the logits is the product's, and its gradient a sum beside the product. */
+static struct zt_graph *biased(void) {
+    struct zt_graph *g = zt_graph_create("biased");
+    const int h = fused_product(g, "fc", fused_input(g), 8, 8);
+    const int y = NET(g, "Gemm", "y", h, net_param(g, "y.weight", SHAPE(8, 5)), net_param(g, "y.bias", SHAPE(5)));
+    g->values[y]->dtype = ZT_FLOAT;
+    return tiny_output(g, y);
+}
+
+/* Only where the device's kernels choose. */
+START_TEST(products_around_the_loss_have_filled_rows) {
+    const struct wish half = { .bf16 = true }, many_times = { .bf16 = true, .accumulates = true };
+    const char *const filled = fused_folder ? "rows of 8" : "";
+    fused_expect(&filled_rows, few(), half, filled);
+    fused_expect(&filled_rows, few(), many_times, filled);
+    fused_expect(&filled_rows, biased(), half, filled);
+    fused_expect(&filled_rows, many(), half, ""); /* filled up as a tensor */
+    fused_expect(&filled_rows, eight(), half, "");
+    fused_expect(&filled_rows, two(), half, "");
+    fused_expect(&filled_rows, viewed(), half, "");
+    fused_expect(&filled_rows, few(), (struct wish){ 0 }, "");
+    fused_expect(&filled_rows, few(), (struct wish){ .bf16 = true, .evaluation = true }, "");
+}
+END_TEST
+
 /* Which of these a pair has beside what the job makes. */
 enum { VIEWS = 1, COMPUTED = 2, KEPT = 4, READ = 8, RETOLD = 16, SCALED = 32 };
 
@@ -165,7 +211,7 @@ END_TEST
 
 /* ---- training ---- */
 
-static struct zt_graph *(*const models[])(void) = { few, many, viewed };
+static struct zt_graph *(*const models[])(void) = { few, many, viewed, biased };
 enum { MODELS = sizeof models / sizeof *models };
 
 static void expect_alike(const struct fused_layout *layouts, struct zt_graph *(*make)(void)) {
@@ -196,6 +242,7 @@ int main(int argc, char **argv) {
     TCase *test = tcase_create("cross_entropy");
     tcase_add_test(test, training_has_one_node);
     tcase_add_loop_test(test, other_pairs_stay, 0, 7);
+    tcase_add_test(test, products_around_the_loss_have_filled_rows);
     tcase_add_test(test, the_gradient_takes_the_place_of_the_logits);
     tcase_add_loop_test(test, training_gives_the_same_tensors, 0, MODELS);
     tcase_add_test(test, odd_rows_are_filled_up);

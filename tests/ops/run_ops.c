@@ -4,7 +4,8 @@
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
  * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
- * with --mixed every second one plain; --fp16: the cases of bfloat16 alone, in float16.
+ * with --mixed every second one plain; --rows: matrices come with filled rows; --fp16: the cases of bfloat16 alone, in
+ * float16.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -388,6 +389,7 @@ static bool take_flag(struct options *o, const char *word) {
                        : strcmp(word, "--fp16") == 0  ? &o->fp16
                        : strcmp(word, "--tf32") == 0  ? &o->tf32
                        : strcmp(word, "--last") == 0  ? &o->last
+                       : strcmp(word, "--rows") == 0  ? &o->rows
                        : strcmp(word, "--mixed") == 0 ? &o->mixed
                                                       : NULL;
     if (flag)
@@ -429,10 +431,10 @@ int main(int argc, char **argv) {
                 ;
     }
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
-        fprintf(
-            stderr,
-            "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
-            "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--fp16] [--tf32] [--last [--mixed]]\n");
+        fprintf(stderr,
+                "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
+                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--fp16] [--tf32] [--last "
+                "[--mixed]] [--rows]\n");
         return 2;
     }
     o.views = mode == BENCH;
