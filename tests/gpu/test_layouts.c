@@ -95,7 +95,7 @@ END_TEST
 START_TEST(convolutions_take_in_the_relu_behind_their_bias) {
     const struct counts found = plan_sample("convnet", "ds_config");
     ck_assert_int_eq(found.rectified, 2);
-    ck_assert_int_eq(found.relus, 0); /* that of the dense layer is its product's */
+    ck_assert_int_eq(found.relus, 0); /* the dense layer has its own too */
 }
 END_TEST
 
