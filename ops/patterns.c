@@ -25,8 +25,8 @@
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)
 /* Those of the joint graph: conv_relu_pool takes what the two before it made, half clears the way for
- * CUDA's, and once more where bias_grad took away what read in float; chain takes what is left. Two of CUDA have the
- * names of the CPU's. */
+ * CUDA's, and once more where bias_grad took away what read in float; linear_bias before linear_add and linear_relu,
+ * which take what it made; chain takes what is left. Two of CUDA have the names of the CPU's. */
 #define JOINT(ROW)                                                                                                     \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
@@ -40,10 +40,17 @@
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
     ROW(conv_float)                                                                                                    \
+    ROW(batch_norm_relu)                                                                                               \
+    ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
     ROW(half)                                                                                                          \
+    ROW(cross_entropy)                                                                                                 \
+    ROW(padded_classes)                                                                                                \
+    ROW(linear_bias)                                                                                                   \
+    ROW(linear_add)                                                                                                    \
+    ROW(linear_relu)                                                                                                   \
     ROW(chain)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;

@@ -36,6 +36,8 @@
     ROW(batch_matmul)                                                                                                  \
     ROW(batch_norm_fixed_grad)                                                                                         \
     ROW(batch_norm_grad)                                                                                               \
+    ROW(batch_norm_relu)                                                                                               \
+    ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(batch_norm_sync)                                                                                               \
     ROW(batch_norm_sync_grad)                                                                                          \
@@ -85,6 +87,7 @@
     ROW(count_correct)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \
     ROW(cross_entropy_grad)                                                                                            \
+    ROW(cross_entropy_train)                                                                                           \
     ROW(cum_prod)                                                                                                      \
     ROW(cum_sum)                                                                                                       \
     ROW(depth_to_space)                                                                                                \
@@ -147,7 +150,9 @@
     ROW(leaky_relu_grad)                                                                                               \
     ROW(less)                                                                                                          \
     ROW(less_or_equal)                                                                                                 \
+    ROW(linear)                                                                                                        \
     ROW(linear_gelu)                                                                                                   \
+    ROW(linear_relu)                                                                                                   \
     ROW(log)                                                                                                           \
     ROW(log_grad)                                                                                                      \
     ROW(log_softmax)                                                                                                   \
@@ -166,6 +171,7 @@
     ROW(lstm_train)                                                                                                    \
     ROW(matmul)                                                                                                        \
     ROW(matmul_gelu_grad)                                                                                              \
+    ROW(matmul_relu_grad)                                                                                              \
     ROW(max)                                                                                                           \
     ROW(max_pool)                                                                                                      \
     ROW(max_pool_grad)                                                                                                 \

@@ -18,11 +18,10 @@ STEP(sgd, zt_launch_sgd, "SGD")
 STEP(lion, zt_launch_lion, "Lion")
 STEP(adagrad, zt_launch_adagrad, "Adagrad")
 STEP(lamb_norms, zt_launch_lamb_norms, "the norms of Lamb")
-STEP(lamb_ratios, zt_launch_lamb_ratios, "the ratios of Lamb")
 STEP(lamb, zt_launch_lamb, "Lamb")
 #undef STEP
 
-#define OPTIMIZER(name, update, norms, ratios) { name, update, norms, ratios },
+#define OPTIMIZER(name, update, norms) { name, update, norms },
 static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 
 /* ---- sums and the state of the step ---- */
@@ -41,12 +40,27 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
-static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err) {
     bool ok = true;
     for (int first = 0; ok && first < count; first += ZT_CASTS) {
-        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS };
+        struct zt_launch_casts some = { .count = count - first < ZT_CASTS ? count - first : ZT_CASTS, .fp16 = fp16 };
         memcpy(some.at, casts + first, (size_t)some.count * sizeof *casts);
         ok = zt_cuda_good(device, zt_launch_casts(zt_cuda_stream(device), &some), err, "casting weights");
+    }
+    return ok;
+}
+
+static bool scale_seed(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
+                       struct zt_err *err) {
+    return zt_cuda_good(device, zt_launch_scale_seed(zt_cuda_stream(device), state, feed), err, "scaling the loss");
+}
+
+static bool gather(struct zt_device *device, const struct zt_gather *columns, int count, struct zt_err *err) {
+    bool ok = true;
+    for (int first = 0; ok && first < count; first += ZT_GATHERS) {
+        struct zt_launch_gathers some = { .count = count - first < ZT_GATHERS ? count - first : ZT_GATHERS };
+        memcpy(some.at, columns + first, (size_t)some.count * sizeof *columns);
+        ok = zt_cuda_good(device, zt_launch_gathers(zt_cuda_stream(device), &some), err, "gathering samples");
     }
     return ok;
 }
@@ -56,25 +70,30 @@ static bool add_loss(struct zt_device *device, struct zt_step_state *state, cons
     return zt_cuda_good(device, zt_launch_add_loss(zt_cuda_stream(device), state, loss, samples), err, "adding losses");
 }
 
-static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
-                        struct zt_err *err) {
+/* The loss and the clipping are the last launch's. */
+static bool norm(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err) {
     _Static_assert(ZT_SQUARE_PARTS * sizeof(double) <= ZT_CUDA_SCRATCH, "partial sums fit the scratch memory");
-    bool ok = true;
-    for (int first = 0; ok && first < count; first += ZT_SQUARES) {
-        struct zt_launch_squares some = { .count = count - first < ZT_SQUARES ? count - first : ZT_SQUARES };
-        memcpy(some.at, x + first, (size_t)some.count * sizeof *x);
-        int code = zt_launch_squares(zt_cuda_stream(device), &some, zt_cuda_scratch(device), &state->squares);
-        ok = zt_cuda_good(device, code, err, "the gradient norm");
-    }
-    return ok;
+    int done = 0;
+    do {
+        const int left = n->count - done;
+        struct zt_launch_step_norm some = { .of = *n,
+                                            .count = left < ZT_SQUARES ? left : ZT_SQUARES,
+                                            .parts = zt_cuda_scratch(device),
+                                            .arrived = zt_cuda_arrived(device) };
+        if (left > ZT_SQUARES) {
+            some.of.loss = NULL;
+            some.of.whole = false;
+        }
+        memcpy(some.at, n->x + done, (size_t)some.count * sizeof *n->x);
+        if (!zt_cuda_good(device, zt_launch_step_norm(zt_cuda_stream(device), &some), err, "the gradient norm"))
+            return false;
+        done += some.count;
+    } while (done < n->count);
+    return true;
 }
 
 static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
     return zt_cuda_good(device, zt_launch_clip(zt_cuda_stream(device), state, most), err, "clipping");
-}
-
-static bool advance(struct zt_device *device, struct zt_step_state *state, struct zt_err *err) {
-    return zt_cuda_good(device, zt_launch_advance(zt_cuda_stream(device), state), err, "counting updates");
 }
 
 __attribute__((visibility("default"))) extern const struct zt_module zt_cuda_module;
@@ -89,8 +108,9 @@ const struct zt_module zt_cuda_module = {
     .add = add,
     .copy_all = copy_all,
     .cast_all = cast_all,
+    .scale_seed = scale_seed,
+    .gather = gather,
     .add_loss = add_loss,
-    .add_squares = add_squares,
+    .norm = norm,
     .clip = clip,
-    .advance = advance,
 };

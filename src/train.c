@@ -100,6 +100,7 @@ static bool open_monitor(struct worker *w) {
         return true;
     zt_report_start(s, w->plan, w->device, w->steps);
     zt_checkpoints_report(w->checkpoints, &s->options->log);
+    zt_rank_say_data(w->run, &s->options->log);
     zt_rank_warn(w->run, &s->options->log);
     if (s->options->profile && w->steps - w->first < FEWEST_STEPS)
         zt_say(&s->options->log, ZT_LOG_WARNING, "--profile times a step after the first: it wants %d steps",
@@ -133,7 +134,7 @@ static bool start_rank(struct worker *w) {
         return false;
     if (w->first_here)
         zt_rank_watch(w->run, w->session->stop);
-    return open_checkpoints(w) && zt_rank_plan_loader(w->plan, true, w->first, w->steps, &w->loader, &w->err);
+    return open_checkpoints(w) && zt_rank_loader(w->run, true, w->first, w->steps, &w->loader, &w->err);
 }
 
 /* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
@@ -148,7 +149,7 @@ static bool files_intact(struct worker *w, double now) {
 static bool evaluate(struct worker *w, int64_t step, int64_t epoch, struct zt_eval_result *result) {
     zt_where_phase(&w->where, "evaluating");
     struct zt_loader *loader = NULL;
-    bool ok = zt_rank_plan_loader(w->plan, false, 0, 0, &loader, &w->err) &&
+    bool ok = zt_rank_loader(w->run, false, 0, 0, &loader, &w->err) &&
               zt_rank_evaluate(w->run, loader, result, &w->err) && files_intact(w, zt_now());
     zt_loader_destroy(loader);
     if (ok && w->monitor)
@@ -165,7 +166,8 @@ static bool report_step(struct worker *w, int64_t step, const struct zt_step_res
                                   .loss = r->loss,
                                   .lr = r->lr,
                                   .grad_norm = r->grad_norm,
-                                  .loss_scale = 1,
+                                  .loss_scale = r->loss_scale,
+                                  .scaling = r->scaling,
                                   .seconds = seconds,
                                   .skipped = !r->finite };
     return zt_monitor_step(w->monitor, &row, r->batch, &w->err);
@@ -245,12 +247,28 @@ static bool fail_non_finite(struct worker *w, int64_t step, const struct zt_step
                    "ztrain.on_non_finite: \"skip\" leaves such steps out");
 }
 
+/* The run again of the step, with the same scale, says which tensor overflowed. */
+static bool fail_at_minimum(struct worker *w, int64_t step, const struct zt_step_result *r) {
+    struct zt_trace trace;
+    zt_where_phase(&w->where, "looking for what is not finite");
+    if (!zt_rank_trace(w->run, step, &trace, &w->err))
+        return false;
+    w->blamed = trace.rank;
+    zt_fail(&w->err, ZT_EXIT_RUN,
+            "loss scale already at minimum (%g) - cannot decrease scale anymore: overflow at step %lld: %s",
+            r->loss_scale, (long long)step + 1, trace.text);
+    return trace.data ? zt_hint(&w->err, "samples are counted from 0; take them out, or replace their values")
+                      : zt_hint(&w->err, "use bf16 (bf16.enabled), or a lower learning rate; see fp16.min_loss_scale");
+}
+
 /* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
 static bool finish_step(struct worker *w, int64_t step, double *before) {
     struct zt_step_result r;
     if (!zt_rank_end(w->run, &r, &w->err))
         return false;
-    if (!r.finite && !w->session->config->skip_non_finite)
+    if (r.scaling.event == ZT_SCALE_AT_MINIMUM)
+        return fail_at_minimum(w, step, &r);
+    if (!r.finite && !w->session->config->skip_non_finite && !w->session->config->fp16.enabled)
         return fail_non_finite(w, step, &r);
     w->skips[step % ZT_SKIPS_SEEN] = !r.finite;
     double now = zt_now();
@@ -326,10 +344,14 @@ static bool check_skips(struct worker *w) {
     int skipped = 0;
     for (int i = 0; i < ZT_SKIPS_SEEN; i++)
         skipped += w->skips[i];
-    if (w->steps - w->first < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
+    const struct zt_fp16_config *fp16 = &w->session->config->fp16;
+    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skips */
+    if (finds || w->steps - w->first < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
         return true;
     zt_fail(&w->err, ZT_EXIT_RUN, "%d of the last %d steps were skipped, as loss or gradient were not finite", skipped,
             ZT_SKIPS_SEEN);
+    if (fp16->enabled)
+        return zt_hint(&w->err, "lower fp16.loss_scale, or set it to 0, which is dynamic");
     return zt_hint(&w->err,
                    "model.onnx has the weights of the steps before; without ztrain.on_non_finite \"skip\" the "
                    "run stops at the first such step and says where it comes from");

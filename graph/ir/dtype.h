@@ -45,6 +45,9 @@ const char *zt_dtype_name(enum zt_dtype dtype); /* "float", "int64", ...; "type 
 static inline bool zt_dtype_in(enum zt_dtype dtype, unsigned set) {
     return dtype > 0 && dtype < ZT_DTYPES && (set >> dtype & 1);
 }
+static inline bool zt_dtype_is_half(enum zt_dtype dtype) {
+    return zt_dtype_in(dtype, ZT_ANY_HALF);
+}
 
 /* One element as double (exact up to 2^53) or int64, and back. `index` counts elements. A double becomes an integer by
  * cutting off the fraction, saturated to int64 (uint64), NaN to the lowest; narrower integers keep its low bits, as

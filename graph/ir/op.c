@@ -154,6 +154,11 @@ double zt_op_flops(const struct zt_graph *g, int node) {
     return flops;
 }
 
+int zt_op_in_place(const struct zt_node *n) {
+    const int i = n->op->in_place;
+    return n->op->flags & ZT_OP_IN_PLACE && i < n->in_count && n->out_count > 0 && n->out[0] >= 0 ? n->in[i] : -1;
+}
+
 bool zt_op_is_view(const struct zt_node *n) {
     return n->op->flags & ZT_OP_VIEW && n->out_count == 1 && !zt_node_attr(n, "to");
 }

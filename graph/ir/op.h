@@ -77,7 +77,11 @@ struct zt_prepare {
     const struct zt_layout **out_layout; /* out: how the kernel writes its outputs */
     size_t workspace_bytes;
     bool can_accumulate;
-    void *state; /* freed by release */
+    /* out: tensors that may lie in another order of the back end than `prepare` chose, whatever the others do (a bit
+     * each, none behind the 32nd). Where that saves a reorder node the kernel is prepared anew, `settled`. */
+    unsigned free_in, free_out;
+    bool settled; /* in: in_layout and out_layout are how all tensors lie; `prepare` leaves them */
+    void *state;  /* freed by release */
     struct zt_device *device;
     struct zt_path path; /* out */
 };
@@ -91,6 +95,7 @@ struct zt_kernel {
     /* NULL: plain layouts, no workspace, no state. Reference kernels are always given plain layouts. */
     bool (*prepare)(struct zt_prepare *p, struct zt_err *err);
     bool layouts; /* of kernels that lie elsewhere: prepare chooses among layouts, else all are plain */
+    bool rows;    /* of such: among matrices with filled rows too (ops/kernel/layout.h), else none comes so */
     bool (*run)(const struct zt_call *call, struct zt_err *err); /* NULL: the row has no kernel of this back end */
     void (*release)(void *state);
 };
@@ -106,9 +111,9 @@ struct zt_attr_spec {
 enum zt_op_flags {
     ZT_OP_SHAPE_ONLY = 1 << 0, /* result depends on the input's shape alone: folds when that is known (Shape, Size) */
     ZT_OP_RANDOM = 1 << 1,     /* never folded */
-    ZT_OP_HALF = 1 << 2,       /* the bf16 pass may run it in half precision (matrix products, elementwise) */
+    ZT_OP_HALF = 1 << 2,       /* the half pass may run it in half precision (matrix products, elementwise) */
     ZT_OP_VARIADIC = 1 << 3,   /* any number of inputs from min_in on */
-    ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input 0 of the same size that dies here */
+    ZT_OP_IN_PLACE = 1 << 4,   /* output 0 may share memory with an input of the same size that dies here (in_place) */
     ZT_OP_VIEW = 1 << 5, /* output 0 holds input 0's bytes unchanged in plain order (Reshape, Identity, Flatten ...):
                             the memory plan lets them share, the executor runs no kernel then */
     ZT_OP_CAST = 1 << 6, /* output 0 holds input 0's numbers, in another type where the attribute or input says so */
@@ -118,6 +123,7 @@ enum zt_op_flags {
     ZT_OP_WINDOWS =
         1 << 9, /* a product over windows, as convolutions are: a machine does those at a rate of their own */
     ZT_OP_PEERS = 1 << 10, /* its kernels sum over the data ranks (zt_call.peers): the host takes part */
+    ZT_OP_ONCE = 1 << 11,  /* it makes what the backward phase begins with: never made again there */
 };
 
 /* What a training form needs to know. */
@@ -135,6 +141,7 @@ struct zt_op {
     int since, until;          /* opset range this row implements, inclusive; until 0: no end yet */
     int min_in, max_in, min_out, max_out;
     unsigned flags;
+    int in_place; /* of ZT_OP_IN_PLACE: the input */
     /* Input types: allowed set per input (the last entry repeats for variadic); 0: any computed type. Inputs whose bit
      * is set in same_type must have input 0's dtype (bit i: input i). */
     unsigned in_types[8];
@@ -155,7 +162,7 @@ struct zt_op {
     /* Inputs that hold running statistics: initializers there are never trained, though a gradient exists (`ztrain
      * grad` gives it). */
     unsigned statistic_in;
-    /* What stays in fp32 where the bf16 pass runs the node in half precision (ZT_OP_HALF), a bit each: inputs, outputs
+    /* What stays in fp32 where the half pass runs the node in half precision (ZT_OP_HALF), a bit each: inputs, outputs
      * (statistics, masks, a loss). The last bit stands for all behind it. */
     unsigned full_in, full_out;
     /* Inputs that ask for the training form where they are true (Dropout's training_mode). */
@@ -210,6 +217,8 @@ static inline struct zt_value *zt_out(const struct zt_graph *g, int node, int i)
     const struct zt_node *n = g->nodes[node];
     return i < n->out_count && n->out[i] >= 0 ? g->values[n->out[i]] : NULL;
 }
+/* The input on which output 0 may lie, a value, -1: none. */
+int zt_op_in_place(const struct zt_node *n);
 /* What the value takes in memory, in its layout; 0 of an omitted one (NULL). Its shape must be known. */
 int64_t zt_value_bytes(const struct zt_value *v);
 /* Sets dtype and shape of output i; harmless where the output is omitted. */

@@ -1,5 +1,5 @@
 /* Which back end runs each node, in which layouts. */
-#include "graph/passes/passes.h"
+#include "graph/passes/assign_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backen
     return fast == ZT_CUDA && zt_op_takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
 }
 
-static bool same_layout(const struct zt_layout *a, const struct zt_layout *b) {
+bool zt_layout_same(const struct zt_layout *a, const struct zt_layout *b) {
     if (a == b || !a || !b)
         return a == b;
     return a->equal && a->equal == b->equal && a->equal(a, b);
@@ -28,7 +28,7 @@ struct copies {
 
 static int find_copy(const struct copies *copies, const struct zt_graph *g, int value, const struct zt_layout *layout) {
     for (int i = copies->first[value]; i >= 0; i = copies->at[i].older)
-        if (same_layout(g->values[copies->at[i].value]->layout, layout))
+        if (zt_layout_same(g->values[copies->at[i].value]->layout, layout))
             return copies->at[i].value;
     return -1;
 }
@@ -51,35 +51,30 @@ static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *re
     }
 }
 
-static bool prepare(struct zt_graph *g, int node, int threads, struct zt_device *device,
-                    const struct zt_layout **layouts, struct zt_prepared *to, struct zt_err *err) {
-    const struct zt_node *n = g->nodes[node];
+bool zt_assign_prepare(const struct zt_assignment *a, int node, const struct zt_layout **layouts, bool settled,
+                       struct zt_prepared *to) {
+    const struct zt_node *n = a->g->nodes[node];
     const struct zt_kernel *k = &n->op->kernel[n->backend];
-    struct zt_prepare p = { .graph = g,
+    struct zt_prepare p = { .graph = a->g,
                             .node = node,
-                            .threads = threads,
-                            .device = device,
+                            .threads = a->threads,
+                            .device = a->device,
                             .in_layout = layouts,
-                            .out_layout = layouts + n->in_count };
-    if (k->prepare && !k->prepare(&p, err))
+                            .out_layout = layouts + n->in_count,
+                            .settled = settled };
+    if (k->prepare && !k->prepare(&p, a->err))
         return false;
-    *to = (struct zt_prepared){ p.state, k->release, p.workspace_bytes, p.can_accumulate, p.path };
+    *to = (struct zt_prepared){ .state = p.state,
+                                .release = k->release,
+                                .workspace_bytes = p.workspace_bytes,
+                                .can_accumulate = p.can_accumulate,
+                                .free_in = p.free_in,
+                                .free_out = p.free_out,
+                                .path = p.path };
     return true;
 }
 
-struct assignment {
-    struct zt_graph *g;
-    const struct zt_op_table *table;
-    enum zt_backend fast;
-    int threads;
-    struct zt_device *device;
-    struct zt_prepared *prepared;
-    int room;
-    struct copies copies;
-    struct zt_err *err;
-};
-
-static void keep_prepared(struct assignment *a, int node, const struct zt_prepared *p) {
+static void keep_prepared(struct zt_assignment *a, int node, const struct zt_prepared *p) {
     if (node >= a->room) {
         int room = 2 * node + 64;
         a->prepared = zt_realloc(a->prepared, (size_t)room * sizeof *a->prepared);
@@ -100,9 +95,10 @@ static void stand_at(struct zt_graph *g, int r, int at) {
 
 /* `from` in another layout, made by a reorder node that stands where `node` does (-1: `from` is an input); -1 on
  * failure. */
-static int reordered(struct assignment *a, int node, int from, const struct zt_layout *layout) {
+static int reordered(struct zt_assignment *a, struct copies *copies, int node, int from,
+                     const struct zt_layout *layout) {
     struct zt_graph *g = a->g;
-    int to = find_copy(&a->copies, g, from, layout);
+    int to = find_copy(copies, g, from, layout);
     if (to >= 0) {
         if (node >= 0)
             bring_forward(g, to, g->nodes[node]);
@@ -121,10 +117,10 @@ static int reordered(struct assignment *a, int node, int from, const struct zt_l
         return -1;
     const struct zt_layout *layouts[2] = { g->values[from]->layout, layout };
     struct zt_prepared p;
-    if (!prepare(g, r, a->threads, a->device, layouts, &p, a->err))
+    if (!zt_assign_prepare(a, r, layouts, false, &p))
         return -1;
     keep_prepared(a, r, &p);
-    keep_copy(&a->copies, from, to);
+    keep_copy(copies, from, to);
     return to;
 }
 
@@ -135,7 +131,7 @@ static bool all_plain(const struct zt_layout *const *layouts, int count) {
     return i == count;
 }
 
-static bool assign_node(struct assignment *a, int node) {
+static bool assign_node(struct zt_assignment *a, struct copies *copies, int node) {
     struct zt_graph *g = a->g;
     int in = g->nodes[node]->in_count, out = g->nodes[node]->out_count;
     const struct zt_layout **layouts = zt_calloc((size_t)(in + out), sizeof *layouts);
@@ -147,19 +143,19 @@ static bool assign_node(struct assignment *a, int node) {
     if (elsewhere || backend == ZT_REF || !g->nodes[node]->op->kernel[backend].prepare)
         memset(layouts, 0, (size_t)in * sizeof *layouts);
     struct zt_prepared p;
-    bool ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+    bool ok = zt_assign_prepare(a, node, layouts, false, &p);
     if (ok && elsewhere && !all_plain(layouts, in + out)) {
         if (p.release)
             p.release(p.state);
         memset(layouts, 0, (size_t)(in + out) * sizeof *layouts);
         g->nodes[node]->backend = ZT_REF;
-        ok = prepare(g, node, a->threads, a->device, layouts, &p, a->err);
+        ok = zt_assign_prepare(a, node, layouts, false, &p);
     }
     if (ok)
         keep_prepared(a, node, &p);
     for (int i = 0; ok && i < in; i++)
-        if (zt_in(g, node, i) && !same_layout(zt_in(g, node, i)->layout, layouts[i]))
-            ok = (g->nodes[node]->in[i] = reordered(a, node, g->nodes[node]->in[i], layouts[i])) >= 0;
+        if (zt_in(g, node, i) && !zt_layout_same(zt_in(g, node, i)->layout, layouts[i]))
+            ok = (g->nodes[node]->in[i] = reordered(a, copies, node, g->nodes[node]->in[i], layouts[i])) >= 0;
     for (int i = 0; ok && i < out; i++)
         if (zt_out(g, node, i))
             zt_out(g, node, i)->layout = layouts[in + i];
@@ -176,7 +172,7 @@ static int some_output(const struct zt_node *node) {
 }
 
 /* Sorting moves nodes; what was prepared goes with them. */
-static bool sort_with_prepared(struct assignment *a) {
+static bool sort_with_prepared(struct zt_assignment *a) {
     struct zt_graph *g = a->g;
     int count = g->node_count;
     int *key = zt_malloc(((size_t)count + 1) * sizeof *key);
@@ -199,23 +195,38 @@ static bool sort_with_prepared(struct assignment *a) {
     return true;
 }
 
+static bool assign_all(struct zt_assignment *a) {
+    struct zt_graph *g = a->g;
+    struct copies copies = { .first = zt_malloc(((size_t)g->value_count + 1) * sizeof *copies.first) };
+    memset(copies.first, -1, ((size_t)g->value_count + 1) * sizeof *copies.first);
+    bool ok = true;
+    for (int n = 0; ok && n < a->first_reorder; n++) {
+        g->nodes[n]->backend = choose(g, n, a->fast);
+        ok = assign_node(a, &copies, n);
+    }
+    for (int i = 0; ok && i < a->plain_count; i++) {
+        const int value = a->plain[i];
+        if (value >= 0 && g->values[value]->layout)
+            ok = (a->plain[i] = reordered(a, &copies, g->values[value]->producer, value, NULL)) >= 0;
+    }
+    free(copies.at);
+    free(copies.first);
+    return ok;
+}
+
 bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,
                     struct zt_device *device, int *plain, int plain_count, struct zt_prepared **prepared,
                     struct zt_err *err) {
-    struct assignment a = { .g = g, .table = table, .fast = fast, .threads = threads, .device = device, .err = err };
-    int count = g->node_count;
-    bool ok = true;
-    a.copies.first = zt_malloc(((size_t)g->value_count + 1) * sizeof *a.copies.first);
-    memset(a.copies.first, -1, ((size_t)g->value_count + 1) * sizeof *a.copies.first);
-    for (int n = 0; ok && n < count; n++) {
-        g->nodes[n]->backend = choose(g, n, fast);
-        ok = assign_node(&a, n);
-    }
-    for (int i = 0; ok && i < plain_count; i++)
-        if (plain[i] >= 0 && g->values[plain[i]]->layout)
-            ok = (plain[i] = reordered(&a, g->values[plain[i]]->producer, plain[i], NULL)) >= 0;
-    if (ok)
-        ok = sort_with_prepared(&a);
+    struct zt_assignment a = { .g = g,
+                               .table = table,
+                               .fast = fast,
+                               .threads = threads,
+                               .device = device,
+                               .first_reorder = g->node_count,
+                               .plain = plain,
+                               .plain_count = plain_count,
+                               .err = err };
+    const bool ok = assign_all(&a) && zt_assign_settle(&a) && sort_with_prepared(&a);
     if (!ok) {
         for (int i = 0; i < a.room; i++)
             if (a.prepared[i].release)
@@ -223,8 +234,6 @@ bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt
         free(a.prepared);
         a.prepared = NULL;
     }
-    free(a.copies.at);
-    free(a.copies.first);
     *prepared = a.prepared;
     return ok;
 }

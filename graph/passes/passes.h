@@ -83,11 +83,11 @@ bool zt_fusion_allows(const struct zt_fusion *fusion, const struct zt_pattern *p
 bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const struct zt_fusion *fusion, unsigned when,
                   const struct zt_train_options *train, int *counts, struct zt_err *err);
 
-/* bf16 compute: float inputs of ZT_OP_HALF nodes are cast to bf16 (one Cast a value and all its views, shared), their
- * float outputs become bf16 and are cast back where another node, an output or a gradient needs float. Master weights
- * stay fp32. */
-bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int *keep_float, int keep_count,
-                  struct zt_err *err);
+/* Compute in a half type: float inputs of ZT_OP_HALF nodes are cast to it (one Cast a value and all its views, shared),
+ * their float outputs become half and are cast back where another node, an output or a gradient needs float. Master
+ * weights stay fp32. A node with a constant that would be 0 or infinite in fp16 stays in fp32. */
+bool zt_pass_half(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype, const int *keep_float,
+                  int keep_count, struct zt_err *err);
 
 /* Nodes over half types that `fast` has no kernel for, but would have in float, compute in float between casts, so that
  * what is stored stays half. */
@@ -97,12 +97,14 @@ bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *tabl
 /* Chooses the back end of every node (`fast` where its kernel supports it, else ZT_REF; for a device, ZT_CPU where that
  * takes the node in plain layouts), prepares kernels, and puts reorder nodes where layouts differ. Values in `plain`
  * are read by others than nodes (gradients, outputs, write-backs): where one comes out in another layout a reorder
- * follows, and its id is replaced by the plain one's. prepared[i] belongs to node i; release with zt_assign_release. */
+ * follows, and its id is replaced by the plain one's. Reorders that the kernels beside them can take in go
+ * (settle_layouts.c). prepared[i] belongs to node i; release with zt_assign_release. */
 struct zt_prepared {
     void *state;
     void (*release)(void *state);
     size_t workspace_bytes;
     bool can_accumulate;
+    unsigned free_in, free_out; /* as struct zt_prepare has them */
     struct zt_path path;
 };
 bool zt_pass_assign(struct zt_graph *g, const struct zt_op_table *table, enum zt_backend fast, int threads,

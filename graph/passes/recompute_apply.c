@@ -152,13 +152,14 @@ static void find_last(const struct zt_graph *g, const struct zt_recompute_ends *
             last[root_of(parent, ends->keep[i])] = g->node_count;
 }
 
-/* Output 0 takes over the memory of an input 0 that dies there. */
+/* Output 0 takes over the memory of an input that dies there. */
 static void share_in_place(const struct zt_graph *g, const bool *outside, int *parent, int *last) {
     for (int n = 0; n < g->node_count; n++) {
         const struct zt_node *node = g->nodes[n];
-        if (!(node->op->flags & ZT_OP_IN_PLACE) || node->in[0] < 0 || node->out[0] < 0 || outside[node->out[0]])
+        const int on = zt_op_in_place(node);
+        if (on < 0 || outside[node->out[0]])
             continue;
-        int from = root_of(parent, node->in[0]), to = node->out[0];
+        int from = root_of(parent, on), to = node->out[0];
         if (last[from] != n || g->values[from]->producer < 0 || outside[from] || root_of(parent, to) != to ||
             zt_value_bytes(g->values[from]) != zt_value_bytes(g->values[to]))
             continue;

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,13 +46,14 @@ bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const str
     return true;
 }
 
-/* ---- bf16 ---- */
+/* ---- half types ---- */
 
 struct casts {
     struct zt_graph *g;
     const struct zt_op_table *table;
     int values;
-    int *half; /* by value: its bf16 copy, -1 none yet */
+    enum zt_dtype dtype; /* ZT_BFLOAT16, ZT_FLOAT16 */
+    int *half;           /* by value: its half copy, -1 none yet */
     struct zt_err *err;
 };
 
@@ -99,12 +101,12 @@ static int add_constant(struct casts *c, const struct zt_value *v) {
     const int64_t count = zt_shape_count(&shape);
     uint16_t data[CONSTANT_BYTES / sizeof(float)]; /* copied */
     for (int64_t i = 0; i < count; i++)
-        zt_store_double(ZT_BFLOAT16, data, i, zt_load_double(ZT_FLOAT, v->data, i));
-    return zt_graph_add_constant(c->g, NULL, ZT_BFLOAT16, &shape, data);
+        zt_store_double(c->dtype, data, i, zt_load_double(ZT_FLOAT, v->data, i));
+    return zt_graph_add_constant(c->g, NULL, c->dtype, &shape, data);
 }
 
-/* A value in bf16, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast serves
- * all views. */
+/* A value in the half type, for node `at`: a cast of it, and of a view that view of what it looks at, so that one cast
+ * serves all views. */
 static int half_of(struct casts *c, int v, int at) {
     struct zt_graph *g = c->g;
     if (c->half[v] >= 0)
@@ -113,7 +115,7 @@ static int half_of(struct casts *c, int v, int at) {
         return c->half[v] = add_constant(c, g->values[v]);
     const int view = view_of(g, v);
     if (view < 0)
-        return c->half[v] = add_cast(c, v, -1, ZT_BFLOAT16, at);
+        return c->half[v] = add_cast(c, v, -1, c->dtype, at);
     const int seen = half_of(c, g->nodes[view]->in[0], at);
     return c->half[v] = seen < 0 ? -1 : add_view(c, view, seen, at);
 }
@@ -122,8 +124,8 @@ static bool stays_full(unsigned mask, int i) {
     return mask >> (i < 31 ? i : 31) & 1;
 }
 
-/* Makes a node read and write bf16 where it read and wrote float. Its float output values stay, made by a cast; readers
- * that run in half precision too take the uncast value (c->half). */
+/* Makes a node read and write the half type where it read and wrote float. Its float output values stay, made by a
+ * cast; readers that run in half precision too take the uncast value (c->half). */
 static bool halve_node(struct casts *c, int n) {
     struct zt_graph *g = c->g;
     for (int i = 0; i < g->nodes[n]->in_count; i++) {
@@ -140,7 +142,7 @@ static bool halve_node(struct casts *c, int n) {
         if (v < 0 || g->values[v]->dtype != ZT_FLOAT || stays_full(g->nodes[n]->op->full_out, i))
             continue;
         struct zt_shape shape = g->values[v]->shape;
-        int half = zt_graph_add_value(g, NULL, ZT_BFLOAT16, &shape);
+        int half = zt_graph_add_value(g, NULL, c->dtype, &shape);
         g->nodes[n]->out[i] = half;
         c->half[v] = half;
         if (add_cast(c, half, v, ZT_FLOAT, n) < 0)
@@ -149,15 +151,31 @@ static bool halve_node(struct casts *c, int n) {
     return zt_op_infer(g, n, c->err);
 }
 
-bool zt_pass_bf16(struct zt_graph *g, const struct zt_op_table *table, const int *keep, int keep_count,
-                  struct zt_err *err) {
-    struct casts c = { .g = g, .table = table, .values = g->value_count, .err = err };
+/* Whether the node's constants are still numbers, and not 0, in fp16, whose range is small: an epsilon of 1e-12, a mask
+ * of -1e9. bfloat16 has fp32's range. */
+static bool constants_fit(const struct casts *c, int n) {
+    for (int i = 0; i < c->g->nodes[n]->in_count && c->dtype == ZT_FLOAT16; i++) {
+        const struct zt_value *v = zt_in(c->g, n, i);
+        if (!v || v->dtype != ZT_FLOAT || !zt_value_is_constant(v) || zt_value_bytes(v) > CONSTANT_BYTES)
+            continue;
+        for (int64_t k = 0; k < zt_shape_count(&v->shape); k++) {
+            const float x = ((const float *)v->data)[k], half = zt_half_to_float(zt_float_to_half(x));
+            if ((half == 0) != (x == 0) || isinf(half) != isinf(x))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool zt_pass_half(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype, const int *keep,
+                  int keep_count, struct zt_err *err) {
+    struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = dtype, .err = err };
     c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
     memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);
     int count = g->node_count;
     bool ok = true;
     for (int n = 0; ok && n < count; n++)
-        if (!g->nodes[n]->dead && g->nodes[n]->op->flags & ZT_OP_HALF)
+        if (!g->nodes[n]->dead && g->nodes[n]->op->flags & ZT_OP_HALF && constants_fit(&c, n))
             ok = halve_node(&c, n);
     free(c.half);
     return ok && zt_graph_sort(g, err) &&

@@ -1,8 +1,8 @@
 #include "ops/attention/attention_dnn.h"
 
 const char *zt_flash_refusal(const struct zt_graph *g, int node, const struct zt_attention *a) {
-    if (zt_in(g, node, ZT_Q)->dtype != ZT_BFLOAT16)
-        return "cuDNN's flash attention takes bfloat16 only";
+    if (!zt_dtype_is_half(zt_in(g, node, ZT_Q)->dtype))
+        return "cuDNN's flash attention takes half types only";
     if (a->size % 8 || a->v_size % 8)
         return "the head size is no multiple of 8";
     if (a->past || a->left >= 0 || a->right >= 0)
@@ -17,6 +17,7 @@ const char *zt_flash_refusal(const struct zt_graph *g, int node, const struct zt
 struct flash {
     struct zt_dnn_graph *to;
     const struct zt_attention *a;
+    enum zt_dtype dtype; /* of queries, keys, values */
 };
 
 static struct zt_dnn_tensor tensor(enum zt_dtype dtype, int64_t batch, int64_t heads, int64_t rows, int64_t columns,
@@ -99,7 +100,7 @@ static void forward(struct flash *f) {
     int e = of_one(f, ZT_DNN_EXP, of_two(f, ZT_DNN_SUBTRACT, x, most, scores(f, ZT_FLOAT)), scores(f, ZT_FLOAT));
     int sum = of_one(f, ZT_DNN_SUM, e, queries(f)), log = of_one(f, ZT_DNN_LOG, sum, queries(f));
     add(f, ZT_DNN_ADD, most, log, ZT_FLASH_LSE, 0);
-    int p = of_two(f, ZT_DNN_DIVIDE, e, sum, scores(f, ZT_BFLOAT16));
+    int p = of_two(f, ZT_DNN_DIVIDE, e, sum, scores(f, f->dtype));
     add(f, ZT_DNN_MATMUL, p, ZT_FLASH_V, ZT_FLASH_Y, 0);
 }
 
@@ -107,13 +108,13 @@ static void forward(struct flash *f) {
  * that share theirs. */
 static void to_keys(struct flash *f, int weights, int rows, int result) {
     const struct zt_attention *a = f->a;
-    int turned = of_one(f, ZT_DNN_RESHAPE, weights, transposed(scores(f, ZT_BFLOAT16)));
+    int turned = of_one(f, ZT_DNN_RESHAPE, weights, transposed(scores(f, f->dtype)));
     if (a->heads == a->kv_heads) {
         add(f, ZT_DNN_MATMUL, turned, rows, result, 0);
         return;
     }
     int64_t columns = f->to->tensor[result].dim[3];
-    int every = of_two(f, ZT_DNN_MATMUL, turned, rows, whole(ZT_BFLOAT16, a->batch, a->heads, a->keys, columns));
+    int every = of_two(f, ZT_DNN_MATMUL, turned, rows, whole(f->dtype, a->batch, a->heads, a->keys, columns));
     add(f, ZT_DNN_SUM, every, result, 0, 0);
 }
 
@@ -139,15 +140,15 @@ static void backward(struct flash *f) {
 
 /* ---- the graph ---- */
 
-void zt_flash_graph(const struct zt_attention *a, bool grad, struct zt_dnn_graph *to) {
-    struct flash f = { to, a };
+void zt_flash_graph(const struct zt_attention *a, enum zt_dtype dtype, bool grad, struct zt_dnn_graph *to) {
+    struct flash f = { to, a, dtype };
     *to = (struct zt_dnn_graph){ .tensor_count = grad ? ZT_FLASH_TENSORS : ZT_FLASH_FORWARD };
     struct zt_dnn_tensor *t = to->tensor;
-    struct zt_dnn_tensor v = tensor(ZT_BFLOAT16, a->batch, a->kv_heads, a->keys, a->v_size, a->v);
-    t[ZT_FLASH_Q] = tensor(ZT_BFLOAT16, a->batch, a->heads, a->queries, a->size, a->q);
-    t[ZT_FLASH_K] = transposed(tensor(ZT_BFLOAT16, a->batch, a->kv_heads, a->keys, a->size, a->k));
+    struct zt_dnn_tensor v = tensor(dtype, a->batch, a->kv_heads, a->keys, a->v_size, a->v);
+    t[ZT_FLASH_Q] = tensor(dtype, a->batch, a->heads, a->queries, a->size, a->q);
+    t[ZT_FLASH_K] = transposed(tensor(dtype, a->batch, a->kv_heads, a->keys, a->size, a->k));
     t[ZT_FLASH_V] = grad ? transposed(v) : v;
-    t[ZT_FLASH_Y] = tensor(ZT_BFLOAT16, a->batch, a->heads, a->queries, a->v_size, a->y);
+    t[ZT_FLASH_Y] = tensor(dtype, a->batch, a->heads, a->queries, a->v_size, a->y);
     t[ZT_FLASH_LSE] = queries(&f);
     t[ZT_FLASH_SCALE] = t[ZT_FLASH_HIDDEN] = number();
     if (!grad) {

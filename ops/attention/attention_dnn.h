@@ -37,6 +37,6 @@ enum zt_flash {
 const char *zt_flash_refusal(const struct zt_graph *g, int node, const struct zt_attention *a);
 
 /* The gradient gives the same bits every time because ds is stored (2 bytes a score) and dq is one product of it. */
-void zt_flash_graph(const struct zt_attention *a, bool grad, struct zt_dnn_graph *to);
+void zt_flash_graph(const struct zt_attention *a, enum zt_dtype dtype, bool grad, struct zt_dnn_graph *to);
 
 #endif

@@ -92,11 +92,12 @@ static void lay_out(struct zt_prepare *p, struct zt_flash_plan *f) {
 }
 
 struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_attention *a, bool grad) {
+    const enum zt_dtype dtype = zt_in(p->graph, p->node, ZT_Q)->dtype;
     struct zt_dnn_graph graph;
     p->path = zt_path_own(refusal(p, a, grad));
     if (p->path.note)
         return NULL;
-    zt_flash_graph(a, grad, &graph);
+    zt_flash_graph(a, dtype, grad, &graph);
     const struct zt_dnn *dnn = zt_path_dnn(p, &graph);
     if (!dnn)
         return NULL;
@@ -107,8 +108,8 @@ struct zt_flash_plan *zt_flash_create(struct zt_prepare *p, const struct zt_atte
                                  .scale = (float)a->scale,
                                  .hidden = -FLT_MAX,
                                  .one = 1,
-                                 .k_at = (size_t)a->k.first * zt_dtype_bytes(ZT_BFLOAT16),
-                                 .v_at = (size_t)a->v.first * zt_dtype_bytes(ZT_BFLOAT16) };
+                                 .k_at = (size_t)a->k.first * zt_dtype_bytes(dtype),
+                                 .v_at = (size_t)a->v.first * zt_dtype_bytes(dtype) };
     lay_out(p, f);
     return f;
 }

@@ -1,7 +1,7 @@
 /* Convolutions on CUDA: cuDNN's graphs (conv_dnn.h), with the bias, and ReLU behind it, in the same graph where cuDNN
  * has an engine for that, else behind it; our own kernels (conv.cu) where it has none for the convolution either.
  *
- * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in bfloat16, and
+ * Tensor cores want channels last, so that is what a convolution takes and gives where it uses them: in half types, and
  * in fp32 where that may be rounded to TF32. Weights come as KRSC then, derived values which are made anew after a
  * step; their gradients are computed so and written in plain order. A convolution for which cuDNN has no such engine
  * stays plain, as those in exact fp32 do, whose kernels know no tensor core and like planes as well. Our own kernels
@@ -15,7 +15,7 @@
 #include "ops/cuda/describe.h"
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/cuda/kernels.h"
-#include "ops/reduce/launch_reduce.h"
+#include "ops/conv/launch_weight.h"
 #include "ops/cuda/layout_cuda.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static void note(struct zt_prepare *p, const struct conv *c, bool wants_last, bo
 /* Engine and order: channels last where tensor cores compute, what follows in the graph where it can be. */
 static void choose(struct zt_prepare *p, const struct zt_conv *conv, struct conv *c) {
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
-    const bool tensor_cores = dtype == ZT_BFLOAT16 || p->device->tf32;
+    const bool tensor_cores = zt_dtype_is_half(dtype) || p->device->tf32;
     const bool follows = c->roles->way == ZT_CONV_TO_Y && c->bias;
     const char *why = NULL;
     for (int last = tensor_cores; last >= 0 && !c->dnn; last--)
@@ -192,14 +192,20 @@ static bool follow(const struct zt_call *call, const struct conv *c, const void 
 /* dw from the workspace to its place, and db, which is always written anew. */
 static bool finish_weight(const struct zt_call *call, const struct conv *c, const void *dw, const void *dy,
                           struct zt_err *err) {
-    struct CUstream_st *stream = zt_stream_of(call);
-    void *to = call->out[0].data, *db = call->out_count > 1 ? call->out[1].data : NULL;
-    int code =
-        dw == to ? 0 : zt_launch_move_sum(stream, c->own.dtype, call->out[0].dtype, &c->turn, dw, to, call->accumulate);
-    if (code == 0 && db)
-        code = zt_launch_reduce(stream, c->own.dtype, call->out[1].dtype, &c->sums, dy, db,
-                                (void *)((char *)call->workspace + c->bias_at));
-    return zt_launched(call, code, err);
+    const struct zt_view *to = &call->out[0], *db = call->out_count > 1 ? &call->out[1] : NULL;
+    struct zt_launch_weight_end end = { .dtype = c->own.dtype,
+                                        .dw_dtype = to->dtype,
+                                        .db_dtype = db ? db->dtype : to->dtype,
+                                        .turn = c->turn,
+                                        .dw_from = dw == to->data ? NULL : dw,
+                                        .dw = to->data,
+                                        .accumulate = call->accumulate,
+                                        .sums = c->sums,
+                                        .dy = dy,
+                                        .db = db ? db->data : NULL,
+                                        .partial = (void *)((char *)call->workspace + c->bias_at) };
+    end.sums.arrived = zt_arrived_of(call);
+    return zt_launched(call, zt_launch_weight_end(zt_stream_of(call), &end), err);
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {

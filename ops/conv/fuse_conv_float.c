@@ -24,7 +24,7 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     struct zt_node *n = g->nodes[node];
     int cast[2], out[2];
     if ((n->op != &zt_op_conv_grad_weight && n->op != &zt_op_conv_transpose_grad_weight) ||
-        zt_out(g, node, 0)->dtype != ZT_BFLOAT16 || !zt_op_takes(g, node, ZT_CUDA))
+        !zt_dtype_is_half(zt_out(g, node, 0)->dtype) || !zt_op_takes(g, node, ZT_CUDA))
         return false;
     for (int i = 0; i < n->out_count; i++) {
         cast[i] = zt_out(g, node, i) ? cast_of(g, n->out[i], n) : -1;

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/disk_cache.h"
 #include "device/cuda.h"
+#include "ops/matmul/matmul.h"
 
 #include <cublasLt.h>
 
@@ -53,7 +54,7 @@ struct zt_blas_matrix zt_blas_packed(enum zt_dtype dtype, int64_t rows, int64_t 
 }
 
 static cudaDataType type_of(const struct zt_blas_matrix *m) {
-    return m->dtype == ZT_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
+    return m->dtype == ZT_BFLOAT16 ? CUDA_R_16BF : m->dtype == ZT_FLOAT16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 static cublasStatus_t set_layout(cublasLtMatrixLayout_t to, const struct zt_blas_matrix *m, int32_t batch) {
@@ -72,6 +73,9 @@ static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
         [ZT_BLAS_GELU] = { CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS },
         [ZT_BLAS_GELU_KEEP] = { CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS },
         [ZT_BLAS_GELU_GRAD] = { CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU },
+        [ZT_BLAS_RELU] = { CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS },
+        [ZT_BLAS_RELU_KEEP] = { CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS },
+        [ZT_BLAS_RELU_GRAD] = { CUBLASLT_EPILOGUE_DRELU, CUBLASLT_EPILOGUE_DRELU },
         [ZT_BLAS_SUM_A] = { CUBLASLT_EPILOGUE_BGRADB,
                             CUBLASLT_EPILOGUE_BGRADB }, /* its sides are the other way round */
         [ZT_BLAS_SUM_B] = { CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADA },
@@ -79,8 +83,16 @@ static cublasLtEpilogue_t epilogue_of(const struct zt_blas_spec *spec) {
     return of[spec->then][spec->bias];
 }
 
+static bool has_bits(const struct zt_blas_spec *spec) {
+    return spec->then == ZT_BLAS_RELU_KEEP || spec->then == ZT_BLAS_RELU_GRAD;
+}
+
 static bool has_z(const struct zt_blas_spec *spec) {
-    return spec->then == ZT_BLAS_GELU_KEEP || spec->then == ZT_BLAS_GELU_GRAD;
+    return spec->then == ZT_BLAS_GELU_KEEP || spec->then == ZT_BLAS_GELU_GRAD || has_bits(spec);
+}
+
+static int64_t z_step(const struct zt_blas_spec *spec) {
+    return has_bits(spec) ? ZT_LINEAR_BITS(spec->y.columns) : spec->y.row_step;
 }
 
 static bool has_sums(const struct zt_blas_spec *spec) {
@@ -91,6 +103,7 @@ static cublasStatus_t set_operation(struct zt_blas *p, const struct zt_blas_spec
     cublasOperation_t left = spec->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t right = spec->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(spec);
+    const int64_t step = z_step(spec);
     bool fast = spec->tf32 && spec->a.dtype == ZT_FLOAT;
     cublasStatus_t s =
         cublasLtMatmulDescInit(&p->operation, fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -101,8 +114,7 @@ static cublasStatus_t set_operation(struct zt_blas *p, const struct zt_blas_spec
     if (s == CUBLAS_STATUS_SUCCESS)
         s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (s == CUBLAS_STATUS_SUCCESS && has_z(spec))
-        s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &spec->y.row_step,
-                                           sizeof spec->y.row_step);
+        s = cublasLtMatmulDescSetAttribute(&p->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step, sizeof step);
     return s;
 }
 
@@ -251,7 +263,7 @@ static cublasStatus_t restore_or_choose(struct zt_blas *p, const struct zt_blas_
 /* z's rows are multiples of 8 elements (CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). */
 static cublasStatus_t describe(struct zt_blas *p, const struct zt_blas_spec *spec) {
     cublasStatus_t s = p->handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
-    if (p->z && spec->y.row_step % 8)
+    if (p->z && z_step(spec) % 8)
         s = CUBLAS_STATUS_NOT_SUPPORTED;
     if (s == CUBLAS_STATUS_SUCCESS)
         s = set_operation(p, spec);
@@ -289,8 +301,8 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *p) {
 /* ---- running ---- */
 
 static bool is_wide(const struct zt_blas_data *d) {
-    uintptr_t all =
-        (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->y | (uintptr_t)d->bias | (uintptr_t)d->z | (uintptr_t)d->sums;
+    uintptr_t all = (uintptr_t)d->a | (uintptr_t)d->b | (uintptr_t)d->c | (uintptr_t)d->y | (uintptr_t)d->bias |
+                    (uintptr_t)d->z | (uintptr_t)d->sums;
     return all % wide_alignment == 0;
 }
 
@@ -304,9 +316,10 @@ bool zt_blas_run(const struct zt_blas *p, const struct zt_blas_data *d, void *wo
     struct zt_blas *q = (struct zt_blas *)p; /* layouts are only read; cuBLASLt's types do not say so */
     cublasStatus_t s = set_addresses(p, &operation, d->sums ? d->sums : d->bias, d->z);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta, d->y,
-                           &q->result, d->y, &q->result, &p->choice.algorithm[is_wide(d) ? WIDE : LOOSE], workspace,
-                           p->workspace_bytes, zt_cuda_stream(p->device));
+        s = cublasLtMatmul(p->handle, &operation, &d->alpha, d->b, &q->left, d->a, &q->right, &d->beta,
+                           d->c ? d->c : d->y, &q->result, d->y, &q->result,
+                           &p->choice.algorithm[is_wide(d) ? WIDE : LOOSE], workspace, p->workspace_bytes,
+                           zt_cuda_stream(p->device));
     return s == CUBLAS_STATUS_SUCCESS ||
            zt_fail(err, ZT_EXIT_RUN, "%s: cuBLASLt: %s", name, cublasLtGetStatusString(s));
 }

@@ -1,4 +1,4 @@
-/* Products of strided matrices through cuBLASLt: y = alpha op(a) op(b) + beta y, batches of them at even distances,
+/* Products of strided matrices through cuBLASLt: y = alpha op(a) op(b) + beta c, batches of them at even distances,
  * sums in fp32, and what an epilogue makes of them. Algorithms come from cuBLASLt's rule: one for addresses
  * that are multiples of 16 and one for any (a weight lies where the tensors before it in the flat block end). What it
  * said is kept on disk (base/disk_cache.h) by the product, the GPU and cuBLASLt's version: the next run computes alike.
@@ -23,12 +23,17 @@ struct zt_blas_matrix {
 struct zt_blas_matrix zt_blas_packed(enum zt_dtype dtype, int64_t rows, int64_t columns, bool transposed);
 
 /* What becomes of p, the product with its bias, in fp32. GELU is x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, the
- * only one that cuBLASLt has; z lies as y does and has its type. */
+ * only one that cuBLASLt has; z lies as y does and has its type; of ReLU it is a bit an element, ZT_LINEAR_BITS a row
+ * (matmul.h).
+ * What becomes of NaN in ReLU, and of the bits of 0 and NaN, is for callers to find out (relu_probe_cuda.h). */
 enum zt_blas_then {
     ZT_BLAS_STORE,     /* y = p */
     ZT_BLAS_GELU,      /* y = gelu(p) */
     ZT_BLAS_GELU_KEEP, /* the same, and z = p */
     ZT_BLAS_GELU_GRAD, /* y = p gelu'(z); without a bias */
+    ZT_BLAS_RELU,      /* y = max(p, 0) */
+    ZT_BLAS_RELU_KEEP, /* the same, and the bits of z that are set where p > 0 */
+    ZT_BLAS_RELU_GRAD, /* y = p where the bit of z is set, else 0; without a bias */
     ZT_BLAS_SUM_A,     /* y = p, and the m sums of op(a) over k; without a bias */
     ZT_BLAS_SUM_B,     /* y = p, and the n sums of op(b) over k; without a bias */
 };
@@ -52,6 +57,7 @@ size_t zt_blas_workspace_bytes(const struct zt_blas *blas);
 
 struct zt_blas_data {
     const void *a, *b, *bias; /* bias: where the spec has one */
+    const void *c;            /* lies as y does and has its type; NULL: y itself */
     void *y, *z, *sums;       /* z, sums (of y's dtype): where `then` has them */
     float alpha, beta;
 };

@@ -3,6 +3,7 @@
 #include "device/module.h"
 #include "ops/attention/attention.h"
 #include "ops/conv/conv.h"
+#include "ops/kernel/layout.h"
 #include "ops/matmul/matmul.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/elementwise/pointwise.h"
@@ -16,7 +17,7 @@
 
 /* ---- which nodes ---- */
 
-static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16);
+static const unsigned floats = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF;
 
 bool zt_cuda_has(const char *domain, const char *name) {
 #define ROW(domain, name, id) { domain, name },
@@ -62,6 +63,10 @@ bool zt_cuda_matmul(const struct zt_graph *g, int node) {
 }
 bool zt_cuda_matmul_float(const struct zt_graph *g, int node) {
     return zt_cuda_any_floats(g, node) && has_product(g, node);
+}
+
+bool zt_cuda_matmul_bits(const struct zt_graph *g, int node) {
+    return zt_cuda_float_data(g, node) && has_product(g, node);
 }
 
 bool zt_cuda_listed(const struct zt_graph *g, int node) {
@@ -250,8 +255,9 @@ bool zt_cuda_prepare(struct zt_prepare *p, struct zt_err *err) {
         err->code = err->count == 1 ? ZT_EXIT_RUN : err->code;
         return false;
     }
-    for (int i = 0; i < n->in_count && !kernel->layouts; i++)
-        p->in_layout[i] = NULL;
+    for (int i = 0; i < n->in_count; i++)
+        if (zt_layout_is_filled(p->in_layout[i]) ? !kernel->rows : !kernel->layouts)
+            p->in_layout[i] = NULL;
     if (kernel->prepare && !kernel->prepare(p, err))
         return false;
     struct proxy *proxy = zt_malloc(sizeof *proxy);

@@ -192,6 +192,8 @@
     OP("ztrain", "BatchMatMul", matmul)                         \
     OP("ztrain", "BatchNormFixedGrad", batch_norm_grad)         \
     OP("ztrain", "BatchNormGrad", batch_norm_grad)              \
+    OP("ztrain", "BatchNormRelu", batch_norm_relu)              \
+    OP("ztrain", "BatchNormReluGrad", batch_norm_relu_grad)     \
     OP("ztrain", "BatchNormStatistics", batch_norm_statistics)  \
     OP("ztrain", "BatchNormSync", batch_norm_sync)              \
     OP("ztrain", "BatchNormSyncGrad", batch_norm_sync_grad)     \
@@ -211,6 +213,7 @@
     OP("ztrain", "CountCorrect", count_correct)                 \
     OP("ztrain", "CrossEntropy", class_loss)                    \
     OP("ztrain", "CrossEntropyGrad", class_loss_grad)           \
+    OP("ztrain", "CrossEntropyTrain", class_loss_train)         \
     OP("ztrain", "DropoutGrad", pointwise)                      \
     OP("ztrain", "DropoutTrain", dropout)                       \
     OP("ztrain", "EinsumGrad", einsum)                          \
@@ -234,11 +237,14 @@
     OP("ztrain", "LSTMGrad", lstm_grad)                         \
     OP("ztrain", "LSTMTrain", lstm)                             \
     OP("ztrain", "LeakyReluGrad", pointwise)                    \
+    OP("ztrain", "Linear", matmul)                              \
     OP("ztrain", "LinearGelu", linear_gelu)                     \
+    OP("ztrain", "LinearRelu", linear_relu)                     \
     OP("ztrain", "LogGrad", pointwise)                          \
     OP("ztrain", "LogSoftmaxGrad", line)                        \
     OP("ztrain", "LpNormalizationGrad", line)                   \
     OP("ztrain", "MatMulGeluGrad", linear_gelu_grad)            \
+    OP("ztrain", "MatMulReluGrad", linear_relu_grad)            \
     OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
     OP("ztrain", "MaxPoolReluGrad", max_pool_grad)              \
     OP("ztrain", "MaxPoolTrain", max_pool_train)                \
@@ -294,6 +300,7 @@ bool zt_cuda_has(const char *domain, const char *name);
 bool zt_cuda_floats(const struct zt_graph *g, int node);       /* all inputs and outputs float, or all bfloat16 */
 bool zt_cuda_matmul(const struct zt_graph *g, int node);       /* the same, and no empty matrix: products */
 bool zt_cuda_matmul_float(const struct zt_graph *g, int node); /* such a product, every tensor float or bfloat16 */
+bool zt_cuda_matmul_bits(const struct zt_graph *g, int node);  /* the same, with a bit an element beside it */
 bool zt_cuda_listed(const struct zt_graph *g, int node);       /* of any type */
 bool zt_cuda_any_floats(const struct zt_graph *g, int node);   /* every tensor float or bfloat16 */
 /* input 0 and output 0, if there, float or both bfloat16 */

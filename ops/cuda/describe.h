@@ -49,6 +49,10 @@ static inline struct zt_launch_tensor zt_out_cuda(const struct zt_call *call, in
 static inline struct CUstream_st *zt_stream_of(const struct zt_call *call) {
     return zt_cuda_stream(call->device);
 }
+/* Counters for kernels whose last block does more (ZT_CUDA_ARRIVED of them, base/block.cuh). */
+static inline unsigned *zt_arrived_of(const struct zt_call *call) {
+    return zt_cuda_arrived(call->device);
+}
 static inline bool zt_launched(const struct zt_call *call, int code, struct zt_err *err) {
     return zt_cuda_good(call->device, code, err, call->node->name);
 }

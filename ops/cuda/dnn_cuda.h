@@ -41,6 +41,7 @@ enum zt_dnn_kind {
     ZT_DNN_MULTIPLY,
     ZT_DNN_DIVIDE,
     ZT_DNN_AT_LEAST, /* a >= b */
+    ZT_DNN_ABOVE,    /* a > b */
     ZT_DNN_RELU,     /* b = max(a, 0), NaN where a is */
     ZT_DNN_EXP,      /* b = exp(a) and so on */
     ZT_DNN_LOG,

@@ -49,6 +49,8 @@ static cudnnDataType_t type_of(enum zt_dtype dtype) {
     switch (dtype) {
     case ZT_BFLOAT16:
         return CUDNN_DATA_BFLOAT16;
+    case ZT_FLOAT16:
+        return CUDNN_DATA_HALF;
     case ZT_INT32:
         return CUDNN_DATA_INT32;
     case ZT_BOOL:
@@ -126,6 +128,7 @@ static const struct pointwise {
     [ZT_DNN_MULTIPLY] = { CUDNN_POINTWISE_MUL, 2 },
     [ZT_DNN_DIVIDE] = { CUDNN_POINTWISE_DIV, 2 },
     [ZT_DNN_AT_LEAST] = { CUDNN_POINTWISE_CMP_GE, 2, CUDNN_DATA_BOOLEAN },
+    [ZT_DNN_ABOVE] = { CUDNN_POINTWISE_CMP_GT, 2, CUDNN_DATA_BOOLEAN },
     [ZT_DNN_RELU] = { CUDNN_POINTWISE_RELU_FWD, 1 },
     [ZT_DNN_EXP] = { CUDNN_POINTWISE_EXP, 1 },
     [ZT_DNN_LOG] = { CUDNN_POINTWISE_LOG, 1 },

@@ -7,10 +7,12 @@
 
 extern const struct zt_kernel zt_kernel_attention_cuda; /* attention_cuda.c: Attention, AttentionTrain, packed or not */
 extern const struct zt_kernel zt_kernel_attention_grad_cuda;
-extern const struct zt_kernel zt_kernel_conv_cuda;        /* conv_cuda.c: Conv, ConvTranspose, their gradients */
-extern const struct zt_kernel zt_kernel_matmul_cuda;      /* matmul_cuda.c: MatMul, BatchMatMul, Gemm, GemmFloat */
+extern const struct zt_kernel zt_kernel_conv_cuda;   /* conv_cuda.c: Conv, ConvTranspose, their gradients */
+extern const struct zt_kernel zt_kernel_matmul_cuda; /* matmul_cuda.c: MatMul, BatchMatMul, Gemm, GemmFloat, Linear */
 extern const struct zt_kernel zt_kernel_linear_gelu_cuda; /* linear_gelu_cuda.c */
 extern const struct zt_kernel zt_kernel_linear_gelu_grad_cuda;
+extern const struct zt_kernel zt_kernel_linear_relu_cuda;
+extern const struct zt_kernel zt_kernel_linear_relu_grad_cuda;
 extern const struct zt_kernel zt_kernel_max_pool_cuda; /* pool_cuda.c */
 extern const struct zt_kernel zt_kernel_max_pool_train_cuda;
 extern const struct zt_kernel zt_kernel_average_pool_cuda;
@@ -35,6 +37,8 @@ extern const struct zt_kernel zt_kernel_reorder_cuda;    /* layout_cuda.c */
 extern const struct zt_kernel zt_kernel_reduce_cuda;     /* reduce_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_cuda; /* batch_norm_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_grad_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_relu_cuda;
+extern const struct zt_kernel zt_kernel_batch_norm_relu_grad_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_statistics_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_sync_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_sync_grad_cuda;
@@ -80,6 +84,7 @@ extern const struct zt_kernel zt_kernel_gather_tuples_grad_cuda;
 extern const struct zt_kernel zt_kernel_scatter_tuples_cuda;
 extern const struct zt_kernel zt_kernel_class_loss_cuda; /* loss_cuda.c */
 extern const struct zt_kernel zt_kernel_class_loss_grad_cuda;
+extern const struct zt_kernel zt_kernel_class_loss_train_cuda;
 extern const struct zt_kernel zt_kernel_element_loss_cuda;
 extern const struct zt_kernel zt_kernel_element_loss_grad_cuda;
 

@@ -27,6 +27,16 @@ int zt_launch_add(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
                   const void *b, void *y);
 /* y = max(y, 0) of `count` elements, NaN where it is */
 int zt_launch_relu(struct CUstream_st *stream, enum zt_dtype dtype, int64_t count, void *y);
+/* A bit for each element of [rows, columns]: bit c % 8 of byte c / 8 of a row of row_bytes. */
+struct zt_launch_bits {
+    int64_t rows, columns, row_bytes;
+};
+/* The same, and the bits of what is not <= 0; zeros behind the last column. */
+int zt_launch_relu_keep(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_bits *b, void *y,
+                        void *bits);
+/* y = 0 where the bit is not set */
+int zt_launch_relu_masked(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_bits *b, void *y,
+                          const void *bits);
 /* y = factor * b; b is spread by walk->b. */
 int zt_launch_spread(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
                      const void *b, void *y);
@@ -42,13 +52,14 @@ int zt_launch_sum(struct CUstream_st *stream, enum zt_dtype dtype, const struct 
 
 /* ---- loss.cu ---- */
 
-/* Cross entropy as ops/loss/class_loss.c defines it, over x[outer, classes, inner]; line l is (l / inner, l % inner). A
+/* Cross entropy as ops/loss/class_loss.c defines it, over x[outer, room, inner]; line l is (l / inner, l % inner). A
  * target that is no class makes loss and gradient NaN: a kernel cannot report its row. */
 struct zt_launch_loss {
     enum zt_dtype dtype, loss_dtype;        /* of x, dx and log p; of the loss or its gradient */
     enum zt_dtype target_dtype;             /* ZT_INT32, ZT_INT64 */
     enum zt_dtype row_dtype, class_dtype;   /* of the weights */
     int64_t outer, classes, inner, samples; /* lines of row weight n begin at n * lines / samples */
+    int64_t room;                           /* of x from line to line, classes at least; dx is 0 behind them */
     int64_t ignore;
     float smoothing;
     bool mean, none;                                    /* reduction; neither: sum */
@@ -64,9 +75,14 @@ static inline size_t zt_launch_loss_bytes(const struct zt_launch_loss *l) {
 /* lse (fp32, a value a line) and log_p (as x) may be NULL. */
 int zt_launch_cross_entropy(struct CUstream_st *stream, const struct zt_launch_loss *l, void *loss, float *lse,
                             void *log_p, void *workspace);
-/* lse is not read where x is log p. */
+/* lse is not read where x is log p. dx may be x. */
 int zt_launch_cross_entropy_grad(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
                                  const float *lse, void *dx, void *workspace);
+/* Both, of rows of ours; dx may be x. */
+int zt_launch_cross_entropy_train(struct CUstream_st *stream, const struct zt_launch_loss *l, const void *dloss,
+                                  void *loss, void *dx, void *workspace);
+
+/* ---- element_loss.cu ---- */
 
 /* Losses element by element as ops/loss/element_loss.c defines them; x and target [rows, width], a weight a row. */
 enum zt_launch_term { ZT_TERM_SQUARED, ZT_TERM_ABSOLUTE, ZT_TERM_SMOOTH, ZT_TERM_HUBER, ZT_TERM_BINARY };
@@ -123,7 +139,11 @@ struct zt_launch_pool {
     bool columns;           /* indices count planes along columns */
     int position_bytes;     /* of a position: 1 or 4 */
     float p;                /* norm */
+    /* With channels > 1, which lie last: the result, and dy and y of a gradient, are plain. Only of planes that
+     * zt_launch_pool_turns says. */
+    bool plain_result, plain_dy, plain_y;
 };
+bool zt_launch_pool_turns(const struct zt_launch_pool *pool);
 /* position: of the first maximum in its window; indices: its place in the whole input; each may be NULL. */
 int zt_launch_pool_max(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y,
                        void *position, int64_t *indices);

@@ -64,8 +64,12 @@ int zt_launch_reverse(struct CUstream_st *stream, size_t bytes, const struct zt_
 /* ---- gather and scatter ---- */
 
 /* What is put: y[at] = y[at] op x[from] (combine.h), in the order of the sources. Those that may meet are sorted first,
- * in `workspace`, whose bytes zt_launch_*_bytes give: SIZE_MAX where they are more than can be sorted (2^32, or where
+ * in a workspace, whose bytes zt_launch_*_bytes give: SIZE_MAX where they are more than can be sorted (2^32, or where
  * their numbers and those of their places have more than 64 bits together). */
+struct zt_launch_room {
+    void *workspace;
+    unsigned *arrived; /* counters of the device (device/cuda.h) */
+};
 
 /* y[o, j, i] = x[o, index[j], i] over [outer, count, inner]; x is [outer, size, inner]. An index outside (negative ones
  * count from the end) gives zero bits: a kernel cannot report it. */
@@ -78,7 +82,7 @@ int zt_launch_gather(struct CUstream_st *stream, size_t bytes, const struct zt_l
 
 /* Its gradient: dx, which is zeros, gets dy added up at the same places, in the order of j. */
 int zt_launch_gather_grad(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_gather *g,
-                          const void *dy, const void *index, void *dx, void *workspace);
+                          const void *dy, const void *index, void *dx, struct zt_launch_room room);
 size_t zt_launch_gather_grad_bytes(const struct zt_launch_gather *g);
 
 /* GatherElements, its gradient and ScatterElements. */
@@ -93,7 +97,7 @@ int zt_launch_gather_elements(struct CUstream_st *stream, size_t bytes, const st
 /* y, which holds what it starts with, combined with what `index` sends there from x, in its order. dtype: float,
  * bfloat16, int32, int64, or with ZT_COMBINE_REPLACE any. */
 int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
-                           const void *x, const void *index, void *y, void *workspace);
+                           const void *x, const void *index, void *y, struct zt_launch_room room);
 size_t zt_launch_put_elements_bytes(const struct zt_launch_elements *e);
 
 /* GatherND, its gradient and ScatterND: tuple t of `length` numbers names the slice of `slice` elements of data in its
@@ -109,7 +113,7 @@ int zt_launch_gather_tuples(struct CUstream_st *stream, size_t bytes, const stru
                             const void *index, void *y);
 /* y, which holds what it starts with, combined with slice t of x at the place of tuple t, in the order of t. */
 int zt_launch_put_tuples(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_tuples *t,
-                         const void *x, const void *index, void *y, void *workspace);
+                         const void *x, const void *index, void *y, struct zt_launch_room room);
 size_t zt_launch_put_tuples_bytes(const struct zt_launch_tuples *t);
 
 #ifdef __cplusplus

@@ -61,15 +61,19 @@ struct zt_launch_top_k {
 int zt_launch_top_k(struct CUstream_st *stream, const struct zt_launch_top_k *t, struct zt_launch_tensor x,
                     void *values, int64_t *places);
 
-/* CountCorrect (ops/loss/loss.c): how many targets are their line's largest, and how many count. `counts`: workspace,
- * two numbers a line. */
+/* CountCorrect (ops/loss/loss.c): how many targets are their line's largest, and how many count. */
 struct zt_launch_count {
     int64_t outer, length, inner, samples; /* of the row weights */
     int64_t ignore;
 };
+struct zt_launch_counts {
+    int32_t *counts;          /* workspace, two numbers a line */
+    unsigned *arrived;        /* a counter of the device (device/cuda.h) */
+    float *correct, *counted; /* counted may be NULL */
+};
 int zt_launch_count_correct(struct CUstream_st *stream, const struct zt_launch_count *c, struct zt_launch_tensor x,
-                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight, int32_t *counts,
-                            float *correct, float *counted);
+                            struct zt_launch_tensor target, struct zt_launch_tensor row_weight,
+                            const struct zt_launch_counts *to);
 
 /* ---- norm_slices.cu ---- */
 
@@ -109,34 +113,43 @@ int zt_launch_norm(struct CUstream_st *stream, const struct zt_launch_norm *n, s
 /* dx, dscale and dbias may be NULL; dmean and dinv_std: the gradients of the statistics themselves. */
 struct zt_launch_norm_grad {
     struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dinv_std, dx, dscale, dbias;
+    int64_t parts;     /* of what is summed, from zt_launch_norm_grad_parts */
+    unsigned *arrived; /* counters of the device (device/cuda.h), asked for where parts > 1 */
 };
+int64_t zt_launch_norm_grad_parts(const struct zt_launch_norm *n);
+/* workspace: 2 numbers a part and entry of scale, where parts > 1. */
 int zt_launch_norm_grad(struct CUstream_st *stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
                         float *workspace);
-/* Of workspace. */
-static inline size_t zt_launch_norm_grad_bytes(const struct zt_launch_norm *n) {
-    return n->last ? (size_t)(2 * n->rows * n->per_row) * sizeof(float) : 0;
-}
 
-/* Batch normalisation of x [n, channels, spatial] (struct zt_batch_norm of norm.h). */
+/* Batch normalisation of x [n, channels, spatial] (struct zt_batch_norm of norm.h); with parts: batch_norm_rows.cu. */
 struct zt_launch_batch_norm {
     int64_t n, channels, spatial;
     float epsilon, momentum;
     bool fixed;     /* mean and var are given, not the batch's */
     bool keeps_var; /* the last output is the batch's variance, not 1 / sqrt(var + epsilon) */
+    bool relu;      /* y = max(that + z, 0); of the gradient: dy counts where y is not 0 or less */
     int64_t parts;  /* of channels last (spatial 1): how many blocks share a channel; 0: a block takes whole channels */
 };
 /* For rows [n, channels]. */
 int64_t zt_launch_batch_norm_parts(const struct zt_launch_batch_norm *n);
 /* Of workspace; 0 without parts. */
 static inline size_t zt_launch_batch_norm_bytes(const struct zt_launch_batch_norm *n) {
-    return n->parts ? (size_t)(n->channels * (2 * n->parts + 5)) * sizeof(float) : 0;
+    return n->parts ? (size_t)(n->channels * (2 * n->parts + 4)) * sizeof(float) : 0;
 }
+/* arrived: zt_cuda_arrived. */
 struct zt_launch_batch_norm_tensors {
-    struct zt_launch_tensor x, scale, b, mean, var;
+    struct zt_launch_tensor x, scale, b, mean, var, z;                 /* z may be NULL */
     struct zt_launch_tensor y, new_mean, new_var, batch_mean, inv_std; /* all but y may be NULL */
+    unsigned *arrived;
 };
 int zt_launch_batch_norm(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
                          const struct zt_launch_batch_norm_tensors *t, float *workspace);
+/* ReLU beside a normalisation that a library computed: y = max(y + z, 0), z may be NULL; and dz = dy where y is not 0
+ * or less. */
+int zt_launch_batch_norm_relu(struct CUstream_st *stream, int64_t count, struct zt_launch_tensor y,
+                              struct zt_launch_tensor z);
+int zt_launch_batch_norm_mask(struct CUstream_st *stream, int64_t count, struct zt_launch_tensor dy,
+                              struct zt_launch_tensor y, struct zt_launch_tensor dz);
 /* Running statistics alone, from the batch's mean and inv_std in float: of `count` normalisations (formula:
  * ops/norm/fuse_batch_norm.c). */
 enum { ZT_RUNNING_NORMS = 64 };
@@ -153,9 +166,11 @@ struct zt_launch_running {
     struct zt_launch_running_norm norm[ZT_RUNNING_NORMS];
 };
 int zt_launch_batch_norm_running(struct CUstream_st *stream, const struct zt_launch_running *r);
-/* fixed: inv_std holds the variance. dmean and dvar: gradients of the statistics themselves. */
+/* fixed: inv_std holds the variance. dmean and dvar: gradients of the statistics themselves. y: of ReLU; dz: dy where
+ * that counts. */
 struct zt_launch_batch_norm_grad {
-    struct zt_launch_tensor dy, x, scale, mean, inv_std, dmean, dvar, dx, dscale, db;
+    struct zt_launch_tensor dy, x, scale, mean, inv_std, y, dmean, dvar, dx, dscale, db, dz;
+    unsigned *arrived;
 };
 int zt_launch_batch_norm_grad(struct CUstream_st *stream, const struct zt_launch_batch_norm *n,
                               const struct zt_launch_batch_norm_grad *g, float *workspace);

@@ -6,10 +6,11 @@
 #include "ops/cuda/broadcast_cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- choosing ---- */
 
-static bool is_either(const struct zt_shape *shape) {
+bool zt_layout_either(const struct zt_shape *shape) {
     return shape->rank < 3 || shape->dim[1] == 1 || zt_dims(shape, 2, shape->rank) == 1;
 }
 
@@ -17,7 +18,7 @@ const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_l
                                        const struct zt_value *v) {
     if (zt_layout_is_last(given))
         return given;
-    return is_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
+    return zt_layout_either(&v->shape) ? NULL : zt_layout_of(arena, ZT_ORDER_CHANNELS_LAST, 0, v->dtype, &v->shape);
 }
 
 /* Whether a node that reads `value`, or what casts make of it, has a tensor of its shape beside it that is channels
@@ -48,9 +49,9 @@ static bool comes_last(const struct zt_prepare *p, unsigned ins, unsigned outs) 
     for (int i = 0; i < n->in_count; i++)
         if (in_mask(ins, i) && zt_in(p->graph, p->node, i)) {
             last |= zt_layout_is_last(p->in_layout[i]);
-            shows |= !is_either(&zt_in(p->graph, p->node, i)->shape);
+            shows |= !zt_layout_either(&zt_in(p->graph, p->node, i)->shape);
         }
-    return last || (!shows && y && !is_either(&y->shape) && joins_last(p->graph, n->out[0]));
+    return last || (!shows && y && !zt_layout_either(&y->shape) && joins_last(p->graph, n->out[0]));
 }
 
 bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs) {
@@ -85,7 +86,7 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
             if (!given && comes_last && zt_dtype_bytes(zt_in(g, p->node, i)->dtype) == zt_dtype_bytes(y->dtype))
                 given = p->in_layout[i];
         }
-    last = whole ? last : !is_either(&y->shape) && joins_last(g, g->nodes[p->node]->out[0]);
+    last = whole ? last : !zt_layout_either(&y->shape) && joins_last(g, g->nodes[p->node]->out[0]);
     for (int i = 0; i < g->nodes[p->node]->in_count; i++) {
         const struct zt_value *x = zt_in(g, p->node, i);
         if (i >= inputs || x->shape.rank != y->shape.rank || (is_like_y(p, i) && !last))
@@ -94,6 +95,67 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
             p->in_layout[i] = zt_layout_last(g->arena, p->in_layout[i], x);
     }
     p->out_layout[0] = last ? zt_layout_last(g->arena, given, y) : NULL;
+}
+
+/* ---- filled rows ---- */
+
+enum { WIDE = 1024, TILE = 64 }; /* elements of a row from which on it is filled up to a multiple of TILE */
+
+void zt_layout_sides(struct zt_prepare *p) {
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        if (i >= 2 || !zt_layout_is_filled(p->in_layout[i]))
+            p->in_layout[i] = NULL;
+}
+
+/* Whether nodes read `value`, nothing else does, and `takes` is true of them. */
+static bool all_take(const struct zt_graph *g, int value,
+                     bool (*takes)(const struct zt_graph *g, int node, int value)) {
+    int readers = 0;
+    for (int i = 0; i < g->output_count; i++)
+        if (g->outputs[i] == value)
+            return false;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; !g->nodes[n]->dead && i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] == value) {
+                if (!takes(g, n, value))
+                    return false;
+                readers++;
+            }
+    return readers > 0;
+}
+
+/* A product, of which the value is one side. */
+static bool multiplies(const struct zt_graph *g, int node, int value) {
+    static const char *const products[] = { "BatchMatMul", "Gemm",           "GemmFloat",
+                                            "MatMul",      "MatMulGeluGrad", "MatMulReluGrad" };
+    const struct zt_node *n = g->nodes[node];
+    size_t k = 0;
+    while (k < sizeof products / sizeof *products && strcmp(products[k], n->op_type) != 0)
+        k++;
+    for (int i = 2; i < n->in_count; i++)
+        if (n->in[i] == value)
+            return false;
+    return k < sizeof products / sizeof *products;
+}
+
+/* The loss of these logits, whose gradient products alone read. */
+static bool loses(const struct zt_graph *g, int node, int value) {
+    const struct zt_node *n = g->nodes[node];
+    const int64_t axis = zt_attr_int(n, "axis", 1);
+    return strcmp(n->op_type, "CrossEntropyTrain") == 0 && n->in[1] == value && (axis == 1 || axis == -1) &&
+           n->out[0] >= 0 && all_take(g, n->out[0], multiplies);
+}
+
+const struct zt_layout *zt_layout_logits(const struct zt_prepare *p) {
+    const struct zt_graph *g = p->graph;
+    const struct zt_value *y = zt_out(g, p->node, 0);
+    const int64_t size = (int64_t)zt_dtype_bytes(y->dtype), row = y->shape.rank == 2 ? y->shape.dim[1] : 0,
+                  multiple = row < WIDE ? ZT_ROW_ALIGNMENT / size : TILE,
+                  step = (row + multiple - 1) / multiple * multiple;
+    if (size != 2 || row * size % ZT_ROW_ALIGNMENT == 0 || step > 2 * row || step > INT32_MAX ||
+        !all_take(g, g->nodes[p->node]->out[0], loses))
+        return NULL;
+    return zt_layout_of(g->arena, ZT_ORDER_FILLED_ROWS, (int)step, y->dtype, &y->shape);
 }
 
 /* ---- orders ---- */
@@ -111,6 +173,8 @@ void zt_layout_steps(const struct zt_layout *layout, const struct zt_shape *shap
     for (int k = shape->rank - 1; k >= 0; k--) {
         step[axis[k]] = next;
         next *= shape->dim[axis[k]];
+        if (k == shape->rank - 1)
+            zt_layout_fill(layout, &next);
     }
 }
 
@@ -164,4 +228,6 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(call, code, err);
 }
 
-const struct zt_kernel zt_kernel_reorder_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };
+const struct zt_kernel zt_kernel_reorder_cuda = {
+    .prepare = prepare, .layouts = true, .rows = true, .run = run, .release = free
+};

@@ -1,15 +1,19 @@
 /* Layouts on CUDA: plain (NCHW), and channels last (NHWC), in which tensor cores want what convolutions read. A node
  * takes its tensors in the order in which they come, so that what a convolution chose goes on to the next one; orders
- * change (Reorder) where a node knows plain tensors alone: the images at one end, rows and losses at the other.
+ * change where a node knows plain tensors alone: the images at one end, rows and losses at the other. A kernel beside
+ * that place may read one order and write the other (free_in and free_out of struct zt_prepare: generated elementwise
+ * kernels, pools in front of dense layers), else a Reorder stands there.
  *
  * A tensor with one channel, or with one place a channel, lies the same way in both: its layout is plain, and nothing
- * is moved on account of it. */
+ * is moved on account of it. Matrices may have filled rows beside that (below). */
 #ifndef ZT_OPS_CUDA_LAYOUT_CUDA_H
 #define ZT_OPS_CUDA_LAYOUT_CUDA_H
 
 #include "ops/cuda/launch_copy.h"
 #include "ops/kernel/layout.h"
 
+/* Whether a tensor of this shape lies the same way in both. */
+bool zt_layout_either(const struct zt_shape *shape);
 /* Channels last for `v`, of rank 3 and more: `given` where it is that, else made in the arena; NULL where plain is the
  * same. */
 const struct zt_layout *zt_layout_last(struct zt_arena *arena, const struct zt_layout *given, const struct zt_value *v);
@@ -29,6 +33,16 @@ void zt_layout_spread(struct zt_prepare *p, int inputs);
 /* Dims of output 0 as it lies, outermost first, and the steps in input `i` along them: 0 along stretched axes. */
 void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]);
 void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]);
+
+/* Filled rows: tensor cores read, and cuBLASLt's epilogues take, matrices whose rows begin at multiples of
+ * ZT_ROW_ALIGNMENT bytes. Logits in half precision that products make, whose cross entropy and its gradient are one
+ * node, lie so where products alone read the gradient, which takes their place; all others read such matrices plain.
+ *
+ * For products: inputs 0 and 1 stay as they come where that is with filled rows, the rest is plain. */
+#define ZT_ROW_ALIGNMENT 16
+void zt_layout_sides(struct zt_prepare *p);
+/* How output 0 of a product lies; NULL: plain. */
+const struct zt_layout *zt_layout_logits(const struct zt_prepare *p);
 
 /* Axes outermost first, and the step of each axis in elements. */
 void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RANK]);

@@ -189,8 +189,26 @@ int zt_launch_cumulate(cudaStream_t stream, const struct zt_launch_cumulate *c, 
 
 /* ---- CountCorrect ---- */
 
+/* The numbers of all lines, by a block. */
+static __device__ void add_counts(int64_t lines, const struct zt_launch_counts &to) {
+    __shared__ float part[LINE];
+    float sum[2] = { 0, 0 };
+    for (int64_t line = threadIdx.x; line < lines; line += LINE) {
+        sum[0] += (float)to.counts[2 * line];
+        sum[1] += (float)to.counts[2 * line + 1];
+    }
+    sum[0] = add_block<LINE>(sum[0], part);
+    sum[1] = add_block<LINE>(sum[1], part);
+    if (threadIdx.x == 0) {
+        *to.correct = sum[0];
+        if (to.counted)
+            *to.counted = sum[1];
+    }
+}
+
 static __global__ void correct_kernel(struct zt_launch_count c, struct zt_launch_tensor x,
-                                      struct zt_launch_tensor target, struct zt_launch_tensor weight, int32_t *counts) {
+                                      struct zt_launch_tensor target, struct zt_launch_tensor weight,
+                                      struct zt_launch_counts to) {
     __shared__ struct found places[LINE];
     const int64_t lines = c.outer * c.inner, each = c.samples > 0 ? lines / c.samples : 0;
     for (int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
@@ -199,34 +217,18 @@ static __global__ void correct_kernel(struct zt_launch_count c, struct zt_launch
             most_of(x, start_of(line, c.length, c.inner), c.length, c.inner, false, false, places);
         const bool counts_here = wanted != c.ignore && (!weight.data || get(weight, line / (each > 0 ? each : 1)) != 0);
         if (threadIdx.x == 0) {
-            counts[2 * line] = counts_here && best.at == wanted;
-            counts[2 * line + 1] = counts_here;
+            to.counts[2 * line] = counts_here && best.at == wanted;
+            to.counts[2 * line + 1] = counts_here;
         }
     }
-}
-
-static __global__ void add_counts_kernel(int64_t lines, const int32_t *counts, float *correct, float *counted) {
-    __shared__ float part[BLOCK];
-    float sum[2] = { 0, 0 };
-    for (int64_t line = threadIdx.x; line < lines; line += BLOCK) {
-        sum[0] += (float)counts[2 * line];
-        sum[1] += (float)counts[2 * line + 1];
-    }
-    sum[0] = add_block<BLOCK>(sum[0], part);
-    sum[1] = add_block<BLOCK>(sum[1], part);
-    if (threadIdx.x == 0) {
-        *correct = sum[0];
-        if (counted)
-            *counted = sum[1];
-    }
+    if (is_last_block(to.arrived))
+        add_counts(lines, to);
 }
 
 int zt_launch_count_correct(cudaStream_t stream, const struct zt_launch_count *c, struct zt_launch_tensor x,
-                            struct zt_launch_tensor target, struct zt_launch_tensor weight, int32_t *counts,
-                            float *correct, float *counted) {
-    const int64_t lines = c->outer * c->inner;
-    if (lines > 0)
-        correct_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*c, x, target, weight, counts);
-    add_counts_kernel<<<1, BLOCK, 0, stream>>>(lines, counts, correct, counted);
+                            struct zt_launch_tensor target, struct zt_launch_tensor weight,
+                            const struct zt_launch_counts *to) {
+    const unsigned blocks = blocks_for(c->outer * c->inner * BLOCK); /* a block a line, and one where there is none */
+    correct_kernel<<<blocks, LINE, 0, stream>>>(*c, x, target, weight, *to);
     return cudaGetLastError();
 }

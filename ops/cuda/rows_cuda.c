@@ -53,10 +53,11 @@ static bool count_correct_prepare(struct zt_prepare *q, struct zt_err *err) {
     return true;
 }
 static bool count_correct_run(const struct zt_call *call, struct zt_err *err) {
+    const struct zt_launch_counts to = { call->workspace, zt_arrived_of(call), call->out[0].data,
+                                         zt_out_cuda(call, 1).data };
     return zt_launched(call,
                        zt_launch_count_correct(zt_stream_of(call), call->state, zt_in_cuda(call, 0),
-                                               zt_in_cuda(call, 1), zt_in_cuda(call, 2), call->workspace,
-                                               call->out[0].data, zt_out_cuda(call, 1).data),
+                                               zt_in_cuda(call, 1), zt_in_cuda(call, 2), &to),
                        err);
 }
 ZT_KERNEL_CUDA(count_correct)
@@ -162,12 +163,16 @@ static bool too_many(struct zt_prepare *q, struct zt_err *err) {
                    q->graph->nodes[q->node]->name);
 }
 
+static struct zt_launch_room room_of(const struct zt_call *call) {
+    return (struct zt_launch_room){ call->workspace, zt_arrived_of(call) };
+}
+
 ZT_PREPARE_SORTED(gather_grad, zt_launch_gather, zt_launch_gather_grad_bytes)
 static bool gather_grad_run(const struct zt_call *call, struct zt_err *err) {
     return clear(call, err) &&
            zt_launched(call,
                        zt_launch_gather_grad(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data,
-                                             call->in[1].data, call->out[0].data, call->workspace),
+                                             call->in[1].data, call->out[0].data, room_of(call)),
                        err);
 }
 ZT_KERNEL_CUDA(gather_grad)
@@ -186,7 +191,7 @@ static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *
     return clear(call, err) &&
            zt_launched(call,
                        zt_launch_put_elements(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data,
-                                              call->in[1].data, call->out[0].data, call->workspace),
+                                              call->in[1].data, call->out[0].data, room_of(call)),
                        err);
 }
 const struct zt_kernel zt_kernel_gather_elements_grad_cuda = { .prepare = put_elements_prepare,
@@ -197,7 +202,7 @@ static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err)
     return copy_first(call, err) &&
            zt_launched(call,
                        zt_launch_put_elements(zt_stream_of(call), call->in[0].dtype, call->state, call->in[2].data,
-                                              call->in[1].data, call->out[0].data, call->workspace),
+                                              call->in[1].data, call->out[0].data, room_of(call)),
                        err);
 }
 const struct zt_kernel zt_kernel_scatter_elements_cuda = { .prepare = put_elements_prepare,
@@ -218,7 +223,7 @@ static bool gather_tuples_grad_run(const struct zt_call *call, struct zt_err *er
     return clear(call, err) &&
            zt_launched(call,
                        zt_launch_put_tuples(zt_stream_of(call), call->in[0].dtype, call->state, call->in[0].data,
-                                            call->in[1].data, call->out[0].data, call->workspace),
+                                            call->in[1].data, call->out[0].data, room_of(call)),
                        err);
 }
 const struct zt_kernel zt_kernel_gather_tuples_grad_cuda = { .prepare = put_tuples_prepare,
@@ -229,7 +234,7 @@ static bool scatter_tuples_run(const struct zt_call *call, struct zt_err *err) {
     return copy_first(call, err) &&
            zt_launched(call,
                        zt_launch_put_tuples(zt_stream_of(call), call->in[0].dtype, call->state, call->in[2].data,
-                                            call->in[1].data, call->out[0].data, call->workspace),
+                                            call->in[1].data, call->out[0].data, room_of(call)),
                        err);
 }
 const struct zt_kernel zt_kernel_scatter_tuples_cuda = { .prepare = put_tuples_prepare,

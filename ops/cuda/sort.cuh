@@ -1,5 +1,5 @@
 /* Sources sorted by the places they go to, those of one place in their own order: a stable radix sort from the lowest
- * digit up, so what is summed along it is summed in the same order every time. */
+ * digit up, so what is summed along it is summed in the same order every time. A block sorts a batch, or many do. */
 #ifndef ZT_OPS_CUDA_SORT_CUH
 #define ZT_OPS_CUDA_SORT_CUH
 
@@ -22,15 +22,27 @@ struct ordered { /* a batch of them */
     }
 };
 
-enum { SORTERS = 1024, DIGIT = 3, DIGITS = 1 << DIGIT }; /* threads at most; bits and values of a digit */
+/* Threads of a block count what they have of each digit: count[digit][thread]. A block has so many counters: digits of
+ * 3 bits by 1024 threads, where it sorts a batch alone; of 5 bits by 256, where it is one of many. */
+enum { SORTERS = 1024, ALONE_BITS = 3, TOGETHER_BITS = 5, COUNTERS = SORTERS << ALONE_BITS };
+enum { SOME = COUNTERS >> TOGETHER_BITS, EACH_HAS = 16, CHUNK = SOME * EACH_HAS }; /* threads, items of each, of all */
 
-/* count[digit][thread] becomes the number of items before the first that this thread has of this digit. */
-static __device__ inline void scan_counts(uint32_t *count, uint32_t *total) {
+/* The counters in shared memory, where stretches of them begin in different banks. */
+struct counters {
+    uint32_t room[COUNTERS + COUNTERS / 32];
+    __device__ uint32_t &operator[](unsigned e) {
+        return room[e + e / 32];
+    }
+};
+
+/* at(e) becomes the sum of at(0), ..., at(e - 1), for `entries` of them, by a block; a thread takes a stretch. */
+template <class At> static __device__ void scan(int64_t entries, uint32_t *total, At at) {
+    const struct span mine = part_of(entries, blockDim.x, threadIdx.x);
     const int me = (int)threadIdx.x;
     uint32_t sum = 0;
-    for (int e = DIGITS * me; e < DIGITS * (me + 1); e++) {
-        const uint32_t here = count[e];
-        count[e] = sum;
+    for (int64_t e = mine.first; e < mine.end; e++) {
+        const uint32_t here = at(e);
+        at(e) = sum;
         sum += here;
     }
     total[me] = sum;
@@ -41,35 +53,57 @@ static __device__ inline void scan_counts(uint32_t *count, uint32_t *total) {
         total[me] += before;
         __syncthreads();
     }
-    for (int e = DIGITS * me; e < DIGITS * (me + 1); e++)
-        count[e] += total[me] - sum;
+    for (int64_t e = mine.first; e < mine.end; e++)
+        at(e) += total[me] - sum;
     __syncthreads();
 }
 
-/* A block a batch; each thread takes a stretch of it. What an odd number of passes sorts ends in `other`. */
+/* A digit of the items. */
+struct digit {
+    int shift;
+    unsigned values;
+    __device__ unsigned of(uint64_t item) const {
+        return (unsigned)(item >> shift) % values;
+    }
+};
+
+/* count[digit][thread] becomes the number of items before the first that this thread has of this digit; items first,
+ * first + step, ... are its own. */
+static __device__ inline void count_digits(const uint64_t *a, struct span mine, int64_t step, const struct digit &digit,
+                                           struct counters &count, uint32_t *total) {
+    for (unsigned d = 0; d < digit.values; d++)
+        count[d * blockDim.x + threadIdx.x] = 0;
+    for (int64_t k = mine.first; k < mine.end; k += step)
+        count[digit.of(a[k]) * blockDim.x + threadIdx.x]++;
+    __syncthreads();
+    scan(digit.values * blockDim.x, total, [&](int64_t e) -> uint32_t & { return count[(unsigned)e]; });
+}
+
+template <class Sources> static __device__ uint64_t item_of(const Sources &from, int bits, int64_t batch, int64_t k) {
+    const int64_t key = from.key(batch, k);
+    return (uint64_t)(key < 0 ? from.keys() : key) << bits | (uint64_t)k;
+}
+
+/* ---- a block a batch; each thread takes a stretch of it ---- */
+
+/* What an odd number of passes sorts ends in `other`. */
 template <class Sources>
 static __global__ void __launch_bounds__(SORTERS)
     sort_kernel(Sources from, int bits, int passes, uint64_t *items, uint64_t *other) {
-    __shared__ uint32_t count[DIGITS * SORTERS], total[SORTERS];
+    __shared__ struct counters count;
+    __shared__ uint32_t total[SORTERS];
     const int64_t together = from.together();
     const struct span mine = part_of(together, blockDim.x, threadIdx.x);
     for (int64_t batch = blockIdx.x; batch < from.orders(); batch += gridDim.x) {
         uint64_t *a = items + batch * together, *b = other + batch * together;
-        for (int64_t k = threadIdx.x; k < together; k += blockDim.x) {
-            const int64_t key = from.key(batch, k);
-            a[k] = (uint64_t)(key < 0 ? from.keys() : key) << bits | (uint64_t)k;
-        }
+        for (int64_t k = threadIdx.x; k < together; k += blockDim.x)
+            a[k] = item_of(from, bits, batch, k);
         __syncthreads();
         for (int pass = 0; pass < passes; pass++) {
-            const int shift = bits + DIGIT * pass;
-            for (int d = 0; d < DIGITS; d++)
-                count[d * blockDim.x + threadIdx.x] = 0;
+            const struct digit digit = { bits + ALONE_BITS * pass, 1 << ALONE_BITS };
+            count_digits(a, mine, 1, digit, count, total);
             for (int64_t k = mine.first; k < mine.end; k++)
-                count[(a[k] >> shift) % DIGITS * blockDim.x + threadIdx.x]++;
-            __syncthreads();
-            scan_counts(count, total);
-            for (int64_t k = mine.first; k < mine.end; k++)
-                b[count[(a[k] >> shift) % DIGITS * blockDim.x + threadIdx.x]++] = a[k];
+                b[count[digit.of(a[k]) * blockDim.x + threadIdx.x]++] = a[k];
             __syncthreads();
             uint64_t *sorted = b;
             b = a;
@@ -78,6 +112,68 @@ static __global__ void __launch_bounds__(SORTERS)
     }
 }
 
+/* ---- many blocks a batch, the grid's second axis the batches: two launches a digit ---- */
+
+/* What a pass reads and writes; `starts` [batch][digit][block]. The first pass makes what it reads. */
+struct pass {
+    int bits;
+    bool first;
+    struct digit digit;
+    uint64_t *a, *b;
+    uint32_t *starts;
+    unsigned *arrived; /* a counter a batch */
+};
+
+/* starts becomes where each block's items of each digit go: the last block of a batch adds up what all have. */
+template <class Sources> static __global__ void __launch_bounds__(SOME) sort_count_kernel(Sources from, struct pass p) {
+    __shared__ struct counters count;
+    __shared__ uint32_t total[SOME];
+    const int64_t together = from.together(), batch = blockIdx.y;
+    const struct span block = part_of(together, gridDim.x, blockIdx.x);
+    const unsigned me = threadIdx.x, digits = p.digit.values;
+    uint64_t *a = p.a + batch * together;
+    uint32_t *starts = p.starts + batch * digits * gridDim.x;
+    for (int64_t k = block.first + me; p.first && k < block.end; k += SOME)
+        a[k] = item_of(from, p.bits, batch, k);
+    count_digits(a, { block.first + me, block.end }, SOME, p.digit, count, total);
+    if (me < digits)
+        starts[me * gridDim.x + blockIdx.x] =
+            (me + 1 < digits ? count[(me + 1) * SOME] : (uint32_t)(block.end - block.first)) - count[me * SOME];
+    if (is_last_of(&p.arrived[batch], gridDim.x))
+        scan((int64_t)digits * gridDim.x, total, [&](int64_t e) -> uint32_t & { return starts[e]; });
+}
+
+/* A block goes through its items chunk by chunk; each thread takes a stretch of a chunk. */
+template <class Sources> static __global__ void __launch_bounds__(SOME) sort_put_kernel(Sources from, struct pass p) {
+    __shared__ struct counters count;
+    __shared__ uint32_t total[SOME], next[1 << TOGETHER_BITS], shift[1 << TOGETHER_BITS];
+    const int64_t together = from.together(), batch = blockIdx.y;
+    const struct span block = part_of(together, gridDim.x, blockIdx.x);
+    const unsigned me = threadIdx.x, digits = p.digit.values;
+    const uint64_t *a = p.a + batch * together;
+    uint64_t *b = p.b + batch * together;
+    if (me < digits)
+        next[me] = p.starts[(batch * digits + me) * gridDim.x + blockIdx.x];
+    for (int64_t chunk = block.first; chunk < block.end; chunk += CHUNK) {
+        const int64_t end = least(chunk + CHUNK, block.end), first = least(chunk + me * EACH_HAS, end);
+        const struct span mine = { first, least(first + EACH_HAS, end) };
+        count_digits(a, mine, 1, p.digit, count, total);
+        if (me < digits) {
+            const uint32_t begin = count[me * SOME];
+            shift[me] = next[me] - begin;
+            next[me] += (me + 1 < digits ? count[(me + 1) * SOME] : (uint32_t)(end - chunk)) - begin;
+        }
+        __syncthreads();
+        for (int64_t k = mine.first; k < mine.end; k++) {
+            const unsigned d = p.digit.of(a[k]);
+            b[shift[d] + count[d * SOME + me]++] = a[k];
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- launching ---- */
+
 static inline int bits_of(int64_t most) { /* what 0..most needs */
     int bits = 0;
     while (bits < 63 && most >> bits > 0)
@@ -85,24 +181,57 @@ static inline int bits_of(int64_t most) { /* what 0..most needs */
     return bits;
 }
 
+enum { MOST_ALONE = 1 << 15, MOST_ORDERS = 64, MOST_BLOCKS = 256 }; /* blocks that sort together, of all batches */
+
+/* How many blocks sort a batch: 0 where one does it alone, with many others or because there is little to do. */
+template <class Sources> static unsigned blocks_of_batch(const Sources &from) {
+    const int64_t orders = from.orders(), chunks = (from.together() + CHUNK - 1) / CHUNK;
+    if (from.together() <= MOST_ALONE || orders == 0 || orders > MOST_ORDERS)
+        return 0;
+    return (unsigned)(chunks < MOST_BLOCKS / orders ? chunks : MOST_BLOCKS / orders);
+}
+
 /* Of workspace; SIZE_MAX: too many. */
 template <class Sources> static size_t order_bytes(const Sources &from) {
-    const int64_t together = from.together();
+    const int64_t together = from.together(), starts = (from.orders() * blocks_of_batch(from)) << TOGETHER_BITS;
     return together > UINT32_MAX || bits_of(together - 1) + bits_of(from.keys()) > 64
                ? SIZE_MAX
-               : 2 * sizeof(uint64_t) * (size_t)(from.orders() * together);
+               : 2 * sizeof(uint64_t) * (size_t)(from.orders() * together) + (size_t)starts * sizeof(uint32_t);
 }
 
 template <class Sources>
-static struct order sort_sources(cudaStream_t stream, const Sources &from, uint64_t *workspace) {
+static struct order sort_together(cudaStream_t stream, const Sources &from, const struct zt_launch_room &room) {
     const int64_t together = from.together(), count = from.orders() * together;
-    const int bits = bits_of(together - 1), passes = (bits_of(from.keys()) + DIGIT - 1) / DIGIT;
+    const int bits = bits_of(together - 1), key_bits = bits_of(from.keys());
+    const dim3 grid(blocks_of_batch(from), (unsigned)from.orders());
+    uint64_t *a = (uint64_t *)room.workspace, *b = a + count;
+    uint32_t *starts = (uint32_t *)(b + count);
+    for (int done = 0; done == 0 || done < key_bits; done += TOGETHER_BITS) {
+        const struct pass p = { bits, done == 0, { bits + done, 1 << TOGETHER_BITS }, a, b, starts, room.arrived };
+        sort_count_kernel<Sources><<<grid, SOME, 0, stream>>>(from, p);
+        sort_put_kernel<Sources><<<grid, SOME, 0, stream>>>(from, p);
+        uint64_t *sorted = b;
+        b = a;
+        a = sorted;
+    }
+    return { a, bits };
+}
+
+template <class Sources> static struct order sort_alone(cudaStream_t stream, const Sources &from, uint64_t *workspace) {
+    const int64_t together = from.together(), count = from.orders() * together;
+    const int bits = bits_of(together - 1), passes = (bits_of(from.keys()) + ALONE_BITS - 1) / ALONE_BITS;
     unsigned threads = 32;
     while (threads < SORTERS && threads < together)
         threads *= 2;
     sort_kernel<Sources>
         <<<job_blocks(from.orders()), threads, 0, stream>>>(from, bits, passes, workspace, workspace + count);
     return { passes % 2 ? workspace + count : workspace, bits };
+}
+
+template <class Sources>
+static struct order sort_sources(cudaStream_t stream, const Sources &from, const struct zt_launch_room &room) {
+    return blocks_of_batch(from) ? sort_together(stream, from, room)
+                                 : sort_alone(stream, from, (uint64_t *)room.workspace);
 }
 
 #endif

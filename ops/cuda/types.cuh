@@ -15,6 +15,9 @@ static __device__ inline float to_float(float x) {
 static __device__ inline float to_float(__nv_bfloat16 x) {
     return __bfloat162float(x);
 }
+static __device__ inline float to_float(__half x) {
+    return __half2float(x);
+}
 
 template <class T> static __device__ inline T from_float(float x);
 template <> __device__ inline float from_float<float>(float x) {
@@ -23,12 +26,18 @@ template <> __device__ inline float from_float<float>(float x) {
 template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
 }
+template <> __device__ inline __half from_float<__half>(float x) {
+    return __float2half_rn(x);
+}
 
 /* Integers as they are, floats through fp32. */
 static __device__ inline float to_number(float x) {
     return x;
 }
 static __device__ inline float to_number(__nv_bfloat16 x) {
+    return to_float(x);
+}
+static __device__ inline float to_number(__half x) {
     return to_float(x);
 }
 static __device__ inline int32_t to_number(int32_t x) {
@@ -43,10 +52,15 @@ template <class T, class V> static __device__ inline T of_number(V x) {
 template <> __device__ inline __nv_bfloat16 of_number<__nv_bfloat16, float>(float x) {
     return from_float<__nv_bfloat16>(x);
 }
+template <> __device__ inline __half of_number<__half, float>(float x) {
+    return from_float<__half>(x);
+}
 
-/* An element of a tensor whose type is known at run time only: float, bfloat16, int32 or int64. */
+/* An element of a tensor whose type is known at run time only: float, bfloat16, float16, int32 or int64. */
 static __device__ inline float float_at(enum zt_dtype dtype, const void *data, int64_t i) {
-    return dtype == ZT_BFLOAT16 ? to_float(((const __nv_bfloat16 *)data)[i]) : ((const float *)data)[i];
+    return dtype == ZT_BFLOAT16  ? to_float(((const __nv_bfloat16 *)data)[i])
+           : dtype == ZT_FLOAT16 ? to_float(((const __half *)data)[i])
+                                 : ((const float *)data)[i];
 }
 static __device__ inline int64_t int_at(enum zt_dtype dtype, const void *data, int64_t i) {
     return dtype == ZT_INT32 ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
@@ -54,6 +68,8 @@ static __device__ inline int64_t int_at(enum zt_dtype dtype, const void *data, i
 static __device__ inline void set_float(enum zt_dtype dtype, void *data, int64_t i, float value) {
     if (dtype == ZT_BFLOAT16)
         ((__nv_bfloat16 *)data)[i] = from_float<__nv_bfloat16>(value);
+    else if (dtype == ZT_FLOAT16)
+        ((__half *)data)[i] = from_float<__half>(value);
     else
         ((float *)data)[i] = value;
 }
@@ -109,6 +125,8 @@ static __device__ inline int64_t walked(int axes, const int64_t *dim, const int6
             return cudaSuccess;                                                                                        \
         if ((dtype) == ZT_BFLOAT16)                                                                                    \
             AS_TYPE(__nv_bfloat16, call)                                                                               \
+        else if ((dtype) == ZT_FLOAT16)                                                                                \
+            AS_TYPE(__half, call)                                                                                      \
         else                                                                                                           \
             AS_TYPE(float, call)                                                                                       \
         return cudaGetLastError();                                                                                     \

@@ -6,6 +6,7 @@
 #include "ops/cuda/generated_cuda.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layout_cuda.h"
+#include "ops/kernel/shape.h"
 #include "ops/cuda/broadcast_cuda.h"
 
 #include "device/cuda.h"
@@ -55,14 +56,61 @@ static int lanes_of(const struct zt_kernel_source *s, const struct zt_kernel_arg
     return lanes;
 }
 
+/* ---- a result that lies otherwise than what it is made of ---- */
+
+/* The tile of a thread, rows 0 where there is none that fits. Columns as a line of 16 bytes of the widest input has
+ * them, four at most; rows that make at most 16 bytes, or all there are where these are few. */
+static struct zt_kernel_tile tile_of(const struct zt_kernel_source *s, int64_t rows, int64_t columns) {
+    struct zt_kernel_tile tile = { rows <= 8 ? (int)rows : rows % 8 == 0 ? 8 : rows % 4 == 0 ? 4 : 0, 4, rows <= 8 };
+    size_t widest = zt_dtype_bytes(s->chain.step[s->chain.steps - 1].dtype);
+    for (int i = 0; i < s->chain.inputs; i++)
+        if (zt_dtype_bytes(s->input[i].dtype) > widest)
+            widest = zt_dtype_bytes(s->input[i].dtype);
+    while (tile.columns > 1 && (columns % tile.columns != 0 || widest * (size_t)tile.columns > 16))
+        tile.columns /= 2;
+    return tile;
+}
+
+/* Rows and columns that change places between plain and channels last, as the inputs lie. */
+static void turned_dims(const struct zt_shape *y, bool from_last, int64_t dim[2]) {
+    const int64_t places = zt_dims(y, 2, y->rank);
+    dim[0] = from_last ? places : y->dim[1];
+    dim[1] = from_last ? y->dim[1] : places;
+}
+
+/* Whether every input of y's shape lies as the others, and the rest is one number for all. */
+static bool can_turn(const struct zt_prepare *q, const struct zt_kernel_source *s) {
+    const struct zt_shape *y = &zt_out(q->graph, q->node, 0)->shape;
+    int64_t dim[2];
+    bool alike = false, axes = false;
+    if (zt_layout_either(y) || zt_shape_count(y) == 0)
+        return false;
+    for (int i = 0; i < s->chain.inputs; i++) {
+        alike |= s->input[i].spread == ZT_SPREAD_ALIKE;
+        axes |= s->input[i].spread == ZT_SPREAD_AXES;
+    }
+    turned_dims(y, q->out_layout[0] != NULL, dim);
+    return alike && !axes && tile_of(s, dim[0], dim[1]).rows > 0;
+}
+
+static void turn(const struct zt_prepare *q, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
+    turned_dims(&zt_out(q->graph, q->node, 0)->shape, q->out_layout[0] != NULL, a->dim);
+    s->tile = tile_of(s, a->dim[0], a->dim[1]);
+}
+
+/* ---- packs ---- */
+
 /* How the kernel goes about it: packs, and what their addresses must be multiples of. */
 static void choose_packs(struct zt_pointwise_kernel *k, struct zt_kernel_source *s) {
-    s->lanes = k->lanes = lanes_of(s, &k->arguments);
+    const struct zt_kernel_tile *t = &s->tile;
+    const int read = t->rows ? t->columns : lanes_of(s, &k->arguments);
+    const int written = t->rows && !t->whole ? t->rows : read;
+    s->lanes = k->lanes = t->rows ? t->rows * t->columns : read;
     k->inputs = s->chain.inputs;
-    k->out_alignment = zt_pack_alignment(s->chain.step[s->chain.steps - 1].dtype, k->lanes);
+    k->out_alignment = zt_pack_alignment(s->chain.step[s->chain.steps - 1].dtype, written);
     for (int i = 0; i < k->inputs; i++) {
         struct zt_kernel_input *in = &s->input[i];
-        k->alignment[i] = in->spread == ZT_SPREAD_ALIKE ? zt_pack_alignment(in->dtype, k->lanes) : 1;
+        k->alignment[i] = in->spread == ZT_SPREAD_ALIKE ? zt_pack_alignment(in->dtype, read) : 1;
         in->still = in->spread == ZT_SPREAD_AXES && k->arguments.step[i][s->axes - 1] == 0;
     }
 }
@@ -99,7 +147,13 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_to_cuda(q, &source.chain, err))
         return false;
     struct zt_pointwise_kernel *k = zt_calloc(1, sizeof *k);
+    const struct zt_layout *wanted = q->out_layout[0];
     lay_out(q, &source, &k->arguments);
+    q->free_out = can_turn(q, &source);
+    if (q->settled && !wanted != !q->out_layout[0]) {
+        turn(q, &source, &k->arguments);
+        q->out_layout[0] = wanted;
+    }
     if (!zt_pointwise_make(k, q->device, &source, err)) {
         free(k);
         return false;

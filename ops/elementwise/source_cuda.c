@@ -308,6 +308,84 @@ static void write_packs(const struct zt_kernel_source *s, const char *result, st
     zt_text_add(to, "        ((pack<%s, %d> *)out)[k] = results;\n    }\n", result, s->lanes);
 }
 
+/* ---- turned ---- */
+
+/* What element(...) is called with: line j, column i of the tile. */
+static void write_tile_call(const struct zt_kernel_source *s, struct zt_text *to) {
+    for (int k = 0; k < s->chain.inputs; k++)
+        zt_text_add(to, s->input[k].spread == ZT_SPREAD_ONE ? "%sone%d" : "%stile%d[j].at[i]", k ? ", " : "element(",
+                    k);
+    zt_text_add(to, ");\n");
+}
+
+/* from, to: the first element of tile k in the inputs and in the output. */
+static void write_tile_places(const struct zt_kernel_tile *t, struct zt_text *to) {
+    zt_text_add(to,
+                "        const place wide = columns / %d, column = k %% wide * %d;\n"
+                "        const place high = rows / %d, row = k / wide %% high * %d, matrix = k / wide / high;\n"
+                "        const place from = (matrix * rows + row) * columns + column;\n"
+                "        const place to = (matrix * columns + column) * rows + row;\n",
+                t->columns, t->columns, t->rows, t->rows);
+}
+
+/* Lines of a tile are read at once, and what lies together of it is written so. */
+static void write_tiles(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
+    const struct zt_kernel_tile *t = &s->tile;
+    const int packs = t->whole ? t->rows : t->columns, each = t->whole ? t->columns : t->rows;
+    zt_text_add(to, "    for (place k = first; k < (place)p.packs; k += all) {\n");
+    write_tile_places(t, to);
+    for (int k = 0; k < s->chain.inputs; k++) {
+        const char *type = stored[s->input[k].dtype].type;
+        if (s->input[k].spread == ZT_SPREAD_ALIKE)
+            zt_text_add(to,
+                        "        pack<%s, %d> tile%d[%d];\n"
+                        "#pragma unroll\n"
+                        "        for (int j = 0; j < %d; j++)\n"
+                        "            tile%d[j] = *(const pack<%s, %d> *)(in%d + from + j * columns);\n",
+                        type, t->columns, k, t->rows, t->rows, k, type, t->columns, k);
+    }
+    zt_text_add(to,
+                "        pack<%s, %d> results[%d];\n"
+                "#pragma unroll\n"
+                "        for (int i = 0; i < %d; i++)\n"
+                "#pragma unroll\n"
+                "            for (int j = 0; j < %d; j++)\n"
+                "                results[(i * %d + j) / %d].at[(i * %d + j) %% %d] = ",
+                result, each, packs, t->columns, t->rows, t->rows, each, t->rows, each);
+    write_tile_call(s, to);
+    zt_text_add(to, t->whole ? "        const place apart = %d;\n" : "        const place apart = rows;\n", each);
+    zt_text_add(to,
+                "#pragma unroll\n"
+                "        for (int j = 0; j < %d; j++)\n"
+                "            *(pack<%s, %d> *)(out + to + j * apart) = results[j];\n    }\n",
+                packs, result, each);
+}
+
+/* What no tile takes, element by element of the inputs. */
+static void write_turned(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
+    zt_text_add(to, "    const place rows = (place)p.dim[0], columns = (place)p.dim[1];\n");
+    write_tiles(s, result, to);
+    zt_text_add(to,
+                "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n"
+                "        const place line = i / columns;\n"
+                "        out[(line / rows * columns + i %% columns) * rows + line %% rows] = ",
+                s->lanes);
+    write_call(s, false, to);
+    zt_text_add(to, "    }\n");
+}
+
+/* ---- as the inputs lie ---- */
+
+static void write_along(const struct zt_kernel_source *s, const char *result, struct zt_text *to) {
+    if (s->lanes > 1)
+        write_packs(s, result, to);
+    zt_text_add(to, "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n", s->lanes);
+    write_places(s, to);
+    zt_text_add(to, "        out[i] = ");
+    write_call(s, false, to);
+    zt_text_add(to, "    }\n");
+}
+
 void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to) {
     const char *result = stored[s->chain.step[s->chain.steps - 1].dtype].type;
     zt_text_add(to, "%s%s%s%s", types, conversions, float_functions, integer_functions);
@@ -322,11 +400,6 @@ void zt_kernel_source_write(const struct zt_kernel_source *s, struct zt_text *to
         "    const place all = (place)gridDim.x * blockDim.x, first = (place)blockIdx.x * blockDim.x + threadIdx.x;\n",
         s->in_place ? "" : " __restrict__", s->wide ? "int64_t" : "uint32_t");
     write_pointers(s, result, to);
-    if (s->lanes > 1)
-        write_packs(s, result, to);
-    zt_text_add(to, "    for (place i = (place)p.packs * %d + first; i < (place)p.count; i += all) {\n", s->lanes);
-    write_places(s, to);
-    zt_text_add(to, "        out[i] = ");
-    write_call(s, false, to);
-    zt_text_add(to, "    }\n}\n");
+    (s->tile.rows ? write_turned : write_along)(s, result, to);
+    zt_text_add(to, "}\n");
 }

@@ -20,6 +20,12 @@ struct zt_kernel_source {
     bool wide;     /* places do not fit 32 bits */
     int lanes;     /* neighbours that a thread takes at once, a power of two; they stand on one line of the last axis */
     bool in_place; /* the output may be an input */
+    /* The output lies turned: as matrices [columns of dim[1], rows of dim[0]] where the inputs, ALIKE or ONE, are
+     * [dim[0], dim[1]]. A thread turns a tile of rows x columns, which are `lanes` together; 0: as the inputs lie. */
+    struct zt_kernel_tile {
+        int rows, columns;
+        bool whole; /* all rows there are, so that what a tile writes lies together */
+    } tile;
 };
 
 /* The only argument of the kernel, as the source has it too. */

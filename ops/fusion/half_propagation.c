@@ -1,4 +1,4 @@
-/* On CUDA what stands between casts reads and writes bfloat16 itself:
+/* On CUDA what stands between casts reads and writes the half type itself:
  *
  *     a = Cast(x)    b = LayerNormalization(a, scale, bias)    y = Cast(b)       =>      y = LayerNormalization(x, ..)
  *
@@ -6,7 +6,7 @@
  * tensors, and those that were kept for the backward phase. Not on the CPU, whose kernels are made for fp32.
  *
  * The casts may stand on the other side of views. The rows are those that products and elementwise nodes, which the
- * bf16 pass halves, stand around: norms, pools, losses, and what moves elements. */
+ * half pass takes, stand around: norms, pools, losses, and what moves elements. */
 #include "ops/cuda/cuda.h"
 #include "graph/passes/fuse.h"
 #include "ops/table.h"
@@ -53,11 +53,12 @@ static const struct span *span_of(const struct zt_node *n) {
     return NULL;
 }
 
-/* Whether a node is a cast from one type to the other. */
-static bool is_cast(const struct zt_graph *g, int node, enum zt_dtype from, enum zt_dtype to) {
+/* Whether a node is a cast from a half type to float, or `back` to one. */
+static bool is_cast(const struct zt_graph *g, int node, bool back) {
     const struct zt_node *n = g->nodes[node];
-    return !n->dead && strcmp(n->op_type, "Cast") == 0 && g->values[n->in[0]]->dtype == from &&
-           g->values[n->out[0]]->dtype == to;
+    return !n->dead && strcmp(n->op_type, "Cast") == 0 &&
+           zt_dtype_is_half(g->values[back ? n->out[0] : n->in[0]]->dtype) &&
+           g->values[back ? n->in[0] : n->out[0]]->dtype == ZT_FLOAT;
 }
 
 /* The node of this stage that makes a value, in whichever phase; -1. */
@@ -67,12 +68,12 @@ static int maker_of(const struct zt_graph *g, int node, int value) {
     return from >= 0 && g->nodes[from]->stage == g->nodes[node]->stage ? from : -1;
 }
 
-/* Whether a value was cast from bfloat16, or is a view of such a one. */
+/* Whether a value was cast from a half type, or is a view of such a one. */
 static bool was_half(const struct zt_graph *g, int node, int value) {
     int from = maker_of(g, node, value);
     while (from >= 0 && zt_op_is_view(g->nodes[from]))
         from = maker_of(g, node, g->nodes[from]->in[0]);
-    return from >= 0 && is_cast(g, from, ZT_BFLOAT16, ZT_FLOAT);
+    return from >= 0 && is_cast(g, from, false);
 }
 
 /* What it was cast from, or the view of that. -1 on errors. */
@@ -87,13 +88,13 @@ static int half_of(struct zt_graph *g, int node, int value, struct zt_err *err) 
     return in[0] >= 0 && zt_op_infer(g, zt_graph_copy_node(g, from, node, in, &out), err) ? out : -1;
 }
 
-/* The cast to bfloat16 that alone reads an output, or -1. */
+/* The cast to a half type that alone reads an output, or -1. */
 static int only_reader(const struct zt_graph *g, int node, int out) {
     const struct zt_node *n = g->nodes[node];
     int reader = -1;
     return n->out[out] >= 0 && zt_graph_users(g, n->out[out], &reader) == 1 && !zt_fuse_is_output(g, n->out[out]) &&
                    g->nodes[reader]->stage == n->stage && g->nodes[reader]->phase == n->phase &&
-                   is_cast(g, reader, ZT_FLOAT, ZT_BFLOAT16)
+                   is_cast(g, reader, true)
                ? reader
                : -1;
 }

@@ -27,6 +27,11 @@ static const struct zt_attr_spec own_attrs[] = { { "axis", ZT_ATTR_INT },
                                                  { "label_smoothing", ZT_ATTR_FLOAT },
                                                  { "reduction", ZT_ATTR_STRING },
                                                  { 0 } };
+static const struct zt_attr_spec train_attrs[] = {
+    { "axis", ZT_ATTR_INT },         { "classes", ZT_ATTR_INT },
+    { "ignore_index", ZT_ATTR_INT }, { "label_smoothing", ZT_ATTR_FLOAT },
+    { "reduction", ZT_ATTR_STRING }, { 0 }
+};
 static const struct zt_attr_spec standard_attrs[] = { { "ignore_index", ZT_ATTR_INT },
                                                       { "reduction", ZT_ATTR_STRING },
                                                       { 0 } };
@@ -65,7 +70,8 @@ static bool check(const struct zt_graph *g, int node, int first, bool rows, int 
     const struct zt_value *target = zt_in(g, node, first + 1);
     return read_axis(g, node, x, target, axis, err) &&
            (!rows || zt_loss_weight_fits(g, node, zt_in(g, node, weights), &target->shape, err)) &&
-           check_class_weight(g, node, zt_in(g, node, weights + rows), x->shape.dim[*axis], err);
+           check_class_weight(g, node, zt_in(g, node, weights + rows),
+                              zt_attr_int(g->nodes[node], "classes", x->shape.dim[*axis]), err);
 }
 
 static enum zt_dtype kept_type(enum zt_dtype x) {
@@ -112,6 +118,23 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     if (!check(g, node, 1, true, &axis, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 1)->dtype, &zt_in(g, node, 1)->shape);
+    return true;
+}
+
+/* (dloss, x, target, row weight, class weight) -> dx, loss: it is as its gradient is. Where there are fewer `classes`
+ * than the last axis is long, what stands behind them counts nothing, and its gradient is 0. */
+static bool train_infer(struct zt_graph *g, int node, struct zt_err *err) {
+    if (!grad_infer(g, node, err))
+        return false;
+    const struct zt_shape *x = &zt_in(g, node, 1)->shape;
+    const int64_t last = x->dim[x->rank - 1], classes = zt_attr_int(g->nodes[node], "classes", -1);
+    int axis;
+    if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->rank, &axis, err))
+        return false;
+    if (zt_node_attr(g->nodes[node], "classes") && (axis != x->rank - 1 || classes < 0 || classes > last))
+        return zt_node_fail(g, node, err, "classes %lld on axis %d, wants at most %lld on the last one",
+                            (long long)classes, axis, (long long)last);
+    zt_set_out(g, node, 1, zt_in(g, node, 0)->dtype, &zt_in(g, node, 0)->shape);
     return true;
 }
 
@@ -202,6 +225,7 @@ static bool describe(const struct zt_graph *g, int node, int first, struct zt_la
                                    .outer = j.lines.outer,
                                    .classes = j.lines.length,
                                    .inner = j.lines.inner,
+                                   .room = j.room,
                                    .samples = rows ? zt_shape_count(&rows->shape) : 1,
                                    .ignore = j.ignores ? j.ignore : INT64_MIN,
                                    .smoothing = (float)j.smoothing,
@@ -228,9 +252,12 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 4, .min_out = 1,                                            \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .no_grad_in = 0xe, .attrs = own_attrs,       \
     .infer = own_infer
-#define GRAD_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .max_in = 6, .min_out = 1, .max_out = 1, .attrs = own_attrs, .infer = grad_infer,  \
+/* dx may lie on x, input 1. */
+#define GRADS_ROW                                                                                                      \
+    .domain = "ztrain", .since = 1, .min_in = 3, .in_place = 1,                                                        \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
+#define GRAD_ROW                                                                                                       \
+    GRADS_ROW, .flags = ZT_OP_IN_PLACE, .attrs = own_attrs, .max_in = 6, .min_out = 1, .max_out = 1, .infer = grad_infer
 #define STANDARD_ROW                                                                                                   \
     .domain = "", .since = 12, .min_in = 2, .max_in = 3, .min_out = 1,                                                 \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT }, .no_grad_in = 6, .attrs = standard_attrs,                  \
@@ -258,17 +285,28 @@ const struct zt_op zt_op_negative_log_likelihood = {
 const struct zt_op zt_op_cross_entropy_grad = {
     .name = "CrossEntropyGrad",
     GRAD_ROW,
-    .min_in = 3,
     .body = zt_cross_entropy_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
                 [ZT_CUDA] = GRAD_CUDA },
 };
+/* (dloss, logits, target[, row weight[, class weight]]) -> dlogits, loss: both of ours at once (fuse_cross_entropy.c)
+ */
+const struct zt_op zt_op_cross_entropy_train = {
+    .name = "CrossEntropyTrain",
+    GRADS_ROW,
+    .flags = ZT_OP_IN_PLACE | ZT_OP_ONCE,
+    .attrs = train_attrs,
+    .max_in = 5,
+    .min_out = 2,
+    .max_out = 2,
+    .infer = train_infer,
+    .kernel = { [ZT_REF] = { .run = zt_class_loss_train_ref }, [ZT_CUDA] = GRAD_CUDA },
+};
 /* (dloss, log p, target, row weight, class weight) -> dlog p */
 const struct zt_op zt_op_negative_log_likelihood_grad = {
     .name = "NegativeLogLikelihoodGrad",
     GRAD_ROW,
-    .min_in = 3,
     .body = zt_negative_log_likelihood_grad_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),

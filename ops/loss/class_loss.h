@@ -9,6 +9,7 @@ enum zt_reduction { ZT_LOSS_MEAN, ZT_LOSS_SUM, ZT_LOSS_NONE };
 
 struct zt_class_loss {
     struct zt_lines lines; /* along the classes */
+    int64_t room;          /* elements of x from line to line: lines.length, or more (attribute classes) */
     int64_t count, sample; /* lines; those of a sample */
     int64_t each;          /* lines that share a row weight, which follow each other */
     enum zt_reduction reduction;
@@ -47,5 +48,7 @@ struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const stru
 
 bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err);
 bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err);
+/* The gradient's inputs but the log sum exp -> dx, loss */
+bool zt_class_loss_train_ref(const struct zt_call *call, struct zt_err *err);
 
 #endif

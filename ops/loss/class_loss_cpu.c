@@ -179,12 +179,17 @@ static void clear(const struct job *j, const struct zt_bundle *b, void *dx) {
         memset(zt_element(dx, j->s->bytes, c * b->step), 0, line);
 }
 
-/* dx at the target, in double: p_t - 1 cancels. */
-static void hit(const struct job *j, int64_t at, int64_t t, double p, double lse, const struct zt_class_slope *slope) {
-    const struct zt_view *dx = &j->call->out[0];
-    double soft = p != 0 ? p * exp(number(j->loss.x, at) - lse) : 0;
+/* dx at the target, where x was `x`, in double: p_t - 1 cancels. */
+static double hit(const struct job *j, int64_t t, double x, double p, double lse, const struct zt_class_slope *slope) {
+    double soft = p != 0 ? p * exp(x - lse) : 0;
     double spread = slope->spread != 0 ? slope->spread * zt_class_loss_weight(&j->loss, t) : 0;
-    zt_store_double(dx->dtype, dx->data, at, soft - spread - slope->hit);
+    return soft - spread - slope->hit;
+}
+
+/* Where the target of a line lies, -1 where it counts nothing. */
+static int64_t target_at(const struct zt_class_loss *loss, int64_t start, int64_t line,
+                         const struct zt_class_slope *slope) {
+    return slope->hit != 0 ? start + zt_class_loss_target(loss, line) * loss->lines.inner : -1;
 }
 
 static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
@@ -192,27 +197,32 @@ static void grad_bundle(const void *with, const struct zt_bundle *b, int64_t sta
     const struct zt_class_loss *loss = &j->loss;
     struct zt_class_slope slope[LANES];
     float p[LANES] = { 0 }, lse[LANES] = { 0 }, spread[LANES] = { 0 };
+    double x_target[LANES];
+    int64_t at[LANES];
     bool nothing = true;
     for (int k = 0; k < lines_in(b); k++) {
         slope[k] = zt_class_loss_slope(j->call, loss, line + k, j->total);
         spread[k] = (float)slope[k].spread;
+        at[k] = target_at(loss, start + k, line + k, &slope[k]);
+        x_target[k] = at[k] >= 0 ? number(loss->x, at[k]) : 0; /* dx may lie on x */
         if (j->kept) {
             p[k] = (float)(slope[k].hit + slope[k].spread * loss->weight_sum);
             lse[k] = (float)number(j->kept, line + k);
         }
         nothing = nothing && p[k] == 0 && spread[k] == 0;
     }
-    void *dx = zt_element(j->call->out[0].data, j->s->bytes, start);
+    const struct zt_view *dx = &j->call->out[0];
+    void *to = zt_element(dx->data, j->s->bytes, start);
     struct zt_cross_grad g = { p, lse, spread, j->weight };
     if (nothing)
-        clear(j, b, dx);
+        clear(j, b, to);
     else
-        j->s->kernels->cross_grad(b, zt_element(loss->x->data, j->s->bytes, start), &g, dx);
-    for (int k = 0; k < lines_in(b); k++) {
-        int64_t t = zt_class_loss_target(loss, line + k);
-        if (slope[k].hit != 0)
-            hit(j, start + k + t * loss->lines.inner, t, (double)p[k], (double)lse[k], &slope[k]);
-    }
+        j->s->kernels->cross_grad(b, zt_element(loss->x->data, j->s->bytes, start), &g, to);
+    for (int k = 0; k < lines_in(b); k++)
+        if (at[k] >= 0)
+            zt_store_double(
+                dx->dtype, dx->data, at[k],
+                hit(j, zt_class_loss_target(loss, line + k), x_target[k], (double)p[k], (double)lse[k], &slope[k]));
 }
 
 /* With the log sum exp the gradient of cross-entropy, without that of NLL. */

@@ -5,6 +5,7 @@
 #include "ops/kernel/tile.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- reading ---- */
@@ -31,6 +32,8 @@ bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct z
         !zt_class_loss_reduction(g, node, &to->reduction, err))
         return false;
     to->lines = zt_lines_along(x, axis);
+    to->room = to->lines.length;
+    to->lines.length = zt_attr_int(n, "classes", to->room);
     to->count = to->lines.outer * to->lines.inner;
     to->sample = zt_max_int(axis > 0 && x->dim[0] > 0 ? to->count / x->dim[0] : to->count, 1);
     to->each = 1;
@@ -115,7 +118,8 @@ struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const stru
 /* ---- reference kernels ---- */
 
 static struct zt_line line_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t line) {
-    return (struct zt_line){ of, zt_lines_start(&j->lines, line), j->lines.inner, j->lines.length };
+    const int64_t start = line / j->lines.inner * j->room * j->lines.inner + line % j->lines.inner;
+    return (struct zt_line){ of, start, j->lines.inner, j->lines.length };
 }
 
 static double log_sum_exp(const struct zt_line *l) {
@@ -179,17 +183,21 @@ static double work_of(const struct zt_class_loss *j) {
     return 16.0 * (double)j->count * (double)j->lines.length;
 }
 
+static void all_losses(const struct zt_call *call, const struct zt_class_loss *j) {
+    double part[CHUNKS] = { 0 }, sum = 0;
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(j))) schedule(static)
+    for (int c = 0; c < CHUNKS; c++)
+        part[c] = chunk_loss(call, j, j->count * c / CHUNKS, j->count * (c + 1) / CHUNKS);
+    for (int c = 0; c < CHUNKS; c++)
+        sum += part[c];
+    zt_class_loss_store(call, j, sum);
+}
+
 bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_class_loss j;
     if (!zt_class_loss_read(call, 0, &j, err))
         return false;
-    double part[CHUNKS] = { 0 }, sum = 0;
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&j))) schedule(static)
-    for (int c = 0; c < CHUNKS; c++)
-        part[c] = chunk_loss(call, &j, j.count * c / CHUNKS, j.count * (c + 1) / CHUNKS);
-    for (int c = 0; c < CHUNKS; c++)
-        sum += part[c];
-    zt_class_loss_store(call, &j, sum);
+    all_losses(call, &j);
     return true;
 }
 
@@ -210,18 +218,42 @@ static void grad_line(const struct zt_class_loss *j, const struct zt_view *out, 
     }
 }
 
-/* With the log sum exp the gradient of cross-entropy, without that of NLL. */
+static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out, int64_t line) {
+    const struct zt_line to = line_of(j, out, line);
+    for (int64_t c = to.length; c < j->room; c++)
+        zt_store_double(out->dtype, out->data, to.start + c * to.stride, 0);
+}
+
+/* With the log sum exp (kept) the gradient of cross-entropy, without that of NLL. */
+static void all_grads(const struct zt_call *call, const struct zt_class_loss *j, const struct zt_view *kept) {
+    double total = zt_class_loss_total(j);
+#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(j))) schedule(static)
+    for (int64_t i = 0; i < j->count; i++) {
+        double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
+        struct zt_class_slope slope = zt_class_loss_slope(call, j, i, total);
+        grad_line(j, &call->out[0], i, &slope, kept ? &lse : NULL);
+        clear_rest(j, &call->out[0], i);
+    }
+}
+
 bool zt_class_loss_grad_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_class_loss j;
     if (!zt_class_loss_read(call, 1, &j, err))
         return false;
-    const struct zt_view *kept = zt_class_loss_in(call, 5);
-    double total = zt_class_loss_total(&j);
-#pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&j))) schedule(static)
-    for (int64_t i = 0; i < j.count; i++) {
-        double lse = kept ? zt_load_double(kept->dtype, kept->data, i) : 0;
-        struct zt_class_slope slope = zt_class_loss_slope(call, &j, i, total);
-        grad_line(&j, &call->out[0], i, &slope, kept ? &lse : NULL);
-    }
+    all_grads(call, &j, zt_class_loss_in(call, 5));
+    return true;
+}
+
+bool zt_class_loss_train_ref(const struct zt_call *call, struct zt_err *err) {
+    struct zt_class_loss j;
+    if (!zt_class_loss_read(call, 1, &j, err))
+        return false;
+    struct zt_view kept = { .dtype = call->out[1].dtype, .shape = j.target->shape }, out[2] = { call->out[1], kept };
+    kept.data = out[1].data = zt_malloc((size_t)(j.count + 1) * zt_dtype_bytes(kept.dtype));
+    struct zt_call loss = *call;
+    loss.out = out;
+    all_losses(&loss, &j);
+    all_grads(call, &j, &kept);
+    free(kept.data);
     return true;
 }

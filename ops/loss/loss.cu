@@ -1,7 +1,7 @@
-/* Cross entropy and its gradient (formulas: ops/loss/class_loss.c). A block takes a line of many classes that lie
- * beside each other, 16 bytes a load; else a thread takes a line, so that threads beside each other read what lies side
- * by side. Maximum and sum of exponentials are found in one pass. What lines give is added by one block in a fixed
- * order, in fp64. */
+/* Cross entropy, its gradient, and both at once (formulas: ops/loss/class_loss.c). A block takes a line of many classes
+ * that lie beside each other, 16 bytes a load; else a thread takes a line, so that threads beside each other read what
+ * lies side by side. Maximum and sum of exponentials are found in one pass. What lines give is added by one block in a
+ * fixed order, in fp64. The gradient may lie on x: whoever writes an element has read it, and nobody else does. */
 #include "base/block.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/types.cuh"
@@ -10,6 +10,10 @@
 
 enum { LINE = 256, FINISH = 1024 }; /* threads */
 enum { SHORT = 64 };                /* classes up to which a thread takes a line */
+/* Threads of a block that reads its line twice, and how many such blocks a multiprocessor has: the lines under way,
+ * some 100 KB each of a large vocabulary, should be in the second cache still when they are read again. */
+enum { TWICE = 512, TOGETHER = 2 };
+enum { AHEAD = 2 }; /* packs of a thread on their way at once */
 
 struct line {
     int64_t start, target;
@@ -20,7 +24,7 @@ struct line {
 static __device__ struct line line_of(const struct zt_launch_loss &j, int64_t l) {
     int64_t lines = j.outer * j.inner, each = j.samples > 0 ? lines / j.samples : 0;
     struct line line;
-    line.start = l / j.inner * j.classes * j.inner + l % j.inner;
+    line.start = l / j.inner * j.room * j.inner + l % j.inner;
     line.target = int_at(j.target_dtype, j.target, l);
     line.weight = j.row_weight ? float_at(j.row_dtype, j.row_weight, l / (each > 0 ? each : 1)) : 1;
     if (line.target == j.ignore)
@@ -38,65 +42,106 @@ static __device__ float weight_of(const struct zt_launch_loss &j, const struct l
     return line.weight == 0 || line.wrong ? line.weight : line.weight * class_weight(j, line.target);
 }
 
-/* ---- elements of a line, shared out among the threads of a block ---- */
+/* ---- elements of a line, shared out among the N threads of a block ---- */
 
 /* How many elements stand before the first address that is a multiple of 16. */
 template <class T> static __device__ int64_t before_packs(const T *x, int64_t count) {
     return least(count, (int64_t)((16 - (uintptr_t)x % 16) % 16 / sizeof(T)));
 }
 
-/* body(c, x[c]) for every c. */
-template <class T, class Body> static __device__ void each_of(const T *x, int64_t count, Body body) {
+/* body(c, x) for all elements, x an array of those from c on: one, or as many as 16 bytes hold. */
+template <int N, class T, class Body> static __device__ void each_of(const T *x, int64_t count, Body body) {
     constexpr int wide = 16 / sizeof(T);
     const int64_t head = before_packs(x, count), packs = (count - head) / wide, tail = head + packs * wide;
     const struct pack<T> *from = (const struct pack<T> *)(x + head);
-    if (threadIdx.x < head)
-        body((int64_t)threadIdx.x, to_float(x[threadIdx.x]));
-    for (int64_t p = threadIdx.x; p < packs; p += LINE) {
-        const struct pack<T> here = from[p];
-        for (int e = 0; e < wide; e++)
-            body(head + p * wide + e, to_float(here.at[e]));
+    for (int64_t p = threadIdx.x; p < packs; p += AHEAD * N) {
+        struct pack<T> here[AHEAD];
+        for (int k = 0; k < AHEAD; k++)
+            if (p + k * N < packs)
+                here[k] = from[p + k * N];
+        for (int k = 0; k < AHEAD; k++)
+            if (p + k * N < packs) {
+                float v[wide];
+                for (int e = 0; e < wide; e++)
+                    v[e] = to_float(here[k].at[e]);
+                body(head + (p + k * N) * wide, v);
+            }
     }
-    if (tail + threadIdx.x < count)
-        body(tail + threadIdx.x, to_float(x[tail + threadIdx.x]));
+    for (int64_t c = threadIdx.x; c < head + count - tail; c += N) {
+        const int64_t at = c < head ? c : tail + c - head;
+        const float v[1] = { to_float(x[at]) };
+        body(at, v);
+    }
 }
 
-/* y[c] = body(c, x[c]) for every c. */
-template <class T, class Body> static __device__ void each_to(const T *x, T *y, int64_t count, Body body) {
+template <class T, class Body> static __device__ void one_to(const T *x, T *y, int64_t c, Body body) {
+    float v[1] = { to_float(x[c]) };
+    body(c, v);
+    y[c] = from_float<T>(v[0]);
+}
+
+/* The same, and y is what body makes of x where it stands. */
+template <int N, class T, class Body> static __device__ void each_to(const T *x, T *y, int64_t count, Body body) {
     constexpr int wide = 16 / sizeof(T);
     const bool alike = (uintptr_t)x % 16 == (uintptr_t)y % 16;
     const int64_t head = alike ? before_packs(x, count) : count, packs = (count - head) / wide,
                   tail = head + packs * wide;
-    for (int64_t c = threadIdx.x; c < head; c += LINE)
-        y[c] = from_float<T>(body(c, to_float(x[c])));
-    for (int64_t p = threadIdx.x; p < packs; p += LINE) {
-        struct pack<T> here = ((const struct pack<T> *)(x + head))[p];
-        for (int e = 0; e < wide; e++)
-            here.at[e] = from_float<T>(body(head + p * wide + e, to_float(here.at[e])));
-        ((struct pack<T> *)(y + head))[p] = here;
+    for (int64_t p = threadIdx.x; p < packs; p += AHEAD * N) {
+        struct pack<T> here[AHEAD];
+        for (int k = 0; k < AHEAD; k++)
+            if (p + k * N < packs)
+                here[k] = ((const struct pack<T> *)(x + head))[p + k * N];
+        for (int k = 0; k < AHEAD; k++)
+            if (p + k * N < packs) {
+                float v[wide];
+                for (int e = 0; e < wide; e++)
+                    v[e] = to_float(here[k].at[e]);
+                body(head + (p + k * N) * wide, v);
+                for (int e = 0; e < wide; e++)
+                    here[k].at[e] = from_float<T>(v[e]);
+                ((struct pack<T> *)(y + head))[p + k * N] = here[k];
+            }
     }
-    if (tail + threadIdx.x < count)
-        y[tail + threadIdx.x] = from_float<T>(body(tail + threadIdx.x, to_float(x[tail + threadIdx.x])));
+    for (int64_t c = threadIdx.x; c < head + count - tail; c += N)
+        one_to(x, y, c < head ? c : tail + c - head, body);
 }
 
 /* ---- the logarithm of a sum of exponentials, in one pass ---- */
+
+/* Of what was stored in two bytes, whose own rounding is coarser than that of the fast function. */
+template <class T> static __device__ float exp_of(float x) {
+    return sizeof(T) == 2 ? __expf(x) : expf(x);
+}
 
 struct log_sum {
     float most, sum; /* sum of exp(x - most) */
 };
 
-static __device__ void take(struct log_sum &s, float x) {
-    if (x > s.most) {
-        s.sum = s.sum * expf(s.most - x) + 1;
-        s.most = x;
-    } else if (x != -CUDART_INF_F) {
-        s.sum += expf(x - s.most);
-    }
+/* Without anything so far nothing is subtracted: -inf counts 0 then, and NaN stays. */
+static __device__ float shift_of(float most) {
+    return most == -CUDART_INF_F ? 0 : most;
 }
 
-static __device__ float join(struct log_sum mine, float *part) {
-    const float most = fold_block<LINE>(mine.most, part, [](float a, float b) { return fmaxf(a, b); });
-    return most + logf(add_block<LINE>(mine.sum == 0 ? 0 : mine.sum * expf(mine.most - most), part));
+template <class T, int W> static __device__ void take(struct log_sum &s, const float (&x)[W]) {
+    float most = s.most;
+    for (int e = 0; e < W; e++)
+        most = fmaxf(most, x[e]);
+    if (most > s.most)
+        s = { most, s.sum * exp_of<T>(s.most - most) };
+    const float shift = shift_of(most);
+    for (int e = 0; e < W; e++)
+        s.sum += exp_of<T>(x[e] - shift);
+}
+
+/* Of a line, by a block. */
+template <int N, class T> static __device__ float log_sum_of(const T *x, int64_t count, struct log_sum *part) {
+    struct log_sum mine = { -CUDART_INF_F, 0 };
+    each_of<N>(x, count, [&](int64_t, const auto &v) { take<T>(mine, v); });
+    mine = fold_block<N>(mine, part, [](const struct log_sum &a, const struct log_sum &b) {
+        const float most = fmaxf(a.most, b.most), shift = shift_of(most);
+        return log_sum{ most, a.sum * expf(a.most - shift) + b.sum * expf(b.most - shift) };
+    });
+    return mine.most + logf(mine.sum);
 }
 
 /* ---- the loss ---- */
@@ -129,41 +174,55 @@ template <class T> static __device__ float at_target(const struct zt_launch_loss
     return line.wrong || line.weight == 0 ? 0 : to_float(((const T *)j.x)[line.start + line.target * j.inner]);
 }
 
+/* What label smoothing adds, by a block: sum of w_c (-log p_c). */
+template <int N, class T>
+static __device__ float spread_of(const struct zt_launch_loss &j, const T *x, float log_sum, float *part) {
+    float spread = 0;
+    if (j.smoothing == 0)
+        return 0;
+    each_of<N>(x, j.classes, [&](int64_t c, const auto &v) {
+        for (size_t e = 0; e < sizeof v / sizeof *v; e++)
+            spread += class_weight(j, c + (int64_t)e) * (log_sum - v[e]);
+    });
+    return add_block<N>(spread, part);
+}
+
 template <class T> static __global__ void long_lines_kernel(struct zt_launch_loss j, struct loss_out to) {
+    __shared__ struct log_sum sums[LINE];
     __shared__ float part[LINE];
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
         const struct line line = line_of(j, l);
         const T *x = (const T *)j.x + line.start;
-        struct log_sum mine = { -CUDART_INF_F, 0 };
-        float spread = 0;
-        if (!j.logs)
-            each_of(x, j.classes, [&](int64_t, float v) { take(mine, v); });
-        const float log_sum = j.logs ? 0 : join(mine, part);
+        const float log_sum = j.logs ? 0 : log_sum_of<LINE>(x, j.classes, sums);
         if (to.log_p)
-            each_to(x, (T *)to.log_p + line.start, j.classes, [&](int64_t, float v) { return v - log_sum; });
-        if (j.smoothing != 0) {
-            each_of(x, j.classes, [&](int64_t c, float v) { spread += class_weight(j, c) * (log_sum - v); });
-            spread = add_block<LINE>(spread, part);
-        }
+            each_to<LINE>(x, (T *)to.log_p + line.start, j.classes, [&](int64_t, auto &v) {
+                for (float &value : v)
+                    value -= log_sum;
+            });
+        const float spread = spread_of<LINE>(j, x, log_sum, part);
         if (threadIdx.x == 0)
             store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
     }
 }
 
+/* Returns the line's log sum exp. */
 template <class T>
-static __device__ void short_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l) {
+static __device__ float short_line(const struct zt_launch_loss &j, const struct loss_out &to, int64_t l) {
     const struct line line = line_of(j, l);
     const T *x = (const T *)j.x + line.start;
     struct log_sum s = { -CUDART_INF_F, 0 };
     float spread = 0;
-    for (int64_t c = 0; !j.logs && c < j.classes; c++)
-        take(s, to_float(x[c * j.inner]));
+    for (int64_t c = 0; !j.logs && c < j.classes; c++) {
+        const float v[1] = { to_float(x[c * j.inner]) };
+        take<float>(s, v);
+    }
     const float log_sum = j.logs ? 0 : s.most + logf(s.sum);
     for (int64_t c = 0; to.log_p && c < j.classes; c++)
         ((T *)to.log_p)[line.start + c * j.inner] = from_float<T>(to_float(x[c * j.inner]) - log_sum);
     for (int64_t c = 0; j.smoothing != 0 && c < j.classes; c++)
         spread += class_weight(j, c) * (log_sum - to_float(x[c * j.inner]));
     store_line(j, to, l, line, log_sum, at_target<T>(j, line), spread);
+    return log_sum;
 }
 
 /* The loss where it is one number, by a block. The mean of nothing is 0 in rows of ours, else 0 / 0. */
@@ -203,15 +262,15 @@ static __global__ void __launch_bounds__(FINISH) few_lines_kernel(struct zt_laun
 /* ---- its gradient ---- */
 
 /* What the sum of the losses was divided by, by a block. */
-static __device__ double total_of(const struct zt_launch_loss &j, double *part) {
+template <int N> static __device__ double total_of(const struct zt_launch_loss &j, double *part) {
     double weight = 0;
-    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
+    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += N)
         weight += weight_of(j, line_of(j, l));
-    return add_block<FINISH>(weight, part);
+    return add_block<N>(weight, part);
 }
 static __global__ void total_kernel(struct zt_launch_loss j, double *total) {
     __shared__ double part[FINISH];
-    const double weight = total_of(j, part);
+    const double weight = total_of<FINISH>(j, part);
     if (threadIdx.x == 0)
         *total = weight;
 }
@@ -235,39 +294,56 @@ static __device__ struct slope slope_of(const struct zt_launch_loss &j, const st
     return s;
 }
 
-static __device__ float along(const struct zt_launch_loss &j, const struct slope &s, int64_t target, int64_t c,
-                              float x) {
-    float value = s.flat ? 0 : s.both * expf(x - s.log_sum);
-    value -= s.spread != 0 ? s.spread * class_weight(j, c) : 0;
-    return value - (c == target ? s.hit : 0);
+/* Gradients of the elements from c on, in the place of these. */
+template <class T, int W>
+static __device__ void along(const struct zt_launch_loss &j, const struct slope &s, int64_t target, int64_t c,
+                             float (&v)[W]) {
+    for (int e = 0; e < W; e++)
+        v[e] = s.flat ? 0 : s.both * exp_of<T>(v[e] - s.log_sum);
+    for (int e = 0; s.spread != 0 && e < W; e++)
+        v[e] -= s.spread * class_weight(j, c + e);
+    if (target >= c && target < c + W)
+        for (int e = 0; e < W; e++)
+            v[e] -= c + e == target ? s.hit : 0;
 }
 
 struct loss_grad {
     const void *dloss;
-    const float *lse;
-    double *total; /* asked for with the mean */
+    const float *lse; /* not read by what finds it itself */
+    double *total;    /* asked for with the mean; NULL: so few lines that every block adds up their weights */
     void *dx;
 };
 
 static __device__ struct slope read_slope(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l,
                                           const struct line &line, double total, float classes_weight) {
-    const float d = float_at(j.loss_dtype, g.dloss, j.none ? l : 0);
-    struct slope s = slope_of(j, line, d, total, classes_weight);
-    s.log_sum = s.flat ? 0 : g.lse[l];
-    return s;
+    return slope_of(j, line, float_at(j.loss_dtype, g.dloss, j.none ? l : 0), total, classes_weight);
+}
+
+/* The sum of the classes' weights, by a block. */
+template <int N> static __device__ float classes_weight_of(const struct zt_launch_loss &j, float *part) {
+    float weight = 0;
+    for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += N)
+        weight += class_weight(j, c);
+    return add_block<N>(weight, part);
+}
+
+template <int N, class T>
+static __device__ void long_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct line &line,
+                                 const struct slope &s) {
+    each_to<N>((const T *)j.x + line.start, (T *)g.dx + line.start, j.classes,
+               [&](int64_t c, auto &v) { along<T>(j, s, line.target, c, v); });
+    for (int64_t c = j.classes + threadIdx.x; c < j.room; c += N)
+        ((T *)g.dx)[line.start + c] = from_float<T>(0);
 }
 
 template <class T> static __global__ void long_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
     __shared__ float part[LINE];
-    float classes_weight = 0;
-    for (int64_t c = threadIdx.x; j.smoothing != 0 && c < j.classes; c += LINE)
-        classes_weight += class_weight(j, c);
-    classes_weight = add_block<LINE>(classes_weight, part);
+    const float classes_weight = classes_weight_of<LINE>(j, part);
     for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
         const struct line line = line_of(j, l);
-        const struct slope s = read_slope(j, g, l, line, j.mean ? *g.total : 1, classes_weight);
-        each_to((const T *)j.x + line.start, (T *)g.dx + line.start, j.classes,
-                [&](int64_t c, float x) { return along(j, s, line.target, c, x); });
+        struct slope s = read_slope(j, g, l, line, j.mean ? *g.total : 1, classes_weight);
+        s.log_sum = s.flat ? 0 : g.lse[l];
+        long_grad<LINE, T>(j, g, line, s);
     }
 }
 
@@ -279,21 +355,32 @@ static __device__ float all_classes_weight(const struct zt_launch_loss &j) {
 }
 
 template <class T>
-static __device__ void short_grad(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l, double total,
-                                  float classes_weight) {
-    const struct line line = line_of(j, l);
-    const struct slope s = read_slope(j, g, l, line, total, classes_weight);
+static __device__ void short_grad(const struct zt_launch_loss &j, const struct loss_grad &g, const struct line &line,
+                                  const struct slope &s) {
     for (int64_t c = 0; c < j.classes; c++) {
         const int64_t at = line.start + c * j.inner;
-        ((T *)g.dx)[at] = from_float<T>(along(j, s, line.target, c, to_float(((const T *)j.x)[at])));
+        float v[1] = { to_float(((const T *)j.x)[at]) };
+        along<float>(j, s, line.target, c, v);
+        ((T *)g.dx)[at] = from_float<T>(v[0]);
     }
+    for (int64_t c = j.classes; c < j.room; c++)
+        ((T *)g.dx)[line.start + c * j.inner] = from_float<T>(0);
+}
+
+template <class T>
+static __device__ void short_grad_at(const struct zt_launch_loss &j, const struct loss_grad &g, int64_t l, double total,
+                                     float classes_weight) {
+    const struct line line = line_of(j, l);
+    struct slope s = read_slope(j, g, l, line, total, classes_weight);
+    s.log_sum = s.flat ? 0 : g.lse[l];
+    short_grad<T>(j, g, line, s);
 }
 
 template <class T> static __global__ void short_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
     const float classes_weight = all_classes_weight(j);
     const double total = j.mean ? *g.total : 1;
     EACH(l, j.outer * j.inner) {
-        short_grad<T>(j, g, l, total, classes_weight);
+        short_grad_at<T>(j, g, l, total, classes_weight);
     }
 }
 
@@ -301,9 +388,64 @@ template <class T>
 static __global__ void __launch_bounds__(FINISH) few_grads_kernel(struct zt_launch_loss j, struct loss_grad g) {
     __shared__ double part[FINISH];
     const float classes_weight = all_classes_weight(j);
-    const double total = j.mean ? total_of(j, part) : 1;
+    const double total = j.mean ? total_of<FINISH>(j, part) : 1;
     for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
-        short_grad<T>(j, g, l, total, classes_weight);
+        short_grad_at<T>(j, g, l, total, classes_weight);
+}
+
+/* ---- both at once: the loss's gradient is known, and what the lines weigh needs no x ---- */
+
+/* Behind everything that reads the line's x as it was, the target's among them, a barrier stands before it changes. */
+template <class T>
+static __global__ void __launch_bounds__(TWICE, TOGETHER)
+    long_train_kernel(struct zt_launch_loss j, struct loss_out to, struct loss_grad g) {
+    __shared__ struct log_sum sums[TWICE];
+    __shared__ float part[TWICE];
+    __shared__ double weights[TWICE];
+    const float classes_weight = classes_weight_of<TWICE>(j, part);
+    const double total = !j.mean ? 1 : g.total ? *g.total : total_of<TWICE>(j, weights);
+    for (int64_t l = blockIdx.x; l < j.outer; l += gridDim.x) {
+        const struct line line = line_of(j, l);
+        const T *x = (const T *)j.x + line.start;
+        const float x_target = at_target<T>(j, line), log_sum = log_sum_of<TWICE>(x, j.classes, sums),
+                    spread = spread_of<TWICE>(j, x, log_sum, part);
+        struct slope s = read_slope(j, g, l, line, total, classes_weight);
+        s.log_sum = log_sum;
+        if (threadIdx.x == 0)
+            store_line(j, to, l, line, log_sum, x_target, spread);
+        long_grad<TWICE, T>(j, g, line, s);
+    }
+}
+
+template <class T>
+static __device__ void short_train(const struct zt_launch_loss &j, const struct loss_out &to, const struct loss_grad &g,
+                                   int64_t l, double total, float classes_weight) {
+    const struct line line = line_of(j, l);
+    struct slope s = read_slope(j, g, l, line, total, classes_weight);
+    s.log_sum = short_line<T>(j, to, l);
+    short_grad<T>(j, g, line, s);
+}
+
+template <class T>
+static __global__ void short_train_kernel(struct zt_launch_loss j, struct loss_out to, struct loss_grad g) {
+    const float classes_weight = all_classes_weight(j);
+    const double total = j.mean ? *g.total : 1;
+    EACH(l, j.outer * j.inner) {
+        short_train<T>(j, to, g, l, total, classes_weight);
+    }
+}
+
+template <class T>
+static __global__ void __launch_bounds__(FINISH)
+    few_train_kernel(struct zt_launch_loss j, struct loss_out to, struct loss_grad g) {
+    __shared__ double part[FINISH];
+    const float classes_weight = all_classes_weight(j);
+    const double total = j.mean ? total_of<FINISH>(j, part) : 1;
+    for (int64_t l = threadIdx.x; l < j.outer * j.inner; l += FINISH)
+        short_train<T>(j, to, g, l, total, classes_weight);
+    __syncthreads();
+    if (!j.none)
+        finish(j, to.loss, to.sums, part);
 }
 
 /* ---- launching ---- */
@@ -342,11 +484,32 @@ template <class T> static void launch_grads(cudaStream_t stream, const struct zt
         short_grads_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, g);
 }
 
+template <class T>
+static void launch_train(cudaStream_t stream, const struct zt_launch_loss *j, struct loss_out to, struct loss_grad g) {
+    const int64_t lines = j->outer * j->inner;
+    if (are_few(j)) {
+        few_train_kernel<T><<<1, FINISH, 0, stream>>>(*j, to, g);
+        return;
+    }
+    if (are_long(j) && lines <= FINISH)
+        g.total = NULL;
+    else if (j->mean)
+        total_kernel<<<1, FINISH, 0, stream>>>(*j, g.total);
+    if (are_long(j))
+        long_train_kernel<T><<<job_blocks(lines), TWICE, 0, stream>>>(*j, to, g);
+    else
+        short_train_kernel<T><<<blocks_for(lines), BLOCK, 0, stream>>>(*j, to, g);
+    if (!j->none)
+        finish_kernel<<<1, FINISH, 0, stream>>>(*j, to.loss, to.sums);
+}
+
 int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *log_p,
                             void *workspace) {
     const struct loss_out to = { loss, log_p, lse, (double *)workspace };
     if (j->dtype == ZT_BFLOAT16)
         launch_lines<__nv_bfloat16>(stream, j, to);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_lines<__half>(stream, j, to);
     else
         launch_lines<float>(stream, j, to);
     return cudaGetLastError();
@@ -359,132 +522,23 @@ int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_los
         return cudaSuccess;
     if (j->dtype == ZT_BFLOAT16)
         launch_grads<__nv_bfloat16>(stream, j, g);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_grads<__half>(stream, j, g);
     else
         launch_grads<float>(stream, j, g);
     return cudaGetLastError();
 }
 
-/* ---- losses element by element ---- */
-
-/* The target's element; integers become floats. */
-static __device__ float target_at(enum zt_dtype dtype, const void *data, int64_t i) {
-    switch (dtype) {
-    case ZT_FLOAT:
-    case ZT_BFLOAT16:
-        return float_at(dtype, data, i);
-    case ZT_DOUBLE:
-        return (float)((const double *)data)[i];
-    case ZT_INT32:
-    case ZT_INT64:
-        return (float)int_at(dtype, data, i);
-    default: /* bool, uint8 */
-        return (float)((const uint8_t *)data)[i];
-    }
-}
-
-static __device__ float sign_of(float d) {
-    return d > 0 ? 1 : d < 0 ? -1 : d;
-}
-
-static __device__ float term_of(const struct zt_launch_element_loss &j, float x, float t) {
-    const float d = fabsf(x - t);
-    switch (j.term) {
-    case ZT_TERM_SQUARED:
-        return d * d;
-    case ZT_TERM_ABSOLUTE:
-        return d;
-    case ZT_TERM_SMOOTH:
-        return d < j.bend ? d * d / (2 * j.bend) : d - j.bend / 2;
-    case ZT_TERM_HUBER:
-        return d <= j.bend ? d * d / 2 : j.bend * (d - j.bend / 2);
-    default:
-        return (x < 0 ? 0 : x) - x * t + log1pf(expf(-fabsf(x)));
-    }
-}
-
-static __device__ float slope_of(const struct zt_launch_element_loss &j, float x, float t) {
-    const float d = x - t;
-    switch (j.term) {
-    case ZT_TERM_SQUARED:
-        return 2 * d;
-    case ZT_TERM_ABSOLUTE:
-        return sign_of(d);
-    case ZT_TERM_SMOOTH:
-        return fabsf(d) < j.bend ? d / j.bend : sign_of(d);
-    case ZT_TERM_HUBER:
-        return fabsf(d) <= j.bend ? d : j.bend * sign_of(d);
-    default:
-        return 1 / (1 + expf(-x)) - t;
-    }
-}
-
-static __device__ float row_weight(const struct zt_launch_element_loss &j, int64_t row) {
-    return j.weight ? float_at(j.weight_dtype, j.weight, row) : 1;
-}
-
-/* sums[2 b], sums[2 b + 1]: what block b has of the weighted terms and of the weights. A row without weight may hold
- * anything. */
-static __global__ void element_loss_kernel(struct zt_launch_element_loss j, bool terms, double *sums) {
-    __shared__ double part[BLOCK];
-    double value = 0, weight = 0;
-    EACH(i, j.rows * j.width) {
-        const float w = row_weight(j, i / j.width);
-        weight += w;
-        if (terms && w != 0)
-            value += (double)w * term_of(j, float_at(j.dtype, j.x, i), target_at(j.target_dtype, j.target, i));
-    }
-    value = add_block<BLOCK>(value, part);
-    weight = add_block<BLOCK>(weight, part);
-    if (threadIdx.x == 0) {
-        sums[2 * blockIdx.x] = value;
-        sums[2 * blockIdx.x + 1] = weight;
-    }
-}
-
-/* Behind the blocks' sums: both added up, in their order; the loss. */
-static __global__ void element_finish_kernel(struct zt_launch_element_loss j, int parts, void *loss, double *sums) {
-    double value = 0, weight = 0;
-    if (threadIdx.x != 0)
-        return;
-    for (int b = 0; b < parts; b++) {
-        value += sums[2 * b];
-        weight += sums[2 * b + 1];
-    }
-    sums[2 * ZT_ELEMENT_LOSS_PARTS + 1] = weight;
-    if (loss)
-        set_float(j.dtype, loss, 0, weight != 0 ? (float)(value / weight) : 0);
-}
-
-static __global__ void element_grad_kernel(struct zt_launch_element_loss j, const void *dloss, void *dx,
-                                           const double *sums) {
-    const double total = sums[2 * ZT_ELEMENT_LOSS_PARTS + 1], d = float_at(j.dloss_dtype, dloss, 0);
-    EACH(i, j.rows * j.width) {
-        const float factor = total != 0 ? (float)(d * row_weight(j, i / j.width) / total) : 0;
-        set_float(j.dtype, dx, i,
-                  factor != 0 ? factor * slope_of(j, float_at(j.dtype, j.x, i), target_at(j.target_dtype, j.target, i))
-                              : 0);
-    }
-}
-
-static void add_terms(cudaStream_t stream, const struct zt_launch_element_loss *j, void *loss, double *sums) {
-    const int64_t blocks = (j->rows * j->width + BLOCK - 1) / BLOCK;
-    const int64_t most = ZT_ELEMENT_LOSS_PARTS;
-    const int parts = (int)(blocks < most ? blocks : most);
-    if (parts > 0)
-        element_loss_kernel<<<(unsigned)parts, BLOCK, 0, stream>>>(*j, loss != NULL, sums);
-    element_finish_kernel<<<1, 1, 0, stream>>>(*j, parts, loss, sums);
-}
-
-int zt_launch_element_loss(cudaStream_t stream, const struct zt_launch_element_loss *j, void *loss, void *workspace) {
-    add_terms(stream, j, loss, (double *)workspace);
-    return cudaGetLastError();
-}
-
-int zt_launch_element_loss_grad(cudaStream_t stream, const struct zt_launch_element_loss *j, const void *dloss,
-                                void *dx, void *workspace) {
-    const int64_t count = j->rows * j->width;
-    add_terms(stream, j, NULL, (double *)workspace);
-    if (count > 0)
-        element_grad_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*j, dloss, dx, (const double *)workspace);
+int zt_launch_cross_entropy_train(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss, void *loss,
+                                  void *dx, void *workspace) {
+    double *sums = (double *)workspace;
+    const struct loss_out to = { loss, NULL, NULL, sums };
+    const struct loss_grad g = { dloss, NULL, sums + 2 * j->outer * j->inner, dx };
+    if (j->dtype == ZT_BFLOAT16)
+        launch_train<__nv_bfloat16>(stream, j, to, g);
+    else if (j->dtype == ZT_FLOAT16)
+        launch_train<__half>(stream, j, to, g);
+    else
+        launch_train<float>(stream, j, to, g);
     return cudaGetLastError();
 }

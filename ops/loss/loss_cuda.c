@@ -2,6 +2,7 @@
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/launch.h"
+#include "ops/cuda/layout_cuda.h"
 
 #include <stdlib.h>
 
@@ -18,6 +19,21 @@ static bool class_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!zt_describe_cuda(q, sizeof(struct zt_launch_loss), err))
         return false;
     q->workspace_bytes = zt_launch_loss_bytes(q->state);
+    return true;
+}
+
+/* The logits may have filled rows, and their gradient then has such too. */
+static bool class_train_prepare(struct zt_prepare *q, struct zt_err *err) {
+    const struct zt_layout *laid = q->in_layout[1];
+    for (int i = 0; i < q->graph->nodes[q->node]->in_count; i++)
+        q->in_layout[i] = NULL;
+    if (!class_prepare(q, err))
+        return false;
+    struct zt_launch_loss *l = q->state;
+    if (l->inner == 1 && zt_layout_is_filled(laid)) {
+        q->in_layout[1] = q->out_layout[0] = laid;
+        zt_layout_fill(laid, &l->room);
+    }
     return true;
 }
 
@@ -49,10 +65,22 @@ static bool class_grad_run(const struct zt_call *call, struct zt_err *err) {
                        err);
 }
 
+/* (dloss, logits, target, row weight, class weight) -> dlogits, loss */
+static bool class_train_run(const struct zt_call *call, struct zt_err *err) {
+    struct zt_launch_loss l = class_job(call, 1);
+    return zt_launched(call,
+                       zt_launch_cross_entropy_train(zt_stream_of(call), &l, call->in[0].data, call->out[1].data,
+                                                     call->out[0].data, call->workspace),
+                       err);
+}
+
 const struct zt_kernel zt_kernel_class_loss_cuda = { .prepare = class_prepare, .run = class_run, .release = free };
 const struct zt_kernel zt_kernel_class_loss_grad_cuda = { .prepare = class_prepare,
                                                           .run = class_grad_run,
                                                           .release = free };
+const struct zt_kernel zt_kernel_class_loss_train_cuda = {
+    .prepare = class_train_prepare, .layouts = true, .rows = true, .run = class_train_run, .release = free
+};
 
 /* ---- element by element ---- */
 

@@ -13,15 +13,12 @@
  *
  * A Reshape may stand between: of rows of several axes exporters and gradients make Gemms over one. */
 #include "ops/cuda/cuda.h"
-#include "graph/passes/fuse.h"
-#include "ops/matmul/matmul.h"
+#include "ops/matmul/fuse_linear.h"
 #include "ops/kernel/shape.h"
 
 #include <string.h>
 
 extern const struct zt_op zt_op_gelu, zt_op_gelu_grad;
-
-enum { BETWEEN = 3 };
 
 static const struct zt_attr_spec attrs[] = {
     { "alpha", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
@@ -29,23 +26,10 @@ static const struct zt_attr_spec attrs[] = {
 
 /* ---- the rows ---- */
 
-static bool read_product(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err) {
-    const struct zt_shape *a = &zt_in(g, node, 0)->shape, *b = &zt_in(g, node, 1)->shape;
-    if (a->rank < 2 || (zt_attr_int(g->nodes[node], "transA", 0) && a->rank > 2) || b->rank != 2)
-        return zt_node_fail(g, node, err, "inputs \"%s\" and \"%s\" have rank %d and %d, want rows and a matrix",
-                            zt_in(g, node, 0)->name, zt_in(g, node, 1)->name, a->rank, b->rank);
-    return zt_matmul_read_node(g, node, m, err);
-}
-
 static bool linear_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    const struct zt_value *bias = zt_in(g, node, 2);
-    char s[ZT_SHAPE_TEXT];
     struct zt_matmul m;
-    if (!read_product(g, node, &m, err))
+    if (!zt_linear_read(g, node, &m, err) || !zt_linear_check_bias(g, node, &m, err))
         return false;
-    if (bias && !zt_matmul_is_bias(&bias->shape, m.n))
-        return zt_node_fail(g, node, err, "input \"%s\" has shape %s, wants a number for each of %lld columns",
-                            bias->name, zt_shape_text(&bias->shape, s), (long long)m.n);
     for (int i = 0; i < 2; i++)
         zt_set_out(g, node, i, zt_in(g, node, 0)->dtype, &m.out);
     return true;
@@ -55,7 +39,7 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_value *z = zt_in(g, node, 2);
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     struct zt_matmul m;
-    if (!read_product(g, node, &m, err))
+    if (!zt_linear_read(g, node, &m, err))
         return false;
     if (zt_shape_count(&z->shape) != m.m * m.n)
         return zt_node_fail(g, node, err, "input \"%s\" has shape %s, the product %s", z->name,
@@ -86,7 +70,7 @@ static bool product_ref(const struct zt_call *call, const struct zt_view *bias, 
                             .beta = 1,
                             .y = to,
                             .threads = call->threads };
-    if (!read_product(call->graph, zt_call_node(call), &p.geometry, err))
+    if (!zt_linear_read(call->graph, zt_call_node(call), &p.geometry, err))
         return false;
     zt_product_run(&p);
     return true;
@@ -160,81 +144,29 @@ static bool is_tanh(const struct zt_node *n, const struct zt_op *row) {
     return n->op == row && strcmp(zt_attr_text(n, "approximate", "none"), "tanh") == 0;
 }
 
-static bool is_bias(const struct zt_graph *g, int value, int of) {
-    const struct zt_shape *y = &g->values[of]->shape;
-    return y->rank > 0 && zt_matmul_is_bias(&g->values[value]->shape, y->dim[y->rank - 1]);
-}
-
-/* Whether the node is a product of rows and a matrix that the kernels take, its c NULL or a bias. */
-static bool is_product(const struct zt_graph *g, int node) {
-    const struct zt_node *n = g->nodes[node];
-    const bool gemm = strcmp(n->op_type, "Gemm") == 0;
-    if (n->domain[0] || (!gemm && strcmp(n->op_type, "MatMul") != 0) || !zt_op_takes(g, node, ZT_CUDA))
-        return false;
-    const struct zt_value *c = zt_in(g, node, 2);
-    return zt_in(g, node, 0)->shape.rank >= 2 && zt_in(g, node, 1)->shape.rank == 2 &&
-           (!c || (zt_attr_float(n, "beta", 1) == 1 && is_bias(g, n->in[2], n->out[0])));
-}
-
-/* What is in front of input 0 of `node` behind nodes that only lay it in other rows, which go to `between`: a Reshape,
- * which in bfloat16 stands between a cast to float and one back. Nothing that rounds, nothing that others read but the
- * input itself where it may be (`alone`). -1: there is none. */
-static int find_above(const struct zt_graph *g, int node, bool alone, int between[BETWEEN], int *count) {
-    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    int from = zt_fuse_producer(g, node, 0, NULL, alone);
-    for (*count = 0; *count < BETWEEN && from >= 0; from = zt_fuse_producer(g, from, 0, NULL, true)) {
-        const char *op_type = g->nodes[from]->op_type;
-        const enum zt_dtype made = zt_out(g, from, 0)->dtype;
-        if ((strcmp(op_type, "Reshape") != 0 && strcmp(op_type, "Cast") != 0) || (made != ZT_FLOAT && made != dtype))
-            break;
-        between[(*count)++] = from;
-    }
-    return from >= 0 && zt_out(g, from, 0)->dtype == dtype ? from : -1;
-}
-
 /* What is found of a LinearGelu: the product, the nodes behind it, and its bias, -1 without. */
 struct linear {
-    int product, bias, between[BETWEEN], count, add;
+    struct zt_linear_source from; /* the product, or the sum with its bias */
+    int product, bias;
 };
 
 static bool find_linear(const struct zt_graph *g, int node, struct linear *l) {
-    const int from = find_above(g, node, false, l->between, &l->count);
-    l->add = -1;
-    l->product = from;
-    if (from >= 0 && is_product(g, from)) {
+    l->from = zt_linear_source_of(g, node, 0, false);
+    const int from = l->product = l->from.node;
+    if (from >= 0 && zt_linear_is_product(g, from)) {
         l->bias = zt_in(g, from, 2) ? g->nodes[from]->in[2] : -1;
         return true;
     }
     for (int side = 0; side < 2 && from >= 0 && strcmp(g->nodes[from]->op_type, "Add") == 0; side++) {
         const int sum = g->nodes[from]->out[0];
-        l->add = from;
         l->product = zt_fuse_producer(g, from, side, NULL, true);
         l->bias = g->nodes[from]->in[1 - side];
-        if (l->product >= 0 && is_product(g, l->product) && !zt_in(g, l->product, 2) && is_bias(g, l->bias, sum) &&
+        if (l->product >= 0 && zt_linear_is_product(g, l->product) && !zt_in(g, l->product, 2) &&
+            zt_linear_is_bias(g, l->bias, sum) &&
             zt_shape_equal(&zt_out(g, l->product, 0)->shape, &g->values[sum]->shape))
             return true;
     }
     return false;
-}
-
-static void kill(struct zt_graph *g, const int *nodes, int count) {
-    for (int i = 0; i < count; i++)
-        g->nodes[nodes[i]]->dead = true;
-}
-
-/* A value of the product's shape that `value` is made of by a Reshape beside node `like`; itself where it has it. */
-static int reshaped(struct zt_graph *g, const struct zt_op_table *table, int like, int value,
-                    const struct zt_shape *product, struct zt_err *err) {
-    const struct zt_value v = *g->values[value];
-    if (zt_shape_equal(&v.shape, product))
-        return value;
-    const int in[2] = { zt_graph_add_value(g, NULL, v.dtype, product),
-                        zt_graph_add_ints(g, NULL, v.shape.dim, v.shape.rank) };
-    const int node = zt_fuse_add(g, g->nodes[like], g->nodes[like]->name, "Reshape", "", ZT_OPSET, in, 2, &value, 1);
-    zt_node_set_int(g, node, "allowzero", 1);
-    g->values[in[0]]->origin = ZT_FROM_NODE;
-    g->values[value]->producer = node;
-    return zt_fuse_settle(g, table, node, err) ? in[0] : -1;
 }
 
 static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
@@ -245,11 +177,11 @@ static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int
     const int in[3] = { g->nodes[l.product]->in[0], g->nodes[l.product]->in[1], l.bias };
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[l.product], "beta");
     const struct zt_shape shape = zt_out(g, l.product, 0)->shape;
-    kill(g, (const int[]){ node, l.product, l.add }, l.add >= 0 ? 3 : 2);
-    kill(g, l.between, l.count);
+    g->nodes[node]->dead = g->nodes[l.product]->dead = true;
+    zt_linear_kill(g, &l.from);
     const bool is_read = zt_graph_users(g, z, NULL) > 0 || zt_fuse_is_output(g, z);
-    const int out[2] = { reshaped(g, table, node, y, &shape, err),
-                         is_read ? reshaped(g, table, node, z, &shape, err) : -1 };
+    const int out[2] = { zt_linear_reshaped(g, table, node, y, &shape, err),
+                         is_read ? zt_linear_reshaped(g, table, node, z, &shape, err) : -1 };
     return !err->count &&
            zt_fuse_replace(g, table, node, "LinearGelu", in, l.bias >= 0 ? 3 : 2, out, is_read ? 2 : 1, &like, err);
 }
@@ -257,14 +189,13 @@ static bool fuse_linear(struct zt_graph *g, const struct zt_op_table *table, int
 static bool fuse_grad(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     if (!is_tanh(g->nodes[node], &zt_op_gelu_grad))
         return false;
-    int between[BETWEEN], count;
-    const int product = find_above(g, node, true, between, &count);
-    if (product < 0 || !is_product(g, product) || zt_in(g, product, 2))
+    const struct zt_linear_source from = zt_linear_source_of(g, node, 0, true);
+    const int product = from.node;
+    if (product < 0 || !zt_linear_is_product(g, product) || zt_in(g, product, 2))
         return false;
     const int in[3] = { g->nodes[product]->in[0], g->nodes[product]->in[1], g->nodes[node]->in[1] };
     const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[product], "beta");
-    kill(g, &product, 1);
-    kill(g, between, count);
+    zt_linear_kill(g, &from);
     zt_fuse_replace(g, table, node, "MatMulGeluGrad", in, 3, NULL, 0, &like, err);
     return true;
 }

@@ -92,7 +92,7 @@ extern const struct zt_op zt_op_matmul, zt_op_gemm, zt_op_batch_matmul;
 static bool is_half_product(const struct zt_graph *g, int node) {
     const struct zt_op *op = g->nodes[node]->op;
     return (op == &zt_op_matmul || op == &zt_op_gemm || op == &zt_op_batch_matmul) &&
-           zt_out(g, node, 0)->dtype == ZT_BFLOAT16 && !zt_in(g, node, 2) && zt_op_takes(g, node, ZT_CUDA);
+           zt_dtype_is_half(zt_out(g, node, 0)->dtype) && !zt_in(g, node, 2) && zt_op_takes(g, node, ZT_CUDA);
 }
 
 static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
@@ -115,7 +115,7 @@ static int source_of(const struct zt_graph *g, int value) {
         if (strcmp(op_type, "Reshape") != 0 && strcmp(op_type, "Cast") != 0)
             break;
         if (g->values[g->nodes[from]->in[0]]->dtype != ZT_FLOAT &&
-            g->values[g->nodes[from]->in[0]]->dtype != ZT_BFLOAT16)
+            !zt_dtype_is_half(g->values[g->nodes[from]->in[0]]->dtype))
             break;
     }
     return value;

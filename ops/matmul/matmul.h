@@ -26,6 +26,9 @@ double zt_matmul_flops(const struct zt_graph *g, int node);
 /* Whether `c` is a number a column of n, the same for every row: [N], [1, N] and so on. */
 bool zt_matmul_is_bias(const struct zt_shape *c, int64_t n);
 
+/* Bits of a row of n columns where a bit an element is kept (fuse_linear_relu.c), as cuBLASLt wants them. */
+#define ZT_LINEAR_BITS(n) (((n) + 127) / 128 * 128)
+
 /* The broadcast batch axes of a and b (all but the last two); false where they do not broadcast. */
 bool zt_matmul_batch(const struct zt_shape *a, const struct zt_shape *b, struct zt_shape *to);
 

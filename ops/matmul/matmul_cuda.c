@@ -1,14 +1,16 @@
-/* MatMul, BatchMatMul, Gemm and GemmFloat on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step evenly
- * become its strided batch; the others are a loop of calls.
+/* MatMul, BatchMatMul, Gemm, GemmFloat and Linear on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step
+ * evenly become its strided batch; the others are a loop of calls.
  *
  * GemmFloat's sums are made by the product's epilogue where cuBLASLt has one for the size, the type and the addresses,
  * else by a kernel of ours behind it.
  *
- * Gemm's c is the product's bias where it is a number a column and counts once, else it is spread over y first, times
- * beta, and the product added to it. */
+ * Gemm's c is the product's bias where it is a number a column and counts once, what the product's beta counts where it
+ * lies as y does, as Linear's c; else it is spread over y first, times beta, and the product added to it. So is a bias
+ * for which cuBLASLt has no epilogue; Linear's c then comes last. */
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/layout_cuda.h"
 #include "ops/reduce/launch_reduce.h"
 #include "ops/matmul/matmul.h"
 #include "ops/cuda/broadcast_cuda.h"
@@ -25,8 +27,10 @@ struct product {
     struct zt_launch_walk outer;      /* batch axes that are looped over: steps of a and b */
     int64_t outer_count, result_step; /* calls; elements of y from one to the next */
     float alpha, beta;
-    bool bias, spreads; /* what c is for */
+    bool bias, spreads, no_bias; /* what input 2 is for; no_bias: for want of an epilogue it is spread */
     struct zt_launch_walk spread;
+    int summand;                /* the input that lies as y does and is added; -1: none */
+    struct zt_launch_move last; /* behind the product where input 2 is spread over y */
 };
 
 static void release(void *state) {
@@ -70,6 +74,7 @@ static int split_batch(const struct zt_matmul *m, struct product *p, int64_t ste
     return (int)batch;
 }
 
+static const char unbiased[] = "the bias is spread over y first: cuBLASLt has no epilogue for the size or the type";
 static const char apart[] = "sums behind the product: cuBLASLt has no epilogue for the size, the type or the addresses";
 
 static void say_path(struct zt_prepare *q, const struct product *p) {
@@ -78,7 +83,7 @@ static void say_path(struct zt_prepare *q, const struct product *p) {
     if (p->outer_count > 1)
         q->path.note = zt_arena_printf(arena, "%lld calls: batch axes do not step evenly", (long long)p->outer_count);
     else if (p->spreads)
-        q->path.note = "c is spread over y first";
+        q->path.note = p->no_bias ? unbiased : "c is spread over y first";
     else if (p->summed >= 0 && !p->summing)
         q->path.note = apart;
 }
@@ -94,6 +99,33 @@ static struct zt_launch_reduce sums_of(const struct zt_matmul *m, bool second) {
     return r;
 }
 
+/* What becomes of inputs 2 and 3. */
+static void sort_summands(const struct zt_prepare *q, struct product *p, const struct zt_matmul *m) {
+    const struct zt_value *c = zt_in(q->graph, q->node, 2);
+    p->summand = zt_in(q->graph, q->node, 3) ? 3 : -1;
+    p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m->n);
+    if (c && !p->bias && zt_shape_equal(&c->shape, &m->out))
+        p->summand = 2;
+    p->spreads = c && !p->bias && p->summand != 2;
+    if (c)
+        p->spread = zt_walk_cuda(&m->out, &m->out, &c->shape);
+}
+
+/* The product that is only stored. */
+static struct zt_blas *create_plain(const struct zt_prepare *q, struct product *p, const struct zt_matmul *m,
+                                    const struct zt_blas_spec *spec, struct zt_err *err) {
+    struct zt_blas_spec unbiased_spec = *spec;
+    struct zt_err none = { 0 };
+    struct zt_blas *blas = zt_blas_create(q->device, spec, spec->bias ? &none : err);
+    if (blas || !spec->bias)
+        return blas;
+    const int64_t count = zt_shape_count(&m->out), step = 1;
+    unbiased_spec.bias = p->bias = false;
+    p->spreads = p->no_bias = true;
+    p->last = zt_move_cuda(1, &count, &step, &step);
+    return zt_blas_create(q->device, &unbiased_spec, err);
+}
+
 /* The product with its sums, and the one without where that does not run at every address. */
 static bool prepare_products(struct zt_prepare *q, struct product *p, const struct zt_matmul *m,
                              const struct zt_blas_spec *spec, struct zt_err *err) {
@@ -106,7 +138,7 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
         p->sums = sums_of(m, p->summed);
     }
     if (!p->summing || !zt_blas_takes(p->summing, NULL)) {
-        p->blas = zt_blas_create(q->device, spec, err);
+        p->blas = create_plain(q, p, m, spec, err);
         if (!p->blas)
             return false;
         q->workspace_bytes = zt_blas_workspace_bytes(p->blas);
@@ -118,37 +150,57 @@ static bool prepare_products(struct zt_prepare *q, struct product *p, const stru
     return true;
 }
 
-static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+/* NULL: failed. */
+static struct product *prepare_as_laid(struct zt_prepare *q, struct zt_err *err) {
     const struct zt_graph *g = q->graph;
     const struct zt_node *n = g->nodes[q->node];
-    const struct zt_value *a = zt_in(g, q->node, 0), *c = zt_in(g, q->node, 2), *y = zt_out(g, q->node, 0);
+    const struct zt_value *a = zt_in(g, q->node, 0), *y = zt_out(g, q->node, 0);
     bool trans_a = zt_attr_int(n, "transA", 0), trans_b = zt_attr_int(n, "transB", 0);
     struct zt_matmul m;
     int64_t step[2];
     if (!zt_matmul_read_node(g, q->node, &m, err))
-        return false;
+        return NULL;
+    zt_layout_fill(q->in_layout[0], trans_a ? &m.a_col : &m.a_row);
+    zt_layout_fill(q->in_layout[1], trans_b ? &m.b_col : &m.b_row);
     struct product *p = zt_calloc(1, sizeof *p);
     p->elem_bytes = zt_dtype_bytes(a->dtype);
     p->result_bytes = zt_dtype_bytes(y->dtype);
     p->alpha = zt_attr_float(n, "alpha", 1);
     p->beta = zt_attr_float(n, "beta", 1);
-    p->bias = c && p->beta == 1 && zt_matmul_is_bias(&c->shape, m.n);
-    p->spreads = c && !p->bias;
-    if (p->spreads)
-        p->spread = zt_walk_cuda(&m.out, &m.out, &c->shape);
+    sort_summands(q, p, &m);
     struct zt_blas_spec spec = { .batch = split_batch(&m, p, step), .bias = p->bias, .tf32 = q->device->tf32 };
     spec.a = zt_blas_packed(a->dtype, m.m, m.k, trans_a);
     spec.b = zt_blas_packed(a->dtype, m.k, m.n, trans_b);
     spec.y = zt_blas_packed(y->dtype, m.m, m.n, false);
+    zt_layout_fill(q->in_layout[0], &spec.a.row_step);
+    zt_layout_fill(q->in_layout[1], &spec.b.row_step);
+    zt_layout_fill(q->out_layout[0], &spec.y.row_step);
     spec.a.batch_step = step[0];
     spec.b.batch_step = step[1];
     spec.y.batch_step = m.m * m.n;
     if (!prepare_products(q, p, &m, &spec, err)) {
         release(p);
-        return zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
+        zt_err_within(err, 0, "%s (%s)", n->name, n->op_type);
+        return NULL;
     }
+    return p;
+}
+
+/* What is laid over y first, or added behind the product, finds y plain. */
+static bool prepare(struct zt_prepare *q, struct zt_err *err) {
+    zt_layout_sides(q);
+    q->out_layout[0] = zt_layout_logits(q);
+    struct product *p = prepare_as_laid(q, err);
+    if (p && q->out_layout[0] && (p->spreads || p->summand >= 0)) {
+        release(p);
+        q->out_layout[0] = NULL;
+        q->workspace_bytes = 0;
+        p = prepare_as_laid(q, err);
+    }
+    if (!p)
+        return false;
     q->state = p;
-    q->can_accumulate = !c;
+    q->can_accumulate = !p->bias && !p->spreads && p->summand < 0;
     say_path(q, p);
     return true;
 }
@@ -158,7 +210,9 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
 static bool add_up(const struct product *p, const struct zt_call *call, struct zt_err *err) {
     if (call->path)
         call->path->note = apart;
-    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &p->sums,
+    struct zt_launch_reduce sums = p->sums;
+    sums.arrived = zt_arrived_of(call);
+    const int code = zt_launch_reduce(zt_stream_of(call), call->in[p->summed].dtype, ZT_FLOAT, &sums,
                                       call->in[p->summed].data, call->out[1].data, call->workspace);
     return zt_launched(call, code, err);
 }
@@ -169,6 +223,10 @@ static bool multiply(const struct product *p, const struct zt_call *call, int64_
                                  .bias = p->bias ? call->in[2].data : NULL,
                                  .alpha = p->alpha,
                                  .beta = p->spreads || call->accumulate ? 1 : 0 };
+    if (p->summand >= 0 && !p->spreads) {
+        data.c = call->in[p->summand].data;
+        data.beta = p->beta;
+    }
     for (int k = 0; k < p->outer.rank; k++) {
         int64_t at = i % p->outer.dim[k] * (int64_t)p->elem_bytes;
         a += at * p->outer.a[k];
@@ -197,7 +255,13 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     for (int64_t i = 0; i < p->outer_count; i++)
         if (!multiply(p, call, i, err))
             return false;
-    return true;
+    if (!p->spreads || p->summand < 0)
+        return true;
+    const struct zt_view *c = &call->in[p->summand], *y = &call->out[0];
+    return zt_launched(
+        call, zt_launch_move_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true), err);
 }
 
-const struct zt_kernel zt_kernel_matmul_cuda = { .prepare = prepare, .run = run, .release = release };
+const struct zt_kernel zt_kernel_matmul_cuda = {
+    .prepare = prepare, .layouts = true, .rows = true, .run = run, .release = release
+};

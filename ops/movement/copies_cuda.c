@@ -62,7 +62,7 @@ static bool turn_move(const struct zt_prepare *q, struct zt_move *m) {
 /* The copies of `list` in the order in which the inputs come; false where they cannot be had so. */
 static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outputs) {
     bool turned = true;
-    if (!zt_layout_alike(q, ~0U, outputs ? ~0U : 0) || list->count == 0)
+    if ((!q->settled && !zt_layout_alike(q, ~0U, outputs ? ~0U : 0)) || list->count == 0)
         return true;
     const size_t bytes = (size_t)list->count * sizeof *list->move;
     struct zt_move *at = zt_malloc(bytes);
@@ -75,11 +75,21 @@ static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outpu
     return turned;
 }
 
-/* As the inputs come, the outputs too if that can be; else all is plain. */
+static bool writes_plain(const struct zt_prepare *q) {
+    int i = 0;
+    while (i < q->graph->nodes[q->node]->out_count && !q->out_layout[i])
+        i++;
+    return i == q->graph->nodes[q->node]->out_count;
+}
+
+/* As the inputs come, the outputs too if that can be; else all is plain. What becomes plain may come so too. */
 static void lay(struct zt_prepare *q, struct zt_move_list *list) {
     const struct zt_node *n = q->graph->nodes[q->node];
-    if (turn_all(q, list, true) || turn_all(q, list, false))
+    if (turn_all(q, list, true) || turn_all(q, list, false)) {
+        for (int i = 0; writes_plain(q) && i < n->in_count && i < 32; i++)
+            q->free_in |= q->in_layout[i] ? 1U << i : 0;
         return;
+    }
     for (int i = 0; i < n->in_count; i++)
         q->in_layout[i] = NULL;
     for (int i = 0; i < n->out_count; i++)

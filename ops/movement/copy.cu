@@ -1,113 +1,47 @@
 /* Kernels that move elements by strides: copies, transposes, paddings, triangles. An element is so many bits. */
-#include "base/block.cuh"
-#include "ops/cuda/launch_copy.h"
-#include "ops/cuda/types.cuh"
-
-static int64_t product(const int64_t *dim, int axes) {
-    int64_t count = 1;
-    for (int k = 0; k < axes; k++)
-        count *= dim[k];
-    return count;
-}
+#include "ops/cuda/copy.cuh"
 
 /* ---- strided copies ---- */
 
-/* What is done with an element: it is put down as it is, */
-template <class T> struct as_it_is {
-    __device__ void operator()(T *to, T x) const {
-        *to = x;
-    }
-};
-/* or as a number of the other type, or added. */
-template <class T, class Y> struct as_number {
-    bool accumulate;
-    __device__ void operator()(Y *to, T x) const {
-        *to = from_float<Y>(accumulate ? to_float(*to) + to_float(x) : to_float(x));
-    }
-};
-
 template <class T, class Y, class Put>
 static __global__ void move_kernel(struct zt_launch_move m, int64_t count, const T *from, Y *to, Put put) {
-    EACH(i, count) {
-        int64_t rest = i, f = 0, t = 0;
-        for (int k = m.axes - 1; k >= 0; k--) {
-            int64_t at = k > 0 ? rest % m.dim[k] : rest;
-            rest = k > 0 ? rest / m.dim[k] : 0;
-            f += at * m.from_step[k];
-            t += at * m.to_step[k];
-        }
-        put(&to[t], from[f]);
-    }
+    move_elements(m, count, (int64_t)blockIdx.x * blockDim.x + threadIdx.x, (int64_t)gridDim.x * blockDim.x, from, to,
+                  put);
 }
 
-enum { TILE = 32, ROWS = 8 }; /* a block moves a square of TILE x TILE elements, ROWS lines at a time */
+enum { ROWS = 8 }; /* a block moves so many lines of a square at a time */
 
-/* The last axis of m goes on by one in `to`, axis `across` by one in `from`: squares of the two are turned in shared
- * memory, so that both sides are read and written in lines. */
 template <class T, class Y, class Put>
-static __global__ void turn_kernel(struct zt_launch_move m, int across, int64_t squares, const T *from, Y *to,
-                                   Put put) {
-    __shared__ T part[TILE][TILE + 1];
-    const int last = m.axes - 1;
-    const int64_t wide = (m.dim[last] + TILE - 1) / TILE, high = (m.dim[across] + TILE - 1) / TILE;
-    for (int64_t s = blockIdx.x; s < squares; s += gridDim.x) {
-        int64_t column = s % wide * TILE, line = s / wide % high * TILE, rest = s / wide / high, f = 0, t = 0;
-        for (int k = last - 1; k >= 0; k--) {
-            if (k == across)
-                continue;
-            f += rest % m.dim[k] * m.from_step[k];
-            t += rest % m.dim[k] * m.to_step[k];
-            rest /= m.dim[k];
-        }
-        for (int r = threadIdx.y; r < TILE; r += ROWS)
-            if (column + r < m.dim[last] && line + threadIdx.x < m.dim[across])
-                part[r][threadIdx.x] = from[f + (column + r) * m.from_step[last] + line + threadIdx.x];
-        __syncthreads();
-        for (int r = threadIdx.y; r < TILE; r += ROWS)
-            if (line + r < m.dim[across] && column + threadIdx.x < m.dim[last])
-                put(&to[t + (line + r) * m.to_step[across] + column + threadIdx.x], part[threadIdx.x][r]);
-        __syncthreads();
-    }
-}
-
-/* The axis to turn against the last one, -1: the copy is best done as it is. */
-static int across_of(const struct zt_launch_move *m) {
-    const int last = m->axes - 1;
-    if (last < 1 || m->from_step[last] == 1 || m->from_step[last] == 0 || m->to_step[last] != 1)
-        return -1;
-    for (int k = last - 1; k >= 0; k--)
-        if (m->from_step[k] == 1 && m->dim[k] >= TILE / 4)
-            return k;
-    return -1;
+static __global__ void turn_kernel(struct zt_launch_move m, struct shares s, const T *from, Y *to, Put put) {
+    turn_squares<ROWS>(m, s, blockIdx.x, gridDim.x, from, to, put);
 }
 
 template <class T, class Y, class Put>
-static void launch_move(cudaStream_t stream, const struct zt_launch_move &m, int64_t count, const void *from, void *to,
-                        Put put) {
-    const int across = across_of(&m);
-    if (across >= 0) {
-        const int64_t high = (m.dim[across] + TILE - 1) / TILE, wide = (m.dim[m.axes - 1] + TILE - 1) / TILE;
-        const int64_t squares = count / m.dim[across] / m.dim[m.axes - 1] * high * wide;
+static void launch_move(cudaStream_t stream, const struct zt_launch_move &m, const struct shares &s, const void *from,
+                        void *to, Put put) {
+    if (s.across >= 0)
         turn_kernel<T, Y, Put>
-            <<<job_blocks(squares), dim3(TILE, ROWS), 0, stream>>>(m, across, squares, (const T *)from, (Y *)to, put);
-    } else {
-        move_kernel<T, Y, Put><<<blocks_for(count), BLOCK, 0, stream>>>(m, count, (const T *)from, (Y *)to, put);
-    }
+            <<<job_blocks(s.squares), dim3(TILE, ROWS), 0, stream>>>(m, s, (const T *)from, (Y *)to, put);
+    else
+        move_kernel<T, Y, Put><<<blocks_for(s.count), BLOCK, 0, stream>>>(m, s.count, (const T *)from, (Y *)to, put);
 }
 
 int zt_launch_move(cudaStream_t stream, size_t bytes, const struct zt_launch_move *m, const void *from, void *to) {
-    const int64_t count = product(m->dim, m->axes);
-    WITH_BYTES(bytes, count, (launch_move<T, T>(stream, *m, count, from, to, as_it_is<T>{})));
+    const struct shares s = shares_of(m);
+    WITH_BYTES(bytes, s.count, (launch_move<T, T>(stream, *m, s, from, to, as_it_is<T>{})));
 }
 
 int zt_launch_move_sum(cudaStream_t stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
                        const struct zt_launch_move *m, const void *from, void *to, bool accumulate) {
-    const int64_t count = product(m->dim, m->axes);
+    const struct shares s = shares_of(m);
     if (to_dtype == ZT_FLOAT)
-        WITH_TYPE(from_dtype, count,
-                  (launch_move<T, float>(stream, *m, count, from, to, as_number<T, float>{ accumulate })));
-    WITH_TYPE(from_dtype, count,
-              (launch_move<T, __nv_bfloat16>(stream, *m, count, from, to, as_number<T, __nv_bfloat16>{ accumulate })));
+        WITH_TYPE(from_dtype, s.count,
+                  (launch_move<T, float>(stream, *m, s, from, to, as_number<T, float>{ accumulate })));
+    if (to_dtype == ZT_FLOAT16)
+        WITH_TYPE(from_dtype, s.count,
+                  (launch_move<T, __half>(stream, *m, s, from, to, as_number<T, __half>{ accumulate })));
+    WITH_TYPE(from_dtype, s.count,
+              (launch_move<T, __nv_bfloat16>(stream, *m, s, from, to, as_number<T, __nv_bfloat16>{ accumulate })));
 }
 
 /* ---- padding ---- */

@@ -31,6 +31,9 @@ template <>
 __device__ __nv_bfloat16 combined<__nv_bfloat16>(enum zt_combine how, __nv_bfloat16 old, __nv_bfloat16 with) {
     return from_float<__nv_bfloat16>(combined(how, to_float(old), to_float(with)));
 }
+template <> __device__ __half combined<__half>(enum zt_combine how, __half old, __half with) {
+    return from_float<__half>(combined(how, to_float(old), to_float(with)));
+}
 
 /* ---- sources ---- */
 
@@ -198,13 +201,13 @@ static __global__ void put_slices_kernel(Sources from, struct order order, enum 
 
 template <class Sources>
 static int put_slices(cudaStream_t stream, enum zt_dtype dtype, const Sources &from, enum zt_combine how, const void *x,
-                      void *y, void *workspace) {
+                      void *y, const struct zt_launch_room &room) {
     const int64_t slices = from.batches() * from.together(), count = slices * from.slice();
     const size_t bytes = bytes_of(dtype);
     if (count == 0)
         return cudaSuccess;
     const struct grid grid = grid_for(slices, from.slice());
-    const struct order order = sort_sources(stream, from, (uint64_t *)workspace);
+    const struct order order = sort_sources(stream, from, room);
     if (how != ZT_COMBINE_REPLACE)
         WITH_NUMBER(dtype, count,
                     (put_slices_kernel<Sources, T>
@@ -215,27 +218,27 @@ static int put_slices(cudaStream_t stream, enum zt_dtype dtype, const Sources &f
 }
 
 int zt_launch_gather_grad(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_gather *g, const void *dy,
-                          const void *index, void *dx, void *workspace) {
+                          const void *index, void *dx, struct zt_launch_room room) {
     const by_rows from = { *g, index };
-    return put_slices(stream, dtype, from, ZT_COMBINE_ADD, dy, dx, workspace);
+    return put_slices(stream, dtype, from, ZT_COMBINE_ADD, dy, dx, room);
 }
 size_t zt_launch_gather_grad_bytes(const struct zt_launch_gather *g) {
     return order_bytes(by_rows{ *g, NULL });
 }
 
 int zt_launch_put_tuples(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_tuples *t, const void *x,
-                         const void *index, void *y, void *workspace) {
+                         const void *index, void *y, struct zt_launch_room room) {
     const by_tuples from = { *t, index };
-    return put_slices(stream, dtype, from, t->how, x, y, workspace);
+    return put_slices(stream, dtype, from, t->how, x, y, room);
 }
 size_t zt_launch_put_tuples_bytes(const struct zt_launch_tuples *t) {
     return order_bytes(by_tuples{ *t, NULL });
 }
 
 int zt_launch_put_elements(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_elements *e, const void *x,
-                           const void *index, void *y, void *workspace) {
+                           const void *index, void *y, struct zt_launch_room room) {
     const by_lines from = { *e, index };
-    return put_slices(stream, dtype, from, e->how, x, y, workspace);
+    return put_slices(stream, dtype, from, e->how, x, y, room);
 }
 size_t zt_launch_put_elements_bytes(const struct zt_launch_elements *e) {
     return order_bytes(by_lines{ *e, NULL });

@@ -193,7 +193,7 @@ static double work_of(const struct zt_batch_norm *bn) {
 
 static bool run_train(const struct zt_call *call, bool keep, struct zt_err *err) {
     struct zt_batch_norm bn;
-    if (!zt_batch_norm_read(call->graph, zt_call_node(call), 0, &bn, err))
+    if (!zt_batch_norm_read_to(call->graph, zt_call_node(call), 0, 5, &bn, err))
         return false;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
     for (int64_t c = 0; c < bn.channels; c++)
@@ -256,7 +256,7 @@ static void grad_channel(const struct zt_call *call, const struct zt_batch_norm 
 
 static bool run_grad(const struct zt_call *call, bool fixed, struct zt_err *err) {
     struct zt_batch_norm bn;
-    if (!zt_batch_norm_read(call->graph, zt_call_node(call), 1, &bn, err))
+    if (!zt_batch_norm_read_to(call->graph, zt_call_node(call), 1, 5, &bn, err))
         return false;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&bn))) schedule(static)
     for (int64_t c = 0; c < bn.channels; c++)

@@ -1,8 +1,8 @@
 /* Batch normalization and its gradient on CUDA, over a rank's samples and over those of all ranks. The former in
  * bfloat16 by cuDNN (norm_dnn.h) where the statistics are the batch's and it has an engine, else by our own kernels
- * (norm.cu); running statistics are ours, since cuDNN's take the sample's variance where ONNX takes the population's.
- * For all ranks the sums of up to MOST channels go to the host, over the ranks and back, while the stream waits: such a
- * node is never part of a recorded segment (ZT_OP_PEERS). */
+ * (norm.cu, batch_norm_rows.cu); running statistics are ours, since cuDNN's take the sample's variance where ONNX takes
+ * the population's. For all ranks the sums of up to MOST channels go to the host, over the ranks and back, while the
+ * stream waits: such a node is never part of a recorded segment (ZT_OP_PEERS). */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"
@@ -15,6 +15,7 @@ static struct zt_launch_batch_norm_tensors forward_of(const struct zt_call *call
                                                   .b = zt_in_cuda(call, 2),
                                                   .mean = zt_in_cuda(call, 3),
                                                   .var = zt_in_cuda(call, 4),
+                                                  .arrived = zt_arrived_of(call),
                                                   .y = zt_out_cuda(call, 0),
                                                   .new_mean = zt_out_cuda(call, 1),
                                                   .new_var = zt_out_cuda(call, 2),
@@ -28,6 +29,7 @@ static struct zt_launch_batch_norm_grad backward_of(const struct zt_call *call) 
                                                .scale = zt_in_cuda(call, 2),
                                                .mean = zt_in_cuda(call, 3),
                                                .inv_std = zt_in_cuda(call, 4),
+                                               .arrived = zt_arrived_of(call),
                                                .dx = zt_out_cuda(call, 0),
                                                .dscale = zt_out_cuda(call, 1),
                                                .db = zt_out_cuda(call, 2) };
@@ -38,11 +40,13 @@ static struct zt_launch_batch_norm_grad backward_of(const struct zt_call *call) 
 struct batch_norm {
     struct zt_launch_batch_norm own;
     struct zt_norm_plan plan;
+    bool masks; /* dz, which cuDNN's gradient without ReLU is of: an output, or at masked_at in the workspace */
+    size_t masked_at;
 };
 
-/* `activations`: of the inputs, a bit each; *form: x as it comes. Our own kernels take channels last as rows of
- * channels, which many blocks share. */
-static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struct zt_norm_dnn *form,
+/* `ins`, `outs`: which are activations, a bit each; *form: x as it comes. Our own kernels take channels last, and one
+ * place a channel, as rows of channels, which many blocks share. */
+static bool prepare_batch_norm(struct zt_prepare *q, unsigned ins, unsigned outs, struct zt_norm_dnn *form,
                                struct zt_err *err) {
     struct batch_norm *n = zt_calloc(1, sizeof *n);
     struct zt_launch_batch_norm *own = &n->own;
@@ -50,13 +54,13 @@ static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struc
         free(n);
         return false;
     }
-    const bool last = zt_layout_alike(q, activations, 1);
+    const bool last = zt_layout_alike(q, ins, outs);
     *form = (struct zt_norm_dnn){ .norm = ZT_DNN_BATCH_NORM,
                                   .samples = own->n,
                                   .channels = own->channels,
                                   .places = own->spatial,
                                   .last = last || own->spatial == 1 };
-    if (last) {
+    if (form->last) {
         own->n *= own->spatial;
         own->spatial = 1;
         own->parts = zt_launch_batch_norm_parts(own);
@@ -66,17 +70,20 @@ static bool prepare_batch_norm(struct zt_prepare *q, unsigned activations, struc
     return true;
 }
 
-static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
+static void plan_forward(struct zt_prepare *q, struct zt_norm_dnn *form) {
     static const struct zt_dnn_place places[] = { ZT_DNN_IN(ZT_NORM_X, 0),     ZT_DNN_IN(ZT_NORM_SCALE, 1),
                                                   ZT_DNN_IN(ZT_NORM_BIAS, 2),  ZT_DNN_OUT(ZT_NORM_Y, 0),
                                                   ZT_DNN_OUT(ZT_NORM_MEAN, 3), ZT_DNN_OUT(ZT_NORM_INV_STD, 4) };
-    struct zt_norm_dnn form;
-    if (!prepare_batch_norm(q, 1, &form, err))
-        return false;
     struct batch_norm *n = q->state;
     q->path = zt_path_own("statistics are given, or variances kept, or scale and bias differ in type");
     if (!n->own.fixed && !n->own.keeps_var && zt_in(q->graph, q->node, 1)->dtype == zt_in(q->graph, q->node, 2)->dtype)
-        zt_norm_plan(q, &form, places, sizeof places / sizeof *places, &n->plan);
+        zt_norm_plan(q, form, places, sizeof places / sizeof *places, &n->plan);
+}
+static bool batch_norm_prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_norm_dnn form;
+    if (!prepare_batch_norm(q, 1, 1, &form, err))
+        return false;
+    plan_forward(q, &form);
     return true;
 }
 static bool batch_norm_run(const struct zt_call *call, struct zt_err *err) {
@@ -104,6 +111,32 @@ const struct zt_kernel zt_kernel_batch_norm_cuda = {
     .prepare = batch_norm_prepare, .layouts = true, .run = batch_norm_run, .release = free
 };
 
+/* cuDNN's engines with ReLU behind the normalisation do not say that NaN passes (tests/gpu/test_norm_dnn.c asks). Of
+ * planes, where a block of our own has whole channels, cuDNN normalises and ReLU is another pass. */
+static bool batch_norm_relu_prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_norm_dnn form;
+    q->path = zt_path_own("cuDNN's ReLU behind statistics of the batch does not promise to pass NaN");
+    if (!prepare_batch_norm(q, 1 | 1 << 5, 1, &form, err))
+        return false;
+    if (!form.last)
+        plan_forward(q, &form);
+    return true;
+}
+static bool batch_norm_relu_run(const struct zt_call *call, struct zt_err *err) {
+    const struct batch_norm *n = call->state;
+    struct zt_launch_batch_norm_tensors t = forward_of(call);
+    t.z = zt_in_cuda(call, 5);
+    if (n->plan.dnn)
+        return batch_norm_run(call, err) &&
+               zt_launched(call,
+                           zt_launch_batch_norm_relu(zt_stream_of(call), zt_shape_count(&call->out[0].shape), t.y, t.z),
+                           err);
+    return zt_launched(call, zt_launch_batch_norm(zt_stream_of(call), &n->own, &t, call->workspace), err);
+}
+const struct zt_kernel zt_kernel_batch_norm_relu_cuda = {
+    .prepare = batch_norm_relu_prepare, .layouts = true, .run = batch_norm_relu_run, .release = free
+};
+
 static bool statistics_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_running r = { .epsilon = zt_attr_float(call->node, "epsilon", 1e-5F),
                                    .momentum = zt_attr_float(call->node, "momentum", 0.9F),
@@ -122,7 +155,7 @@ const struct zt_kernel zt_kernel_batch_norm_statistics_cuda = { .run = statistic
 
 static bool batch_norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
     struct zt_norm_dnn form;
-    if (!prepare_batch_norm(q, 3, &form, err))
+    if (!prepare_batch_norm(q, 3, 1, &form, err))
         return false;
     struct batch_norm *n = q->state;
     form.grad = true;
@@ -143,6 +176,63 @@ static bool batch_norm_grad_run(const struct zt_call *call, struct zt_err *err) 
 }
 const struct zt_kernel zt_kernel_batch_norm_grad_cuda = {
     .prepare = batch_norm_grad_prepare, .layouts = true, .run = batch_norm_grad_run, .release = free
+};
+
+/* Of planes, which cuDNN does not mask itself: the first place is dy's. */
+static void plan_masked(struct zt_prepare *q, struct zt_norm_dnn *form) {
+    struct batch_norm *n = q->state;
+    const struct zt_value *dy = zt_in(q->graph, q->node, 0);
+    form->relu = form->dz = false;
+    zt_norm_plan(q, form, zt_norm_grad_places + 1, ZT_NORM_PLACES - 3, &n->plan);
+    n->masks = n->plan.dnn != NULL;
+    if (!n->masks || zt_out(q->graph, q->node, 3))
+        return;
+    n->masked_at = zt_room_cuda(q->workspace_bytes);
+    q->workspace_bytes = n->masked_at + (size_t)zt_value_bytes(dy);
+}
+static bool run_masked(const struct zt_call *call, const struct zt_launch_batch_norm_grad *g, struct zt_err *err) {
+    const struct batch_norm *n = call->state;
+    void *data[ZT_DNN_TENSORS] = { 0 };
+    struct zt_launch_tensor dz = { g->dy.dtype, g->dz.data };
+    if (!dz.data)
+        dz.data = (char *)call->workspace + n->masked_at;
+    data[ZT_NORM_DY] = dz.data;
+    return zt_launched(
+               call, zt_launch_batch_norm_mask(zt_stream_of(call), zt_shape_count(&call->in[0].shape), g->dy, g->y, dz),
+               err) &&
+           zt_norm_plan_run(call, &n->plan, data, err);
+}
+
+static bool batch_norm_relu_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
+    struct zt_norm_dnn form;
+    if (!prepare_batch_norm(q, 3 | 1 << 5, 1 | 1 << 3, &form, err))
+        return false;
+    struct batch_norm *n = q->state;
+    form.grad = form.relu = true;
+    form.dz = zt_out(q->graph, q->node, 3) != NULL;
+    q->path = zt_path_own(zt_norm_grad_misfit);
+    if (zt_out(q->graph, q->node, 0) && zt_out(q->graph, q->node, 1) && zt_out(q->graph, q->node, 2)) {
+        zt_norm_plan(q, &form, zt_norm_grad_places, ZT_NORM_PLACES, &n->plan);
+        if (!n->plan.dnn && !form.last)
+            plan_masked(q, &form);
+    }
+    return true;
+}
+static bool batch_norm_relu_grad_run(const struct zt_call *call, struct zt_err *err) {
+    static const float zero = 0;
+    const struct batch_norm *n = call->state;
+    struct zt_launch_batch_norm_grad g = backward_of(call);
+    void *data[ZT_DNN_TENSORS] = { [ZT_NORM_ZERO] = (void *)&zero };
+    g.y = zt_in_cuda(call, 5);
+    g.dz = zt_out_cuda(call, 3);
+    if (n->masks)
+        return run_masked(call, &g, err);
+    if (n->plan.dnn)
+        return zt_norm_plan_run(call, &n->plan, data, err);
+    return zt_launched(call, zt_launch_batch_norm_grad(zt_stream_of(call), &n->own, &g, call->workspace), err);
+}
+const struct zt_kernel zt_kernel_batch_norm_relu_grad_cuda = {
+    .prepare = batch_norm_relu_grad_prepare, .layouts = true, .run = batch_norm_relu_grad_run, .release = free
 };
 
 /* ---- of all ranks ---- */

@@ -17,8 +17,9 @@ static __device__ int64_t element_of(const struct zt_launch_norm_sync &n, int64_
 
 /* ---- sums ---- */
 
-static __global__ void count_kernel(struct zt_launch_norm_sync n, struct zt_launch_tensor weights, double *elements) {
-    __shared__ double part[CHANNEL];
+/* How many elements of a channel count, by a block. */
+static __device__ void count_elements(const struct zt_launch_norm_sync &n, const struct zt_launch_tensor &weights,
+                                      double *part, double *elements) {
     double rows = 0;
     for (int64_t row = threadIdx.x; row < n.n; row += CHANNEL)
         rows += row_counts(n, weights, row);
@@ -47,6 +48,8 @@ static __global__ void sums_kernel(struct zt_launch_norm_sync n, struct zt_launc
             sums[2 * c + 1] = squares;
         }
     }
+    if (blockIdx.x == 0)
+        count_elements(n, t.weights, part, sums + 2 * count);
 }
 
 /* sum dy and sum dy xh, which are the rank's own db and dscale too */
@@ -73,6 +76,8 @@ static __global__ void grad_sums_kernel(struct zt_launch_norm_sync n, struct zt_
             put(t.grad.dscale, first + c, (float)product);
         }
     }
+    if (blockIdx.x == 0)
+        count_elements(n, t.weights, part, sums + 2 * count);
 }
 
 int zt_launch_norm_sync_sums(cudaStream_t stream, const struct zt_launch_norm_sync *n,
@@ -83,7 +88,6 @@ int zt_launch_norm_sync_sums(cudaStream_t stream, const struct zt_launch_norm_sy
         grad_sums_kernel<<<job_blocks(count), CHANNEL, 0, stream>>>(*n, *t, first, count, sums);
     else
         sums_kernel<<<job_blocks(count), CHANNEL, 0, stream>>>(*n, *t, first, count, sums);
-    count_kernel<<<1, CHANNEL, 0, stream>>>(*n, t->weights, sums + 2 * count);
     return cudaGetLastError();
 }
 

@@ -6,7 +6,8 @@
  *
  * four inputs and two outputs a normalisation, all [its channels].
  *
- *     batch_norm_statistics    BatchNormTrain of bfloat16 whose running statistics nothing but the next step reads
+ *     batch_norm_statistics    BatchNormTrain and BatchNormRelu of a half type whose running statistics nothing but the
+ * next step reads
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
 #include "ops/cuda/cuda.h"
@@ -78,7 +79,7 @@ const struct zt_op zt_op_batch_norm_statistics = {
 
 /* ---- the pattern ---- */
 
-extern const struct zt_op zt_op_batch_norm_train;
+extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_relu;
 
 static bool is_for_next_step(const struct zt_graph *g, int value) {
     bool kept = false;
@@ -89,8 +90,8 @@ static bool is_for_next_step(const struct zt_graph *g, int value) {
 
 static bool has_statistics(const struct zt_graph *g, int node) {
     const struct zt_node *n = g->nodes[node];
-    if (n->dead || n->op != &zt_op_batch_norm_train || zt_in(g, node, 0)->dtype != ZT_BFLOAT16 ||
-        !zt_op_takes(g, node, ZT_CUDA))
+    if (n->dead || (n->op != &zt_op_batch_norm_train && n->op != &zt_op_batch_norm_relu) ||
+        !zt_dtype_is_half(zt_in(g, node, 0)->dtype) || !zt_op_takes(g, node, ZT_CUDA))
         return false;
     bool all = true;
     for (int k = 1; k <= 4; k++)

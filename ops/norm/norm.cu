@@ -1,9 +1,10 @@
 /* Normalisations and their gradients: formulas in ops/norm/norm.c and ops/norm/batch_norm.c. A block takes a row, a
  * channel, or what shares an entry of scale; sums are fp32 in an order that depends on the shape alone. A large mean
  * eats no digits: means are taken of what elements have over the first of them, variances in a second pass. */
-#include "ops/cuda/rows.cuh"
+#include "ops/norm/batch_norm.cuh"
+#include "ops/cuda/fold.cuh"
 
-enum { ROW = 256, CHANNEL = 512, ACROSS = 32, ALONG = 16 };
+enum { ROW = 256, CHANNEL = 512 };
 
 /* ---- layer, RMS, instance and group normalisation ---- */
 
@@ -80,23 +81,37 @@ static __global__ void norm_grad_kernel(struct zt_launch_norm n, struct zt_launc
     }
 }
 
-/* Entries of scale lie side by side in a row: a block takes ACROSS of them, thread (c, k) rows k, k + ALONG, ... */
-static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g) {
-    __shared__ float kept[ALONG][ACROSS];
-    const int64_t wide = (n.per_row + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < n.period * wide; job += gridDim.x) {
-        const int64_t which = job / wide, i = job % wide * ACROSS + threadIdx.x;
-        float scales = 0, biases = 0;
-        for (int64_t row = which + threadIdx.y * n.period; i < n.per_row && row < n.rows; row += ALONG * n.period) {
-            const float d = get(g.dy, row * n.length + i);
-            scales += d * (get(g.x, row * n.length + i) - mean_of(g, row)) * get(g.inv_std, row);
-            biases += d;
+struct scale_sums {
+    float scale, bias;
+    static __device__ struct scale_sums start() {
+        return { 0, 0 };
+    }
+    static __device__ struct scale_sums join(const struct scale_sums &a, const struct scale_sums &b) {
+        return { a.scale + b.scale, a.bias + b.bias };
+    }
+};
+
+/* Entries of scale lie side by side, all of them again and again: in rows, or channels last. A block takes ACROSS of
+ * them and a part of what there is, thread (c, k) elements k, k + ALONG, ... */
+static __global__ void scale_columns_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g,
+                                            struct scale_sums *found) {
+    __shared__ struct scale_sums kept[ALONG][ACROSS];
+    const int64_t entries = n.period * n.per_row, wide = (entries + ACROSS - 1) / ACROSS;
+    for (int64_t job = blockIdx.x; job < wide * g.parts; job += gridDim.x) {
+        const int64_t at = job % wide * ACROSS + threadIdx.x;
+        const struct column c = { at, entries, job / wide, g.parts, &g.arrived[job % wide] };
+        const struct span mine = part_of(n.rows / n.period * n.run, g.parts, c.part);
+        struct scale_sums sums = scale_sums::start();
+        for (int64_t k = mine.first + threadIdx.y; at < entries && k < mine.end; k += ALONG) {
+            const int64_t row = (n.run == 1 ? k : k / n.run) * n.period + at / n.per_row;
+            const float d = get(g.dy, k * entries + at);
+            sums.scale += d * (get(g.x, k * entries + at) - mean_of(g, row)) * get(g.inv_std, row);
+            sums.bias += d;
         }
-        scales = add_columns<ALONG>(scales, kept);
-        biases = add_columns<ALONG>(biases, kept);
-        if (threadIdx.y == 0 && i < n.per_row) {
-            put(g.dscale, which * n.per_row + i, scales);
-            put(g.dbias, which * n.per_row + i, biases);
+        sums = fold_columns<ALONG>(sums, kept, scale_sums::join);
+        if (join_parts<scale_sums>(c, found, kept, &sums) && threadIdx.y == 0 && at < entries) {
+            put(g.dscale, at, sums.scale);
+            put(g.dbias, at, sums.bias);
         }
     }
 }
@@ -122,65 +137,35 @@ static __global__ void scale_runs_kernel(struct zt_launch_norm n, struct zt_laun
     }
 }
 
-/* Channels last: sums over a sample's places, a block ACROSS channels, to found [2, samples, channels]; then over the
- * samples. */
-static __global__ void scale_places_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, float *found) {
-    __shared__ float kept[ALONG][ACROSS];
-    const int64_t channels = n.period * n.per_row, wide = (channels + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < n.rows / n.period * wide; job += gridDim.x) {
-        const int64_t sample = job / wide, c = job % wide * ACROSS + threadIdx.x;
-        const int64_t row = sample * n.period + c / n.per_row;
-        float scales = 0, biases = 0;
-        for (int64_t place = threadIdx.y; c < channels && place < n.run; place += ALONG) {
-            const int64_t at = (sample * n.run + place) * channels + c;
-            const float d = get(g.dy, at);
-            scales += d * (get(g.x, at) - mean_of(g, row));
-            biases += d;
-        }
-        scales = add_columns<ALONG>(scales, kept);
-        biases = add_columns<ALONG>(biases, kept);
-        if (threadIdx.y == 0 && c < channels) {
-            found[sample * channels + c] = scales * get(g.inv_std, row);
-            found[n.rows * n.per_row + sample * channels + c] = biases;
-        }
-    }
+static bool has_columns(const struct zt_launch_norm *n) {
+    return n->last || n->run == 1;
 }
 
-static __global__ void scale_samples_kernel(struct zt_launch_norm n, struct zt_launch_norm_grad g, const float *found) {
-    const int64_t channels = n.period * n.per_row;
-    EACH(c, channels) {
-        float scales = 0, biases = 0;
-        for (int64_t at = c; at < n.rows * n.per_row; at += channels) {
-            scales += found[at];
-            biases += found[n.rows * n.per_row + at];
-        }
-        put(g.dscale, c, scales);
-        put(g.dbias, c, biases);
-    }
+int64_t zt_launch_norm_grad_parts(const struct zt_launch_norm *n) {
+    const int64_t wide = (n->period * n->per_row + ACROSS - 1) / ACROSS;
+    if (!has_columns(n) || wide == 0)
+        return 1;
+    int64_t parts = n->rows / n->period * n->run / (32 * ALONG); /* elements that are worth a block */
+    parts = parts < 256 / wide ? parts : 256 / wide;
+    return parts < 1 ? 1 : parts;
 }
 
-static void launch_scale_last(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
-                              float *found) {
-    const int64_t channels = n->period * n->per_row, jobs = n->rows / n->period * ((channels + ACROSS - 1) / ACROSS);
-    if (jobs > 0)
-        scale_places_kernel<<<job_blocks(jobs), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, found);
-    scale_samples_kernel<<<blocks_for(channels), BLOCK, 0, stream>>>(*n, *g, found);
+static void launch_scale(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
+                         float *workspace) {
+    const int64_t entries = n->period * n->per_row, wide = (entries + ACROSS - 1) / ACROSS;
+    if (has_columns(n))
+        scale_columns_kernel<<<job_blocks(wide * g->parts), dim3(ACROSS, ALONG), 0, stream>>>(
+            *n, *g, (struct scale_sums *)workspace);
+    else
+        scale_runs_kernel<<<job_blocks(entries), ROW, 0, stream>>>(*n, *g);
 }
 
 int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, const struct zt_launch_norm_grad *g,
                         float *workspace) {
-    const int64_t entries = n->period * n->per_row;
     if (g->dx.data && n->rows > 0)
         norm_grad_kernel<<<job_blocks(n->rows), ROW, 0, stream>>>(*n, *g);
-    if ((!g->dscale.data && !g->dbias.data) || entries == 0)
-        return cudaGetLastError();
-    if (n->last)
-        launch_scale_last(stream, n, g, workspace);
-    else if (n->run == 1)
-        scale_columns_kernel<<<job_blocks(n->period * ((n->per_row + ACROSS - 1) / ACROSS)), dim3(ACROSS, ALONG), 0,
-                               stream>>>(*n, *g);
-    else
-        scale_runs_kernel<<<job_blocks(entries), ROW, 0, stream>>>(*n, *g);
+    if ((g->dscale.data || g->dbias.data) && n->period * n->per_row > 0)
+        launch_scale(stream, n, g, workspace);
     return cudaGetLastError();
 }
 
@@ -189,20 +174,6 @@ int zt_launch_norm_grad(cudaStream_t stream, const struct zt_launch_norm *n, con
 /* Element i of a channel's n * spatial. */
 static __device__ int64_t element_of(const struct zt_launch_batch_norm &n, int64_t channel, int64_t i) {
     return (i / n.spatial * n.channels + channel) * n.spatial + i % n.spatial;
-}
-
-static __device__ float running(float old, float batch, float momentum) {
-    return old * momentum + batch * (1 - momentum);
-}
-
-/* The running statistics and those of the batch. */
-static __device__ void put_statistics(const struct zt_launch_batch_norm &n,
-                                      const struct zt_launch_batch_norm_tensors &t, int64_t c, float mean, float var,
-                                      float inv_std) {
-    put(t.new_mean, c, running(get(t.mean, c), mean, n.momentum));
-    put(t.new_var, c, running(get(t.var, c), var, n.momentum));
-    put(t.batch_mean, c, mean);
-    put(t.inv_std, c, n.keeps_var ? var : inv_std);
 }
 
 /* The grid's second axis: the normalisations. */
@@ -241,17 +212,21 @@ static __global__ void batch_norm_kernel(struct zt_launch_batch_norm n, struct z
         if (!n.fixed)
             var = add_block<CHANNEL>(var, part) / (float)count;
         const float inv_std = 1 / sqrtf(var + n.epsilon), scale = get(t.scale, c) * inv_std, b = get(t.b, c);
-        for (int64_t i = threadIdx.x; i < count; i += CHANNEL)
-            put(t.y, element_of(n, c, i), (get(t.x, element_of(n, c, i)) - shift - over) * scale + b);
+        for (int64_t i = threadIdx.x; i < count; i += CHANNEL) {
+            const int64_t at = element_of(n, c, i);
+            const float y = (get(t.x, at) - shift - over) * scale + b + (t.z.data ? get(t.z, at) : 0);
+            put(t.y, at, n.relu ? relu_of(y) : y);
+        }
         if (threadIdx.x == 0 && !n.fixed)
             put_statistics(n, t, c, shift + over, var, inv_std);
     }
 }
 
-static __device__ float inv_std_of(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
-                                   int64_t c) {
-    const float kept = get(g.inv_std, c);
-    return n.fixed ? 1 / sqrtf(kept + n.epsilon) : kept;
+/* dy at `at`, masked by y. */
+static __device__ float masked(const struct zt_launch_batch_norm &n, const struct zt_launch_batch_norm_grad &g,
+                               int64_t at) {
+    const float dy = get(g.dy, at);
+    return n.relu ? masked_by(dy, get(g.y, at)) : dy;
 }
 
 static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g) {
@@ -261,9 +236,11 @@ static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, str
         const float mean = get(g.mean, c), inv_std = inv_std_of(n, g, c), m = (float)count;
         float db = 0, dscale = 0;
         for (int64_t i = threadIdx.x; i < count; i += CHANNEL) {
-            const float dy = get(g.dy, element_of(n, c, i));
+            const int64_t at = element_of(n, c, i);
+            const float dy = masked(n, g, at);
             db += dy;
-            dscale += dy * (get(g.x, element_of(n, c, i)) - mean) * inv_std;
+            dscale += dy * (get(g.x, at) - mean) * inv_std;
+            put(g.dz, at, dy);
         }
         db = add_block<CHANNEL>(db, part);
         dscale = add_block<CHANNEL>(dscale, part);
@@ -277,164 +254,33 @@ static __global__ void batch_norm_grad_kernel(struct zt_launch_batch_norm n, str
         d += g.dvar.data ? 2 * get(g.dvar, c) / (m * inv_std) : 0;
         for (int64_t i = threadIdx.x; g.dx.data && i < count; i += CHANNEL) {
             const int64_t at = element_of(n, c, i);
-            put(g.dx, at, a * get(g.dy, at) + b + d * (get(g.x, at) - mean) * inv_std);
+            put(g.dx, at, a * masked(n, g, at) + b + d * (get(g.x, at) - mean) * inv_std);
         }
     }
 }
 
-/* ---- the same of rows of channels: blocks take ACROSS channels of a part of the rows, and what they find is joined in
- * the order of the parts; then each channel's numbers are made once, and every element of them ----
- *
- * Workspace: float found[2][parts][channels], number[5][channels]. */
+/* ---- ReLU alone ---- */
 
-/* Mean and sum of squared distances from it of `count` elements; joined as in Chan, Golub, LeVeque, "Updating Formulae
- * and a Pairwise Algorithm for Computing Sample Variances", 1979. */
-struct moments {
-    float count, mean, squares;
-};
-static __device__ struct moments join(const struct moments &a, const struct moments &b) {
-    const float count = a.count + b.count, d = b.mean - a.mean;
-    if (a.count == 0 || b.count == 0)
-        return a.count == 0 ? b : a;
-    return { count, a.mean + d * (b.count / count), a.squares + b.squares + d * d * (a.count * (b.count / count)) };
+static __global__ void relu_kernel(int64_t count, struct zt_launch_tensor y, struct zt_launch_tensor z) {
+    EACH(i, count)
+    put(y, i, relu_of(get(y, i) + (z.data ? get(z, i) : 0)));
 }
 
-static __global__ void rows_moments_kernel(struct zt_launch_batch_norm n, struct zt_launch_tensor x, float *found) {
-    __shared__ struct moments kept[ALONG][ACROSS];
-    const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
-        const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
-        const struct span rows = part_of(n.n, n.parts, part);
-        const float shift = c < n.channels ? get(x, c) : 0; /* as in batch_norm_kernel */
-        struct moments m = { 0, 0, 0 };
-        for (int64_t row = rows.first + threadIdx.y; c < n.channels && row < rows.end; row += ALONG) {
-            const float v = get(x, row * n.channels + c) - shift, d = v - m.mean;
-            m.count += 1;
-            m.mean += d / m.count;
-            m.squares += d * (v - m.mean);
-        }
-        m = fold_columns<ALONG>(m, kept, join);
-        if (threadIdx.y == 0 && c < n.channels) {
-            found[part * n.channels + c] = m.mean;
-            found[(n.parts + part) * n.channels + c] = m.squares;
-        }
-    }
-}
-
-static __global__ void rows_numbers_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_tensors t,
-                                           const float *found, float *number) {
-    EACH(c, n.channels) {
-        struct moments m = { 0, 0, 0 };
-        for (int64_t part = 0; !n.fixed && part < n.parts; part++) {
-            const struct span rows = part_of(n.n, n.parts, part);
-            m = join(m, { (float)(rows.end - rows.first), found[part * n.channels + c],
-                          found[(n.parts + part) * n.channels + c] });
-        }
-        const float shift = n.fixed ? get(t.mean, c) : get(t.x, c);
-        const float var = n.fixed ? get(t.var, c) : m.squares / (float)n.n, inv_std = 1 / sqrtf(var + n.epsilon);
-        number[c] = shift;
-        number[n.channels + c] = m.mean;
-        number[2 * n.channels + c] = get(t.scale, c) * inv_std;
-        number[3 * n.channels + c] = get(t.b, c);
-        if (!n.fixed)
-            put_statistics(n, t, c, shift + m.mean, var, inv_std);
-    }
-}
-
-static __global__ void rows_kernel(struct zt_launch_batch_norm n, struct zt_launch_tensor x, struct zt_launch_tensor y,
-                                   const float *number) {
-    EACH(i, n.n * n.channels) {
-        const int64_t c = i % n.channels;
-        const float d = get(x, i) - number[c] - number[n.channels + c];
-        put(y, i, d * number[2 * n.channels + c] + number[3 * n.channels + c]);
-    }
-}
-
-int64_t zt_launch_batch_norm_parts(const struct zt_launch_batch_norm *n) {
-    const int64_t wide = (n->channels + ACROSS - 1) / ACROSS;
-    if (n->n == 0 || n->channels == 0)
-        return 0;
-    int64_t parts = n->n / (16 * ALONG); /* rows that are worth a block */
-    parts = parts * wide < 1024 ? parts : 1024 / wide;
-    return parts < 1 ? 1 : parts;
-}
-
-static unsigned jobs_of(const struct zt_launch_batch_norm *n) {
-    return job_blocks((n->channels + ACROSS - 1) / ACROSS * n->parts);
-}
-
-static int launch_rows(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                       const struct zt_launch_batch_norm_tensors *t, float *workspace) {
-    float *number = workspace + 2 * n->parts * n->channels;
-    const int64_t count = n->n * n->channels;
-    if (!n->fixed)
-        rows_moments_kernel<<<jobs_of(n), dim3(ACROSS, ALONG), 0, stream>>>(*n, t->x, workspace);
-    rows_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *t, workspace, number);
-    rows_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, t->x, t->y, number);
+int zt_launch_batch_norm_relu(cudaStream_t stream, int64_t count, struct zt_launch_tensor y,
+                              struct zt_launch_tensor z) {
+    relu_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(count, y, z);
     return cudaGetLastError();
 }
 
-static __global__ void rows_sums_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
-                                        float *found) {
-    __shared__ float kept[ALONG][ACROSS];
-    const int64_t wide = (n.channels + ACROSS - 1) / ACROSS;
-    for (int64_t job = blockIdx.x; job < wide * n.parts; job += gridDim.x) {
-        const int64_t c = job % wide * ACROSS + threadIdx.x, part = job / wide;
-        const struct span rows = part_of(n.n, n.parts, part);
-        const float mean = c < n.channels ? get(g.mean, c) : 0, inv_std = c < n.channels ? inv_std_of(n, g, c) : 0;
-        float db = 0, dscale = 0;
-        for (int64_t row = rows.first + threadIdx.y; c < n.channels && row < rows.end; row += ALONG) {
-            const float dy = get(g.dy, row * n.channels + c);
-            db += dy;
-            dscale += dy * (get(g.x, row * n.channels + c) - mean) * inv_std;
-        }
-        db = add_columns<ALONG>(db, kept);
-        dscale = add_columns<ALONG>(dscale, kept);
-        if (threadIdx.y == 0 && c < n.channels) {
-            found[part * n.channels + c] = db;
-            found[(n.parts + part) * n.channels + c] = dscale;
-        }
-    }
+static __global__ void relu_mask_kernel(int64_t count, struct zt_launch_tensor dy, struct zt_launch_tensor y,
+                                        struct zt_launch_tensor dz) {
+    EACH(i, count)
+    put(dz, i, masked_by(get(dy, i), get(y, i)));
 }
 
-/* number: what batch_norm_grad_kernel calls a, b, d, mean, inv_std */
-static __global__ void rows_grad_numbers_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
-                                                const float *found, float *number) {
-    EACH(c, n.channels) {
-        float db = 0, dscale = 0;
-        for (int64_t part = 0; part < n.parts; part++) {
-            db += found[part * n.channels + c];
-            dscale += found[(n.parts + part) * n.channels + c];
-        }
-        put(g.dscale, c, dscale);
-        put(g.db, c, db);
-        const float inv_std = inv_std_of(n, g, c), a = get(g.scale, c) * inv_std, m = (float)n.n;
-        const float b = n.fixed ? 0 : -a * db / m, d = n.fixed ? 0 : -a * dscale / m;
-        number[c] = a;
-        number[n.channels + c] = b + (g.dmean.data ? get(g.dmean, c) / m : 0);
-        number[2 * n.channels + c] = d + (g.dvar.data ? 2 * get(g.dvar, c) / (m * inv_std) : 0);
-        number[3 * n.channels + c] = get(g.mean, c);
-        number[4 * n.channels + c] = inv_std;
-    }
-}
-
-static __global__ void rows_grad_kernel(struct zt_launch_batch_norm n, struct zt_launch_batch_norm_grad g,
-                                        const float *number) {
-    EACH(i, n.n * n.channels) {
-        const int64_t c = i % n.channels;
-        const float xh = (get(g.x, i) - number[3 * n.channels + c]) * number[4 * n.channels + c];
-        put(g.dx, i, number[c] * get(g.dy, i) + number[n.channels + c] + number[2 * n.channels + c] * xh);
-    }
-}
-
-static int launch_rows_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                            const struct zt_launch_batch_norm_grad *g, float *workspace) {
-    float *number = workspace + 2 * n->parts * n->channels;
-    const int64_t count = n->n * n->channels;
-    rows_sums_kernel<<<jobs_of(n), dim3(ACROSS, ALONG), 0, stream>>>(*n, *g, workspace);
-    rows_grad_numbers_kernel<<<blocks_for(n->channels), BLOCK, 0, stream>>>(*n, *g, workspace, number);
-    if (g->dx.data)
-        rows_grad_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(*n, *g, number);
+int zt_launch_batch_norm_mask(cudaStream_t stream, int64_t count, struct zt_launch_tensor dy, struct zt_launch_tensor y,
+                              struct zt_launch_tensor dz) {
+    relu_mask_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(count, dy, y, dz);
     return cudaGetLastError();
 }
 
@@ -443,7 +289,7 @@ static int launch_rows_grad(cudaStream_t stream, const struct zt_launch_batch_no
 int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                          const struct zt_launch_batch_norm_tensors *t, float *workspace) {
     if (n->parts)
-        return launch_rows(stream, n, t, workspace);
+        return launch_batch_norm_rows(stream, n, t, workspace);
     if (n->channels > 0)
         batch_norm_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *t);
     return cudaGetLastError();
@@ -452,7 +298,7 @@ int zt_launch_batch_norm(cudaStream_t stream, const struct zt_launch_batch_norm 
 int zt_launch_batch_norm_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                               const struct zt_launch_batch_norm_grad *g, float *workspace) {
     if (n->parts)
-        return launch_rows_grad(stream, n, g, workspace);
+        return launch_batch_norm_rows_grad(stream, n, g, workspace);
     if (n->channels > 0)
         batch_norm_grad_kernel<<<job_blocks(n->channels), CHANNEL, 0, stream>>>(*n, *g);
     return cudaGetLastError();

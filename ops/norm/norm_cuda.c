@@ -8,6 +8,7 @@
 
 struct norm {
     struct zt_launch_norm own;
+    int64_t parts; /* of the sums of a gradient */
     struct zt_norm_plan plan;
 };
 
@@ -94,8 +95,10 @@ const struct zt_kernel zt_kernel_norm_stats_cuda = {
 static bool norm_grad_prepare(struct zt_prepare *q, struct zt_err *err) {
     if (!prepare(q, 1, 3, 1, err))
         return false;
-    const struct norm *n = q->state;
-    q->workspace_bytes = zt_launch_norm_grad_bytes(&n->own);
+    struct norm *n = q->state;
+    n->parts = zt_launch_norm_grad_parts(&n->own);
+    if (n->parts > 1)
+        q->workspace_bytes = (size_t)(2 * n->parts * n->own.period * n->own.per_row) * sizeof(float);
     q->path = zt_path_own(zt_norm_grad_misfit);
     if (zt_norm_grad_fits(q, n->own.centred))
         plan(q, true, zt_norm_grad_places, ZT_NORM_PLACES);
@@ -115,7 +118,9 @@ static bool norm_grad_run(const struct zt_call *call, struct zt_err *err) {
                                            .dinv_std = zt_in_cuda(call, 6),
                                            .dx = zt_out_cuda(call, 0),
                                            .dscale = zt_out_cuda(call, 1),
-                                           .dbias = zt_out_cuda(call, 2) };
+                                           .dbias = zt_out_cuda(call, 2),
+                                           .parts = n->parts,
+                                           .arrived = zt_arrived_of(call) };
     return zt_launched(call, zt_launch_norm_grad(zt_stream_of(call), &n->own, &g, call->workspace), err);
 }
 const struct zt_kernel zt_kernel_norm_grad_cuda = {

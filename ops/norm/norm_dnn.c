@@ -13,10 +13,10 @@ bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to) {
 }
 
 const char *zt_norm_dnn_refusal(const struct zt_norm_dnn *n) {
-    if (n->x != ZT_BFLOAT16)
+    if (!zt_dtype_is_half(n->x))
         return "statistics of fp32 are found by our own kernels";
-    if (n->scale != ZT_BFLOAT16 && n->scale != ZT_FLOAT)
-        return "cuDNN takes scales of float and bfloat16 only";
+    if (n->scale != n->x && n->scale != ZT_FLOAT)
+        return "cuDNN takes scales of float and of the type of x only";
     return n->samples > 0 && n->channels > 0 && n->places > 0 ? NULL : "the tensor is empty";
 }
 
@@ -32,6 +32,25 @@ static struct zt_dnn_tensor tensor(enum zt_dtype dtype, int64_t first, int64_t s
 static struct zt_dnn_tensor statistics(const struct zt_norm_dnn *n) {
     const bool of_channels = n->norm == ZT_DNN_INSTANCE_NORM || n->norm == ZT_DNN_BATCH_NORM;
     return tensor(ZT_FLOAT, n->norm == ZT_DNN_BATCH_NORM ? 1 : n->samples, of_channels ? n->channels : 1, 1, n->last);
+}
+
+/* What is normalised had ReLU behind it: the gradient is that of DZ, dy times whether ReLU's result is above 0. Where
+ * that is NaN it is 0, unless dy is no number either; statistics of a channel with NaN are NaN. */
+static void mask_by_relu(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
+    struct zt_dnn_tensor *t = to->tensor;
+    const struct zt_dnn_operation grad = to->operation[0];
+    to->tensor_count = ZT_NORM_RELU_TENSORS;
+    to->operation_count = 3;
+    t[ZT_NORM_OF_RELU] = t[ZT_NORM_MASK] = t[ZT_NORM_DZ] = t[ZT_NORM_DY];
+    t[ZT_NORM_MASK].dtype = ZT_BOOL;
+    t[ZT_NORM_MASK].inner = true;
+    t[ZT_NORM_DZ].inner = !n->dz;
+    t[ZT_NORM_ZERO] = tensor(ZT_FLOAT, 1, 1, 1, false);
+    t[ZT_NORM_ZERO].number = true;
+    to->operation[0] = (struct zt_dnn_operation){ ZT_DNN_ABOVE, { ZT_NORM_OF_RELU, ZT_NORM_ZERO, ZT_NORM_MASK } };
+    to->operation[1] = (struct zt_dnn_operation){ ZT_DNN_MULTIPLY, { ZT_NORM_DY, ZT_NORM_MASK, ZT_NORM_DZ } };
+    to->operation[2] = grad;
+    to->operation[2].tensor[4] = ZT_NORM_DZ;
 }
 
 void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
@@ -51,6 +70,8 @@ void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to) {
         to->operation[0] = (struct zt_dnn_operation){ ZT_DNN_NORM_GRAD,
                                                       { ZT_NORM_X, ZT_NORM_SCALE, mean, ZT_NORM_INV_STD, ZT_NORM_DY,
                                                         ZT_NORM_DX, ZT_NORM_DSCALE, dbias } };
+        if (n->relu)
+            mask_by_relu(n, to);
         return;
     }
     t[ZT_NORM_BIAS] = t[ZT_NORM_SCALE];

@@ -5,7 +5,7 @@
 #include "ops/cuda/dnn_places_cuda.h"
 #include "ops/norm/norm_dnn.h"
 
-enum { ZT_NORM_PLACES = 8 };
+enum { ZT_NORM_PLACES = 10 };
 
 struct zt_norm_plan {
     const struct zt_dnn *dnn; /* NULL: it is left to our own kernels */
@@ -15,8 +15,8 @@ struct zt_norm_plan {
     size_t mean_at, inv_std_at, scratch_at; /* workspace [ statistics that no output asks for | copies | cuDNN's ] */
 };
 
-/* Where NormGrad and BatchNormGrad have what cuDNN computes with; and whether the node has what that needs, asks for
- * what it gives, and for nothing of the statistics' own gradients. */
+/* Where NormGrad, BatchNormGrad and BatchNormReluGrad have what cuDNN computes with; and whether the node has what that
+ * needs, asks for what it gives, and for nothing of the statistics' own gradients. */
 extern const struct zt_dnn_place zt_norm_grad_places[ZT_NORM_PLACES];
 #define zt_norm_grad_misfit "the gradients asked for are not those that cuDNN computes together"
 bool zt_norm_grad_fits(const struct zt_prepare *q, bool centred);

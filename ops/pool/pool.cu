@@ -48,10 +48,13 @@ template <class I> static __device__ int64_t index_of(const pool<I> &p, I plane,
     return plane * p.in + place;
 }
 
-template <class T, class I>
-static __global__ void max_kernel(pool<I> p, int64_t count, const T *x, T *y, void *position, int64_t *indices) {
-    EACH(i, count) {
-        const spot<I> s = spot_of(p, (I)i, p.out);
+/* What a result is; i: its number, channels last as x. */
+template <class T, class I> struct largest_of {
+    pool<I> p;
+    const T *x;
+    void *position;
+    int64_t *indices;
+    __device__ float operator()(const spot<I> &s, I i) const {
         const T *plane = x + s.plane * p.in * p.channels + s.channel;
         float best = -CUDART_INF_F;
         I at = -1, element = 0;
@@ -63,7 +66,6 @@ static __global__ void max_kernel(pool<I> p, int64_t count, const T *x, T *y, vo
             at = k;
             element = from;
         });
-        y[i] = from_float<T>(best);
         at = at < 0 ? 0 : at;
         if (position && p.position_bytes == 1)
             ((uint8_t *)position)[i] = (uint8_t)at;
@@ -71,30 +73,79 @@ static __global__ void max_kernel(pool<I> p, int64_t count, const T *x, T *y, vo
             ((int32_t *)position)[i] = (int32_t)at;
         if (indices)
             indices[i] = index_of(p, s.plane * p.channels + s.channel, element);
+        return best;
     }
-}
+};
 
-template <class T, class I> static __global__ void mean_kernel(pool<I> p, int64_t count, const T *x, T *y) {
-    EACH(i, count) {
-        const spot<I> s = spot_of(p, (I)i, p.out);
+template <class T, class I> struct mean_of {
+    pool<I> p;
+    const T *x;
+    __device__ float operator()(const spot<I> &s, I) const {
         const T *plane = x + s.plane * p.in * p.channels + s.channel;
         const place<I> o = split(s.element, p.w.out);
         float sum = 0;
         each_covered(p.w, o, [&](I from, I) { sum += to_float(plane[from * p.channels]); });
-        y[i] = from_float<T>(sum / count_at(p, o));
+        return sum / count_at(p, o);
     }
-}
+};
 
-template <class T, class I> static __global__ void norm_kernel(pool<I> p, int64_t count, const T *x, T *y) {
-    EACH(i, count) {
-        const spot<I> s = spot_of(p, (I)i, p.out);
+template <class T, class I> struct norm_of {
+    pool<I> p;
+    const T *x;
+    __device__ float operator()(const spot<I> &s, I) const {
         const T *plane = x + s.plane * p.in * p.channels + s.channel;
         float sum = 0;
         each_covered(p.w, split(s.element, p.w.out), [&](I from, I) {
             float v = to_float(plane[from * p.channels]);
             sum += p.p == 2 ? v * v : powf(fabsf(v), p.p);
         });
-        y[i] = from_float<T>(powf(sum, 1 / p.p));
+        return powf(sum, 1 / p.p);
+    }
+};
+
+template <class T, class I, class Result> static __global__ void forward_kernel(Result result, int64_t count, T *y) {
+    EACH(i, count) {
+        y[i] = from_float<T>(result(spot_of(result.p, (I)i, result.p.out), (I)i));
+    }
+}
+
+/* ---- results in plain order of planes whose channels lie last, and back ---- */
+
+/* A block turns a plane of results, at most so many, of SIDE channels in shared memory. */
+enum { TURNED = 256, SIDE = 32, LINE = SIDE + 1 };
+
+bool zt_launch_pool_turns(const struct zt_launch_pool *p) {
+    const int64_t results = elems_of(p->window.out);
+    return results > 1 && results <= TURNED;
+}
+
+/* The channels of a sample that a block takes at a time. */
+template <class I> struct group { I plane, first, channels; };
+template <class I> static __device__ group<I> group_of(const pool<I> &p, I number) {
+    const I groups = (p.channels + SIDE - 1) / SIDE, first = number % groups * SIDE;
+    return { number / groups, first, smaller((I)SIDE, p.channels - first) };
+}
+static int64_t groups_of(const struct zt_launch_pool &p) {
+    return p.planes * ((p.channels + SIDE - 1) / SIDE);
+}
+
+template <class T, class I, class Result>
+static __global__ void __launch_bounds__(BLOCK) forward_turned_kernel(Result result, int64_t groups, T *y) {
+    __shared__ float part[TURNED * LINE];
+    const pool<I> &p = result.p;
+    for (int64_t b = blockIdx.x; b < groups; b += gridDim.x) {
+        const group<I> g = group_of(p, (I)b);
+        for (I e = threadIdx.x; e < p.out * SIDE; e += BLOCK) {
+            const I c = e % SIDE, o = e / SIDE;
+            if (c < g.channels)
+                part[o * LINE + c] =
+                    result({ g.plane, g.first + c, o }, (g.plane * p.out + o) * p.channels + g.first + c);
+        }
+        __syncthreads();
+        T *plane = y + (g.plane * p.channels + g.first) * p.out;
+        for (I e = threadIdx.x; e < p.out * g.channels; e += BLOCK)
+            plane[e] = from_float<T>(part[e % p.out * LINE + e / p.out]);
+        __syncthreads();
     }
 }
 
@@ -121,72 +172,146 @@ static bool is_narrow(const struct zt_launch_pool &p) {
         }                                                                                                              \
     } while (0)
 
+static int64_t results_of(const struct zt_launch_pool &p) {
+    return p.planes * p.channels * elems_of(p.window.out);
+}
+
+/* The results of `of`, one of the three. */
+template <class T, class I, class Result>
+static void launch_forward(cudaStream_t stream, const struct zt_launch_pool &p, const Result &of, void *y) {
+    const int64_t count = results_of(p), groups = groups_of(p);
+    if (p.plain_result)
+        forward_turned_kernel<T, I, Result><<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, (T *)y);
+    else
+        forward_kernel<T, I, Result><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, (T *)y);
+}
+
 int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y, void *position,
                        int64_t *indices) {
-    int64_t count = p->planes * p->channels * elems_of(p->window.out);
-    WITH_POOL(*p, count,
-              (max_kernel<T, I><<<blocks_for(count), BLOCK, 0, stream>>>(pool_of<I>(*p), count, (const T *)x, (T *)y,
-                                                                         position, indices)));
+    WITH_POOL(
+        *p, results_of(*p),
+        (launch_forward<T, I>(stream, *p, largest_of<T, I>{ pool_of<I>(*p), (const T *)x, position, indices }, y)));
 }
 
 int zt_launch_pool_mean(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    int64_t count = p->planes * p->channels * elems_of(p->window.out);
-    WITH_POOL(
-        *p, count,
-        (mean_kernel<T, I><<<blocks_for(count), BLOCK, 0, stream>>>(pool_of<I>(*p), count, (const T *)x, (T *)y)));
+    WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, mean_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
 }
 
 int zt_launch_pool_norm(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
-    int64_t count = p->planes * p->channels * elems_of(p->window.out);
-    WITH_POOL(
-        *p, count,
-        (norm_kernel<T, I><<<blocks_for(count), BLOCK, 0, stream>>>(pool_of<I>(*p), count, (const T *)x, (T *)y)));
+    WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, norm_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
 }
 
 /* ---- backward ---- */
 
-template <class T, class I>
-static __global__ void max_grad_kernel(pool<I> p, int64_t count, const T *dy, const void *positions, const T *y,
-                                       T *dx) {
-    EACH(i, count) {
-        const spot<I> s = spot_of(p, (I)i, p.in);
-        const I first = s.plane * p.out;
+/* dy of a result, 0 where y is not above 0: `at` its number channels last, `o` its place in the plane. */
+template <class T, class I> struct in_memory {
+    const T *dy, *y; /* y NULL: dy flows everywhere */
+    __device__ float operator()(I at, I o) const {
+        (void)o;
+        return y && to_float(y[at]) <= 0 ? 0 : to_float(dy[at]);
+    }
+};
+template <class I> struct in_block { /* of one channel */
+    const float *part;
+    __device__ float operator()(I at, I o) const {
+        (void)at;
+        return part[o * LINE];
+    }
+};
+
+/* What an element of dx is. */
+template <class I> struct max_grad {
+    pool<I> p;
+    const void *positions;
+    template <class Flow> __device__ float operator()(const spot<I> &s, const Flow &dy) const {
         float sum = 0;
-        each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &o, I k) {
-            const I at = (first + flat(o, p.w.out)) * p.channels + s.channel;
+        each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I k) {
+            const I o = flat(to, p.w.out), at = (s.plane * p.out + o) * p.channels + s.channel;
             const I kept = p.position_bytes == 1 ? ((const uint8_t *)positions)[at] : ((const int32_t *)positions)[at];
-            if (kept == k && !(y && to_float(y[at]) <= 0))
-                sum += to_float(dy[at]);
+            if (kept == k)
+                sum += dy(at, o);
         });
-        dx[i] = from_float<T>(sum);
+        return sum;
+    }
+};
+template <class I> struct sum_grad {
+    pool<I> p;
+    bool mean;
+    template <class Flow> __device__ float operator()(const spot<I> &s, const Flow &dy) const {
+        float sum = 0;
+        each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &to, I) {
+            const I o = flat(to, p.w.out);
+            const float d = dy((s.plane * p.out + o) * p.channels + s.channel, o);
+            sum += mean ? d / count_at(p, to) : d;
+        });
+        return sum;
+    }
+};
+
+template <class T, class I, class Grad>
+static __global__ void grad_kernel(Grad grad, int64_t count, in_memory<T, I> flow, T *dx) {
+    EACH(i, count) {
+        dx[i] = from_float<T>(grad(spot_of(grad.p, (I)i, grad.p.in), flow));
     }
 }
 
-template <class T, class I>
-static __global__ void sum_grad_kernel(pool<I> p, int64_t count, const T *dy, bool mean, T *dx) {
-    EACH(i, count) {
-        const spot<I> s = spot_of(p, (I)i, p.in);
-        const I first = s.plane * p.out;
-        float sum = 0;
-        each_covering(p.w, split(s.element, p.w.in), [&](const place<I> &o, I) {
-            float d = to_float(dy[(first + flat(o, p.w.out)) * p.channels + s.channel]);
-            sum += mean ? d / count_at(p, o) : d;
-        });
-        dx[i] = from_float<T>(sum);
+/* Calls visit(its number in memory, its place in the block) for the results of a group, as they lie: plain or channels
+ * last. */
+template <class I, class Visit>
+static __device__ void each_of(const pool<I> &p, const group<I> &g, bool plain, Visit visit) {
+    for (I e = threadIdx.x; e < p.out * (plain ? g.channels : (I)SIDE); e += BLOCK) {
+        const I c = plain ? e / p.out : e % SIDE, o = plain ? e % p.out : e / SIDE;
+        if (plain)
+            visit((g.plane * p.channels + g.first) * p.out + e, o * LINE + c);
+        else if (c < g.channels)
+            visit((g.plane * p.out + o) * p.channels + g.first + c, o * LINE + c);
     }
+}
+
+template <class T, class I, class Grad>
+static __global__ void __launch_bounds__(BLOCK)
+    grad_turned_kernel(Grad grad, int64_t groups, in_memory<T, I> flow, bool plain_dy, bool plain_y, T *dx) {
+    __shared__ float part[TURNED * LINE];
+    const pool<I> &p = grad.p;
+    for (int64_t b = blockIdx.x; b < groups; b += gridDim.x) {
+        const group<I> g = group_of(p, (I)b);
+        each_of(p, g, plain_dy, [&](I at, I to) { part[to] = to_float(flow.dy[at]); });
+        __syncthreads();
+        if (flow.y) {
+            each_of(p, g, plain_y, [&](I at, I to) { part[to] = to_float(flow.y[at]) <= 0 ? 0 : part[to]; });
+            __syncthreads();
+        }
+        for (I e = threadIdx.x; e < p.in * SIDE; e += BLOCK) {
+            const I c = e % SIDE, i = e / SIDE;
+            if (c < g.channels)
+                dx[(g.plane * p.in + i) * p.channels + g.first + c] =
+                    from_float<T>(grad(spot<I>{ g.plane, g.first + c, i }, in_block<I>{ part + c }));
+        }
+        __syncthreads();
+    }
+}
+
+static int64_t elements_of(const struct zt_launch_pool &p) {
+    return p.planes * p.channels * elems_of(p.window.in);
+}
+
+template <class T, class I, class Grad>
+static void launch_grad(cudaStream_t stream, const struct zt_launch_pool &p, const Grad &of, const void *dy,
+                        const void *y, void *dx) {
+    const int64_t count = elements_of(p), groups = groups_of(p);
+    const in_memory<T, I> flow = { (const T *)dy, (const T *)y };
+    if (p.plain_dy || p.plain_y)
+        grad_turned_kernel<T, I, Grad>
+            <<<job_blocks(groups), BLOCK, 0, stream>>>(of, groups, flow, p.plain_dy, p.plain_y, (T *)dx);
+    else
+        grad_kernel<T, I, Grad><<<blocks_for(count), BLOCK, 0, stream>>>(of, count, flow, (T *)dx);
 }
 
 int zt_launch_pool_max_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, const void *position,
                             const void *y, void *dx) {
-    int64_t count = p->planes * p->channels * elems_of(p->window.in);
-    WITH_POOL(*p, count,
-              (max_grad_kernel<T, I><<<blocks_for(count), BLOCK, 0, stream>>>(pool_of<I>(*p), count, (const T *)dy,
-                                                                              position, (const T *)y, (T *)dx)));
+    WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, max_grad<I>{ pool_of<I>(*p), position }, dy, y, dx)));
 }
 
 int zt_launch_pool_sum_grad(cudaStream_t stream, const struct zt_launch_pool *p, const void *dy, bool mean, void *dx) {
-    int64_t count = p->planes * p->channels * elems_of(p->window.in);
-    WITH_POOL(*p, count,
-              (sum_grad_kernel<T, I>
-               <<<blocks_for(count), BLOCK, 0, stream>>>(pool_of<I>(*p), count, (const T *)dy, mean, (T *)dx)));
+    WITH_POOL(*p, elements_of(*p), (launch_grad<T, I>(stream, *p, sum_grad<I>{ pool_of<I>(*p), mean }, dy, NULL, dx)));
 }

@@ -23,13 +23,36 @@ struct pool {
 
 typedef bool read_pool(const struct zt_graph *g, int node, struct zt_pool *to, struct zt_err *err);
 
+/* Whether the side with the windows, x or dx, lies channels last; positions and places lie so too. */
+static bool lies_last(struct zt_prepare *p, bool grad) {
+    return p->settled ? zt_layout_is_last(grad ? p->out_layout[0] : p->in_layout[0]) : zt_layout_alike(p, ~0U, ~0U);
+}
+
+/* With channels last on that side the other one may be plain. So it may for the gradient of a sum, which knows nothing
+ * but dy, where dy is plain: then dx may be last. */
+static void turn(struct zt_prepare *p, struct zt_launch_pool *own, bool grad, bool last) {
+    const int inputs = p->graph->nodes[p->node]->in_count;
+    if (!zt_launch_pool_turns(own))
+        return;
+    if (!grad) {
+        own->plain_result = last && !p->out_layout[0];
+        p->free_out = last;
+    } else if (last) {
+        own->plain_dy = !p->in_layout[0];
+        own->plain_y = inputs > 2 && !p->in_layout[2];
+        p->free_in = inputs > 2 ? 1 << 0 | 1 << 2 : 1 << 0;
+    } else {
+        p->free_out = inputs == 1 && !zt_layout_either(&zt_out(p->graph, p->node, 0)->shape);
+    }
+}
+
 static bool prepare(struct zt_prepare *p, read_pool *read, struct zt_pool *pool, enum zt_dtype position,
                     struct zt_err *err) {
     const struct zt_node *n = p->graph->nodes[p->node];
     if (!read(p->graph, p->node, pool, err))
         return false;
-    /* positions and places lie as the results they are of */
-    const int64_t channels = zt_layout_alike(p, ~0U, ~0U) ? zt_in(p->graph, p->node, 0)->shape.dim[1] : 1;
+    const bool grad = read == zt_pool_read_grad, last = lies_last(p, grad);
+    const int64_t channels = last ? zt_in(p->graph, p->node, 0)->shape.dim[1] : 1;
     struct pool *to = zt_calloc(1, sizeof *to);
     to->own = (struct zt_launch_pool){ .dtype = zt_in(p->graph, p->node, 0)->dtype,
                                        .planes = pool->planes / channels,
@@ -39,6 +62,7 @@ static bool prepare(struct zt_prepare *p, read_pool *read, struct zt_pool *pool,
                                        .columns = zt_attr_int(n, "storage_order", 0) != 0,
                                        .position_bytes = (int)zt_dtype_bytes(position),
                                        .p = (float)zt_attr_int(n, "p", 2) };
+    turn(p, &to->own, grad, last);
     p->state = to;
     return true;
 }
@@ -61,6 +85,8 @@ static void plan(struct zt_prepare *p, const struct zt_pool *pool, bool largest,
     graph.tensor_cores = p->device->tf32;
     to->dnn = zt_path_dnn(p, &graph);
     p->workspace_bytes = to->dnn ? zt_dnn_workspace_bytes(to->dnn) : 0;
+    if (to->dnn) /* whose tensors lie alike */
+        p->free_in = p->free_out = 0;
 }
 
 static const char no_lp[] = "cuDNN has no Lp pool";
@@ -93,8 +119,10 @@ static bool planned(struct zt_prepare *p, read_pool *read, bool largest, bool gr
     struct zt_pool pool;
     if (!prepare(p, read, &pool, ZT_UINT8, err))
         return false;
-    p->path = zt_path_own("cuDNN gives no places of maxima");
-    if (!zt_out(p->graph, p->node, 1))
+    const struct zt_launch_pool *own = &((const struct pool *)p->state)->own;
+    p->path = zt_path_own(zt_out(p->graph, p->node, 1) ? "cuDNN gives no places of maxima"
+                                                       : "one of its tensors is plain, the other channels last");
+    if (!zt_out(p->graph, p->node, 1) && !own->plain_result && !own->plain_dy)
         plan(p, &pool, largest, grad);
     return true;
 }

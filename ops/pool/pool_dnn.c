@@ -14,8 +14,8 @@ const char *zt_pool_dnn_refusal(const struct zt_pool *pool, const struct zt_pool
     const bool counts_pad = !form->largest && pool->count_include_pad;
     if (form->largest && form->grad)
         return "cuDNN does not say which of equal elements has the gradient";
-    if (form->dtype != ZT_FLOAT && form->dtype != ZT_BFLOAT16)
-        return "cuDNN pools float and bfloat16 only";
+    if (form->dtype != ZT_FLOAT && !zt_dtype_is_half(form->dtype))
+        return "cuDNN pools float and half types only";
     if (form->n < 1 || form->c < 1 || w->axes > ZT_DNN_AXES)
         return "cuDNN pools tensors that are not empty over at most three axes";
     for (int a = 0; a < w->axes; a++)

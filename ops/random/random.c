@@ -289,7 +289,7 @@ static bool takes_float(const struct zt_graph *g, int node) {
 /* ---- what other back ends are told ---- */
 
 enum {
-    CUDA_FROM = ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16),
+    CUDA_FROM = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF,
     CUDA_TO = ZT_ANY_FLOAT | ZT_BIT(ZT_BOOL) | ZT_BIT(ZT_UINT8) | ZT_BIT(ZT_INT32) | ZT_BIT(ZT_INT64)
 };
 

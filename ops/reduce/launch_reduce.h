@@ -30,6 +30,7 @@ struct zt_launch_reduce {
     int64_t kept_dim[ZT_MAX_RANK], kept_step[ZT_MAX_RANK], over_dim[ZT_MAX_RANK], over_step[ZT_MAX_RANK];
     int64_t kept, over, parts; /* products of the dims; parts of a result, from zt_launch_reduce_parts */
     bool accumulate;           /* y += what is found */
+    unsigned *arrived;         /* counters of the device (device/cuda.h), asked for where parts > 1 */
 };
 int64_t zt_launch_reduce_parts(const struct zt_launch_reduce *r);
 /* dtype, y_dtype: of x and y; other than x's only ZT_FLOAT, for sums. partial: kept * parts floats, where parts > 1. */

@@ -75,6 +75,7 @@ static bool prepare(struct zt_prepare *q, struct zt_err *err) {
 static bool run(const struct zt_call *call, struct zt_err *err) {
     struct zt_launch_reduce r = *(const struct zt_launch_reduce *)call->state;
     r.accumulate = call->accumulate;
+    r.arrived = zt_arrived_of(call);
     return zt_launched(call,
                        zt_launch_reduce(zt_stream_of(call), call->in[0].dtype, call->out[0].dtype, &r, call->in[0].data,
                                         call->out[0].data, call->workspace),

@@ -248,15 +248,15 @@ static void count_gradients(struct layout *l) {
             l->gradient_of[j->grads[t]]++;
 }
 
-/* Output 0 takes over the memory of an input 0 that dies here. A gradient has a better place: its own in the gradient
+/* Output 0 takes over the memory of an input that dies here. A gradient has a better place: its own in the gradient
  * block. */
 static void mark_in_place(struct layout *l) {
     for (int n = 0; n < l->g->node_count; n++) {
         const struct zt_node *node = l->g->nodes[n];
-        if (!(node->op->flags & ZT_OP_IN_PLACE) || l->skipped[n] || node->in[0] < 0 || node->out[0] < 0 ||
-            l->gradient_of[node->out[0]])
+        const int on = zt_op_in_place(node);
+        if (on < 0 || l->skipped[n] || l->gradient_of[node->out[0]])
             continue;
-        int from = root_of(l, node->in[0]), to = node->out[0], uses = 0;
+        int from = root_of(l, on), to = node->out[0], uses = 0;
         for (int i = 0; i < node->in_count; i++)
             uses += node->in[i] >= 0 && root_of(l, node->in[i]) == from;
         const struct zt_value *v = l->g->values[from];

@@ -54,6 +54,28 @@ template <int N, class V, int W> static __device__ V add_columns(V value, V (*pa
     return fold_columns<N>(value, part, [](V a, V b) { return a + b; });
 }
 
+/* Counts this block in at *arrived. True in the last of `blocks` blocks, in all threads of it: they then see everything
+ * that the threads of the others wrote before they came, and are to join it in an order that has nothing to do with who
+ * is last. All threads of a block call it. *arrived, a counter of the device (zt_cuda_arrived of device/cuda.h), is
+ * zero before the launch and after it. */
+static __device__ inline bool is_last_of(unsigned *arrived, unsigned blocks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)
+        last = atomicInc(arrived, blocks - 1) == blocks - 1;
+    __syncthreads();
+    const bool is_last = last;
+    if (is_last)
+        __threadfence();
+    __syncthreads(); /* it may be called again */
+    return is_last;
+}
+/* Of the whole grid. */
+static __device__ inline bool is_last_block(unsigned *arrived) {
+    return is_last_of(arrived, gridDim.x * gridDim.y * gridDim.z);
+}
+
 /* Part `part` of `count` things that are cut into `parts`. */
 struct span {
     int64_t first, end;
@@ -61,6 +83,19 @@ struct span {
 static __device__ inline struct span part_of(int64_t count, int64_t parts, int64_t part) {
     const int64_t each = (count + parts - 1) / parts, first = part * each < count ? part * each : count;
     return { first, first + each < count ? first + each : count };
+}
+
+/* The last of `count` entries whose blocks begin at this one or before. */
+static __device__ inline int entry_of(const unsigned *blocks, int count) {
+    int low = 0, high = count - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (blocks[middle] <= blockIdx.x)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }
 
 /* Blocks for so many jobs of a block each; kernels go on by grid strides. */

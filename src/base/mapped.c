@@ -27,6 +27,8 @@ static struct zt_mapped *_Atomic list;
 static atomic_bool faults;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of entering, leaving and looking at all */
 static size_t page_bytes;
+/* The handler of another copy of this file, in the program that opened a module; else zeros. */
+static struct sigaction other;
 
 /* ---- the handler: only what is safe in one ---- */
 
@@ -50,11 +52,12 @@ static bool replace(struct zt_mapped *m, uintptr_t at) {
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *context) {
-    (void)context;
     int saved = errno;
     uintptr_t at = (uintptr_t)info->si_addr;
     struct zt_mapped *m = info->si_code > 0 ? find(at) : NULL;
-    if (!m || !replace(m, at)) {
+    if (info->si_code > 0 && !m && other.sa_sigaction) {
+        other.sa_sigaction(number, info, context);
+    } else if (!m || !replace(m, at)) {
         signal(number, SIG_DFL); /* the access is tried again, and ends the process */
         if (info->si_code <= 0)
             raise(number);
@@ -62,10 +65,15 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     errno = saved;
 }
 
+/* A module has this file inside, with a list of its own, and takes the signal over from the program's copy. Copies know
+ * each other by what they block: SIGURG means nothing here, and nobody else's handler of SIGBUS would ask for it. */
 static void install(void) {
-    struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_RESTART };
+    struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_RESTART }, before;
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGURG);
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (sigaction(SIGBUS, NULL, &before) == 0 && before.sa_flags & SA_SIGINFO && sigismember(&before.sa_mask, SIGURG))
+        other = before;
     sigaction(SIGBUS, &action, NULL);
 }
 

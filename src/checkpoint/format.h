@@ -76,6 +76,9 @@ struct zt_manifest {
     uint64_t seed;
     uint32_t model; /* zt_onnx_checksum() */
     const char *optimizer;
+    /* The dynamic loss scale (optim/scale.h). */
+    double scale; /* 0: there is none */
+    int64_t since_overflow, hysteresis;
     /* The best evaluation so far. */
     const char *best_metric; /* NULL: none yet */
     double best_value;

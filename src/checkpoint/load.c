@@ -111,6 +111,17 @@ static bool take_range(struct loading *l, const struct zt_range *range) {
     return true;
 }
 
+/* The rule is the config's, the state that of the run before, unless that had none. */
+static void take_scale(struct loading *l) {
+    struct zt_scaling *s = &l->c->o.rank->scaling;
+    const struct zt_manifest *m = &l->manifest;
+    if (!s->dynamic || m->scale == 0)
+        return;
+    s->scale = m->scale;
+    s->since = m->since_overflow;
+    s->hysteresis = m->hysteresis < s->tolerated ? m->hysteresis : s->tolerated;
+}
+
 static bool take_over(struct loading *l) {
     struct zt_checkpoints *c = l->c;
     const struct zt_rank_plan *p = c->o.plan;
@@ -135,6 +146,7 @@ static bool take_over(struct loading *l) {
         }
     }
     r->updates = l->manifest.updates;
+    take_scale(l);
     r->derived_for = NULL;
     return r->device->api->synchronize(r->device, l->err);
 }

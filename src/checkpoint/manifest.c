@@ -32,6 +32,9 @@ void zt_manifest_write(const struct zt_manifest *m, struct zt_text *to) {
     zt_text_add(to, "  \"samples\": %lld,\n  \"seed\": \"%llu\",\n  \"model\": \"%08x\",\n  \"optimizer\": ",
                 (long long)m->samples, (unsigned long long)m->seed, m->model);
     zt_stored_quote(to, m->optimizer);
+    if (m->scale > 0)
+        zt_text_add(to, ",\n  \"loss_scale\": {\"scale\": %.17g, \"since_overflow\": %lld, \"hysteresis\": %lld}",
+                    m->scale, (long long)m->since_overflow, (long long)m->hysteresis);
     if (m->best_metric) {
         zt_text_add(to, ",\n  \"best\": {\"metric\": ");
         zt_stored_quote(to, m->best_metric);
@@ -104,6 +107,21 @@ static bool read_best(struct zt_manifest *m, const cJSON *best, struct zt_arena 
     return member(best, "step", &m->best_step, err);
 }
 
+/* Checkpoints of runs without one lack it. */
+static bool read_scale(struct zt_manifest *m, const cJSON *scale, struct zt_err *err) {
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(scale, "scale");
+    if (!scale)
+        return true;
+    if (!cJSON_IsNumber(value) || !isfinite(value->valuedouble) || value->valuedouble <= 0)
+        return zt_fail(err, ZT_EXIT_DATA, "\"loss_scale\" has no scale above 0");
+    m->scale = value->valuedouble;
+    if (!member(scale, "since_overflow", &m->since_overflow, err) || !member(scale, "hysteresis", &m->hysteresis, err))
+        return zt_err_within(err, 0, "\"loss_scale\"");
+    return (m->since_overflow > 0 && m->hysteresis > 0) ||
+           zt_fail(err, ZT_EXIT_DATA, "\"loss_scale\" counts from 1, found %lld and %lld", (long long)m->since_overflow,
+                   (long long)m->hysteresis);
+}
+
 static bool read_keys(struct zt_manifest *m, const cJSON *config, struct zt_arena *arena, struct zt_err *err) {
     const cJSON *item;
     if (!cJSON_IsObject(config))
@@ -154,7 +172,8 @@ static bool read_root(struct zt_manifest *m, const cJSON *root, struct zt_arena 
     if (!cJSON_IsArray(files) || cJSON_GetArraySize(files) != ZT_STORED_FILES)
         return zt_fail(err, ZT_EXIT_DATA, "\"files\" does not name %d files", ZT_STORED_FILES);
     cJSON_ArrayForEach(item, files) if (!read_blocks(m, item, at++, arena, err)) return false;
-    return read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
+    return read_scale(m, cJSON_GetObjectItemCaseSensitive(root, "loss_scale"), err) &&
+           read_best(m, cJSON_GetObjectItemCaseSensitive(root, "best"), arena, err) &&
            read_keys(m, cJSON_GetObjectItemCaseSensitive(root, "config"), arena, err);
 }
 

@@ -162,6 +162,10 @@ static bool commit(struct writer *w, int64_t step, struct zt_monitor *monitor) {
     c->manifest.epoch = step / c->o.per_epoch;
     c->manifest.batch = step % c->o.per_epoch;
     c->manifest.updates = c->o.rank->updates;
+    const struct zt_scaling *scaling = &c->o.rank->scaling;
+    c->manifest.scale = scaling->dynamic ? scaling->scale : 0;
+    c->manifest.since_overflow = scaling->since;
+    c->manifest.hysteresis = scaling->hysteresis;
     zt_manifest_write(&c->manifest, &text);
     char *path = zt_path_join(w->temporary, ZT_MANIFEST);
     bool ok = zt_file_write(path, text.at, text.length, w->err) && zt_monitor_sync(monitor, w->err) &&

@@ -83,6 +83,19 @@ static void precision(struct zt_reading *r) {
         FAIL("fp16.loss_scale", "%g: %s needs the dynamic loss scale, 0", number(r, "fp16.loss_scale"), r->optimizer);
 }
 
+/* What is said of fp16 where it is off. */
+static void fp16_off(struct zt_reading *r) {
+    char value[96];
+    for (int i = 0; i < r->count && !on(r, "fp16.enabled"); i++) {
+        const struct zt_key_row *row = r->row[i];
+        if (!r->node[i] || strncmp(row->key, "fp16.", 5) != 0 || row->status != ZT_KEY_WORKS)
+            continue;
+        zt_node_show(r->node[i], value, sizeof value);
+        if (strcmp(row->key, "fp16.enabled") != 0 && strcmp(value, row->def) != 0)
+            zt_texts_add(r->arena, &r->config->without_effect, "%s = %s (fp16 is off)", row->key, value);
+    }
+}
+
 static void offload(struct zt_reading *r, const char *object, bool parameters) {
     char device[96], path[96];
     int stage = (int)number(r, Z "stage");
@@ -303,8 +316,9 @@ static void ties(struct zt_reading *r) {
 }
 
 void zt_config_conflicts(struct zt_reading *r) {
-    static void (*const rules[])(struct zt_reading *) = { needs,  precision, zero, checkpointing, optimizer, curriculum,
-                                                          tuning, parallel,  data, loss,          ties };
+    static void (*const rules[])(struct zt_reading *) = { needs,         precision, fp16_off,   zero,
+                                                          checkpointing, optimizer, curriculum, tuning,
+                                                          parallel,      data,      loss,       ties };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         rules[i](r);
 }

@@ -106,6 +106,14 @@ struct zt_parallel_config {
     bool sync_batch_norm;
 };
 
+struct zt_fp16_config {
+    bool enabled;
+    double loss_scale;       /* 0: dynamic, and what follows is its rule (optim/scale.h) */
+    int initial_scale_power; /* the first one is 2 to this power */
+    int64_t loss_scale_window, hysteresis, min_loss_scale;
+    bool consecutive_hysteresis;
+};
+
 struct zt_zero_config {
     int stage;                        /* 0..3 */
     bool overlap_comm;                /* as zt_config_derive_overlap has it */
@@ -168,6 +176,7 @@ struct zt_config {
     bool prescale_gradients;
     double gradient_predivide_factor;
     bool bf16;
+    struct zt_fp16_config fp16;
     struct zt_zero_config zero;
     struct zt_comms_config comms;
     struct zt_parallel_config parallel;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CHANNELS = 3, PLANE = 32 * 32, PIXELS = CHANNELS * PLANE, RECORD = 1 + PIXELS, LEVELS = 256 };
+enum { CHANNELS = 3, PLANE = 32 * 32, PIXELS = CHANNELS * PLANE, RECORD = 1 + PIXELS };
 
 struct part {
     char *path;
@@ -25,8 +25,9 @@ struct part {
 
 struct cifar {
     ZT_VEC(struct part) parts;
-    bool image[ZT_COLUMNS];        /* else the label */
-    float value[CHANNELS][LEVELS]; /* a pixel, normalised */
+    bool image[ZT_COLUMNS];           /* else the label */
+    void *table[ZT_COLUMNS];          /* what a byte is in the column's type, of an image by channel */
+    float value[CHANNELS][ZT_LEVELS]; /* a pixel, normalised */
 };
 
 static const struct zt_shape image_shape = { 3, { CHANNELS, 32, 32 } };
@@ -88,7 +89,7 @@ static bool fill_values(struct cifar *cifar, const struct zt_data_config *data, 
         float mean = data->mean.count ? (float)data->mean.at[c] : 0, std = data->std.count ? (float)data->std.at[c] : 1;
         if (!(std > 0))
             return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.data.normalize.std: value %g, wants more than 0", (double)std);
-        for (int level = 0; level < LEVELS; level++)
+        for (int level = 0; level < ZT_LEVELS; level++)
             cifar->value[c][level] = ((float)level / 255.0f - mean) / std;
     }
     return true;
@@ -116,17 +117,36 @@ static bool check_labels(const struct cifar *cifar, const struct zt_want *want, 
     return true;
 }
 
-static bool accept_want(struct zt_source *source, int i, const struct zt_want *want, const char *path,
-                        struct zt_err *err) {
-    struct cifar *cifar = source->state;
-    cifar->image[i] = want->image;
+static void fill_table(const struct cifar *cifar, bool image, enum zt_dtype dtype, void *table) {
+    for (int level = 0; level < ZT_LEVELS; level++)
+        if (image)
+            for (int c = 0; c < CHANNELS; c++)
+                zt_store_double(dtype, table, c * ZT_LEVELS + level, (double)cifar->value[c][level]);
+        else
+            zt_store_int(dtype, table, level, level);
+}
+
+static bool accept_column(struct zt_source *source, int i, const struct zt_want *want, const char *path,
+                          struct zt_err *err) {
     if (want->image)
         return zt_column_accept(&source->column[i], want, ZT_FLOAT, &image_shape, path, err);
     if (strcmp(want->name, "target") != 0)
         return zt_fail(err, ZT_EXIT_DATA, "%s: no column named \"%s\" (cifar10 has one image and: target)", path,
                        want->name);
     return zt_column_accept(&source->column[i], want, ZT_UINT8, &label_shape, path, err) &&
-           check_labels(cifar, want, err);
+           check_labels(source->state, want, err);
+}
+
+static bool accept_want(struct zt_source *source, int i, const struct zt_want *want, const char *path,
+                        struct zt_err *err) {
+    struct cifar *cifar = source->state;
+    cifar->image[i] = want->image;
+    if (!accept_column(source, i, want, path, err))
+        return false;
+    enum zt_dtype dtype = source->column[i].dtype;
+    cifar->table[i] = zt_calloc((want->image ? CHANNELS : 1) * ZT_LEVELS, zt_dtype_bytes(dtype));
+    fill_table(cifar, want->image, dtype, cifar->table[i]);
+    return true;
 }
 
 static void cifar_close(struct zt_source *source) {
@@ -135,6 +155,8 @@ static void cifar_close(struct zt_source *source) {
         zt_file_unmap(&cifar->parts.at[i].map);
         free(cifar->parts.at[i].path);
     }
+    for (int i = 0; i < ZT_COLUMNS; i++)
+        free(cifar->table[i]);
     zt_vec_finish(&cifar->parts);
     free(cifar);
 }
@@ -160,26 +182,28 @@ static bool cifar_open(struct zt_source *source, const struct zt_config *config,
     return ok;
 }
 
-static void read_image(const struct cifar *cifar, const unsigned char *pixel, enum zt_dtype dtype, void *to) {
-    for (int c = 0; c < CHANNELS; c++, pixel += PLANE) {
-        const float *value = cifar->value[c];
-        if (dtype == ZT_FLOAT)
-            for (int i = 0; i < PLANE; i++)
-                ((float *)to)[c * PLANE + i] = value[pixel[i]];
-        else
-            for (int i = 0; i < PLANE; i++)
-                zt_store_double(dtype, to, c * PLANE + i, (double)value[pixel[i]]);
-    }
+static struct zt_stored cifar_stored(const struct zt_source *source, int column) {
+    const struct cifar *cifar = source->state;
+    bool image = cifar->image[column];
+    return (struct zt_stored){ image ? PIXELS : 1, cifar->table[column], image ? CHANNELS : 1 };
+}
+
+/* Where a record has what the column is made of. */
+static const unsigned char *stored_at(const struct zt_source *source, int column, int64_t index) {
+    const struct cifar *cifar = source->state;
+    return record_at(cifar, index) + (cifar->image[column] ? 1 : 0);
+}
+
+static void cifar_keep(const struct zt_source *source, int column, int64_t first, int64_t count, void *to) {
+    size_t bytes = cifar_stored(source, column).bytes;
+    for (int64_t i = 0; i < count; i++)
+        memcpy((char *)to + (size_t)i * bytes, stored_at(source, column, first + i), bytes);
 }
 
 static bool cifar_read(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
     (void)err; /* sizes and labels were checked when the files were opened */
-    const struct cifar *cifar = source->state;
-    const unsigned char *record = record_at(cifar, index);
-    if (cifar->image[column])
-        read_image(cifar, record + 1, source->column[column].dtype, to);
-    else
-        zt_store_int(source->column[column].dtype, to, 0, record[0]);
+    const struct zt_stored stored = cifar_stored(source, column);
+    zt_column_decode(&source->column[column], &stored, stored_at(source, column, index), to);
     return true;
 }
 
@@ -190,5 +214,7 @@ const struct zt_format zt_format_cifar10 = {
     .open = cifar_open,
     .read = cifar_read,
     .intact = cifar_intact,
+    .stored = cifar_stored,
+    .keep = cifar_keep,
     .close = cifar_close,
 };

@@ -143,6 +143,38 @@ bool zt_column_convert(const struct zt_column *column, const struct zt_want *wan
     return true;
 }
 
+#define LOOK_UP(type)                                                                                                  \
+    for (size_t i = 0; i < count; i++)                                                                                 \
+        ((type *)to)[i] = ((const type *)table)[from[i]];
+
+/* `count` bytes of one plane; elements are moved as numbers of their size. */
+static void look_up(size_t element_bytes, const void *table, const unsigned char *from, size_t count, void *to) {
+    switch (element_bytes) {
+    case 1:
+        LOOK_UP(uint8_t)
+        break;
+    case 2:
+        LOOK_UP(uint16_t)
+        break;
+    case 4:
+        LOOK_UP(uint32_t)
+        break;
+    default:
+        LOOK_UP(uint64_t)
+    }
+}
+
+void zt_column_decode(const struct zt_column *column, const struct zt_stored *stored, const void *from, void *to) {
+    if (!stored->table) {
+        memcpy(to, from, stored->bytes);
+        return;
+    }
+    size_t plane = stored->bytes / (size_t)stored->planes, each = zt_dtype_bytes(column->dtype);
+    for (size_t p = 0; p < (size_t)stored->planes; p++)
+        look_up(each, (const char *)stored->table + p * ZT_LEVELS * each, (const unsigned char *)from + p * plane,
+                plane, (char *)to + p * plane * each);
+}
+
 bool zt_column_no_normalize(const struct zt_config *config, const char *format, struct zt_err *err) {
     if (config->data.mean.count == 0 && config->data.std.count == 0)
         return true;

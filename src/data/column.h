@@ -18,6 +18,9 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
 bool zt_column_convert(const struct zt_column *column, const struct zt_want *want, enum zt_dtype have, const void *from,
                        int64_t rows, void *to, const char *file, struct zt_err *err);
 
+/* What bytes of a sample of the column, kept as `stored` says, stand for. */
+void zt_column_decode(const struct zt_column *column, const struct zt_stored *stored, const void *from, void *to);
+
 /* normalize is for formats that know what a channel is; the others refuse it. */
 bool zt_column_no_normalize(const struct zt_config *config, const char *format, struct zt_err *err);
 

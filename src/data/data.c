@@ -71,6 +71,19 @@ struct zt_source *zt_source_open(const struct zt_config *config, bool eval, cons
     return source;
 }
 
+bool zt_source_intact(const struct zt_source *source, struct zt_err *err) {
+    return !source->format->intact || source->format->intact(source, err);
+}
+
+int64_t zt_source_stored_bytes(const struct zt_source *source) {
+    int64_t total = 0, bytes;
+    for (int c = 0; source->format->stored && c < source->column_count; c++)
+        if (__builtin_mul_overflow((int64_t)source->format->stored(source, c).bytes, source->samples, &bytes) ||
+            __builtin_add_overflow(total, bytes, &total))
+            return -1;
+    return total;
+}
+
 void zt_source_close(struct zt_source *source) {
     if (!source)
         return;

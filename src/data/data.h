@@ -1,7 +1,7 @@
 /* Data: samples in, batches out.
  *
  * A data format is one file and one row: it opens a source, says which columns it has, and copies samples by index. The
- * sampler and the read-ahead thread know no format. Errors name file, column and row. */
+ * sampler and the reader threads know no format. Errors name file, column and row. */
 #ifndef ZT_DATA_DATA_H
 #define ZT_DATA_DATA_H
 
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ZT_COLUMNS = 16 };
+enum { ZT_COLUMNS = 16, ZT_READERS = 8 };
 
 /* One named array of a source. Shape is that of one sample (the first axis counted samples). */
 struct zt_column {
@@ -36,6 +36,16 @@ struct zt_want {
     bool ones;      /* axes of one element may be missing or too many ([N, 1] where [N] is wanted) */
 };
 
+/* How a format keeps the samples of a column. Without a table a sample is `bytes` bytes as read() gives them. Else each
+ * of its bytes stands for an element of the column's type: they lie in `planes` equal parts, and byte b of part p means
+ * element ZT_LEVELS * p + b of the table. */
+enum { ZT_LEVELS = 256 };
+struct zt_stored {
+    size_t bytes;
+    const void *table; /* the source's own */
+    int planes;        /* 0 without a table */
+};
+
 struct zt_source {
     const struct zt_format *format;
     int64_t samples;
@@ -53,11 +63,16 @@ struct zt_format {
     bool (*open)(struct zt_source *source, const struct zt_config *config, const char *path,
                  const struct zt_want *wants, int want_count, struct zt_err *err);
     /* Copies sample `index` of column `column` to `to` (column.sample_bytes bytes of column.dtype), normalised. Called
-     * from the reader thread; thread-safe. Row errors (class out of range) name the row and value. */
+     * by several reader threads at once. Row errors (class out of range) name the row and value. */
     bool (*read)(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err);
-    /* Called by the reader thread after the reads of each micro-batch, which count only then: false where a file that
+    /* Called by a reader thread after the reads of each micro-batch, which count only then: false where a file that
      * they come from has changed (base/mapped.h). NULL: all was read when it was opened. */
     bool (*intact)(const struct zt_source *source, struct zt_err *err);
+    /* For a consumer who makes samples of what is kept; NULL, both, where nothing is and samples are made when they are
+     * read. keep copies `count` samples from `first` on as they are kept; they count when the files are intact
+     * afterwards. */
+    struct zt_stored (*stored)(const struct zt_source *source, int column);
+    void (*keep)(const struct zt_source *source, int column, int64_t first, int64_t count, void *to);
     void (*close)(struct zt_source *source);
 };
 
@@ -68,6 +83,10 @@ extern const struct zt_format *const zt_formats[]; /* NULL-terminated */
 struct zt_source *zt_source_open(const struct zt_config *config, bool eval, const struct zt_want *wants, int want_count,
                                  struct zt_err *err);
 void zt_source_close(struct zt_source *source); /* NULL is harmless */
+/* False where a file that its samples come from has changed. */
+bool zt_source_intact(const struct zt_source *source, struct zt_err *err);
+/* Bytes of all samples as they are kept; 0 where the format keeps none, -1 where 64 bits do not hold them. */
+int64_t zt_source_stored_bytes(const struct zt_source *source);
 
 /* Sampler: which samples make step s. An epoch is one permutation of (seed, epoch) (identity without shuffle); global
  * batch b of an epoch holds permuted samples [b*train_batch, (b+1)*train_batch); the last is smaller unless drop_last.
@@ -95,11 +114,21 @@ struct zt_batch {
     int64_t step_samples;                /* samples of the whole step over all ranks */
     int micro_batch;                     /* index in the step on this rank */
     int64_t first_in_epoch;              /* index in the epoch of row 0 */
-    void *column[ZT_COLUMNS];
+    const int64_t *index;                /* of the sample of each row */
+    void *column[ZT_COLUMNS];            /* in `memory`, one behind the other, each at a multiple of 64 bytes */
+    char *memory;                        /* of options.batch_bytes at least */
 };
 
-/* Reads ahead in an I/O thread: the step loop never waits for input unless the disk is slower than the step. */
+/* Reads ahead in I/O threads, each of which takes some rows of a micro-batch: the step loop never waits for input
+ * unless reading is slower than the step. What is delivered, errors too, does not depend on how many they are. */
 struct zt_loader;
+/* Where micro-batches are put, for a consumer who wants them in memory of its own kind: aligned to 64, NULL with an
+ * error that has `what` in it. It is given back when the readers have ended. */
+struct zt_batch_memory {
+    void *(*allocate)(void *with, size_t bytes, const char *what, struct zt_err *err);
+    void (*free)(void *with, void *memory, size_t bytes);
+    void *with;
+};
 struct zt_loader_options {
     const struct zt_source *source;
     int64_t train_batch, micro_batch;
@@ -108,11 +137,20 @@ struct zt_loader_options {
     uint64_t seed;
     int64_t first_step, steps; /* steps to deliver */
     int depth;                 /* micro-batches read ahead, at least 2 */
+    int readers;               /* threads, 1 to ZT_READERS; 0: 1 */
+    int held;                  /* micro-batches that the consumer uses at a time; 0: 1 */
+    size_t batch_bytes;        /* of each micro-batch's memory, at least: what the columns leave is the consumer's */
+    struct zt_batch_memory memory; /* allocate NULL: the loader's own */
+    bool indices;                  /* nothing is read, columns are NULL: the consumer has the samples */
 };
+/* How many there are beside `threads` compute threads on `cores` cores: as many as there are cores beyond these, at
+ * least 1, at most ZT_READERS. */
+int zt_loader_readers(int cores, int threads);
 /* How a step of `t` samples is cut: micro-batch m takes samples [m*micro*ranks, ...) of the step, rank r the r-th piece
  * of ceil(piece/ranks) rows; the number of micro-batches is that needed, equal on all ranks. */
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err);
-/* The next micro-batch, in order; valid until the next call. *batch is NULL at the end. */
+/* The next micro-batch, in order; valid until the call options.held behind this one, the next where that is 1. *batch
+ * is NULL at the end. */
 bool zt_loader_next(struct zt_loader *loader, const struct zt_batch **batch, struct zt_err *err);
 /* Seconds zt_loader_next has waited so far. */
 double zt_loader_waited(const struct zt_loader *loader);

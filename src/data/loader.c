@@ -1,6 +1,16 @@
-/* The read-ahead thread and its ring. `written` micro-batches have been filled and `released` given back since the
- * start; the reader fills slot written mod slots while written - released < slots. The consumer holds micro-batch
- * number `released` between two calls of zt_loader_next(), so the ring has one slot more than are read ahead. */
+/* The readers and their ring. Micro-batches are numbered from the start; number n lies in slot n mod slots:
+ *
+ *     number     0 1 2 3 4 5 6 7
+ *                    | |   |
+ *                    | |   laid_out: from here on samples are not chosen yet
+ *                    | written: all before are full
+ *                    released: all before were given back; from here on `held` are the consumer's, as far as it has
+ *                    had them
+ *
+ * A reader takes the next rows of the first micro-batch that has some left, `taking`; one that finds none lays out the
+ * next micro-batch, where a slot is free. So rows are taken in the order in which they are delivered, and where one
+ * cannot be read all before it have been taken and will be read: the first error in that order is the one delivered,
+ * however many readers there are. */
 #include "data/data.h"
 
 #include "base/arena.h"
@@ -11,29 +21,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, PIECES = 4 /* that each reader takes of a micro-batch */ };
+
+struct slot {
+    struct zt_batch batch;
+    int64_t *index; /* of the sample of each row */
+    int64_t taken;  /* rows that readers have taken */
+    int64_t left;   /* rows that are not read yet */
+    bool full;
+};
 
 struct zt_loader {
     struct zt_loader_options options;
-    struct zt_sampler sampler;
-    int64_t *indices; /* of the step being read */
+    struct zt_sampler sampler; /* this and the next: of whoever lays out */
+    struct step {
+        int64_t at; /* of those to deliver, from 0 */
+        int64_t samples, epoch, in_epoch;
+        int64_t *indices;
+        int64_t micro_batch; /* the next; 0: the step has not been asked for */
+    } step;
     size_t indices_bytes;
-    struct zt_batch *ring;
+    struct slot *ring;
     int slots;
-    void *memory; /* the columns of all slots */
+    void *memory; /* of all slots */
     size_t memory_bytes;
     double waited;
-    bool holds; /* the consumer has a micro-batch */
 
-    pthread_t thread;
-    bool started;
+    pthread_t thread[ZT_READERS];
+    int started;
     atomic_bool stop;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t filled, freed;
-    int64_t written, released;
-    bool ended, failed;
+    pthread_mutex_t mutex; /* guards what follows, and `taken` and `left` of the slots */
+    pthread_cond_t filled, work;
+    int64_t laid_out, taking, written, delivered, released;
+    bool laying_out; /* somebody does */
+    int busy;        /* readers with rows in hand */
+    bool failed;
+    int64_t failed_at[2]; /* micro-batch and row of `err`, the first in order */
     struct zt_err err;
 };
+
+/* Rows of a micro-batch that a reader has in hand. */
+struct piece {
+    int64_t number, first, end;
+};
+
+int zt_loader_readers(int cores, int threads) {
+    int beyond = cores - threads;
+    return beyond < 1 ? 1 : beyond < ZT_READERS ? beyond : ZT_READERS;
+}
+
+static int readers_of(const struct zt_loader_options *o) {
+    return o->readers < 1 ? 1 : o->readers < ZT_READERS ? o->readers : ZT_READERS;
+}
+
+static int held_of(const struct zt_loader_options *o) {
+    return o->held < 1 ? 1 : o->held;
+}
+
+static struct slot *slot_of(const struct zt_loader *l, int64_t number) {
+    return &l->ring[number % l->slots];
+}
+
+/* ---- which samples ---- */
 
 /* One micro-batch of this rank: samples [first, first + samples) of the piece that starts at `start` of the step. */
 struct cut {
@@ -47,158 +96,272 @@ static struct cut cut_step(const struct zt_loader_options *o, int64_t step_sampl
     return (struct cut){ start, first, left < 0 ? 0 : left < rows ? left : rows, rows };
 }
 
-/* The next free slot, NULL when the loader is being destroyed. */
-static struct zt_batch *wait_for_slot(struct zt_loader *l) {
-    pthread_mutex_lock(&l->mutex);
-    while (l->written - l->released >= l->slots && !l->stop)
-        pthread_cond_wait(&l->freed, &l->mutex);
-    struct zt_batch *batch = l->stop ? NULL : &l->ring[l->written % l->slots];
-    pthread_mutex_unlock(&l->mutex);
-    return batch;
+/* Bytes of `rows` samples of a column, up to where the next one begins. False where 64 bits do not hold them. */
+static bool column_bytes(const struct zt_source *source, int column, int64_t rows, size_t *bytes) {
+    if (__builtin_mul_overflow(source->column[column].sample_bytes, (size_t)rows, bytes) ||
+        __builtin_add_overflow(*bytes, ALIGN - 1, bytes))
+        return false;
+    *bytes = *bytes / ALIGN * ALIGN;
+    return true;
 }
 
-static void publish(struct zt_loader *l) {
-    pthread_mutex_lock(&l->mutex);
-    l->written++;
-    pthread_cond_signal(&l->filled);
-    pthread_mutex_unlock(&l->mutex);
+/* That they fit was seen when the ring was made. */
+static void place_columns(const struct zt_source *source, struct zt_batch *batch) {
+    char *at = batch->memory;
+    for (int c = 0; c < source->column_count; c++) {
+        size_t bytes = 0;
+        batch->column[c] = at;
+        column_bytes(source, c, batch->rows, &bytes);
+        at += bytes;
+    }
 }
 
 /* Rows of a rank whose piece is short are filled with the first sample of the piece: real values, weight zero. */
-static bool read_rows(struct zt_loader *l, struct zt_batch *batch, const struct cut *cut, struct zt_err *err) {
-    const struct zt_source *source = l->options.source;
-    for (int64_t row = 0; row < cut->rows && !l->stop; row++) {
-        int64_t index = l->indices[cut->start + (row < cut->samples ? cut->first + row : 0)];
-        for (int c = 0; c < source->column_count; c++) {
-            char *to = (char *)batch->column[c] + (size_t)row * source->column[c].sample_bytes;
-            if (!source->format->read(source, c, index, to, err))
-                return false;
-        }
+static void fill_slot(const struct zt_loader *l, struct slot *slot) {
+    const struct zt_loader_options *o = &l->options;
+    const struct step *s = &l->step;
+    struct cut cut = cut_step(o, s->samples, s->micro_batch);
+    struct zt_batch *batch = &slot->batch;
+    batch->samples = cut.samples;
+    batch->rows = cut.rows;
+    batch->step = o->first_step + s->at;
+    batch->epoch = s->epoch;
+    batch->batch_in_epoch = s->in_epoch;
+    batch->step_samples = s->samples;
+    batch->micro_batch = (int)s->micro_batch;
+    batch->first_in_epoch = s->in_epoch * o->train_batch + cut.start + cut.first;
+    for (int64_t row = 0; row < cut.rows; row++)
+        slot->index[row] = s->indices[cut.start + (row < cut.samples ? cut.first + row : 0)];
+    batch->index = slot->index;
+    if (!o->indices)
+        place_columns(o->source, batch);
+    slot->taken = 0;
+    slot->left = cut.rows;
+    slot->full = false;
+}
+
+/* The next micro-batch, without the mutex: a permutation of an epoch takes a while. */
+static void lay_out(struct zt_loader *l) {
+    struct step *s = &l->step;
+    struct slot *slot = slot_of(l, l->laid_out);
+    l->laying_out = true;
+    pthread_mutex_unlock(&l->mutex);
+    if (s->micro_batch == 0)
+        s->samples = zt_sampler_step(&l->sampler, l->options.first_step + s->at, s->indices, &s->epoch, &s->in_epoch);
+    fill_slot(l, slot);
+    pthread_mutex_lock(&l->mutex);
+    if (++s->micro_batch * l->options.micro_batch * l->options.ranks >= s->samples) {
+        s->micro_batch = 0;
+        s->at++;
     }
+    l->laying_out = false;
+    l->laid_out++;
+    pthread_cond_broadcast(&l->work);
+}
+
+/* ---- reading ---- */
+
+static bool take(struct zt_loader *l, struct piece *piece) {
+    if (l->taking == l->laid_out)
+        return false;
+    struct slot *slot = slot_of(l, l->taking);
+    int64_t rows = slot->batch.rows, parts = (int64_t)readers_of(&l->options) * PIECES,
+            most = (rows + parts - 1) / parts;
+    int64_t end = slot->taken + most < rows ? slot->taken + most : rows;
+    *piece = (struct piece){ l->taking, slot->taken, end };
+    slot->taken = end;
+    l->taking += end == rows;
     return true;
 }
 
-static bool read_step(struct zt_loader *l, int64_t step, struct zt_err *err) {
-    const struct zt_loader_options *o = &l->options;
-    int64_t epoch, in_epoch, count = zt_sampler_step(&l->sampler, step, l->indices, &epoch, &in_epoch);
-    int64_t span = o->micro_batch * o->ranks;
-    for (int64_t m = 0; m * span < count; m++) {
-        struct cut cut = cut_step(o, count, m);
-        struct zt_batch *batch = wait_for_slot(l);
-        if (!batch)
-            return true;
-        batch->samples = cut.samples;
-        batch->rows = cut.rows;
-        batch->step = step;
-        batch->epoch = epoch;
-        batch->batch_in_epoch = in_epoch;
-        batch->step_samples = count;
-        batch->micro_batch = (int)m;
-        batch->first_in_epoch = in_epoch * o->train_batch + cut.start + cut.first;
-        bool ok = read_rows(l, batch, &cut, err);
-        if (o->source->format->intact && !o->source->format->intact(o->source, err))
-            return false; /* whatever the rows said */
-        if (!ok)
-            return false;
-        publish(l);
-    }
+/* Rows from piece->first on, which counts them. */
+static bool read_rows(struct zt_loader *l, const struct slot *slot, struct piece *piece, struct zt_err *err) {
+    const struct zt_source *source = l->options.source;
+    for (; !l->options.indices && piece->first < piece->end && !l->stop; piece->first++)
+        for (int c = 0; c < source->column_count; c++) {
+            char *to = (char *)slot->batch.column[c] + (size_t)piece->first * source->column[c].sample_bytes;
+            if (!source->format->read(source, c, slot->index[piece->first], to, err))
+                return false;
+        }
     return true;
+}
+
+static void note_error(struct zt_loader *l, const struct piece *piece, const struct zt_err *err) {
+    bool before =
+        piece->number < l->failed_at[0] || (piece->number == l->failed_at[0] && piece->first < l->failed_at[1]);
+    if (l->failed && !before)
+        return;
+    l->failed = true;
+    l->failed_at[0] = piece->number;
+    l->failed_at[1] = piece->first;
+    l->err = *err;
+    pthread_cond_broadcast(&l->work);
+}
+
+/* Full micro-batches in order. */
+static void publish(struct zt_loader *l) {
+    while (l->written < l->taking && slot_of(l, l->written)->full)
+        l->written++;
+    pthread_cond_signal(&l->filled);
+}
+
+/* Whoever reads the last rows of a micro-batch looks at the files, after which the micro-batch counts. */
+static bool count_rows(struct zt_loader *l, struct slot *slot, int64_t rows, struct zt_err *err) {
+    slot->left -= rows;
+    if (slot->left > 0)
+        return true;
+    pthread_mutex_unlock(&l->mutex);
+    bool ok = l->options.indices || zt_source_intact(l->options.source, err);
+    pthread_mutex_lock(&l->mutex);
+    slot->full = ok;
+    return ok;
+}
+
+/* A row that cannot be read may be one that its file never had: what the files say comes first. */
+static void read_piece(struct zt_loader *l, struct piece piece, struct zt_err *err) {
+    struct slot *slot = slot_of(l, piece.number);
+    int64_t rows = piece.end - piece.first;
+    l->busy++;
+    pthread_mutex_unlock(&l->mutex);
+    bool ok = read_rows(l, slot, &piece, err);
+    if (!ok)
+        zt_source_intact(l->options.source, err);
+    pthread_mutex_lock(&l->mutex);
+    if (!ok || !count_rows(l, slot, rows, err))
+        note_error(l, &piece, err);
+    l->busy--;
+    publish(l);
+}
+
+static bool may_lay_out(const struct zt_loader *l) {
+    return !l->laying_out && l->step.at < l->options.steps && l->laid_out - l->released < l->slots;
 }
 
 static void *reader(void *argument) {
     struct zt_loader *l = argument;
     struct zt_err *err = zt_calloc(1, sizeof *err);
-    bool ok = true;
-    for (int64_t i = 0; i < l->options.steps && ok && !l->stop; i++)
-        ok = read_step(l, l->options.first_step + i, err);
+    struct piece piece;
     pthread_mutex_lock(&l->mutex);
-    l->ended = true;
-    l->failed = !ok;
-    l->err = *err;
+    while (!l->stop && !l->failed) {
+        if (take(l, &piece))
+            read_piece(l, piece, err);
+        else if (may_lay_out(l))
+            lay_out(l);
+        else if (!l->laying_out && l->step.at == l->options.steps)
+            break;
+        else
+            pthread_cond_wait(&l->work, &l->mutex);
+    }
     pthread_cond_signal(&l->filled);
     pthread_mutex_unlock(&l->mutex);
     free(err);
     return NULL;
 }
 
-/* Bytes a micro-batch of a column takes in the ring; 0 where 64 bits do not hold them. */
-static size_t column_bytes(const struct zt_loader_options *o, int column) {
-    size_t bytes;
-    if (__builtin_mul_overflow(o->source->column[column].sample_bytes, (size_t)o->micro_batch, &bytes) ||
-        __builtin_add_overflow(bytes, ALIGN, &bytes))
-        return 0;
-    return bytes / ALIGN * ALIGN;
-}
+/* ---- the ring ---- */
 
-static bool ring_bytes(const struct zt_loader *l, size_t *total, struct zt_err *err) {
-    const struct zt_loader_options *o = &l->options;
+/* Of one micro-batch. */
+static bool slot_bytes(const struct zt_loader_options *o, size_t *total, struct zt_err *err) {
     *total = 0;
-    for (int c = 0; c < o->source->column_count; c++) {
-        size_t bytes = column_bytes(o, c), all;
-        if (bytes == 0 || __builtin_mul_overflow(bytes, (size_t)l->slots, &all) ||
-            __builtin_add_overflow(*total, all, total))
+    for (int c = 0; !o->indices && c < o->source->column_count; c++) {
+        size_t bytes;
+        if (!column_bytes(o->source, c, o->micro_batch, &bytes) || __builtin_add_overflow(*total, bytes, total))
             return zt_fail(err, ZT_EXIT_DATA, "data: column \"%s\": a micro-batch of %lld samples fits no memory",
                            o->source->column[c].name, (long long)o->micro_batch);
     }
+    *total = *total > o->batch_bytes ? *total : (o->batch_bytes + ALIGN - 1) / ALIGN * ALIGN;
     return true;
+}
+
+/* Of a step, then of the micro-batches in the ring. */
+static bool make_indices(struct zt_loader *l, struct zt_err *err) {
+    const struct zt_loader_options *o = &l->options;
+    int64_t *at, count;
+    if (__builtin_mul_overflow(o->micro_batch, (int64_t)l->slots, &count) ||
+        __builtin_add_overflow(o->train_batch, count, &count) ||
+        __builtin_mul_overflow((size_t)count, sizeof *at, &l->indices_bytes))
+        return zt_fail(err, ZT_EXIT_DATA, "data: a step of %lld samples fits no memory", (long long)o->train_batch);
+    l->step.indices = at = zt_block_create(l->indices_bytes, "the samples of a step", err);
+    for (int s = 0; at && s < l->slots; s++)
+        l->ring[s].index = at + o->train_batch + s * o->micro_batch;
+    return at != NULL;
 }
 
 static bool make_ring(struct zt_loader *l, struct zt_err *err) {
-    const struct zt_loader_options *o = &l->options;
-    if (__builtin_mul_overflow((size_t)o->train_batch, sizeof *l->indices, &l->indices_bytes) ||
-        !ring_bytes(l, &l->memory_bytes, err))
+    static const char what[] = "micro-batches read ahead";
+    const struct zt_batch_memory *m = &l->options.memory;
+    size_t each;
+    if (!slot_bytes(&l->options, &each, err) || !make_indices(l, err))
         return false;
-    l->indices = zt_block_create(l->indices_bytes, "the samples of a step", err);
-    l->memory = zt_block_create(l->memory_bytes, "micro-batches read ahead", err);
-    if (!l->indices || !l->memory)
-        return false;
-    char *at = l->memory;
-    for (int s = 0; s < l->slots; s++)
-        for (int c = 0; c < o->source->column_count; c++) {
-            l->ring[s].column[c] = at;
-            at += column_bytes(o, c);
-        }
-    return true;
+    if (__builtin_mul_overflow(each, (size_t)l->slots, &l->memory_bytes))
+        return zt_fail(err, ZT_EXIT_DATA, "data: %d micro-batches of %zu bytes fit no memory", l->slots, each);
+    l->memory =
+        m->allocate ? m->allocate(m->with, l->memory_bytes, what, err) : zt_block_create(l->memory_bytes, what, err);
+    for (int s = 0; l->memory && s < l->slots; s++)
+        l->ring[s].batch.memory = (char *)l->memory + (size_t)s * each;
+    return l->memory != NULL;
 }
 
-static bool start_reader(struct zt_loader *l, struct zt_err *err) {
-    int failed = zt_thread_start(&l->thread, reader, l);
-    l->started = failed == 0;
-    return l->started || zt_fail(err, ZT_EXIT_RUN, "data: the read-ahead thread cannot start: %s", strerror(failed));
+static void free_memory(struct zt_loader *l) {
+    const struct zt_batch_memory *m = &l->options.memory;
+    if (l->memory && m->allocate)
+        m->free(m->with, l->memory, l->memory_bytes);
+    else
+        zt_block_destroy(l->memory, l->memory_bytes);
+}
+
+static bool start_readers(struct zt_loader *l, struct zt_err *err) {
+    while (l->started < readers_of(&l->options)) {
+        int failed = zt_thread_start(&l->thread[l->started], reader, l);
+        if (failed)
+            return zt_fail(err, ZT_EXIT_RUN, "data: the read-ahead thread cannot start: %s", strerror(failed));
+        l->started++;
+    }
+    return true;
 }
 
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err) {
     struct zt_loader *l = zt_calloc(1, sizeof *l);
     l->options = *options;
-    l->slots = (options->depth < 2 ? 2 : options->depth) + 1;
+    l->slots = (options->depth < 2 ? 2 : options->depth) + held_of(options);
     l->ring = zt_calloc((size_t)l->slots, sizeof *l->ring);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
-    pthread_cond_init(&l->freed, NULL);
+    pthread_cond_init(&l->work, NULL);
     if (zt_sampler_init(&l->sampler, options->source->samples, options->train_batch, options->shuffle,
                         options->drop_last, options->seed, err) &&
-        make_ring(l, err) && start_reader(l, err))
+        make_ring(l, err) && start_readers(l, err))
         return l;
     zt_loader_destroy(l);
     return NULL;
 }
 
+/* ---- the consumer ---- */
+
+/* Nothing more will be full. */
+static bool over(const struct zt_loader *l) {
+    bool all = l->step.at >= l->options.steps && !l->laying_out && l->written == l->laid_out;
+    return all || (l->failed && l->busy == 0);
+}
+
+static void release(struct zt_loader *l) {
+    if (l->delivered - l->released < held_of(&l->options))
+        return;
+    l->released++;
+    pthread_cond_signal(&l->work);
+}
+
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
     pthread_mutex_lock(&l->mutex);
-    if (l->holds) {
-        l->released++;
-        l->holds = false;
-        pthread_cond_signal(&l->freed);
-    }
-    if (l->written == l->released && !l->ended) {
+    release(l);
+    if (l->written == l->delivered && !over(l)) {
         double start = zt_now();
-        while (l->written == l->released && !l->ended)
+        while (l->written == l->delivered && !over(l))
             pthread_cond_wait(&l->filled, &l->mutex);
         l->waited += zt_now() - start;
     }
-    l->holds = l->written > l->released;
-    *batch = l->holds ? &l->ring[l->released % l->slots] : NULL;
-    bool failed = !l->holds && l->failed;
+    bool more = l->written > l->delivered, failed = !more && l->failed;
+    *batch = more ? &slot_of(l, l->delivered++)->batch : NULL;
     pthread_mutex_unlock(&l->mutex);
     if (failed)
         *err = l->err;
@@ -212,19 +375,18 @@ double zt_loader_waited(const struct zt_loader *l) {
 void zt_loader_destroy(struct zt_loader *l) {
     if (!l)
         return;
-    if (l->started) {
-        pthread_mutex_lock(&l->mutex);
-        l->stop = true;
-        pthread_cond_broadcast(&l->freed);
-        pthread_mutex_unlock(&l->mutex);
-        pthread_join(l->thread, NULL);
-    }
-    pthread_cond_destroy(&l->freed);
+    pthread_mutex_lock(&l->mutex);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    for (int i = 0; i < l->started; i++)
+        pthread_join(l->thread[i], NULL);
+    pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->filled);
     pthread_mutex_destroy(&l->mutex);
     zt_sampler_finish(&l->sampler);
-    zt_block_destroy(l->indices, l->indices_bytes);
-    zt_block_destroy(l->memory, l->memory_bytes);
+    zt_block_destroy(l->step.indices, l->indices_bytes);
+    free_memory(l);
     free(l->ring);
     free(l);
 }

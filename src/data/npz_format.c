@@ -87,11 +87,19 @@ static bool npz_open(struct zt_source *source, const struct zt_config *config, c
     return false;
 }
 
-static bool npz_sample(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
-    (void)err; /* every value was checked when the file was opened */
+static struct zt_stored npz_stored(const struct zt_source *source, int column) {
+    return (struct zt_stored){ .bytes = source->column[column].sample_bytes };
+}
+
+static void npz_keep(const struct zt_source *source, int column, int64_t first, int64_t count, void *to) {
     const struct zt_npz *npz = source->state;
     size_t bytes = source->column[column].sample_bytes;
-    memcpy(to, (const char *)npz->at[column].data + (size_t)index * bytes, bytes);
+    memcpy(to, (const char *)npz->at[column].data + (size_t)first * bytes, (size_t)count * bytes);
+}
+
+static bool npz_sample(const struct zt_source *source, int column, int64_t index, void *to, struct zt_err *err) {
+    (void)err; /* every value was checked when the file was opened */
+    npz_keep(source, column, index, 1, to);
     return true;
 }
 
@@ -100,5 +108,7 @@ const struct zt_format zt_format_npz = {
     .needs_path = true,
     .open = npz_open,
     .read = npz_sample,
+    .stored = npz_stored,
+    .keep = npz_keep,
     .close = npz_close,
 };

@@ -3,6 +3,7 @@
 #include "base/block.cuh"
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 /* ---- sums ---- */
@@ -53,49 +54,42 @@ int zt_launch_copies(cudaStream_t stream, const struct zt_launch_copies *copies)
     return cudaGetLastError();
 }
 
-/* ---- many tensors in a launch ---- */
-
-/* The last entry whose blocks begin at this one or before. */
-static __device__ int entry_of(const unsigned *blocks, int count) {
-    int low = 0, high = count - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (blocks[middle] <= blockIdx.x)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 /* ---- many casts ---- */
 
 enum { CAST_ELEMENTS = 16 * BLOCK }; /* of a block */
 
 /* What a block does: elements `first` to `last` of `to`. */
-static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
+template <class T> static __device__ T rounded(float x);
+template <> __device__ __nv_bfloat16 rounded<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ __half rounded<__half>(float x) {
+    return __float2half_rn(x);
+}
+
+template <class T> static __device__ void cast_turned(const struct zt_cast &c, int64_t first, int64_t last) {
     const uint32_t matrix = c.channels * c.places;
     const int64_t base = first / matrix * matrix; /* where the matrix begins that the first element is of */
     const float *from = (const float *)c.from + base;
-    __nv_bfloat16 *to = (__nv_bfloat16 *)c.to + base;
+    T *to = (T *)c.to + base;
     const uint32_t end = (uint32_t)(last - base);
     for (uint32_t i = (uint32_t)(first - base) + threadIdx.x; i < end; i += BLOCK) {
         const uint32_t within = i % matrix, place = within / c.channels;
-        to[i] = __float2bfloat16_rn(from[i - within + (within - place * c.channels) * c.places + place]);
+        to[i] = rounded<T>(from[i - within + (within - place * c.channels) * c.places + place]);
     }
 }
 
-static __global__ void casts_kernel(struct zt_launch_casts casts) {
+template <class T> static __global__ void casts_kernel(struct zt_launch_casts casts) {
     const int entry = entry_of(casts.blocks, casts.count);
     const struct zt_cast c = casts.at[entry];
     const int64_t begin = (int64_t)(blockIdx.x - casts.blocks[entry]) * CAST_ELEMENTS;
     const int64_t last = begin + CAST_ELEMENTS < c.count ? begin + CAST_ELEMENTS : c.count;
     if (c.places) {
-        cast_turned(c, begin, last);
+        cast_turned<T>(c, begin, last);
         return;
     }
     for (int64_t i = begin + threadIdx.x; i < last; i += BLOCK)
-        ((__nv_bfloat16 *)c.to)[i] = __float2bfloat16_rn(((const float *)c.from)[i]);
+        ((T *)c.to)[i] = rounded<T>(((const float *)c.from)[i]);
 }
 
 int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
@@ -103,50 +97,88 @@ int zt_launch_casts(cudaStream_t stream, struct zt_launch_casts *casts) {
     for (int i = 0; i < casts->count; i++)
         casts->blocks[i + 1] = casts->blocks[i] + (unsigned)((casts->at[i].count + CAST_ELEMENTS - 1) / CAST_ELEMENTS);
     const unsigned blocks = casts->blocks[casts->count];
-    if (blocks > 0)
-        casts_kernel<<<blocks, BLOCK, 0, stream>>>(*casts);
+    if (blocks > 0 && casts->fp16)
+        casts_kernel<__half><<<blocks, BLOCK, 0, stream>>>(*casts);
+    else if (blocks > 0)
+        casts_kernel<__nv_bfloat16><<<blocks, BLOCK, 0, stream>>>(*casts);
     return cudaGetLastError();
 }
 
-/* ---- sums of squares ---- */
+/* ---- samples by number ---- */
 
-/* A block adds numbers i, i + BLOCK, ... of its slice; its threads' sums are added in a fixed tree. */
-static __global__ void squares_kernel(struct zt_launch_squares x, double *parts) {
-    __shared__ double room[BLOCK];
+/* N bytes of a sample from `at` on, and the elements they stand for. */
+template <class T, int N>
+static __device__ void look_up(const struct zt_gather &g, const unsigned char *from, char *to, uint32_t at) {
+    const uint32_t plane = (uint32_t)g.bytes / g.planes;
+    const T *table = (const T *)g.table + at / plane * 256;
+    const pack<unsigned char, N> bytes = *(const pack<unsigned char, N> *)(from + at);
+    pack<T, N> elements;
+    for (int k = 0; k < N; k++)
+        elements.at[k] = table[bytes.at[k]];
+    ((pack<T, N> *)to)[at / N] = elements;
+}
+
+template <class T>
+static __device__ void look_up_some(const struct zt_gather &g, const unsigned char *from, char *to, uint32_t at,
+                                    uint32_t width) {
+    if (width == 4)
+        look_up<T, 4>(g, from, to, at);
+    else
+        look_up<T, 1>(g, from, to, at);
+}
+
+/* `width` bytes of a sample from `at` on. */
+static __device__ void gather_some(const struct zt_gather &g, const unsigned char *from, char *to, size_t at,
+                                   uint32_t width) {
+    if (g.table && g.element_bytes == 4)
+        look_up_some<uint32_t>(g, from, to, (uint32_t)at, width);
+    else if (g.table && g.element_bytes == 2)
+        look_up_some<uint16_t>(g, from, to, (uint32_t)at, width);
+    else if (g.table && g.element_bytes == 8)
+        look_up_some<uint64_t>(g, from, to, (uint32_t)at, width);
+    else if (g.table)
+        look_up_some<unsigned char>(g, from, to, (uint32_t)at, width);
+    else if (width == 16)
+        *(struct sixteen *)(to + at) = *(const struct sixteen *)(from + at);
+    else if (width == 4)
+        *(uint32_t *)(to + at) = *(const uint32_t *)(from + at);
+    else
+        to[at] = (char)from[at];
+}
+
+/* The blocks of an entry take its parts in turn; 64-bit divisions are slow. */
+static __global__ void gathers_kernel(struct zt_launch_gathers x) {
     const int entry = entry_of(x.blocks, x.count);
-    const struct zt_floats f = x.at[entry];
-    const int64_t first = (blockIdx.x - x.blocks[entry]) * x.slice;
-    double sum = 0;
-    for (int64_t i = first + threadIdx.x; i < first + x.slice && i < f.count; i += BLOCK)
-        sum += (double)f.at[i] * (double)f.at[i];
-    sum = add_block<BLOCK>(sum, room);
-    if (threadIdx.x == 0)
-        parts[blockIdx.x] = sum;
+    const struct zt_gather g = x.at[entry];
+    const int64_t parts = x.parts[entry], count = g.rows * parts;
+    const int64_t step = (int64_t)(x.blocks[entry + 1] - x.blocks[entry]) * BLOCK;
+    const size_t row_bytes = g.table ? g.bytes * g.element_bytes : g.bytes;
+    const uint32_t width = x.width[entry];
+    const bool small = count <= UINT32_MAX;
+    for (int64_t i = (int64_t)(blockIdx.x - x.blocks[entry]) * BLOCK + threadIdx.x; i < count; i += step) {
+        const int64_t row = small ? (uint32_t)i / (uint32_t)parts : i / parts;
+        const int64_t sample = g.index[row];
+        gather_some(g, (const unsigned char *)g.from + (size_t)sample * g.bytes, (char *)g.to + (size_t)row * row_bytes,
+                    (size_t)(i - row * parts) * width, width);
+    }
 }
 
-static __global__ void add_parts_kernel(const double *parts, unsigned count, double *to) {
-    __shared__ double room[BLOCK];
-    double sum = 0;
-    for (unsigned i = threadIdx.x; i < count; i += BLOCK)
-        sum += parts[i];
-    sum = add_block<BLOCK>(sum, room);
-    if (threadIdx.x == 0)
-        *to += sum;
+static uint32_t gather_width(const struct zt_gather *g) {
+    if (g->table)
+        return g->bytes / g->planes % 4 == 0 ? 4 : 1;
+    return g->bytes % 16 == 0 ? 16 : g->bytes % 4 == 0 ? 4 : 1;
 }
 
-int zt_launch_squares(cudaStream_t stream, struct zt_launch_squares *x, double *parts, double *sum) {
-    int64_t all = 0;
-    for (int i = 0; i < x->count; i++)
-        all += x->at[i].count;
-    x->slice = (all + ZT_SQUARE_PARTS - ZT_SQUARES - 1) / (ZT_SQUARE_PARTS - ZT_SQUARES);
-    x->slice = x->slice < 4096 ? 4096 : x->slice;
+int zt_launch_gathers(cudaStream_t stream, struct zt_launch_gathers *x) {
     x->blocks[0] = 0;
-    for (int i = 0; i < x->count; i++)
-        x->blocks[i + 1] = x->blocks[i] + (unsigned)((x->at[i].count + x->slice - 1) / x->slice);
+    for (int i = 0; i < x->count; i++) {
+        x->width[i] = gather_width(&x->at[i]);
+        x->parts[i] = (int64_t)(x->at[i].bytes / x->width[i]);
+        const int64_t count = x->at[i].rows * x->parts[i];
+        x->blocks[i + 1] = x->blocks[i] + (count > 0 ? blocks_for(count) : 0);
+    }
     const unsigned blocks = x->blocks[x->count];
-    if (blocks == 0)
-        return cudaSuccess;
-    squares_kernel<<<blocks, BLOCK, 0, stream>>>(*x, parts);
-    add_parts_kernel<<<1, BLOCK, 0, stream>>>(parts, blocks, sum);
+    if (blocks > 0)
+        gathers_kernel<<<blocks, BLOCK, 0, stream>>>(*x);
     return cudaGetLastError();
 }

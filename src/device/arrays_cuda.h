@@ -28,22 +28,23 @@ int zt_launch_copies(struct CUstream_st *stream, const struct zt_launch_copies *
 enum { ZT_CASTS = 96 };
 struct zt_launch_casts {
     int count;
+    bool fp16; /* all of them, else bfloat16 */
     struct zt_cast at[ZT_CASTS];
     unsigned blocks[ZT_CASTS + 1];
 };
 int zt_launch_casts(struct CUstream_st *stream, struct zt_launch_casts *casts);
 
-/* *sum += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. `parts` holds
- * ZT_SQUARE_PARTS doubles; `blocks` and `slice` are the launcher's own: the blocks of those before each, and the
- * numbers of a block. */
-enum { ZT_SQUARE_PARTS = 1024, ZT_SQUARES = 96 };
-struct zt_launch_squares {
+/* Gathers that do not overlap. `blocks`, `width` (bytes of a sample that a thread takes at once) and `parts` (of these
+ * a sample) are the launcher's own. */
+enum { ZT_GATHERS = 24 };
+struct zt_launch_gathers {
     int count;
-    struct zt_floats at[ZT_SQUARES];
-    unsigned blocks[ZT_SQUARES + 1];
-    int64_t slice;
+    struct zt_gather at[ZT_GATHERS];
+    unsigned blocks[ZT_GATHERS + 1];
+    uint32_t width[ZT_GATHERS];
+    int64_t parts[ZT_GATHERS];
 };
-int zt_launch_squares(struct CUstream_st *stream, struct zt_launch_squares *x, double *parts, double *sum);
+int zt_launch_gathers(struct CUstream_st *stream, struct zt_launch_gathers *gathers);
 
 #ifdef __cplusplus
 }

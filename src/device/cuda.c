@@ -20,8 +20,9 @@ struct cuda {
     unsigned char identity[16];
     cudaStream_t stream, side; /* side NULL: nobody asked for it */
     cudaStream_t input;        /* NULL alike */
-    cudaEvent_t order, taken;  /* taken: what was brought has left its room */
+    cudaEvent_t order;
     void *scratch, *pinned;
+    unsigned *arrived;
     size_t workspace; /* zt_cuda_workspace */
     bool capturing;
     struct {
@@ -51,6 +52,9 @@ void *zt_cuda_scratch(const struct zt_device *device) {
 }
 void *zt_cuda_pinned(const struct zt_device *device) {
     return cuda_of(device)->pinned;
+}
+unsigned *zt_cuda_arrived(const struct zt_device *device) {
+    return cuda_of(device)->arrived;
 }
 
 void zt_cuda_identity(const struct zt_device *device, unsigned char to[16]) {
@@ -130,6 +134,11 @@ static void cuda_free(struct zt_device *device, void *memory, size_t bytes) {
     cudaFree(memory); /* NULL is harmless; an error here would be that of something queued earlier, reported there */
 }
 
+static bool cuda_room(struct zt_device *device, size_t *left, struct zt_err *err) {
+    size_t all;
+    return zt_cuda_good(device, cudaMemGetInfo(left, &all), err, "asking for its memory");
+}
+
 size_t zt_cuda_workspace(const struct zt_device *device) {
     return cuda_of(device)->workspace;
 }
@@ -180,17 +189,15 @@ static bool open_input(struct zt_device *device, struct zt_err *err) {
     return d->input != NULL;
 }
 
-static bool cuda_bring(struct zt_device *device, void *to, void *room, const void *from, size_t bytes,
+static bool cuda_bring(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_event *taken,
                        struct zt_event *sent, struct zt_err *err) {
     struct cuda *d = cuda_of(device);
     if (!crosses(device, err) || !open_input(device, err))
         return false;
-    struct zt_event *taken = (struct zt_event *)d->taken;
     return zt_cuda_await(device, d->input, taken, err) &&
-           zt_cuda_good(device, cudaMemcpyAsync(room, from, bytes, cudaMemcpyHostToDevice, d->input), err,
+           zt_cuda_good(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, d->input), err,
                         "copying a batch to the device") &&
-           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err) &&
-           copy(device, to, room, bytes, cudaMemcpyDeviceToDevice, err) && zt_cuda_mark(device, d->stream, taken, err);
+           zt_cuda_mark(device, d->input, sent, err) && zt_cuda_await(device, d->stream, sent, err);
 }
 
 static bool cuda_copy(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err) {
@@ -286,10 +293,9 @@ static void cuda_destroy(struct zt_device *device) {
             d->library[i].destroy(d->library[i].handle);
     cudaFreeHost(d->pinned);
     cudaFree(d->scratch);
+    cudaFree(d->arrived);
     if (d->order)
         cudaEventDestroy(d->order);
-    if (d->taken)
-        cudaEventDestroy(d->taken);
     if (d->side)
         cudaStreamDestroy(d->side);
     if (d->input)
@@ -304,6 +310,7 @@ static const struct zt_device_api api = {
     .backend = 2,
     .allocate = cuda_allocate,
     .free = cuda_free,
+    .room = cuda_room,
     .allocate_host = cuda_allocate_host,
     .free_host = cuda_free_host,
     .to_device = cuda_to_device,
@@ -374,9 +381,9 @@ struct zt_device *zt_cuda_create(int number, struct zt_err *err) {
     if (check_age(d, err) && zt_cuda_good(&d->base, cudaSetDevice(d->number), err, "opening") &&
         zt_cuda_good(&d->base, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), err, "making a stream") &&
         zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->order, cudaEventDisableTiming), err, "making an event") &&
-        zt_cuda_good(&d->base, cudaEventCreateWithFlags(&d->taken, cudaEventDisableTiming), err, "making an event") &&
         zt_cuda_good(&d->base, cudaMalloc(&d->scratch, ZT_CUDA_SCRATCH), err, "allocating scratch memory") &&
         zt_cuda_good(&d->base, cudaMallocHost(&d->pinned, ZT_CUDA_SCRATCH), err, "allocating pinned memory") &&
+        (d->arrived = cuda_allocate(&d->base, ZT_CUDA_ARRIVED * sizeof *d->arrived, "counters of blocks", err)) &&
         measure_memory(d, err))
         return &d->base;
     cuda_destroy(&d->base);

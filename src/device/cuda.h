@@ -46,6 +46,11 @@ enum { ZT_CUDA_SCRATCH = 1 << 16 };
 void *zt_cuda_scratch(const struct zt_device *device);
 void *zt_cuda_pinned(const struct zt_device *device);
 
+/* ZT_CUDA_ARRIVED counters in device memory, zero before and after every launch of its stream: by them a kernel finds
+ * out which of its blocks is the last to end (is_last_block of base/block.cuh). */
+enum { ZT_CUDA_ARRIVED = 1 << 12 };
+unsigned *zt_cuda_arrived(const struct zt_device *device);
+
 /* Bytes of workspace that an engine of a vendor library may have at most: an eighth of the GPU's memory, or a quarter
  * of what was free when the device was opened where that is less. */
 size_t zt_cuda_workspace(const struct zt_device *device);

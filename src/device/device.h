@@ -22,8 +22,8 @@ struct zt_copy {
     size_t bytes;
 };
 
-/* `count` elements that are rounded from fp32 to bfloat16. Where places is not 0 they are matrices [channels, places],
- * each written as [places, channels]. */
+/* `count` elements that are rounded from fp32 to a half type. Where places is not 0 they are matrices [channels,
+ * places], each written as [places, channels]. */
 struct zt_cast {
     void *to;
     const void *from;
@@ -31,10 +31,16 @@ struct zt_cast {
     uint32_t channels, places;
 };
 
-/* fp32 numbers that lie side by side. */
-struct zt_floats {
-    const float *at;
-    int64_t count;
+/* `rows` samples, those of `index`, from all that lie at `from` one behind the other, `bytes` each. Without a table
+ * they are copied. Else each byte stands for an element of element_bytes, 1, 2, 4 or 8: bytes lie in `planes` equal
+ * parts, and byte b of part p means element 256 p + b of the table. Addresses are multiples of 64. */
+struct zt_gather {
+    void *to;
+    const void *from, *table;
+    const int64_t *index;
+    int64_t rows;
+    size_t bytes;
+    uint32_t planes, element_bytes;
 };
 
 struct zt_device_api {
@@ -43,6 +49,8 @@ struct zt_device_api {
     /* Zeroed memory of the device, aligned to 64 at least; `what` names it in the error. */
     void *(*allocate)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free)(struct zt_device *device, void *memory, size_t bytes);
+    /* Bytes that are free by now; NULL where the device does not tell. */
+    bool (*room)(struct zt_device *device, size_t *left, struct zt_err *err);
     /* Memory of the host, undefined, aligned to 64, that copies to and from the device need not wait for. */
     void *(*allocate_host)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free_host)(struct zt_device *device, void *memory, size_t bytes);
@@ -52,11 +60,11 @@ struct zt_device_api {
     bool (*to_host)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*copy)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_err *err);
     bool (*zero)(struct zt_device *device, void *memory, size_t bytes, struct zt_err *err);
-    /* From host memory to `to` by way of `room`, memory of the device: as soon as what was brought through it before
-     * has left it, while what is queued runs on; then in the queue. Passes `sent` when the host memory may be written
-     * again. NULL: the device has one queue. */
-    bool (*bring)(struct zt_device *device, void *to, void *room, const void *from, size_t bytes, struct zt_event *sent,
-                  struct zt_err *err);
+    /* From host memory as soon as the device has come by `taken`, while what else is queued runs on; what is queued
+     * from here on runs after it. Passes `sent` when the host memory may be written again. NULL: the device has one
+     * queue. */
+    bool (*bring)(struct zt_device *device, void *to, const void *from, size_t bytes, struct zt_event *taken,
+                  struct zt_event *sent, struct zt_err *err);
     /* A mark in the queue: record sets it behind everything queued so far, wait returns once the device has come by, at
      * once where it was never set. */
     struct zt_event *(*event_create)(struct zt_device *device, struct zt_err *err);

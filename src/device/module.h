@@ -15,7 +15,9 @@
 struct zt_comm;   /* parallel/comm/comm.h */
 struct zt_kernel; /* graph/ir/op.h */
 struct zt_step_call;
-struct zt_step_state; /* optim/step.h */
+struct zt_step_feed; /* optim/step.h */
+struct zt_step_norm;
+struct zt_step_state;
 
 struct zt_module_kernel {
     const char *domain, *name;      /* of the operator's rows */
@@ -26,14 +28,12 @@ struct zt_module_kernel {
 struct zt_module_optimizer {
     const char *name; /* of the optimizer's row */
     bool (*update)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    /* Before it, for optimizers with trust ratios, else NULL: advances the moments and finds the norms; makes the
-     * ratios of them where no other rank has a share in the tensors. */
+    /* Before it, for optimizers with trust ratios, else NULL: advances the moments, finds norms and ratios. */
     bool (*norms)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
-    bool (*ratios)(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err);
 };
 
 enum {
-    ZT_MODULE_ABI = 6
+    ZT_MODULE_ABI = 8
 }; /* counts changes of the structs that cross: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those of
       optim/step.h and those that kernels are told of nodes by (describe of graph/ir/op.h) */
 
@@ -51,19 +51,22 @@ struct zt_module {
     struct zt_comm *(*nccl)(struct zt_device *device, struct zt_comm *staged, struct zt_comm *host, struct zt_err *err);
     /* to[i] += from[i] on the device. */
     bool (*add)(struct zt_device *device, float *to, const float *from, int64_t count, struct zt_err *err);
-    /* Copies and casts within the device's memory that do not overlap, many in a launch. */
+    /* Copies and casts (to fp16, else to bfloat16) within the device's memory that do not overlap, many in a launch. */
     bool (*copy_all)(struct zt_device *device, const struct zt_copy *copies, int count, struct zt_err *err);
-    bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err);
+    bool (*cast_all)(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err);
+    /* Before the forward phase of a micro-batch: feed->scaled = feed->seed times the loss scale; both on the device. */
+    bool (*scale_seed)(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
+                       struct zt_err *err);
+    /* Samples by number, many columns in a launch. NULL: the device cannot. */
+    bool (*gather)(struct zt_device *device, const struct zt_gather *columns, int count, struct zt_err *err);
     /* state->loss += *loss * *samples where there are samples; all three on the device. */
     bool (*add_loss)(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
                      struct zt_err *err);
-    /* state->squares += sum of the squares of all numbers in fp64, in an order that depends on the counts alone. */
-    bool (*add_squares)(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
-                        struct zt_err *err);
-    /* Norm, finite and scale of the state from its loss and squares; `clip` as zt_clip_factor has it. */
+    /* Adds the squares of the gradients and the last loss to the state, and clips where no other rank has more of
+     * them. */
+    bool (*norm)(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err);
+    /* zt_step_clip of optim/step.h. */
     bool (*clip)(struct zt_device *device, struct zt_step_state *state, double clip, struct zt_err *err);
-    /* Behind the optimizer: the state counts the update, if it was finite. */
-    bool (*advance)(struct zt_device *device, struct zt_step_state *state, struct zt_err *err);
 };
 
 /* The optimizer called so, NULL where the module has none. */

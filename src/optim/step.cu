@@ -128,18 +128,15 @@ static __global__ void lamb_norms_kernel(struct zt_step_call s) {
             sums[0] += s.parts[2 * (i * ZT_STEP_PARTS + k)];
             sums[1] += s.parts[2 * (i * ZT_STEP_PARTS + k) + 1];
         }
-    for (int k = 0; k < 2; k++) {
-        double sum = add_block<BLOCK>(sums[k], room);
-        if (threadIdx.x == 0)
-            s.norms[2 * blockIdx.x + k] = sum;
-    }
-}
-
-static __global__ void lamb_ratios_kernel(struct zt_step_call s) {
-    struct zt_lamb c = coefficients_of(s, 0).lamb; /* the limits of the ratio are those of all groups */
-    EACH(t, s.tensor_count) {
-        s.ratios[t] = zt_lamb_ratio(&c, s.norms + 2 * t);
-    }
+    double norms[2];
+    for (int k = 0; k < 2; k++)
+        norms[k] = add_block<BLOCK>(sums[k], room);
+    if (threadIdx.x != 0)
+        return;
+    const struct zt_lamb c = coefficients_of(s, 0).lamb; /* the limits of the ratio are those of all groups */
+    for (int k = 0; k < 2; k++)
+        s.norms[2 * blockIdx.x + k] = norms[k];
+    s.ratios[blockIdx.x] = zt_lamb_ratio(&c, norms);
 }
 
 static __global__ void lamb_kernel(struct zt_step_call s) {
@@ -179,11 +176,6 @@ int zt_launch_lamb_norms(cudaStream_t stream, const struct zt_step_call *s) {
     return cudaGetLastError();
 }
 
-int zt_launch_lamb_ratios(cudaStream_t stream, const struct zt_step_call *s) {
-    lamb_ratios_kernel<<<blocks_for(s->tensor_count), BLOCK, 0, stream>>>(*s);
-    return cudaGetLastError();
-}
-
 int zt_launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
     lamb_kernel<<<blocks_of(s), BLOCK, 0, stream>>>(*s);
     return cudaGetLastError();
@@ -191,23 +183,24 @@ int zt_launch_lamb(cudaStream_t stream, const struct zt_step_call *s) {
 
 /* ---- the state: one thread ---- */
 
+static __global__ void scale_seed_kernel(const struct zt_step_state *state, struct zt_step_feed *feed) {
+    if (threadIdx.x == 0)
+        feed->scaled = feed->seed * zt_scaling_seed(state->loss_scale);
+}
+
 static __global__ void add_loss_kernel(struct zt_step_state *state, const float *loss, const double *samples) {
-    if (threadIdx.x == 0 && *samples > 0)
-        state->loss += (double)*loss * *samples;
+    if (threadIdx.x == 0)
+        zt_step_add_loss(state, loss, samples);
 }
 
 static __global__ void clip_kernel(struct zt_step_state *state, double clip) {
-    if (threadIdx.x != 0)
-        return;
-    state->norm = sqrt(state->squares) / state->loss_scale;
-    state->finite = isfinite(state->norm) && isfinite(state->loss);
-    double factor = clip / (state->norm + 1e-6); /* zt_clip_factor */
-    state->scale = (float)((clip > 0 && factor < 1 ? factor : 1) / state->loss_scale);
+    if (threadIdx.x == 0)
+        zt_step_clip(state, clip);
 }
 
-static __global__ void advance_kernel(struct zt_step_state *state) {
-    if (threadIdx.x == 0)
-        state->updates += state->finite;
+int zt_launch_scale_seed(cudaStream_t stream, const struct zt_step_state *state, struct zt_step_feed *feed) {
+    scale_seed_kernel<<<1, 32, 0, stream>>>(state, feed);
+    return cudaGetLastError();
 }
 
 int zt_launch_add_loss(cudaStream_t stream, struct zt_step_state *state, const float *loss, const double *samples) {
@@ -220,7 +213,52 @@ int zt_launch_clip(cudaStream_t stream, struct zt_step_state *state, double clip
     return cudaGetLastError();
 }
 
-int zt_launch_advance(cudaStream_t stream, struct zt_step_state *state) {
-    advance_kernel<<<1, 32, 0, stream>>>(state);
+/* ---- the norm ---- */
+
+/* What the last block does with the sum of the squares. */
+static __device__ void take_squares(const struct zt_step_norm &n, double squares) {
+    n.state->squares += squares;
+    if (n.loss)
+        zt_step_add_loss(n.state, n.loss, n.samples);
+    if (n.whole)
+        zt_step_clip(n.state, n.clip);
+}
+
+/* A block adds numbers i, i + BLOCK, ... of its slice, the last one what all blocks have; a block's threads' sums are
+ * added in a fixed tree. */
+static __global__ void norm_kernel(struct zt_launch_step_norm x) {
+    __shared__ double room[BLOCK];
+    const int entry = entry_of(x.blocks, x.count);
+    const struct zt_floats f = x.at[entry];
+    const int64_t first = (blockIdx.x - x.blocks[entry]) * x.slice;
+    double sum = 0;
+    for (int64_t i = first + threadIdx.x; i < first + x.slice && i < f.count; i += BLOCK)
+        sum += (double)f.at[i] * (double)f.at[i];
+    sum = add_block<BLOCK>(sum, room);
+    if (threadIdx.x == 0)
+        x.parts[blockIdx.x] = sum;
+    if (!is_last_block(x.arrived))
+        return;
+    sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += BLOCK)
+        sum += x.parts[i];
+    sum = add_block<BLOCK>(sum, room);
+    if (threadIdx.x == 0)
+        take_squares(x.of, sum);
+}
+
+int zt_launch_step_norm(cudaStream_t stream, struct zt_launch_step_norm *x) {
+    int64_t all = 0;
+    for (int i = 0; i < x->count; i++)
+        all += x->at[i].count;
+    x->slice = (all + ZT_SQUARE_PARTS - ZT_SQUARES - 1) / (ZT_SQUARE_PARTS - ZT_SQUARES);
+    x->slice = x->slice < 4096 ? 4096 : x->slice;
+    x->blocks[0] = 0;
+    for (int i = 0; i < x->count; i++)
+        x->blocks[i + 1] = x->blocks[i] + (unsigned)((x->at[i].count + x->slice - 1) / x->slice);
+    const unsigned blocks = x->count ? x->blocks[x->count] : 0;
+    if (x->count == 0)
+        x->at[x->count++] = { NULL, 0 };
+    norm_kernel<<<blocks ? blocks : 1, BLOCK, 0, stream>>>(*x); /* also of nothing: the loss is added there */
     return cudaGetLastError();
 }

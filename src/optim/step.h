@@ -7,7 +7,10 @@
 #ifndef ZT_OPTIM_STEP_H
 #define ZT_OPTIM_STEP_H
 
+#include "optim/scale.h"
+
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -120,14 +123,63 @@ union zt_coefficients {
 
 /* What a device remembers of the step at hand and from step to step. */
 struct zt_step_state {
-    double loss;       /* sum over micro-batches of loss times samples */
-    double squares;    /* of the gradients: of the own slices, then of all ranks */
-    double norm;       /* its root */
-    double loss_scale; /* 1: gradients are not scaled */
-    int64_t updates;   /* applied so far */
-    int64_t first;     /* the update that the first row of the table is for */
-    float scale;       /* of the gradients: clip factor / loss scale */
-    int finite;        /* 0: the update is left out */
+    double loss;               /* sum over micro-batches of loss times samples: this rank's, then all ranks' */
+    double squares;            /* of the gradients alike; zt_step_clip leaves 0 in both, where the next step begins */
+    double total;              /* the loss of all ranks */
+    double norm;               /* of the gradients of all ranks */
+    double loss_scale;         /* of the step at hand; 1: gradients are not scaled */
+    int64_t updates;           /* applied before this step; with `finite`: after it */
+    int64_t first;             /* the update that the first row of the table is for */
+    float scale;               /* of the gradients: clip factor / loss scale */
+    int finite;                /* 0: the update is left out; before the first step, where there was none */
+    double scaled;             /* behind a step: the loss scale that it had */
+    struct zt_scaling scaling; /* behind a step: of the next */
+};
+
+/* What a micro-batch brings to the device besides its columns. */
+struct zt_step_feed {
+    double samples;
+    float seed, scaled; /* gradient of its loss; times the loss scale, which the device knows */
+};
+
+/* From loss and squares of all ranks: counts the update of the step before, finds what the
+ * optimizer asks of this one, and what the next one scales with.
+ * clip: as zt_clip_factor has it. */
+ZT_ELEMENT void zt_step_clip(struct zt_step_state *s, double clip) {
+    s->updates += s->finite;
+    s->total = s->loss;
+    s->norm = sqrt(s->squares) / s->loss_scale;
+    s->finite = isfinite(s->norm) && isfinite(s->total);
+    const double factor = clip / (s->norm + 1e-6);
+    s->scale = (float)((clip > 0 && factor < 1 ? factor : 1) / s->loss_scale);
+    s->loss = s->squares = 0;
+    s->scaled = s->loss_scale;
+    zt_scaling_step(&s->scaling, !s->finite);
+    if (s->scaling.dynamic)
+        s->loss_scale = s->scaling.scale;
+}
+
+/* The loss of a micro-batch, nothing where it has no samples. */
+ZT_ELEMENT void zt_step_add_loss(struct zt_step_state *s, const float *loss, const double *samples) {
+    if (*samples > 0)
+        s->loss += (double)*loss * *samples;
+}
+
+/* fp32 numbers that lie side by side. */
+struct zt_floats {
+    const float *at;
+    int64_t count;
+};
+
+/* Between the gradients and the optimizer. The list is the host's; what it points to and all else is the device's. */
+struct zt_step_norm {
+    struct zt_step_state *state;
+    const struct zt_floats *x; /* the gradients that this rank adds to the squares */
+    int count;
+    const float *loss; /* of the last micro-batch, which the state has not yet; NULL: has */
+    const double *samples;
+    double clip;
+    bool whole; /* no other ranks add to the state: it is clipped at once */
 };
 
 /* Neighbouring elements of one tensor, ZT_STEP_PARTS * ZT_STEP_PART at most. A block of threads takes a part. */
@@ -150,16 +202,16 @@ struct zt_step_call {
     /* Optimizers with norms (Lamb), else unused: */
     double *parts;  /* [piece][part][2] */
     double *norms;  /* [tensor][2]: sum p^2, sum u^2 of the measured pieces */
-    double *ratios; /* [tensor] */
+    double *ratios; /* [tensor], of these norms; where other ranks have more of a tensor the host writes them anew */
 };
 
-/* What a module has of optimizers (device/module.h): ROW(name, update, norms, ratios). */
+/* What a module has of optimizers (device/module.h): ROW(name, update, norms). */
 #define ZT_STEP_OPTIMIZERS(ROW)                                                                                        \
-    ROW("Adam", adam, NULL, NULL)                                                                                      \
-    ROW("AdamW", adam, NULL, NULL)                                                                                     \
-    ROW("SGD", sgd, NULL, NULL)                                                                                        \
-    ROW("Lion", lion, NULL, NULL)                                                                                      \
-    ROW("Adagrad", adagrad, NULL, NULL)                                                                                \
-    ROW("Lamb", lamb, lamb_norms, lamb_ratios)
+    ROW("Adam", adam, NULL)                                                                                            \
+    ROW("AdamW", adam, NULL)                                                                                           \
+    ROW("SGD", sgd, NULL)                                                                                              \
+    ROW("Lion", lion, NULL)                                                                                            \
+    ROW("Adagrad", adagrad, NULL)                                                                                      \
+    ROW("Lamb", lamb, lamb_norms)
 
 #endif

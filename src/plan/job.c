@@ -152,6 +152,10 @@ static bool add_gradients(struct zt_joint *joint, struct zt_err *err) {
     return zt_grad_build(g, &zt_ops, &from, 1, joint->params, joint->param_count, joint->grads, err);
 }
 
+static enum zt_dtype half_type(const struct zt_config *config) {
+    return config->fp16.enabled ? ZT_FLOAT16 : config->bf16 ? ZT_BFLOAT16 : ZT_UNDEFINED;
+}
+
 static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     int *roots = zt_malloc(((size_t)joint->param_count + 4) * sizeof *roots), count = 0;
@@ -160,8 +164,8 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, stru
     roots[count++] = joint->counted;
     for (int i = 0; i < joint->param_count && joint->training; i++)
         roots[count++] = joint->grads[i];
-    bool ok =
-        zt_graph_prune(g, roots, count, err) && (!job->config->bf16 || zt_pass_bf16(g, &zt_ops, roots, count, err));
+    const enum zt_dtype half = half_type(job->config);
+    bool ok = zt_graph_prune(g, roots, count, err) && (!half || zt_pass_half(g, &zt_ops, half, roots, count, err));
     free(roots);
     return ok;
 }

@@ -221,6 +221,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     p->source = o->source;
     p->eval_source = o->eval_source;
     p->eval_samples = o->eval_source ? o->eval_source->samples : 0;
+    p->away = o->device && o->device->module;
     p->slots = 1;
     struct zt_program_set *sets[] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
     for (int i = 0; i < 4; i++)
@@ -337,25 +338,4 @@ void zt_rank_plan_destroy(struct zt_rank_plan *p) {
         for (int i = 0; i < sets[s]->count; i++)
             zt_program_destroy(sets[s]->at[i]);
     zt_arena_destroy(p->arena);
-}
-
-bool zt_rank_plan_loader(const struct zt_rank_plan *p, bool training, int64_t first, int64_t steps,
-                         struct zt_loader **to, struct zt_err *err) {
-    const struct zt_config *c = p->job->config;
-    int64_t rows = training ? c->micro_batch : p->eval_rows, together = rows * p->grid.data;
-    struct zt_loader_options options = { .source = training ? p->source : p->eval_source,
-                                         .train_batch = training ? c->train_batch : together,
-                                         .micro_batch = p->replicas ? together : rows,
-                                         .accumulation = training ? (int)c->accumulation : 1,
-                                         .rank = p->replicas ? 0 : p->grid.data_rank,
-                                         .ranks = p->replicas ? 1 : p->grid.data,
-                                         .shuffle = training && c->data.shuffle,
-                                         .drop_last = training && c->data.drop_last,
-                                         .seed = (uint64_t)c->seed,
-                                         .first_step = training ? first : 0,
-                                         .steps =
-                                             training ? steps - first : (p->eval_samples + together - 1) / together,
-                                         .depth = 2 };
-    *to = NULL;
-    return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
 }

@@ -144,6 +144,22 @@ static void print_ties(FILE *to, const struct zt_rank_plan *plan) {
                 plan->ties[i].home ? "sent" : "received");
 }
 
+/* How much is free on the device is not known before all blocks are there. */
+static void print_data(FILE *to, const struct zt_rank_plan *plan) {
+    const struct zt_source *const source[] = { plan->source, plan->eval_source };
+    static const char *const name[] = { "training", "evaluation" };
+    char text[32];
+    for (int i = 0; plan->away && i < 2; i++) {
+        int64_t bytes = source[i] ? zt_source_stored_bytes(source[i]) : 0;
+        if (bytes > 0)
+            fprintf(to,
+                    "%s data, %s as they are stored, stay on the device where half of what is free there holds them\n",
+                    name[i], zt_format_bytes(text, (double)bytes));
+        else if (source[i])
+            fprintf(to, "%s data come to the device in micro-batches\n", name[i]);
+    }
+}
+
 void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
     const struct zt_config *c = plan->job->config;
     struct zt_text schedule = { 0 };
@@ -152,6 +168,7 @@ void zt_rank_plan_print(const struct zt_rank_plan *plan, FILE *to) {
             schedule.at ? schedule.at : "");
     zt_text_finish(&schedule);
     print_loss(to, plan);
+    print_data(to, plan);
     if (plan->sharding->parameters)
         fprintf(to,
                 "gathered ahead %lld elements, at most %lld in place, kept for reuse within %lld; whole on each rank "

@@ -189,6 +189,19 @@ static void say_deepspeed_line(struct zt_monitor *m, const struct zt_metrics_row
     zt_say(m->o.log, ZT_LOG_INFO, "%s", text->at);
 }
 
+/* DeepSpeed's lines (reference/deepspeed.md, section 6.2). */
+static void say_overflow(struct zt_monitor *m, const struct zt_metrics_row *row) {
+    const struct zt_scaling *s = &row->scaling;
+    char more[160] = "";
+    if (s->event == ZT_SCALE_HALVED)
+        snprintf(more, sizeof more, " Attempted loss scale: %.0f, reducing to %.0f", floor(row->loss_scale),
+                 floor(s->scale));
+    else if (s->event == ZT_SCALE_HELD)
+        snprintf(more, sizeof more, " Attempted loss scale: %.0f, but hysteresis is %lld. Reducing hysteresis to %lld",
+                 floor(row->loss_scale), (long long)s->hysteresis + 1, (long long)s->hysteresis);
+    zt_say(m->o.log, ZT_LOG_INFO, "[deepspeed] OVERFLOW! Rank 0 Skipping step.%s", more);
+}
+
 static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t batch) {
     int64_t every = m->o.config->steps_per_print;
     bool multiple = every > 0 && row->step % every == 0;
@@ -201,7 +214,10 @@ static void talk(struct zt_monitor *m, const struct zt_metrics_row *row, int64_t
         return;
     if (row->skipped) {
         zt_monitor_clear(m);
-        zt_say(m->o.log, ZT_LOG_INFO, "[deepspeed] OVERFLOW! Rank 0 Skipping step.");
+        say_overflow(m, row);
+    } else if (row->scaling.consecutive && row->scaling.dynamic) {
+        zt_say(m->o.log, ZT_LOG_DEBUG, "Consecutive hysteresis is enabled. Restoring hysteresis to %lld",
+               (long long)row->scaling.tolerated);
     }
     if (m->bar) {
         draw_bar(m, row);

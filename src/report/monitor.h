@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "optim/scale.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 struct zt_metrics_row {
     int64_t step, epoch, samples;
     double loss, lr, grad_norm, loss_scale, seconds;
+    struct zt_scaling scaling; /* behind the step */
     bool skipped;
 };
 

@@ -66,7 +66,10 @@ static void report_step(const struct zt_session *s, const struct zt_rank_plan *p
              : zt_session_meets(s) ? "processes over TCP"
              : s->processes        ? "processes over MPI"
                                    : "threads of one process",
-             c->bf16 ? ", bf16" : ", fp32", c->parallel.stages);
+             c->fp16.enabled ? ", fp16"
+             : c->bf16       ? ", bf16"
+                             : ", fp32",
+             c->parallel.stages);
     row(s, "parallel", text);
     if (s->cores[0])
         row(s, "cores", s->cores);

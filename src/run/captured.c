@@ -1,14 +1,17 @@
-/* What a rank queues in a step is the same in every step of one shape (the full ones, the last of an epoch): pointers
- * into its blocks, and numbers that lie on the device. So the first step of a shape runs as it is, the second one is
- * recorded, and the others give the device what was recorded:
+/* What a rank queues in a step is the same in every step of one shape (the full ones, the last of an epoch) whose
+ * batches lie on the same side (device_memory.h): pointers into its blocks, and numbers that lie on the device. So the
+ * first step of a shape runs as it is, the first behind it of each side is recorded, and the others give the device
+ * what was recorded:
  *
- *     host      load        forward ... backward   exchange with ranks   clip update        copy of the state
- *     1         +           + + + + + + + + + +    +                     + +                +
- *     2         +           ( . . . . . . . . .    ) graph 0  +          ( . ) graph 1      +
- *     3, 4 ...  +           graph 0                +                     graph 1            +
+ *     host   side   load   forward ... backward   exchange with ranks   norm update        copy of the state
+ *     1      0      +      + + + + + + + + + +    +                     + +                +
+ *     2      1      +      ( . . . . . . . . .    ) graph 0  +          ( . ) graph 1      +
+ *     3      0      +      ( . . . . . . . . .    ) graph 0' +          ( . ) graph 1'     +
+ *     4      1      +      graph 0                +                     graph 1            +
+ *     5      0      +      graph 0'               +                     graph 1'           +
  *
  * A segment is what lies between two things that need the host: batches, other ranks, nodes without a kernel here,
- * the micro-batch that random numbers are drawn for, kernels that sum over ranks. In steps 3 and on the host goes
+ * the micro-batch that random numbers are drawn for, kernels that sum over ranks. In steps 4 and on the host goes
  * through the same program and counts its actions instead of queueing them; a segment of another length would be an
  * error of ours.
  *
@@ -31,16 +34,20 @@ typedef ZT_VEC(struct zt_action) actions;
 
 enum mode { PLAIN, RECORD, REPLAY };
 
+/* Of the steps of one shape and side. */
+struct recording {
+    segments list;
+    size_t launches; /* in them */
+    bool made;
+};
+
 struct zt_rank_graphs {
     enum mode mode;
-    struct {
-        segments list;
-        size_t launches; /* in them */
-        int steps;       /* done */
-    } shape[2], *now;
-    int at;       /* number of the segment at hand, or next */
-    int count;    /* actions of it so far; 0: none is open */
-    actions kept; /* of the segment that is being captured */
+    struct recording of[2][2], *now; /* [tail][side] */
+    bool ran[2];                     /* by shape: a step as it is */
+    int at;                          /* number of the segment at hand, or next */
+    int count;                       /* actions of it so far; 0: none is open */
+    actions kept;                    /* of the segment that is being captured */
     bool off;
     char why[ZT_ERR_TEXT];
 };
@@ -56,10 +63,11 @@ void zt_rank_graphs_create(struct zt_rank *r) {
 
 void zt_rank_graphs_destroy(struct zt_rank *r) {
     struct zt_rank_graphs *g = r->graphs;
-    for (int s = 0; g && s < 2; s++) {
-        for (int i = 0; i < g->shape[s].list.count; i++)
-            api_of(r)->captured_destroy(r->device, g->shape[s].list.at[i].graph);
-        zt_vec_finish(&g->shape[s].list);
+    for (int s = 0; g && s < 4; s++) {
+        segments *list = &g->of[s / 2][s % 2].list;
+        for (int i = 0; i < list->count; i++)
+            api_of(r)->captured_destroy(r->device, list->at[i].graph);
+        zt_vec_finish(list);
     }
     if (g)
         zt_vec_finish(&g->kept);
@@ -148,15 +156,16 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
 
 /* ---- steps ---- */
 
-void zt_rank_graphs_begin(struct zt_rank *r, bool tail) {
+void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side) {
     struct zt_rank_graphs *g = r->graphs;
     /* hashing and tracing read what nodes leave behind, and a captured segment has no times of its nodes */
     if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r))
         return;
-    g->now = &g->shape[tail];
+    g->now = &g->of[tail][side];
     g->at = g->count = 0;
-    g->mode = g->now->steps == 0 ? PLAIN : g->now->steps == 1 ? RECORD : REPLAY;
-    g->now->steps++;
+    g->mode = !g->ran[tail] ? PLAIN : !g->now->made ? RECORD : REPLAY;
+    g->now->made |= g->ran[tail];
+    g->ran[tail] = true;
 }
 
 bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err) {
@@ -164,6 +173,11 @@ bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err) {
     if (r->graphs)
         r->graphs->mode = PLAIN;
     return ok;
+}
+
+/* That of either side: both have the same. */
+static const struct recording *recording_of(const struct zt_rank_graphs *g, bool tail) {
+    return &g->of[tail][!g->of[tail][0].made];
 }
 
 const char *zt_rank_graphs_text(const struct zt_rank *r, char text[ZT_ERR_TEXT]) {
@@ -174,6 +188,7 @@ const char *zt_rank_graphs_text(const struct zt_rank *r, char text[ZT_ERR_TEXT])
         snprintf(text, ZT_ERR_TEXT, "none: %.*s", ZT_ERR_TEXT - 8, g->why);
     else
         snprintf(text, ZT_ERR_TEXT, "%d in a full step, %d in the last of an epoch; %zu and %zu launches",
-                 g->shape[0].list.count, g->shape[1].list.count, g->shape[0].launches, g->shape[1].launches);
+                 recording_of(g, false)->list.count, recording_of(g, true)->list.count,
+                 recording_of(g, false)->launches, recording_of(g, true)->launches);
     return text;
 }

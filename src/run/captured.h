@@ -20,8 +20,8 @@ struct zt_action {
 void zt_rank_graphs_create(struct zt_rank *r);
 void zt_rank_graphs_destroy(struct zt_rank *r);
 
-/* Around a step of the epoch's tail or of another. */
-void zt_rank_graphs_begin(struct zt_rank *r, bool tail);
+/* Around a step of the epoch's tail or of another; `side` as zt_rank_device_align has it. */
+void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side);
 bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err);
 /* Queues it, now or with its segment. */
 bool zt_rank_do(struct zt_rank *r, const struct zt_action *a, struct zt_err *err);

@@ -1,7 +1,9 @@
 #include "run/device_memory.h"
 
 #include "device/module.h"
+#include "optim/step.h"
 #include "run/captured.h"
+#include "run/stored_data.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,13 @@ struct host_kind {
     int64_t bytes; /* copied in a step */
 };
 
+/* Where a slot's batches lie. The device has memory for two, used in turn, so that one comes while the one before is
+ * still read: side 0 is the slot's feed, side 1 in feed_room. */
+struct feed {
+    struct zt_event *taken[2]; /* by side: what lies there is not read any more */
+    int side;                  /* of the last batch */
+};
+
 struct zt_rank_device {
     struct constant *constants;
     int constant_count;
@@ -28,15 +37,17 @@ struct zt_rank_device {
     size_t stage_bytes;
     struct host_kind *kinds;
     int kind_count;
-    struct zt_comm *staged[2]; /* world, data; NULL: one rank */
-    struct zt_comm *nccl;      /* data; NULL: not in use */
-    char no_nccl[ZT_ERR_TEXT]; /* why it is not; "": nobody asked */
-    struct zt_random *random;  /* on the device */
-    struct zt_random pointed;  /* what lies there */
-    bool draws;                /* a node there reads it */
-    struct zt_event **fed;     /* by slot: its pinned memory may be written */
-    char *feed;                /* pinned: feed_bytes a slot */
-    char *feed_room; /* on the device: feed_bytes through which a batch comes; NULL: batches come in the queue */
+    struct zt_comm *staged[2];           /* world, data; NULL: one rank */
+    struct zt_comm *nccl;                /* data; NULL: not in use */
+    char no_nccl[ZT_ERR_TEXT];           /* why it is not; "": nobody asked */
+    struct zt_random *random;            /* on the device */
+    struct zt_random pointed;            /* what lies there */
+    bool draws;                          /* a node there reads it */
+    struct zt_event *sent[ZT_RANK_HELD]; /* by turns: a batch's pinned memory may be written */
+    int64_t sent_count;                  /* batches brought so far */
+    struct feed *feeds;                  /* by slot */
+    int side;                            /* of the last batch of any */
+    char *feed_room; /* on the device: as much as the slots' feeds; NULL: batches come in the queue, always to side 0 */
 };
 
 static size_t view_bytes(const struct zt_view *v) {
@@ -49,53 +60,160 @@ bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t b
     return r->device->api->to_host(r->device, to, from, bytes, err) && r->device->api->synchronize(r->device, err);
 }
 
-/* Behind the columns: what kernels read of the step besides them. */
-struct step_feed {
-    float seed;
-    double samples;
-};
-
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
-    _Static_assert(sizeof(struct step_feed) <= 64, "it has 64 bytes");
-    return column_bytes + 64 + (int64_t)zt_rank_round_up((size_t)rows * sizeof(float));
+    _Static_assert(sizeof(struct zt_step_feed) <= 64, "it has 64 bytes");
+    const size_t weights = zt_rank_round_up((size_t)rows * sizeof(float));
+    return column_bytes + 64 + (int64_t)(weights + zt_rank_round_up((size_t)rows * sizeof(int64_t)));
 }
 
-void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows) {
-    int wants = r->plan->job->want_count;
-    char *step = slot->feed + r->feed_bytes - zt_rank_device_feed_bytes(0, rows);
-    slot->fed[wants] = step + offsetof(struct step_feed, seed);
-    slot->fed[wants + 1] = step + 64;
+/* The slot's feed, on either side. Of a micro-batch that the loader reads all but the numbers come in one copy; of one
+ * whose data stay on the device what stands behind the columns, and one launch makes the columns there:
+ *
+ *     columns | zt_step_feed | row weights | numbers of samples
+ */
+static size_t numbers_at(const struct zt_rank *r) {
+    return (size_t)r->feed_bytes - zt_rank_round_up((size_t)r->feed_rows * sizeof(int64_t));
 }
 
-const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot) {
-    const char *step = slot->fed[r->plan->job->want_count];
-    return (const double *)(const void *)(step + offsetof(struct step_feed, samples));
+static size_t step_at(const struct zt_rank *r) {
+    return (size_t)(r->feed_bytes - zt_rank_device_feed_bytes(0, r->feed_rows));
 }
 
-/* All of a slot's feed crosses at once, from pinned memory that the last copy has left: while the last micro-batch is
- * computed, where the device can bring it. */
+static void point_step(const struct zt_rank *r, struct zt_slot *slot, char *feed) {
+    void **fed = slot->fed + r->plan->job->want_count;
+    fed[0] = feed + step_at(r) + offsetof(struct zt_step_feed, scaled);
+    fed[1] = feed + step_at(r) + 64;
+}
+
+void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot) {
+    point_step(r, slot, slot->feed);
+}
+
+struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt_slot *slot) {
+    char *step = slot->fed[r->plan->job->want_count];
+    return (struct zt_step_feed *)(void *)(step - offsetof(struct zt_step_feed, scaled));
+}
+
+static char *side_of(const struct zt_rank *r, int slot, int side) {
+    return side ? r->away->feed_room + slot * r->feed_bytes : r->slots[slot].feed;
+}
+
+/* The slot's next batch is to lie on another side: what is queued by now is all that reads the last one. */
+static bool turn(struct zt_rank *r, int at, struct zt_err *err) {
+    struct feed *f = &r->away->feeds[at];
+    f->side = !f->side;
+    point_step(r, &r->slots[at], side_of(r, at, f->side));
+    return r->device->api->record(r->device, f->taken[!f->side], err);
+}
+
+bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err) {
+    struct zt_rank_device *d = r->away;
+    for (int i = 0; i < r->plan->slots; i++)
+        if (d->feeds[i].side != d->side && !turn(r, i, err))
+            return false;
+    *side = d->side;
+    return true;
+}
+
+/* ---- batches: read into pinned memory, from where one copy takes them ---- */
+
+static void *allocate_batches(void *with, size_t bytes, const char *what, struct zt_err *err) {
+    struct zt_rank *r = with;
+    return r->device->api->allocate_host(r->device, bytes, what, err);
+}
+
+/* After an error copies may still be underway. */
+static void free_batches(void *with, void *memory, size_t bytes) {
+    struct zt_rank *r = with;
+    struct zt_err ignored = { 0 };
+    for (int i = 0; i < ZT_RANK_HELD; i++)
+        r->device->api->wait(r->device, r->away->sent[i], &ignored);
+    r->device->api->free_host(r->device, memory, bytes);
+}
+
+/* What comes of a slot's feed, and is all that a batch's memory holds. */
+struct part {
+    size_t first, last;
+};
+static struct part part_of(const struct zt_rank *r, const struct zt_source *source) {
+    return zt_rank_stored_has(r, source) ? (struct part){ step_at(r), (size_t)r->feed_bytes }
+                                         : (struct part){ 0, numbers_at(r) };
+}
+
+int64_t zt_rank_brings(const struct zt_rank *r, bool training) {
+    if (!r->away)
+        return 0;
+    const struct part part = part_of(r, training ? r->plan->source : r->plan->eval_source);
+    return (int64_t)(part.last - part.first);
+}
+
+void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options) {
+    const struct part part = part_of(r, options->source);
+    options->indices = zt_rank_stored_has(r, options->source);
+    options->memory = (struct zt_batch_memory){ allocate_batches, free_batches, r };
+    options->batch_bytes = part.last - part.first;
+    options->held = ZT_RANK_HELD;
+    if (options->indices)
+        options->readers = 1;
+}
+
+bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
+    return r->device->api->wait(r->device, r->away->sent[r->away->sent_count % ZT_RANK_HELD], err);
+}
+
+static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
+    const struct zt_step_feed step = { (double)slot->samples, slot->seed, slot->seed };
+    memcpy(to, &step, sizeof step);
+    memcpy(to + 64, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
+}
+
+/* While the last micro-batch is computed, where the device can bring it. */
+static bool bring(struct zt_rank *r, int at, const struct zt_batch *batch, struct part part, struct zt_err *err) {
+    const struct zt_device_api *api = r->device->api;
+    struct zt_rank_device *d = r->away;
+    const struct feed *f = &d->feeds[at];
+    struct zt_event *sent = d->sent[d->sent_count++ % ZT_RANK_HELD];
+    char *to = side_of(r, at, f->side) + part.first;
+    const size_t bytes = part.last - part.first;
+    if (d->feed_room)
+        return api->bring(r->device, to, batch->memory, bytes, f->taken[f->side], sent, err);
+    return api->to_device(r->device, to, batch->memory, bytes, err) && api->record(r->device, sent, err);
+}
+
+static bool make_columns(struct zt_rank *r, const struct zt_slot *slot, const struct zt_batch *batch,
+                         const struct zt_source *source, struct zt_err *err) {
+    const int at = (int)(slot - r->slots);
+    const char *numbers = side_of(r, at, r->away->feeds[at].side) + numbers_at(r);
+    struct zt_gather columns[ZT_COLUMNS];
+    for (int i = 0; i < source->column_count; i++) {
+        columns[i] = zt_rank_stored_gather(r, source, i);
+        columns[i].to = slot->fed[i];
+        columns[i].index = (const int64_t *)(const void *)numbers;
+        columns[i].rows = batch->rows;
+    }
+    return r->device->module->gather(r->device, columns, source->column_count, err);
+}
+
+static void point_columns(struct zt_slot *slot, const struct zt_source *source, int64_t rows, char *column) {
+    for (int i = 0; i < source->column_count; i++) {
+        slot->fed[i] = column;
+        column += zt_rank_round_up(source->column[i].sample_bytes * (size_t)rows);
+    }
+}
+
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err) {
-    const struct zt_device_api *api = r->device->api;
-    int at = (int)(slot - r->slots), wants = r->plan->job->want_count;
-    char *host = r->away->feed + at * r->feed_bytes, *column = host;
-    if (!api->wait(r->device, r->away->fed[at], err))
+    const int at = (int)(slot - r->slots);
+    const struct part part = part_of(r, source);
+    const bool stays = zt_rank_stored_has(r, source);
+    if (r->away->feed_room && !turn(r, at, err))
         return false;
-    for (int i = 0; i < source->column_count; i++) {
-        size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
-        memcpy(column, batch->column[i], bytes);
-        slot->fed[i] = slot->feed + (column - host);
-        column += zt_rank_round_up(bytes);
-    }
-    struct step_feed step = { slot->seed, (double)slot->samples };
-    memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
-    memcpy(host + ((char *)slot->fed[wants + 1] - slot->feed), slot->row_weight,
-           (size_t)batch->rows * sizeof *slot->row_weight);
-    if (r->away->feed_room)
-        return api->bring(r->device, slot->feed, r->away->feed_room, host, (size_t)r->feed_bytes, r->away->fed[at],
-                          err);
-    return api->to_device(r->device, slot->feed, host, (size_t)r->feed_bytes, err) &&
-           api->record(r->device, r->away->fed[at], err);
+    r->away->side = r->away->feeds[at].side;
+    point_columns(slot, source, batch->rows, side_of(r, at, r->away->side));
+    write_step(slot, batch->rows, batch->memory + (step_at(r) - part.first));
+    if (stays)
+        memcpy(batch->memory + (numbers_at(r) - part.first), batch->index, (size_t)batch->rows * sizeof *batch->index);
+    return bring(r, at, batch, part, err) && (!stays || make_columns(r, slot, batch, source, err));
 }
 
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err) {
@@ -235,17 +353,46 @@ static bool open_draws(struct zt_rank *r, struct zt_err *err) {
     return d->random != NULL; /* allocated as zeros, which is what `pointed` says */
 }
 
+/* The memory of both sides is cleared in the queue: nothing may come before that. */
+static bool open_events(struct zt_rank *r, struct feed *f, struct zt_err *err) {
+    const struct zt_device_api *api = r->device->api;
+    for (int side = 0; side < 2; side++)
+        if (!(f->taken[side] = api->event_create(r->device, err)) || !api->record(r->device, f->taken[side], err))
+            return false;
+    return true;
+}
+
+static size_t feeds_bytes(const struct zt_rank *r) {
+    return (size_t)(r->feed_bytes * r->plan->slots);
+}
+
 static bool open_feed(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_device *d = r->away;
     const struct zt_device_api *api = r->device->api;
-    d->feed = api->allocate_host(r->device, (size_t)(r->feed_bytes * r->plan->slots), "batches", err);
-    d->fed = ZT_NEW_N(r->arena, struct zt_event *, r->plan->slots + 1);
-    for (int i = 0; d->feed && i < r->plan->slots; i++)
-        if (!(d->fed[i] = api->event_create(r->device, err)))
+    for (int i = 0; i < ZT_RANK_HELD; i++)
+        if (!(d->sent[i] = api->event_create(r->device, err)))
             return false;
-    if (d->feed && api->bring)
-        d->feed_room = api->allocate(r->device, (size_t)r->feed_bytes, "the next batch", err);
-    return d->feed && (d->feed_room || !api->bring);
+    d->feeds = ZT_NEW_N(r->arena, struct feed, r->plan->slots + 1);
+    if (api->bring && !(d->feed_room = api->allocate(r->device, feeds_bytes(r), "the next batches", err)))
+        return false;
+    for (int i = 0; i < r->plan->slots; i++)
+        if (!open_events(r, &d->feeds[i], err))
+            return false;
+    return true;
+}
+
+static void close_feed(struct zt_rank *r) {
+    struct zt_rank_device *d = r->away;
+    const struct zt_device_api *api = r->device->api;
+    for (int i = 0; d->feeds && i < r->plan->slots; i++)
+        for (int side = 0; side < 2; side++)
+            if (d->feeds[i].taken[side])
+                api->event_destroy(r->device, d->feeds[i].taken[side]);
+    for (int i = 0; i < ZT_RANK_HELD; i++)
+        if (d->sent[i])
+            api->event_destroy(r->device, d->sent[i]);
+    if (d->feed_room)
+        api->free(r->device, d->feed_room, feeds_bytes(r));
 }
 
 /* NCCL where the config asks for it, or leaves it open and it can be had: each rank a GPU of its own, the library
@@ -285,26 +432,21 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     each_node(r, set_aside);
     d->stage = r->device->api->allocate_host(r->device, d->stage_bytes, "tensors of nodes that run on the host", err);
     return d->stage && open_feed(r, err) && open_draws(r, err) && copy_constants(r, err) &&
-           (!r->plan->train.count || !r->row || open_step(r, err));
+           (!r->plan->train.count || !r->row || open_step(r, err)) && zt_rank_stored_create(r, err);
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
     if (!r->away)
         return;
+    zt_rank_stored_destroy(r);
     zt_rank_graphs_destroy(r);
     zt_rank_stepping_destroy(r);
-    for (int i = 0; r->away->fed && i < r->plan->slots; i++)
-        if (r->away->fed[i])
-            r->device->api->event_destroy(r->device, r->away->fed[i]);
-    if (r->away->feed)
-        r->device->api->free_host(r->device, r->away->feed, (size_t)(r->feed_bytes * r->plan->slots));
+    close_feed(r);
     if (r->away->nccl)
         r->away->nccl->api->destroy(r->away->nccl);
     for (int i = 0; i < 2; i++)
         if (r->away->staged[i])
             r->away->staged[i]->api->destroy(r->away->staged[i]);
-    if (r->away->feed_room)
-        r->device->api->free(r->device, r->away->feed_room, (size_t)r->feed_bytes);
     if (r->away->random)
         r->device->api->free(r->device, r->away->random, sizeof *r->away->random);
     if (r->away->constant_block)

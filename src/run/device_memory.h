@@ -12,15 +12,24 @@
 /* From the rank's memory to the host, waiting for it. */
 bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
 
-/* Bytes of each slot for the columns, the cotangent of the loss and `rows` row weights. */
+/* Bytes of each slot for the columns, the cotangent of the loss, and the weights and numbers of `rows` samples. */
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows);
 /* Points the slot's last two fed values into its feed memory. */
-void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows);
+void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot);
+/* Batches lie in pinned memory, from where they are copied. ZT_RANK_HELD of them are the rank's at a time: the copy of
+ * the oldest is over by the time the loader has it back, for which zt_rank_device_next waits. */
+enum { ZT_RANK_HELD = 2 };
+void zt_rank_device_loads(struct zt_rank *r, struct zt_loader_options *options);
+/* Before the loader is asked for the next. */
+bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err);
 /* Brings a batch there, with the slot's seed, samples and row weights. */
 bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct zt_batch *batch,
                          const struct zt_source *source, struct zt_err *err);
-/* Where it has brought the samples. */
-const double *zt_rank_device_samples(const struct zt_rank *r, const struct zt_slot *slot);
+/* Before a step: the side of their memory that the batches of all slots lie on. What the step queues depends on it, and
+ * on nothing else of the steps before. */
+bool zt_rank_device_align(struct zt_rank *r, int *side, struct zt_err *err);
+/* Where it has brought samples and seed. */
+struct zt_step_feed *zt_rank_device_fed(const struct zt_rank *r, const struct zt_slot *slot);
 
 /* Tells the device r->random where that has changed, if a node there draws. */
 bool zt_rank_device_point(struct zt_rank *r, struct zt_err *err);
@@ -41,8 +50,11 @@ bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count,
 bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_stepping_destroy(struct zt_rank *r);
 bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err); /* tail: the last of an epoch */
-/* Adds a micro-batch's loss, which lies in the rank's memory. */
-bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, struct zt_err *err);
+/* Before the forward phase of a micro-batch with a loss: scales its seed where the loss is scaled. */
+bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err);
+/* Adds a micro-batch's loss, which lies in the rank's memory; that of the last one with the norm. */
+bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
+                           struct zt_err *err);
 /* Of several ranks r->scalars holds the requests already, and their sums afterwards. */
 bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err);
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err);

@@ -25,7 +25,10 @@ struct zt_rank_stepping {
     const struct zt_module_optimizer *optimizer;
     struct zt_step_call call;
     struct zt_step_state *state; /* the same as the call's, to write */
-    char *block, *host;          /* device memory of all of them; pinned memory to fill it from */
+    struct zt_step_norm norm;    /* but for the loss and its samples: */
+    const struct zt_slot *last;  /* of the last micro-batch, once its loss is there; NULL: it is not this rank's */
+    const float *last_loss;
+    char *block, *host; /* device memory of all of them; pinned memory to fill it from */
     size_t block_bytes, host_bytes;
     union zt_coefficients *table; /* pinned; its rows on the device begin at table_at */
     char *table_at;
@@ -66,6 +69,20 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
                                   .measured = r->owned[from->range].rank == r->plan->grid.data_rank };
     for (int i = 0; i < r->plan->optimizer_states; i++)
         to->state[i] = from->state[i];
+}
+
+/* The ranges that are this rank's. */
+static void list_squares(struct zt_rank *r) {
+    struct zt_step_norm *n = &r->stepping->norm;
+    struct zt_floats *x = ZT_NEW_N(r->arena, struct zt_floats, r->owned_count + 1);
+    n->x = x;
+    n->clip = r->plan->job->config->gradient_clipping;
+    n->whole = r->world->size == 1;
+    for (int i = 0; i < r->owned_count; i++) {
+        const struct zt_range *o = &r->owned[i];
+        if (o->rank == r->plan->grid.data_rank)
+            x[n->count++] = (struct zt_floats){ (const float *)r->gradients + o->grad_at, o->last - o->first };
+    }
 }
 
 /* The next part of a block, NULL while it is only being measured. */
@@ -136,7 +153,11 @@ bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
     group_of(r, 0); /* there is one, also where this rank owns nothing */
     for (int i = 0; i < r->piece_count; i++)
         fill_piece(r, &r->pieces[i], &pieces[i]);
-    return open_blocks(r, err) && send_pieces(r, pieces, err);
+    list_squares(r);
+    if (!open_blocks(r, err))
+        return false;
+    s->norm.state = s->state;
+    return send_pieces(r, pieces, err);
 }
 
 void zt_rank_stepping_destroy(struct zt_rank *r) {
@@ -177,7 +198,9 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
 /* Before the first step; a checkpoint may have been loaded. */
 static bool write_state(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
-    *s->said = (struct zt_step_state){ .loss_scale = 1, .scale = 1, .updates = r->updates, .finite = 1 };
+    *s->said = (struct zt_step_state){
+        .loss_scale = r->scaling.scale, .scale = 1, .updates = r->updates, .scaling = r->scaling
+    };
     return tell(r, s->state, s->said, sizeof *s->said, err) && r->device->api->synchronize(r->device, err);
 }
 
@@ -192,25 +215,44 @@ bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
         if (!write_table(r, s->first, err))
             return false;
     }
-    _Static_assert(offsetof(struct zt_step_state, squares) == sizeof(double), "loss and squares stand first");
-    zt_rank_graphs_begin(r, tail);
-    return r->device->api->zero(r->device, s->state, 2 * sizeof(double), err);
+    int side;
+    s->last = NULL;
+    s->last_loss = NULL;
+    if (!zt_rank_device_align(r, &side, err))
+        return false;
+    zt_rank_graphs_begin(r, tail, side);
+    return true;
 }
 
 static bool add_loss(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    const double *samples = zt_rank_device_samples(r, a->slot);
+    const double *samples = &zt_rank_device_fed(r, a->slot)->samples;
     return r->device->module->add_loss(r->device, r->stepping->state, a->from, samples, err);
 }
 
-bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, struct zt_err *err) {
+static bool scale_seed(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->module->scale_seed(r->device, r->stepping->state, zt_rank_device_fed(r, a->slot), err);
+}
+
+bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err) {
+    struct zt_action a = { .run = scale_seed, .slot = slot };
+    return !r->plan->job->config->fp16.enabled || zt_rank_do(r, &a, err);
+}
+
+bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
+                           struct zt_err *err) {
     struct zt_action a = { .run = add_loss, .slot = slot, .from = loss };
-    return zt_rank_do(r, &a, err);
+    if (!last)
+        return zt_rank_do(r, &a, err);
+    r->stepping->last = slot; /* where both stay until it is loaded again */
+    r->stepping->last_loss = loss;
+    return true;
 }
 
 /* Loss and squares of all ranks, through the host. */
 static bool share(struct zt_rank *r, struct zt_err *err) {
     struct zt_rank_stepping *s = r->stepping;
     int world = r->world->size;
+    _Static_assert(offsetof(struct zt_step_state, squares) == sizeof(double), "loss and squares stand first");
     if (!zt_rank_fetch(r, s->said, s->state, 2 * sizeof(double), err))
         return false;
     r->scalars[0] = s->said->loss;
@@ -224,34 +266,23 @@ static bool share(struct zt_rank *r, struct zt_err *err) {
     return tell(r, s->state, s->said, 2 * sizeof(double), err);
 }
 
-/* Of the ranges that are this rank's, some at a time. */
-static bool add_squares(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    enum { SOME = 96 };
-    struct zt_floats some[SOME];
-    int count = 0;
-    (void)a;
-    for (int i = 0; i < r->owned_count; i++) {
-        const struct zt_range *o = &r->owned[i];
-        if (o->rank == r->plan->grid.data_rank)
-            some[count++] = (struct zt_floats){ (const float *)r->gradients + o->grad_at, o->last - o->first };
-        if (count < SOME && i < r->owned_count - 1)
-            continue;
-        if (!r->device->module->add_squares(r->device, r->stepping->state, some, count, err))
-            return false;
-        count = 0;
-    }
-    return true;
+static bool norm(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    struct zt_step_norm n = r->stepping->norm;
+    n.loss = a->from;
+    n.samples = a->slot ? &zt_rank_device_fed(r, a->slot)->samples : NULL;
+    return r->device->module->norm(r->device, &n, err);
 }
 
 static bool clip(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     (void)a;
-    return r->device->module->clip(r->device, r->stepping->state, r->plan->job->config->gradient_clipping, err);
+    return r->device->module->clip(r->device, r->stepping->state, r->stepping->norm.clip, err);
 }
 
 bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err) {
-    struct zt_action sum = { .run = add_squares }, find = { .run = clip };
-    return zt_rank_do(r, &sum, err) && (r->world->size == 1 || (zt_rank_flush(r, err) && share(r, err))) &&
-           zt_rank_do(r, &find, err);
+    const struct zt_rank_stepping *s = r->stepping;
+    struct zt_action sum = { .run = norm, .slot = s->last, .from = s->last_loss }, find = { .run = clip };
+    return zt_rank_do(r, &sum, err) &&
+           (s->norm.whole || (zt_rank_flush(r, err) && share(r, err) && zt_rank_do(r, &find, err)));
 }
 
 /* Trust ratios of tensors that several ranks have slices of: through the host, in rank order. */
@@ -267,25 +298,18 @@ static bool find_norms(struct zt_rank *r, const struct zt_action *a, struct zt_e
     return r->stepping->optimizer->norms(r->device, &r->stepping->call, err);
 }
 
-static bool find_ratios(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    (void)a;
-    return r->stepping->optimizer->ratios(r->device, &r->stepping->call, err);
-}
-
 static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_rank_stepping *s = r->stepping;
     (void)a;
-    return (s->call.piece_count == 0 || s->optimizer->update(r->device, &s->call, err)) &&
-           r->device->module->advance(r->device, s->state, err);
+    return s->call.piece_count == 0 || s->optimizer->update(r->device, &s->call, err);
 }
 
 bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
     struct zt_update u = { .config = &r->plan->job->config->optimizer, .step = 1 }; /* of it, ratio() asks the limits */
-    struct zt_action norms = { .run = find_norms }, ratios = { .run = find_ratios }, last = { .run = update };
+    struct zt_action norms = { .run = find_norms }, last = { .run = update };
     bool ok = true;
     if (r->stepping->optimizer->norms)
-        ok = zt_rank_do(r, &norms, err) &&
-             (r->data->size > 1 ? zt_rank_flush(r, err) && share_norms(r, &u, err) : zt_rank_do(r, &ratios, err));
+        ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
     return ok && zt_rank_do(r, &last, err);
 }
 
@@ -303,10 +327,12 @@ bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, str
     const struct zt_step_state *state = &s->copy[at];
     if (!r->device->api->wait(r->device, s->event[at], err))
         return false;
-    result->loss = state->loss / (double)result->samples;
+    result->loss = state->total / (double)result->samples;
     result->grad_norm = state->norm;
     result->finite = state->finite;
-    result->lr = zt_rate_at(r->plan->job->config, state->updates - state->finite).lr;
-    r->updates = state->updates + (s->begun - s->ended);
+    result->loss_scale = state->scaled;
+    result->scaling = r->scaling = state->scaling;
+    result->lr = zt_rate_at(r->plan->job->config, state->updates).lr;
+    r->updates = state->updates + state->finite + (s->begun - s->ended);
     return true;
 }

@@ -16,8 +16,9 @@ static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *
         zt_report_notes(s, &plan->evaluation);
     struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
     struct zt_loader *loader = NULL;
-    bool ok =
-        rank && zt_rank_plan_loader(plan, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
+    if (rank)
+        zt_rank_say_data(rank, &s->options->log);
+    bool ok = rank && zt_rank_loader(rank, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
     zt_loader_destroy(loader);
     zt_rank_destroy(rank);
     zt_rank_plan_destroy(plan);

@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "run/hashes.h"
+#include "ops/kernel/layout.h"
 #include "run/device_memory.h"
 
 #include <stdlib.h>
@@ -143,7 +144,8 @@ bool zt_rank_hashes_node(struct zt_rank *r, const struct zt_run_program *rp, int
         struct zt_hash_record record = { .step = h->step,
                                          .micro_batch = (uint32_t)r->random.micro_batch,
                                          .tensor = (uint32_t)(first + i) };
-        record.hash = zt_hash(ZT_HASH_START, h->copy ? h->copy : data, stored_bytes(view));
+        record.hash = h->copy ? zt_hash(ZT_HASH_START, h->copy, zt_layout_stored(view, h->copy))
+                              : zt_hash(ZT_HASH_START, data, stored_bytes(view));
         zt_hash_writer_add(h->to, &record);
     }
     return true;

@@ -140,7 +140,7 @@ static int64_t largest_rows(const struct zt_rank_plan *p) {
 
 static void make_slots(struct zt_rank *r) {
     const struct zt_rank_plan *p = r->plan;
-    int64_t model = p->activation_bytes - p->loss_activation_bytes, rows = largest_rows(p);
+    int64_t model = p->activation_bytes - p->loss_activation_bytes;
     int in_flight = p->slots - (p->loss_train.count + p->loss_evaluation.count > 0);
     int64_t each = model / in_flight / 64 * 64;
     r->slots = ZT_NEW_N(r->arena, struct zt_slot, p->slots);
@@ -148,11 +148,11 @@ static void make_slots(struct zt_rank *r) {
         struct zt_slot *s = &r->slots[i];
         s->activations = r->activations + (i < in_flight ? each * i : model);
         s->feed = r->feed_bytes ? r->activations + p->activation_bytes + r->feed_bytes * i : NULL;
-        s->row_weight = ZT_NEW_N(r->arena, float, rows + 1);
+        s->row_weight = ZT_NEW_N(r->arena, float, r->feed_rows + 1);
         s->fed[p->job->want_count] = &s->seed;
         s->fed[p->job->want_count + 1] = s->row_weight;
         if (r->device->module)
-            zt_rank_device_slot(r, s, rows);
+            zt_rank_device_slot(r, s);
     }
 }
 
@@ -307,13 +307,18 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                                struct zt_comm *data, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank *r = ZT_NEW(arena, struct zt_rank);
-    *r = (struct zt_rank){
-        .plan = plan, .device = device, .world = world, .data = data, .arena = arena, .grad_scale = 1
-    };
+    *r = (struct zt_rank){ .plan = plan,
+                           .device = device,
+                           .world = world,
+                           .data = data,
+                           .arena = arena,
+                           .grad_scale = 1,
+                           .scaling = zt_scaling_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
     r->peers = (struct zt_peers){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
+    r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;
     if (plan->job->config->optimizer.type)
         r->row = zt_optimizer_find(plan->job->config->optimizer.type);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "device/device.h"
 #include "plan/job.h"
+#include "optim/scale.h"
 #include "parallel/comm/comm.h"
 #include "parallel/partition/grid.h"
 #include "parallel/schedule/program.h"
@@ -72,6 +73,7 @@ struct zt_rank_plan {
     struct zt_schedule full_schedule, tail_schedule; /* tail: count 0 without */
     struct zt_schedule eval_schedule;                /* of one micro-batch */
     int slots;
+    bool away;        /* planned for a device with memory of its own, where data may stay (stored_data.h) */
     bool keeps_input; /* slots have memory for the fed columns: the loader's is gone before backward reads it */
     int64_t loss_activation_bytes; /* of activation_bytes, those of the last slot, which is the loss's */
     int optimizer_states;          /* arrays an element */
@@ -97,10 +99,6 @@ struct zt_rank_options {
 struct zt_rank_plan *zt_rank_plan_create(const struct zt_job *job, const struct zt_rank_options *options,
                                          struct zt_err *err);
 void zt_rank_plan_destroy(struct zt_rank_plan *plan);
-/* What this rank reads of the training data from step `first` to the end of step `steps` - 1, or of all evaluation
- * data; *to is NULL where rank 0 reads for it. */
-bool zt_rank_plan_loader(const struct zt_rank_plan *plan, bool training, int64_t first, int64_t steps,
-                         struct zt_loader **to, struct zt_err *err);
 /* What the data-parallel rank `data_rank` of the plan's stage holds. */
 struct zt_rank_bytes zt_rank_plan_bytes(const struct zt_rank_plan *plan, int data_rank);
 /* Elements whose optimizer step it does and state it holds: copies of weights of other stages are not among them. */
@@ -117,6 +115,14 @@ struct zt_stop;
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
                                struct zt_comm *data, struct zt_err *err);
 void zt_rank_destroy(struct zt_rank *rank);
+/* What this rank reads of the training data from step `first` to the end of step `steps` - 1, or of all evaluation
+ * data (rank_data.c). To be destroyed before the rank; *to is NULL where rank 0 reads for it. */
+bool zt_rank_loader(struct zt_rank *rank, bool training, int64_t first, int64_t steps, struct zt_loader **to,
+                    struct zt_err *err);
+/* Bytes that come to the device for a micro-batch of training data, or of evaluation data; 0 on the host. */
+int64_t zt_rank_brings(const struct zt_rank *rank, bool training);
+/* Says how many threads read, which data stay in the device's memory, and why others do not. */
+void zt_rank_say_data(const struct zt_rank *rank, const struct zt_log *log);
 /* Warns, a line for each kind, of nodes whose tensors travel between device and host because the device has no kernel
  * for them. */
 void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);
@@ -137,10 +143,12 @@ struct zt_step_result {
     int stop;                      /* signal that all ranks are to save and stop for; 0: none */
     bool save;                     /* they are to save */
     int64_t samples, epoch, batch; /* batch: index in the epoch */
+    double loss_scale;             /* that it was run with */
+    struct zt_scaling scaling;     /* behind it */
     bool finite;
 };
 /* One optimizer step: micro-batches from `loader` (NULL where rank 0 reads for this rank). A loss or norm that is not
- * finite leaves weights as they are and sets finite false. */
+ * finite leaves weights as they are and sets finite false. Loss and norm are those of the loss that is not scaled. */
 bool zt_rank_step(struct zt_rank *rank, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
                   struct zt_err *err);
 /* The same in two halves: end gives the result of the oldest step begun. At most ZT_RANK_AHEAD may be begun and not

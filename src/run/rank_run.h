@@ -4,6 +4,7 @@
 #define ZT_RUN_RANK_RUN_H
 
 #include "optim/optim.h"
+#include "optim/scale.h"
 #include "run/rank.h"
 #include "run/stop.h"
 
@@ -17,7 +18,7 @@ struct zt_ready {
     bool on_host;  /* the kernel is the host's, the memory is not (device_memory.h) */
     bool (*run)(const struct zt_call *call, struct zt_err *err);
     const char *name;
-    int cast; /* of what is made of the parameters: the node whose parameter it rounds to bf16, -1: none (derive.c)
+    int cast; /* of what is made of the parameters: the node whose parameter it rounds to half, -1: none (derive.c)
                */
     struct zt_path path; /* that it takes: as prepared, until it runs another way */
 };
@@ -57,18 +58,20 @@ struct zt_moving {
 struct zt_rank_device;
 struct zt_rank_graphs;
 struct zt_rank_stepping;
+struct zt_rank_stored;
 
 struct zt_rank {
     const struct zt_rank_plan *plan;
     struct zt_device *device;
     struct zt_rank_device *away;            /* what a device with memory of its own needs; NULL on the host */
     struct zt_rank_stepping *stepping;      /* what its step needs; NULL on the host, and where nothing is trained */
+    struct zt_rank_stored *stored;          /* data in the device's memory (stored_data.h); NULL on the host */
     struct zt_rank_graphs *graphs;          /* NULL: the device records nothing */
     struct zt_comm *world, *data;           /* for host memory */
     struct zt_comm *bulk_world, *bulk_data; /* the same ranks, for what lies in the rank's blocks */
     struct zt_arena *arena;
     char *parameters, *derived, *gradients, *optimizer, *activations, *workspace;
-    int64_t feed_bytes;                   /* of a slot */
+    int64_t feed_bytes, feed_rows;        /* of a slot; of the largest micro-batch */
     const struct zt_program *derived_for; /* whose derived values are in place; NULL: stale */
     struct zt_run_program *programs;      /* training ones first */
     int program_count;
@@ -92,7 +95,8 @@ struct zt_rank {
     struct zt_peers peers; /* the data ranks, for kernels that sum over them */
     int64_t first_sample;  /* of the step: its index in the epoch */
     int64_t updates;       /* applied so far */
-    double grad_scale;     /* clipping factor of the step at hand */
+    double grad_scale;     /* of the step at hand: clipping factor / loss scale */
+    struct zt_scaling scaling;
     double norm, loss;
     bool finite;
     struct zt_step_result begun[ZT_RANK_AHEAD]; /* steps whose results are still to be given */

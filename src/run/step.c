@@ -203,7 +203,7 @@ static bool is_computed(const struct zt_program *p, const struct zt_write_back *
 
 /* Statistics that were computed to their places, some at a time. */
 static bool copy_back_all(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
-    enum { SOME = 64 };
+    enum { SOME = 128 };
     const struct zt_program *p = a->program->program;
     const struct zt_graph *g = p->joint.graph;
     struct zt_copy copies[SOME];
@@ -259,12 +259,14 @@ static bool backward(struct zt_rank *r, const struct zt_run_program *rp, struct 
 static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *slot, const struct zt_source *source,
                  struct zt_err *err) {
     const struct zt_batch *batch = NULL;
-    if (!zt_loader_next(loader, &batch, err))
+    if ((r->away && !zt_rank_device_next(r, err)) || !zt_loader_next(loader, &batch, err))
         return false;
     if (!batch)
         return zt_fail(err, ZT_EXIT_DATA, "the data ended before the step did");
     slot->samples = batch->samples;
     slot->seed = (float)((double)batch->samples / (double)batch->step_samples);
+    if (!r->away) /* there it is known on the device */
+        slot->seed *= zt_scaling_seed(r->scaling.scale);
     for (int64_t i = 0; i < batch->rows; i++)
         slot->row_weight[i] = i < batch->samples;
     if (r->away)
@@ -303,11 +305,17 @@ static bool read_scalar(struct zt_rank *r, const struct zt_program *p, const str
     return ok;
 }
 
-static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
+/* The gradient of the loss begins with the loss scale, which a device knows; the host has put it into the seed. */
+static bool scale_seed(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, struct zt_err *err) {
+    return !r->stepping || !p->joint.training || p->joint.loss < 0 || zt_rank_stepping_seed(r, slot, err);
+}
+
+static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, bool last,
+                     struct zt_err *err) {
     double loss;
     if (r->stepping && p->joint.training)
         return p->joint.loss < 0 ||
-               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL), err);
+               zt_rank_stepping_loss(r, slot, zt_rank_at(r, slot, &p->place[0][p->joint.loss], NULL), last, err);
     if (!read_scalar(r, p, slot, p->joint.loss, &loss, err))
         return false;
     if (slot->samples > 0)
@@ -373,7 +381,7 @@ static bool instruct(struct zt_rank *r, const struct turn *t, const struct zt_in
     case ZT_DO_RECV_ACT:
         return cross(r, p, slot, &p->recv_act, zt_grid_previous(&r->plan->grid), false, err);
     case ZT_DO_FORWARD:
-        return zt_rank_forward(r, rp, slot, err) && add_loss(r, p, slot, err);
+        return scale_seed(r, p, slot, err) && zt_rank_forward(r, rp, slot, err) && add_loss(r, p, slot, last, err);
     case ZT_DO_SEND_ACT:
         return cross(r, p, slot, &p->send_act, zt_grid_next(&r->plan->grid), true, err);
     case ZT_DO_RECV_GRAD:
@@ -427,6 +435,10 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->loss = r->loss / (double)shape->samples;
     result->grad_norm = r->norm;
     result->finite = r->finite;
+    result->loss_scale = r->scaling.scale;
+    if (!r->stepping)
+        zt_scaling_step(&r->scaling, !r->finite);
+    result->scaling = r->scaling;
     const double *requests = r->scalars + 1 + r->world->size;
     result->stop = zt_stop_signal(requests);
     result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;

@@ -3,6 +3,7 @@
  * nodes later inf - inf is NaN. The -inf of a constant is how models mask: it is not followed. */
 #include "run/trace.h"
 
+#include "ops/kernel/layout.h"
 #include "run/device_memory.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static unsigned status_of(enum zt_dtype dtype, const void *data, int64_t count) 
 static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status, struct zt_err *err) {
     struct zt_rank_tracing *t = r->tracing;
     const size_t size = zt_dtype_bytes(view->dtype);
-    const size_t bytes = view->layout ? view->layout->bytes : (size_t)zt_shape_count(&view->shape) * size;
+    size_t bytes = view->layout ? view->layout->bytes : (size_t)zt_shape_count(&view->shape) * size;
     const void *data = view->data;
     *status = 0;
     if (!data || !bytes || !zt_dtype_in(view->dtype, ZT_ANY_FLOAT))
@@ -56,6 +57,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
         if (!zt_rank_fetch(r, t->copy, data, bytes, err))
             return false;
         data = t->copy;
+        bytes = zt_layout_stored(view, t->copy);
     }
     *status = status_of(view->dtype, data, (int64_t)(bytes / size));
     return true;
@@ -216,6 +218,8 @@ static void say(const struct zt_rank *r, const struct origin *o, int64_t step, s
         say_node(o, trace);
     else if (column >= 0)
         say_data(r, o, column, step, trace);
+    else if (o->value == joint->seed)
+        snprintf(trace->text, sizeof trace->text, "the loss scale %g is beyond fp16", r->scaling.scale);
     else
         snprintf(trace->text, sizeof trace->text, "weight \"%s\" holds %s before the step",
                  joint->graph->values[o->value]->name, kind_name(o->kind));
@@ -278,7 +282,7 @@ bool zt_rank_trace(struct zt_rank *r, int64_t step, struct zt_trace *trace, stru
     while (r->begun_count > 0) /* what was begun ahead */
         if (!zt_rank_end(r, &result, err))
             return false;
-    if (!zt_rank_plan_loader(r->plan, true, step, step + 1, &loader, err))
+    if (!zt_rank_loader(r, true, step, step + 1, &loader, err))
         return false;
     begin(r);
     const bool ok = zt_rank_step(r, loader, step, &result, err) &&

@@ -70,9 +70,9 @@ bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
     double squares = 0;
     for (int i = 0; i < world; i++)
         squares += r->scalars[1 + i];
-    r->norm = sqrt(squares);
+    r->norm = sqrt(squares) / r->scaling.scale;
     r->finite = isfinite(r->norm) && isfinite(r->loss);
-    r->grad_scale = zt_clip_factor(r->norm, r->plan->job->config->gradient_clipping);
+    r->grad_scale = zt_clip_factor(r->norm, r->plan->job->config->gradient_clipping) / r->scaling.scale;
     return true;
 }
 

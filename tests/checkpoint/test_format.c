@@ -92,6 +92,9 @@ static void make_manifest(struct zt_text *to) {
                              .seed = UINT64_C(9007199254740993),
                              .model = 0xdeadbeef,
                              .optimizer = "AdamW",
+                             .scale = 32768,
+                             .since_overflow = 7,
+                             .hysteresis = 2,
                              .best_metric = "loss",
                              .best_value = 0.1,
                              .best_step = 20,
@@ -114,6 +117,7 @@ START_TEST(a_manifest_reads_as_it_was_written) {
     ck_assert_uint_eq(m.crc[0][1], 0xffffffff);
     ck_assert_str_eq(m.keys[1].value, "[[\"a\",\"b\"]]");
     ck_assert(m.best_value == 0.1);
+    ck_assert(m.scale == 32768 && m.since_overflow == 7 && m.hysteresis == 2);
     zt_manifest_write(&m, &again);
     ck_assert_str_eq(text.at, again.at);
     zt_arena_destroy(arena);

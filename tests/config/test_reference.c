@@ -101,15 +101,13 @@ START_TEST(configs_of_deepspeed_users_are_refused_by_key_or_loaded) {
         const char *file, *words[5];
         int count;
     } cases[] = {
-        { "cifar10_zero2_fp16.json", { "fp16.enabled" }, 1 },
-        { "full_zero2_offload.json", { "fp16.enabled", "offload_optimizer", "tensorboard.enabled" }, 3 },
-        { "zero2_auto.json", { "fp16.enabled" }, 1 },
-        { "zero3_offload_auto.json", { "fp16.enabled", "offload_optimizer", "offload_param" }, 3 },
-        { "zero3_offload_checkpointing.json",
-          { "fp16.enabled", "offload_optimizer", "offload_param", "activation_checkpointing" },
-          4 },
+        { "cifar10_zero2_fp16.json", { NULL }, 0 },
+        { "full_zero2_offload.json", { "offload_optimizer", "tensorboard.enabled" }, 2 },
+        { "zero2_auto.json", { NULL }, 0 },
+        { "zero3_offload_auto.json", { "offload_optimizer", "offload_param" }, 2 },
+        { "zero3_offload_checkpointing.json", { "offload_optimizer", "offload_param", "activation_checkpointing" }, 3 },
     };
-    static const char *const off[] = { "fp16.enabled=false", "zero_optimization.offload_optimizer.device=none",
+    static const char *const off[] = { "zero_optimization.offload_optimizer.device=none",
                                        "zero_optimization.offload_param.device=none", "tensorboard.enabled=false",
                                        "activation_checkpointing.enabled=false" };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -120,9 +118,10 @@ START_TEST(configs_of_deepspeed_users_are_refused_by_key_or_loaded) {
         ck_assert_msg(got.err.count == cases[i].count, "%s", got.text);
         for (int k = 0; k < 5 && cases[i].words[k]; k++)
             ck_assert_msg(strstr(got.text, cases[i].words[k]) != NULL, "%s", got.text);
-        read_reference(&got, file, off, 5);
+        zt_config_destroy(got.config);
+        read_reference(&got, file, off, 4);
         ck_assert_msg(got.config != NULL, "%s", got.text);
-        ck_assert_int_gt(got.config->without_effect.count, 5);
+        ck_assert_int_gt(got.config->without_effect.count, 3);
         zt_config_destroy(got.config);
     }
 }

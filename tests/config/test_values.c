@@ -156,13 +156,33 @@ START_TEST(keys_without_effect_are_listed_with_the_reason) {
         "\"sparse_attention\": false, \"pipeline\": {\"seed_layers\": false, \"micro_batch_size\": 0},"
         "\"zero_optimization\": {\"stage\": 2, \"stage3_max_act_size\": 1e9, \"overlap_comm\": true,"
         "\"offload_param\": {\"device\": \"cpu\"}}, \"aio\": {\"single_submit\": \"false\", \"thread_count\": 4},"
-        "\"amp\": {\"enabled\": false, \"whatever\": [1]}, \"fp16\": {\"enabled\": false, \"loss_scale\": 0}");
+        "\"amp\": {\"enabled\": false, \"whatever\": [1]}, \"fp16\": {\"enabled\": false, \"loss_scale\": 128, "
+        "\"hysteresis\": 2}");
     ck_assert(mentions(&c->without_effect, "zero_optimization.stage3_max_act_size = 1000000000 (never was"));
     ck_assert(c->zero.overlap_comm);
     ck_assert(mentions(&c->without_effect, "offload_param.device = \"cpu\" (needs zero_optimization.stage 3)"));
-    ck_assert(mentions(&c->without_effect, "fp16.loss_scale = 0 (fp16 is off)"));
+    ck_assert(mentions(&c->without_effect, "fp16.loss_scale = 128 (fp16 is off)"));
+    ck_assert(!mentions(&c->without_effect, "fp16.hysteresis"));
     ck_assert(mentions(&c->without_effect, "aio.single_submit = false ("));
     ck_assert(mentions(&c->without_effect, "aio.intra_op_parallelism = 4 ("));
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(the_loss_scale_of_fp16_is_read) {
+    struct zt_config *c = CONFIG("\"fp16\": {\"enabled\": true}");
+    ck_assert(c->fp16.enabled && !c->bf16 && c->fp16.loss_scale == 0 && c->fp16.initial_scale_power == 16);
+    ck_assert(c->fp16.loss_scale_window == 1000 && c->fp16.hysteresis == 2 && c->fp16.min_loss_scale == 1 &&
+              !c->fp16.consecutive_hysteresis);
+    zt_config_destroy(c);
+    c = CONFIG(
+        "\"fp16\": {\"enabled\": \"true\", \"auto_cast\": true, \"loss_scale\": 128.5, \"initial_scale_power\": 12,"
+        "\"loss_scale_window\": 5e2, \"hysteresis\": 3, \"consecutive_hysteresis\": true, \"min_loss_scale\": 4}");
+    ck_assert(c->fp16.enabled && c->fp16.loss_scale == 128.5 && c->fp16.initial_scale_power == 12);
+    ck_assert(c->fp16.loss_scale_window == 500 && c->fp16.hysteresis == 3 && c->fp16.min_loss_scale == 4 &&
+              c->fp16.consecutive_hysteresis);
+    ck_assert(mentions(&c->without_effect, "fp16.auto_cast = true (inputs always take the type"));
+    ck_assert(!mentions(&c->without_effect, "fp16 is off"));
     zt_config_destroy(c);
 }
 END_TEST
@@ -381,6 +401,7 @@ int main(void) {
                                    numbers_booleans_and_null_have_several_spellings,
                                    deprecated_names_are_converted_with_a_note,
                                    keys_without_effect_are_listed_with_the_reason,
+                                   the_loss_scale_of_fp16_is_read,
                                    overlap_follows_the_stages_that_are_chosen_later,
                                    two_keys_of_one_meaning_may_agree,
                                    the_command_line_wins,

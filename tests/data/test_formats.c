@@ -1,6 +1,8 @@
 /* Sources: exactly what the wants ask, or a message that names file, column and row. */
 #include "fixture.h"
 
+#include "data/column.h"
+
 #include <dirent.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -240,6 +242,67 @@ START_TEST(cifar10_files_are_read_in_the_order_of_their_names) {
 }
 END_TEST
 
+/* All that a source keeps, decoded, against what it reads. */
+static void check_kept(const struct zt_source *source, int column) {
+    struct zt_err err = { 0 };
+    const struct zt_stored stored = source->format->stored(source, column);
+    const size_t bytes = source->column[column].sample_bytes;
+    char *kept = malloc(stored.bytes * (size_t)source->samples), *made = malloc(bytes), *wanted = malloc(bytes);
+    source->format->keep(source, column, 0, 3, kept);
+    source->format->keep(source, column, 3, source->samples - 3, kept + 3 * stored.bytes);
+    for (int64_t i = 0; i < source->samples; i++) {
+        zt_column_decode(&source->column[column], &stored, kept + (size_t)i * stored.bytes, made);
+        ck_assert(source->format->read(source, column, i, wanted, &err));
+        ck_assert_msg(memcmp(made, wanted, bytes) == 0, "column %d, sample %lld", column, (long long)i);
+    }
+    free(kept);
+    free(made);
+    free(wanted);
+}
+
+START_TEST(samples_made_of_what_is_kept_are_those_that_are_read) {
+    static const enum zt_dtype image[] = { ZT_FLOAT, ZT_BFLOAT16, ZT_DOUBLE, ZT_FLOAT16 };
+    static const enum zt_dtype label[] = { ZT_INT64, ZT_INT32, ZT_UINT8, ZT_INT16 };
+    char folder[] = "scratch-XXXXXX", path[2][128], name[64];
+    double mean[] = { 0.5, 0.25, 0 }, std[] = { 0.5, 1, 2 };
+    struct zt_err err = { 0 };
+    struct zt_want wants[] = { want_image, { .name = "target", .dtype = label[_i] } };
+    wants[0].dtype = image[_i];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int k = 0; k < 2; k++) {
+        snprintf(path[k], sizeof path[k], "%s/data_batch_%d.bin", folder, k);
+        write_records(path[k], 2 + 3 * k, 90 + 70 * k, 0);
+    }
+    struct zt_config config = { .data = {
+                                    .format = "cifar10", .path = folder, .mean = { mean, 3 }, .std = { std, 3 } } };
+    struct zt_source *source = zt_source_open(&config, false, wants, 2, &err);
+    ck_assert_msg(source != NULL, "%s", err.text[0]);
+    ck_assert_int_eq(zt_source_stored_bytes(source), 7 * 3073);
+    check_kept(source, 0);
+    check_kept(source, 1);
+    zt_source_close(source);
+    for (int k = 0; k < 2; k++)
+        unlink(path[k]);
+    rmdir(folder);
+
+    float x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
+    struct zt_npz_array array = { "x", ZT_FLOAT, { 2, { 5, 2 } }, x, sizeof x };
+    struct zt_want want = { .name = "x", .dtype = image[_i], .shape = { 1, { 2 } } };
+    ck_assert(zt_npz_write(scratch(name), &array, 1, &err));
+    source = open_npz(name, &want, 1, &err);
+    ck_assert_msg(source != NULL, "%s", err.text[0]);
+    ck_assert_int_eq(zt_source_stored_bytes(source), 10 * (int64_t)zt_dtype_bytes(image[_i]));
+    check_kept(source, 0);
+    zt_source_close(source);
+    unlink(name);
+
+    config = (struct zt_config){ .data = { .format = "synthetic", .samples = 4 } };
+    source = zt_source_open(&config, false, &want, 1, &err);
+    ck_assert_int_eq(zt_source_stored_bytes(source), 0);
+    zt_source_close(source);
+}
+END_TEST
+
 START_TEST(a_cifar10_file_of_odd_size_is_refused) {
     char path[64];
     struct zt_err err = { 0 };
@@ -362,6 +425,7 @@ int main(void) {
     tcase_add_test(cases, every_problem_of_a_file_is_reported_at_once);
     tcase_add_test(cases, digits_in_cifar10_layout_are_read);
     tcase_add_test(cases, cifar10_files_are_read_in_the_order_of_their_names);
+    tcase_add_loop_test(cases, samples_made_of_what_is_kept_are_those_that_are_read, 0, 4);
     tcase_add_test(cases, a_cifar10_file_of_odd_size_is_refused);
     tcase_add_test(cases, an_image_input_of_another_shape_names_both);
     tcase_add_test(cases, synthetic_floats_are_standard_normal);

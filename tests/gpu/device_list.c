@@ -4,7 +4,8 @@
  *     device_list FOLDER MODEL CONFIG CLUSTER FILE [KEY=VALUE ...]
  *
  * FOLDER holds ztrain-cuda.so. The model's weights need not be there. FILE gets the rows of zt_profile_write, estimated
- * for a rank of CLUSTER, with launches as microseconds; stdout gets the launches of the whole step. */
+ * for a rank of CLUSTER, with launches as microseconds; stdout gets the launches of the whole step, and the bytes that
+ * come to the device for it. */
 #include "device/module.h"
 #include "device/threads.h"
 #include "plan/profile.h"
@@ -33,7 +34,7 @@ static bool open_walk(struct walk *w, const struct zt_options *options, const ch
     w->comm = zt_comm_self_create();
     return of.machine && (w->plan = zt_plan_create(w->session.job, &of, err)) &&
            (w->rank = zt_rank_create(w->plan->stage[0], w->device, w->comm, w->comm, err)) &&
-           zt_rank_plan_loader(w->plan->stage[0], true, 0, 2, &w->loader, err);
+           zt_rank_loader(w->rank, true, 0, 2, &w->loader, err);
 }
 
 static void close_walk(struct walk *w) {
@@ -88,7 +89,7 @@ int main(int argc, char **argv) {
     bool ok = open_walk(&w, &options, argv[1], argv[4], &err) && count_step(&w, &launches, &err) &&
               write_list(&w, argv[5], &err);
     if (ok)
-        printf("%.0f\n", launches);
+        printf("%.0f %lld\n", launches, (long long)zt_rank_brings(w.rank, true));
     else
         zt_err_print(&err, stderr);
     close_walk(&w);

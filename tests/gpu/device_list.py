@@ -120,7 +120,7 @@ def run(tool, folder, model, config, gpu, rows):
     if done.returncode:
         sys.exit(f"{model}: {done.stderr.strip()}")
     lines = [line.split("\t") for line in rows.read_text().splitlines()]
-    return int(done.stdout), [dict(zip(lines[0], line)) for line in lines[1:]]
+    return tuple(map(int, done.stdout.split())), [dict(zip(lines[0], line)) for line in lines[1:]]
 
 
 def estimate(row):
@@ -138,13 +138,14 @@ def grouped(lists):
     return [(row, count, int(float(row["measured_us"])) if row["measured_us"] != "-" else 0, times) for row, count, times in found.values()]
 
 
-def listed(name, batch, wanted, steps, lists):
+def listed(name, batch, wanted, steps, brought, lists):
     groups = grouped(lists)
     launches = {kind: sum(c * n for r, c, n, _ in groups if (r["op"] == "-") == (kind == "parts")) for kind in ("nodes", "parts")}
     ms = [sum(c * t[i] for _, c, _, t in groups) / 1e3 for i in range(len(GPUS))]
     yield f"{name}, batch {batch}, bfloat16"
     yield (f"{steps} launches a step, wanted at most {wanted}: {launches['nodes']} of nodes, {launches['parts']} of load, norm and update, "
            f"{steps - sum(launches.values())} others")
+    yield f"{brought:,} bytes come to the device for a step: data that fit stay there"
     yield "estimated " + ", ".join(f"{g} {t:.3f} ms" for g, t in zip(GPUS, ms)) + ", without communication"
     yield ""
     yield "by our own kernels where a library may be asked, or in part by a library:"
@@ -160,7 +161,7 @@ def listed(name, batch, wanted, steps, lists):
 
 
 def runs_of(tool, root, name, *where):
-    """(launches, rows) of the network for each of `where`: a folder of a module, and a GPU."""
+    """((launches, bytes brought), rows) of the network for each of `where`: a folder of a module, and a GPU."""
     path, batch, columns, _ = NETWORKS[name]
     with tempfile.TemporaryDirectory() as made:
         made = pathlib.Path(made)
@@ -175,7 +176,7 @@ def runs_of(tool, root, name, *where):
 def list_of(tool, folder, root, name):
     _, batch, _, wanted = NETWORKS[name]
     runs = runs_of(tool, root, name, *((folder, gpu) for gpu in GPUS))
-    return "".join(line.rstrip() + "\n" for line in listed(name, batch, wanted, runs[0][0], [rows for _, rows in runs]))
+    return "".join(line.rstrip() + "\n" for line in listed(name, batch, wanted, *runs[0][0], [rows for _, rows in runs]))
 
 
 def refused(tool, folder, root, planned):

@@ -2,6 +2,7 @@
  * is done when the call returns. Matrix products are plain loops over column-major matrices as cuBLASLt's documentation
  * describes them, so that leading dimensions, transposition, batch strides and beta are held to what was asked for. */
 #include "graph/ir/dtype.h"
+#include "tests/gpu/emulated_epilogue.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -127,8 +128,11 @@ cudaError_t cudaMallocHost(void **to, size_t bytes) {
 cudaError_t cudaFreeHost(void *memory) {
     return cudaFree(memory);
 }
+/* ZT_EMULATED_FREE bytes are free, else all. */
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
-    *left = *all = MEMORY;
+    const char *text = getenv("ZT_EMULATED_FREE");
+    *all = MEMORY;
+    *left = text ? (size_t)atoll(text) : MEMORY;
     return cudaSuccess;
 }
 
@@ -299,7 +303,7 @@ struct matrix {
 struct operation {
     int left_transposed, right_transposed, epilogue;
     void *bias; /* a number a row of the result, of its type; where sums of a side go */
-    void *aux;  /* GELU's argument, of the result's type */
+    void *aux;  /* GELU's argument, of the result's type; a bit an element where ReLU's is positive */
     int64_t aux_leading;
 };
 struct preference {
@@ -391,6 +395,8 @@ enum {
     GELU = CUBLASLT_EPILOGUE_GELU,
     AUX = 128,
     GELU_SLOPE = CUBLASLT_EPILOGUE_DGELU & ~AUX,
+    RELU = CUBLASLT_EPILOGUE_RELU,
+    RELU_SLOPE = CUBLASLT_EPILOGUE_DRELU & ~AUX,
     SUMS = CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB
 };
 
@@ -398,8 +404,10 @@ static bool is_known(int epilogue) {
     static const cublasLtEpilogue_t known[] = { CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
                                                 CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
                                                 CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                                                CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADA,
-                                                CUBLASLT_EPILOGUE_BGRADB };
+                                                CUBLASLT_EPILOGUE_RELU,     CUBLASLT_EPILOGUE_RELU_BIAS,
+                                                CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+                                                CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_DRELU,
+                                                CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (epilogue == (int)known[i])
             return true;
@@ -411,33 +419,39 @@ static bool is_whole(const struct operation *o, const struct matrix *result) {
     const bool aux = o->epilogue & AUX;
     return is_known(o->epilogue) && !(o->epilogue & (CUBLASLT_EPILOGUE_BIAS | SUMS)) == !o->bias &&
            aux == (o->aux != NULL) && (!(o->epilogue & SUMS) || result->batch == 1) &&
-           (!aux || (o->aux_leading % 8 == 0 && o->aux_leading >= result->rows && result->batch == 1));
+           (!aux || (o->aux_leading % (o->epilogue & (RELU | RELU_SLOPE) ? 128 : 8) == 0 &&
+                     o->aux_leading >= result->rows && result->batch == 1));
 }
 
-/* GELU and sums want columns in multiples of 16 bytes, of bfloat16 addresses too, as far as it is told of them: so
- * callers see products that it is there for always, sometimes and never. */
+static enum zt_dtype dtype_of(const struct matrix *m) {
+    return m->type == CUDA_R_16BF ? ZT_BFLOAT16 : m->type == CUDA_R_16F ? ZT_FLOAT16 : ZT_FLOAT;
+}
+
+static bool is_half(const struct matrix *m) {
+    return zt_dtype_is_half(dtype_of(m));
+}
+
+/* GELU, ReLU and sums want columns in multiples of 16 bytes, of half types addresses too, as far as it is told
+ * of them: so callers see products that it is there for always, sometimes and never. A bias wants more than one row. */
 static bool has_algorithm(const struct operation *o, const struct matrix *const m[3], uint32_t alignment) {
-    const bool half = m[0]->type == CUDA_R_16BF;
+    const bool half = is_half(m[0]);
     bool fits = !half || (alignment >= 16 && (uintptr_t)o->bias % 16 == 0 && (uintptr_t)o->aux % 16 == 0);
     for (int i = 0; i < 3; i++)
-        fits &= m[i]->leading * (m[i]->type == CUDA_R_16BF ? 2 : 4) % 16 == 0;
-    return fits || !(o->epilogue & (GELU | GELU_SLOPE | SUMS));
-}
-
-static double gelu(double x) {
-    return x * (1 + tanh(M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x))) / 2;
-}
-static double gelu_slope(double x) {
-    double c = M_2_SQRTPI * M_SQRT1_2, t = tanh(c * (x + 0.044715 * x * x * x));
-    return (1 + t) / 2 + x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x) / 2;
+        fits &= m[i]->leading * (is_half(m[i]) ? 2 : 4) % 16 == 0;
+    return (fits || !(o->epilogue & (GELU | GELU_SLOPE | RELU | RELU_SLOPE | SUMS))) &&
+           (m[2]->rows > 1 || !(o->epilogue & CUBLASLT_EPILOGUE_BIAS));
 }
 
 /* What is stored for `sum`, the element (i, k) of the product. */
 static double finish(const struct operation *o, const struct matrix *result, int64_t i, int64_t k, double sum) {
-    const enum zt_dtype dtype = result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT;
+    const enum zt_dtype dtype = dtype_of(result);
     const int64_t aux = i + k * o->aux_leading;
     if (o->epilogue & CUBLASLT_EPILOGUE_BIAS)
         sum += zt_load_double(dtype, o->bias, i);
+    if (o->epilogue & RELU_SLOPE)
+        return relu_slope_at(o->aux, aux) != 0 ? sum : 0;
+    if (o->epilogue & RELU)
+        return relu_at(sum, o->aux, aux);
     if (o->epilogue & GELU_SLOPE)
         return sum * gelu_slope(zt_load_double(dtype, o->aux, aux));
     if (o->epilogue & AUX)
@@ -508,7 +522,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
 
 static double element(const struct matrix *m, const void *data, int batch, int64_t row, int64_t column) {
     int64_t at = batch * m->batch_step + row + column * m->leading;
-    return zt_load_double(m->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, data, at);
+    return zt_load_double(dtype_of(m), data, at);
 }
 
 /* Sums of op(left) or op(right) over what the product sums over. */
@@ -520,7 +534,7 @@ static void add_up(const struct operation *o, const struct matrix *left, const v
         for (int64_t n = 0; n < depth(o, left); n++)
             sum += first ? (o->left_transposed ? element(left, a, 0, n, i) : element(left, a, 0, i, n))
                          : (o->right_transposed ? element(right, b, 0, i, n) : element(right, b, 0, n, i));
-        zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, o->bias, i, sum);
+        zt_store_double(dtype_of(result), o->bias, i, sum);
     }
 }
 
@@ -553,8 +567,8 @@ static cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
                     sum += (o->left_transposed ? element(left, a, batch, n, i) : element(left, a, batch, i, n)) *
                            (o->right_transposed ? element(right, b, batch, k, n) : element(right, b, batch, n, k));
                 sum = scale * sum + (keep != 0 ? keep * element(old, c, batch, i, k) : 0);
-                zt_store_double(result->type == CUDA_R_16BF ? ZT_BFLOAT16 : ZT_FLOAT, d,
-                                batch * result->batch_step + i + k * result->leading, finish(o, result, i, k, sum));
+                zt_store_double(dtype_of(result), d, batch * result->batch_step + i + k * result->leading,
+                                finish(o, result, i, k, sum));
             }
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,5 +1,6 @@
-/* As much of CUDA's C++ as our kernels use, on the CPU, the blocks one after the other. Shared memory is static,
- * because one block runs at a time. emulated.c has the run-time library. */
+/* As much of CUDA's C++ as our kernels use, on the CPU, the blocks one after the other, from the last to the first
+ * where ZT_EMULATED_BACKWARDS is set. Shared memory is static, because one block runs at a time. emulated.c has the
+ * run-time library. */
 #ifndef ZT_TESTS_EMULATED_HPP
 #define ZT_TESTS_EMULATED_HPP
 
@@ -19,7 +20,8 @@
 #define __device__
 #define __host__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define __expf expf
 
 typedef struct CUstream_st *cudaStream_t;
 enum { cudaSuccess = 0 };
@@ -126,15 +128,23 @@ template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t 
     emulator.kernel = kernel;
     blockDim = block;
     gridDim = grid;
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = dim3(x, y, z);
-                emulate_block(count, block);
-            }
+    const unsigned blocks = grid.x * grid.y * grid.z;
+    const bool backwards = getenv("ZT_EMULATED_BACKWARDS") != NULL;
+    for (unsigned k = 0; k < blocks; k++) {
+        const unsigned at = backwards ? blocks - 1 - k : k;
+        blockIdx = dim3(at % grid.x, at / grid.x % grid.y, at / grid.x / grid.y);
+        emulate_block(count, block);
+    }
 }
 
 /* One thread runs at a time. */
+static inline void __threadfence() {
+}
+static inline unsigned atomicInc(unsigned *at, unsigned most) {
+    const unsigned old = *at;
+    *at = old >= most ? 0 : old + 1;
+    return old;
+}
 static inline int32_t atomicMax(int32_t *at, int32_t value) {
     const int32_t old = *at;
     *at = value > old ? value : old;

@@ -5,8 +5,8 @@
  * what the graph says; that of a pool's gradient is marked as one with tensor cores. Tensors of a convolution are all
  * plain or all channels last. None is had for uneven padding, none for channels last where x has five channels, none
  * for several operations where the channels are an odd number, or rows of a product in memory are no multiple of 8,
- * none for a normalisation of 37 scales and none for a pool of nine channels, so that what the module does then is run
- * too. */
+ * none for a normalisation of 37 scales, or behind others of scales that are no multiple of 8 or not innermost, and
+ * none for a pool of nine channels, so that what the module does then is run too. */
 #include "tests/gpu/emulated_dnn.h"
 
 #include <string.h>
@@ -205,11 +205,19 @@ static bool has_pool_engine(const struct cudnnBackendDescriptor *d, const struct
     return (plain || last) && x.dim[1] != 9;
 }
 
+/* As cuDNN's own: with more than the normalisation where channels are innermost and a multiple of 8. */
+static bool has_norm_engine(const struct cudnnBackendDescriptor *d, int64_t count) {
+    const struct norm *n = norm_of(d);
+    const struct tensor x = tensor_of(child(d, n->tensor[NORM_X]));
+    const int64_t scales = tensor_of(child(d, n->tensor[NORM_SCALE])).dim[1];
+    return scales != 37 && (count == 1 || (scales % 8 == 0 && is_packed(&x, true)));
+}
+
 static bool has_engine(const struct cudnnBackendDescriptor *graph) {
     int64_t count;
     struct cudnnBackendDescriptor *const *list = operations(graph, &count);
-    if (norm_of(list[0]))
-        return tensor_of(child(list[0], norm_of(list[0])->tensor[NORM_SCALE])).dim[1] != 37;
+    if (norm_of(list[count - 1]))
+        return has_norm_engine(list[count - 1], count);
     if (pool_of(list[0]))
         return has_pool_engine(list[0], pool_of(list[0]));
     if (!names_of(list[0]))

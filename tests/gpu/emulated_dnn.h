@@ -65,6 +65,7 @@ static inline struct tensor tensor_of(const struct cudnnBackendDescriptor *d) {
                             .dim = ints(d, CUDNN_ATTR_TENSOR_DIMENSIONS),
                             .stride = ints(d, CUDNN_ATTR_TENSOR_STRIDES),
                             .dtype = *type == CUDNN_DATA_BFLOAT16  ? ZT_BFLOAT16
+                                     : *type == CUDNN_DATA_HALF    ? ZT_FLOAT16
                                      : *type == CUDNN_DATA_INT32   ? ZT_INT32
                                      : *type == CUDNN_DATA_BOOLEAN ? ZT_BOOL
                                                                    : ZT_FLOAT,

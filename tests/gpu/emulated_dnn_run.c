@@ -164,6 +164,8 @@ static double of_elements(cudnnPointwiseMode_t mode, const double *x, const int6
         return x[0] / x[1];
     case CUDNN_POINTWISE_CMP_GE:
         return x[0] >= x[1];
+    case CUDNN_POINTWISE_CMP_GT:
+        return x[0] > x[1];
     case CUDNN_POINTWISE_RELU_FWD:
         return x[0] <= 0 ? 0 : x[0];
     case CUDNN_POINTWISE_EXP:

@@ -233,16 +233,9 @@ static bool lamb_norms(struct zt_device *device, const struct zt_step_call *s, s
             s->norms[2 * p->tensor + 1] += p->measured ? u * u : 0;
         }
     }
-    set_access(device, PROT_NONE);
-    return true;
-}
-
-static bool lamb_ratios(struct zt_device *device, const struct zt_step_call *s, struct zt_err *err) {
-    (void)err;
-    set_access(device, PROT_READ | PROT_WRITE);
-    union zt_coefficients c = coefficients_of(s, 0);
+    const union zt_coefficients limits = coefficients_of(s, 0);
     for (int t = 0; t < s->tensor_count; t++)
-        s->ratios[t] = zt_lamb_ratio(&c.lamb, s->norms + 2 * t);
+        s->ratios[t] = zt_lamb_ratio(&limits.lamb, s->norms + 2 * t);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -256,12 +249,12 @@ static bool copy_all(struct zt_device *device, const struct zt_copy *copies, int
     return ok;
 }
 
-static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, struct zt_err *err) {
+static bool cast_all(struct zt_device *device, const struct zt_cast *casts, int count, bool fp16, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
     for (int i = 0; i < count; i++)
         for (int64_t k = 0; k < casts[i].count; k++) /* nothing is channels last here */
-            zt_store_double(ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
+            zt_store_double(fp16 ? ZT_FLOAT16 : ZT_BFLOAT16, casts[i].to, k, (double)((const float *)casts[i].from)[k]);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -275,22 +268,33 @@ static bool add(struct zt_device *device, float *to, const float *from, int64_t 
     return true;
 }
 
-static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
-                     struct zt_err *err) {
+static bool scale_seed(struct zt_device *device, const struct zt_step_state *state, struct zt_step_feed *feed,
+                       struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    if (*samples > 0)
-        state->loss += (double)*loss * *samples;
+    feed->scaled = feed->seed * zt_scaling_seed(state->loss_scale);
     set_access(device, PROT_NONE);
     return true;
 }
 
-static bool add_squares(struct zt_device *device, struct zt_step_state *state, const struct zt_floats *x, int count,
-                        struct zt_err *err) {
+static bool add_loss(struct zt_device *device, struct zt_step_state *state, const float *loss, const double *samples,
+                     struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    for (int i = 0; i < count; i++)
-        state->squares += zt_sum_squares(x[i].at, x[i].count);
+    zt_step_add_loss(state, loss, samples);
+    set_access(device, PROT_NONE);
+    return true;
+}
+
+static bool norm(struct zt_device *device, const struct zt_step_norm *n, struct zt_err *err) {
+    (void)err;
+    set_access(device, PROT_READ | PROT_WRITE);
+    for (int i = 0; i < n->count; i++)
+        n->state->squares += zt_sum_squares(n->x[i].at, n->x[i].count);
+    if (n->loss)
+        zt_step_add_loss(n->state, n->loss, n->samples);
+    if (n->whole)
+        zt_step_clip(n->state, n->clip);
     set_access(device, PROT_NONE);
     return true;
 }
@@ -298,24 +302,14 @@ static bool add_squares(struct zt_device *device, struct zt_step_state *state, c
 static bool clip(struct zt_device *device, struct zt_step_state *state, double most, struct zt_err *err) {
     (void)err;
     set_access(device, PROT_READ | PROT_WRITE);
-    state->norm = sqrt(state->squares);
-    state->finite = isfinite(state->norm) && isfinite(state->loss);
-    state->scale = (float)zt_clip_factor(state->norm, most);
-    set_access(device, PROT_NONE);
-    return true;
-}
-
-static bool advance(struct zt_device *device, struct zt_step_state *state, struct zt_err *err) {
-    (void)err;
-    set_access(device, PROT_READ | PROT_WRITE);
-    state->updates += state->finite;
+    zt_step_clip(state, most);
     set_access(device, PROT_NONE);
     return true;
 }
 
 #define ROW(domain, name, id) { domain, name, &kernel },
 static const struct zt_module_kernel kernels[] = { ZT_CUDA_OPS(ROW){ 0 } };
-#define OPTIMIZER(name, update, norms, ratios) { name, update, norms, ratios },
+#define OPTIMIZER(name, update, norms) { name, update, norms },
 static const struct zt_module_optimizer optimizers[] = { ZT_STEP_OPTIMIZERS(OPTIMIZER){ 0 } };
 static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .version = ZT_VERSION,
@@ -324,10 +318,10 @@ static const struct zt_module module = { .abi = ZT_MODULE_ABI,
                                          .add = add,
                                          .copy_all = copy_all,
                                          .cast_all = cast_all,
+                                         .scale_seed = scale_seed,
                                          .add_loss = add_loss,
-                                         .add_squares = add_squares,
-                                         .clip = clip,
-                                         .advance = advance };
+                                         .norm = norm,
+                                         .clip = clip };
 
 static const struct zt_device_api api = {
     .name = "far",

@@ -85,8 +85,10 @@ const struct fused_layout fused_layouts[] = {
 };
 
 #define BF16 ", 'bf16': {'enabled': true}"
+#define FP16 ", 'fp16': {'enabled': true, 'loss_scale': 128}"
 const struct fused_layout fused_half_layouts[] = {
     { 1, true, BF16 },
+    { 1, true, FP16 },
     { 1, true, BF16 ", 'train_micro_batch_size_per_gpu': 2" },
     { 2, true, BF16 ", 'zero_optimization': {'stage': 3}" },
     { 2, true, BF16 ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },

@@ -40,7 +40,8 @@ struct fused_layout {
     bool bf16;
     const char *more; /* of the config */
 };
-extern const struct fused_layout fused_layouts[], fused_half_layouts[]; /* end with no rank; the latter: in bf16 */
+extern const struct fused_layout fused_layouts[],
+    fused_half_layouts[]; /* end with no rank; the latter: in half types */
 
 /* With the patterns that `fuse` names alone. */
 struct tiny_run fused_train(const struct fused *f, struct zt_graph *(*make)(void), const struct fused_layout *layout,

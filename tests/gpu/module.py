@@ -18,6 +18,14 @@
                                                             are hashed, one by one
     tests/gpu/module.py draws ZTRAIN MODULE                 a model with Dropout, whose draws are part of what is captured, has the losses
                                                             of the CPU; skipped alike
+    tests/gpu/module.py turns ZTRAIN MODULE                 batches that lie on two sides of the device's memory in turn give the losses of the
+                                                            CPU: one to three micro-batches a step, tails of epochs, evaluations between
+                                                            steps; skipped alike
+    tests/gpu/module.py skips ZTRAIN MODULE                 steps whose loss is not a number are left out, and counted nowhere: losses and
+                                                            rates of the CPU; skipped alike
+    tests/gpu/module.py stays ZTRAIN MODULE                 data that stay on the device as they are stored leave the losses and weights of
+                                                            those that come in micro-batches, of cifar10 and npz, on one rank, two and two stages;
+                                                            --verbose says which, and why; skipped alike
     tests/gpu/module.py profiles ZTRAIN MODULE CASE         --profile lists every node that plan.txt runs, with its time, and their sum; what
                                                             the device has no library for is said with the reason
     tests/gpu/module.py chooses ZTRAIN MODULE CASE          without --device the GPU is taken where the module and a GPU are there, else the CPU,
@@ -146,8 +154,9 @@ def installed(folder, *files):
 
 
 def words(program, case, output, *more):
-    return [str(w) for w in (program, "--model", case / "model.onnx", "--config", case / "config.json", "--verbose", "--steps", STEPS, "--output",
-                             output, "--overwrite", *more)]
+    steps = [] if "--steps" in more else ["--steps", STEPS]
+    return [str(w) for w in (program, "--model", case / "model.onnx", "--config", case / "config.json", "--verbose", *steps, "--output", output,
+                             "--overwrite", *more)]
 
 
 def said(*command, code=0):
@@ -214,33 +223,143 @@ def derives(ztrain, module, case):
     return problems + ([] if len(weights) == 2 and weights[0] == weights[1] else [f"weights: {weights}"])
 
 
-def dropping(folder):
-    """A case: y = relu(x w) with half of it dropped, times v."""
+def dropping(folder, hole=None):
+    """A case: y = relu(x w) with half of it dropped, times v; the number at `hole` of the data is none."""
     folder.mkdir()
     numbers = [((i * 37) % 101 - 50) / 60 for i in range(24 * 8)]
     nodes = [node("MatMul", ["x", "w"], ["h"], "fc1"), node("Relu", ["h"], ["r"], "relu"), node("Dropout", ["r"], ["d"], "drop"),
              node("MatMul", ["d", "v"], ["scores"], "fc2")]
     (folder / "model.onnx").write_bytes(model(nodes, [value_info("x", ["n", 8])], [value_info("scores", ["n", 4])],
                                               [tensor([8, 24], numbers, FLOAT, "w"), tensor([24, 4], numbers[:96], FLOAT, "v")]))
-    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], numbers), "target": ([24], [i % 4 for i in range(24)], INT64)}))
-    data = {"format": "npz", "path": str(folder / "d.npz"), "shuffle": False}
+    data = [float("nan") if i == hole else x for i, x in enumerate(numbers)]
+    (folder / "d.npz").write_bytes(npz({"x": ([24, 8], data), "target": ([24], [i % 4 for i in range(24)], INT64)}))
+    data = {"format": "npz", "path": str(folder / "d.npz"), "eval_path": str(folder / "d.npz"), "shuffle": False}
     (folder / "config.json").write_text(json.dumps({
         "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
         "ztrain": {"loss": {"type": "cross_entropy"}, "data": data}}))
     return folder
 
 
-def draws(ztrain, module):
+def numbers_of(folder):
+    """Loss and rate of every line of metrics.jsonl, evaluations too; None where it has none, or not a number."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line.get(key) for line in lines for key in ("loss", "lr")]
+
+
+def as_on_the_host(ztrain, module, segments, *options, hole=None):
+    """What is wrong with a run of the case on the GPU: its losses and rates, held against the CPU's, or the captured segments."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        run = train(folder, ztrain, module, dropping(folder / "case"))
+        run = train(folder, ztrain, module, dropping(folder / "case", hole), *options)
         if run is None or run[1]:
             return run and run[1]
-        _, wrong = said(*words(folder / "program" / "ztrain", folder / "case", folder / "host", "--device", "cpu"))
-        here, there = ([json.loads(line)["loss"] for line in (folder / name / "metrics.jsonl").read_text().splitlines()] for name in ("host", "run"))
+        _, wrong = said(*words(folder / "program" / "ztrain", folder / "case", folder / "host", "--device", "cpu", *options))
+        here, there = numbers_of(folder / "host"), numbers_of(folder / "run")
     print(*there)
-    wrong += [] if len(here) == STEPS and all(abs(a - b) < 1e-5 for a, b in zip(here, there)) else [f"losses {there}, wants {here}"]
-    return wrong + wants(run[0], "captured segments: 2 in a full step")
+    same = all(a == b or (a is not None and b is not None and abs(a - b) < 1e-5) for a, b in zip(here, there))
+    wrong += [] if len(here) == len(there) >= 2 * STEPS and same else [f"losses and rates {there}, wants {here}"]
+    return wrong + wants(run[0], f"captured segments: {segments}")
+
+
+def draws(ztrain, module):
+    return as_on_the_host(ztrain, module, "2 in a full step")
+
+
+def turns(ztrain, module):
+    ranks = ["--ranks", 2, "--set", "ztrain.parallel.communicator=thread", "--set"]
+    problems = []
+    os.environ["ZT_EMULATED_FREE"] = "0"  # no data stay on the device
+    for batch, micro_batch, segments, *more in [
+            (10, 10, "1 in a full step, 1 in"), (8, 4, "2 in a full step, 0 in"), (9, 3, "3 in a full step, 2 in", "--set", "gradient_clipping=0.05"),
+            (9, 3, "", *ranks, "pipeline.stages=2"), (8, 4, "", *ranks, "pipeline.stages=2"), (12, 2, "", *ranks, "ztrain.parallel.mode=dp")]:
+        found = as_on_the_host(ztrain, module, segments, "--set", f"train_batch_size={batch}", "--set",
+                               f"train_micro_batch_size_per_gpu={micro_batch}", "--steps", 18, *more)
+        if found is None:
+            return None
+        problems += found
+    return problems
+
+
+def skips(ztrain, module):
+    warm = {"type": "WarmupLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.01, "warmup_num_steps": 10, "warmup_type": "linear"}}
+    return as_on_the_host(ztrain, module, "2 in a full step", "--set", "ztrain.on_non_finite=skip", "--set", "scheduler=" + json.dumps(warm),
+                          "--set", "ztrain.data.eval_path=null", "--steps", 12, hole=70)
+
+
+def pictures(folder):
+    """A case of 37 records of CIFAR-10 in two files and 9 to evaluate on, and a perceptron for them."""
+    folder.mkdir()
+    for name, first, count in ("data_batch_1", 0, 23), ("data_batch_2", 23, 14), ("test_batch", 40, 9):
+        records = (bytes([i % 10]) + bytes((i * 89 + k * 31 + k * k % 7 * (i + 3)) % 256 for k in range(3072)) for i in range(first, first + count))
+        (folder / f"{name}.bin").write_bytes(b"".join(records))
+    numbers = [((i * 37) % 101 - 50) / 900 for i in range(3072 * 16)]
+    nodes = [node("Flatten", ["x"], ["flat"], "flatten"), node("MatMul", ["flat", "w"], ["h"], "fc1"), node("Relu", ["h"], ["r"], "relu"),
+             node("MatMul", ["r", "v"], ["scores"], "fc2")]
+    (folder / "model.onnx").write_bytes(model(nodes, [value_info("x", ["n", 3, 32, 32])], [value_info("scores", ["n", 10])],
+                                              [tensor([3072, 16], numbers, FLOAT, "w"), tensor([16, 10], numbers[:160], FLOAT, "v")]))
+    data = {"format": "cifar10", "path": str(folder), "normalize": {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.25]}}
+    return write_case(folder, data)
+
+
+def arrays(folder):
+    """A case of 37 rows of numbers and classes in an npz file, 9 to evaluate on, and a perceptron for them."""
+    folder.mkdir()
+    numbers = [((i * 37) % 101 - 50) / 60 for i in range(37 * 7)]
+    for name, first, count in ("train", 0, 37), ("eval", 5, 9):
+        (folder / f"{name}.npz").write_bytes(npz({"x": ([count, 7], numbers[first * 7:(first + count) * 7]),
+                                                  "target": ([count], [i % 4 for i in range(count)], INT64)}))
+    nodes = [node("MatMul", ["x", "w"], ["h"], "fc1"), node("Relu", ["h"], ["r"], "relu"), node("MatMul", ["r", "v"], ["scores"], "fc2")]
+    (folder / "model.onnx").write_bytes(model(nodes, [value_info("x", ["n", 7])], [value_info("scores", ["n", 4])],
+                                              [tensor([7, 16], numbers[:112], FLOAT, "w"), tensor([16, 4], numbers[:64], FLOAT, "v")]))
+    return write_case(folder, {"format": "npz", "path": str(folder / "train.npz"), "eval_path": str(folder / "eval.npz")})
+
+
+def write_case(folder, data):
+    """Steps of 8 samples, the last of an epoch of 5."""
+    (folder / "config.json").write_text(json.dumps({
+        "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "Adam", "params": {"lr": 0.01}},
+        "ztrain": {"loss": {"type": "cross_entropy"}, "metrics": ["accuracy"], "data": data}}))
+    return folder
+
+
+def left_behind(program, case, output, free, *options):
+    """What the run says, what it leaves (weights, losses, those of evaluations), and what is wrong; `free`: bytes that the device says are free."""
+    os.environ["ZT_EMULATED_FREE"] = str(free)
+    command = [program, "--model", case / "model.onnx", "--config", case / "config.json", "--verbose", "--device", "cuda", "--set", "ztrain.epochs=3",
+               "--output", output, "--overwrite", *options]
+    stderr, wrong = said(*map(str, command))
+    kept = ("step", "loss", "grad_norm", "eval_loss", "eval_accuracy", "accuracy")
+    rows = [] if wrong else [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return stderr, [re.findall(r"^weights: \w+$", stderr, re.M), *({k: row[k] for k in kept if k in row} for row in rows)], wrong
+
+
+def stays(ztrain, module):
+    two = ["--ranks", "2", "--set", "ztrain.parallel.communicator=thread"]
+    problems = []
+    os.environ["ZT_EMULATED_DEVICES"] = "2"
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        program = installed(folder / "program", ztrain, module)
+        cases = {pictures(folder / "pictures"): 20000, arrays(folder / "arrays"): 400}
+        for case, free in cases.items():
+            for options in [], two, ["--set", 'bf16={"enabled": true}'], [*two, "--set", "ztrain.parallel.mode=dp"], \
+                    [*two, "--set", "pipeline.stages=2"]:
+                there, left, wrong = left_behind(program, case, folder / "run", 1 << 30, *options)
+                if "no CUDA device" in there:
+                    print("SKIP:", there.splitlines()[0])
+                    return None
+                come, other, more = left_behind(program, case, folder / "run", free, *options)
+                problems += wrong + more + wants(there, "^training data: stay on the device", "^evaluation data: stay on the device") + \
+                    wants(come, r"^training data: come in micro-batches of .*, read by \d+ threads?: they take \S+ \S+ as they are stored, more than half of the \S+ \S+ that are free$",
+                          "^evaluation data: come in")
+                plan = (folder / "run" / "plan.txt").read_text()
+                problems += wants(plan, r"^training data, \S+ \S+ as they are stored, stay on the device where half of what is free there holds them$")
+                problems += [] if left == other and len(left) >= 16 and left[0] else [f"{case.name} {options}: {left}, in batches {other}"]
+                print(case.name, *options, left[0], len(left))
+        made = ["--data", "synthetic:", "--set", "ztrain.data.samples=16", "--set", "ztrain.data.normalize={}"]
+        there, _, wrong = left_behind(program, folder / "arrays", folder / "run", 1 << 30, *made)
+        problems += wrong + wants(there, r'^training data: come in micro-batches of .*: format "synthetic" keeps no samples$')
+    return problems
 
 
 def profiles(ztrain, module, case):
@@ -300,7 +419,7 @@ def chooses(ztrain, module, case):
 
 def main():
     checks = {"links": links, "kernels": kernels, "embeds": embeds, "refuses": refuses, "trains": trains, "chains": chains,
-              "derives": derives, "draws": draws,
+              "derives": derives, "draws": draws, "turns": turns, "skips": skips, "stays": stays,
               "profiles": profiles, "chooses": chooses}
     if len(sys.argv) < 3 or sys.argv[1] not in checks:
         print(__doc__.strip(), file=sys.stderr)

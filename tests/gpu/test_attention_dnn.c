@@ -36,11 +36,11 @@ static struct zt_attention read_shape(const struct shape *s) {
     return a;
 }
 
-static struct zt_dnn *plan(const struct shape *s, bool grad, const char *gpu) {
+static struct zt_dnn *plan(const struct shape *s, bool grad, const char *gpu, enum zt_dtype dtype) {
     const struct zt_attention a = read_shape(s);
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
-    zt_flash_graph(&a, grad, &graph);
+    zt_flash_graph(&a, dtype, grad, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s: %s", s->in, err.text[0]);
     ck_assert_msg(zt_dnn_plan_for(dnn, gpu, &err), "%s, %s: %s", s->in, grad ? "gradient" : "forward", err.text[0]);
@@ -48,10 +48,12 @@ static struct zt_dnn *plan(const struct shape *s, bool grad, const char *gpu) {
     return dnn;
 }
 
+static const enum zt_dtype halves[] = { ZT_BFLOAT16, ZT_FLOAT16 };
+
 START_TEST(cudnn_has_engines_forward) {
     for (int gpu = 0; gpu < ZT_GPUS; gpu++)
         for (int i = 0; i < SHAPES; i++)
-            zt_dnn_destroy(plan(&shapes[i], false, zt_gpus[gpu]));
+            zt_dnn_destroy(plan(&shapes[i], false, zt_gpus[gpu], halves[_i]));
 }
 END_TEST
 
@@ -60,7 +62,7 @@ START_TEST(cudnn_has_engines_backward_that_store_every_ds) {
     for (int gpu = 0; gpu < ZT_GPUS; gpu++)
         for (int i = 0; i < SHAPES; i++) {
             const struct zt_attention a = read_shape(&shapes[i]);
-            struct zt_dnn *dnn = plan(&shapes[i], true, zt_gpus[gpu]);
+            struct zt_dnn *dnn = plan(&shapes[i], true, zt_gpus[gpu], halves[_i]);
             ck_assert_uint_ge(zt_dnn_workspace_bytes(dnn), (size_t)(2 * a.batch * a.heads * a.queries * a.keys));
             zt_dnn_destroy(dnn);
         }
@@ -74,7 +76,7 @@ START_TEST(heads_that_are_no_multiple_of_16_bytes_have_no_engine) {
     a.size = 7;
     a.q = (struct zt_heads){ .batch = 4 * 3 * 7, .head = 3 * 7, .row = 7 };
     a.k = (struct zt_heads){ .batch = 2 * 7 * 7, .head = 7 * 7, .row = 7 };
-    zt_flash_graph(&a, false, &graph);
+    zt_flash_graph(&a, ZT_BFLOAT16, false, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn != NULL, "%s", err.text[0]);
     ck_assert(!zt_dnn_plan_for(dnn, zt_gpus[0], &err));
@@ -85,8 +87,8 @@ END_TEST
 
 int main(void) {
     TCase *tests = tcase_create("attention");
-    tcase_add_test(tests, cudnn_has_engines_forward);
-    tcase_add_test(tests, cudnn_has_engines_backward_that_store_every_ds);
+    tcase_add_loop_test(tests, cudnn_has_engines_forward, 0, 2);
+    tcase_add_loop_test(tests, cudnn_has_engines_backward_that_store_every_ds, 0, 2);
     tcase_add_test(tests, heads_that_are_no_multiple_of_16_bytes_have_no_engine);
     return run_suite("gpu-attention-dnn", tests, CK_NOFORK); /* cuDNN does not survive a fork */
 }

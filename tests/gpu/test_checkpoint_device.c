@@ -41,7 +41,7 @@ static void train(struct zt_session *s, struct part *part) {
     struct zt_checkpoints *checkpoints = zt_checkpoints_open(&saving, &first, &err);
     ck_assert_msg(checkpoints != NULL && zt_checkpoints_begin(checkpoints, &err), "%s", err.text[0]);
     struct zt_loader *loader;
-    ck_assert_msg(zt_rank_plan_loader(plan, true, first, STEPS, &loader, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_rank_loader(rank, true, first, STEPS, &loader, &err), "%s", err.text[0]);
     ck_assert_int_eq(first, part->from ? HALF : 0);
     for (int64_t step = first; step < part->end; step++) {
         struct zt_step_result result;

@@ -27,12 +27,13 @@ static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way w
     ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
 }
 
-/* Plans it in both orders of the tensors and both types, on one of the GPUs after the other. */
+/* Plans it in both orders of the tensors and every type, on one of the GPUs after the other. */
 static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias,
                         bool relu) {
     static size_t gpu;
-    for (int form = 0; form < 4; form++, gpu++) {
-        const struct zt_conv_dnn_form of = { form & 1 ? ZT_BFLOAT16 : ZT_FLOAT, form >> 1 & 1, bias, relu };
+    static const enum zt_dtype types[] = { ZT_FLOAT, ZT_BFLOAT16, ZT_FLOAT16 };
+    for (int form = 0; form < 6; form++, gpu++) {
+        const struct zt_conv_dnn_form of = { types[form % 3], form / 3, bias, relu };
         struct zt_dnn *dnn = describe(c, conv, way, &of);
         plan(c, dnn, way, zt_gpus[gpu % ZT_GPUS]);
         zt_dnn_destroy(dnn);

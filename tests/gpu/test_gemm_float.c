@@ -13,7 +13,7 @@
 
 static struct zt_graph *plain(void) {
     struct zt_graph *g = zt_graph_create("plain");
-    return fused_output(g, NET(g, "Relu", "relu", fused_product(g, "fc", fused_input(g), 8, 8)));
+    return fused_output(g, NET(g, "Tanh", "tanh", fused_product(g, "fc", fused_input(g), 8, 8)));
 }
 
 /* Weights that a Gemm reads the other way round. */
@@ -22,7 +22,7 @@ static struct zt_graph *turned(void) {
     const int h = NET(g, "Gemm", "fc", fused_input(g), net_param(g, "fc.weight", SHAPE(8, 8)));
     zt_node_set_int(g, g->node_count - 1, "transB", 1);
     zt_node_set_float(g, g->node_count - 1, "beta", 0.5F);
-    return fused_output(g, NET(g, "Relu", "relu", h));
+    return fused_output(g, NET(g, "Tanh", "tanh", h));
 }
 
 /* A product of batches: heads of one axis. */
@@ -60,7 +60,7 @@ static struct zt_graph *with_bias(void) {
     struct zt_graph *g = zt_graph_create("with_bias");
     const int h =
         NET(g, "Add", "fc", fused_product(g, "fc.product", fused_input(g), 8, 8), net_param(g, "fc.bias", SHAPE(8)));
-    return fused_output(g, NET(g, "Relu", "relu", h));
+    return fused_output(g, NET(g, "Tanh", "tanh", h));
 }
 
 /* Rows of two axes, of which the product makes one. */
@@ -107,7 +107,7 @@ static void list(const struct zt_graph *g, struct zt_text *to) {
         const struct zt_node *node = g->nodes[n];
         const bool sum = strcmp(node->op_type, "ReduceSum") == 0 && zt_out(g, n, 0)->shape.rank == 1;
         if (sum || strstr(node->op_type, "MatMul") || strstr(node->op_type, "Gemm") ||
-            strcmp(node->op_type, "ConvGradWeight") == 0)
+            strcmp(node->op_type, "Linear") == 0 || strcmp(node->op_type, "ConvGradWeight") == 0)
             zt_text_add(to, "%s%s %s%s", to->at ? "; " : "", node->op_type, zt_dtype_name(zt_out(g, n, 0)->dtype),
                         zt_attr_text(node, "sums", ""));
     }
@@ -141,10 +141,10 @@ END_TEST
 START_TEST(products_sum_up_gradients_of_biases) {
     const struct wish half = { .bf16 = true }, whole = { 0 };
     fused_expect(&merged, with_bias(), half,
-                 "MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; GemmFloat floatb");
-    fused_expect(&merged, with_bias(), whole, "MatMul float; MatMul float; Gemm float; Gemm float; GemmFloat floatb");
+                 "Linear bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; GemmFloat floatb");
+    fused_expect(&merged, with_bias(), whole, "Linear float; MatMul float; Gemm float; Gemm float; GemmFloat floatb");
     fused_expect(&merged, rows_with_bias(), half,
-                 "MatMul bfloat16; MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; Gemm bfloat16; "
+                 "Linear bfloat16; MatMul bfloat16; MatMul bfloat16; Gemm bfloat16; GemmFloat float; Gemm bfloat16; "
                  "GemmFloat float; GemmFloat floatb");
     fused_expect(&merged, biased(), whole, "Gemm float; MatMul float; Gemm float; Gemm float; GemmFloat floatb");
 }

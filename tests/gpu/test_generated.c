@@ -135,6 +135,28 @@ START_TEST(packs_are_moved_at_once) {
 }
 END_TEST
 
+/* Rows that are all of a matrix and rows that are a pack of it: lines of a tile come at once, what lies together goes
+ * at once, and the tile itself is in registers. */
+START_TEST(turned_tiles_stay_in_registers) {
+    static const struct zt_kernel_tile tiles[] = { { 3, 4, true }, { 8, 4, false }, { 5, 1, true }, { 4, 2, false } };
+    const struct zt_pointwise what = { .value = "a", .dtype = ZT_FLOAT, .inputs = 1, .scale = 1 };
+    const struct zt_compile_target target = { 90, .ptx = true };
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        struct zt_kernel_source s = one_step(&what, ZT_FLOAT, ZT_BFLOAT16);
+        struct zt_text source = { 0 }, ptx = { 0 };
+        s.tile = tiles[i];
+        s.lanes = tiles[i].rows * tiles[i].columns;
+        zt_kernel_source_write(&s, &source);
+        ck_assert_msg(zt_compile_source(source.at, &target, &ptx, &(struct zt_err){ 0 }), "%s", source.at);
+        ck_assert_msg(!strstr(ptx.at, ".local"), "%s", ptx.at);
+        ck_assert_msg(tiles[i].columns < 4 || strstr(ptx.at, "ld.global.nc.v4"), "%s", ptx.at);
+        ck_assert_msg(tiles[i].rows < 8 || strstr(ptx.at, "st.global.v4"), "%s", ptx.at);
+        zt_text_finish(&source);
+        zt_text_finish(&ptx);
+    }
+}
+END_TEST
+
 static const struct zt_compile_target ptx_90 = { 90, .ptx = true }, sm_90 = { 90, .ptx = false };
 
 START_TEST(a_broken_source_is_refused_with_what_the_compiler_says) {
@@ -281,6 +303,7 @@ int main(void) {
     tcase_add_loop_test(test, chains_through_every_type_compile, 0, CAPABILITIES);
     tcase_add_test(test, every_type_is_read_and_written);
     tcase_add_test(test, packs_are_moved_at_once);
+    tcase_add_test(test, turned_tiles_stay_in_registers);
     tcase_add_test(test, a_broken_source_is_refused_with_what_the_compiler_says);
     tcase_add_test(test, what_was_kept_is_read_again);
     tcase_add_test(test, a_damaged_file_is_not_read);

@@ -88,6 +88,8 @@ static const struct fused half = { fused_device, list, "'AdamW', 'params': {'lr'
 START_TEST(what_stands_between_products_is_half) {
     fused_expect(&half, normed(), (struct wish){ .bf16 = true, .evaluation = true }, "LayerNormalization bfloat16");
     fused_expect(&half, normed(), (struct wish){ .bf16 = true }, "LayerNormalization bfloat16; NormGrad bfloat16");
+    fused_expect(&half, normed(), (struct wish){ .fp16 = true }, "LayerNormalization float16; NormGrad float16");
+    fused_expect(&half, pooled(), (struct wish){ .fp16 = true }, "MaxPoolTrain float16; MaxPoolGrad float16");
     fused_expect(&half, normed(), (struct wish){ 0 }, "LayerNormalization float; NormGrad float");
     fused_expect(&half, pooled(), (struct wish){ .bf16 = true }, "MaxPoolTrain bfloat16; MaxPoolGrad bfloat16");
     fused_expect(&half, moved(), (struct wish){ .bf16 = true },
@@ -113,8 +115,11 @@ END_TEST
 static struct zt_graph *(*const models[])(void) = { normed, viewed, shared, early, fed, pooled, moved };
 enum { MODELS = sizeof models / sizeof *models };
 #define BF16 ", 'bf16': {'enabled': true}"
+#define FP16 ", 'fp16': {'enabled': true, 'loss_scale': 128}"
 static const struct fused_layout layouts[] = {
     { 1, true, BF16 },
+    { 1, true, FP16 },
+    { 2, true, FP16 ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },
     { 2, true, BF16 ", 'zero_optimization': {'stage': 3}" },
     { 2, true, BF16 ", 'pipeline': {'stages': 2}, 'train_micro_batch_size_per_gpu': 4" },
     { 0 },

@@ -21,18 +21,55 @@ static const struct zt_norm_dnn forms[] = {
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
-START_TEST(cudnn_has_engines_both_ways) {
+/* Gradients of what had ReLU behind it. */
+static const struct zt_norm_dnn with_relu[] = {
+    { ZT_DNN_BATCH_NORM, 8, 64, 784, true, .grad = true, .relu = true, .x = ZT_BFLOAT16, .scale = ZT_FLOAT },
+    { ZT_DNN_BATCH_NORM, 8, 64, 784, true, true, true, true, .x = ZT_BFLOAT16, .scale = ZT_FLOAT },
+    { ZT_DNN_BATCH_NORM, 128, 2048, 49, true, .grad = true, .relu = true, .x = ZT_BFLOAT16, .scale = ZT_BFLOAT16 },
+};
+
+static void expect_plan(const struct zt_norm_dnn *form, int number) {
     struct zt_err err = { 0 };
+    struct zt_dnn_graph graph;
+    ck_assert_ptr_null(zt_norm_dnn_refusal(form));
+    zt_norm_dnn(form, &graph);
+    struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
+    ck_assert_msg(dnn && zt_dnn_plan_for(dnn, zt_gpus[0], &err), "form %d, %s: %s", number,
+                  form->grad ? "gradient" : "forward", err.text[0]);
+    ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
+    zt_dnn_destroy(dnn);
+}
+
+START_TEST(cudnn_has_engines_both_ways) {
     for (int i = 0; i < 2 * FORMS; i++) {
         struct zt_norm_dnn form = forms[i / 2];
-        struct zt_dnn_graph graph;
         form.grad = i % 2;
-        ck_assert_ptr_null(zt_norm_dnn_refusal(&form));
-        zt_norm_dnn(&form, &graph);
+        form.x = _i ? ZT_FLOAT16 : ZT_BFLOAT16;
+        form.scale = form.scale == ZT_FLOAT ? ZT_FLOAT : form.x;
+        expect_plan(&form, i / 2);
+    }
+}
+END_TEST
+
+START_TEST(cudnn_masks_the_gradient_by_what_relu_gave) {
+    for (size_t i = 0; i < sizeof with_relu / sizeof *with_relu; i++)
+        expect_plan(&with_relu[i], (int)i);
+}
+END_TEST
+
+/* Why our own kernels have BatchNormRelu (batch_norm_cuda.c): once this fails, cuDNN may be asked. */
+START_TEST(cudnn_does_not_promise_that_nan_passes_a_relu_behind_statistics) {
+    for (int gpu = 0; gpu < ZT_GPUS; gpu++) {
+        struct zt_err err = { 0 };
+        struct zt_dnn_graph graph;
+        zt_norm_dnn(&forms[5], &graph);
+        const int y = graph.tensor_count++;
+        graph.tensor[y] = graph.tensor[ZT_NORM_Y];
+        graph.tensor[ZT_NORM_Y].inner = true;
+        graph.operation[graph.operation_count++] = (struct zt_dnn_operation){ ZT_DNN_RELU, { ZT_NORM_Y, y } };
         struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
-        ck_assert_msg(dnn && zt_dnn_plan_for(dnn, zt_gpus[0], &err), "form %d, %s: %s", i / 2,
-                      form.grad ? "gradient" : "forward", err.text[0]);
-        ck_assert_uint_le(zt_dnn_workspace_bytes(dnn), ZT_DNN_WORKSPACE);
+        ck_assert_msg(dnn && !zt_dnn_plan_for(dnn, zt_gpus[gpu], &err), "%s", err.text[0]);
+        ck_assert_msg(strstr(err.text[0], "do not compute as wanted") != NULL, "%s", err.text[0]);
         zt_dnn_destroy(dnn);
     }
 }
@@ -115,7 +152,9 @@ END_TEST
 
 int main(void) {
     TCase *tests = tcase_create("normalisation");
-    tcase_add_test(tests, cudnn_has_engines_both_ways);
+    tcase_add_loop_test(tests, cudnn_has_engines_both_ways, 0, 2);
+    tcase_add_test(tests, cudnn_masks_the_gradient_by_what_relu_gave);
+    tcase_add_test(tests, cudnn_does_not_promise_that_nan_passes_a_relu_behind_statistics);
     tcase_add_test(tests, plans_are_kept_by_graph_and_made_anew_where_the_file_is_damaged);
     tcase_add_test(tests, geometry_is_read_from_the_node);
     tcase_add_test(tests, other_types_and_nothing_are_left_to_our_own_kernels);

@@ -30,8 +30,9 @@ static void end(void) {
 }
 
 static struct made make(const char *op, const char *in, const char *attrs) {
-    const struct zt_case c = { op, in, .attrs = attrs,
-                               .domain = strstr(op, "Train") || strstr(op, "Packed") ? "ztrain" : NULL };
+    const struct zt_case c = { op, in, .attrs = attrs, .outs = strcmp(op, "LinearRelu") == 0 ? 2 : 0,
+                               .domain = strstr(op, "Train") || strstr(op, "Packed") || strstr(op, "Linear") ? "ztrain"
+                                                                                                             : NULL };
     struct made m = { .node = -1 };
     struct zt_err err = { 0 };
     ck_assert_msg(zt_case_make(&c, false, &m.graph, &err), "%s", err.text[0]);
@@ -59,6 +60,10 @@ static const struct {
     { "Conv", "float[2,4,8,8] float[6,4,2,2]", "pads=[0,0,2,2]", ZT_PATH_OWN, "cuDNN has no engine for it" },
     { "MatMul", "bfloat16[2,16,8] bfloat16[2,8,24]", NULL, "cuBLASLt", NULL },
     { "MatMul", "float[2,1,3,4] float[5,4,6]", NULL, "cuBLASLt", "calls: batch axes do not step evenly" },
+    { "Gemm", "float[6,16] float[16,8] float[8]", NULL, "cuBLASLt", NULL },
+    { "Gemm", "float[6,16] float[16,8] float[6,8]", NULL, "cuBLASLt", NULL },
+    { "Gemm", "float[6,16] float[16,8] float[6,1]", NULL, "cuBLASLt", "c is spread over y first" },
+    { "Gemm", "float[6,16] float[16,1] float[1]", NULL, "cuBLASLt", "the bias is spread over y first" },
     { "Attention", "float[1,2,8,8] float[1,2,8,8] float[1,2,8,8]", NULL, ZT_PATH_OWN, "bfloat16 only" },
     { "Attention", "bfloat16[1,2,8,8] bfloat16[1,2,8,8] bfloat16[1,2,8,8]", "is_causal=1", "cuDNN", NULL },
     { "Attention", "bfloat16[1,2,8,7] bfloat16[1,2,8,7] bfloat16[1,2,8,7]", NULL, ZT_PATH_OWN, "multiple of 8" },
@@ -84,6 +89,24 @@ START_TEST(a_node_says_which_library_runs_it_or_why_none) {
     ck_assert_msg(!note == !path->note && (!note || strstr(path->note, note)), "%s (%s): %s", paths[_i].op,
                   paths[_i].in, path->note);
     finish(&m);
+}
+END_TEST
+
+/* NaN that is lost, or a gradient that flows where ReLU is 0, is found before it matters. */
+START_TEST(relu_of_cublaslt_is_taken_where_it_is_ours) {
+    static const char *const how[] = { NULL, "max", "kept" };
+    for (int i = 0; i < 3; i++) {
+        if (how[i])
+            ck_assert_int_eq(setenv("ZT_EMULATED_RELU", how[i], 1), 0);
+        struct made whole = make("LinearRelu", "bfloat16[4,16] bfloat16[16,128] bfloat16[128]", NULL);
+        struct made cut = make("LinearRelu", "float[4,16] float[16,24]", NULL);
+        const char *note = whole.prepared[whole.node].path.note;
+        ck_assert_msg(how[i] ? note && strstr(note, "loses NaN") : !note, "%s: %s", how[i], note);
+        ck_assert_ptr_nonnull(strstr(cut.prepared[cut.node].path.note, "no epilogue for the size"));
+        finish(&whole);
+        finish(&cut);
+        unsetenv("ZT_EMULATED_RELU");
+    }
 }
 END_TEST
 
@@ -139,6 +162,7 @@ int main(void) {
     TCase *test = tcase_create("paths");
     tcase_add_checked_fixture(test, begin, end);
     tcase_add_loop_test(test, a_node_says_which_library_runs_it_or_why_none, 0, PATHS);
+    tcase_add_test(test, relu_of_cublaslt_is_taken_where_it_is_ours);
     tcase_add_test(test, a_second_node_alike_has_the_reason_of_the_first);
     tcase_add_test(test, a_tensor_that_cudnn_cannot_read_where_it_lies_is_told_of);
     return run_suite("gpu-paths", test, CK_NOFORK); /* libgomp does not survive a fork */

@@ -42,23 +42,15 @@ static void collect(struct zt_rank *rank, struct outcome *to, struct zt_err *err
 }
 
 static void train(struct zt_session *s, struct zt_device *device, struct outcome *to) {
-    const struct zt_config *c = s->config;
     struct zt_err err = { 0 };
     struct zt_comm *comm = zt_comm_self_create();
     struct zt_rank_options options = { .source = s->source, .device = device, .threads = 1 };
-    struct zt_loader_options load = { .source = s->source,
-                                      .train_batch = c->train_batch,
-                                      .micro_batch = c->micro_batch,
-                                      .accumulation = (int)c->accumulation,
-                                      .ranks = 1,
-                                      .drop_last = c->data.drop_last,
-                                      .steps = STEPS,
-                                      .depth = 2 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, &err);
     ck_assert_msg(plan != NULL, "%s", err.text[0]);
     struct zt_rank *rank = zt_rank_create(plan, device, comm, comm, &err);
     ck_assert_msg(rank != NULL, "%s", err.text[0]);
-    struct zt_loader *loader = zt_loader_create(&load, &err);
+    struct zt_loader *loader;
+    ck_assert_msg(zt_rank_loader(rank, true, 0, STEPS, &loader, &err), "%s", err.text[0]);
     for (int step = 0; step < STEPS; step++) {
         struct zt_step_result result;
         ck_assert_msg(zt_rank_step(rank, loader, step, &result, &err), "step %d: %s", step, err.text[0]);

@@ -32,7 +32,7 @@ static const struct zt_node *maker(int value) {
     return g->nodes[g->values[value]->producer];
 }
 
-/* ---- bf16 ---- */
+/* ---- half types ---- */
 
 START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)),
@@ -40,7 +40,7 @@ START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", x, v);
     int sum = NET(g, "Add", "sum", a, b), y = NET(g, "Softmax", "y", sum);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_bf16(g, &zt_ops, &y, 1, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, ZT_BFLOAT16, &y, 1, &err), "%s", err.text[0]);
     ck_assert_int_eq(count_ops("Cast", x), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 4); /* x, w, v, and sum back for Softmax */
     ck_assert_int_eq(g->values[maker(sum)->in[0]]->dtype, ZT_BFLOAT16);
@@ -54,7 +54,7 @@ START_TEST(what_is_kept_comes_back_as_float) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3));
     int a = NET(g, "MatMul", "a", x, w), b = NET(g, "MatMul", "b", a, w);
     net_infer(g, &zt_ops);
-    ck_assert(zt_pass_bf16(g, &zt_ops, (int[]){ a, b }, 2, &err));
+    ck_assert(zt_pass_half(g, &zt_ops, ZT_BFLOAT16, (int[]){ a, b }, 2, &err));
     ck_assert_int_eq(g->values[a]->dtype, ZT_FLOAT);
     ck_assert_str_eq(maker(a)->op_type, "Cast");
     ck_assert_str_eq(maker(b)->op_type, "Cast");
@@ -72,7 +72,7 @@ START_TEST(one_cast_serves_all_views_of_a_value) {
     int once = NET(g, "Reshape", "once", soft, zt_graph_add_ints(g, NULL, flat, 1));
     int b = NET(g, "MatMul", "b", NET(g, "Reshape", "twice", once, zt_graph_add_ints(g, NULL, tall, 2)), v);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_bf16(g, &zt_ops, (int[]){ a, b, once }, 3, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, ZT_BFLOAT16, (int[]){ a, b, once }, 3, &err), "%s", err.text[0]);
     ck_assert_int_eq(count_ops("Cast", soft), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 5); /* soft, w, v, and a and b back */
     ck_assert_int_eq(g->values[once]->dtype, ZT_FLOAT);
@@ -91,7 +91,7 @@ START_TEST(small_constants_are_cast_at_once) {
               large = zt_graph_add_constant(g, "w", ZT_FLOAT, SHAPE(2, 20000), frozen);
     const int y = NET(g, "MatMul", "y", NET(g, "Add", "a", x, small), large);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_bf16(g, &zt_ops, &y, 1, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, ZT_BFLOAT16, &y, 1, &err), "%s", err.text[0]);
     const struct zt_node *sum = g->nodes[g->values[maker(maker(y)->in[0])->in[0]]->producer];
     const struct zt_value *half = g->values[sum->in[1]];
     ck_assert_int_eq(half->dtype, ZT_BFLOAT16);
@@ -109,7 +109,7 @@ START_TEST(masks_and_statistics_stay_float) {
     int out[2] = { zt_graph_add_value(g, "y", ZT_UNDEFINED, NULL), zt_graph_add_value(g, "kept", ZT_UNDEFINED, NULL) };
     zt_graph_add_node(g, "attention", "AttentionTrain", "ztrain", 1, in, 4, out, 2);
     net_infer(g, &zt_ops);
-    ck_assert_msg(zt_pass_bf16(g, &zt_ops, out, 2, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, ZT_BFLOAT16, out, 2, &err), "%s", err.text[0]);
     const struct zt_node *n = maker(maker(out[0])->in[0]);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(g->values[n->in[i]]->dtype, i < 3 ? ZT_BFLOAT16 : ZT_FLOAT);
@@ -129,7 +129,7 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
     struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, &shape) };
     ck_assert(zt_grad_build(g, &zt_ops, &from, 1, &w, 1, &dw, &err));
     int forward = -1, keep[2] = { y, dw };
-    ck_assert_msg(zt_pass_bf16(g, &zt_ops, keep, 2, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, ZT_BFLOAT16, keep, 2, &err), "%s", err.text[0]);
     ck_assert_int_eq(g->values[w]->dtype, ZT_FLOAT);
     ck_assert_int_eq(g->values[dw]->dtype, ZT_FLOAT);
     for (int n = 0; n < g->node_count; n++)
@@ -150,6 +150,27 @@ START_TEST(parameters_and_their_gradients_stay_float_and_casts_stand_in_their_ph
 END_TEST
 
 /* ---- half types without kernels ---- */
+
+/* fp16's smallest number is 6e-8, its largest 65504. */
+START_TEST(nodes_with_constants_beyond_fp16_stay_in_float) {
+    static const float values[] = { 1e-5f, 1e-12f, -1e9f, 0 };
+    const struct zt_shape one = { 0 };
+    const enum zt_dtype half = _i ? ZT_FLOAT16 : ZT_BFLOAT16;
+    int y[4];
+    for (int i = 0; i < 4; i++) {
+        int x = net_input(g, zt_arena_printf(g->arena, "x%d", i), ZT_FLOAT, SHAPE(3));
+        y[i] = NET(g, "Add", zt_arena_printf(g->arena, "y%d", i), x,
+                   zt_graph_add_constant(g, NULL, ZT_FLOAT, &one, &values[i]));
+    }
+    net_infer(g, &zt_ops);
+    ck_assert_msg(zt_pass_half(g, &zt_ops, half, y, 4, &err), "%s", err.text[0]);
+    for (int i = 0; i < 4; i++) {
+        const bool stays = _i && (i == 1 || i == 2);
+        ck_assert_str_eq(maker(y[i])->op_type, stays ? "Add" : "Cast");
+        ck_assert_int_eq(g->values[maker(y[i])->in[0]]->dtype, stays ? ZT_FLOAT : half);
+    }
+}
+END_TEST
 
 START_TEST(half_products_compute_in_float_and_are_stored_half) {
     uint16_t ones[9], twos[6];
@@ -296,6 +317,26 @@ static bool in_group(const struct zt_graph *of, int node) {
 static const struct zt_attr_spec group[] = { { .name = "group", .type = ZT_ATTR_INT }, { .name = NULL } };
 #define KERNEL(PREPARE, ...)                                                                                           \
     { .run = nothing, .prepare = PREPARE, .release = release, ##__VA_ARGS__ }
+/* Choose an order for themselves, and take or write another where they are settled. */
+static bool writes_any(struct zt_prepare *p, struct zt_err *e) {
+    p->in_layout[0] = p->settled ? p->in_layout[0] : NULL;
+    p->free_out = 1;
+    return remember(p, e);
+}
+static bool reads_any(struct zt_prepare *p, struct zt_err *e) {
+    p->in_layout[0] = p->settled ? p->in_layout[0] : NULL;
+    p->free_in = 1;
+    return remember(p, e);
+}
+static bool pools(struct zt_prepare *p, struct zt_err *e) {
+    p->out_layout[0] = p->settled ? p->out_layout[0] : &blocked[0];
+    p->free_out = 1;
+    return remember(p, e);
+}
+static bool views(struct zt_prepare *p, struct zt_err *e) {
+    p->free_in = p->in_layout[0] != NULL;
+    return remember(p, e);
+}
 #define ROW(NAME, DOMAIN, ...)                                                                                         \
     {                                                                                                                  \
         .name = NAME, .domain = DOMAIN, .since = 1, .min_in = 1, .max_in = 2, .min_out = 1, .max_out = 1,              \
@@ -312,8 +353,13 @@ static const struct zt_op rows[] = {
     ROW("Any", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember) }),
     ROW("Reorder", "ztrain",
         .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(remember), [ZT_CUDA] = KERNEL(remember) }),
+    ROW("Write", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(writes_any) }),
+    ROW("Read", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(reads_any) }),
+    ROW("Pool", "", .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(pools) }),
+    ROW("View", "", .flags = ZT_OP_VIEW, .kernel = { [ZT_REF] = { .run = nothing }, [ZT_CPU] = KERNEL(views) }),
 };
-static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5], NULL };
+static const struct zt_op *const row_list[] = { &rows[0], &rows[1], &rows[2], &rows[3], &rows[4], &rows[5],
+                                                &rows[6], &rows[7], &rows[8], &rows[9], NULL };
 static const struct zt_op_table table = { row_list };
 
 static struct zt_prepared *assign_to(enum zt_backend fast, int *plain, int plain_count) {
@@ -446,6 +492,76 @@ START_TEST(a_kernel_that_cannot_be_prepared_leaves_no_state_behind) {
 }
 END_TEST
 
+START_TEST(a_kernel_that_can_writes_what_its_readers_want) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), w = NET(g, "Write", "w", x);
+    int a = NET(g, "Fast", "a", w), b = NET(g, "Fast", "b", w);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_eq(count_ops("Reorder", -1), 0);
+    ck_assert_ptr_nonnull(g->values[w]->layout);
+    ck_assert(maker(a)->in[0] == w && maker(b)->in[0] == w);
+    ck_assert_int_eq(states, 3);
+    finish(p);
+}
+END_TEST
+
+START_TEST(what_somebody_reads_plain_is_written_plain) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), w = NET(g, "Write", "w", x), v = NET(g, "Write", "v", x);
+    int a = NET(g, "Fast", "a", w), b = NET(g, "Fast", "b", v);
+    NET(g, "Slow", "s", w);
+    int plain[1] = { v };
+    struct zt_prepared *p = assign(plain, 1);
+    ck_assert_int_eq(count_ops("Reorder", w), 1);
+    ck_assert_int_eq(count_ops("Reorder", v), 1);
+    ck_assert(!g->values[w]->layout && !g->values[v]->layout && plain[0] == v);
+    ck_assert(g->values[maker(a)->in[0]]->layout && g->values[maker(b)->in[0]]->layout);
+    finish(p);
+}
+END_TEST
+
+START_TEST(a_kernel_that_can_reads_what_is_written_where_no_copy_is_made_anyway) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x), b = NET(g, "Fast", "b", x);
+    int r = NET(g, "Read", "r", a), q = NET(g, "Read", "q", b), s = NET(g, "Slow", "s", b);
+    struct zt_prepared *p = assign(NULL, 0);
+    ck_assert_int_eq(count_ops("Reorder", a), 0);
+    ck_assert_int_eq(count_ops("Reorder", b), 1);
+    ck_assert_int_eq(maker(r)->in[0], a);
+    ck_assert_int_eq(maker(q)->in[0], maker(s)->in[0]);
+    finish(p);
+}
+END_TEST
+
+START_TEST(what_a_view_would_copy_is_written_plain_and_an_output_may_be) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Pool", "a", x), b = NET(g, "Pool", "b", x);
+    int c = NET(g, "Pool", "c", x), v = NET(g, "View", "v", a), u = NET(g, "View", "u", b);
+    NET(g, "Any", "any", b);
+    int plain[1] = { c };
+    struct zt_prepared *p = assign(plain, 1);
+    ck_assert(!g->values[a]->layout && maker(v)->in[0] == a);
+    ck_assert(g->values[b]->layout && maker(u)->in[0] == b);
+    ck_assert(!g->values[c]->layout && plain[0] == c);
+    ck_assert_int_eq(count_ops("Reorder", -1), 0);
+    finish(p);
+}
+END_TEST
+
+START_TEST(a_kernel_that_cannot_be_prepared_anew_leaves_no_state_behind) {
+    NET(g, "Fast", "a", NET(g, "Write", "w", net_input(g, "x", ZT_FLOAT, SHAPE(4))));
+    net_infer(g, &table);
+    for (int k = 0; k <= 4; k++) { /* two kernels, a reorder, and one anew */
+        struct zt_graph *copy = zt_graph_clone(g);
+        struct zt_prepared *prepared = NULL;
+        states = 0;
+        fails_at = k;
+        const bool ok = zt_pass_assign(copy, &table, ZT_CPU, 1, NULL, NULL, 0, &prepared, &err);
+        ck_assert_int_eq(ok, k == 4);
+        if (ok)
+            zt_assign_release(copy, prepared);
+        ck_assert_int_eq(states, 0);
+        zt_graph_destroy(copy);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("rewrite");
     tcase_add_checked_fixture(cases, make, destroy);
@@ -453,6 +569,7 @@ int main(void) {
     tcase_add_test(cases, what_is_kept_comes_back_as_float);
     tcase_add_test(cases, one_cast_serves_all_views_of_a_value);
     tcase_add_test(cases, small_constants_are_cast_at_once);
+    tcase_add_loop_test(cases, nodes_with_constants_beyond_fp16_stay_in_float, 0, 2);
     tcase_add_test(cases, masks_and_statistics_stay_float);
     tcase_add_test(cases, parameters_and_their_gradients_stay_float_and_casts_stand_in_their_phase);
     tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
@@ -466,5 +583,10 @@ int main(void) {
     tcase_add_test(cases, what_others_read_comes_out_plain_and_its_id_follows);
     tcase_add_test(cases, a_copy_for_backward_that_forward_needs_is_made_in_forward);
     tcase_add_test(cases, a_kernel_that_cannot_be_prepared_leaves_no_state_behind);
+    tcase_add_test(cases, a_kernel_that_can_writes_what_its_readers_want);
+    tcase_add_test(cases, what_somebody_reads_plain_is_written_plain);
+    tcase_add_test(cases, a_kernel_that_can_reads_what_is_written_where_no_copy_is_made_anyway);
+    tcase_add_test(cases, what_a_view_would_copy_is_written_plain_and_an_output_may_be);
+    tcase_add_test(cases, a_kernel_that_cannot_be_prepared_anew_leaves_no_state_behind);
     return run_suite("rewrite", cases, CK_NOFORK);
 }

@@ -122,8 +122,8 @@ static bool build(struct bench *b, struct zt_err *err) {
     if (!zt_pass_train(g, &training, err) || (b->c->grad && !add_gradients(b, err)))
         return false;
     int count = list_roots(b, false, roots);
-    if (!zt_graph_prune(g, roots, count, err) || (b->o->bf16 && !zt_pass_bf16(g, &zt_ops, roots, count, err)) ||
-        !set_layouts(b, err))
+    if (!zt_graph_prune(g, roots, count, err) ||
+        (b->o->bf16 && !zt_pass_half(g, &zt_ops, ZT_BFLOAT16, roots, count, err)) || !set_layouts(b, err))
         return false;
     count = list_roots(b, true, roots);
     return machine_start(&b->m, g, roots, count, b->o, err);

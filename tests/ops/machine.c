@@ -5,6 +5,8 @@
 #include "ops/kernel/shape.h"
 #include "ops/table.h"
 
+#include <string.h>
+
 static const struct zt_random no_random = { .seed = 1 };
 
 bool machine_infer(struct zt_case_graph *made, struct zt_err *err) {
@@ -52,13 +54,24 @@ static size_t shift_of(const struct machine *m, int value) {
     return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
 
-/* Channels last for every value that no node makes and that has channels and places. */
-static void lay_last(struct zt_graph *g) {
+/* Channels last for every value, or every second one, that no node makes and that has channels and places. */
+static void lay_last(struct zt_graph *g, bool mixed) {
+    int found = 0;
     for (int v = 0; v < g->value_count; v++) {
         struct zt_value *value = g->values[v];
         if (value->producer < 0 && value->shape.rank >= 3 && value->shape.rank <= 5 && value->shape.dim[1] > 1 &&
-            zt_dims(&value->shape, 2, value->shape.rank) > 1)
+            zt_dims(&value->shape, 2, value->shape.rank) > 1 && !(mixed && found++ % 2))
             value->layout = zt_layout_of(g->arena, ZT_ORDER_CHANNELS_LAST, 0, value->dtype, &value->shape);
+    }
+}
+
+/* Filled rows for every matrix that is an input. */
+static void lay_rows(struct zt_graph *g) {
+    for (int v = 0; v < g->value_count; v++) {
+        struct zt_value *value = g->values[v];
+        if (value->origin == ZT_FROM_INPUT && value->shape.rank == 2)
+            value->layout = zt_layout_of(g->arena, ZT_ORDER_FILLED_ROWS, (int)(value->shape.dim[1] / 8 * 8 + 16),
+                                         value->dtype, &value->shape);
     }
 }
 
@@ -67,7 +80,9 @@ bool machine_start(struct machine *m, struct zt_graph *g, int *plain, int plain_
     const struct zt_device_api *api = o->device->api;
     *m = (struct machine){ .g = g, .threads = o->threads, .device = o->device, .workspace_bytes = 1 };
     if (o->last && o->device->module)
-        lay_last(g);
+        lay_last(g, o->mixed);
+    if (o->rows && o->device->module)
+        lay_rows(g);
     if (!zt_pass_assign(g, &zt_ops, o->backend, o->threads, o->device, plain, plain_count, &m->prepared, err))
         return false;
     bool good = true;
@@ -115,10 +130,26 @@ static void *make_last(struct zt_arena *arena, const struct zt_tensor *t) {
     return to;
 }
 
+/* NaN stands between the rows. */
+static void *make_rows(struct zt_arena *arena, const struct zt_tensor *t, const struct zt_layout *layout) {
+    const size_t row = (size_t)t->shape.dim[1] * zt_dtype_bytes(t->dtype);
+    int64_t step = 0;
+    zt_layout_fill(layout, &step);
+    char *to = zt_arena_alloc(arena, layout->bytes);
+    memset(to, 0xff, layout->bytes);
+    for (int64_t r = 0; r < t->shape.dim[0]; r++)
+        memcpy(to + (size_t)(r * step) * zt_dtype_bytes(t->dtype), (const char *)t->data + (size_t)r * row, row);
+    return to;
+}
+
 bool machine_feed(const struct machine *m, int value, const struct zt_tensor *tensor, struct zt_err *err) {
-    size_t bytes = (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
-    bool last = m->device->module && zt_layout_is_last(m->g->values[value]->layout);
-    const void *data = last ? make_last(m->g->arena, tensor) : tensor->data;
+    const struct zt_layout *layout = m->device->module ? m->g->values[value]->layout : NULL;
+    const bool last = zt_layout_is_last(layout), filled = zt_layout_is_filled(layout);
+    const void *data = last     ? make_last(m->g->arena, tensor)
+                       : filled ? make_rows(m->g->arena, tensor, layout)
+                                : tensor->data;
+    const size_t bytes =
+        filled ? layout->bytes : (size_t)zt_shape_count(&tensor->shape) * zt_dtype_bytes(tensor->dtype);
     return m->device->api->to_device(m->device, m->buffer[value], data, bytes, err);
 }
 

@@ -11,7 +11,10 @@ struct options {
     const char *only, *family;
     int threads;
     bool json, ask, bf16, tf32;
+    bool fp16;  /* the cases of bfloat16, and these alone, in float16 */
+    bool rows;  /* inputs that are matrices come with filled rows, on a device of its own */
     bool last;  /* inputs of rank 3 to 5 come channels last, on a device of its own */
+    bool mixed; /* but every second of them */
     bool views; /* nodes whose output holds its input's bytes share its memory and need no run */
     struct zt_device *device;
 };

@@ -3,7 +3,9 @@
  *     run_ops check|grad|backward|bench|support|list [--backend ref|cpu] [--family PATTERN] [--only PATTERN] ...
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
- * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last.
+ * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
+ * with --mixed every second one plain; --rows: matrices come with filled rows; --fp16: the cases of bfloat16 alone, in
+ * float16.
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
@@ -295,7 +297,7 @@ static const struct {
                    { "bench", bench },      { "support", support }, { "list", list } };
 
 static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
-    if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op))
+    if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op) || (o->fp16 && !(c->in && strstr(c->in, "bfloat16"))))
         return false;
     return mode == GRAD || mode == BACKWARD ? c->grad && !f->training
            : mode == CHECK                  ? c->checked || !f->training
@@ -307,6 +309,18 @@ static void print_failure(const struct zt_case_family *f, const struct zt_case *
            c->attrs ? c->attrs : "", err->count ? err->text[0] : "no error text");
 }
 
+/* The case in float16 where it is in bfloat16; `in`: room for its inputs. */
+static struct zt_case in_fp16(const struct zt_case *c, char *in) {
+    struct zt_case half = *c;
+    char *to = in;
+    for (const char *at = c->in; *at; at++)
+        if (strncmp(at, "bfloat16", 8) != 0)
+            *to++ = *at;
+    *to = 0;
+    half.in = in;
+    return half;
+}
+
 static int run_all(enum mode mode, const struct options *o) {
     int passed = 0, failed = 0, number = 0;
     for (const struct zt_case_family *f = zt_case_families; f->name; f++)
@@ -314,11 +328,13 @@ static int run_all(enum mode mode, const struct options *o) {
             struct zt_err err = { 0 };
             if (!takes(mode, o, f, c))
                 continue;
-            bool good = modes[mode].run(c, o, number++, &err);
+            char in[512];
+            const struct zt_case one = o->fp16 ? in_fp16(c, in) : *c;
+            bool good = modes[mode].run(&one, o, number++, &err);
             passed += good;
             failed += !good;
             if (!good)
-                print_failure(f, c, &err);
+                print_failure(f, &one, &err);
         }
     if (mode != LIST && !o->json)
         printf("%s %s: %d passed, %d failed\n", modes[mode].name, backend_names[o->backend], passed, failed);
@@ -367,12 +383,15 @@ static struct zt_device *open_device(enum zt_backend backend, const char *folder
 
 /* False for what is not an option. */
 static bool take_flag(struct options *o, const char *word) {
-    bool *const flag = strcmp(word, "--json") == 0   ? &o->json
-                       : strcmp(word, "--ask") == 0  ? &o->ask
-                       : strcmp(word, "--bf16") == 0 ? &o->bf16
-                       : strcmp(word, "--tf32") == 0 ? &o->tf32
-                       : strcmp(word, "--last") == 0 ? &o->last
-                                                     : NULL;
+    bool *const flag = strcmp(word, "--json") == 0    ? &o->json
+                       : strcmp(word, "--ask") == 0   ? &o->ask
+                       : strcmp(word, "--bf16") == 0  ? &o->bf16
+                       : strcmp(word, "--fp16") == 0  ? &o->fp16
+                       : strcmp(word, "--tf32") == 0  ? &o->tf32
+                       : strcmp(word, "--last") == 0  ? &o->last
+                       : strcmp(word, "--rows") == 0  ? &o->rows
+                       : strcmp(word, "--mixed") == 0 ? &o->mixed
+                                                      : NULL;
     if (flag)
         *flag = true;
     return flag;
@@ -414,7 +433,8 @@ int main(int argc, char **argv) {
     if (mode == MODES || (o.ask && (mode != BENCH || !o.json))) {
         fprintf(stderr,
                 "usage: run_ops check|grad|backward|bench|support|list [--backend ref|cpu|cuda] [--family PATTERN] "
-                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--tf32] [--last]\n");
+                "[--only PATTERN] [--threads N] [--module FOLDER] [--json [--ask]] [--bf16] [--fp16] [--tf32] [--last "
+                "[--mixed]] [--rows]\n");
         return 2;
     }
     o.views = mode == BENCH;

@@ -44,8 +44,8 @@ void made_program(struct made *m, struct zt_graph *graph, const struct wish *wis
     struct zt_joint joint;
     char config[200];
     snprintf(config, sizeof config,
-             "'train_batch_size': 4, 'bf16': {'enabled': %s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
-             wish->bf16 ? "true" : "false");
+             "'train_batch_size': 4, '%s': {'enabled': %s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
+             wish->fp16 ? "fp16" : "bf16", wish->bf16 || wish->fp16 ? "true" : "false");
     struct zt_err err = { 0 };
     *m = (struct made){ .arena = zt_arena_create() };
     ck_assert_msg(tiny_open(&m->t, graph, config, 1, &err), "%s", err.text[0]);

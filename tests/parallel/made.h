@@ -15,7 +15,7 @@ struct made {
 /* How a program is asked for. */
 struct wish {
     int zero, ranks, stage, stages;
-    bool accumulates, fast, bf16, evaluation, weighted;
+    bool accumulates, fast, bf16, fp16, evaluation, weighted;
     int64_t bucket;
     struct zt_traffic traffic;
     struct zt_device *device; /* whose back end is fast; NULL: the host's, and `fast` chooses */

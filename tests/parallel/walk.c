@@ -65,10 +65,10 @@ static void run_node(const struct walk *w, int n) {
         if (v < 0)
             continue;
         ck_assert_int_ne(w->p->place[phase][v].in, ZT_NOWHERE);
-        for (int i = 0; i < node->in_count;
-             i++) { /* it may write over its first input alone, and only from its start */
-            bool in_place = o == 0 && i == 0 && node->op->flags & ZT_OP_IN_PLACE && node->in[0] >= 0 &&
-                            w->p->place[phase][v].offset == w->p->place[phase][node->in[0]].offset;
+        for (int i = 0; i < node->in_count; i++) { /* it may write over one input alone, and only from its start */
+            const int on = zt_op_in_place(node);
+            bool in_place = o == 0 && i == node->op->in_place && on >= 0 &&
+                            w->p->place[phase][v].offset == w->p->place[phase][on].offset;
             ck_assert_msg(node->in[i] < 0 || in_place || !overlap(w, phase, v, node->in[i]), "%s writes over its input",
                           w->now);
         }

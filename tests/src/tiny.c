@@ -192,7 +192,7 @@ static bool start(struct worker *w) {
     return (w->plan = zt_rank_plan_create(w->t->job, &options, err)) != NULL &&
            (w->data = w->world->api->split(w->world, w->plan->grid.stage, err)) != NULL &&
            (w->run = zt_rank_create(w->plan, w->device, w->world, w->data, err)) != NULL &&
-           zt_rank_plan_loader(w->plan, true, 0, w->steps, &w->loader, err);
+           zt_rank_loader(w->run, true, 0, w->steps, &w->loader, err);
 }
 
 /* A hash that does not depend on the order of the stages. */
@@ -235,7 +235,7 @@ static bool finish(struct worker *w) {
     int64_t *elements = NULL;
     int count = 0;
     struct zt_loader *loader = NULL;
-    bool ok = zt_rank_plan_loader(w->plan, false, 0, 0, &loader, &r->err) && ties_agree(w) &&
+    bool ok = zt_rank_loader(w->run, false, 0, 0, &loader, &r->err) && ties_agree(w) &&
               zt_rank_evaluate(w->run, loader, &eval, &r->err) &&
               zt_rank_collect(w->run, arena, &payloads, &elements, &count, &r->err) &&
               w->world->api->barrier(w->world, &r->err);

@@ -28,6 +28,8 @@ const struct zt_case zt_cases_conv[] = {
       .outs = 2, .tolerance = 5e-2 },
     { "ConvGradWeight", "bfloat16[3,16,9,8] bfloat16[3,24,9,8]", .attrs = "kernel_shape=[3,3] pads=[1,1,1,1] to=1",
       .domain = "ztrain", .outs = 2, .tolerance = 2e-2 },
+    { "ConvGradWeight", "bfloat16[2,5,25,24] bfloat16[2,40,25,24]", .attrs = "kernel_shape=[3,3] pads=[1,1,1,1] to=1",
+      .domain = "ztrain", .outs = 2, .tolerance = 2e-2 },
     { "ConvGradWeight", "bfloat16[3,5,9] bfloat16[3,4,9]", .attrs = "kernel_shape=[1] to=1", .domain = "ztrain",
       .tolerance = 2e-2 },
     { "ConvTransposeGradWeight", "bfloat16[2,8,5,5] bfloat16[2,16,7,7]", .attrs = "kernel_shape=[3,3] to=1",

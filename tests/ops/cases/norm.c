@@ -2,7 +2,10 @@
 
 #include <stddef.h>
 
-#define STATS " float[3] float[3] float[3] float[3]:0.5..2"
+#define STATS_OF(channels) " float[" channels "] float[" channels "] float[" channels "] float[" channels "]:0.5..2"
+#define STATS              STATS_OF("3")
+/* scale, mean, inv_std */
+#define KEPT_OF(channels) " float[" channels "] float[" channels "] float[" channels "]:0.5..2"
 
 /* dy, x, scale, mean, inv_std of 6 rows */
 #define NORM_GRAD(x, scale, attributes)                                                                                \
@@ -25,6 +28,38 @@ const struct zt_case zt_cases_norm[] = {
       "float[3] float[3]:1..500 float[3] float[3]:0.5..2 float[300] float[300]:0.5..2 float[300] float[300]:0.5..2 "
       "float[0] float[0] float[0] float[0]",
       .attrs = "epsilon=0.001 momentum=0.3", .domain = "ztrain", .outs = 6 },
+    { "BatchNormRelu", "float[2,3,4,5]" STATS, .domain = "ztrain", .outs = 5 },
+    { "BatchNormRelu", "float[2,3,4,5]" STATS " float[2,3,4,5]", .domain = "ztrain", .outs = 5 },
+    { "BatchNormRelu", "float[600,16]:99..101" STATS_OF("16") " float[600,16]", .domain = "ztrain", .outs = 5 },
+    { "BatchNormRelu", "bfloat16[700,72]" STATS_OF("72") " bfloat16[700,72]", .domain = "ztrain", .outs = 5,
+      .tolerance = 3e-2 },
+    { "BatchNormRelu", "bfloat16[300,19]" STATS_OF("19") " bfloat16[300,19]", .domain = "ztrain", .outs = 5,
+      .tolerance = 3e-2 },
+    { "BatchNormRelu", "bfloat16[4,16,11,7]" STATS_OF("16"), .domain = "ztrain", .attrs = "momentum=0.3", .outs = 5,
+      .tolerance = 3e-2 },
+    { "BatchNormRelu", "bfloat16[4,16,11,7]" STATS_OF("16") " bfloat16[4,16,11,7]", .domain = "ztrain", .outs = 5,
+      .tolerance = 3e-2 },
+    { "BatchNormRelu", "double[3,2,7] double[2] double[2] double[2] double[2]:0.5..2 double[3,2,7]", .domain = "ztrain",
+      .outs = 5 },
+    { "BatchNormReluGrad", "float[2,3,4,5] float[2,3,4,5]" KEPT_OF("3") " float[2,3,4,5]", .domain = "ztrain",
+      .outs = 3 },
+    { "BatchNormReluGrad", "float[2,3,4,5] float[2,3,4,5]" KEPT_OF("3") " float[2,3,4,5]", .domain = "ztrain",
+      .outs = 4 },
+    { "BatchNormReluGrad", "float[600,16] float[600,16]" KEPT_OF("16") " float[600,16]", .domain = "ztrain",
+      .outs = 4 },
+    { "BatchNormReluGrad", "bfloat16[700,72] bfloat16[700,72]" KEPT_OF("72") " bfloat16[700,72]", .domain = "ztrain",
+      .outs = 3, .tolerance = 3e-2 },
+    { "BatchNormReluGrad", "bfloat16[700,37] bfloat16[700,37]" KEPT_OF("37") " bfloat16[700,37]", .domain = "ztrain",
+      .outs = 4, .tolerance = 3e-2 },
+    { "BatchNormReluGrad", "bfloat16[4,16,11,7] bfloat16[4,16,11,7]" KEPT_OF("16") " bfloat16[4,16,11,7]",
+      .domain = "ztrain", .outs = 3, .tolerance = 3e-2 },
+    { "BatchNormReluGrad", "bfloat16[4,16,11,7] bfloat16[4,16,11,7]" KEPT_OF("16") " bfloat16[4,16,11,7]",
+      .domain = "ztrain", .outs = 4, .tolerance = 3e-2 },
+    { "BatchNormReluGrad", "bfloat16[4,12,11,7] bfloat16[4,12,11,7]" KEPT_OF("12") " bfloat16[4,12,11,7]",
+      .domain = "ztrain", .outs = 3, .tolerance = 3e-2 },
+    { "BatchNormGrad", "float[600,40] float[600,40]" KEPT_OF("40"), .domain = "ztrain", .outs = 3 },
+    { "BatchNormGrad", "float[600,40] bfloat16[600,40]" KEPT_OF("40") " float[40] float[40]", .domain = "ztrain",
+      .outs = 3, .tolerance = 3e-2 },
     { "BatchNormSync", "float[2,3,4,5]" STATS, .domain = "ztrain", .outs = 5, .results = 1, .grad = 7 },
     { "BatchNormSync", "float[40,3]" STATS, .domain = "ztrain", .outs = 5, .results = 1, .grad = 7 },
     { "BatchNormSync", "double[3,2,300] double[2] double[2] double[2] double[2]:0.5..2", .domain = "ztrain", .outs = 5,
@@ -70,6 +105,10 @@ const struct zt_case zt_cases_norm[] = {
     NORM_GRAD("2,6,1", "6", "rows=6 period=3 per_row=2 centred=1"),
     { "NormGrad", "float[700,50] float[700,50] float[50] - float[700]:0.5..2", .outs = 3, .domain = "ztrain",
       .attrs = "rows=700 period=1 per_row=50 centred=0" },
+    { "NormGrad", "float[1100,50] float[1100,50] float[50] float[1100] float[1100]:0.5..2", .outs = 3,
+      .domain = "ztrain", .attrs = "rows=1100 period=1 per_row=50 centred=1" },
+    { "NormGrad", "float[550,36,2] float[550,36,2] float[36] float[1650] float[1650]:0.5..2", .outs = 3,
+      .domain = "ztrain", .attrs = "rows=1650 period=3 per_row=12 centred=1" },
     { "NormGrad", "bfloat16[6,37] bfloat16[6,37] bfloat16[37] float[6] float[6]:0.5..2 float[6] float[6]", .outs = 3,
       .attrs = "rows=6 period=1 per_row=37 centred=1", .domain = "ztrain", .tolerance = 5e-2 },
     { "NormGrad", "bfloat16[6,40] bfloat16[6,40] bfloat16[40] float[6] float[6]:0.5..2", .outs = 3,

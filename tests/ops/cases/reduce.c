@@ -25,6 +25,12 @@
         op, "float[700,300]" range " int64{0}"                                                                         \
     }
 
+/* Rows long enough to be cut into pieces: several of them, and all elements of a tensor. */
+#define LONG_ROWS(op, range)                                                                                           \
+    { op, "float[3,9000]" range " int64{1}" }, {                                                                       \
+        op, "float[4,3500]" range, .attrs = "keepdims=0"                                                               \
+    }
+
 const struct zt_case zt_cases_reduce[] = {
     EVERY_FORM("ReduceSum", ""),
     LONG_LINES("ReduceSum", ":0.5..2"),
@@ -46,6 +52,10 @@ const struct zt_case zt_cases_reduce[] = {
     LONG_LINES("ReduceLogSumExp", ":0.5..2"),
     EVERY_FORM("ReduceSumSquare", ""),
     LONG_LINES("ReduceSumSquare", ":0.5..2"),
+    LONG_ROWS("ReduceSum", ":0.5..2"),
+    LONG_ROWS("ReduceMax", ""),
+    LONG_ROWS("ReduceMean", ""),
+    LONG_ROWS("ReduceL2", ""),
     LONG_COLUMNS("ReduceSum", ""),
     LONG_COLUMNS("ReduceMean", ""),
     LONG_COLUMNS("ReduceMax", ""),

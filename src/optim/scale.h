@@ -1,0 +1,73 @@
+/* The loss scale of fp16: the loss is multiplied by it so that small gradients are not lost below 2^-24, gradients are
+ * divided by it again before anything reads them. A dynamic scale is halved by steps whose gradients overflow, which
+ * are left out, and doubled after a window of steps that do not: the rule of DeepSpeed 0.16.5
+ * (reference/deepspeed.md section 3.1), once an optimizer step, for host and CUDA module alike. */
+#ifndef ZT_OPTIM_SCALE_H
+#define ZT_OPTIM_SCALE_H
+
+#include <math.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define ZT_SCALE_RULE static __device__ inline
+#else
+#define ZT_SCALE_RULE static inline
+#endif
+
+struct zt_config;
+
+/* What the last step made of the scale. */
+enum zt_scaling_event {
+    ZT_SCALE_STAYS,
+    ZT_SCALE_RAISED,
+    ZT_SCALE_HELD,       /* overflow: the hysteresis is one less */
+    ZT_SCALE_HALVED,     /* overflow */
+    ZT_SCALE_AT_MINIMUM, /* overflow: it cannot be halved, the run must end; nothing is changed */
+};
+
+struct zt_scaling {
+    double scale;       /* of the step at hand; 1: not scaled */
+    int64_t since;      /* the step's distance from the last overflow; the first step's is 1 */
+    int64_t hysteresis; /* that many overflows without a window of good steps, and the last of them halves the scale */
+    int64_t window, tolerated; /* loss_scale_window; hysteresis as it begins */
+    double least;
+    int dynamic, consecutive; /* 0: the scale stays; every good step refills the hysteresis */
+    int event;                /* enum zt_scaling_event */
+};
+
+/* The state of a run's first step. */
+struct zt_scaling zt_scaling_of(const struct zt_config *config);
+
+/* What the loss' gradient begins with. It enters the backward phase in fp16, as DeepSpeed has it: scales beyond fp16
+ * overflow at once. */
+ZT_SCALE_RULE float zt_scaling_seed(double scale) {
+    return scale >= 65520 ? INFINITY : (float)scale;
+}
+
+/* Behind a step: what the next one scales with. */
+ZT_SCALE_RULE void zt_scaling_step(struct zt_scaling *s, int overflow) {
+    s->event = ZT_SCALE_STAYS;
+    if (!s->dynamic)
+        return;
+    const int halves = s->tolerated <= 1 || s->hysteresis <= 1, reached = s->since % s->window == 0;
+    if (overflow && halves && s->scale == s->least) {
+        s->event = ZT_SCALE_AT_MINIMUM;
+        return;
+    }
+    if (!overflow) {
+        if (reached || s->consecutive)
+            s->hysteresis = s->tolerated;
+        s->scale *= reached ? 2 : 1;
+        s->event = reached ? ZT_SCALE_RAISED : ZT_SCALE_STAYS;
+        s->since++;
+        return;
+    }
+    if (halves)
+        s->scale = s->scale / 2 > s->least ? s->scale / 2 : s->least;
+    else
+        s->hysteresis--;
+    s->event = halves ? ZT_SCALE_HALVED : ZT_SCALE_HELD;
+    s->since = 1;
+}
+
+#endif
