@@ -9,7 +9,7 @@
     tests/gpu/module.py refuses ZTRAIN MODEL CONFIG         without a GPU `--device cuda` exits 1 and says why, and leaves no model behind;
                                                             skipped (77) where there is one
     tests/gpu/module.py trains ZTRAIN MODULE CASE [SEGMENTS [OPTION ...]]
-                                                            the first losses of a case of ../shared/reference, run with the module and
+                                                            the first losses of a case of tests/reference, run with the module and
                                                             these options, are those expected, no node runs on the host, and --verbose
                                                             says SEGMENTS of what was captured; skipped where the module finds no GPU
     tests/gpu/module.py chains ZTRAIN MODULE CASE [KEY=VALUE]  the same case leaves the same weights with chains of elementwise nodes and
