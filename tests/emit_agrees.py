@@ -2,8 +2,8 @@
 """Holds ztrain's gradients against another runtime: `ztrain grad --emit` writes the joint forward and backward graph,
 onnxruntime runs it, and outputs and gradients must be those that ztrain wrote.
 
-    tests/emit_agrees.py ZTRAIN SHARED                   the reference cases and the ONNX node tests that have a gradient
-    tests/emit_agrees.py ZTRAIN SHARED --only '*conv*'   some of them, by name
+    tests/emit_agrees.py ZTRAIN CASE...                   these reference cases and the ONNX node tests that have a gradient
+    tests/emit_agrees.py ZTRAIN --only '*conv*'           some of the node tests, by name
 
 Every file also goes through onnx.checker with full shape inference. Where onnxruntime has no kernel for a type or form
 (its message says so), onnx's reference evaluator runs the file instead and the test is counted as such. Random
@@ -45,8 +45,8 @@ class NotSupported(Exception):
     """The model has an operator that `ztrain ops` does not list."""
 
 
-def load_reference(shared):
-    spec = importlib.util.spec_from_file_location("reference_onnx_nodes", shared / "reference" / "onnx_nodes.py")
+def load_reference():
+    spec = importlib.util.spec_from_file_location("reference_onnx_nodes", pathlib.Path(__file__).parent / "reference" / "onnx_nodes.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -80,9 +80,9 @@ def case_inputs(model, data):
     return found
 
 
-def reference_cases(shared):
+def reference_cases(folders):
     """Each with the output that its loss reads as the only one."""
-    for folder in sorted((shared / "reference" / "cases").iterdir()):
+    for folder in folders:
         model = onnx.load(folder / "model.onnx")
         loss = json.loads((folder / "config.json").read_text())["ztrain"]["loss"]
         kept = [o for o in model.graph.output if o.name in (loss.get("logits"), loss.get("output"))]
@@ -206,7 +206,7 @@ def check(ztrain, name, model, inputs, seconds):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ztrain")
-    parser.add_argument("shared", type=pathlib.Path)
+    parser.add_argument("cases", type=pathlib.Path, nargs="*")
     parser.add_argument("--only", default="*", help="shell pattern on the name of a case or node test")
     parser.add_argument("--at-least", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -217,7 +217,7 @@ def arguments():
 
 def main():
     options = arguments()
-    tests = [*reference_cases(options.shared), *node_tests(load_reference(options.shared))]
+    tests = [*reference_cases(options.cases), *node_tests(load_reference())]
     tests = [t for t in tests if fnmatch.fnmatch(t[0], options.only)]
 
     def one(test):

@@ -1,4 +1,4 @@
-/* What the suites of this folder share: the shared folder, scratch files, arrays as npz files, checks of messages. */
+/* What the suites of this folder share: reference files, scratch files, arrays as npz files, checks of messages. */
 #ifndef ZT_TESTS_DATA_FIXTURE_H
 #define ZT_TESTS_DATA_FIXTURE_H
 
@@ -11,14 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* PATH below $ZT_SHARED into `to`; false, said aloud, where it is absent. */
-static inline bool shared_path(char to[1024], const char *path) {
-    const char *shared = getenv("ZT_SHARED");
-    snprintf(to, 1024, "%s/%s", shared ? shared : "../shared", path);
-    if (access(to, R_OK) == 0)
-        return true;
-    printf("SKIP: no %s (ZT_SHARED names the shared folder)\n", to);
-    return false;
+/* The path of `file` of tests/reference, whose folder $ZT_REFERENCE names. Returns `to`. */
+static inline const char *reference_path(char to[1024], const char *file) {
+    const char *reference = getenv("ZT_REFERENCE");
+    snprintf(to, 1024, "%s/%s", reference ? reference : "tests/reference", file);
+    return to;
 }
 
 /* A scratch file in the current folder; the test removes it. */

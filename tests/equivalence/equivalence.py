@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """Runs the program in several layouts and holds them against each other.
 
-    equivalence.py ZTRAIN SOURCE_ROOT [--shared FOLDER]
+    equivalence.py ZTRAIN SOURCE_ROOT
 
 The same bits: ddp, zero1, zero2 and zero3 on two thread ranks leave equal model files; one, two and three compute threads too.
 The same losses: two pipeline stages (1f1b, gpipe), and a batch divided among ranks, against one rank. bf16 within 2 %.
-Needs only Python's standard library. Exit status 0: all hold, 1: one does not, 77: ../shared is absent (what needs
-it was skipped, the rest held).
+Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
 """
 import argparse, json, pathlib, subprocess, sys, tempfile
 
-failures, checks, skipped = [], 0, 0
+failures, checks = [], 0
 
 
 def check(holds, what):
@@ -101,13 +100,10 @@ def bf16(case, what):
 
 
 def main():
-    global skipped
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("source", type=pathlib.Path)
-    parser.add_argument("--shared", type=pathlib.Path)
     args = parser.parse_args()
-    shared = args.shared or args.source.resolve().parent / "shared"
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         def case(name, model, config):
@@ -120,24 +116,20 @@ def main():
         threads(convnet, "convnet")
         same_bits_over_stages(convnet, ["train_micro_batch_size_per_gpu=32", "gradient_accumulation_steps=1"], "convnet")
         pipeline(convnet, ["train_micro_batch_size_per_gpu=16", "gradient_accumulation_steps=4"], "convnet")
-        cases = shared / "reference/cases"
-        if not cases.is_dir():
-            print(f"SKIP mlp-wine-sklearn and resnet-bn-train: {cases} is not there")
-            skipped = 1
-        else:
-            folder = cases / "mlp-wine-sklearn"
-            mlp = case("mlp", folder / "model.onnx", folder / "config.json")
-            threads(mlp, "mlp")
-            same_bits_over_stages(mlp, ["train_micro_batch_size_per_gpu=8"], "mlp")
-            pipeline(mlp, ["train_micro_batch_size_per_gpu=4", "gradient_accumulation_steps=4"], "mlp")
-            bf16(mlp, "mlp")
-            folder = cases / "resnet-bn-train"
-            threads(case("resnet", folder / "model.onnx", folder / "config.json"), "resnet")
-            folder = cases / "autoencoder-loss-output"
-            lamb = case("lamb", folder / "model.onnx", folder / "config.json")
-            same_bits_over_stages(lamb, ["train_micro_batch_size_per_gpu=16"], "lamb")
-    print(f"{checks - len(failures)} passed, {len(failures)} failed, {skipped} skipped")
-    return 1 if failures else 77 if skipped else 0
+        cases = args.source / "tests/reference/cases"
+        folder = cases / "mlp-wine-sklearn"
+        mlp = case("mlp", folder / "model.onnx", folder / "config.json")
+        threads(mlp, "mlp")
+        same_bits_over_stages(mlp, ["train_micro_batch_size_per_gpu=8"], "mlp")
+        pipeline(mlp, ["train_micro_batch_size_per_gpu=4", "gradient_accumulation_steps=4"], "mlp")
+        bf16(mlp, "mlp")
+        folder = cases / "resnet-bn-train"
+        threads(case("resnet", folder / "model.onnx", folder / "config.json"), "resnet")
+        folder = cases / "autoencoder-loss-output"
+        lamb = case("lamb", folder / "model.onnx", folder / "config.json")
+        same_bits_over_stages(lamb, ["train_micro_batch_size_per_gpu=16"], "lamb")
+    print(f"{checks - len(failures)} passed, {len(failures)} failed")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
     fp16.py ZTRAIN CASE [MODULE]
 
-CASE is a folder of ../shared/reference/cases whose batch is 16. MODULE: a CUDA module, emulated or not, which must do what the CPU does.
+CASE is a folder of tests/reference/cases whose batch is 16. MODULE: a CUDA module, emulated or not, which must do what the CPU does.
 Needs only Python's standard library. Exit status 0: all hold, 1: one does not, 77: CASE is not there, or the module finds no GPU.
 """
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The equivalence matrix on four thread ranks: every way to divide them gives the losses of one rank.
 
-    matrix.py ZTRAIN SOURCE_ROOT [--all] [--steps N] [--only GLOB] [--shared FOLDER]
+    matrix.py ZTRAIN SOURCE_ROOT [--all] [--steps N] [--only GLOB]
 
 For convnet, mlp, gpt and resnet20 of models/, ten steps of two micro-batches, and for the reference case resnet-bn-train as it is, of
 one (the last two with sync_batch_norm): data x stages of 4 x 1, 2 x 2 and 1 x 4, ZeRO 0 to 3 where there are data ranks to spread things over, schedules 1f1b and gpipe where there are stages,
@@ -21,7 +21,6 @@ RANKS = 4
 # The reference case whose loss_tol counts: one of the same kind of network and, where there are several, the same exporter.
 CASES = {"mlp": "mlp-wine-sklearn", "convnet": "convnet-torchscript", "gpt": "gpt-tiny-dynamo", "resnet20": "resnet-bn-train",
          "resnet-bn-train": "resnet-bn-train"}
-LEAST = 1e-4  # of the loss: what loss_tol is at least, and all where ../shared is not there
 # Where ReLUs stand behind batch norms one activation that rounding brings over the kink changes the gradient's norm by 1e-4 and
 # more, which at resnet20's own rate grows to per cents of the loss within ten steps (5e-2 on four ranks): it goes in smaller ones.
 # resnet-bn-train was made so that none comes near its kink, which holds for its own micro-batches at its own rate.
@@ -48,10 +47,7 @@ def layouts():
 
 def tolerances(cases, name, steps):
     """loss_tol of each step as a share of the loss"""
-    path = cases / CASES[name] / "expected.json"
-    if not path.exists():
-        return [LEAST] * steps
-    case = json.loads(path.read_text())
+    case = json.loads((cases / CASES[name] / "expected.json").read_text())
     shares = [tol / loss for tol, loss in zip(case["loss_tol"], case["losses"])]
     return (shares + shares[-1:] * steps)[:steps]
 
@@ -65,12 +61,9 @@ def worst_share(rows, reference, tolerance):
 
 def one_model(program, source, name, tmp, args):
     config, samples, micro_batches, whole, extra = MODELS[name]
-    cases = args.shared / "reference/cases"
+    cases = source / "tests/reference/cases"
     folder, shared = tmp / name, cases / name
     folder.mkdir()
-    if not config and not shared.is_dir():
-        print(f"SKIP {name}: {shared} is not there")
-        return
     model, config = (source / f"models/{name}.onnx", source / config) if config else (shared / "model.onnx", shared / "config.json")
     case = Case(program, model, config, folder)
 
@@ -113,10 +106,8 @@ def main():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--all", action="store_true", help="every layout of every model (some minutes)")
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--shared", type=pathlib.Path)
     parser.add_argument("--only", default="*", help="models whose name fits")
     args = parser.parse_args()
-    args.shared = args.shared or args.source.resolve().parent / "shared"
     with tempfile.TemporaryDirectory() as tmp:
         for name in MODELS:
             if fnmatch.fnmatch(name, args.only):

@@ -1,4 +1,4 @@
-/* A case of ../shared/reference, opened to be trained. */
+/* A case of tests/reference, whose folder $ZT_REFERENCE names, opened to be trained. */
 #ifndef ZT_TESTS_GPU_REFERENCE_CASE_H
 #define ZT_TESTS_GPU_REFERENCE_CASE_H
 
@@ -7,7 +7,6 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct reference_case {
     char model[4096], config[4096];
@@ -15,22 +14,12 @@ struct reference_case {
     struct zt_session session; /* borrows all of it: zt_session_finish() when done */
 };
 
-/* False, and says so, where the cases are not there: the program then exits with 77. */
-static inline bool reference_cases_there(void) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/reference/cases", getenv("ZT_SHARED") ? getenv("ZT_SHARED") : "");
-    if (access(path, R_OK) == 0)
-        return true;
-    printf("SKIP: %s is not there (ZT_SHARED)\n", path);
-    return false;
-}
-
 /* `set`: key.path=value, borrowed as long as the session. */
 static inline void open_reference_case(struct reference_case *c, const char *name, int64_t steps,
                                        const char *const *set, int set_count) {
     struct zt_err err = { 0 };
-    snprintf(c->model, sizeof c->model, "%s/reference/cases/%s/model.onnx", getenv("ZT_SHARED"), name);
-    snprintf(c->config, sizeof c->config, "%s/reference/cases/%s/config.json", getenv("ZT_SHARED"), name);
+    snprintf(c->model, sizeof c->model, "%s/cases/%s/model.onnx", getenv("ZT_REFERENCE"), name);
+    snprintf(c->config, sizeof c->config, "%s/cases/%s/config.json", getenv("ZT_REFERENCE"), name);
     c->options = (struct zt_options){ .model = c->model, .config = c->config };
     c->options.over =
         (struct zt_config_overrides){ .set = set, .set_count = set_count, .epochs = -1, .steps = steps, .seed = -1 };

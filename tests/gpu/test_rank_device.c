@@ -1,5 +1,5 @@
 /* A rank on a device with memory of its own trains as one on the host does (far_device.h). Cases of
- * ../shared/reference: one whose nodes all have kernels there, and some with nodes that run on the host, with
+ * tests/reference: one whose nodes all have kernels there, and some with nodes that run on the host, with
  * statistics, with a loss inside the graph. */
 #include "tests/gpu/far_device.h"
 #include "tests/gpu/reference_case.h"
@@ -95,8 +95,6 @@ START_TEST(gradients_accumulate_away_from_the_host_too) {
 END_TEST
 
 int main(void) {
-    if (!reference_cases_there())
-        return 77;
     zt_parallel_enter();
     TCase *test = tcase_create("away");
     tcase_add_loop_test(test, a_rank_away_from_the_host_trains_as_on_it, 0, CASES);

@@ -1,7 +1,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "build.h"
-#include "shared.h"
+#include "reference.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -64,10 +64,11 @@ START_TEST(a_mutated_model_is_read_or_refused) {
 END_TEST
 
 START_TEST(the_references_bad_models_survive_mutation) {
-    char *folder = zt_test_shared("bad");
-    DIR *dir = folder ? opendir(folder) : NULL;
+    char *folder = zt_test_reference("bad");
+    DIR *dir = opendir(folder);
+    ck_assert_ptr_nonnull(dir);
     uint64_t key = 2;
-    for (const struct dirent *entry; dir && (entry = readdir(dir)); key++) {
+    for (const struct dirent *entry; (entry = readdir(dir)); key++) {
         struct zt_file_map map;
         struct zt_err err = { 0 };
         if (!strstr(entry->d_name, ".onnx"))
@@ -78,8 +79,7 @@ START_TEST(the_references_bad_models_survive_mutation) {
         zt_file_unmap(&map);
         free(path);
     }
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     free(folder);
 }
 END_TEST

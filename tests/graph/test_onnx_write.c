@@ -1,7 +1,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "build.h"
-#include "shared.h"
+#include "reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>

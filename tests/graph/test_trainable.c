@@ -3,7 +3,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/trainable.h"
 #include "rows.h"
-#include "shared.h"
+#include "reference.h"
 
 #include <cjson/cJSON.h>
 #include <check.h>

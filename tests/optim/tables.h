@@ -1,4 +1,4 @@
-/* The tables of the shared reference folder, and the runner both suites of this folder use. */
+/* The tables of tests/reference, and the runner both suites of this folder use. */
 #ifndef ZT_TESTS_OPTIM_TABLES_H
 #define ZT_TESTS_OPTIM_TABLES_H
 
@@ -7,16 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* reference/tables/NAME below $ZT_SHARED; NULL, said aloud, where that folder is absent. */
+/* The table NAME of tests/reference, whose folder $ZT_REFERENCE names. */
 static inline cJSON *test_table(const char *name) {
-    const char *shared = getenv("ZT_SHARED");
+    const char *reference = getenv("ZT_REFERENCE");
     char path[1024];
-    snprintf(path, sizeof path, "%s/reference/tables/%s", shared ? shared : "../shared", name);
+    snprintf(path, sizeof path, "%s/tables/%s", reference ? reference : "tests/reference", name);
     FILE *file = fopen(path, "rb");
-    if (!file) {
-        printf("SKIP: no %s (ZT_SHARED names the shared folder)\n", path);
-        return NULL;
-    }
+    ck_assert_msg(file != NULL, "%s is not there: ZT_REFERENCE names tests/reference", path);
     fseek(file, 0, SEEK_END);
     size_t size = (size_t)ftell(file);
     rewind(file);
