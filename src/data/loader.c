@@ -1,6 +1,11 @@
 /* The read-ahead thread and its ring. `written` micro-batches have been filled and `released` given back since the
  * start; the reader fills slot written mod slots while written - released < slots. The consumer holds micro-batch
- * number `released` between two calls of zt_loader_next(), so the ring has one slot more than are read ahead. */
+ * number `released` between two calls of zt_loader_next(), so the ring has one slot more than are read ahead.
+ *
+ * Whoever sleeps is woken when half of the ring is there for it, not for each micro-batch: where a step takes some
+ * microseconds, reader and consumer would otherwise switch a core between each other two hundred thousand times a
+ * second, and the scheduler was seen to run nothing else on that core for half a minute. A consumer that has slept for
+ * LONG_S is woken for a single micro-batch: reading is what takes time then. */
 #include "data/data.h"
 
 #include "base/arena.h"
@@ -11,7 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64 };
+enum {
+    ALIGN = 64,
+    LEAST_AHEAD = 2,
+    MOST_AHEAD = 64,
+    BYTES_AHEAD = 256 << 10, /* up to which more than the least are read ahead */
+};
+static const double LONG_S = 100e-6;
 
 struct zt_loader {
     struct zt_loader_options options;
@@ -31,6 +42,7 @@ struct zt_loader {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t filled, freed;
     int64_t written, released;
+    double asleep_since; /* the consumer; 0: it is awake */
     bool ended, failed;
     struct zt_err err;
 };
@@ -57,11 +69,26 @@ static struct zt_batch *wait_for_slot(struct zt_loader *l) {
     return batch;
 }
 
+/* With the mutex. At least one, also of the shortest ring. */
+static int64_t half_of_ring(const struct zt_loader *l) {
+    return (l->slots - 1) / 2;
+}
+
+static bool reader_is_due(const struct zt_loader *l) {
+    return l->slots - (l->written - l->released) >= half_of_ring(l);
+}
+
+static bool consumer_is_due(const struct zt_loader *l) {
+    return l->asleep_since > 0 && (l->written - l->released >= half_of_ring(l) || zt_now() - l->asleep_since >= LONG_S);
+}
+
 static void publish(struct zt_loader *l) {
     pthread_mutex_lock(&l->mutex);
     l->written++;
-    pthread_cond_signal(&l->filled);
+    bool due = consumer_is_due(l);
     pthread_mutex_unlock(&l->mutex);
+    if (due)
+        pthread_cond_signal(&l->filled);
 }
 
 /* Rows of a rank whose piece is short are filled with the first sample of the piece: real values, weight zero. */
@@ -167,10 +194,18 @@ static bool start_reader(struct zt_loader *l, struct zt_err *err) {
     return l->started || zt_fail(err, ZT_EXIT_RUN, "data: the read-ahead thread cannot start: %s", strerror(failed));
 }
 
+int zt_loader_depth(const struct zt_source *source, int64_t micro_batch) {
+    double bytes = 0;
+    for (int c = 0; c < source->column_count; c++)
+        bytes += (double)source->column[c].sample_bytes * (double)micro_batch;
+    double depth = BYTES_AHEAD / (bytes > 1 ? bytes : 1);
+    return depth < LEAST_AHEAD ? LEAST_AHEAD : depth < MOST_AHEAD ? (int)depth : MOST_AHEAD;
+}
+
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err) {
     struct zt_loader *l = zt_calloc(1, sizeof *l);
     l->options = *options;
-    l->slots = (options->depth < 2 ? 2 : options->depth) + 1;
+    l->slots = (options->depth < LEAST_AHEAD ? LEAST_AHEAD : options->depth) + 1;
     l->ring = zt_calloc((size_t)l->slots, sizeof *l->ring);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
@@ -183,19 +218,31 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
     return NULL;
 }
 
+/* With the mutex, until there is a micro-batch or the end. */
+static void await_batch(struct zt_loader *l) {
+    if (l->written > l->released || l->ended)
+        return;
+    double start = l->asleep_since = zt_now();
+    while (l->written == l->released && !l->ended)
+        pthread_cond_wait(&l->filled, &l->mutex);
+    l->asleep_since = 0;
+    l->waited += zt_now() - start;
+}
+
+/* With the mutex. */
+static void release(struct zt_loader *l) {
+    if (!l->holds)
+        return;
+    l->released++;
+    l->holds = false;
+}
+
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
     pthread_mutex_lock(&l->mutex);
-    if (l->holds) {
-        l->released++;
-        l->holds = false;
+    release(l);
+    if (reader_is_due(l))
         pthread_cond_signal(&l->freed);
-    }
-    if (l->written == l->released && !l->ended) {
-        double start = zt_now();
-        while (l->written == l->released && !l->ended)
-            pthread_cond_wait(&l->filled, &l->mutex);
-        l->waited += zt_now() - start;
-    }
+    await_batch(l);
     l->holds = l->written > l->released;
     *batch = l->holds ? &l->ring[l->released % l->slots] : NULL;
     bool failed = !l->holds && l->failed;

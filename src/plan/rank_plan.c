@@ -354,8 +354,8 @@ bool zt_rank_plan_loader(const struct zt_rank_plan *p, bool training, int64_t fi
                                          .seed = (uint64_t)c->seed,
                                          .first_step = training ? first : 0,
                                          .steps =
-                                             training ? steps - first : (p->eval_samples + together - 1) / together,
-                                         .depth = 2 };
+                                             training ? steps - first : (p->eval_samples + together - 1) / together };
     *to = NULL;
+    options.depth = zt_loader_depth(options.source, options.micro_batch);
     return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
 }

@@ -2,6 +2,8 @@
 #include "fixture.h"
 
 #include <stdatomic.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <time.h>
 
 /* A source whose one column is the index of the sample; sample `broken` cannot be read. */
@@ -264,6 +266,45 @@ START_TEST(a_micro_batch_too_big_for_memory_is_refused) {
 }
 END_TEST
 
+static int64_t switches(void) {
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_nvcsw;
+}
+
+/* On one core, which the reader has to give back to the consumer and the consumer to the reader. */
+START_TEST(small_micro_batches_are_read_many_at_a_time) {
+    enum { STEPS = 20000 };
+    struct zt_source source = count_to(1000, &none_broken);
+    struct zt_loader_options options = options_for(&source, 4, 1, 0, 1, STEPS);
+    options.depth = zt_loader_depth(&source, 4);
+    ck_assert_int_ge(options.depth, 32);
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    sched_getaffinity(0, sizeof all, &all);
+    for (int c = 0; c < CPU_SETSIZE && CPU_COUNT(&one) == 0; c++)
+        if (CPU_ISSET(c, &all))
+            CPU_SET(c, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    struct zt_err err = { 0 };
+    const struct zt_batch *batch;
+    int64_t before = switches();
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    for (int i = 0; i < STEPS; i++)
+        ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+    zt_loader_destroy(loader);
+    sched_setaffinity(0, sizeof all, &all);
+    ck_assert_int_lt(switches() - before, STEPS / 4);
+}
+END_TEST
+
+START_TEST(large_micro_batches_are_read_two_ahead) {
+    struct zt_source source = count_to(10, &none_broken);
+    source.column[0].sample_bytes = 1 << 20;
+    ck_assert_int_eq(zt_loader_depth(&source, 4), 2);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("loader");
     tcase_set_timeout(cases, 120);
@@ -277,6 +318,8 @@ int main(void) {
     tcase_add_test(cases, destroying_a_loader_at_any_moment_ends_its_thread);
     tcase_add_test(cases, a_batch_stays_as_it_is_while_others_are_read_ahead);
     tcase_add_test(cases, as_many_micro_batches_are_read_ahead_as_asked);
+    tcase_add_test(cases, small_micro_batches_are_read_many_at_a_time);
+    tcase_add_test(cases, large_micro_batches_are_read_two_ahead);
     tcase_add_test(cases, a_micro_batch_too_big_for_memory_is_refused);
     return test_run("loader", cases);
 }
