@@ -23,7 +23,7 @@ static const struct {
     { "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", false },
     { "OMPI_MCA_rmaps_base_oversubscribe", "1", false },
     { "OMPI_MCA_hwloc_base_binding_policy", "none", false }, /* ranks bind themselves (binding.h) */
-    { "OMPI_MCA_mpi_yield_when_idle", "1", false },
+    { "OMPI_MCA_mpi_yield_when_idle", "0", false },          /* every look of ours at a message would yield */
     { "OMPI_MCA_btl_base_warn_component_unused", "0", false },
     { "OMPI_MCA_pml", "ob1", true }, /* no search for networks, which takes long */
     { "OMPI_MCA_btl", "vader,self", true },
