@@ -15,6 +15,7 @@ import contextlib
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -126,6 +127,7 @@ def main():
     args = parser.parse_args()
     builds = [b for b in [args.against, args.ztrain] if b]
     layouts = [args.only] if args.only else list(LAYOUTS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a run must not outlive this
     rows = {(build, layout): [] for layout in layouts for build in builds}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
         make_job(pathlib.Path(scratch))
