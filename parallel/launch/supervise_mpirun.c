@@ -17,17 +17,23 @@
 /* What Open MPI should do unless the user's environment says otherwise; other MPIs do not read it. */
 static const struct {
     const char *name, *value;
-    bool one_host; /* only where all ranks share a host */
+    enum { ALWAYS, ONE_HOST, CROWDED } when; /* CROWDED: where ranks may have to share cores */
 } settings[] = {
-    { "OMPI_ALLOW_RUN_AS_ROOT", "1", false },
-    { "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", false },
-    { "OMPI_MCA_rmaps_base_oversubscribe", "1", false },
-    { "OMPI_MCA_hwloc_base_binding_policy", "none", false }, /* ranks bind themselves (binding.h) */
-    { "OMPI_MCA_mpi_yield_when_idle", "1", false },
-    { "OMPI_MCA_btl_base_warn_component_unused", "0", false },
-    { "OMPI_MCA_pml", "ob1", true }, /* no search for networks, which takes long */
-    { "OMPI_MCA_btl", "vader,self", true },
+    { "OMPI_ALLOW_RUN_AS_ROOT", "1", ALWAYS },
+    { "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", ALWAYS },
+    { "OMPI_MCA_rmaps_base_oversubscribe", "1", ALWAYS },
+    { "OMPI_MCA_hwloc_base_binding_policy", "none", ALWAYS }, /* ranks bind themselves (binding.h) */
+    /* For start-up: later no rank waits inside MPI (mpi.c), and each of its looks at a message would yield. */
+    { "OMPI_MCA_mpi_yield_when_idle", "1", CROWDED },
+    { "OMPI_MCA_btl_base_warn_component_unused", "0", ALWAYS },
+    { "OMPI_MCA_pml", "ob1", ONE_HOST }, /* no search for networks, which takes long */
+    { "OMPI_MCA_btl", "vader,self", ONE_HOST },
 };
+
+static bool applies(const struct zt_supervise *job, int when) {
+    bool crowded = job->hosts || sysconf(_SC_NPROCESSORS_ONLN) < job->ranks;
+    return when == ALWAYS || (when == ONE_HOST ? !job->hosts : crowded);
+}
 
 /* What an mpirun around this process left here would make the new one think it were one of its ranks. */
 static void forget_launcher(void) {
@@ -80,7 +86,7 @@ static void become_mpirun(const struct zt_supervise *job, const char *const *arg
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     forget_launcher();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (!settings[i].one_host || !job->hosts)
+        if (applies(job, settings[i].when))
             setenv(settings[i].name, settings[i].value, 0);
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);

@@ -146,6 +146,9 @@ struct zt_loader_options {
 /* How many there are beside `threads` compute threads on `cores` cores: as many as there are cores beyond these, at
  * least 1, at most ZT_READERS. */
 int zt_loader_readers(int cores, int threads);
+/* The depth for micro-batches of `micro_batch` rows: 2, more where they are so small that reading is a matter of
+ * microseconds: the reader then reads many at a time. */
+int zt_loader_depth(const struct zt_source *source, int64_t micro_batch);
 /* How a step of `t` samples is cut: micro-batch m takes samples [m*micro*ranks, ...) of the step, rank r the r-th piece
  * of ceil(piece/ranks) rows; the number of micro-batches is that needed, equal on all ranks. */
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err);

@@ -10,7 +10,12 @@
  * A reader takes the next rows of the first micro-batch that has some left, `taking`; one that finds none lays out the
  * next micro-batch, where a slot is free. So rows are taken in the order in which they are delivered, and where one
  * cannot be read all before it have been taken and will be read: the first error in that order is the one delivered,
- * however many readers there are. */
+ * however many readers there are.
+ *
+ * Whoever sleeps is woken when half of the ring is there for it, not for each micro-batch: where a step takes some
+ * microseconds, reader and consumer would otherwise switch a core between each other two hundred thousand times a
+ * second, and the scheduler was seen to run nothing else on that core for half a minute. A consumer that has slept for
+ * LONG_S is woken for a single micro-batch: reading is what takes time then. */
 #include "data/data.h"
 
 #include "base/arena.h"
@@ -21,7 +26,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, PIECES = 4 /* that each reader takes of a micro-batch */ };
+enum {
+    ALIGN = 64,
+    PIECES = 4, /* that each reader takes of a micro-batch */
+    LEAST_AHEAD = 2,
+    MOST_AHEAD = 64,
+    BYTES_AHEAD = 256 << 10, /* up to which more than the least are read ahead */
+};
+static const double LONG_S = 100e-6;
 
 struct slot {
     struct zt_batch batch;
@@ -53,8 +65,9 @@ struct zt_loader {
     pthread_mutex_t mutex; /* guards what follows, and `taken` and `left` of the slots */
     pthread_cond_t filled, work;
     int64_t laid_out, taking, written, delivered, released;
-    bool laying_out; /* somebody does */
-    int busy;        /* readers with rows in hand */
+    double asleep_since; /* the consumer; 0: it is awake */
+    bool laying_out;     /* somebody does */
+    int busy;            /* readers with rows in hand */
     bool failed;
     int64_t failed_at[2]; /* micro-batch and row of `err`, the first in order */
     struct zt_err err;
@@ -76,6 +89,14 @@ static int readers_of(const struct zt_loader_options *o) {
 
 static int held_of(const struct zt_loader_options *o) {
     return o->held < 1 ? 1 : o->held;
+}
+
+int zt_loader_depth(const struct zt_source *source, int64_t micro_batch) {
+    double bytes = 0;
+    for (int c = 0; c < source->column_count; c++)
+        bytes += (double)source->column[c].sample_bytes * (double)micro_batch;
+    double depth = BYTES_AHEAD / (bytes > 1 ? bytes : 1);
+    return depth < LEAST_AHEAD ? LEAST_AHEAD : depth < MOST_AHEAD ? (int)depth : MOST_AHEAD;
 }
 
 static struct slot *slot_of(const struct zt_loader *l, int64_t number) {
@@ -198,11 +219,24 @@ static void note_error(struct zt_loader *l, const struct piece *piece, const str
     pthread_cond_broadcast(&l->work);
 }
 
+/* Of what is read ahead; at least one. */
+static int64_t half_of_ring(const struct zt_loader *l) {
+    return (l->slots - held_of(&l->options)) / 2;
+}
+
 /* Full micro-batches in order. */
 static void publish(struct zt_loader *l) {
     while (l->written < l->taking && slot_of(l, l->written)->full)
         l->written++;
-    pthread_cond_signal(&l->filled);
+    if (l->failed ||
+        (l->asleep_since > 0 && (l->written - l->delivered >= half_of_ring(l) || zt_now() - l->asleep_since >= LONG_S)))
+        pthread_cond_signal(&l->filled);
+}
+
+static void wait_for_work(struct zt_loader *l) {
+    if (l->asleep_since > 0)
+        pthread_cond_signal(&l->filled);
+    pthread_cond_wait(&l->work, &l->mutex);
 }
 
 /* Whoever reads the last rows of a micro-batch looks at the files, after which the micro-batch counts. */
@@ -250,7 +284,7 @@ static void *reader(void *argument) {
         else if (!l->laying_out && l->step.at == l->options.steps)
             break;
         else
-            pthread_cond_wait(&l->work, &l->mutex);
+            wait_for_work(l);
     }
     pthread_cond_signal(&l->filled);
     pthread_mutex_unlock(&l->mutex);
@@ -323,7 +357,7 @@ static bool start_readers(struct zt_loader *l, struct zt_err *err) {
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err) {
     struct zt_loader *l = zt_calloc(1, sizeof *l);
     l->options = *options;
-    l->slots = (options->depth < 2 ? 2 : options->depth) + held_of(options);
+    l->slots = (options->depth < LEAST_AHEAD ? LEAST_AHEAD : options->depth) + held_of(options);
     l->ring = zt_calloc((size_t)l->slots, sizeof *l->ring);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
@@ -348,18 +382,26 @@ static void release(struct zt_loader *l) {
     if (l->delivered - l->released < held_of(&l->options))
         return;
     l->released++;
-    pthread_cond_signal(&l->work);
+    if (l->slots - (l->laid_out - l->released) >= half_of_ring(l))
+        pthread_cond_signal(&l->work);
+}
+
+/* Until there is a micro-batch, or the end. */
+static void await_batch(struct zt_loader *l) {
+    if (l->written > l->delivered || over(l))
+        return;
+    const double start = l->asleep_since = zt_now();
+    pthread_cond_broadcast(&l->work);
+    while (l->written == l->delivered && !over(l))
+        pthread_cond_wait(&l->filled, &l->mutex);
+    l->asleep_since = 0;
+    l->waited += zt_now() - start;
 }
 
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
     pthread_mutex_lock(&l->mutex);
     release(l);
-    if (l->written == l->delivered && !over(l)) {
-        double start = zt_now();
-        while (l->written == l->delivered && !over(l))
-            pthread_cond_wait(&l->filled, &l->mutex);
-        l->waited += zt_now() - start;
-    }
+    await_batch(l);
     bool more = l->written > l->delivered, failed = !more && l->failed;
     *batch = more ? &slot_of(l, l->delivered++)->batch : NULL;
     pthread_mutex_unlock(&l->mutex);

@@ -27,8 +27,8 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
                                          .first_step = training ? first : 0,
                                          .steps =
                                              training ? steps - first : (p->eval_samples + together - 1) / together,
-                                         .depth = 2,
                                          .readers = readers(r) };
+    options.depth = zt_loader_depth(options.source, options.micro_batch);
     if (r->away)
         zt_rank_device_loads(r, &options);
     *to = NULL;

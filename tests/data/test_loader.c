@@ -1,7 +1,9 @@
 /* Sampler and read-ahead: which samples make a step, how ranks share it, and that the threads stop at any moment. */
 #include "fixture.h"
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <time.h>
 
 /* A source whose one column is the index of the sample; sample `broken` cannot be read. */
@@ -468,6 +470,45 @@ START_TEST(a_micro_batch_too_big_for_memory_is_refused) {
 }
 END_TEST
 
+static int64_t switches(void) {
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_nvcsw;
+}
+
+/* On one core, which the reader has to give back to the consumer and the consumer to the reader. */
+START_TEST(small_micro_batches_are_read_many_at_a_time) {
+    enum { STEPS = 20000 };
+    struct zt_source source = count_to(1000, &none_broken);
+    struct zt_loader_options options = options_for(&source, 4, 1, 0, 1, STEPS);
+    options.depth = zt_loader_depth(&source, 4);
+    ck_assert_int_ge(options.depth, 32);
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    sched_getaffinity(0, sizeof all, &all);
+    for (int c = 0; c < CPU_SETSIZE && CPU_COUNT(&one) == 0; c++)
+        if (CPU_ISSET(c, &all))
+            CPU_SET(c, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    struct zt_err err = { 0 };
+    const struct zt_batch *batch;
+    int64_t before = switches();
+    struct zt_loader *loader = zt_loader_create(&options, &err);
+    for (int i = 0; i < STEPS; i++)
+        ck_assert(zt_loader_next(loader, &batch, &err) && batch);
+    zt_loader_destroy(loader);
+    sched_setaffinity(0, sizeof all, &all);
+    ck_assert_int_lt(switches() - before, STEPS / 4);
+}
+END_TEST
+
+START_TEST(large_micro_batches_are_read_two_ahead) {
+    struct zt_source source = count_to(10, &none_broken);
+    source.column[0].sample_bytes = 1 << 20;
+    ck_assert_int_eq(zt_loader_depth(&source, 4), 2);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("loader");
     tcase_set_timeout(cases, 120);
@@ -489,6 +530,8 @@ int main(void) {
     tcase_add_loop_test(cases, where_nothing_is_read_the_numbers_of_the_samples_come, 1, READERS + 1);
     tcase_add_test(cases, a_consumer_without_memory_is_told_so);
     tcase_add_test(cases, readers_take_the_cores_that_nothing_computes_on);
+    tcase_add_test(cases, small_micro_batches_are_read_many_at_a_time);
+    tcase_add_test(cases, large_micro_batches_are_read_two_ahead);
     tcase_add_test(cases, a_micro_batch_too_big_for_memory_is_refused);
     return test_run("loader", cases);
 }

@@ -2,11 +2,13 @@
 #include "comm_numbers.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { ROUNDS = 20 };
 
@@ -340,6 +342,49 @@ static void splits_join_the_ranks_of_a_color(struct zt_comm *c, struct rank_repo
     part->api->destroy(part);
 }
 
+/* What this thread has used: seconds of a processor, and how often it gave one up. */
+struct usage {
+    double cpu;
+    long switches;
+};
+
+static struct usage usage_now(void) {
+    struct rusage r;
+    getrusage(RUSAGE_THREAD, &r);
+    return (struct usage){ (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+                               1e-6 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec),
+                           r.ru_nvcsw };
+}
+
+static bool take_message(struct zt_comm *c, struct zt_err *err) {
+    float value = 0;
+    for (int r = 1; r < c->size && c->rank == 0; r++)
+        if (!c->api->send(c, &value, sizeof value, r, err))
+            return false;
+    return c->rank == 0 || c->api->recv(c, &value, sizeof value, 0, err);
+}
+
+/* The limits are far from both sides: such a wait takes some hundredths of a processor and at most 1.4 switches a
+ * millisecond, one that looks every 50 us ten, one that spins or yields a whole processor. */
+static void ranks_that_wait_long_leave_their_cores_to_others(struct zt_comm *c, struct rank_report *report) {
+    enum { LATE_MS = 300, MOST_WAITING = 3 };
+    struct zt_err err = { 0 };
+    bool (*const waits[])(struct zt_comm *, struct zt_err *) = { c->api->barrier, take_message };
+    for (int k = 0; k < 2 && c->size <= MOST_WAITING; k++) {
+        EXPECT(c->api->barrier(c, &err), "barrier: %s", err.text[0]);
+        const double began = zt_now();
+        const struct usage before = usage_now();
+        if (c->rank == 0)
+            sleep_ms(LATE_MS);
+        EXPECT(waits[k](c, &err), "wait %d: %s", k, err.text[0]);
+        const struct usage now = usage_now();
+        const double waited = zt_now() - began, cpu = now.cpu - before.cpu;
+        const long switches = now.switches - before.switches;
+        EXPECT(cpu < 0.3 * waited, "wait %d: %.3f s of a processor in %.3f s", k, cpu, waited);
+        EXPECT((double)switches < 3e3 * waited, "wait %d: %ld switches in %.3f s", k, switches, waited);
+    }
+}
+
 #define CASE(function, ranks)                                                                                          \
     { .name = #function, .body = function, .fewest_ranks = ranks }
 #define ABORTING(function, ranks)                                                                                      \
@@ -363,6 +408,7 @@ const struct comm_case comm_cases[] = {
     CASE(shared_memory_gives_what_private_memory_gives, 1),
     CASE(a_collective_waits_for_the_transfers_started_before_it, 1),
     CASE(transfers_of_a_split_go_on_beside_its_parent, 1),
+    CASE(ranks_that_wait_long_leave_their_cores_to_others, 2),
     COMM_ABORT_CASES(ABORTING),
 };
 const int comm_case_count = sizeof comm_cases / sizeof *comm_cases;

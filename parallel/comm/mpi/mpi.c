@@ -9,28 +9,34 @@
 #include "parallel/comm/mpi/window.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "parallel/comm/comm.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <mpi.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+/* A wait spins for SPIN_S, without giving up its core, then sleeps: until a bell rings, or where MPI may bring what
+ * rings none for pauses that grow from SHORTEST_US to LONGEST_US, by a GROWTH-th of the shortest each: by some percent
+ * of the time waited. */
+static const double SPIN_S = 100e-6;
 enum {
     SLEEP_US = 50000, /* a bell ends it sooner */
-    LOOKS = 200,      /* at messages, before sleeping between looks */
-    LOOK_AGAIN_US = 50,
+    SHORTEST_US = 50,
+    LONGEST_US = 1000,
+    GROWTH = 32,
 };
 
 struct family {
     struct zt_messages *messages;
     struct zt_window *window; /* NULL: everything goes as messages */
     bool one_host;            /* and has a window */
+    bool spins;               /* there is a core for every rank of this host */
     int rank, size;           /* of the world */
     int members;              /* communicators of this process */
     int next_context;
@@ -68,8 +74,9 @@ static bool is_aborted(struct family *f, struct zt_err *err) {
 /* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */
 struct wait {
     struct zt_where *where; /* of who waits; NULL: nobody asks */
-    int attempt;
-    bool for_message; /* which rings no bell when it comes */
+    double began;           /* to spin; 0: not yet */
+    int pauses;
+    bool for_message; /* MPI brings it */
 };
 
 /* Whether MPI still has something to send; no other call may come in which it could. */
@@ -93,24 +100,43 @@ static bool is_missed(struct family *f, const struct zt_where *where, struct zt_
     return true;
 }
 
+static bool spins(const struct family *f, struct wait *w) {
+    const double now = f->spins ? zt_now() : 0;
+    w->began = w->began > 0 ? w->began : now;
+    return f->spins && now - w->began < SPIN_S;
+}
+
+static int next_pause_us(struct wait *w) {
+    int us = SHORTEST_US + SHORTEST_US * w->pauses / GROWTH;
+    w->pauses += us < LONGEST_US;
+    return us < LONGEST_US ? us : LONGEST_US;
+}
+
+/* A message that has begun to move needs both sides for a while. */
+static void rest(struct family *f, struct wait *w, bool by_message) {
+    if (!zt_window_rest(f->window, by_message ? next_pause_us(w) : SLEEP_US) || !by_message)
+        return;
+    zt_window_woke(f->window);
+    w->began = 0;
+    w->pauses = 0;
+}
+
 static bool wait_on(struct family *f, struct wait *w, struct zt_err *err) {
     if (is_aborted(f, err) || is_missed(f, w->where, err))
         return false;
-    bool sending = push_messages(f);
-    if (f->window && !w->for_message) {
-        zt_window_rest(f->window, &w->attempt, sending ? LOOK_AGAIN_US : SLEEP_US);
-        return true;
-    }
-    if (w->attempt++ < LOOKS)
-        sched_yield();
+    bool by_message = push_messages(f) || w->for_message;
+    if (spins(f, w))
+        zt_comm_pause();
+    else if (f->window)
+        rest(f, w, by_message);
     else
-        nanosleep(&(struct timespec){ .tv_nsec = LOOK_AGAIN_US * 1000L }, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = next_pause_us(w) * 1000L }, NULL);
     return true;
 }
 
-static void wait_over(struct family *f, const struct wait *w) {
-    if (f->window && !w->for_message)
-        zt_window_woke(f->window, w->attempt);
+static void wait_over(struct family *f) {
+    if (f->window)
+        zt_window_woke(f->window);
 }
 
 static bool begin(struct mpi_comm *c, const struct zt_rounds *op, int64_t round) {
@@ -212,13 +238,19 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
                 break;
             ok = wait_on(f, &w, err);
         }
-        wait_over(f, &w);
+        wait_over(f);
     }
     if (ok) /* else it says where it failed */
         zt_where_leave(base->where, before);
     else
         f->queue.first = NULL;
     return ok;
+}
+
+/* For a rank of this group, which may sleep until there is a message or one is taken. */
+static void ring(struct mpi_comm *c, int rank) {
+    if (c->family->window)
+        zt_window_ring(c->family->window, c->part.world[rank]);
 }
 
 static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int to, struct zt_err *err) {
@@ -230,7 +262,9 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     bool sent = false, ok = zt_message_send(c->far, data, bytes, to, &sent, err);
     while (ok && !sent)
         ok = wait_on(c->family, &w, err) && zt_message_send(c->far, data, bytes, to, &sent, err);
-    wait_over(c->family, &w);
+    wait_over(c->family);
+    if (ok)
+        ring(c, to);
     if (ok)
         zt_where_leave(base->where, before);
     return ok;
@@ -251,9 +285,12 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
                      c->part.world[base->rank], bytes);
     if (ok)
         zt_message_receive(c->far, data, bytes, from);
-    while (ok && !zt_message_received(c->far))
+    while (ok && !zt_message_received(c->far)) {
+        ring(c, from);
         ok = wait_on(c->family, &w, err);
-    wait_over(c->family, &w);
+    }
+    wait_over(c->family);
+    ring(c, from);
     if (ok)
         zt_where_leave(base->where, before);
     return ok;
@@ -354,7 +391,7 @@ static void mpi_destroy(struct zt_comm *base) {
     struct wait w = { 0 };
     while (c->near && !zt_window_group_idle(c->near) && wait_on(f, &w, &failed))
         ;
-    wait_over(f, &w);
+    wait_over(f);
     /* One rank must not wait for all others while these leave: all ranks pass this barrier, or an abort stops them all.
      */
     bool last = --f->members == 0, leave = last && !zt_rounds_barrier(base, &failed);
@@ -400,6 +437,14 @@ static bool start_mpi(struct zt_err *err) {
     return true;
 }
 
+/* On this host, as far as is known. */
+static int ranks_here(const struct family *f) {
+    int count = 0;
+    for (int r = 0; r < f->size; r++)
+        count += !f->window || zt_window_holds(f->window, r);
+    return count;
+}
+
 struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *err) {
     if (!start_mpi(err))
         return NULL;
@@ -415,6 +460,7 @@ struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *
     f->one_host = f->window;
     for (int r = 0; r < f->size && f->one_host; r++)
         f->one_host = zt_window_holds(f->window, r);
+    f->spins = zt_comm_spins(ranks_here(f)) > 0;
     return comm_create(f, zt_part_whole(f->rank, f->size), err);
 }
 

@@ -62,8 +62,8 @@ struct zt_window {
     int *host_rank;            /* by world rank; -1: on another host */
     struct segment **segments; /* by host rank */
     struct notice *notice;
-    int spins;
-    unsigned seen; /* the bell when this rank announced that it will sleep */
+    bool announced; /* that this rank will sleep */
+    unsigned seen;  /* the bell at that moment, or when it last rang */
     struct {
         const struct zt_window_group *group;
         unsigned long long round;
@@ -135,7 +135,6 @@ struct zt_window *zt_window_create(int world_rank, int world_size, struct zt_err
     MPI_Comm_rank(w->host, &w->rank);
     MPI_Comm_size(w->host, &w->size);
     w->host_rank = hosts_of_ranks(w->host, world_rank, world_size);
-    w->spins = zt_comm_spins(w->size);
     int mapped = map_segments(w), all = 0;
     MPI_Allreduce(&mapped, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD); /* and all segments are zero from here on */
     if (all)
@@ -198,24 +197,32 @@ bool zt_window_aborted(const struct zt_window *w, struct zt_err *err) {
 }
 
 /* To sleep, a rank first says so and looks once more: whoever changes something after that look rings. */
-void zt_window_rest(struct zt_window *w, int *attempt, int most_us) {
+bool zt_window_rest(struct zt_window *w, int most_us) {
     struct segment *own = w->segments[w->rank];
-    int spins_left = w->spins - (*attempt)++;
-    if (spins_left > 0) {
-        zt_comm_pause();
-    } else if (spins_left == 0) {
+    if (!w->announced) {
+        w->announced = true;
         w->seen = atomic_load(&own->bell);
         atomic_store(&own->sleeps, true);
-    } else {
-        struct timespec limit = { .tv_nsec = most_us * 1000L };
-        syscall(SYS_futex, &own->bell, FUTEX_WAIT, w->seen, &limit, NULL, 0);
-        w->seen = atomic_load(&own->bell);
+        return false;
     }
+    struct timespec limit = { .tv_nsec = most_us * 1000L };
+    syscall(SYS_futex, &own->bell, FUTEX_WAIT, w->seen, &limit, NULL, 0);
+    unsigned before = w->seen;
+    w->seen = atomic_load(&own->bell);
+    return w->seen != before;
 }
 
-void zt_window_woke(struct zt_window *w, int attempt) {
-    if (attempt > w->spins)
+void zt_window_woke(struct zt_window *w) {
+    if (w->announced)
         atomic_store(&w->segments[w->rank]->sleeps, false);
+    w->announced = false;
+}
+
+/* The fence: what MPI wrote before is to be seen by a rank whose sleep this does not see. */
+void zt_window_ring(struct zt_window *w, int r) {
+    atomic_thread_fence(memory_order_seq_cst);
+    if (zt_window_holds(w, r))
+        ring(w->segments[w->host_rank[r]]);
 }
 
 struct zt_window_group *zt_window_group_create(struct zt_window *w, const int *world, int rank, int size, int context,

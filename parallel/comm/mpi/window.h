@@ -33,10 +33,14 @@ bool zt_window_holds(const struct zt_window *w, int r);
 void zt_window_abort(struct zt_window *w, int world_rank, const char *why);
 bool zt_window_aborted(const struct zt_window *w, struct zt_err *err);
 
-/* Between two looks at what is waited for: spins for some microseconds, then sleeps until the bell rings or `most_us`
- * have passed (less than a second). `attempt` starts at 0 and is kept by the caller; zt_window_woke() ends the wait. */
-void zt_window_rest(struct zt_window *w, int *attempt, int most_us);
-void zt_window_woke(struct zt_window *w, int attempt);
+/* Between two looks at what is waited for. The first call only says that this rank will sleep; the next ones sleep
+ * until the bell rings or `most_us` have passed (less than a second), and say whether it rang. zt_window_woke() ends
+ * the wait.
+ */
+bool zt_window_rest(struct zt_window *w, int most_us);
+void zt_window_woke(struct zt_window *w);
+/* Rings the bell of world rank `r` for what did not come through the window; nothing where it is on another host. */
+void zt_window_ring(struct zt_window *w, int r);
 
 /* Ranks world[0..size) as communicator number `context`, the caller being world[rank]; all are on this host. `world`
  * is borrowed. NULL: no communicator of that number is left. */
