@@ -137,7 +137,7 @@ def on_device(run, program, module, case, folder):
 
 
 def main():
-    program, case = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    program, case = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     if not case.is_dir():
         print(f"SKIP: {case} is not there")
         return 77

@@ -64,7 +64,7 @@ static const struct {
     { "Gemm", "float[6,16] float[16,8] float[6,8]", NULL, "cuBLASLt", NULL },
     { "Gemm", "float[6,16] float[16,8] float[6,1]", NULL, "cuBLASLt", "c is spread over y first" },
     { "Gemm", "float[6,16] float[16,1] float[1]", NULL, "cuBLASLt", "the bias is spread over y first" },
-    { "Attention", "float[1,2,8,8] float[1,2,8,8] float[1,2,8,8]", NULL, ZT_PATH_OWN, "bfloat16 only" },
+    { "Attention", "float[1,2,8,8] float[1,2,8,8] float[1,2,8,8]", NULL, ZT_PATH_OWN, "half types only" },
     { "Attention", "bfloat16[1,2,8,8] bfloat16[1,2,8,8] bfloat16[1,2,8,8]", "is_causal=1", "cuDNN", NULL },
     { "Attention", "bfloat16[1,2,8,7] bfloat16[1,2,8,7] bfloat16[1,2,8,7]", NULL, ZT_PATH_OWN, "multiple of 8" },
     { "Attention", "bfloat16[1,2,8,8] bfloat16[1,2,8,8] bfloat16[1,2,8,8] bool[8,8]", NULL, ZT_PATH_OWN, "mask" },

@@ -299,9 +299,10 @@ static const struct {
 static bool takes(enum mode mode, const struct options *o, const struct zt_case_family *f, const struct zt_case *c) {
     if (!zt_glob(o->family, f->name) || !zt_glob(o->only, c->op) || (o->fp16 && !(c->in && strstr(c->in, "bfloat16"))))
         return false;
-    return mode == GRAD || mode == BACKWARD ? c->grad && !f->training
-           : mode == CHECK                  ? c->checked || !f->training
-                                            : true;
+    return mode == GRAD       ? c->grad && !f->training && !c->rounded
+           : mode == BACKWARD ? c->grad && !f->training
+           : mode == CHECK    ? c->checked || !f->training
+                              : true;
 }
 
 static void print_failure(const struct zt_case_family *f, const struct zt_case *c, const struct zt_err *err) {
