@@ -1,11 +1,19 @@
-#include "plan/job_parts.h"
-
-#include "plan/fusion.h"
+#include "plan/job.h"
 
 #include "base/text.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/lower.h"
 #include "parallel/partition/split.h"
+#include "plan/fusion.h"
+#include "plan/job_bind.h"
+#include "plan/job_findings.h"
+#include "plan/job_float.h"
+#include "plan/job_joint.h"
+#include "plan/job_loss.h"
+#include "plan/job_padding.h"
+#include "plan/job_parameters.h"
+#include "plan/job_tie.h"
+#include "plan/job_unmatched.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +104,12 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
     int root = -1;
     struct zt_graph *g =
         zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
-    bool ok = g && zt_job_find_parameters(job, g, err) && zt_job_mark_paddings(job, g, err);
+    bool ok = g && zt_job_find_parameters(job, g, err);
+    if (ok) {
+        zt_job_find_findings(job, g);
+        zt_job_find_unmatched(job, g);
+        ok = zt_job_mark_paddings(job, g, err);
+    }
     if (ok) {
         bool *used = find_used(g);
         zt_job_find_floats(job, g, used, root);

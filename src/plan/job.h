@@ -53,12 +53,6 @@ struct zt_job {
     struct zt_texts unmatched; /* globs of the config that nothing of the model matches: a line each */
 };
 
-/* Binds the inputs of a graph of the model to `rows` samples of the shapes that `source` has (NULL: of the graph's own)
- * and infers it. A model that was exported for another batch is bound anew where that is sure to be right, else refused
- * with the node that fixes the batch (graph/passes/rebind.h). */
-bool zt_job_infer(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
-                  struct zt_err *err);
-
 /* Finds loss, inputs and target. Unknown output names, several candidates and missing operators are errors; so is a
  * model that cannot run at the config's micro-batch. */
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err);

@@ -1,6 +1,7 @@
 /* Inputs get their shapes, and with them every value. */
+#include "plan/job_bind.h"
+
 #include "graph/passes/rebind.h"
-#include "plan/job.h"
 
 #include <string.h>
 

@@ -1,10 +1,11 @@
 /* What the start says of a model's parameters: what its exporter lost, what was put right, what is doubtful. One line
  * each kind, so that the block stays short whatever the model; `ztrain inspect` lists every tensor. */
-#include "plan/job_parts.h"
+#include "plan/job_findings.h"
 
 #include "base/text.h"
 #include "base/vec.h"
 #include "graph/passes/trainable_torch.h"
+#include "plan/job_parameters.h"
 
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* Models in half or double precision: computed in float, from float copies of their weights. */
-#include "plan/job_parts.h"
+#include "plan/job_float.h"
 
 #include "graph/passes/passes.h"
+#include "plan/job_joint.h"
 
 /* Doubles stay where they are an island between floats, as for the angles of a position code; they go where weights or
  * the output are double. */

@@ -1,9 +1,10 @@
 /* The end of the joint graph: which output the loss reads, what it is held against, how targets are weighed. */
-#include "plan/job_parts.h"
+#include "plan/job_loss.h"
 
 #include "base/text.h"
+#include "plan/job_float.h"
+#include "plan/job_joint.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 /* ---- which output the loss reads ---- */
@@ -106,26 +107,6 @@ void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
 }
 
 /* ---- the joint graph's end ---- */
-
-void zt_job_note(struct zt_joint *joint, const char *fmt, ...) {
-    struct zt_arena *arena = joint->graph->arena;
-    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + 1);
-    char text[ZT_ERR_TEXT];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (joint->note_count)
-        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
-    notes[joint->note_count++] = zt_arena_strdup(arena, text);
-    joint->notes = notes;
-}
-
-int zt_job_add_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
-    int id = zt_graph_add_value(g, name, dtype, shape);
-    g->values[id]->origin = ZT_FROM_INPUT;
-    return id;
-}
 
 /* Appends a node and resolves it; attributes may follow before infer_last(). */
 static bool append(struct zt_graph *g, const char *name, const char *op_type, const char *domain, const int *in,

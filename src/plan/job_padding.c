@@ -1,6 +1,6 @@
 /* ztrain.padding_idx: rows of embeddings that get no gradient from their look-ups. The Gather nodes say so in an
  * attribute, which their gradient rule reads (ops/movement/gather.c); forward phase and file are as without. */
-#include "plan/job_parts.h"
+#include "plan/job_padding.h"
 
 #include "base/text.h"
 

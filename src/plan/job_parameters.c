@@ -1,9 +1,10 @@
 /* Which initializers a job trains: the exporter's verdicts (graph/passes/trainable.h), what can be undone of its
  * foldings (graph/passes/derived.h), ties, and the config's trainable and freeze, in this order. */
-#include "plan/job_parts.h"
+#include "plan/job_parameters.h"
 
 #include "base/text.h"
 #include "graph/passes/passes.h"
+#include "plan/job_tie.h"
 
 #include <string.h>
 
@@ -84,7 +85,5 @@ bool zt_job_find_parameters(struct zt_job *job, struct zt_graph *g, struct zt_er
     if (!undo_foldings(job, g, err) || !zt_job_find_ties(job, g, err) || !zt_job_apply_ties(job, g, err))
         return false;
     settle_rest(job, g);
-    zt_job_find_findings(job, g);
-    zt_job_find_unmatched(job, g);
     return check_names(job, g, err);
 }

@@ -1,5 +1,7 @@
 /* ztrain.tie: which initializers are one parameter. */
-#include "plan/job_parts.h"
+#include "plan/job_tie.h"
+
+#include "plan/job_joint.h"
 
 #include <string.h>
 

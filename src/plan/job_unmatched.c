@@ -1,5 +1,5 @@
 /* Globs of the config that match nothing: most often a name that is misspelt, or that the exporter changed. */
-#include "plan/job_parts.h"
+#include "plan/job_unmatched.h"
 
 #include "base/text.h"
 

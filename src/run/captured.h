@@ -2,7 +2,7 @@
 #ifndef ZT_RUN_CAPTURED_H
 #define ZT_RUN_CAPTURED_H
 
-#include "run/rank_run.h"
+#include "run/blocks.h"
 
 /* Something queued on the device: run(r, this) queues it, the same whenever it is called in the steps of one shape. */
 struct zt_action {
@@ -30,5 +30,8 @@ bool zt_rank_flush(struct zt_rank *r, struct zt_err *err);
 
 /* Between capture and captured (device.h): nothing but actions may reach the device. */
 bool zt_rank_capturing(const struct zt_rank *r);
+
+/* How much of a step the device is given at once (captured.c), into `text`; NULL where the device cannot. */
+const char *zt_rank_graphs_text(const struct zt_rank *rank, char text[ZT_ERR_TEXT]);
 
 #endif

@@ -1,12 +1,11 @@
 /* What is made of the parameters once after every update: cast and packed weights. */
-#include "ops/kernel/layout.h"
+#include "run/derive.h"
 
 #include "device/module.h"
-#include "run/device_memory.h"
+#include "ops/kernel/layout.h"
 #include "run/captured.h"
-#include "run/node_hashes.h"
+#include "run/command.h"
 #include "run/times.h"
-#include "run/trace.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 #include "run/device_memory.h"
 
+#include "base/align.h"
 #include "device/module.h"
 #include "run/captured.h"
 
@@ -45,10 +46,6 @@ static size_t view_bytes(const struct zt_view *v) {
 
 /* ---- moving bytes ---- */
 
-bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {
-    return r->device->api->to_host(r->device, to, from, bytes, err) && r->device->api->synchronize(r->device, err);
-}
-
 /* Behind the columns: what kernels read of the step besides them. */
 struct step_feed {
     float seed;
@@ -57,7 +54,7 @@ struct step_feed {
 
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
     _Static_assert(sizeof(struct step_feed) <= 64, "it has 64 bytes");
-    return column_bytes + 64 + (int64_t)zt_rank_round_up((size_t)rows * sizeof(float));
+    return column_bytes + 64 + zt_align_64(rows * (int64_t)sizeof(float));
 }
 
 void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot, int64_t rows) {
@@ -85,7 +82,7 @@ bool zt_rank_device_feed(struct zt_rank *r, struct zt_slot *slot, const struct z
         size_t bytes = source->column[i].sample_bytes * (size_t)batch->rows;
         memcpy(column, batch->column[i], bytes);
         slot->fed[i] = slot->feed + (column - host);
-        column += zt_rank_round_up(bytes);
+        column += (size_t)zt_align_64((int64_t)bytes);
     }
     struct step_feed step = { slot->seed, (double)slot->samples };
     memcpy(host + ((char *)slot->fed[wants] - slot->feed), &step, sizeof step);
@@ -155,7 +152,7 @@ static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int nod
         if (!host || find_constant(d, host, bytes))
             continue;
         d->constants[d->constant_count++] = (struct constant){ host, d->constant_bytes, bytes };
-        d->constant_bytes += zt_rank_round_up(bytes);
+        d->constant_bytes += (size_t)zt_align_64((int64_t)bytes);
     }
 }
 
@@ -204,7 +201,7 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
     struct zt_rank_device *d = r->away;
-    size_t moved = 0, needed = zt_rank_round_up(rp->program->prepared[node].workspace_bytes);
+    size_t moved = 0, needed = (size_t)zt_align_64((int64_t)rp->program->prepared[node].workspace_bytes);
     if (!on_host(r, ready))
         return;
     ready->on_host = true;
@@ -213,7 +210,7 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
         if (!ready->place[i] || ready->place[i]->in == ZT_CONSTANT)
             continue;
         moved += view_bytes(&ready->views[i]);
-        needed += zt_rank_round_up(view_bytes(&ready->views[i]));
+        needed += (size_t)zt_align_64((int64_t)view_bytes(&ready->views[i]));
     }
     d->stage_bytes = needed > d->stage_bytes ? needed : d->stage_bytes;
     report(r, rp, ready, (int64_t)moved);
@@ -267,11 +264,6 @@ static bool open_comms(struct zt_rank *r, struct zt_err *err) {
     return d->nccl || !wanted;
 }
 
-static bool open_step(struct zt_rank *r, struct zt_err *err) {
-    zt_rank_graphs_create(r);
-    return zt_rank_stepping_create(r, err);
-}
-
 bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     if (!r->device->module)
         return true;
@@ -284,15 +276,12 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err) {
     d->constant_count = d->kind_count = 0;
     each_node(r, set_aside);
     d->stage = r->device->api->allocate_host(r->device, d->stage_bytes, "tensors of nodes that run on the host", err);
-    return d->stage && open_feed(r, err) && open_draws(r, err) && copy_constants(r, err) &&
-           (!r->plan->train.count || !r->row || open_step(r, err));
+    return d->stage && open_feed(r, err) && open_draws(r, err) && copy_constants(r, err);
 }
 
 void zt_rank_device_destroy(struct zt_rank *r) {
     if (!r->away)
         return;
-    zt_rank_graphs_destroy(r);
-    zt_rank_stepping_destroy(r);
     for (int i = 0; r->away->fed && i < r->plan->slots; i++)
         if (r->away->fed[i])
             r->device->api->event_destroy(r->device, r->away->fed[i]);
@@ -329,19 +318,6 @@ void zt_rank_warn(const struct zt_rank *r, const struct zt_log *log) {
     }
 }
 
-void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
-    for (int i = 0; i < r->program_count; i++) {
-        const struct zt_program *p = r->programs[i].program;
-        for (int n = 0; n < p->joint.graph->node_count; n++) {
-            const struct zt_path *ran = &r->programs[i].ready[n].path, *planned = &p->prepared[n].path;
-            if (ran->name == planned->name && ran->note == planned->note)
-                continue;
-            zt_say(log, ZT_LOG_WARNING, "%s (%s): planned with %s, runs with %s: %s", r->programs[i].ready[n].name,
-                   p->joint.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
-        }
-    }
-}
-
 /* ---- running ---- */
 
 /* Views point into the rank's memory; while the kernel runs they point into the stage. */
@@ -357,7 +333,7 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         bool reads = i < ins || (i == ins && ready->call.accumulate);
         ok = !reads || api->to_host(r->device, at, v->data, view_bytes(v), err);
         v->data = at;
-        at += zt_rank_round_up(view_bytes(v));
+        at += (size_t)zt_align_64((int64_t)view_bytes(v));
     }
     ready->call.workspace = at;
     ok = ok && api->synchronize(r->device, err) && ready->run(&ready->call, err);
@@ -366,19 +342,4 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
             ok = api->to_device(r->device, zt_rank_at(r, slot, ready->place[i], NULL), ready->views[i].data,
                                 view_bytes(&ready->views[i]), err);
     return ok && api->synchronize(r->device, err); /* the next such node uses the same memory */
-}
-
-bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err) {
-    if (r->away)
-        return r->device->module->copy_all(r->device, copies, count, err);
-    for (int i = 0; i < count; i++)
-        memcpy(copies[i].to, copies[i].from, copies[i].bytes);
-    return true;
-}
-
-bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err) {
-    if (r->away)
-        return r->device->module->add(r->device, to, from, count, err);
-    zt_comm_add_in_rank_order(to, (const void *const[]){ to, from }, 2, 0, count);
-    return true;
 }

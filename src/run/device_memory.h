@@ -7,10 +7,7 @@
 #ifndef ZT_RUN_DEVICE_MEMORY_H
 #define ZT_RUN_DEVICE_MEMORY_H
 
-#include "run/rank_run.h"
-
-/* From the rank's memory to the host, waiting for it. */
-bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
+#include "run/blocks.h"
 
 /* Bytes of each slot for the columns, the cotangent of the loss and `rows` row weights. */
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows);
@@ -31,28 +28,8 @@ bool zt_rank_device_create(struct zt_rank *r, struct zt_err *err);
 void zt_rank_device_destroy(struct zt_rank *r);
 /* Runs a node whose kernel is the host's. */
 bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt_ready *ready, struct zt_err *err);
-/* to[i] += from[i], in the rank's memory */
-/* Copies that do not overlap within the rank's memory. */
-bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err);
-bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err);
-
-/* ---- the step (device_step.c): each queues its part and none waits, but for other ranks ---- */
-
-bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err);
-void zt_rank_stepping_destroy(struct zt_rank *r);
-bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err); /* tail: the last of an epoch */
-/* Adds a micro-batch's loss, which lies in the rank's memory. */
-bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, struct zt_err *err);
-/* Of several ranks r->scalars holds the requests already, and their sums afterwards. */
-bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err);
-bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err);
-bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err);
-/* Waits for the oldest step that was ended and not read: its loss, norm, rate and whether it was finite. */
-bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err);
-
-/* Places in a block begin at multiples of 64 bytes. */
-static inline size_t zt_rank_round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
+/* Warns, a line for each kind, of nodes whose tensors travel between device and host because the device has no kernel
+ * for them. */
+void zt_rank_warn(const struct zt_rank *rank, const struct zt_log *log);
 
 #endif

@@ -10,11 +10,14 @@
  * A copy of the state leaves at the end of every step; the host reads it when the next one is queued. So the update a
  * step will be is not known when it is queued: at most ZT_RANK_AHEAD earlier ones may turn out to be none. The table
  * has rows for all it can be. Several ranks add losses and squares on the host, which waits for them (zt_rank_clip). */
-#include "run/device_memory.h"
+#include "run/device_step.h"
 
+#include "base/align.h"
 #include "device/module.h"
 #include "optim/step.h"
 #include "run/captured.h"
+#include "run/device_memory.h"
+#include "run/norms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +74,7 @@ static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt
 /* The next part of a block, NULL while it is only being measured. */
 static void *take(char *block, size_t *at, size_t bytes) {
     size_t first = *at;
-    *at += zt_rank_round_up(bytes);
+    *at += (size_t)zt_align_64((int64_t)bytes);
     return block ? block + first : NULL;
 }
 

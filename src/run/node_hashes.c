@@ -6,7 +6,6 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "run/hashes.h"
-#include "run/device_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

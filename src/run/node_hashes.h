@@ -3,7 +3,7 @@
 #ifndef ZT_RUN_NODE_HASHES_H
 #define ZT_RUN_NODE_HASHES_H
 
-#include "run/rank_run.h"
+#include "run/blocks.h"
 
 /* Opens the file in `folder` and lists the tensors of the training programs; r->hashes is set. Ends with the rank. */
 bool zt_rank_hashes_create(struct zt_rank *r, const char *folder, struct zt_err *err);

@@ -1,49 +1,19 @@
-#include "run/rank_run.h"
+#include "run/rank.h"
 
+#include "base/align.h"
 #include "base/text.h"
 #include "device/threads.h"
+#include "run/blocks.h"
+#include "run/captured.h"
+#include "run/derive.h"
 #include "run/device_memory.h"
+#include "run/device_step.h"
 #include "run/node_hashes.h"
+#include "run/times.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
-                 const void *constant) {
-    switch (place->in) {
-    case ZT_CONSTANT:
-        return (void *)constant;
-    case ZT_FED:
-        return slot->fed[place->offset];
-    case ZT_PARAMETERS:
-        return r->parameters + place->offset;
-    case ZT_STATISTICS:
-        return r->parameters + (r->plan->parameter_bytes - r->plan->statistic_bytes) + place->offset;
-    case ZT_DERIVED:
-        return r->derived + place->offset;
-    case ZT_GRADIENTS:
-        return r->gradients + place->offset;
-    case ZT_ACTIVATIONS:
-        return slot->activations + place->offset;
-    case ZT_NOWHERE:
-    case ZT_STORAGES:
-        break;
-    }
-    return NULL;
-}
-
-const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
-                                             const struct zt_step_shape *shape, bool last) {
-    int64_t rows = chunk ? zt_rank_loss_rows(r->plan, shape, last) : last ? shape->last_rows : shape->rows;
-    bool padded = last && shape->padded && !r->plan->replicas;
-    for (int i = 0; i < r->program_count; i++) {
-        const struct zt_joint *j = &r->programs[i].program->joint;
-        if (r->programs[i].chunk == chunk && j->training == training && zt_rank_fits(r->plan, j, rows, padded))
-            return &r->programs[i];
-    }
-    return NULL;
-}
 
 /* ---- creation ---- */
 
@@ -104,7 +74,7 @@ static void make_programs(struct zt_rank *r) {
 static bool allocate(struct zt_rank *r, struct zt_err *err) {
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
-    int64_t start = (p->parameter_bytes + 63) / 64 * 64;
+    int64_t start = zt_align_64(p->parameter_bytes);
     size_t activations = (size_t)(p->activation_bytes + r->feed_bytes * p->slots);
     r->parameters = api->allocate(r->device, (size_t)(start + p->derived_bytes), "parameters", err);
     r->gradients = r->parameters ? api->allocate(r->device, (size_t)p->gradient_bytes, "gradients", err) : NULL;
@@ -167,7 +137,7 @@ static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *
     int64_t bytes = 0;
     for (int i = 0; copies && i < ZT_COLUMNS; i++) {
         int64_t train = sample_bytes(p->source, i), evaluation = sample_bytes(p->eval_source, i);
-        bytes += ((train > evaluation ? train : evaluation) * largest_rows(p) + 63) / 64 * 64;
+        bytes += zt_align_64((train > evaluation ? train : evaluation) * largest_rows(p));
     }
     return device->module ? zt_rank_device_feed_bytes(bytes, largest_rows(p)) : bytes;
 }
@@ -303,6 +273,14 @@ static bool sum_over_ranks(void *with, double *values, int count, struct zt_err 
     return data->api->sum(data, values, count, err);
 }
 
+/* What the step needs on a device with memory of its own. */
+static bool open_step(struct zt_rank *r, struct zt_err *err) {
+    if (!r->away || !r->plan->train.count || !r->row)
+        return true;
+    zt_rank_graphs_create(r);
+    return zt_rank_stepping_create(r, err);
+}
+
 struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
                                struct zt_comm *data, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
@@ -329,7 +307,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
     r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
     r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
     r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
-    if (zt_rank_device_create(r, err) && place_weights(r, err))
+    if (zt_rank_device_create(r, err) && open_step(r, err) && place_weights(r, err))
         return r;
     zt_rank_destroy(r);
     return NULL;
@@ -337,6 +315,19 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
 
 void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
     r->stop = stop;
+}
+
+void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
+    for (int i = 0; i < r->program_count; i++) {
+        const struct zt_program *p = r->programs[i].program;
+        for (int n = 0; n < p->joint.graph->node_count; n++) {
+            const struct zt_path *ran = &r->programs[i].ready[n].path, *planned = &p->prepared[n].path;
+            if (ran->name == planned->name && ran->note == planned->note)
+                continue;
+            zt_say(log, ZT_LOG_WARNING, "%s (%s): planned with %s, runs with %s: %s", r->programs[i].ready[n].name,
+                   p->joint.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
+        }
+    }
 }
 
 int64_t zt_rank_updates(const struct zt_rank *r) {
@@ -348,9 +339,11 @@ void zt_rank_destroy(struct zt_rank *r) {
         return;
     const struct zt_rank_plan *p = r->plan;
     const struct zt_device_api *api = r->device->api;
-    int64_t start = (p->parameter_bytes + 63) / 64 * 64;
+    int64_t start = zt_align_64(p->parameter_bytes);
     zt_rank_hashes_destroy(r);
     zt_rank_time_end(r);
+    zt_rank_graphs_destroy(r);
+    zt_rank_stepping_destroy(r);
     zt_rank_device_destroy(r);
     r->data->api->unshare(r->data, r->parameters);
     r->data->api->unshare(r->data, r->gradients);

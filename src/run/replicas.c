@@ -4,7 +4,9 @@
  *     8 samples on 3 replicas, n = 3       | 0 1 2 | 3 4 5 | 6 7 . |       the last one's third row repeats sample 0
  *
  * Rows that repeat are not gathered, so that the loss never sees them, and their gradient is zero. */
-#include "run/rank_run.h"
+#include "run/replicas.h"
+
+#include "base/align.h"
 
 enum { MODEL = 0, LOSS = 1 }; /* slots */
 
@@ -63,7 +65,7 @@ bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *s, struct zt_err 
         slot->fed[i] = feed;
         if (!receive_rows(r, s, i, feed, err))
             return false;
-        feed += (sample_bytes(r, s, i) * (size_t)j->rows + 63) / 64 * 64;
+        feed += zt_align_64((int64_t)sample_bytes(r, s, i) * j->rows);
     }
     return true;
 }

@@ -5,7 +5,18 @@
 #define ZT_RUN_TIMES_H
 
 #include "parallel/schedule/cost.h"
-#include "run/rank_run.h"
+#include "run/blocks.h"
+
+/* Whether times can be had of what runs on the device. */
+bool zt_rank_can_time(const struct zt_device *device);
+/* From here on kernels are timed, in the next `steps` steps, where they can be; on a device that slows these down. Then
+ * what all kernels of the timed step `step` took together, and zt_rank_plan_times() numbers as enum zt_part
+ * (parallel/schedule/cost.h) has them. */
+void zt_rank_time(struct zt_rank *rank, int steps);
+double zt_rank_timed_step(const struct zt_rank *rank, int step);
+void zt_rank_timed(const struct zt_rank *rank, int step, double *to);
+void zt_rank_time_end(struct zt_rank *rank); /* harmless where nothing is timed */
+int zt_rank_plan_times(const struct zt_rank_plan *plan);
 
 /* Whether the step at hand is timed. */
 bool zt_rank_times_on(const struct zt_rank *r);

@@ -8,6 +8,9 @@
 #include "checkpoint/checkpoint.h"
 
 #include "device/threads.h"
+#include "plan/rank_plan.h"
+#include "run/rank.h"
+#include "run/step.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,7 +109,7 @@ START_TEST(a_checkpoint_is_the_same_wherever_the_memory_is) {
     char command[160];
     snprintf(command, sizeof command, "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0);
-    zt_session_finish(s);
+    zt_open_finish(s);
 }
 END_TEST
 

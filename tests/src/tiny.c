@@ -1,10 +1,14 @@
 #include "tiny.h"
-#include "run/device_memory.h"
-#include "run/rank_run.h"
+#include "run/blocks.h"
+#include "run/collect.h"
+#include "run/evaluate.h"
+#include "run/step.h"
 
 #include "base/file.h"
 #include "base/map.h"
 #include "device/threads.h"
+#include "plan/rank_plan.h"
+#include "run/rank.h"
 
 #include <check.h>
 #include <pthread.h>

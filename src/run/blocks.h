@@ -1,7 +1,7 @@
-/* Inside a running rank: shared by rank.c (blocks), step.c (instructions) and update.c (clip, optimizer,
- * collection). */
-#ifndef ZT_RUN_RANK_RUN_H
-#define ZT_RUN_RANK_RUN_H
+/* Inside a running rank, for the files of src/run and src/checkpoint: what it holds, where a value lies in its blocks,
+ * and how bytes move between them and the host. */
+#ifndef ZT_RUN_BLOCKS_H
+#define ZT_RUN_BLOCKS_H
 
 #include "optim/optim.h"
 #include "run/rank.h"
@@ -106,33 +106,14 @@ struct zt_rank {
 /* What chunk `chunk` runs for a micro-batch: the last of a step of `shape`, or another. */
 const struct zt_run_program *zt_rank_program(const struct zt_rank *r, bool training, int chunk,
                                              const struct zt_step_shape *shape, bool last);
+/* Where a value lies: `constant` where the place is ZT_CONSTANT. `slot` may be NULL where the place is of no slot. */
 void *zt_rank_at(const struct zt_rank *r, const struct zt_slot *slot, const struct zt_place *place,
                  const void *constant);
-/* Once, when what runs is made: which of what is made of the parameters are casts. */
-void zt_rank_derive_create(struct zt_run_program *rp);
-/* What is made of the parameters, where they are newer than it (derive.c). */
-bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err);
-bool zt_rank_forward(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot, struct zt_err *err);
-bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
-                     const struct zt_command *c, bool accumulate, bool last, struct zt_err *err);
-/* Weights held on several stages: adds the copies' gradients at home; brings the new weights to the copies. */
-bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err);
-bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err);
-/* Mode dp, one function an instruction (replicas.c); `model` and `loss` are the programs of the micro-batch's two
- * chunks, the latter NULL but on rank 0, `piece` the samples of all replicas. */
-struct zt_share {
-    const struct zt_program *model, *loss;
-    int64_t piece;
-    bool training;
-};
-bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
-bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
-bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *share, struct zt_err *err);
-bool zt_rank_clip(struct zt_rank *r, struct zt_err *err);
-bool zt_rank_update(struct zt_rank *r, struct zt_err *err);
-/* Trust ratios: each data rank puts the norms of its slices of every tensor, [tensor][2], at its own place, all others
- * being 0; then, collectively, they are added in rank order and r->ratios is what the optimizer's row makes of them. */
-double *zt_rank_own_norms(struct zt_rank *r);
-bool zt_rank_share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err);
+/* From the rank's memory to the host, waiting for it. */
+bool zt_rank_fetch(const struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err);
+/* Copies that do not overlap within the rank's memory. */
+bool zt_rank_copy_all(struct zt_rank *r, const struct zt_copy *copies, int count, struct zt_err *err);
+/* to[i] += from[i], in the rank's memory. */
+bool zt_rank_add(struct zt_rank *r, float *to, const float *from, int64_t count, struct zt_err *err);
 
 #endif
