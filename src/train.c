@@ -26,7 +26,11 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
     const struct zt_session *s = t->session;
     struct zt_device *device = t->worker.device;
     zt_training_phase(t, "planning");
-    struct zt_rank_options options = { s->source, s->eval_source, t->worker.rank, device, device->threads };
+    struct zt_rank_options options = { .source = s->source,
+                                       .eval_source = s->eval_source,
+                                       .rank = t->worker.rank,
+                                       .device = device,
+                                       .threads = device->threads };
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
         return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
@@ -40,8 +44,14 @@ static bool open_rank(struct zt_training *t, struct zt_err *err) {
         return false;
     if (w->first_here)
         zt_rank_watch(t->rank, t->session->stop);
-    struct zt_checkpoints_options options = { t->session, t->plan, t->rank,  w->world,
-                                              t->folder,  t->from, t->steps, t->per_epoch };
+    struct zt_checkpoints_options options = { .session = t->session,
+                                              .plan = t->plan,
+                                              .rank = t->rank,
+                                              .world = w->world,
+                                              .folder = t->folder,
+                                              .from = t->from,
+                                              .steps = t->steps,
+                                              .per_epoch = t->per_epoch };
     t->checkpoints = zt_checkpoints_open(&options, &t->first, err);
     return t->checkpoints && zt_rank_plan_loader(t->plan, true, t->first, t->steps, &t->loader, err);
 }
@@ -59,7 +69,13 @@ static bool write_config(struct zt_training *t, struct zt_err *err) {
 static bool open_report(struct zt_training *t, struct zt_err *err) {
     const struct zt_session *s = t->session;
     struct zt_worker *w = &t->worker;
-    t->times = (struct zt_kernel_times){ s, &t->forecast, t->plan, t->rank, w->device, w->world, t->steps - t->first };
+    t->times = (struct zt_kernel_times){ .session = s,
+                                         .forecast = &t->forecast,
+                                         .plan = t->plan,
+                                         .rank = t->rank,
+                                         .device = w->device,
+                                         .world = w->world,
+                                         .steps = t->steps - t->first };
     if (!w->world->api->barrier(w->world, err))
         return false;
     if (w->rank == 0) {
@@ -159,7 +175,9 @@ bool zt_train(struct zt_session *s, const char *folder, const char *from, struct
         struct zt_worker worker = {
             .session = s, .rank = s->processes ? s->launched.rank : i, .first_here = i == 0, .run = train_rank
         };
-        ranks[i] = (struct zt_training){ worker, s, folder, from, .steps = steps, .per_epoch = per_epoch };
+        ranks[i] = (struct zt_training){
+            .worker = worker, .session = s, .folder = folder, .from = from, .steps = steps, .per_epoch = per_epoch
+        };
         workers[i] = &ranks[i].worker;
     }
     bool ok = zt_workers_run(workers, held, err);
