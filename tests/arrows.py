@@ -43,7 +43,7 @@ MAY_SEE = {
 
 # Outside libraries: the headers by pattern, and the files that may include them.
 VENDORS = [
-    ("cJSON", ["cJSON.h", "cjson/*"], ["src/config/config.c", "src/checkpoint/*"]),
+    ("cJSON", ["cJSON.h", "cjson/*"], ["src/checkpoint/*"]),
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx/*", "graph/export/*", "src/report/*"]),
     ("libcrypto", ["openssl/*"], ["parallel/comm/mac.c"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
