@@ -1,6 +1,7 @@
 /* argv -> command -> exit status. The only place that prints errors, and the only exit. */
 #include "base/arena.h"
 #include "checkpoint/format.h"
+#include "cli/commands.h"
 #include "cli/help.h"
 #include "session/options.h"
 #include "parallel/comm/comm.h"

@@ -1,4 +1,6 @@
 /* ztrain evaluate: the weights of the file on the evaluation data, one rank. */
+#include "cli/commands.h"
+
 #include "base/mapped.h"
 #include "device/threads.h"
 #include "plan/open.h"

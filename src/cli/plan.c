@@ -1,4 +1,6 @@
 /* ztrain plan: the plan of all ranks on stdout; runs nothing. External data may be absent. */
+#include "cli/commands.h"
+
 #include "plan/open.h"
 #include "plan/print.h"
 #include "plan/profile.h"

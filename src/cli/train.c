@@ -1,4 +1,5 @@
 /* ztrain [train]: the output folder, then the main path. */
+#include "cli/commands.h"
 #include "train.h"
 
 #include "base/file.h"
