@@ -9,13 +9,13 @@
 #include "parallel/launch/supervisor_channel.h"
 #include "plan/open.h"
 #include "report/report.h"
-#include "run/captured.h"
+#include "run/rank/captured.h"
 #include "run/collect.h"
-#include "run/device_memory.h"
-#include "run/hashes.h"
-#include "run/node_hashes.h"
+#include "run/rank/device_memory.h"
+#include "run/rank/hashes.h"
+#include "run/rank/node_hashes.h"
 #include "run/preflight.h"
-#include "run/stop.h"
+#include "run/rank/stop.h"
 #include "train_steps.h"
 
 #include <stdlib.h>

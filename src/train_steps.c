@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mapped.h"
-#include "run/step.h"
+#include "run/rank/step.h"
 
 static int64_t in_ns(double seconds) {
     return (int64_t)(seconds * 1e9);

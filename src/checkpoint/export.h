@@ -2,7 +2,7 @@
 #ifndef ZT_CHECKPOINT_EXPORT_H
 #define ZT_CHECKPOINT_EXPORT_H
 
-#include "plan/job.h"
+#include "plan/job/job.h"
 #include "session/session.h"
 
 /* model.onnx from collected tensors; the hash goes to *hash. */

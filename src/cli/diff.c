@@ -3,7 +3,7 @@
  * the same samples. The exit status is 0 where all that could be compared is equal, and 1 where something differs. */
 #include "cli/commands.h"
 
-#include "run/hashes.h"
+#include "run/rank/hashes.h"
 #include "session/options.h"
 
 #include "base/file.h"

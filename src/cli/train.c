@@ -7,7 +7,7 @@
 #include "checkpoint/folder.h"
 #include "cli/launch.h"
 #include "plan/open.h"
-#include "run/stop.h"
+#include "run/rank/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef ZT_PLAN_OPEN_H
 #define ZT_PLAN_OPEN_H
 
-#include "plan/job.h"
+#include "plan/job/job.h"
 #include "session/session.h"
 
 enum zt_open_data { ZT_DATA_NONE = 0, ZT_DATA_TRAIN = 1, ZT_DATA_EVAL = 2, ZT_DATA_IF_THERE = 4 };

@@ -8,7 +8,7 @@
 #include "parallel/schedule/program.h"
 #include "parallel/schedule/schedule.h"
 #include "parallel/schedule/tied_weights.h"
-#include "plan/job.h"
+#include "plan/job/job.h"
 
 /* How the samples of one step are cut (data.h, zt_loader_create). */
 struct zt_step_shape {

@@ -3,7 +3,7 @@
 
 #include "base/show.h"
 #include "base/text.h"
-#include "plan/fusion.h"
+#include "plan/job/fusion.h"
 #include "plan/rank_bytes.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The start of a run in one table, on stderr. */
 #include "report/report.h"
 
-#include "plan/fusion.h"
+#include "plan/job/fusion.h"
 #include "plan/paths.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* Bringing the weights home. */
 #include "run/collect.h"
 
-#include "run/blocks.h"
+#include "run/rank/blocks.h"
 
 #include <string.h>
 

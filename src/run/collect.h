@@ -2,7 +2,7 @@
 #ifndef ZT_RUN_COLLECT_H
 #define ZT_RUN_COLLECT_H
 
-#include "run/rank.h"
+#include "run/rank/rank.h"
 
 /* Brings all trained tensors and statistics of all stages to rank 0 (collective): payloads by name into `arena` there,
  * *count 0 elsewhere. */

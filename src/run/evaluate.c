@@ -1,6 +1,6 @@
 #include "run/evaluate.h"
 
-#include "run/instruct.h"
+#include "run/rank/instruct.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef ZT_RUN_EVALUATE_H
 #define ZT_RUN_EVALUATE_H
 
-#include "run/rank.h"
+#include "run/rank/rank.h"
 
 struct zt_eval_result {
     double loss, accuracy; /* accuracy: NAN where the loss has no classes */

@@ -2,7 +2,7 @@
 #ifndef ZT_RUN_FINITE_H
 #define ZT_RUN_FINITE_H
 
-#include "run/rank.h"
+#include "run/rank/rank.h"
 
 enum { ZT_SKIPS_SEEN = 100 };
 

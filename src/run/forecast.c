@@ -7,7 +7,7 @@
 #include "plan/print.h"
 #include "plan/profile.h"
 #include "run/measure.h"
-#include "run/times.h"
+#include "run/rank/times.h"
 
 #include <stdlib.h>
 #include <string.h>

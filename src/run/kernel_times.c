@@ -1,6 +1,6 @@
 #include "run/kernel_times.h"
 
-#include "run/times.h"
+#include "run/rank/times.h"
 
 #include <math.h>
 

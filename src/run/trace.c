@@ -1,7 +1,7 @@
 #include "run/trace.h"
 
-#include "run/node_trace.h"
-#include "run/step.h"
+#include "run/rank/node_trace.h"
+#include "run/rank/step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef ZT_RUN_TRACE_H
 #define ZT_RUN_TRACE_H
 
-#include "run/rank.h"
+#include "run/rank/rank.h"
 
 /* What made it, on the first rank that has one. */
 struct zt_trace {

@@ -10,9 +10,9 @@
 #include "plan/profile.h"
 #include "plan/open.h"
 #include "plan/rank_plan.h"
-#include "run/rank.h"
-#include "run/step.h"
-#include "run/times.h"
+#include "run/rank/rank.h"
+#include "run/rank/step.h"
+#include "run/rank/times.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 
 #include "device/threads.h"
 #include "plan/rank_plan.h"
-#include "run/rank.h"
-#include "run/step.h"
+#include "run/rank/rank.h"
+#include "run/rank/step.h"
 
 #include <math.h>
 #include <string.h>

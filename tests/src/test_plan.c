@@ -7,7 +7,7 @@
 #include "device/threads.h"
 #include "plan/rank_bytes.h"
 #include "plan/rank_plan.h"
-#include "run/times.h"
+#include "run/rank/times.h"
 
 #include <math.h>
 #include <string.h>

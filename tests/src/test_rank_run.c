@@ -5,8 +5,8 @@
 
 #include "parallel/schedule/cost.h"
 #include "plan/rank_plan.h"
-#include "run/rank.h"
-#include "run/times.h"
+#include "run/rank/rank.h"
+#include "run/rank/times.h"
 
 #include <math.h>
 #include <string.h>

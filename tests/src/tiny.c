@@ -1,14 +1,14 @@
 #include "tiny.h"
-#include "run/blocks.h"
+#include "run/rank/blocks.h"
 #include "run/collect.h"
 #include "run/evaluate.h"
-#include "run/step.h"
+#include "run/rank/step.h"
 
 #include "base/file.h"
 #include "base/map.h"
 #include "device/threads.h"
 #include "plan/rank_plan.h"
-#include "run/rank.h"
+#include "run/rank/rank.h"
 
 #include <check.h>
 #include <pthread.h>
