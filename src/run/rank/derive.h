@@ -4,9 +4,9 @@
 
 #include "run/rank/blocks.h"
 
-/* Once, when what runs is made: which of what is made of the parameters are casts. */
+/* Once, when programs are made: finds the nodes that cast a parameter. */
 void zt_rank_derive_create(struct zt_run_program *rp);
-/* What is made of the parameters, where they are newer than it. */
+/* Makes these values anew where the parameters have changed since. */
 bool zt_rank_derive(struct zt_rank *r, const struct zt_run_program *rp, struct zt_err *err);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "run/rank/blocks.h"
 
-/* Mode dp, one function an instruction; `model` and `loss` are the programs of the micro-batch's two
- * chunks, the latter NULL but on rank 0, `piece` the samples of all replicas. */
+/* One function an instruction. `model` and `loss` are the programs of the micro-batch's two chunks, the latter NULL but
+ * on rank 0; `piece`: the samples of all replicas. */
 struct zt_share {
     const struct zt_program *model, *loss;
     int64_t piece;
