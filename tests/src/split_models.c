@@ -3,7 +3,7 @@
  * where there is no model; is skipped (77) once the models are done where SHARED is not there.
  *
  *     split_models SOURCE_ROOT SHARED */
-#include "plan/job.h"
+#include "plan/job/job.h"
 
 #include "graph/ir/op.h"
 
