@@ -1,10 +1,12 @@
 /* argv -> command -> exit status. The only place that prints errors, and the only exit. */
 #include "base/arena.h"
+#include "checkpoint/format.h"
+#include "cli/commands.h"
 #include "cli/help.h"
 #include "session/options.h"
 #include "parallel/comm/comm.h"
 #include "parallel/launch/supervisor_channel.h"
-#include "run/stop.h"
+#include "run/rank/stop.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -104,6 +106,7 @@ int main(int argc, char **argv) {
     struct zt_err err = { 0 };
     struct zt_lifeline *line = NULL;
     zt_malloc_begin();
+    zt_stored_begin();
     restart_with_short_spin(argv);
     bool ok = zt_lifeline_open(&line, &err) && run(argc, argv, line, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;

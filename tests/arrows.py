@@ -5,6 +5,7 @@
     tests/arrows.py --self-test     checks that a wrong include in a made-up tree is found
 
     base <- graph <- ops    base <- device <- ops    graph, device <- parallel    all of them <- src/*
+    within src: session <- plan <- run <- report <- checkpoint <- train <- cli <- main
 
 optim and data may see base, the config and graph/ir/dtype.h. graph/onnx, where the file format is known, keeps its private
 headers to itself. Each outside library is included in one place only; tests may include anything. Where an include names a macro,
@@ -23,7 +24,12 @@ FOLDERS = ["src", "graph", "ops", "parallel", "tests"]
 ROOMS = [("base", "src/base/*"), ("device", "src/device/*"), ("optim", "src/optim/*"), ("data", "src/data/*"),
          ("dtype", "graph/ir/dtype.h"), ("graph", "graph/onnx/onnx.h"), ("onnx", "graph/onnx/*"), ("onnx", "graph/export/emit.c"),
          ("graph", "graph/*"), ("ops", "ops/*"), ("parallel", "parallel/*"), ("config", "src/config/*"), ("tests", "tests/*"),
-         ("main", "src/*")]
+         ("session", "src/session/*"), ("plan", "src/plan/*"), ("run", "src/run/*"), ("report", "src/report/*"),
+         ("checkpoint", "src/checkpoint/*"), ("train", "src/train*"), ("cli", "src/cli/*"), ("main", "src/*")]
+
+# What the rooms of src/ that put a run together stand on, and their order: each may include those before it.
+FLOOR = ["base", "dtype", "graph", "device", "ops", "parallel", "optim", "data", "config"]
+STAIRS = ["session", "plan", "run", "report", "checkpoint", "train", "cli", "main"]
 
 # What a room may include besides itself.
 MAY_SEE = {
@@ -37,13 +43,13 @@ MAY_SEE = {
     "parallel": ["base", "dtype", "graph", "device"],
     "optim": ["base", "dtype", "config"],
     "data": ["base", "dtype", "config"],
-    "main": ["base", "dtype", "graph", "device", "ops", "parallel", "optim", "data", "config"],
-    "tests": ["base", "dtype", "graph", "device", "ops", "parallel", "optim", "data", "config", "main", "onnx"],
+    "tests": FLOOR + STAIRS + ["onnx"],
 }
+MAY_SEE |= {room: FLOOR + STAIRS[:i] for i, room in enumerate(STAIRS)}
 
 # Outside libraries: the headers by pattern, and the files that may include them.
 VENDORS = [
-    ("cJSON", ["cJSON.h", "cjson/*"], ["src/config/config.c", "src/checkpoint/*"]),
+    ("cJSON", ["cJSON.h", "cjson/*"], ["src/checkpoint/*"]),
     ("protobuf-c", ["*.pb-c.h", "protobuf-c/*", "google/protobuf-c/*"], ["graph/onnx/*", "graph/export/*", "src/report/*"]),
     ("libcrypto", ["openssl/*"], ["parallel/comm/mac.c"]),
     ("libzip", ["zip.h", "zipconf.h"], ["src/data/*"]),
@@ -131,6 +137,9 @@ SELF_TEST = [
     ("src/device/a.c", '"graph/ir/dtype.h"', True), ("ops/a.c", '"parallel/comm/comm.h"', True), ("parallel/a.c", '"ops/table.h"', True),
     ("parallel/a.c", '"config/config.h"', True), ("src/optim/a.c", '"graph/ir/graph.h"', True), ("src/data/a.c", '"optim/optim.h"', True),
     ("src/config/rows.h", '"graph/ir/graph.h"', True), ("graph/a.c", '"tests/t.h"', True), ("graph/a.c", "MACRO", True),
+    ("src/plan/a.c", '"session/s.h"', False), ("src/cli/a.c", '"train.h"', False), ("src/checkpoint/a.c", '"report/r.h"', False),
+    ("src/session/a.c", '"plan/p.h"', True), ("src/plan/a.c", '"run/r.h"', True), ("src/run/a.c", '"train.h"', True),
+    ("src/report/a.c", '"checkpoint/c.h"', True), ("src/train.c", '"cli/c.h"', True),
     ("src/a.c", '"graph/b.c"', True), ("src/a.c", '"nowhere.h"', True), ("src/a.c", "<check.h>", True),
     ("graph/a.c", 'BODY\n#define BODY "ir/graph.h"', False), ("graph/a.c", 'BODY\n#define BODY "ops/table.h"', True),
     ("src/train.c", "<cjson/cJSON.h>", True), ("graph/passes/infer.c", '"onnx.pb-c.h"', True), ("src/data/a.c", "<mpi.h>", True),
@@ -138,7 +147,8 @@ SELF_TEST = [
     ("parallel/plan.c", "<nccl.h>", True), ("graph/passes/infer.c", '"file.h"', True), ("src/train.c", '"graph/onnx/file.h"', True),
 ]
 HEADERS = ["src/base/err.h", "src/config/config.h", "src/device/device.h", "src/optim/optim.h", "graph/ir/graph.h", "graph/ir/dtype.h",
-           "graph/onnx/file.h", "ops/table.h", "parallel/comm/comm.h", "tests/t.h", "graph/b.c"]
+           "graph/onnx/file.h", "ops/table.h", "parallel/comm/comm.h", "tests/t.h", "graph/b.c",
+           "src/session/s.h", "src/plan/p.h", "src/run/r.h", "src/report/r.h", "src/checkpoint/c.h", "src/train.h", "src/cli/c.h"]
 
 
 def self_test():

@@ -1,5 +1,6 @@
 #include "ops/control/loop_iteration.h"
 
+#include "base/align.h"
 #include "graph/passes/memory.h"
 #include "graph/passes/passes.h"
 #include "ops/table.h"
@@ -191,13 +192,10 @@ void zt_loop_turn_destroy(struct zt_loop_turn *t) {
 
 /* ---- running ---- */
 
-static size_t rounded(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 size_t zt_loop_turn_bytes(const struct zt_loop_turn *t) {
-    return rounded(sizeof(struct zt_loop_at)) + rounded((size_t)t->view_count * sizeof(struct zt_view)) +
-           rounded((size_t)t->block_bytes) + rounded((size_t)t->workspace_bytes);
+    return (size_t)(zt_align_64(sizeof(struct zt_loop_at)) +
+                    zt_align_64(t->view_count * (int64_t)sizeof(struct zt_view)) + zt_align_64(t->block_bytes) +
+                    zt_align_64(t->workspace_bytes));
 }
 
 static const void *address_of(const struct zt_loop_at *at, const struct spot *spot, const void *const *in) {
@@ -237,10 +235,10 @@ static bool run_node(struct zt_loop_at *at, int node, const void *const *in, str
 struct zt_loop_at *zt_loop_turn_begin(const struct zt_loop_turn *t, const struct zt_call *like, void *workspace,
                                       const void *const *in, struct zt_err *err) {
     struct zt_loop_at *at = workspace;
-    char *views = (char *)workspace + rounded(sizeof *at);
+    char *views = (char *)workspace + zt_align_64(sizeof *at);
     *at = (struct zt_loop_at){ .turn = t, .views = (struct zt_view *)(void *)views, .threads = like->threads };
-    at->block = views + rounded((size_t)t->view_count * sizeof(struct zt_view));
-    at->workspace = at->block + rounded((size_t)t->block_bytes);
+    at->block = views + zt_align_64(t->view_count * (int64_t)sizeof(struct zt_view));
+    at->workspace = at->block + zt_align_64(t->block_bytes);
     for (int n = 0; n < t->g->node_count; n++) {
         const struct zt_node *node = t->g->nodes[n];
         for (int i = 0; i < node->in_count + node->out_count; i++) {

@@ -1,5 +1,6 @@
 /* Kernels of LoopRun and LoopRunGrad: the same for every back end, whose kernels the turns are made of. */
 #include "ops/control/loop_run.h"
+#include "base/align.h"
 #include "ops/control/loop_iteration.h"
 
 #include <stdlib.h>
@@ -13,12 +14,13 @@ static void copy(void *to, const void *from, size_t bytes) {
 
 /* ---- workspace ---- */
 
-static size_t rounded(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 static size_t bytes_of(const struct zt_value *v) {
     return (size_t)zt_value_bytes(v);
+}
+
+/* In the workspace. */
+static size_t room_of(const struct zt_value *v) {
+    return (size_t)zt_align_64((int64_t)bytes_of(v));
 }
 
 /* The workspace, handed out from its beginning; with `at` NULL it is only measured. */
@@ -29,7 +31,7 @@ struct room {
 
 static void *take(struct room *r, size_t bytes) {
     char *from = r->at ? r->at + r->used : NULL;
-    r->used += rounded(bytes);
+    r->used += (size_t)zt_align_64((int64_t)bytes);
     return from;
 }
 
@@ -83,7 +85,7 @@ static size_t arrange(struct running *r, const struct loop *loop, const struct z
     r->sums = take(&room, pointers);
     for (int i = 0; i < l->states; i++) {
         char *now = take(&room, bytes_of(zt_loop_in(l, i))), *next = take(&room, bytes_of(zt_loop_in(l, i)));
-        char *kept = d ? take(&room, (size_t)l->turns * rounded(bytes_of(zt_loop_in(l, i)))) : NULL;
+        char *kept = d ? take(&room, (size_t)l->turns * room_of(zt_loop_in(l, i))) : NULL;
         if (workspace) {
             r->now[i] = now;
             r->next[i] = next;
@@ -208,11 +210,11 @@ static bool keep_states(struct running *r, struct zt_err *err) {
     for (int64_t t = 0; at && t + 1 < l->turns; t++) {
         enter(r, t);
         for (int i = 0; i < l->states; i++)
-            r->in[1 + i] = r->kept[i] + (size_t)t * rounded(bytes_of(zt_loop_in(l, i)));
+            r->in[1 + i] = r->kept[i] + (size_t)t * room_of(zt_loop_in(l, i));
         if (!zt_loop_turn_run(at, r->in, err))
             return false;
         for (int i = 0; i < l->states; i++)
-            copy(r->kept[i] + (size_t)(t + 1) * rounded(bytes_of(zt_loop_in(l, i))), zt_loop_turn_out(at, r->in, i),
+            copy(r->kept[i] + (size_t)(t + 1) * room_of(zt_loop_in(l, i)), zt_loop_turn_out(at, r->in, i),
                  bytes_of(zt_loop_in(l, i)));
     }
     return at || !l->states;
@@ -260,7 +262,7 @@ static void enter_back(struct running *r, const struct zt_loop_gradient *d, int6
     const int inputs = l->states + l->slices + l->captured;
     enter(r, turn);
     for (int i = 0; i < l->states; i++)
-        r->in[1 + i] = r->kept[i] + (size_t)turn * rounded(bytes_of(zt_loop_in(l, i)));
+        r->in[1 + i] = r->kept[i] + (size_t)turn * room_of(zt_loop_in(l, i));
     for (int k = 0; k < d->state_count; k++)
         r->in[1 + inputs + k] = r->now[d->states[k]];
     for (int k = 0; k < d->given_count; k++) {

@@ -1,5 +1,6 @@
 #include "ops/conv/conv_cpu.h"
 
+#include "base/align.h"
 #include "ops/cpu/block_sum.h"
 
 /* Partial weight gradients are kept below this where chunks can be made larger for it, but never fewer than four. */
@@ -11,17 +12,13 @@ int64_t zt_conv_pieces(const struct zt_conv *c) {
     return pieces < FEWEST ? FEWEST : pieces > MOST ? MOST : pieces;
 }
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype,
                           bool bias, struct zt_err *err) {
     struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
     *to = (struct zt_conv_partial){
-        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = round_up(zt_desc_bytes(&dw))
+        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = (size_t)zt_align_64((int64_t)zt_desc_bytes(&dw))
     };
-    to->db_bytes = bias ? round_up((size_t)m * sizeof(float)) : 0;
+    to->db_bytes = bias ? (size_t)zt_align_64(m * (int64_t)sizeof(float)) : 0;
     weight->step[ZT_CONV_W] = to->dw_bytes;
     weight->step[ZT_CONV_B] = to->db_bytes;
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { dw, dw } };

@@ -12,6 +12,7 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/simd_planes.h"
 
+#include "base/align.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
@@ -67,8 +68,7 @@ static void set_pool(struct state *s, const struct zt_conv_pool *c, const struct
     zt_planes_of(layout, &p, &s->small);
     s->pool.pixel = s->big.pixel;
     s->kernels = zt_lane_kernels(s->big.lanes);
-    s->buffer_bytes = (size_t)(s->samples * s->big.sample) * sizeof(float);
-    s->buffer_bytes = (s->buffer_bytes + 63) / 64 * 64;
+    s->buffer_bytes = (size_t)zt_align_64(s->samples * s->big.sample * (int64_t)sizeof(float));
 }
 
 static struct zt_desc in_order_of(const struct zt_layout *layout, struct zt_desc desc) {

@@ -10,6 +10,7 @@
 #include "ops/matmul/einsum.h"
 #include "ops/cpu/simd_gemm.h"
 
+#include "base/align.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
@@ -199,7 +200,7 @@ bool zt_einsum_grad_cpu_supports(const struct zt_graph *g, int node) {
 
 /* Bytes of a product's memory, a multiple of 64. */
 static size_t scratch_of(const struct product *p, int threads) {
-    return (zt_lane_gemm_bytes(p->kernel, &p->gemm, threads) + 63) / 64 * 64;
+    return (size_t)zt_align_64((int64_t)zt_lane_gemm_bytes(p->kernel, &p->gemm, threads));
 }
 
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {

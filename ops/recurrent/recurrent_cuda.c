@@ -4,6 +4,7 @@
  * older calls know no peepholes and keep what only a device can say the size of, so the memory plan could not hold it.
  *
  * Functions Sigmoid, Tanh and Relu, whose slopes follow from their values; float. */
+#include "base/align.h"
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"
 #include "ops/cuda/kernels.h"
@@ -102,7 +103,7 @@ static bool make_products(struct zt_prepare *p, struct recurrent *s, bool backwa
 
 static int64_t take(struct recurrent *s, int64_t count) {
     int64_t at = s->scratch;
-    s->scratch += (count + 63) / 64 * 64;
+    s->scratch += zt_align_64(count);
     return at;
 }
 

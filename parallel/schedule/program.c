@@ -1,5 +1,6 @@
 #include "parallel/schedule/program.h"
 
+#include "base/align.h"
 #include "graph/passes/memory.h"
 #include "graph/ir/op.h"
 
@@ -391,7 +392,7 @@ static void place_derived(struct layout *l) {
     p->derive = ZT_NEW_N(p->arena, struct zt_command, l->g->node_count + 2);
     if (l->o->flat->kept) { /* the tensors, and behind them their pieces as they travel */
         p->derive[p->derive_count++] = (struct zt_command){ .kind = ZT_KEEP };
-        p->derived_bytes = (2 * l->o->flat->kept * (int64_t)sizeof(float) + 63) / 64 * 64;
+        p->derived_bytes = zt_align_64(2 * l->o->flat->kept * (int64_t)sizeof(float));
     }
     for (int n = 0; n < l->g->node_count; n++) {
         if (!l->derived[n])
@@ -402,7 +403,7 @@ static void place_derived(struct layout *l) {
             if (v < 0)
                 continue;
             set_place(l, v, ZT_DERIVED, p->derived_bytes);
-            p->derived_bytes += (zt_value_bytes(l->g->values[v]) + 63) / 64 * 64;
+            p->derived_bytes += zt_align_64(zt_value_bytes(l->g->values[v]));
         }
     }
 }

@@ -1,7 +1,7 @@
 #include "checkpoint/parts.h"
 
 #include "checkpoint/folder.h"
-#include "run/rank_run.h"
+#include "run/rank/blocks.h"
 
 #include <math.h>
 #include <stdlib.h>

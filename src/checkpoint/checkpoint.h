@@ -7,7 +7,8 @@
 #define ZT_CHECKPOINT_CHECKPOINT_H
 
 #include "report/monitor.h"
-#include "train.h"
+#include "run/evaluate.h"
+#include "session/session.h"
 
 struct zt_checkpoints;
 

@@ -1,5 +1,5 @@
 /* Writing the trained model, and its hash. */
-#include "train.h"
+#include "checkpoint/export.h"
 
 #include "base/file.h"
 #include "base/map.h"

@@ -100,6 +100,9 @@ bool zt_manifest_load(struct zt_manifest *manifest, const char *folder, struct z
 
 /* "text" as a JSON string, quotes included. */
 void zt_stored_quote(struct zt_text *to, const char *text);
+/* Before any of this reads JSON, once a process: memory that cannot be had ends the process as everywhere (zt_malloc),
+ * and is not taken for a file that does not parse. */
+void zt_stored_begin(void);
 /* Whether `item` is a whole number from 0 to 2^53, which is what a JSON number holds exactly. NULL is none. */
 bool zt_stored_whole(const struct cJSON *item, int64_t *to);
 

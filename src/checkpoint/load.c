@@ -2,7 +2,7 @@
  * files. */
 #include "checkpoint/parts.h"
 
-#include "run/device_memory.h"
+#include "run/rank/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "base/crc.h"
 #include "checkpoint/folder.h"
-#include "run/device_memory.h"
+#include "run/rank/blocks.h"
 
 #include <errno.h>
 #include <fcntl.h>

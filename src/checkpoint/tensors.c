@@ -13,6 +13,10 @@ enum { LENGTH_BYTES = 8, ALIGN = 64 };
 
 const char *const zt_stored_names[ZT_STORED_FILES] = { "weights.safetensors", "optimizer.safetensors" };
 
+void zt_stored_begin(void) {
+    cJSON_InitHooks(&(cJSON_Hooks){ zt_malloc, free });
+}
+
 void zt_stored_quote(struct zt_text *to, const char *text) {
     zt_text_add(to, "\"");
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {

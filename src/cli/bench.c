@@ -1,4 +1,5 @@
 /* ztrain bench: the combinations, one after the other. */
+#include "cli/commands.h"
 #include "cli/bench.h"
 
 #include "base/file.h"

@@ -1,8 +1,8 @@
 /* What the plan says of one combination. */
 #include "cli/bench.h"
 #include "device/threads.h"
+#include "plan/open.h"
 #include "plan/plan.h"
-#include "train.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,8 @@ void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row) {
     char batch[ZT_BENCH_WORD];
     const char **set = zt_calloc((size_t)(bench->options->over.set_count + ZT_BENCH_EXTRA_SETS), sizeof *set);
     zt_bench_overlay(bench, row, &options, set, batch);
-    bool ok = zt_session_open(&s, &options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, &err) &&
-              zt_session_alone(&s, &err);
+    bool ok =
+        zt_open(&s, &options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL, &err) && zt_session_alone(&s, &err);
     if (ok) {
         row->batch = s.config->train_batch;
         row->micro_batch = s.config->micro_batch;
@@ -54,6 +54,6 @@ void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row) {
     }
     if (!ok || !plan(&s, row, &err))
         snprintf(row->reason, sizeof row->reason, "%s", err.text[0]);
-    zt_session_finish(&s);
+    zt_open_finish(&s);
     free(set);
 }

@@ -1,7 +1,9 @@
 /* ztrain diff: the first step, node and tensor in which two runs part, from the hashes that each left
  * (ztrain.hashes). Runs of different layouts are compared tensor by tensor where both have a tensor of that name from
  * the same samples. The exit status is 0 where all that could be compared is equal, and 1 where something differs. */
-#include "run/hashes.h"
+#include "cli/commands.h"
+
+#include "run/rank/hashes.h"
 #include "session/options.h"
 
 #include "base/file.h"

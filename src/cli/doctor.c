@@ -1,5 +1,7 @@
 /* ztrain doctor: what this machine and this build have, what is missing and how to get it. Finding something missing is
  * no failure: the exit status is 0. */
+#include "cli/commands.h"
+
 #include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"

@@ -1,9 +1,70 @@
-#include "train.h"
+/* ztrain evaluate: the weights of the file on the evaluation data, one rank. */
+#include "cli/commands.h"
+
+#include "base/mapped.h"
+#include "device/threads.h"
+#include "plan/open.h"
+#include "report/report.h"
+#include "run/evaluate.h"
+#include "run/rank/rank_data.h"
+
+#include <math.h>
+
+static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *comm, struct zt_eval_result *result,
+                struct zt_err *err) {
+    struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
+    struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
+    zt_report_findings(s);
+    if (plan)
+        zt_report_notes(s, &plan->evaluation);
+    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
+    struct zt_loader *loader = NULL;
+    if (rank)
+        zt_rank_say_data(rank, &s->options->log);
+    bool ok = rank && zt_rank_loader(rank, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
+    zt_loader_destroy(loader);
+    zt_rank_destroy(rank);
+    zt_rank_plan_destroy(plan);
+    return ok;
+}
+
+/* Loss and metrics on the evaluation data with the weights of the file, one row on stdout. */
+static bool evaluate(struct zt_session *s, struct zt_err *err) {
+    struct zt_eval_result result;
+    if (!s->eval_source) {
+        zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
+        return zt_hint(err, "ztrain.data.eval_path names them, and so does --data FORMAT:PATH");
+    }
+    if (s->config->ranks > 1)
+        return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
+    zt_parallel_enter();
+    struct zt_device *device = zt_session_device(s, 0, err);
+    if (!device)
+        return false;
+    if (!zt_parallel_start(device->threads, err)) {
+        device->api->destroy(device);
+        return false;
+    }
+    struct zt_comm *comm = zt_comm_self_create();
+    bool ok = run(s, device, comm, &result, err);
+    comm->api->destroy(comm);
+    device->api->destroy(device);
+    if (!zt_mapped_all_intact(err) || !ok)
+        return false;
+    if (isfinite(result.loss))
+        printf("{\"loss\": %.9g", result.loss);
+    else
+        printf("{\"loss\": null"); /* JSON has no other word for it */
+    if (!isnan(result.accuracy))
+        printf(", \"accuracy\": %.9g", result.accuracy);
+    printf(", \"samples\": %lld}\n", (long long)s->eval_source->samples);
+    return true;
+}
 
 bool zt_cli_evaluate(const struct zt_options *options, struct zt_err *err) {
     struct zt_session s;
-    bool ok = zt_session_open(&s, options, ZT_WEIGHTS_MAPPED, ZT_DATA_EVAL, err) && zt_session_alone(&s, err) &&
-              zt_evaluate(&s, err);
-    zt_session_finish(&s);
+    bool ok =
+        zt_open(&s, options, ZT_WEIGHTS_MAPPED, ZT_DATA_EVAL, err) && zt_session_alone(&s, err) && evaluate(&s, err);
+    zt_open_finish(&s);
     return ok;
 }

@@ -2,6 +2,8 @@
  *
  * The graph is run forward eagerly first, so that the backward nodes are built for concrete shapes and contents,
  * data-dependent ones included; then they are run in the order they were made. */
+#include "cli/commands.h"
+
 #include "cli/arrays.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/passes.h"

@@ -1,5 +1,7 @@
 /* ztrain inspect: what a model holds and what training would make of it. Reports what is not supported, without
  * failing. */
+#include "cli/commands.h"
+
 #include "graph/passes/lower.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"

@@ -1,10 +1,11 @@
 /* --ranks N, --hostfile F: this process becomes the parent of others. */
-#include "train.h"
+#include "cli/launch.h"
 
 #include "base/file.h"
 #include "checkpoint/folder.h"
 #include "parallel/launch/hostfile.h"
 #include "parallel/launch/supervise.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 

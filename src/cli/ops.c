@@ -1,4 +1,6 @@
 /* ztrain ops: the table of operators as rows of text. */
+#include "cli/commands.h"
+
 #include "session/options.h"
 #include "ops/cuda/cuda.h"
 #include "ops/table.h"

@@ -1,7 +1,11 @@
 /* ztrain plan: the plan of all ranks on stdout; runs nothing. External data may be absent. */
-#include "plan/plan.h"
+#include "cli/commands.h"
+
+#include "plan/open.h"
+#include "plan/print.h"
 #include "plan/profile.h"
-#include "train.h"
+#include "plan/trace.h"
+#include "report/report.h"
 
 #include "base/mapped.h"
 #include "device/threads.h"
@@ -51,9 +55,8 @@ static bool make(struct zt_session *s, struct zt_err *err) {
 bool zt_cli_plan(const struct zt_options *options, struct zt_err *err) {
     struct zt_session s;
     zt_parallel_enter();
-    bool ok =
-        zt_session_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) &&
-        zt_session_alone(&s, err) && make(&s, err);
-    zt_session_finish(&s);
+    bool ok = zt_open(&s, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, err) &&
+              zt_session_alone(&s, err) && make(&s, err);
+    zt_open_finish(&s);
     return ok;
 }

@@ -1,4 +1,5 @@
 /* ztrain predict: the graph forward, as exported, on whole arrays. */
+#include "cli/commands.h"
 #include "cli/arrays.h"
 
 static bool write_outputs(const struct zt_arrays *a, struct zt_err *err) {

@@ -1,10 +1,13 @@
 /* ztrain [train]: the output folder, then the main path. */
+#include "cli/commands.h"
 #include "train.h"
 
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "checkpoint/folder.h"
-#include "run/stop.h"
+#include "cli/launch.h"
+#include "plan/open.h"
+#include "run/rank/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +81,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     struct zt_session s;
     struct zt_folder_lock *lock = NULL;
     char *from = NULL;
-    bool ok = zt_session_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
+    bool ok = zt_open(&s, o, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL, err);
     s.stop = stop;
     ok = ok && check_optimizer(&s, err);
     if (ok && s.launched.rank == 0)
@@ -87,7 +90,7 @@ static bool open_and_train(const struct zt_options *o, struct zt_stop *stop, con
     free(from);
     if (!ok && s.processes && !o->line)
         leave_to_others(&s, err);
-    zt_session_finish(&s);
+    zt_open_finish(&s);
     zt_folder_unlock(lock);
     return ok;
 }

@@ -1,4 +1,6 @@
 /* ztrain verify: is a checkpoint whole? */
+#include "cli/commands.h"
+
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 

@@ -5,26 +5,8 @@
 
 #include "base/map.h"
 #include "config/config.h"
+#include "config/node.h"
 #include "config/table.h"
-
-enum zt_node_kind { ZT_NODE_NULL, ZT_NODE_BOOL, ZT_NODE_NUMBER, ZT_NODE_TEXT, ZT_NODE_LIST, ZT_NODE_OBJECT };
-
-/* One value. Lives in the config's arena. */
-struct zt_node {
-    enum zt_node_kind kind;
-    const char *key;    /* NULL: the root or an item of a list */
-    int index;          /* place among its parent's children */
-    int line, column;   /* of the key, or of a list's item */
-    const char *option; /* where the command line gave it: "--set key.path", "--seed"; NULL: in the file */
-    bool truth;
-    double number;
-    bool whole; /* `integer` is the exact value */
-    int64_t integer;
-    const char *text;
-    bool automatic; /* was "auto": the value is what the row makes of it */
-    bool ignored;   /* without effect, for a reason that is already written down */
-    struct zt_node *parent, *first, *next;
-};
 
 struct zt_reading {
     struct zt_config *config;
@@ -43,26 +25,10 @@ struct zt_reading {
     bool has_optimizer, has_scheduler; /* a known type was given: its parameters have defaults */
 };
 
-/* config.c: JSON text as a tree; `option` marks it as coming from the command line. NULL and errors where it is none.
- */
-struct zt_node *zt_config_parse(struct zt_arena *arena, const char *file, const unsigned char *text, size_t size,
-                                const char *option, struct zt_err *err);
-
 /* node.c */
-struct zt_node *zt_node_create(struct zt_arena *arena, enum zt_node_kind kind, const char *key, const char *option);
-struct zt_node *zt_node_child(const struct zt_node *parent, const char *key);
-struct zt_node *zt_node_find(struct zt_node *root, const char *path); /* "a.b.c"; NULL: not there */
-void zt_node_append(struct zt_node *parent, struct zt_node *child);
-void zt_node_remove(struct zt_node *child);
-/* "a.b[2].c" into `to` of `room` bytes, cut where it does not fit. */
-char *zt_node_path(const struct zt_node *node, char *to, size_t room);
-/* The value as JSON, cut where it is long, into `to` of `room` bytes. */
-char *zt_node_show(const struct zt_node *node, char *to, size_t room);
 /* Reports "FILE:LINE:COLUMN: key.path: what", or "--set key.path: what". Returns false. */
 bool zt_key_fail(struct zt_reading *r, const struct zt_node *node, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* "line 3", "--set key.path": where a value came from, into `to` (at least 64 bytes). */
-char *zt_node_origin(const struct zt_node *node, char *to);
 /* Appends a text of the arena to a list. */
 void zt_texts_add(struct zt_arena *arena, struct zt_texts *texts, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

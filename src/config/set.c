@@ -1,5 +1,6 @@
 /* The command line over the file: every option becomes a value of the tree under its key path, so that it is checked by
  * the same rows, and its errors name the option. */
+#include "config/json.h"
 #include "config/read.h"
 
 #include <stdio.h>
@@ -51,8 +52,10 @@ static bool set(struct zt_reading *r, const char *option) {
     char *path = zt_arena_strndup(r->arena, option, (size_t)(equals - option));
     const char *name = zt_arena_printf(r->arena, "--set %s", path);
     struct zt_err quiet = { 0 };
-    struct zt_node *value =
-        zt_config_parse(r->arena, name, (const unsigned char *)equals + 1, strlen(equals + 1), name, &quiet);
+    struct zt_json_text text = {
+        .file = name, .at = (const unsigned char *)equals + 1, .size = strlen(equals + 1), .option = name
+    };
+    struct zt_node *value = zt_json_read(&text, r->arena, &quiet);
     put(r, path, value ? value : text_node(r, equals + 1, name));
     return true;
 }

@@ -7,11 +7,11 @@
  *
  * The machine is the named cluster, else an h200 for GPUs or the nominal host: every rank of a run chooses by itself,
  * so nothing measured may have a say. */
-#include "plan/plan.h"
-#include "train.h"
+#include "plan/auto.h"
 
 #include "base/text.h"
 #include "base/vec.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

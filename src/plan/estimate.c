@@ -1,7 +1,7 @@
 /* DeepSpeed's memory estimators, in its own columns (reference/deepspeed.md section 4.6): fp16 or bf16 with Adam,
  * whatever the config says, so that a user can hold their figures against what they know. Under them what this program
  * needs for each ZeRO stage in its own arithmetic (section 4.2), beside the activations of the plan's largest stage. */
-#include "plan/plan.h"
+#include "plan/estimate.h"
 
 static const double GB = 1 << 30, HOST = 1.5; /* DeepSpeed reckons host buffers at half more */
 

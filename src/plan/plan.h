@@ -6,7 +6,7 @@
 
 #include "parallel/schedule/cost.h"
 #include "parallel/schedule/simulate.h"
-#include "run/rank.h"
+#include "plan/rank_bytes.h"
 
 struct zt_plan {
     struct zt_arena *arena;
@@ -39,14 +39,6 @@ void zt_plan_destroy(struct zt_plan *plan);
  * zt_part); NULL: nothing was. */
 bool zt_plan_predict(struct zt_plan *plan, const struct zt_machine *machine, const double *const *times,
                      struct zt_err *err);
-
-/* plan.txt, and what `ztrain plan` prints. */
-void zt_plan_print(const struct zt_plan *plan, FILE *to);
-
-/* The table of DeepSpeed's memory estimators, part of what zt_plan_print prints. */
-void zt_plan_print_estimate(const struct zt_plan *plan, FILE *to);
-/* The simulated step as a Chrome trace, to `path`. */
-bool zt_plan_trace(const struct zt_plan *plan, const char *path, struct zt_err *err);
 
 /* What rank `stage * data + data_rank` holds. */
 struct zt_rank_bytes zt_plan_bytes(const struct zt_plan *plan, int stage, int data_rank);

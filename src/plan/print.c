@@ -1,6 +1,9 @@
 /* plan.txt: all ranks in classes, then each stage whole. */
+#include "plan/print.h"
+
+#include "plan/estimate.h"
 #include "plan/paths.h"
-#include "plan/plan.h"
+#include "plan/rank_print.h"
 
 #include <string.h>
 

@@ -1,10 +1,16 @@
 /* How many bytes a rank needs, by lifetime. */
-#include "plan/rank_plan_parts.h"
+#include "plan/rank_bytes.h"
 
+#include "base/align.h"
 #include "optim/optim.h"
 
 int64_t zt_rank_bytes_total(const struct zt_rank_bytes *b) {
     return b->parameters + b->gradients + b->optimizer + b->activations + b->workspace;
+}
+
+static void widen(int64_t *to, int64_t value) {
+    if (value > *to)
+        *to = value;
 }
 
 static int64_t held(const struct zt_rank_plan *p, bool sharded, int data_rank) {
@@ -44,25 +50,25 @@ void zt_rank_plan_count(struct zt_rank_plan *p, const struct zt_config *c, bool 
         p->gradient_bytes = held(p, p->sharding->gradients, me);
         p->optimizer_bytes = zt_rank_plan_stepped(p, me) * (int64_t)sizeof(float) * p->optimizer_states;
         for (int i = 0; i < p->tie_count; i++)
-            zt_widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
+            widen(&p->workspace_bytes, p->ties[i].home ? p->ties[i].count * (int64_t)sizeof(float) : 0);
     }
     const struct zt_program_set *sets[2] = { &p->train, &p->evaluation };
     int in_flight = p->replicas ? 1 : p->slots;
     for (int s = 0; s < 2; s++) {
         for (int i = 0; i < sets[s]->count; i++) {
-            zt_widen(&p->derived_bytes, sets[s]->at[i]->derived_bytes);
-            zt_widen(&p->activation_bytes, sets[s]->at[i]->activation_bytes * (s == 0 ? in_flight : 1));
-            zt_widen(&p->workspace_bytes, sets[s]->at[i]->workspace_bytes);
+            widen(&p->derived_bytes, sets[s]->at[i]->derived_bytes);
+            widen(&p->activation_bytes, sets[s]->at[i]->activation_bytes * (s == 0 ? in_flight : 1));
+            widen(&p->workspace_bytes, sets[s]->at[i]->workspace_bytes);
         }
     }
     const struct zt_program_set *loss[2] = { &p->loss_train, &p->loss_evaluation };
     for (int s = 0; s < 2; s++) {
         for (int i = 0; i < loss[s]->count; i++) {
-            zt_widen(&p->loss_activation_bytes, loss[s]->at[i]->activation_bytes);
-            zt_widen(&p->workspace_bytes, loss[s]->at[i]->workspace_bytes);
+            widen(&p->loss_activation_bytes, loss[s]->at[i]->activation_bytes);
+            widen(&p->workspace_bytes, loss[s]->at[i]->workspace_bytes);
         }
     }
-    p->activation_bytes = (p->activation_bytes + 63) / 64 * 64 + p->loss_activation_bytes;
+    p->activation_bytes = zt_align_64(p->activation_bytes) + p->loss_activation_bytes;
     const struct zt_graph *g = p->train.count ? p->train.at[0]->joint.graph : NULL;
     for (int n = 0; g && n < g->node_count; n++)
         p->flops += zt_op_flops(g, n);

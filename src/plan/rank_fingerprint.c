@@ -1,5 +1,5 @@
 /* The hash that ranks compare before they start: what the plan was made from, as far as all must agree on it. */
-#include "plan/rank_plan_parts.h"
+#include "plan/rank_fingerprint.h"
 
 #include "base/map.h"
 

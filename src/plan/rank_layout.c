@@ -1,5 +1,7 @@
 /* Which tensors a stage holds, in what order, and what ZeRO 3 keeps of them. */
-#include "plan/rank_plan_parts.h"
+#include "plan/rank_layout.h"
+
+#include "base/align.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +11,9 @@ struct seat {
     int stage, tensor;
 };
 
-static struct zt_flat *lay_out_stage(struct zt_planner *q, const struct zt_joint *joint, int stage, int *indices,
+static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_joint *joint, int stage, int *indices,
                                      struct seat *seats) {
-    struct zt_arena *arena = q->plan->arena;
+    struct zt_arena *arena = p->arena;
     const struct zt_graph *g = joint->graph;
     int count = zt_program_params(joint, stage, indices);
     struct zt_flat_tensor *tensors = ZT_NEW_N(arena, struct zt_flat_tensor, count + 1);
@@ -22,17 +24,15 @@ static struct zt_flat *lay_out_stage(struct zt_planner *q, const struct zt_joint
                                               .count = zt_shape_count(&v->shape),
                                               .copy = v->copy_of != NULL };
     }
-    struct zt_flat *flat =
-        zt_flat_make(arena, tensors, count, q->plan->grid.data, q->job->config->zero.reduce_bucket_size);
-    if (q->plan->sharding->first_owns)
+    struct zt_flat *flat = zt_flat_make(arena, tensors, count, p->grid.data, p->job->config->zero.reduce_bucket_size);
+    if (p->sharding->first_owns)
         zt_flat_give_to_first(flat);
     return flat;
 }
 
 /* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
-static void tie_stages(struct zt_planner *q, const struct zt_joint *joint, const struct seat *seats,
+static void tie_stages(struct zt_rank_plan *p, const struct zt_joint *joint, const struct seat *seats,
                        struct zt_flat *const *flats) {
-    struct zt_rank_plan *p = q->plan;
     struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, joint->param_count + 1);
     int count = 0;
     for (int i = 0; i < joint->param_count; i++) {
@@ -79,20 +79,19 @@ static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, boo
     free(indices);
 }
 
-static void lay_out_parameters(struct zt_planner *q, const struct zt_joint *joint) {
-    struct zt_rank_plan *p = q->plan;
+static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_joint *joint) {
     const struct zt_graph *g = joint->graph;
     int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
     struct seat *seats = zt_calloc((size_t)joint->param_count + 1, sizeof *seats);
     struct zt_flat **flats = ZT_NEW_N(p->arena, struct zt_flat *, p->grid.stages);
     for (int s = 0; s < p->grid.stages; s++)
-        flats[s] = lay_out_stage(q, joint, s, indices, seats);
+        flats[s] = lay_out_stage(p, joint, s, indices, seats);
     p->flat = flats[p->grid.stage];
     p->param_initial = ZT_NEW_N(p->arena, const void *, p->flat->tensor_count + 1);
     for (int i = 0; i < joint->param_count; i++)
         if (seats[i].stage == p->grid.stage)
             p->param_initial[seats[i].tensor] = g->values[joint->params[i]]->data;
-    tie_stages(q, joint, seats, flats);
+    tie_stages(p, joint, seats, flats);
     free(seats);
     list_model(p, joint, true, p->param_model = ZT_NEW_N(p->arena, int, p->flat->tensor_count + 1));
     p->cuts = zt_arena_copy(p->arena, joint->cuts, ((size_t)p->grid.stages + 1) * sizeof *p->cuts);
@@ -108,7 +107,7 @@ static void lay_out_parameters(struct zt_planner *q, const struct zt_joint *join
         p->statistic_count[i] = zt_shape_count(&v->shape);
         p->statistic_name[i] = zt_arena_strdup(p->arena, v->name);
         p->statistic_initial[i] = v->data;
-        p->statistic_bytes += (p->statistic_count[i] * (int64_t)sizeof(float) + 63) / 64 * 64;
+        p->statistic_bytes += zt_align_64(p->statistic_count[i] * (int64_t)sizeof(float));
     }
     free(indices);
 }
@@ -147,9 +146,8 @@ static int64_t largest_bucket(const struct zt_flat *flat) {
 
 /* What is "auto" must not undo what stage 3 is for: ahead is at most the largest bucket, and what is kept whole takes
  * at most a hundredth of what the rank owns, or nothing where that is less than a block. */
-static void plan_traffic(struct zt_planner *q, const struct zt_joint *joint) {
-    struct zt_rank_plan *p = q->plan;
-    const struct zt_zero_config *c = &q->job->config->zero;
+static void plan_traffic(struct zt_rank_plan *p, const struct zt_joint *joint) {
+    const struct zt_zero_config *c = &p->job->config->zero;
     double h = (double)hidden_size(joint);
     p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
                                       .prefetch = c->prefetch_bucket_size,
@@ -167,7 +165,7 @@ static void plan_traffic(struct zt_planner *q, const struct zt_joint *joint) {
         zt_flat_keep(p->arena, p->flat, each, together);
 }
 
-void zt_rank_plan_lay_out(struct zt_planner *q, const struct zt_joint *joint) {
-    lay_out_parameters(q, joint);
-    plan_traffic(q, joint);
+void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_joint *joint) {
+    lay_out_parameters(p, joint);
+    plan_traffic(p, joint);
 }

@@ -1,10 +1,22 @@
-#include "plan/rank_plan_parts.h"
+#include "plan/rank_plan.h"
 
 #include "base/map.h"
 #include "base/text.h"
+#include "plan/rank_bytes.h"
+#include "plan/rank_fingerprint.h"
+#include "plan/rank_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* A plan in the making. */
+struct planner {
+    struct zt_rank_plan *plan;
+    const struct zt_job *job;
+    const struct zt_rank_options *o;
+    int64_t room; /* > 0: bytes that the activations of a micro-batch should take at most */
+    struct zt_err *err;
+};
 
 struct zt_step_shape zt_step_shape(int64_t samples, int64_t micro_batch, int data_ranks) {
     struct zt_step_shape s = { .samples = samples };
@@ -40,7 +52,7 @@ static const struct zt_program *find(const struct zt_rank_plan *p, const struct 
 }
 
 /* What the config says of recomputation, for one stage. */
-static struct zt_recompute recompute_of(const struct zt_planner *q) {
+static struct zt_recompute recompute_of(const struct planner *q) {
     const struct zt_recompute_config *c = &q->job->config->recompute;
     struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
     if (c->enabled)
@@ -50,7 +62,7 @@ static struct zt_recompute recompute_of(const struct zt_planner *q) {
 }
 
 /* Globs of ztrain.recompute that no node of the model fits. */
-static void note_idle_names(const struct zt_planner *q, struct zt_joint *joint) {
+static void note_idle_names(const struct planner *q, struct zt_joint *joint) {
     const struct zt_texts *names = &q->job->config->recompute.names;
     struct zt_arena *arena = joint->graph->arena;
     const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
@@ -64,7 +76,7 @@ static void note_idle_names(const struct zt_planner *q, struct zt_joint *joint) 
 }
 
 /* The program of `rows` samples: of this rank's stage, or with `loss` of what mode dp runs on rank 0 alone. */
-static bool add_program(struct zt_planner *q, int64_t rows, bool training, bool padded, bool loss) {
+static bool add_program(struct planner *q, int64_t rows, bool training, bool padded, bool loss) {
     struct zt_rank_plan *p = q->plan;
     struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
                                  : training ? &p->train
@@ -91,7 +103,7 @@ static bool add_program(struct zt_planner *q, int64_t rows, bool training, bool 
                       &request, &joint, q->err))
         return false;
     if (!p->flat) {
-        zt_rank_plan_lay_out(q, &joint);
+        zt_rank_plan_lay_out(q->plan, &joint);
     }
     if (training)
         note_idle_names(q, &joint);
@@ -130,7 +142,7 @@ static bool rows_fit(const struct zt_crossings *loss, int64_t loss_rows, const s
     return fit;
 }
 
-static bool add_loss_program(struct zt_planner *q, const struct zt_step_shape *shape, bool training, bool last) {
+static bool add_loss_program(struct planner *q, const struct zt_step_shape *shape, bool training, bool last) {
     const struct zt_rank_plan *p = q->plan;
     int64_t rows = last ? shape->last_rows : shape->rows, loss_rows = zt_rank_loss_rows(p, shape, last);
     if (!add_program(q, loss_rows, training, false, true))
@@ -145,7 +157,7 @@ static bool add_loss_program(struct zt_planner *q, const struct zt_step_shape *s
     return true;
 }
 
-static bool add_programs(struct zt_planner *q, const struct zt_step_shape *shape, bool training) {
+static bool add_programs(struct planner *q, const struct zt_step_shape *shape, bool training) {
     const struct zt_rank_plan *p = q->plan;
     bool many = shape->micro_batches > 1, loss = p->replicas && p->grid.rank == 0 && shape->samples > 0;
     return add_program(q, many ? shape->rows : 0, training, false, false) &&
@@ -154,7 +166,7 @@ static bool add_programs(struct zt_planner *q, const struct zt_step_shape *shape
             ((!many || add_loss_program(q, shape, training, false)) && add_loss_program(q, shape, training, true)));
 }
 
-static bool make_schedule(struct zt_planner *q, int micro_batches, bool training, struct zt_schedule *to) {
+static bool make_schedule(struct planner *q, int micro_batches, bool training, struct zt_schedule *to) {
     struct zt_rank_plan *p = q->plan;
     struct zt_schedule_shape shape = { micro_batches, p->grid.stages, 1, p->grid.stage };
     if (!micro_batches)
@@ -167,7 +179,7 @@ static bool make_schedule(struct zt_planner *q, int micro_batches, bool training
     return ok;
 }
 
-static bool make_schedules(struct zt_planner *q) {
+static bool make_schedules(struct planner *q) {
     struct zt_rank_plan *p = q->plan;
     bool ok = make_schedule(q, p->full.micro_batches, true, &p->full_schedule) &&
               make_schedule(q, p->tail.micro_batches, true, &p->tail_schedule) &&
@@ -176,7 +188,7 @@ static bool make_schedules(struct zt_planner *q) {
     return ok;
 }
 
-static bool plan_training(struct zt_planner *q, const struct zt_config *c) {
+static bool plan_training(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t samples = q->o->source ? q->o->source->samples : c->train_batch;
     int64_t rest = c->data.drop_last ? 0 : samples % c->train_batch;
@@ -191,7 +203,7 @@ static bool plan_training(struct zt_planner *q, const struct zt_config *c) {
     return add_programs(q, &p->full, true) && add_programs(q, &p->tail, true);
 }
 
-static bool plan_evaluation(struct zt_planner *q, const struct zt_config *c) {
+static bool plan_evaluation(struct planner *q, const struct zt_config *c) {
     struct zt_rank_plan *p = q->plan;
     int64_t rows = p->eval_rows < c->micro_batch ? p->eval_rows : c->micro_batch, together = rows * p->grid.data;
     if (!q->o->eval_source)
@@ -213,7 +225,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
     const struct zt_config *c = job->config;
-    struct zt_planner q = { p, job, o, to->room, err };
+    struct planner q = { p, job, o, to->room, err };
     p->arena = arena;
     p->hash = ZT_HASH_START;
     p->eval_rows = to->eval_rows;
@@ -286,7 +298,7 @@ static void refuse(const struct zt_rank_plan *p, const struct zt_config *c, stru
 static int64_t activations(const struct zt_program_set *set) {
     int64_t bytes = 0;
     for (int i = 0; i < set->count; i++)
-        zt_widen(&bytes, set->at[i]->activation_bytes);
+        bytes = set->at[i]->activation_bytes > bytes ? set->at[i]->activation_bytes : bytes;
     return bytes;
 }
 

@@ -1,9 +1,10 @@
 /* A stage's part of plan.txt: schedule, buckets, programs. */
-#include "plan/fusion.h"
-#include "run/rank.h"
+#include "plan/rank_print.h"
 
 #include "base/show.h"
 #include "base/text.h"
+#include "plan/job/fusion.h"
+#include "plan/rank_bytes.h"
 
 #include <stdio.h>
 

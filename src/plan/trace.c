@@ -1,6 +1,6 @@
 /* The simulated step as a Chrome trace (chrome://tracing, Perfetto): a process row for each rank, in it what the rank
  * does and, beside it, what it sends meanwhile. Times are the plan's predictions in microseconds. */
-#include "plan/plan.h"
+#include "plan/trace.h"
 
 #include "base/file.h"
 

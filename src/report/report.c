@@ -1,7 +1,8 @@
 /* The start of a run in one table, on stderr. */
-#include "plan/fusion.h"
+#include "report/report.h"
+
+#include "plan/job/fusion.h"
 #include "plan/paths.h"
-#include "train.h"
 
 #include "base/clock.h"
 #include "base/text.h"

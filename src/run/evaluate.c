@@ -1,58 +1,55 @@
-/* ztrain evaluate: the weights of the file on the evaluation data, one rank. */
-#include "train.h"
+#include "run/evaluate.h"
 
-#include "base/mapped.h"
-
-#include "device/threads.h"
+#include "run/rank/instruct.h"
 
 #include <math.h>
 
-static bool run(struct zt_session *s, struct zt_device *device, struct zt_comm *comm, struct zt_eval_result *result,
-                struct zt_err *err) {
-    struct zt_rank_options options = { .eval_source = s->eval_source, .device = device, .threads = device->threads };
-    struct zt_rank_plan *plan = zt_rank_plan_create(s->job, &options, err);
-    zt_report_findings(s);
-    if (plan)
-        zt_report_notes(s, &plan->evaluation);
-    struct zt_rank *rank = plan ? zt_rank_create(plan, device, comm, comm, err) : NULL;
-    struct zt_loader *loader = NULL;
-    if (rank)
-        zt_rank_say_data(rank, &s->options->log);
-    bool ok = rank && zt_rank_loader(rank, false, 0, 0, &loader, err) && zt_rank_evaluate(rank, loader, result, err);
-    zt_loader_destroy(loader);
-    zt_rank_destroy(rank);
-    zt_rank_plan_destroy(plan);
-    return ok;
+/* Running statistics are those of data rank 0, which a model file and a checkpoint hold too; on the other ranks they
+ * are of other samples. */
+static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
+    struct zt_place place = { ZT_STATISTICS, 0 };
+    int64_t bytes = r->plan->statistic_bytes;
+    return bytes == 0 || r->data->size == 1 ||
+           r->bulk_data->api->broadcast(r->bulk_data, zt_rank_at(r, NULL, &place, NULL), (size_t)bytes, 0, err);
 }
 
-bool zt_evaluate(struct zt_session *s, struct zt_err *err) {
-    struct zt_eval_result result;
-    if (!s->eval_source) {
-        zt_fail(err, ZT_EXIT_CONFIG, "%s: ztrain.data.eval_path: there are no evaluation data", s->options->config);
-        return zt_hint(err, "ztrain.data.eval_path names them, and so does --data FORMAT:PATH");
+/* Correct and counted targets of the micro-batch just run. */
+static bool add_counts(struct zt_rank *r, const struct zt_turn *t, double *sums, struct zt_err *err) {
+    int chunk = r->plan->loss_evaluation.count > 0;
+    const struct zt_program *p = zt_turn_program(r, t, chunk, true);
+    const struct zt_slot *slot = &r->slots[chunk];
+    double correct, counted;
+    if (!zt_rank_read_scalar(r, p, slot, p->joint.correct, &correct, err) ||
+        !zt_rank_read_scalar(r, p, slot, p->joint.correct >= 0 ? p->joint.counted : -1, &counted, err))
+        return false;
+    if (slot->samples > 0) {
+        sums[0] += correct;
+        sums[1] += counted;
     }
-    if (s->config->ranks > 1)
-        return zt_fail(err, ZT_EXIT_CONFIG, "evaluate runs on one rank, not on %d", s->config->ranks);
-    zt_parallel_enter();
-    struct zt_device *device = zt_session_device(s, 0, err);
-    if (!device)
+    return true;
+}
+
+bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eval_result *result, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    int64_t together = p->eval_rows * p->grid.data, samples = p->eval_samples;
+    double sums[3] = { 0 }; /* correct, counted, loss times samples */
+    r->loss = 0;
+    if (!share_statistics(r, err))
         return false;
-    if (!zt_parallel_start(device->threads, err)) {
-        device->api->destroy(device);
-        return false;
+    for (int64_t done = 0; done < samples; done += together) {
+        int64_t now = samples - done < together ? samples - done : together;
+        struct zt_step_shape shape = zt_step_shape(now, p->eval_rows, p->grid.data);
+        struct zt_turn turn = { loader, p->eval_source, &shape, false };
+        for (int i = 0; i < p->eval_schedule.count; i++)
+            if (!zt_rank_instruct(r, &turn, &p->eval_schedule.at[i], err))
+                return false;
+        if (!add_counts(r, &turn, sums, err))
+            return false;
     }
-    struct zt_comm *comm = zt_comm_self_create();
-    bool ok = run(s, device, comm, &result, err);
-    comm->api->destroy(comm);
-    device->api->destroy(device);
-    if (!zt_mapped_all_intact(err) || !ok)
+    sums[2] = r->loss;
+    if (!r->world->api->sum(r->world, sums, 3, err))
         return false;
-    if (isfinite(result.loss))
-        printf("{\"loss\": %.9g", result.loss);
-    else
-        printf("{\"loss\": null"); /* JSON has no other word for it */
-    if (!isnan(result.accuracy))
-        printf(", \"accuracy\": %.9g", result.accuracy);
-    printf(", \"samples\": %lld}\n", (long long)s->eval_source->samples);
+    result->loss = sums[2] / (double)samples;
+    result->accuracy = sums[1] > 0 ? sums[0] / sums[1] : NAN;
     return true;
 }

@@ -4,8 +4,10 @@
 #include "base/process_memory.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "run/measure.h"
+#include "plan/print.h"
 #include "plan/profile.h"
+#include "run/measure.h"
+#include "run/rank/times.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 #define ZT_RUN_FORECAST_H
 
 #include "plan/plan.h"
-#include "train.h"
+#include "run/rank/rank.h"
+#include "session/session.h"
 
 /* Zero-initialise. Only rank 0 fills and reports it. */
 struct zt_forecast {

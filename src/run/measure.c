@@ -6,7 +6,6 @@
 #include "device/device.h"
 #include "graph/passes/passes.h"
 #include "ops/table.h"
-#include "train.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef ZT_RUN_PREFLIGHT_H
 #define ZT_RUN_PREFLIGHT_H
 
-#include "run/rank.h"
-#include "train.h"
+#include "plan/rank_plan.h"
+#include "session/session.h"
 
 #include <sched.h>
 

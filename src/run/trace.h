@@ -3,7 +3,7 @@
 #ifndef ZT_RUN_TRACE_H
 #define ZT_RUN_TRACE_H
 
-#include "run/rank_run.h"
+#include "run/rank/rank.h"
 
 /* What made it, on the first rank that has one. */
 struct zt_trace {
@@ -15,8 +15,4 @@ struct zt_trace {
  * ranks call it and get the same trace. The rank runs no further step afterwards. Where the device runs ahead, the
  * weights may be those of a later step. */
 bool zt_rank_trace(struct zt_rank *r, int64_t step, struct zt_trace *trace, struct zt_err *err);
-/* Outputs of a node that has just run, while r->tracing. */
-bool zt_rank_trace_node(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_slot *slot, int n,
-                        struct zt_err *err);
-
 #endif

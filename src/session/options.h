@@ -79,16 +79,4 @@ void zt_options_finish(struct zt_options *o);
 /* What --help prints: about all commands, or about the one that was named. */
 void zt_options_help(const struct zt_options *o, const struct zt_command_row *commands, FILE *to);
 
-bool zt_cli_train(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_plan(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_inspect(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_evaluate(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_predict(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_grad(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_bench(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_diff(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_doctor(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_verify(const struct zt_options *options, struct zt_err *err);
-bool zt_cli_ops(const struct zt_options *options, struct zt_err *err);
-
 #endif

@@ -1,39 +1,12 @@
-#include "train.h"
+#include "session/session.h"
 
 #include "base/clock.h"
-#include "base/mapped.h"
 #include "device/libraries.h"
 #include "device/module.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) {
-    const struct zt_job *job = s->job;
-    if (data & ZT_DATA_TRAIN && !(s->source = zt_source_open(s->config, false, job->wants, job->want_count, err)))
-        return false;
-    if (data & ZT_DATA_EVAL)
-        s->eval_source = zt_source_open(s->config, true, job->wants, job->want_count, err);
-    return !err->count;
-}
-
-static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
-    struct zt_err missing = { 0 };
-    if (!(data & ZT_DATA_IF_THERE))
-        return open_there(s, data, err);
-    if (open_there(s, data, &missing))
-        return true;
-    if (missing.code == ZT_EXIT_RUN) { /* they are there; memory for them is not */
-        *err = missing;
-        return false;
-    }
-    zt_source_close(s->source);
-    zt_source_close(s->eval_source);
-    s->source = s->eval_source = NULL;
-    zt_say(&s->options->log, ZT_LOG_INFO, "without data, from the model's shapes alone: %s", missing.text[0]);
-    return true;
-}
 
 /* The world is what the launcher started, else what --ranks says. */
 static bool find_world(struct zt_session *s, struct zt_config_overrides *over, struct zt_err *err) {
@@ -111,76 +84,21 @@ bool zt_session_alone(const struct zt_session *s, struct zt_err *err) {
                                     s->options->command->name, s->launched.launcher, s->launched.size);
 }
 
-/* --strict: the model must leave no doubt about what trains. */
-static bool check_findings(const struct zt_session *s, struct zt_err *err) {
-    const int before = err->count;
-    for (int i = 0; s->options->strict && i < s->job->finding_count; i++)
-        if (s->job->findings[i].warning)
-            zt_fail(err, ZT_EXIT_MODEL, "%s: %s", s->options->model, s->job->findings[i].text);
-    return err->count == before;
-}
-
-/* What the config asks for and model or data do not have: a line, or with --strict an error. */
-static bool doubt(const struct zt_session *s, const char *text, struct zt_err *err) {
-    if (s->options->strict)
-        return zt_fail(err, ZT_EXIT_CONFIG, "%s: %s", s->options->config, text);
-    if (s->launched.rank == 0)
-        zt_say(&s->options->log, ZT_LOG_WARNING, "%s: %s", s->options->config, text);
-    return true;
-}
-
-static bool check_globs(const struct zt_session *s, struct zt_err *err) {
-    bool ok = true;
-    for (int i = 0; i < s->job->unmatched.count; i++)
-        ok &= doubt(s, s->job->unmatched.at[i], err);
-    return ok;
-}
-
-/* Where smaller steps are dropped there would be none: the sampler refuses that. */
-static bool check_batch(const struct zt_session *s, struct zt_err *err) {
-    const struct zt_config *c = s->config;
-    char text[ZT_ERR_TEXT];
-    if (!s->source || c->data.drop_last || c->train_batch <= s->source->samples)
-        return true;
-    snprintf(text, sizeof text,
-             "train_batch_size %lld is more than the %lld samples of the data: every step takes all of them, once",
-             (long long)c->train_batch, (long long)s->source->samples);
-    return doubt(s, text, err);
-}
-
-static bool open_all(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
-                     unsigned data, struct zt_err *err) {
+bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
+                     bool evaluates, struct zt_err *err) {
     *s = (struct zt_session){ .options = options, .opened = zt_now() };
     struct zt_config_overrides over = options->over;
-    over.evaluates = !(data & ZT_DATA_TRAIN);
+    over.evaluates = evaluates;
     if (!find_world(s, &over, err) || !(s->config = zt_config_read(options->config, &over, err)) ||
         !check_communicator(s, err))
         return false;
     s->sharers = s->processes ? s->launched.local_size : s->config->ranks;
     if (!(s->model = zt_onnx_read(options->model, weights, err)))
         return false;
-    if (!s->config->allow_future_opset && !zt_onnx_check_opset(s->model, err))
-        return false;
-    int before = err->count;
-    s->job = zt_job_create(s->config, s->model, err);
-    if (!s->job) /* what the config asks for is the config's fault, all else the model's */
-        return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
-    return check_findings(s, err) && check_globs(s, err) && open_data(s, data, err) && check_batch(s, err) &&
-           (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
-}
-
-bool zt_session_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
-                     unsigned data, struct zt_err *err) {
-    bool ok = open_all(s, options, weights, data, err);
-    if (!ok) /* it may be for what a file held while it was written anew */
-        zt_mapped_all_intact(err);
-    return ok;
+    return s->config->allow_future_opset || zt_onnx_check_opset(s->model, err);
 }
 
 void zt_session_finish(struct zt_session *s) {
-    zt_source_close(s->source);
-    zt_source_close(s->eval_source);
-    zt_job_destroy(s->job);
     zt_onnx_destroy(s->model);
     zt_config_destroy(s->config);
 }

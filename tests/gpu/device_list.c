@@ -9,7 +9,13 @@
 #include "device/module.h"
 #include "device/threads.h"
 #include "plan/profile.h"
-#include "train.h"
+#include "plan/open.h"
+#include "plan/rank_plan.h"
+#include "run/rank/device_memory.h"
+#include "run/rank/rank.h"
+#include "run/rank/rank_data.h"
+#include "run/rank/step.h"
+#include "run/rank/times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +31,7 @@ struct walk {
 
 static bool open_walk(struct walk *w, const struct zt_options *options, const char *folder, const char *cluster,
                       struct zt_err *err) {
-    if (!zt_session_open(&w->session, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN, err) ||
+    if (!zt_open(&w->session, options, ZT_WEIGHTS_ABSENT_OK, ZT_DATA_TRAIN, err) ||
         !(w->device = zt_module_device(folder, 0, 1, err)))
         return false;
     const struct zt_plan_options of = {
@@ -48,7 +54,7 @@ static void close_walk(struct walk *w) {
         w->comm->api->destroy(w->comm);
     if (w->device)
         w->device->api->destroy(w->device);
-    zt_session_finish(&w->session);
+    zt_open_finish(&w->session);
 }
 
 /* The first step also fills tables that are there for many: the second is counted. */

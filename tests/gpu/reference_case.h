@@ -2,7 +2,7 @@
 #ifndef ZT_TESTS_GPU_REFERENCE_CASE_H
 #define ZT_TESTS_GPU_REFERENCE_CASE_H
 
-#include "train.h"
+#include "plan/open.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 struct reference_case {
     char model[4096], config[4096];
     struct zt_options options;
-    struct zt_session session; /* borrows all of it: zt_session_finish() when done */
+    struct zt_session session; /* borrows all of it: zt_open_finish() when done */
 };
 
 /* `set`: key.path=value, borrowed as long as the session. */
@@ -24,7 +24,7 @@ static inline void open_reference_case(struct reference_case *c, const char *nam
     c->options.over =
         (struct zt_config_overrides){ .set = set, .set_count = set_count, .epochs = -1, .steps = steps, .seed = -1 };
     c->options.log.level = ZT_LOG_ERROR;
-    ck_assert_msg(zt_session_open(&c->session, &c->options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &err), "%s: %s", name,
+    ck_assert_msg(zt_open(&c->session, &c->options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &err), "%s: %s", name,
                   err.text[0]);
 }
 

@@ -8,6 +8,10 @@
 #include "checkpoint/checkpoint.h"
 
 #include "device/threads.h"
+#include "plan/rank_plan.h"
+#include "run/rank/rank.h"
+#include "run/rank/rank_data.h"
+#include "run/rank/step.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,7 +110,7 @@ START_TEST(a_checkpoint_is_the_same_wherever_the_memory_is) {
     char command[160];
     snprintf(command, sizeof command, "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0);
-    zt_session_finish(s);
+    zt_open_finish(s);
 }
 END_TEST
 

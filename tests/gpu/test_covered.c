@@ -5,9 +5,10 @@
 #include "tests/gpu/reference_case.h"
 #include "tests/suite.h"
 
-#include "train.h"
+#include "plan/open.h"
 
 #include "graph/ir/op.h"
+#include "plan/rank_plan.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -53,9 +54,8 @@ static void note_model(struct missing *all, const char *model, const char *confi
     options.over = (struct zt_config_overrides){ .set = set, .set_count = half, .epochs = -1, .steps = 2, .seed = -1 };
     struct zt_session s;
     struct zt_err err = { 0 };
-    ck_assert_msg(
-        zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, &err),
-        "%s: %s", model, err.text[0]);
+    ck_assert_msg(zt_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_EVAL | ZT_DATA_IF_THERE, &err),
+                  "%s: %s", model, err.text[0]);
     struct zt_device *device = far_device_create();
     struct zt_rank_options of = { .source = s.source, .eval_source = s.eval_source, .device = device, .threads = 1 };
     struct zt_rank_plan *plan = zt_rank_plan_create(s.job, &of, &err);
@@ -66,7 +66,7 @@ static void note_model(struct missing *all, const char *model, const char *confi
         note_program(all, plan->evaluation.at[i], model);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
-    zt_session_finish(&s);
+    zt_open_finish(&s);
 }
 
 /* Folders of `path` that hold a model and a config. */

@@ -5,10 +5,11 @@
 #include "tests/suite.h"
 
 #include "device/module.h"
-#include "train.h"
+#include "plan/open.h"
 
 #include "graph/ir/op.h"
 #include "ops/kernel/layout.h"
+#include "plan/rank_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +57,8 @@ static struct counts plan_sample(const char *model, const char *config) {
     snprintf(config_path, sizeof config_path, "%s/configs/%s.json", getenv("ZT_ROOT"), config);
     struct zt_options options = { .model = model_path, .config = config_path };
     options.over = (struct zt_config_overrides){ .set = set, .set_count = 1, .epochs = -1, .steps = 2, .seed = -1 };
-    ck_assert_msg(zt_session_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_IF_THERE, &err), "%s: %s",
-                  model, err.text[0]);
+    ck_assert_msg(zt_open(&s, &options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN | ZT_DATA_IF_THERE, &err), "%s: %s", model,
+                  err.text[0]);
     struct zt_device *device = zt_module_device(getenv("ZT_MODULE"), 0, 1, &err);
     ck_assert_msg(device != NULL, "%s", err.text[0]);
     struct zt_rank_options of = { .source = s.source, .device = device, .threads = 1 };
@@ -66,7 +67,7 @@ static struct counts plan_sample(const char *model, const char *config) {
     count_nodes(plan->train.at[0], &counts);
     zt_rank_plan_destroy(plan);
     device->api->destroy(device);
-    zt_session_finish(&s);
+    zt_open_finish(&s);
     return counts;
 }
 

@@ -6,6 +6,11 @@
 #include "tests/suite.h"
 
 #include "device/threads.h"
+#include "plan/rank_plan.h"
+#include "run/collect.h"
+#include "run/rank/rank.h"
+#include "run/rank/rank_data.h"
+#include "run/rank/step.h"
 
 #include <math.h>
 
@@ -79,7 +84,7 @@ static void compare(const char *name, const char *const *set, int set_count) {
     }
     ck_assert_int_eq(near.tensors, far.tensors);
     ck_assert_msg(fabs(near.weights - far.weights) <= 1e-5 * near.weights, "%s: weights", name);
-    zt_session_finish(&opened.session);
+    zt_open_finish(&opened.session);
 }
 
 START_TEST(a_rank_away_from_the_host_trains_as_on_it) {

@@ -3,8 +3,11 @@
 
 #include "device/module.h"
 #include "device/threads.h"
-#include "run/stored_data.h"
-#include "train.h"
+#include "plan/open.h"
+#include "plan/rank_plan.h"
+#include "run/rank/rank_data.h"
+#include "run/rank/step.h"
+#include "run/rank/stored_data.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -48,8 +51,7 @@ static void open_walk(struct walk *w) {
     w->options.log.level = ZT_LOG_ERROR;
     w->options.over =
         (struct zt_config_overrides){ .set = w->sets, .set_count = 2, .epochs = -1, .steps = 2, .seed = -1 };
-    ck_assert_msg(zt_session_open(&w->session, &w->options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &w->err), "%s",
-                  w->err.text[0]);
+    ck_assert_msg(zt_open(&w->session, &w->options, ZT_WEIGHTS_MAPPED, ZT_DATA_TRAIN, &w->err), "%s", w->err.text[0]);
     w->device = zt_module_device(getenv("ZT_MODULE"), 0, 1, &w->err);
     ck_assert_msg(w->device != NULL, "%s", w->err.text[0]);
     w->comm = zt_comm_self_create();
@@ -78,7 +80,7 @@ static void close_walk(struct walk *w) {
     zt_rank_plan_destroy(w->plan);
     w->comm->api->destroy(w->comm);
     w->device->api->destroy(w->device);
-    zt_session_finish(&w->session);
+    zt_open_finish(&w->session);
     unlink(w->file);
     rmdir(w->folder);
 }

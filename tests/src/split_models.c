@@ -3,7 +3,7 @@
  * where there is no model.
  *
  *     split_models SOURCE_ROOT REFERENCE        REFERENCE: tests/reference, or another folder with cases */
-#include "plan/job.h"
+#include "plan/job/job.h"
 
 #include "graph/ir/op.h"
 

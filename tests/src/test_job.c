@@ -2,6 +2,7 @@
 #include "tiny.h"
 
 #include "device/threads.h"
+#include "plan/rank_plan.h"
 
 #include <string.h>
 #include <time.h>

@@ -5,6 +5,9 @@
 #include "plan/plan.h"
 
 #include "device/threads.h"
+#include "plan/rank_bytes.h"
+#include "plan/rank_plan.h"
+#include "run/rank/times.h"
 
 #include <math.h>
 #include <string.h>

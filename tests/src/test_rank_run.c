@@ -4,6 +4,9 @@
 #include "tiny.h"
 
 #include "parallel/schedule/cost.h"
+#include "plan/rank_plan.h"
+#include "run/rank/rank.h"
+#include "run/rank/times.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "tiny.h"
 
 #include "device/threads.h"
+#include "plan/rank_plan.h"
 
 #include <string.h>
 

@@ -1,10 +1,15 @@
 #include "tiny.h"
-#include "run/device_memory.h"
-#include "run/rank_run.h"
+#include "run/rank/blocks.h"
+#include "run/collect.h"
+#include "run/evaluate.h"
+#include "run/rank/step.h"
 
 #include "base/file.h"
 #include "base/map.h"
 #include "device/threads.h"
+#include "plan/rank_plan.h"
+#include "run/rank/rank.h"
+#include "run/rank/rank_data.h"
 
 #include <check.h>
 #include <pthread.h>

@@ -5,8 +5,8 @@
 
 #include "tests/graph/net.h"
 
-#include "plan/job.h"
-#include "run/rank.h"
+#include "plan/job/job.h"
+#include "run/rank/rank.h"
 
 struct tiny {
     struct zt_onnx model; /* only path and graph */

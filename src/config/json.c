@@ -1,0 +1,473 @@
+#include "config/json.h"
+
+#include "base/map.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct scanner {
+    const char *file;
+    const unsigned char *text;
+    size_t size, at;
+    int line, column; /* of `at` */
+    int last_line;    /* where the last value or key ended */
+    int depth, values;
+    const char *option;
+    struct zt_arena *arena;
+    struct zt_err *err;
+};
+
+/* Where something began, to complain about it later. */
+struct place {
+    int line, column;
+};
+
+static bool complain_at(struct scanner *s, struct place p, const char *what) {
+    return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s", s->file, p.line, p.column, what);
+}
+
+static struct place here(const struct scanner *s) {
+    return (struct place){ s->line, s->column };
+}
+
+static bool complain(struct scanner *s, const char *what) {
+    return complain_at(s, here(s), what);
+}
+
+static int peek(const struct scanner *s, size_t ahead) {
+    return s->at + ahead < s->size ? s->text[s->at + ahead] : -1;
+}
+
+static void step(struct scanner *s) {
+    unsigned char c = s->text[s->at++];
+    if (c == '\n') {
+        s->line++;
+        s->column = 1;
+    } else if ((c & 0xc0) != 0x80) {
+        s->column++;
+    }
+}
+
+/* What stands here, for "found ...". */
+static const char *found(const struct scanner *s, char *to) {
+    int c = peek(s, 0);
+    if (c < 0)
+        return "the end of the file";
+    if (c > 0x20 && c < 0x7f) {
+        memcpy(to, "'?'", 4);
+        to[1] = (char)c;
+        return to;
+    }
+    return c < 0x20 ? "a control character" : "a letter outside any text";
+}
+
+static bool expected(struct scanner *s, const char *what) {
+    char here_is[8];
+    return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: expected %s after what ends in line %d, found %s", s->file,
+                   s->line, s->column, what, s->last_line, found(s, here_is));
+}
+
+/* Bytes of the UTF-8 character at p, 0 where there is none (RFC 3629: no surrogates, no overlong forms). */
+static size_t utf8_length(const unsigned char *p, size_t left) {
+    static const struct {
+        unsigned char low, high, second_low, second_high, bytes;
+    } form[] = {
+        { 0x01, 0x7f, 0, 0, 1 },       { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+        { 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
+        { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+    };
+    for (size_t i = 0; i < sizeof form / sizeof form[0]; i++) {
+        if (p[0] < form[i].low || p[0] > form[i].high)
+            continue;
+        if (form[i].bytes > left || (form[i].bytes > 1 && (p[1] < form[i].second_low || p[1] > form[i].second_high)))
+            return 0;
+        for (size_t k = 2; k < form[i].bytes; k++)
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        return form[i].bytes;
+    }
+    return 0;
+}
+
+static bool check_characters(struct scanner *s) {
+    while (s->at < s->size) {
+        size_t n = utf8_length(s->text + s->at, s->size - s->at);
+        if (n == 0)
+            return complain(s, s->text[s->at] ? "a byte that is not UTF-8" : "a NUL byte");
+        while (n--)
+            step(s);
+    }
+    s->at = 0;
+    s->line = s->column = 1;
+    return true;
+}
+
+static bool skip_comment(struct scanner *s) {
+    struct place start = here(s);
+    if (peek(s, 0) == '/' && peek(s, 1) == '*') {
+        step(s);
+        step(s);
+        while (peek(s, 0) >= 0 && !(peek(s, 0) == '*' && peek(s, 1) == '/'))
+            step(s);
+        if (peek(s, 0) < 0)
+            return complain_at(s, start, "a comment that begins here never ends");
+        step(s);
+        step(s);
+        return true;
+    }
+    while (peek(s, 0) >= 0 && peek(s, 0) != '\n')
+        step(s);
+    return true;
+}
+
+static bool skip_space(struct scanner *s) {
+    for (;;) {
+        int c = peek(s, 0), d = peek(s, 1);
+        if (c == ' ' || c == '\t' || c == '\n' || c == '\r')
+            step(s);
+        else if (c == '#' || (c == '/' && (d == '/' || d == '*'))) {
+            if (!skip_comment(s))
+                return false;
+        } else
+            return true;
+    }
+}
+
+/* The four hexadecimal digits after \u, or -1. */
+static int hex4(struct scanner *s) {
+    int value = 0;
+    for (int i = 0; i < 4; i++) {
+        int c = peek(s, 0);
+        if (c < 0 || !isxdigit(c))
+            return -1;
+        value = value * 16 + (isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
+        step(s);
+    }
+    return value;
+}
+
+/* The character as UTF-8, behind *to. */
+static void put_character(char **to, int code) {
+    static const struct {
+        int below, first, rest;
+    } form[] = { { 0x80, 0, 0 }, { 0x800, 0xc0, 1 }, { 0x10000, 0xe0, 2 }, { 0x110000, 0xf0, 3 } };
+    size_t i = 0;
+    while (code >= form[i].below)
+        i++;
+    *(*to)++ = (char)(form[i].first | code >> 6 * form[i].rest);
+    for (int left = form[i].rest - 1; left >= 0; left--)
+        *(*to)++ = (char)(0x80 | (code >> 6 * left & 0x3f));
+}
+
+/* The character of an escape of four digits, or of a pair of them (a surrogate pair); 0 or -1: none. */
+static int read_code(struct scanner *s) {
+    int code = hex4(s);
+    if (code >= 0xd800 && code <= 0xdbff) {
+        bool second = peek(s, 0) == '\\' && peek(s, 1) == 'u';
+        if (second) {
+            step(s);
+            step(s);
+        }
+        int low = second ? hex4(s) : -1;
+        return low >= 0xdc00 && low <= 0xdfff ? 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff)) : -1;
+    }
+    return code >= 0xdc00 && code <= 0xdfff ? -1 : code;
+}
+
+static bool read_escape(struct scanner *s, char **to) {
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    struct place start = here(s);
+    step(s);
+    int c = peek(s, 0);
+    const char *letter = c > 0 ? strchr(letters, c) : NULL;
+    if (letter) {
+        *(*to)++ = meanings[letter - letters];
+        step(s);
+        return true;
+    }
+    if (c != 'u')
+        return complain_at(s, start, "an unknown escape: \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX exist");
+    step(s);
+    int code = read_code(s);
+    if (code == 0)
+        return complain_at(s, start, "\\u0000 cannot stand in a text");
+    if (code < 0)
+        return complain_at(s, start, "an escape \\u that is no character");
+    put_character(to, code);
+    return true;
+}
+
+/* Bytes up to the next quote, escapes counted as they are written: no text is longer than that. */
+static size_t text_room(const struct scanner *s) {
+    size_t n = 1;
+    while (peek(s, n) >= 0 && peek(s, n) != '"' && peek(s, n) != '\n')
+        n += peek(s, n) == '\\' ? 2 : 1;
+    return n;
+}
+
+/* The text that begins here, without its quotes; NULL where it is none. */
+static const char *read_text(struct scanner *s) {
+    struct place start = here(s);
+    char *text = zt_arena_alloc(s->arena, text_room(s)), *to = text;
+    step(s);
+    for (;;) {
+        int c = peek(s, 0);
+        if (c < 0 || c == '\n') {
+            complain_at(s, start, "a text that begins here is not closed in its line");
+            return NULL;
+        }
+        if (c < 0x20) {
+            complain(s, "a control character inside a text");
+            return NULL;
+        }
+        if (c == '"')
+            break;
+        if (c == '\\') {
+            if (!read_escape(s, &to))
+                return NULL;
+        } else {
+            *to++ = (char)c;
+            step(s);
+        }
+    }
+    step(s);
+    s->last_line = s->line;
+    return text;
+}
+
+static int scan_digits(struct scanner *s) {
+    int n = 0;
+    for (; peek(s, 0) >= '0' && peek(s, 0) <= '9'; n++)
+        step(s);
+    return n;
+}
+
+/* A number without fraction or exponent is read exactly; a double has 53 bits of it. */
+static void take_number(struct zt_node *node) {
+    bool plain = !strpbrk(node->text, ".eE");
+    node->number = strtod(node->text, NULL);
+    errno = 0;
+    long long exact = plain ? strtoll(node->text, NULL, 10) : 0;
+    node->whole = plain ? errno == 0 : fabs(node->number) < 9.2e18 && node->number == trunc(node->number);
+    node->integer = plain ? exact : node->whole ? (int64_t)node->number : 0;
+}
+
+/* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
+static bool read_number(struct scanner *s, struct zt_node *node) {
+    struct place start = here(s);
+    size_t begin = s->at;
+    if (peek(s, 0) == '-')
+        step(s);
+    bool zero = peek(s, 0) == '0', ok = true;
+    int digits = scan_digits(s);
+    ok = digits > 0 && !(zero && digits > 1);
+    if (ok && peek(s, 0) == '.') {
+        step(s);
+        ok = scan_digits(s) > 0;
+    }
+    if (ok && (peek(s, 0) == 'e' || peek(s, 0) == 'E')) {
+        step(s);
+        if (peek(s, 0) == '+' || peek(s, 0) == '-')
+            step(s);
+        ok = scan_digits(s) > 0;
+    }
+    if (!ok || isalnum(peek(s, 0)) || peek(s, 0) == '.')
+        return complain_at(s, start, "this is not a JSON number");
+    s->last_line = s->line;
+    if (s->at - begin > ZT_JSON_NUMBER)
+        return complain_at(s, start, "a number of more than 60 characters");
+    node->kind = ZT_NODE_NUMBER;
+    node->text = zt_arena_strndup(s->arena, (const char *)s->text + begin, s->at - begin);
+    take_number(node);
+    return true;
+}
+
+static bool read_word(struct scanner *s, struct zt_node *node) {
+    static const char *const words[] = { "true", "false", "null" };
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        int after = peek(s, n);
+        if (s->size - s->at < n || memcmp(s->text + s->at, words[i], n) != 0 || isalnum(after) || after == '_')
+            continue;
+        while (n--)
+            step(s);
+        s->last_line = s->line;
+        node->kind = i < 2 ? ZT_NODE_BOOL : ZT_NODE_NULL;
+        node->truth = i == 0;
+        return true;
+    }
+    int c = peek(s, 0);
+    if (c == '\'')
+        return complain(s, "texts take double quotes");
+    if (c == ',' || c == ']' || c == '}' || c == ':' || c < 0)
+        return expected(s, "a value");
+    if (!isalpha(c) && c != '_')
+        return expected(s, "a value");
+    complain(s, "a text without quotes; true, false and null are the only words");
+    return zt_hint(s->err, "put double quotes around it");
+}
+
+/* The key that begins here, and the colon behind it; NULL where it is none. */
+static const char *read_key(struct scanner *s) {
+    struct place start = here(s);
+    int c = peek(s, 0);
+    if (c != '"') {
+        if (c == '\'' || (c >= 0 && (isalpha(c) || c == '_')))
+            complain(s, "a key without double quotes");
+        else
+            expected(s, "a key in double quotes");
+        return NULL;
+    }
+    size_t begin = s->at;
+    const char *key = read_text(s);
+    if (!key)
+        return NULL;
+    if (s->at - begin > ZT_JSON_KEY + 2) {
+        complain_at(s, start, "a key of more than 128 bytes");
+        return NULL;
+    }
+    if (!skip_space(s))
+        return NULL;
+    if (peek(s, 0) != ':') {
+        expected(s, "':'");
+        return NULL;
+    }
+    step(s);
+    return skip_space(s) ? key : NULL;
+}
+
+/* ---- the tree ---- */
+
+static struct zt_node *read_value(struct scanner *s, struct place at, const char *key);
+
+/* An object or a list: the same but for keys. A comma may stand before the end. */
+static bool read_members(struct scanner *s, struct zt_node *parent) {
+    const bool keys = parent->kind == ZT_NODE_OBJECT;
+    const int end = keys ? '}' : ']';
+    struct zt_node **last = &parent->first;
+    if (++s->depth > ZT_JSON_DEPTH)
+        return complain(s, "nested deeper than 64 levels");
+    step(s);
+    if (!skip_space(s))
+        return false;
+    while (peek(s, 0) != end) {
+        struct place at = here(s);
+        const char *key = keys ? read_key(s) : NULL;
+        struct zt_node *node = keys && !key ? NULL : read_value(s, at, key);
+        if (!node || !skip_space(s))
+            return false;
+        node->parent = parent;
+        *last = node;
+        last = &node->next;
+        if (peek(s, 0) == end)
+            break;
+        if (peek(s, 0) != ',')
+            return expected(s, keys ? "',' or '}'" : "',' or ']'");
+        s->last_line = s->line;
+        step(s);
+        if (!skip_space(s))
+            return false;
+    }
+    step(s);
+    s->last_line = s->line;
+    s->depth--;
+    return true;
+}
+
+static bool fill(struct scanner *s, struct zt_node *node) {
+    int c = peek(s, 0);
+    if (c == '{' || c == '[') {
+        node->kind = c == '{' ? ZT_NODE_OBJECT : ZT_NODE_LIST;
+        return read_members(s, node);
+    }
+    if (c == '"') {
+        node->kind = ZT_NODE_TEXT;
+        return (node->text = read_text(s)) != NULL;
+    }
+    return c == '-' || (c >= '0' && c <= '9') ? read_number(s, node) : read_word(s, node);
+}
+
+static struct zt_node *read_value(struct scanner *s, struct place at, const char *key) {
+    if (s->values++ == ZT_JSON_VALUES) {
+        complain(s, "more than 100000 values");
+        return NULL;
+    }
+    struct zt_node *node = zt_node_create(s->arena, ZT_NODE_NULL, key, s->option);
+    node->line = at.line;
+    node->column = at.column;
+    return fill(s, node) ? node : NULL;
+}
+
+static struct zt_node *read_file(struct scanner *s) {
+    if (s->size > ZT_JSON_BYTES) {
+        zt_fail(s->err, ZT_EXIT_CONFIG, "%s: %zu bytes, at most 16 MiB", s->file, s->size);
+        return NULL;
+    }
+    if (!check_characters(s))
+        return NULL;
+    if (s->size >= 3 && memcmp(s->text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+        s->at = 3;
+    if (!skip_space(s))
+        return NULL;
+    if (s->at == s->size) {
+        complain(s, "an empty file: expected '{'");
+        return NULL;
+    }
+    struct zt_node *root = read_value(s, here(s), NULL);
+    if (!root || !skip_space(s))
+        return NULL;
+    return s->at == s->size || expected(s, "the end of the file") ? root : NULL;
+}
+
+/* ---- what is JSON and still wrong ---- */
+
+static void check_number(const struct scanner *s, const struct zt_node *node) {
+    if (node->kind == ZT_NODE_NUMBER && !isfinite(node->number))
+        zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: the number %s is too large", s->file, node->line, node->column,
+                node->text);
+}
+
+/* Numbers that no double holds, and keys that are given twice: the first one stays. Fills the index of every node. */
+static void check_members(const struct scanner *s, struct zt_node *parent) {
+    struct zt_map seen = { 0 }; /* key -> line */
+    int kept = 0;
+    check_number(s, parent);
+    for (struct zt_node **at = &parent->first; *at;) {
+        struct zt_node *node = *at;
+        node->index = kept;
+        check_members(s, node);
+        int first = node->key ? zt_map_get(&seen, node->key, 0) : 0;
+        if (first) {
+            char path[256];
+            zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s: given twice, in line %d and in line %d", s->file, node->line,
+                    node->column, zt_node_path(node, path, sizeof path), first, node->line);
+            *at = node->next;
+            continue;
+        }
+        if (node->key)
+            zt_map_put(&seen, node->key, node->line);
+        kept++;
+        at = &node->next;
+    }
+    zt_map_finish(&seen);
+}
+
+struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err) {
+    struct scanner s = { .file = text->file,
+                         .text = text->at,
+                         .size = text->size,
+                         .option = text->option,
+                         .line = 1,
+                         .column = 1,
+                         .last_line = 1,
+                         .arena = arena,
+                         .err = err };
+    const int before = err->count;
+    struct zt_node *root = read_file(&s);
+    if (root)
+        check_members(&s, root);
+    return err->count == before || !text->option ? root : NULL;
+}

@@ -1,0 +1,30 @@
+/* JSON with comments and trailing commas as a tree of values, each of which knows its line and column. Every byte is
+ * checked: what passes is plain JSON but for these two, its texts UTF-8 without NUL. */
+#ifndef ZT_CONFIG_JSON_H
+#define ZT_CONFIG_JSON_H
+
+#include "config/node.h"
+
+#include <stddef.h>
+
+enum {
+    ZT_JSON_BYTES = 16 << 20, /* largest file */
+    ZT_JSON_DEPTH = 64,       /* deepest nesting: the reader recurses */
+    ZT_JSON_VALUES = 100000,  /* most values: a node costs memory, a config has hundreds */
+    ZT_JSON_KEY = 128,        /* longest key in bytes */
+    ZT_JSON_NUMBER = 60,      /* longest number in bytes */
+};
+
+struct zt_json_text {
+    const char *file; /* its name in messages */
+    const unsigned char *at;
+    size_t size;
+    const char *option; /* where the command line gave it; NULL: it is a file */
+};
+
+/* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is no JSON. Keys given twice and
+ * numbers that are too large are errors too, all of them; the tree of a file is there nevertheless, so that its other
+ * problems can be told as well. */
+struct zt_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* Inputs get their shapes, and with them every value. */
+#include "plan/job/bind.h"
+
+#include "graph/passes/rebind.h"
+
+#include <string.h>
+
+enum { FOLD_LIMIT = 64 << 20 }; /* bytes of a folded constant */
+
+static bool bind_inputs(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
+                        struct zt_err *err) {
+    for (int i = 0; i < job->want_count; i++) {
+        if (!job->names[i])
+            continue;
+        struct zt_value *v = g->values[zt_graph_find(g, job->names[i])];
+        const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
+        struct zt_shape shape = { .rank = sample->rank + 1, .dim = { rows } };
+        if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK || !zt_shape_known(sample))
+            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": its shape is not known without data", v->name);
+        memcpy(shape.dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
+        if (v->shape.rank > 0 && !v->dim_param[0] && v->shape.dim[0] > 0 && v->shape.dim[0] != job->fixed_batch)
+            return zt_fail(err, ZT_EXIT_MODEL,
+                           "input \"%s\" has a first dim of %lld, another input one of %lld: there is no one batch",
+                           v->name, (long long)v->shape.dim[0], (long long)job->fixed_batch);
+        if (v->shape.rank > 0)
+            v->shape.dim[0] = rows; /* the batch is ours to choose */
+        if (!zt_pass_bind(g, v->id, &shape, source ? ZT_EXIT_DATA : ZT_EXIT_MODEL, err))
+            return false;
+    }
+    return true;
+}
+
+/* Branches that were not taken leave behind what only they read. */
+static bool prune(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
+    int root = zt_graph_find(g, job->logits);
+    return zt_graph_prune(g, &root, 1, err);
+}
+
+/* The loss takes a row a sample. Shapes alone do not show where an export for one sample has lost the batch's axis. */
+static bool check_rows(const struct zt_job *job, const struct zt_graph *g, const struct zt_graph *exported,
+                       int64_t rows, struct zt_err *err) {
+    const struct zt_value *now = g->values[zt_graph_find(g, job->logits)];
+    const struct zt_value *was = exported->values[zt_graph_find(exported, job->logits)];
+    return !job->loss || was->shape.rank < 1 || was->shape.dim[0] != job->fixed_batch || now->shape.dim[0] == rows ||
+           zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" has %lld rows for %lld samples", now->name,
+                   (long long)now->shape.dim[0], (long long)rows);
+}
+
+/* Infers a copy as exported to have something to go by. */
+static bool infer_anew(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
+                       struct zt_err *err) {
+    struct zt_graph *exported = zt_graph_clone(g);
+    bool ok = bind_inputs(job, exported, source, job->fixed_batch, err) && zt_pass_infer(exported, FOLD_LIMIT, err) &&
+              bind_inputs(job, g, source, rows, err);
+    if (ok && (!zt_pass_rebind(g, exported, job->fixed_batch, rows, FOLD_LIMIT, err) ||
+               !check_rows(job, g, exported, rows, err)))
+        ok = zt_hint(err,
+                     "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
+                     "train_micro_batch_size_per_gpu, drop_last)",
+                     (long long)job->fixed_batch, (long long)rows);
+    zt_graph_destroy(exported);
+    return ok && prune(job, g, err);
+}
+
+bool zt_job_infer(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
+                  struct zt_err *err) {
+    if (job->fixed_batch && job->fixed_batch != rows)
+        return infer_anew(job, g, source, rows, err);
+    return bind_inputs(job, g, source, rows, err) && zt_pass_infer(g, FOLD_LIMIT, err) && prune(job, g, err);
+}

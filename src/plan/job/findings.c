@@ -1,0 +1,229 @@
+/* What the start says of a model's parameters: what its exporter lost, what was put right, what is doubtful. One line
+ * each kind, so that the block stays short whatever the model; `ztrain inspect` lists every tensor. */
+#include "plan/job/findings.h"
+
+#include "base/text.h"
+#include "base/vec.h"
+#include "graph/passes/trainable_torch.h"
+#include "plan/job/parameters.h"
+
+#include <string.h>
+
+struct names {
+    const char **at;
+    int count, room;
+};
+
+struct findings {
+    struct zt_job *job;
+    const struct zt_graph *g;
+    struct zt_map listed; /* of PyTorch's signature */
+    struct zt_trainable_fold *folds;
+    int fold_count;
+};
+
+static void find(struct findings *f, bool warning, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void find(struct findings *f, bool warning, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    const char *text = zt_arena_vprintf(f->job->arena, fmt, args);
+    va_end(args);
+    if (f->job->finding_count < ZT_FINDINGS)
+        f->job->findings[f->job->finding_count++] = (struct zt_finding){ text, warning };
+}
+
+/* "a, b, c and 4 more"; the names are given up. */
+static const char *listed(const struct findings *f, struct names *names) {
+    enum { SHOWN = 3 };
+    struct zt_text text = { 0 };
+    for (int i = 0; i < names->count && i < SHOWN; i++)
+        zt_text_add(&text, "%s%s", i ? ", " : "", names->at[i]);
+    if (names->count > SHOWN)
+        zt_text_add(&text, " and %d more", names->count - SHOWN);
+    const char *all = zt_arena_strdup(f->job->arena, text.at ? text.at : "");
+    zt_text_finish(&text);
+    zt_vec_finish(names);
+    return all;
+}
+
+static bool is_op(const struct zt_node *n, const char *const *op_types) {
+    while (*op_types && strcmp(n->op_type, *op_types) != 0)
+        op_types++;
+    return *op_types != NULL;
+}
+
+/* ---- what dynamo folded ---- */
+
+/* Tensors that were computed from parameters which the file does not hold. */
+static void find_lost(struct findings *f) {
+    struct names fixed = { 0 }, lost = { 0 };
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        struct zt_torch_folding folding;
+        if (v->origin != ZT_FROM_INITIALIZER || v->trainable || !v->may_train || !v->torch_folded_from ||
+            zt_graph_users(f->g, i, NULL) == 0)
+            continue;
+        zt_torch_read_folding(f->g->arena, v, &f->listed, &folding);
+        if (!folding.parameter || !folding.operation_count)
+            continue;
+        zt_vec_push(&fixed, v->name);
+        zt_vec_push(&lost, folding.parameter);
+    }
+    if (fixed.count)
+        find(f, true,
+             "%s: computed by the exporter from parameters (%s), and fixed; torch.onnx.export(..., optimize=False) "
+             "keeps "
+             "the parameters, a name in ztrain.trainable trains the result",
+             listed(f, &fixed), listed(f, &lost));
+}
+
+/* Rearranged parameters: those of numbered names alone are a guess, those with a buffer among them are more than that.
+ */
+static void find_moved(struct findings *f) {
+    struct names guessed = { 0 }, mixed = { 0 }, apart = { 0 };
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        struct zt_torch_folding folding;
+        if (v->origin != ZT_FROM_INITIALIZER || !v->trainable || v->torch_kind || !v->torch_folded_from)
+            continue;
+        zt_torch_read_folding(f->g->arena, v, &f->listed, &folding);
+        const char *repeats = zt_derived_apart(f->job->arena, v, &f->listed);
+        if (repeats)
+            zt_vec_push(&apart, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, repeats));
+        else if (folding.buffer)
+            zt_vec_push(&mixed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.buffer));
+        else if (!folding.moved || folding.indexed)
+            zt_vec_push(&guessed, zt_arena_printf(f->job->arena, "%s (of %s)", v->name, folding.parameter));
+    }
+    if (mixed.count)
+        find(f, true, "%s: joined by the exporter from parameters and a buffer; all of it trains", listed(f, &mixed));
+    if (apart.count)
+        find(f, true,
+             "%s: has elements of a parameter several times, perhaps, which train apart; torch.onnx.export(..., "
+             "optimize=False) keeps the parameter",
+             listed(f, &apart));
+    if (guessed.count)
+        find(f, false, "%s: taken for rearranged parameters, a guess from names", listed(f, &guessed));
+}
+
+/* Parameters of the signature that no tensor comes from. Tied weights are listed once for each of their names: as many
+ * as there are embeddings that a product reads too are no loss. */
+static void find_missing(struct findings *f) {
+    const char **missing;
+    struct names names = { 0 };
+    const int count = zt_trainable_missing(f->job->model, &missing);
+    for (int i = 0; i < count; i++)
+        zt_vec_push(&names, missing[i]);
+    if (count && count <= zt_trainable_shared(f->g))
+        find(f, false, "%s: trained as one with the embedding that a product reads too", listed(f, &names));
+    else if (count)
+        find(f, true, "%s: parameters that the file does not hold: merged with equal ones, or folded away",
+             listed(f, &names));
+}
+
+/* ---- any exporter ---- */
+
+static void find_folds(struct findings *f) {
+    struct names names = { 0 };
+    f->fold_count = zt_trainable_folds(f->job->model, &f->folds);
+    for (int i = 0; i < f->fold_count; i++)
+        zt_vec_push(&names, f->job->model->graph->values[f->folds[i].weight]->name);
+    if (names.count)
+        find(f, true, "%s: hold a folded normalization and train as plain layers with a bias; to keep it: %s",
+             listed(f, &names), zt_trainable_unfold(f->folds[0].by));
+}
+
+/* Whether a tensor that TorchScript numbered stands where it only rearranges: the transposed weight of a product, or
+ * what a recurrent node has packed. */
+static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
+    static const char *const products[] = { "MatMul", "Gemm", NULL }, *const recurrent[] = { "LSTM", "GRU", "RNN",
+                                                                                             NULL };
+    int reader = -1;
+    if (zt_graph_users(f->g, v->id, &reader) == 0)
+        return true;
+    const struct zt_node *n = f->g->nodes[reader];
+    return is_op(n, recurrent) || (is_op(n, products) && v->shape.rank == 2);
+}
+
+/* TorchScript numbers what it computes from parameters, whatever that is. Folded normalizations have a line of their
+ * own. */
+static bool is_numbered_guess(const struct findings *f, const struct zt_value *v) {
+    if (!zt_torch_is_script(f->job->model) || zt_job_is_asked_for(f->job->config, v->name) ||
+        strncmp(v->name, "onnx::", 6) != 0 || is_rearranged(f, v))
+        return false;
+    for (int i = 0; i < f->fold_count; i++) {
+        const struct zt_trainable_fold *fold = &f->folds[i];
+        if (strcmp(v->name, f->job->model->graph->values[fold->weight]->name) == 0 ||
+            (fold->bias >= 0 && strcmp(v->name, f->job->model->graph->values[fold->bias]->name) == 0))
+            return false;
+    }
+    return true;
+}
+
+/* A scalar that TorchScript numbered: of a constant or, as 1 + eps, of a parameter that is gone. */
+static bool is_numbered_scalar(const struct findings *f, const struct zt_value *v) {
+    return zt_torch_is_script(f->job->model) && !v->trainable && v->may_train && v->shape.rank == 0 &&
+           strncmp(v->name, "onnx::", 6) == 0 && zt_graph_users(f->g, v->id, NULL) > 0;
+}
+
+static void find_doubts(struct findings *f) {
+    struct names doubts = { 0 }, guesses = { 0 }, scalars = { 0 };
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        if (v->origin == ZT_FROM_INITIALIZER && is_numbered_scalar(f, v))
+            zt_vec_push(&scalars, v->name);
+        if (v->origin != ZT_FROM_INITIALIZER || !v->trainable)
+            continue;
+        const char *why = zt_trainable_doubt(f->g, v, f->job->model->torch_signature != NULL);
+        if (why)
+            zt_vec_push(&doubts, zt_arena_printf(f->job->arena, "%s (%s)", v->name, why));
+        else if (is_numbered_guess(f, v))
+            zt_vec_push(&guesses, v->name);
+    }
+    if (doubts.count)
+        find(f, true, "%s: perhaps a buffer, but trained; ztrain.freeze keeps it fixed", listed(f, &doubts));
+    if (guesses.count)
+        find(f, true,
+             "%s: made by the exporter, perhaps computed from a parameter; do_constant_folding=False keeps the "
+             "parameter",
+             listed(f, &guesses));
+    if (scalars.count)
+        find(f, true,
+             "%s: a scalar made by the exporter, perhaps computed from a parameter, and fixed; "
+             "do_constant_folding=False keeps the parameter",
+             listed(f, &scalars));
+}
+
+/* ---- what was put right ---- */
+
+static void find_undone(struct findings *f) {
+    struct names undone = { 0 }, tied = { 0 };
+    struct zt_job *job = f->job;
+    for (int i = 0; i < job->derived_count; i++)
+        zt_vec_push(&undone, zt_arena_printf(job->arena, "%s = %s", job->derived[i].name,
+                                             zt_derived_text(job->arena, &job->derived[i])));
+    for (int i = 0; i < job->tie_count; i++)
+        if (job->ties[i].found)
+            zt_vec_push(&tied, zt_arena_printf(job->arena, "%s = %s%s", job->ties[i].name,
+                                               job->ties[i].transposed ? "transpose of " : "", job->ties[i].to));
+    if (undone.count)
+        find(f, false, "%s: folded by the exporter, made anew from the parameter, which trains", listed(f, &undone));
+    if (tied.count)
+        find(f, false, "%s: copies that the exporter left, trained as one (ztrain.tie_equal: false trains them apart)",
+             listed(f, &tied));
+}
+
+void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
+    struct findings f = { .job = job, .g = g };
+    job->finding_count = 0;
+    if (job->model->torch_signature)
+        zt_torch_read_signature(job->arena, job->model->torch_signature, &f.listed);
+    find_lost(&f);
+    find_missing(&f);
+    find_folds(&f);
+    find_doubts(&f);
+    find_undone(&f);
+    find_moved(&f);
+    zt_map_finish(&f.listed);
+}

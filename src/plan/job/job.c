@@ -1,0 +1,279 @@
+#include "plan/job/job.h"
+
+#include "base/text.h"
+#include "graph/passes/grad.h"
+#include "graph/passes/lower.h"
+#include "parallel/partition/split.h"
+#include "plan/job/fusion.h"
+#include "plan/job/bind.h"
+#include "plan/job/findings.h"
+#include "plan/job/float.h"
+#include "plan/job/joint.h"
+#include "plan/job/loss.h"
+#include "plan/job/padding.h"
+#include "plan/job/parameters.h"
+#include "plan/job/tie.h"
+#include "plan/job/unmatched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- from the file's graph to a bound, inferred one ---- */
+
+/* The model's graph, only what `job->logits` needs, rows resolved and the exporter's verdicts given; *root is the id of
+ * the logits. */
+static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct zt_err *err) {
+    struct zt_graph *g = zt_graph_clone(job->model->graph);
+    zt_pass_split_aliases(g, &zt_ops);
+    *root = zt_graph_find(g, job->logits);
+    if (!zt_pass_lower(g, &zt_ops, err) || !zt_pass_resolve(g, &zt_ops, root, 1, err)) {
+        zt_graph_destroy(g);
+        return NULL;
+    }
+    zt_pass_trainable(g, job->model, *root);
+    return g;
+}
+
+/* ---- what the data must deliver ---- */
+
+/* By value: whether a node reads it. Free with free(). */
+static bool *find_used(const struct zt_graph *g) {
+    bool *used = zt_calloc((size_t)g->value_count + 1, sizeof *used);
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                used[g->nodes[n]->in[i]] = true;
+    return used;
+}
+
+static bool want_inputs(struct zt_job *job, const struct zt_graph *g, const bool *used, struct zt_err *err) {
+    int most = ZT_COLUMNS - 1 - (job->weight != NULL); /* columns that target and weight leave */
+    for (int i = 0; i < g->input_count; i++) {
+        const struct zt_value *v = g->values[g->inputs[i]];
+        if (!used[g->inputs[i]])
+            continue;
+        if (job->want_count == most)
+            return zt_fail(err, ZT_EXIT_MODEL, "input \"%s\": more than %d inputs are not supported", v->name, most);
+        struct zt_want want = { .name = zt_arena_strdup(job->arena, v->name),
+                                .dtype = zt_job_type(job, v->dtype),
+                                .shape = { .rank = -1 } };
+        if (v->shape.rank > 0) {
+            want.shape.rank = v->shape.rank - 1;
+            memcpy(want.shape.dim, v->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
+            if (v->shape.dim[0] > 0 && !job->fixed_batch)
+                job->fixed_batch = v->shape.dim[0];
+        }
+        want.image = v->shape.rank == 4 && zt_dtype_in(v->dtype, ZT_ANY_FLOAT);
+        job->names[job->want_count] = want.name;
+        job->wants[job->want_count++] = want;
+    }
+    return true;
+}
+
+static bool shapes_known(const struct zt_job *job) {
+    for (int i = 0; i < job->want_count; i++)
+        if (!zt_shape_known(&job->wants[i].shape))
+            return false;
+    return true;
+}
+
+/* What training forms update: running mean and variance. Evaluation graphs read them too, so every graph marks them by
+ * name. */
+static void find_statistics(struct zt_job *job, const struct zt_graph *g) {
+    bool *listed = zt_calloc((size_t)g->value_count + 1, sizeof *listed); /* nodes may share theirs */
+    job->statistics = ZT_NEW_N(job->arena, const char *, g->value_count + 1);
+    for (int n = 0; n < g->node_count && !job->config->batch_norm_frozen; n++) {
+        for (int i = 0; g->nodes[n]->op->train && i < g->nodes[n]->in_count; i++) {
+            const struct zt_value *v = zt_in(g, n, i);
+            if (!v || listed[v->id] || !(g->nodes[n]->op->statistic_in >> i & 1) || v->origin != ZT_FROM_INITIALIZER ||
+                zt_job_type(job, v->dtype) != ZT_FLOAT || v->shape.rank <= 0)
+                continue;
+            listed[v->id] = true;
+            job->statistics[job->statistic_count++] = zt_arena_strdup(job->arena, v->name);
+        }
+    }
+    free(listed);
+}
+
+struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_job *job = ZT_NEW(arena, struct zt_job);
+    *job = (struct zt_job){ .config = config, .model = model, .arena = arena };
+    job->wants = ZT_NEW_N(arena, struct zt_want, ZT_COLUMNS);
+    job->names = ZT_NEW_N(arena, const char *, ZT_COLUMNS);
+    int root = -1;
+    struct zt_graph *g =
+        zt_fusion_read(config, &job->fusion, err) && zt_job_find_loss(job, err) ? needed_graph(job, &root, err) : NULL;
+    bool ok = g && zt_job_find_parameters(job, g, err);
+    if (ok) {
+        zt_job_find_findings(job, g);
+        zt_job_find_unmatched(job, g);
+        ok = zt_job_mark_paddings(job, g, err);
+    }
+    if (ok) {
+        bool *used = find_used(g);
+        zt_job_find_floats(job, g, used, root);
+        ok = want_inputs(job, g, used, err);
+        free(used);
+    }
+    if (ok && shapes_known(job)) /* else the shapes of the data are needed first */
+        ok = zt_job_infer(job, g, NULL, config->micro_batch, err);
+    if (ok) {
+        find_statistics(job, g);
+        zt_job_want_target(job, g->values[root]);
+    }
+    zt_graph_destroy(g);
+    if (ok)
+        return job;
+    zt_job_destroy(job);
+    return NULL;
+}
+
+void zt_job_destroy(struct zt_job *job) {
+    if (job)
+        zt_arena_destroy(job->arena);
+}
+
+/* ---- the joint graph ---- */
+
+static void list_params(const struct zt_job *job, struct zt_joint *joint) {
+    struct zt_graph *g = joint->graph;
+    joint->params = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    joint->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    joint->statistics = ZT_NEW_N(g->arena, int, job->statistic_count + 1);
+    bool *used = find_used(g);
+    joint->home = ZT_NEW_N(g->arena, int, g->value_count + 1);
+    for (int v = 0; v < g->value_count; v++) {
+        if (!g->values[v]->trainable || !used[v])
+            continue;
+        int home = -1;
+        for (int i = 0; g->values[v]->copy_of && home < 0; i++)
+            home = strcmp(g->values[joint->params[i]]->name, g->values[v]->copy_of) == 0 ? i : -1;
+        joint->home[joint->param_count] = home;
+        joint->params[joint->param_count++] = v;
+    }
+    free(used);
+    for (int i = 0; i < job->statistic_count; i++)
+        joint->statistics[joint->statistic_count++] = zt_graph_find(g, job->statistics[i]);
+}
+
+static bool add_gradients(struct zt_joint *joint, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    struct zt_shape shape = g->values[joint->loss]->shape;
+    joint->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
+    struct zt_cotangent from = { joint->loss, joint->seed };
+    return zt_grad_build(g, &zt_ops, &from, 1, joint->params, joint->param_count, joint->grads, err);
+}
+
+static enum zt_dtype half_type(const struct zt_config *config) {
+    return config->fp16.enabled ? ZT_FLOAT16 : config->bf16 ? ZT_BFLOAT16 : ZT_UNDEFINED;
+}
+
+static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    int *roots = zt_malloc(((size_t)joint->param_count + 4) * sizeof *roots), count = 0;
+    roots[count++] = joint->loss;
+    roots[count++] = joint->correct;
+    roots[count++] = joint->counted;
+    for (int i = 0; i < joint->param_count && joint->training; i++)
+        roots[count++] = joint->grads[i];
+    const enum zt_dtype half = half_type(job->config);
+    bool ok = zt_graph_prune(g, roots, count, err) && (!half || zt_pass_half(g, &zt_ops, half, roots, count, err));
+    free(roots);
+    return ok;
+}
+
+static bool check_params(const struct zt_joint *joint, struct zt_err *err) {
+    return joint->param_count > 0 ||
+           zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
+                   joint->graph->values[joint->loss]->name);
+}
+
+/* What is inside a branch is seen only once its condition is known: where that takes the data's shapes, the first graph
+ * has not shown its statistics. */
+static bool check_statistics(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
+    for (int i = 0, k; i < g->write_back_count; i++) {
+        const char *name = g->values[g->write_backs[i].initializer]->name;
+        for (k = 0; k < job->statistic_count && strcmp(job->statistics[k], name) != 0; k++)
+            ;
+        if (k == job->statistic_count)
+            return zt_fail(err, ZT_EXIT_MODEL,
+                           "statistics \"%s\": the node that updates them stands in a branch or loop that depends on "
+                           "the shapes of the data, which is not supported",
+                           name);
+    }
+    return true;
+}
+
+static bool cut_loss(const struct zt_job *job, const struct zt_joint_request *request, struct zt_joint *joint,
+                     struct zt_err *err) {
+    if (!job->loss) {
+        zt_fail(err, ZT_EXIT_CONFIG,
+                "ztrain.parallel.mode: \"dp\" gathers the output that the loss reads, but the loss is output \"%s\" of "
+                "the graph itself",
+                job->logits);
+        return zt_hint(err, "mode \"ddp\" gives the same mean over the ranks");
+    }
+    const int inputs[] = { joint->columns[job->target_want],
+                           job->weight_want >= 0 ? joint->columns[job->weight_want] : -1 };
+    return zt_graph_index(joint->graph, err) && zt_split_loss(joint->graph, request->rows, inputs, 2, err);
+}
+
+static bool build(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
+                  struct zt_joint *joint, int root, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    struct zt_train_options options = { .batch_norm_frozen = job->config->batch_norm_frozen,
+                                        .evaluation = !request->training,
+                                        .sync =
+                                            job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
+    if (!zt_job_settle_parameters(job, g, err) || !zt_job_mark_paddings(job, g, err) ||
+        !zt_job_infer(job, g, source, request->rows, err) || !zt_job_to_float(job, joint, &root, err))
+        return false;
+    if (request->weighted && job->loss)
+        joint->row_weight = zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
+    options.padded = joint->row_weight >= 0;
+    options.row_weight = joint->row_weight;
+    if (!zt_pass_train(g, &options, err) || !check_statistics(job, g, err))
+        return false;
+    zt_job_note_ties(job, joint);
+    joint->columns = ZT_NEW_N(g->arena, int, job->want_count + 1);
+    joint->column_count = job->want_count;
+    joint->fused = zt_fusion_counts(g->arena);
+    for (int i = 0; i < job->want_count; i++)
+        joint->columns[i] = job->names[i] ? zt_graph_find(g, job->names[i]) : -1;
+    if (!zt_job_add_loss(job, source, request, joint, root, err) ||
+        !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
+        return false;
+    joint->cuts = ZT_NEW_N(g->arena, struct zt_cut, request->stages + 1);
+    if (request->cuts)
+        memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
+    if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
+        !zt_split_apply(g, request->stages, joint->cuts, err))
+        return false;
+    if (request->cut_loss && !cut_loss(job, request, joint, err))
+        return false;
+    list_params(job, joint);
+    if (!check_params(joint, err))
+        return false;
+    return (!request->training || add_gradients(joint, err)) && prune_or_cast(job, joint, err);
+}
+
+bool zt_job_joint(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
+                  struct zt_joint *joint, struct zt_err *err) {
+    int root;
+    *joint = (struct zt_joint){ .rows = request->rows,
+                                .training = request->training,
+                                .weighted = request->weighted && job->loss,
+                                .loss = -1,
+                                .seed = -1,
+                                .row_weight = -1,
+                                .correct = -1,
+                                .counted = -1 };
+    joint->graph = needed_graph(job, &root, err);
+    if (!joint->graph || !build(job, source, request, joint, root, err)) {
+        zt_graph_destroy(joint->graph);
+        joint->graph = NULL;
+        return false;
+    }
+    return true;
+}

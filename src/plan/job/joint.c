@@ -1,0 +1,24 @@
+#include "plan/job/joint.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void zt_job_note(struct zt_joint *joint, const char *fmt, ...) {
+    struct zt_arena *arena = joint->graph->arena;
+    const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + 1);
+    char text[ZT_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (joint->note_count)
+        memcpy(notes, joint->notes, (size_t)joint->note_count * sizeof *notes);
+    notes[joint->note_count++] = zt_arena_strdup(arena, text);
+    joint->notes = notes;
+}
+
+int zt_job_add_input(struct zt_graph *g, const char *name, enum zt_dtype dtype, const struct zt_shape *shape) {
+    int id = zt_graph_add_value(g, name, dtype, shape);
+    g->values[id]->origin = ZT_FROM_INPUT;
+    return id;
+}

@@ -1,0 +1,333 @@
+/* The end of the joint graph: which output the loss reads, what it is held against, how targets are weighed. */
+#include "plan/job/loss.h"
+
+#include "base/text.h"
+#include "plan/job/float.h"
+#include "plan/job/joint.h"
+
+#include <string.h>
+
+/* ---- which output the loss reads ---- */
+
+static const char *output_names(const struct zt_graph *g, struct zt_text *to) {
+    for (int i = 0; i < g->output_count; i++)
+        zt_text_add(to, "%s%s", i ? ", " : "", g->values[g->outputs[i]]->name);
+    return to->at ? to->at : "none";
+}
+
+static bool fail_output(const struct zt_graph *g, const char *key, const char *wanted, struct zt_err *err) {
+    struct zt_text names = { 0 };
+    if (wanted)
+        zt_fail(err, ZT_EXIT_CONFIG, "%s: the model has no output \"%s\" (it has: %s)", key, wanted,
+                output_names(g, &names));
+    else
+        zt_fail(err, ZT_EXIT_CONFIG, "%s is not set, and the model has not exactly one float output (it has: %s)", key,
+                output_names(g, &names));
+    zt_text_finish(&names);
+    return false;
+}
+
+/* The only float output, NULL where there is not exactly one. Outputs of unknown type count as float. */
+static const char *only_float_output(const struct zt_graph *g) {
+    const char *found = NULL;
+    for (int i = 0; i < g->output_count; i++) {
+        const struct zt_value *v = g->values[g->outputs[i]];
+        if (v->dtype != ZT_UNDEFINED && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
+            continue;
+        if (found && strcmp(found, v->name) != 0)
+            return NULL;
+        found = v->name;
+    }
+    return found;
+}
+
+bool zt_job_find_loss(struct zt_job *job, struct zt_err *err) {
+    const struct zt_loss_config *c = &job->config->loss;
+    const struct zt_graph *g = job->model->graph;
+    bool own = c->type && strcmp(c->type, "output") == 0;
+    const char *key = own ? "ztrain.loss.output" : "ztrain.loss.logits", *wanted = own ? c->output : c->logits;
+    job->loss = own ? NULL : zt_loss_find(c->type ? c->type : "cross_entropy");
+    job->target = own ? NULL : c->target ? c->target : "target";
+    job->weight = own || !c->weight || !c->weight[0] ? NULL : c->weight;
+    job->logits = wanted ? wanted : only_float_output(g);
+    if (!job->logits)
+        return fail_output(g, key, NULL, err);
+    for (int i = 0; i < g->output_count; i++)
+        if (strcmp(g->values[g->outputs[i]]->name, job->logits) == 0)
+            return true;
+    return fail_output(g, key, job->logits, err);
+}
+
+/* ---- what the data must deliver beside the inputs ---- */
+
+/* The class axis: the last where the target's shape is the logits' without it, else axis 1 (reference/README.md, "What
+ * a loss means here"). */
+static int class_axis(const struct zt_shape *logits, const struct zt_shape *target) {
+    int last = logits->rank - 1;
+    bool is_last = target->rank == last;
+    for (int i = 0; is_last && i < last; i++)
+        is_last = target->dim[i] == logits->dim[i];
+    return is_last || logits->rank < 2 ? last : 1;
+}
+
+static int add_want(struct zt_job *job, struct zt_want want) {
+    job->names[job->want_count] = NULL;
+    job->wants[job->want_count] = want;
+    return job->want_count++;
+}
+
+void zt_job_want_target(struct zt_job *job, const struct zt_value *logits) {
+    job->target_want = job->weight_want = -1;
+    if (!job->loss)
+        return;
+    struct zt_want want = {
+        .name = job->target, .shape = { .rank = -1 }, .numbers = !job->loss->integer_target, .ones = true
+    };
+    want.dtype = job->loss->integer_target       ? ZT_INT64
+                 : logits->dtype == ZT_UNDEFINED ? ZT_FLOAT
+                                                 : zt_job_type(job, logits->dtype);
+    if (job->loss->integer_target && logits->shape.rank >= 2) {
+        /* [N, C]: targets [N]. With more axes either side of C may hold positions, and the data decide */
+        if (logits->shape.rank == 2)
+            want.shape.rank = 0;
+        want.below = logits->shape.rank == 2 && logits->shape.dim[1] > 0 ? logits->shape.dim[1] : 0;
+        want.except = job->config->loss.ignore_index;
+    } else if (!job->loss->integer_target && logits->shape.rank >= 1) {
+        want.shape.rank = logits->shape.rank - 1;
+        memcpy(want.shape.dim, logits->shape.dim + 1, (size_t)want.shape.rank * sizeof *want.shape.dim);
+    }
+    job->target_want = add_want(job, want);
+    /* one a sample, or of what a sample holds: where it holds one target only the former is left */
+    if (job->weight)
+        job->weight_want = add_want(job, (struct zt_want){ .name = job->weight,
+                                                           .dtype = ZT_FLOAT,
+                                                           .shape = { .rank = want.shape.rank ? -1 : 0 },
+                                                           .numbers = true,
+                                                           .ones = true });
+}
+
+/* ---- the joint graph's end ---- */
+
+/* Appends a node and resolves it; attributes may follow before infer_last(). */
+static bool append(struct zt_graph *g, const char *name, const char *op_type, const char *domain, const int *in,
+                   int in_count, int *out, int out_count, struct zt_err *err) {
+    for (int i = 0; i < out_count; i++)
+        out[i] = zt_graph_add_value(g, i ? NULL : name, ZT_UNDEFINED, NULL);
+    int n = zt_graph_add_node(g, name, op_type, domain, domain[0] ? 1 : ZT_OPSET, in, in_count, out, out_count);
+    return zt_op_resolve(&zt_ops, g, n, err);
+}
+
+static bool infer_last(struct zt_graph *g, struct zt_err *err) {
+    return zt_op_infer(g, g->node_count - 1, err);
+}
+
+/* The column of want `i` with the batch in front. */
+static bool column_shape(const struct zt_job *job, const struct zt_source *source, int64_t rows, int i,
+                         struct zt_shape *to, struct zt_err *err) {
+    const struct zt_shape *sample = source ? &source->column[i].shape : &job->wants[i].shape;
+    *to = (struct zt_shape){ .rank = sample->rank + 1, .dim = { rows } };
+    if (sample->rank < 0 || sample->rank >= ZT_MAX_RANK)
+        return zt_fail(err, ZT_EXIT_DATA, "column \"%s\": its shape is not known without data", job->wants[i].name);
+    memcpy(to->dim + 1, sample->dim, (size_t)sample->rank * sizeof *sample->dim);
+    return true;
+}
+
+/* A plan without data: targets of [N, T, C] are [N, T] as in language models, those of [N, C, H, W] are [N, H, W]. */
+static bool assume_target(const struct zt_job *job, struct zt_joint *joint, const struct zt_value *logits, int64_t rows,
+                          struct zt_shape *to) {
+    int rank = logits->shape.rank, axis = rank == 3 ? 2 : 1;
+    if (!job->loss->integer_target || rank < 3 || job->wants[job->target_want].shape.rank >= 0)
+        return false;
+    *to = (struct zt_shape){ .rank = rank - 1, .dim = { rows } };
+    for (int i = 1, k = 1; i < rank; i++)
+        if (i != axis)
+            to->dim[k++] = logits->shape.dim[i];
+    zt_job_note(joint, "without data axis %d of \"%s\" is taken for that of the classes", axis, job->logits);
+    return true;
+}
+
+static bool check_target(const struct zt_job *job, const struct zt_value *logits, const struct zt_shape *target,
+                         int axis, struct zt_err *err) {
+    struct zt_shape wanted = logits->shape;
+    if (job->loss->integer_target) {
+        if (logits->shape.rank < 1)
+            return zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" is a scalar; %s needs a class axis", job->logits,
+                           job->loss->type);
+        for (int i = axis; i < wanted.rank - 1; i++)
+            wanted.dim[i] = wanted.dim[i + 1];
+        wanted.rank--;
+    }
+    char have[ZT_SHAPE_TEXT], want[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
+    if (zt_shape_equal(&wanted, target))
+        return true;
+    return zt_fail(err, ZT_EXIT_DATA, "column \"%s\" has shape %s with the batch, but the loss on \"%s\" %s wants %s",
+                   job->target, zt_shape_text(target, have), job->logits, zt_shape_text(&logits->shape, of),
+                   zt_shape_text(&wanted, want));
+}
+
+/* Axes at the end of the target that the weights do not have are those that one of them speaks for. */
+static bool check_weight(const struct zt_job *job, const struct zt_shape *weight, const struct zt_shape *target,
+                         struct zt_err *err) {
+    char have[ZT_SHAPE_TEXT], of[ZT_SHAPE_TEXT];
+    bool fits = weight->rank <= target->rank;
+    for (int k = 0; fits && k < weight->rank; k++)
+        fits = weight->dim[k] == target->dim[k];
+    return fits ||
+           zt_fail(err, ZT_EXIT_DATA,
+                   "ztrain.loss.weight: column \"%s\" has shape %s with the batch, which are not the first axes "
+                   "of the target's %s",
+                   job->weight, zt_shape_text(weight, have), zt_shape_text(target, of));
+}
+
+/* What targets weigh: the data's column, the zeros of padding rows, or their product; *to is -1 where all count alike.
+ */
+static bool add_weight(const struct zt_job *job, const struct zt_source *source, const struct zt_shape *target,
+                       struct zt_joint *joint, int *to, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    struct zt_shape shape, narrow = { .dim = { 0 } };
+    *to = joint->row_weight;
+    if (job->weight_want < 0)
+        return true;
+    if (!column_shape(job, source, target->dim[0], job->weight_want, &shape, err) ||
+        !check_weight(job, &shape, target, err))
+        return false;
+    int column = zt_job_add_input(g, job->weight, ZT_FLOAT, &shape), rows;
+    joint->columns[job->weight_want] = *to = column;
+    if (joint->row_weight < 0)
+        return true;
+    narrow = (struct zt_shape){ .rank = shape.rank, .dim = { shape.dim[0] } };
+    for (int k = 1; k < narrow.rank; k++)
+        narrow.dim[k] = 1;
+    int reshape[2] = { joint->row_weight, zt_graph_add_ints(g, NULL, narrow.dim, narrow.rank) };
+    return append(g, "row weights", "Reshape", "", reshape, 2, &rows, 1, err) && infer_last(g, err) &&
+           append(g, "weights", "Mul", "", (int[]){ column, rows }, 2, to, 1, err) && infer_last(g, err);
+}
+
+/* ztrain.loss.class_weights as a constant; *to is -1 without. */
+static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, const struct zt_value *logits, int axis,
+                              int *to, struct zt_err *err) {
+    const struct zt_numbers *weights = &job->config->loss.class_weights;
+    *to = -1;
+    if (!weights->count || !job->loss->integer_target)
+        return true;
+    if (logits->shape.dim[axis] != weights->count)
+        return zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.class_weights: %d numbers, but output \"%s\" has %lld classes",
+                       weights->count, job->logits, (long long)logits->shape.dim[axis]);
+    struct zt_shape shape = { 1, { weights->count } };
+    float *data = ZT_NEW_N(g->arena, float, weights->count);
+    for (int i = 0; i < weights->count; i++)
+        data[i] = (float)weights->at[i];
+    *to = zt_graph_add_constant(g, "class weights", ZT_FLOAT, &shape, data);
+    return true;
+}
+
+/* cross_entropy wants scores, of which it makes probabilities itself: where the graph ends in a Softmax over the
+ * classes its input is used. Any other activation stays: what the loss then means is what the same lines of PyTorch
+ * mean. */
+static bool use_scores(const struct zt_job *job, struct zt_joint *joint, int axis, int *root, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    int node, reader;
+    enum zt_loss_end end = zt_loss_end_of(g, *root, &g->values[*root]->shape, axis, &node, &reader);
+    if (end == ZT_END_PLAIN)
+        return true;
+    const struct zt_node *n = g->nodes[node];
+    bool both = strcmp(job->loss->type, "cross_entropy") == 0;
+    if (end == ZT_END_SIGMOID && strcmp(job->loss->type, "bce_with_logits") == 0)
+        zt_job_note(joint,
+                    "%s (%s): output \"%s\" holds probabilities, which bce_with_logits takes as logits; export the "
+                    "model without it",
+                    n->name, n->op_type, job->logits);
+    if (end == ZT_END_SOFTMAX && strcmp(job->loss->type, "nll") == 0)
+        zt_job_note(joint,
+                    "%s (%s): output \"%s\" holds probabilities, nll wants their logarithms; cross_entropy makes them "
+                    "itself",
+                    n->name, n->op_type, job->logits);
+    if (!both || end == ZT_END_SIGMOID)
+        return true;
+    zt_job_note(joint, "%s (%s): cross_entropy makes probabilities itself, so the input of this node is used", n->name,
+                n->op_type);
+    int from = n->in[0], to = n->out[0];
+    if (reader < 0)
+        *root = from;
+    else
+        g->nodes[reader]->in[0] = from;
+    if (!zt_graph_index(g, err))
+        return false;
+    g->nodes[node]->dead = zt_graph_users(g, to, NULL) == 0; /* no pattern should see what the loss does not */
+    return zt_graph_sort(g, err);
+}
+
+static void set_loss_numbers(const struct zt_job *job, struct zt_graph *g, int node) {
+    const struct zt_loss_config *c = &job->config->loss;
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = { { "beta", c->beta }, { "delta", c->delta }, { "label_smoothing", c->label_smoothing } };
+    for (int i = 0; i < 2 && job->loss->numbers[i]; i++)
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            if (strcmp(job->loss->numbers[i], numbers[k].name) == 0)
+                zt_node_set_float(g, node, numbers[k].name, (float)numbers[k].value);
+}
+
+static bool infer_classes(const struct zt_job *job, struct zt_graph *g, int axis, struct zt_err *err) {
+    zt_node_set_int(g, g->node_count - 1, "axis", axis);
+    zt_node_set_int(g, g->node_count - 1, "ignore_index", job->config->loss.ignore_index);
+    return infer_last(g, err);
+}
+
+/* Accuracy counts every target alike: only padding weighs nothing. */
+static bool add_count(const struct zt_job *job, struct zt_joint *joint, int root, int target, int axis,
+                      struct zt_err *err) {
+    int in[3] = { root, target, joint->row_weight }, out[2];
+    if (!append(joint->graph, "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, out, 2, err))
+        return false;
+    joint->correct = out[0];
+    joint->counted = out[1];
+    return infer_classes(job, joint->graph, axis, err);
+}
+
+static bool add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
+                     struct zt_joint *joint, int root, struct zt_err *err) {
+    struct zt_graph *g = joint->graph;
+    struct zt_shape shape;
+    bool assumed = !source && assume_target(job, joint, joint->graph->values[root], request->rows, &shape);
+    if (!assumed && !column_shape(job, source, request->rows, job->target_want, &shape, err))
+        return false;
+    bool classes = job->loss->integer_target;
+    int axis = class_axis(&g->values[root]->shape, &shape), in[4], out[2];
+    if (!check_target(job, g->values[root], &shape, axis, err))
+        return false;
+    if (!use_scores(job, joint, classes ? axis : -1, &root, err))
+        return false;
+    in[0] = root;
+    in[1] = zt_job_add_input(g, job->target, job->wants[job->target_want].dtype, &shape);
+    joint->columns[job->target_want] = in[1];
+    if (!add_weight(job, source, &shape, joint, &in[2], err) ||
+        !add_class_weights(job, g, g->values[root], axis, &in[3], err))
+        return false;
+    int in_count = in[3] >= 0 ? 4 : in[2] >= 0 ? 3 : 2;
+    if (!append(g, "loss", job->loss->op_type, "ztrain", in, in_count, out, classes ? 2 : 1, err))
+        return false;
+    joint->loss = out[0];
+    set_loss_numbers(job, g, g->node_count - 1);
+    if (!classes)
+        return infer_last(g, err);
+    return infer_classes(job, g, axis, err) && (request->training || add_count(job, joint, root, in[1], axis, err));
+}
+
+static bool is_scalar_float(const struct zt_value *v) {
+    return v->dtype == ZT_FLOAT && zt_shape_count(&v->shape) == 1;
+}
+
+static bool use_output(const struct zt_job *job, struct zt_joint *joint, int root, struct zt_err *err) {
+    const struct zt_value *v = joint->graph->values[root];
+    char text[ZT_SHAPE_TEXT];
+    joint->loss = root;
+    return is_scalar_float(v) || zt_fail(err, ZT_EXIT_CONFIG, "ztrain.loss.output: \"%s\" is %s%s, a loss is one float",
+                                         job->logits, zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
+}
+
+bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
+                     struct zt_joint *joint, int root, struct zt_err *err) {
+    return job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err);
+}

@@ -1,0 +1,61 @@
+/* ztrain.padding_idx: rows of embeddings that get no gradient from their look-ups. The Gather nodes say so in an
+ * attribute, which their gradient rule reads (ops/movement/gather.c); forward phase and file are as without. */
+#include "plan/job/padding.h"
+
+#include "base/text.h"
+
+/* Marks every node that looks up rows of initializer `id`; false where there is none. */
+static bool mark_readers(struct zt_graph *g, int id, int64_t row) {
+    bool any = false;
+    for (int n = 0; n < g->node_count; n++)
+        if (zt_gather_table(g, n) == id) {
+            zt_node_set_int(g, n, ZT_GATHER_PADDING, row);
+            any = true;
+        }
+    return any;
+}
+
+static bool mark_table(struct zt_graph *g, const struct zt_value *v, const struct zt_padding_config *p,
+                       struct zt_err *err) {
+    const int64_t rows = v->shape.rank > 0 ? v->shape.dim[0] : 0, row = p->row < 0 ? p->row + rows : p->row;
+    if (row < 0 || row >= rows)
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       "ztrain.padding_idx: \"%s\": row %lld is outside \"%s\", which has %lld rows", p->match,
+                       (long long)p->row, v->name, (long long)rows);
+    if (mark_readers(g, v->id, row))
+        return true;
+    zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: \"%s\" matches \"%s\", which no Gather along axis 0 reads",
+            p->match, v->name);
+    return zt_hint(err, "only embeddings have a padding row: the pattern must match these alone");
+}
+
+/* Names what there is: an exporter names a tied embedding after its head. */
+static void hint_tables(const struct zt_graph *g, struct zt_err *err) {
+    struct zt_text names = { 0 };
+    for (int n = 0; n < g->node_count; n++) {
+        const int table = zt_gather_table(g, n);
+        if (table >= 0 && g->values[table]->origin == ZT_FROM_INITIALIZER && names.length < ZT_ERR_TEXT)
+            zt_text_add(&names, "%s%s", names.length ? ", " : "", g->values[table]->name);
+    }
+    if (names.at)
+        zt_hint(err, "embeddings of the model are: %s", names.at);
+    zt_text_finish(&names);
+}
+
+bool zt_job_mark_paddings(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
+    const int before = err->count;
+    for (int i = 0; i < job->config->padding_count; i++) {
+        const struct zt_padding_config *p = &job->config->paddings[i];
+        bool any = false;
+        for (int v = 0; v < g->value_count; v++)
+            if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_glob(p->match, g->values[v]->name)) {
+                mark_table(g, g->values[v], p, err);
+                any = true;
+            }
+        if (!any) {
+            zt_fail(err, ZT_EXIT_CONFIG, "ztrain.padding_idx: no initializer of the model matches \"%s\"", p->match);
+            hint_tables(g, err);
+        }
+    }
+    return err->count == before;
+}

@@ -1,0 +1,43 @@
+/* Globs of the config that match nothing: most often a name that is misspelt, or that the exporter changed. */
+#include "plan/job/unmatched.h"
+
+#include "base/text.h"
+
+static bool fits_initializer(const struct zt_graph *g, const char *glob) {
+    for (int v = 0; v < g->value_count; v++)
+        if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_glob(glob, g->values[v]->name))
+            return true;
+    return false;
+}
+
+static bool fits_node(const struct zt_graph *g, const char *glob) {
+    for (int n = 0; n < g->node_count; n++)
+        if (zt_glob(glob, g->nodes[n]->name))
+            return true;
+    return false;
+}
+
+static void check(struct zt_job *job, const char *key, const char *glob, bool fits, const char *what) {
+    if (!fits)
+        job->unmatched.at[job->unmatched.count++] =
+            zt_arena_printf(job->arena, "ztrain.%s: no %s of the model matches \"%s\"", key, what, glob);
+}
+
+void zt_job_find_unmatched(struct zt_job *job, const struct zt_graph *g) {
+    const struct zt_config *c = job->config;
+    const struct {
+        const char *key;
+        const struct zt_texts *globs;
+        bool (*fits)(const struct zt_graph *g, const char *glob);
+        const char *what;
+    } lists[] = { { "trainable", &c->trainable, fits_initializer, "initializer" },
+                  { "freeze", &c->freeze, fits_initializer, "initializer" },
+                  { "recompute", &c->recompute.names, fits_node, "node" } };
+    const int most = c->trainable.count + c->freeze.count + c->recompute.names.count + c->group_count;
+    job->unmatched = (struct zt_texts){ ZT_NEW_N(job->arena, const char *, most + 1), 0 };
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
+        for (int i = 0; i < lists[l].globs->count; i++)
+            check(job, lists[l].key, lists[l].globs->at[i], lists[l].fits(g, lists[l].globs->at[i]), lists[l].what);
+    for (int i = 0; i < c->group_count; i++)
+        check(job, "param_groups[].match", c->groups[i].match, fits_initializer(g, c->groups[i].match), "initializer");
+}

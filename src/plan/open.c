@@ -1,0 +1,108 @@
+#include "plan/open.h"
+
+#include "base/mapped.h"
+#include "plan/auto.h"
+
+static bool open_there(struct zt_session *s, unsigned data, struct zt_err *err) {
+    const struct zt_job *job = s->job;
+    if (data & ZT_DATA_TRAIN && !(s->source = zt_source_open(s->config, false, job->wants, job->want_count, err)))
+        return false;
+    if (data & ZT_DATA_EVAL)
+        s->eval_source = zt_source_open(s->config, true, job->wants, job->want_count, err);
+    return !err->count;
+}
+
+static bool open_data(struct zt_session *s, unsigned data, struct zt_err *err) {
+    struct zt_err missing = { 0 };
+    if (!(data & ZT_DATA_IF_THERE))
+        return open_there(s, data, err);
+    if (open_there(s, data, &missing))
+        return true;
+    if (missing.code == ZT_EXIT_RUN) { /* they are there; memory for them is not */
+        *err = missing;
+        return false;
+    }
+    zt_source_close(s->source);
+    zt_source_close(s->eval_source);
+    s->source = s->eval_source = NULL;
+    zt_say(&s->options->log, ZT_LOG_INFO, "without data, from the model's shapes alone: %s", missing.text[0]);
+    return true;
+}
+
+/* --strict: the model must leave no doubt about what trains. */
+static bool check_findings(const struct zt_session *s, struct zt_err *err) {
+    const int before = err->count;
+    for (int i = 0; s->options->strict && i < s->job->finding_count; i++)
+        if (s->job->findings[i].warning)
+            zt_fail(err, ZT_EXIT_MODEL, "%s: %s", s->options->model, s->job->findings[i].text);
+    return err->count == before;
+}
+
+/* What the config asks for and model or data do not have: a line, or with --strict an error. */
+static bool doubt(const struct zt_session *s, const char *text, struct zt_err *err) {
+    if (s->options->strict)
+        return zt_fail(err, ZT_EXIT_CONFIG, "%s: %s", s->options->config, text);
+    if (s->launched.rank == 0)
+        zt_say(&s->options->log, ZT_LOG_WARNING, "%s: %s", s->options->config, text);
+    return true;
+}
+
+static bool check_globs(const struct zt_session *s, struct zt_err *err) {
+    bool ok = true;
+    for (int i = 0; i < s->job->unmatched.count; i++)
+        ok &= doubt(s, s->job->unmatched.at[i], err);
+    return ok;
+}
+
+/* Where smaller steps are dropped there would be none: the sampler refuses that. */
+static bool check_batch(const struct zt_session *s, struct zt_err *err) {
+    const struct zt_config *c = s->config;
+    char text[ZT_ERR_TEXT];
+    if (!s->source || c->data.drop_last || c->train_batch <= s->source->samples)
+        return true;
+    snprintf(text, sizeof text,
+             "train_batch_size %lld is more than the %lld samples of the data: every step takes all of them, once",
+             (long long)c->train_batch, (long long)s->source->samples);
+    return doubt(s, text, err);
+}
+
+static bool open_all(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights,
+                     unsigned data, struct zt_err *err) {
+    if (!zt_session_open(s, options, weights, !(data & ZT_DATA_TRAIN), err))
+        return false;
+    int before = err->count;
+    s->job = zt_job_create(s->config, s->model, err);
+    if (!s->job) /* what the config asks for is the config's fault, all else the model's */
+        return zt_err_within(err, before, "%s", err->code == ZT_EXIT_CONFIG ? options->config : options->model);
+    return check_findings(s, err) && check_globs(s, err) && open_data(s, data, err) && check_batch(s, err) &&
+           (!s->config->plan_auto || !(data & ZT_DATA_TRAIN) || zt_auto_choose(s, err));
+}
+
+bool zt_open(struct zt_session *s, const struct zt_options *options, enum zt_onnx_weights weights, unsigned data,
+             struct zt_err *err) {
+    bool ok = open_all(s, options, weights, data, err);
+    if (!ok) /* it may be for what a file held while it was written anew */
+        zt_mapped_all_intact(err);
+    return ok;
+}
+
+bool zt_open_length(struct zt_session *s, int64_t *per_epoch, int64_t *steps, struct zt_err *err) {
+    struct zt_config *c = s->config;
+    struct zt_sampler sampler;
+    if (!zt_sampler_init(&sampler, s->source->samples, c->train_batch, c->data.shuffle, c->data.drop_last,
+                         (uint64_t)c->seed, err))
+        return false;
+    *per_epoch = sampler.batches_per_epoch;
+    *steps = c->steps > 0 ? c->steps : c->epochs * *per_epoch;
+    zt_sampler_finish(&sampler);
+    if (c->scheduler.total_num_steps == 0) /* was "auto" */
+        c->scheduler.total_num_steps = *steps;
+    return true;
+}
+
+void zt_open_finish(struct zt_session *s) {
+    zt_source_close(s->source);
+    zt_source_close(s->eval_source);
+    zt_job_destroy(s->job);
+    zt_session_finish(s);
+}

@@ -1,0 +1,122 @@
+/* Bringing the weights home. */
+#include "run/collect.h"
+
+#include "run/rank/blocks.h"
+
+#include <string.h>
+
+/* The whole flat parameters of this stage, gathered from shards where they lie in shards. Collective over the data
+ * ranks. */
+static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    for (int i = 0; i < r->held_count; i++)
+        if (!zt_rank_fetch(r, to + r->held[i].first, (float *)r->parameters + r->held[i].param_at,
+                           (size_t)(r->held[i].last - r->held[i].first) * sizeof(float), err))
+            return false;
+    bool whole =
+        !r->plan->sharding->parameters; /* not: this rank has all; in a small model one rank may own everything */
+    for (int b = 0; !whole && b < flat->bucket_count; b++)
+        if (!r->data->api->all_gather(r->data, to + flat->bucket[b], r->bound + b * (flat->ranks + 1), sizeof(float),
+                                      err))
+            return false;
+    return true;
+}
+
+/* Lists a stage's tensors with contents at `params` and `statistics`. */
+struct listing {
+    struct zt_onnx_payload *payloads;
+    int64_t *elements;
+    int count;
+};
+
+/* What a stage tells rank 0 before its contents: how many tensors and how long their names are. */
+static bool send_stage(struct zt_rank *r, const float *params, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_comm_api *api = r->world->api;
+    int64_t head[3] = { p->flat->own_tensors, p->statistic_total, p->flat->count };
+    bool ok = api->send(r->world, head, sizeof head, 0, err);
+    for (int i = 0; ok && i < p->flat->own_tensors + p->statistic_total; i++) {
+        bool statistic = i >= p->flat->own_tensors;
+        const char *name = statistic ? p->statistic_name[i - p->flat->own_tensors] : p->flat->tensors[i].name;
+        int64_t size[2] = { (int64_t)strlen(name) + 1,
+                            statistic ? p->statistic_count[i - p->flat->own_tensors] : p->flat->tensors[i].count };
+        struct zt_place place = { ZT_STATISTICS, statistic ? p->statistic_offset[i - p->flat->own_tensors] : 0 };
+        size_t bytes = (size_t)size[1] * sizeof(float);
+        ok = api->send(r->world, size, sizeof size, 0, err) && api->send(r->world, name, (size_t)size[0], 0, err) &&
+             (statistic ? r->bulk_world->api->send(r->bulk_world, zt_rank_at(r, NULL, &place, NULL), bytes, 0, err)
+                        : api->send(r->world, params + p->flat->tensors[i].offset, bytes, 0, err));
+    }
+    return ok;
+}
+
+static bool list_own(struct zt_rank *r, struct zt_arena *arena, const float *params, struct listing *to,
+                     struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    int total = p->flat->own_tensors + p->statistic_total;
+    to->payloads = ZT_NEW_N(arena, struct zt_onnx_payload, total + 1);
+    to->elements = ZT_NEW_N(arena, int64_t, total + 1);
+    for (int i = 0; i < p->flat->own_tensors; i++) {
+        to->payloads[to->count] =
+            (struct zt_onnx_payload){ p->flat->tensors[i].name, params + p->flat->tensors[i].offset };
+        to->elements[to->count++] = p->flat->tensors[i].count;
+    }
+    for (int i = 0; i < p->statistic_total; i++) {
+        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
+        size_t bytes = (size_t)p->statistic_count[i] * sizeof(float);
+        void *contents = zt_arena_alloc(arena, bytes);
+        if (!zt_rank_fetch(r, contents, zt_rank_at(r, NULL, &place, NULL), bytes, err))
+            return false;
+        to->payloads[to->count] = (struct zt_onnx_payload){ p->statistic_name[i], contents };
+        to->elements[to->count++] = p->statistic_count[i];
+    }
+    return true;
+}
+
+static bool receive_stage(struct zt_rank *r, struct zt_arena *arena, int from, struct listing *to, struct zt_err *err) {
+    const struct zt_comm_api *api = r->world->api;
+    int64_t head[3];
+    if (!api->recv(r->world, head, sizeof head, from, err))
+        return false;
+    struct zt_onnx_payload *payloads = ZT_NEW_N(arena, struct zt_onnx_payload, to->count + head[0] + head[1] + 1);
+    int64_t *elements = ZT_NEW_N(arena, int64_t, to->count + head[0] + head[1] + 1);
+    memcpy(payloads, to->payloads, (size_t)to->count * sizeof *payloads);
+    memcpy(elements, to->elements, (size_t)to->count * sizeof *elements);
+    to->payloads = payloads;
+    to->elements = elements;
+    for (int64_t i = 0; i < head[0] + head[1]; i++) {
+        int64_t size[2];
+        if (!api->recv(r->world, size, sizeof size, from, err))
+            return false;
+        char *name = zt_arena_alloc(arena, (size_t)size[0]);
+        void *data = zt_arena_alloc(arena, (size_t)size[1] * sizeof(float));
+        if (!api->recv(r->world, name, (size_t)size[0], from, err) ||
+            !api->recv(r->world, data, (size_t)size[1] * sizeof(float), from, err))
+            return false;
+        to->payloads[to->count] = (struct zt_onnx_payload){ name, data };
+        to->elements[to->count++] = size[1];
+    }
+    return true;
+}
+
+bool zt_rank_collect(struct zt_rank *r, struct zt_arena *arena, struct zt_onnx_payload **payloads, int64_t **elements,
+                     int *count, struct zt_err *err) {
+    const struct zt_grid *grid = &r->plan->grid;
+    float *params = zt_arena_alloc(arena, (size_t)r->plan->flat->count * sizeof *params);
+    struct listing list = { 0 };
+    *count = 0;
+    if (!whole_parameters(r, params, err))
+        return false;
+    if (grid->data_rank != 0)
+        return true;
+    if (grid->rank != 0)
+        return send_stage(r, params, err);
+    if (!list_own(r, arena, params, &list, err))
+        return false;
+    for (int s = 1; s < grid->stages; s++)
+        if (!receive_stage(r, arena, zt_grid_rank(grid, s, 0), &list, err))
+            return false;
+    *payloads = list.payloads;
+    *elements = list.elements;
+    *count = list.count;
+    return true;
+}

@@ -1,0 +1,73 @@
+#include "run/finite.h"
+
+#include "run/trace.h"
+
+#include <math.h>
+
+/* printf shows the sign of a NaN, which means nothing. */
+static double unsigned_nan(double x) {
+    return isnan(x) ? NAN : x;
+}
+
+static const char data_hint[] = "samples are counted from 0; take them out, or replace their values";
+
+static bool fail_at_minimum(int64_t step, const struct zt_step_result *r, const struct zt_trace *trace,
+                            struct zt_err *err) {
+    zt_fail(err, ZT_EXIT_RUN,
+            "loss scale already at minimum (%g) - cannot decrease scale anymore: overflow at step %lld: %s",
+            r->loss_scale, (long long)step + 1, trace->text);
+    return trace->data ? zt_hint(err, data_hint)
+                       : zt_hint(err, "use bf16 (bf16.enabled), or a lower learning rate; see fp16.min_loss_scale");
+}
+
+bool zt_finite_fail(struct zt_rank *rank, int64_t step, const struct zt_step_result *r, int *blamed,
+                    struct zt_err *err) {
+    struct zt_trace trace;
+    if (!zt_rank_trace(rank, step, &trace, err))
+        return false;
+    *blamed = trace.rank;
+    if (r->scaling.event == ZT_SCALE_AT_MINIMUM)
+        return fail_at_minimum(step, r, &trace, err);
+    zt_fail(err, ZT_EXIT_RUN, "%s is not finite (loss %g, gradient norm %g) at step %lld: %s",
+            isfinite(r->loss) ? "the gradient" : "the loss", unsigned_nan(r->loss), unsigned_nan(r->grad_norm),
+            (long long)step + 1, trace.text);
+    if (trace.data)
+        return zt_hint(err, data_hint);
+    return zt_hint(err,
+                   "lower the learning rate, or clip the gradient (gradient_clipping); "
+                   "ztrain.on_non_finite: \"skip\" leaves such steps out");
+}
+
+bool zt_finite_weights(struct zt_comm *world, const struct zt_onnx_payload *payloads, const int64_t *elements,
+                       int count, const char *folder, struct zt_err *err) {
+    const bool first = world->rank == 0;
+    double bad = -1;
+    for (int i = 0; first && i < count && bad < 0; i++)
+        for (int64_t k = 0; k < elements[i] && bad < 0; k++)
+            bad = isfinite(((const float *)payloads[i].data)[k]) ? -1 : i;
+    bad = first ? bad + 1 : 0;
+    if (!world->api->sum(world, &bad, 1, err))
+        return false;
+    if (bad == 0)
+        return true;
+    zt_fail(err, ZT_EXIT_RUN, "the weights are not finite at the end of the run%s%s%s: model.onnx is not written",
+            first ? " (the first: \"" : "", first ? payloads[(int)bad - 1].name : "", first ? "\")" : "");
+    return zt_hint(err, "lower the learning rate; %s/checkpoints may have a state before it", folder);
+}
+
+bool zt_skips_check(const struct zt_skips *skips, int64_t steps, const struct zt_fp16_config *fp16,
+                    struct zt_err *err) {
+    int skipped = 0;
+    for (int i = 0; i < ZT_SKIPS_SEEN; i++)
+        skipped += skips->at[i];
+    const bool finds = fp16->enabled && fp16->loss_scale == 0; /* a dynamic scale begins with skips */
+    if (finds || steps < ZT_SKIPS_SEEN || 2 * skipped <= ZT_SKIPS_SEEN)
+        return true;
+    zt_fail(err, ZT_EXIT_RUN, "%d of the last %d steps were skipped, as loss or gradient were not finite", skipped,
+            ZT_SKIPS_SEEN);
+    if (fp16->enabled)
+        return zt_hint(err, "lower fp16.loss_scale, or set it to 0, which is dynamic");
+    return zt_hint(err,
+                   "model.onnx has the weights of the steps before; without ztrain.on_non_finite \"skip\" the "
+                   "run stops at the first such step and says where it comes from");
+}

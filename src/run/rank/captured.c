@@ -1,0 +1,194 @@
+/* What a rank queues in a step is the same in every step of one shape (the full ones, the last of an epoch) whose
+ * batches lie on the same side (device_memory.h): pointers into its blocks, and numbers that lie on the device. So the
+ * first step of a shape runs as it is, the first behind it of each side is recorded, and the others give the device
+ * what was recorded:
+ *
+ *     host   side   load   forward ... backward   exchange with ranks   norm update        copy of the state
+ *     1      0      +      + + + + + + + + + +    +                     + +                +
+ *     2      1      +      ( . . . . . . . . .    ) graph 0  +          ( . ) graph 1      +
+ *     3      0      +      ( . . . . . . . . .    ) graph 0' +          ( . ) graph 1'     +
+ *     4      1      +      graph 0                +                     graph 1            +
+ *     5      0      +      graph 0'               +                     graph 1'           +
+ *
+ * A segment is what lies between two things that need the host: batches, other ranks, nodes without a kernel here,
+ * the micro-batch that random numbers are drawn for, kernels that sum over ranks. In steps 4 and on the host goes
+ * through the same program and counts its actions instead of queueing them; a segment of another length would be an
+ * error of ours.
+ *
+ * Where a segment cannot be captured its actions, which were kept, are queued as they are, and nothing is recorded from
+ * then on. */
+#include "run/rank/captured.h"
+
+#include "base/vec.h"
+#include "run/rank/times.h"
+
+#include <stdlib.h>
+
+struct segment {
+    struct zt_captured *graph;
+    int actions;
+};
+
+typedef ZT_VEC(struct segment) segments;
+typedef ZT_VEC(struct zt_action) actions;
+
+enum mode { PLAIN, RECORD, REPLAY };
+
+/* Of the steps of one shape and side. */
+struct recording {
+    segments list;
+    size_t launches; /* in them */
+    bool made;
+};
+
+struct zt_rank_graphs {
+    enum mode mode;
+    struct recording of[2][2], *now; /* [tail][side] */
+    bool ran[2];                     /* by shape: a step as it is */
+    int at;                          /* number of the segment at hand, or next */
+    int count;                       /* actions of it so far; 0: none is open */
+    actions kept;                    /* of the segment that is being captured */
+    bool off;
+    char why[ZT_ERR_TEXT];
+};
+
+static const struct zt_device_api *api_of(const struct zt_rank *r) {
+    return r->device->api;
+}
+
+void zt_rank_graphs_create(struct zt_rank *r) {
+    if (api_of(r)->capture)
+        r->graphs = ZT_NEW(r->arena, struct zt_rank_graphs);
+}
+
+void zt_rank_graphs_destroy(struct zt_rank *r) {
+    struct zt_rank_graphs *g = r->graphs;
+    for (int s = 0; g && s < 4; s++) {
+        segments *list = &g->of[s / 2][s % 2].list;
+        for (int i = 0; i < list->count; i++)
+            api_of(r)->captured_destroy(r->device, list->at[i].graph);
+        zt_vec_finish(list);
+    }
+    if (g)
+        zt_vec_finish(&g->kept);
+}
+
+/* ---- segments ---- */
+
+static bool queue_kept(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_graphs *g = r->graphs;
+    bool ok = true;
+    for (int i = 0; ok && i < g->kept.count; i++)
+        ok = g->kept.at[i].run(r, &g->kept.at[i], err);
+    g->kept.count = 0;
+    return ok;
+}
+
+static bool give_up(struct zt_rank *r, const struct zt_err *why, struct zt_err *err) {
+    struct zt_rank_graphs *g = r->graphs;
+    g->off = true;
+    g->mode = PLAIN;
+    g->count = 0;
+    snprintf(g->why, sizeof g->why, "%s", why->count ? why->text[0] : "the device captured nothing");
+    return queue_kept(r, err);
+}
+
+static bool end_capture(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_graphs *g = r->graphs;
+    struct zt_err why = { 0 };
+    size_t launches = 0;
+    struct segment s = { api_of(r)->captured(r->device, &launches, &why), g->kept.count };
+    if (!s.graph)
+        return give_up(r, &why, err);
+    g->now->launches += launches;
+    zt_vec_push(&g->now->list, s);
+    g->kept.count = 0;
+    return api_of(r)->replay(r->device, s.graph, err);
+}
+
+static bool record(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    struct zt_rank_graphs *g = r->graphs;
+    struct zt_err why = { 0 };
+    if (!g->count && !api_of(r)->capture(r->device, &why))
+        return give_up(r, &why, err) && a->run(r, a, err);
+    g->count++;
+    zt_vec_push(&g->kept, *a);
+    if (a->run(r, a, &why))
+        return true;
+    struct zt_err ignored = { 0 };
+    size_t launches;
+    struct zt_captured *broken = api_of(r)->captured(r->device, &launches, &ignored);
+    if (broken)
+        api_of(r)->captured_destroy(r->device, broken);
+    return give_up(r, &why, err);
+}
+
+static bool replay(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_graphs *g = r->graphs;
+    if (g->at >= g->now->list.count)
+        return zt_fail(err, ZT_EXIT_RUN, "segment %d of the step was not recorded", g->at);
+    return g->count++ || api_of(r)->replay(r->device, g->now->list.at[g->at].graph, err);
+}
+
+bool zt_rank_do(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    if (!r->graphs || r->graphs->mode == PLAIN)
+        return a->run(r, a, err);
+    return r->graphs->mode == RECORD ? record(r, a, err) : replay(r, err);
+}
+
+bool zt_rank_capturing(const struct zt_rank *r) {
+    return r->graphs && r->graphs->mode == RECORD && r->graphs->count;
+}
+
+bool zt_rank_flush(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_graphs *g = r->graphs;
+    if (!g || !g->count)
+        return true;
+    int count = g->count;
+    g->count = 0;
+    g->at++;
+    if (g->mode == RECORD)
+        return end_capture(r, err);
+    int wants = g->now->list.at[g->at - 1].actions;
+    return count == wants || zt_fail(err, ZT_EXIT_RUN, "segment %d of the step has %d actions, %d were recorded",
+                                     g->at - 1, count, wants);
+}
+
+/* ---- steps ---- */
+
+void zt_rank_graphs_begin(struct zt_rank *r, bool tail, int side) {
+    struct zt_rank_graphs *g = r->graphs;
+    /* hashing and tracing read what nodes leave behind, and a captured segment has no times of its nodes */
+    if (!g || g->off || r->hashes || r->tracing || zt_rank_times_on(r))
+        return;
+    g->now = &g->of[tail][side];
+    g->at = g->count = 0;
+    g->mode = !g->ran[tail] ? PLAIN : !g->now->made ? RECORD : REPLAY;
+    g->now->made |= g->ran[tail];
+    g->ran[tail] = true;
+}
+
+bool zt_rank_graphs_end(struct zt_rank *r, struct zt_err *err) {
+    bool ok = zt_rank_flush(r, err);
+    if (r->graphs)
+        r->graphs->mode = PLAIN;
+    return ok;
+}
+
+/* That of either side: both have the same. */
+static const struct recording *recording_of(const struct zt_rank_graphs *g, bool tail) {
+    return &g->of[tail][!g->of[tail][0].made];
+}
+
+const char *zt_rank_graphs_text(const struct zt_rank *r, char text[ZT_ERR_TEXT]) {
+    const struct zt_rank_graphs *g = r->graphs;
+    if (!g)
+        return NULL;
+    if (g->off)
+        snprintf(text, ZT_ERR_TEXT, "none: %.*s", ZT_ERR_TEXT - 8, g->why);
+    else
+        snprintf(text, ZT_ERR_TEXT, "%d in a full step, %d in the last of an epoch; %zu and %zu launches",
+                 recording_of(g, false)->list.count, recording_of(g, true)->list.count,
+                 recording_of(g, false)->launches, recording_of(g, true)->launches);
+    return text;
+}

@@ -1,0 +1,189 @@
+#include "run/rank/command.h"
+
+#include "run/rank/captured.h"
+#include "run/rank/device_memory.h"
+#include "run/rank/node_hashes.h"
+#include "run/rank/node_trace.h"
+#include "run/rank/times.h"
+
+static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    struct zt_ready *ready = &a->program->ready[a->command->node];
+    int total = ready->call.in_count + ready->call.out_count;
+    for (int i = 0; i < total; i++)
+        if (ready->place[i])
+            ready->views[i].data = zt_rank_at(r, a->slot, ready->place[i], ready->constant[i]);
+    ready->call.accumulate = a->accumulate;
+    const int before = err->count;
+    if (ready->on_host ? zt_rank_device_run(r, a->slot, ready, err) : ready->run(&ready->call, err))
+        return true;
+    if (err->count == before)
+        zt_fail(err, ZT_EXIT_RUN, "%s: the kernel failed", ready->name);
+    /* a lost rank is not the model's */
+    return err->code != ZT_EXIT_RANK && zt_err_within(err, before, "%s", r->plan->job->model->path);
+}
+
+static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_ready *ready = &a->program->ready[a->command->node];
+    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_PEERS; /* needs the host each time */
+    zt_where_node(r->world->where, ready->name);
+    double began = zt_rank_times_begin(r);
+    if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
+        return false;
+    zt_rank_times_node(r, a->program, a->command->node, began);
+    if (r->tracing && !zt_rank_trace_node(r, a->program, a->slot, a->command->node, err))
+        return false;
+    return !r->hashing || zt_rank_hashes_node(r, a->program, a->command->node, err);
+}
+
+static bool zero(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->api->zero(r->device, a->to, a->bytes, err);
+}
+
+static bool copy(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->api->copy(r->device, a->to, a->from, a->bytes, err);
+}
+
+static bool add(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return zt_rank_add(r, a->to, a->from, (int64_t)(a->bytes / sizeof(float)), err);
+}
+
+/* Copies within the rank's memory, or to it from a constant of the graph. */
+static bool copy_value(struct zt_rank *r, void *to, const struct zt_place *place, const void *from, size_t bytes,
+                       struct zt_err *err) {
+    struct zt_action a = { .run = copy, .to = to, .from = from, .bytes = bytes };
+    return place->in == ZT_CONSTANT
+               ? zt_rank_flush(r, err) && r->device->api->to_device(r->device, to, from, bytes, err)
+               : zt_rank_do(r, &a, err);
+}
+
+static bool add_gradient(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
+                         const struct zt_command *c, bool accumulate, struct zt_err *err) {
+    int64_t count = r->plan->flat->tensors[c->tensor].count;
+    struct zt_action a = { .run = zero,
+                           .to = zt_rank_at(r, slot, &c->at, NULL),
+                           .bytes = (size_t)count * sizeof(float) };
+    if (c->kind == ZT_ZERO_GRAD)
+        return accumulate || zt_rank_do(r, &a, err);
+    const struct zt_place *place = &p->place[ZT_BACKWARD][c->value];
+    a.from = zt_rank_at(r, slot, place, p->joint.graph->values[c->value]->data);
+    if (!accumulate)
+        return copy_value(r, a.to, place, a.from, a.bytes, err);
+    a.run = add;
+    return zt_rank_do(r, &a, err);
+}
+
+/* Begins to bring a bucket from its slices to all ranks, in parts of allgather_bucket_size. */
+static bool start_gather(struct zt_rank *r, int b, float *to, struct zt_err *err) {
+    struct zt_moving *m = &r->moving[b];
+    for (int i = 0; i < m->parts; i++) {
+        struct zt_transfer *t = &m->at[m->count++];
+        *t = (struct zt_transfer){ ZT_ALL_GATHER, to + m->first[i], m->bound + i * (r->plan->flat->ranks + 1),
+                                   sizeof *to };
+        if (!r->bulk_data->api->start(r->bulk_data, t, err))
+            return false;
+    }
+    return true;
+}
+
+static bool gather(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    int me = r->plan->grid.data_rank, b = c->bucket;
+    float *to = zt_rank_at(r, slot, &c->at, NULL);
+    const int64_t *bound = r->bound + b * (flat->ranks + 1);
+    if (c->shard &&
+        !r->device->api->copy(r->device, to + bound[me], (float *)r->parameters + zt_shard_offset(flat, b, me),
+                              (size_t)(bound[me + 1] - bound[me]) * sizeof *to, err))
+        return false;
+    r->underway++;
+    return start_gather(r, b, to, err);
+}
+
+static bool reduce(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, struct zt_err *err) {
+    struct zt_moving *m = &r->moving[c->bucket];
+    float *at = zt_rank_at(r, slot, &c->at, NULL);
+    struct zt_transfer *t = &m->at[m->count++];
+    *t = (struct zt_transfer){ ZT_REDUCE_SCATTER, at, r->bound + c->bucket * (r->plan->flat->ranks + 1), sizeof *at };
+    r->underway++;
+    return r->bulk_data->api->start(r->bulk_data, t, err) && (!c->all || start_gather(r, c->bucket, at, err));
+}
+
+static bool wait_for_bucket(struct zt_rank *r, int b, struct zt_err *err) {
+    struct zt_moving *m = &r->moving[b];
+    for (int i = 0; i < m->count; i++)
+        if (!r->bulk_data->api->wait(r->bulk_data, &m->at[i], err))
+            return false;
+    m->count = 0;
+    r->underway--;
+    return true;
+}
+
+static bool reduced(struct zt_rank *r, const struct zt_slot *slot, const struct zt_command *c, bool accumulate,
+                    struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    int me = r->plan->grid.data_rank;
+    const float *at = zt_rank_at(r, slot, &c->at, NULL);
+    const int64_t *bound = r->bound + c->bucket * (flat->ranks + 1);
+    if (!wait_for_bucket(r, c->bucket, err))
+        return false;
+    float *to = (float *)r->gradients + zt_shard_offset(flat, c->bucket, me);
+    int64_t count = bound[me + 1] - bound[me];
+    if (c->shard && !accumulate)
+        return r->device->api->copy(r->device, to, at + bound[me], (size_t)count * sizeof *to, err);
+    return !c->shard || zt_rank_add(r, to, at + bound[me], count, err);
+}
+
+/* What is under way between ranks goes on, which copies to the device what has come. */
+static bool help_on(struct zt_rank *r, struct zt_err *err) {
+    return !r->underway || zt_rank_capturing(r) || r->bulk_data->api->poll(r->bulk_data, err);
+}
+
+/* One all_gather for all of them: they are many and small. */
+static bool keep(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_device_api *api = r->device->api;
+    float *kept = (float *)r->derived, *packed = kept + flat->kept;
+    for (int i = 0; i < flat->kept_piece_count; i++) {
+        const struct zt_kept_piece *piece = &flat->kept_pieces[i];
+        if (piece->rank == r->plan->grid.data_rank &&
+            !api->copy(r->device, packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
+                       (size_t)piece->count * sizeof *packed, err))
+            return false;
+    }
+    if (!r->bulk_data->api->all_gather(r->bulk_data, packed, flat->kept_bound, sizeof *packed, err))
+        return false;
+    for (int i = 0; i < flat->kept_piece_count; i++) {
+        const struct zt_kept_piece *piece = &flat->kept_pieces[i];
+        if (!api->copy(r->device, kept + piece->at, packed + piece->packed_at, (size_t)piece->count * sizeof *packed,
+                       err))
+            return false;
+    }
+    return true;
+}
+
+bool zt_rank_command(struct zt_rank *r, const struct zt_run_program *rp, struct zt_slot *slot,
+                     const struct zt_command *c, bool accumulate, bool last, struct zt_err *err) {
+    struct zt_action a = { run_kernel, rp, slot, c, accumulate && c->accumulate };
+    bool shares = c->kind != ZT_RUN_NODE && c->kind != ZT_ADD_GRAD && c->kind != ZT_ZERO_GRAD && c->kind != ZT_RELEASE;
+    if (shares && !zt_rank_flush(r, err))
+        return false;
+    switch (c->kind) {
+    case ZT_RUN_NODE:
+        return run_node(r, &a, err) && help_on(r, err);
+    case ZT_ADD_GRAD:
+    case ZT_ZERO_GRAD:
+        return add_gradient(r, rp->program, slot, c, accumulate && c->accumulate, err);
+    case ZT_GATHER:
+        return gather(r, slot, c, err);
+    case ZT_GATHERED:
+        return wait_for_bucket(r, c->bucket, err);
+    case ZT_REDUCE:
+        return (c->last_only && !last) || reduce(r, slot, c, err);
+    case ZT_REDUCED:
+        return (c->last_only && !last) || reduced(r, slot, c, accumulate, err);
+    case ZT_KEEP:
+        return keep(r, err);
+    case ZT_RELEASE:
+        break;
+    }
+    return true;
+}

@@ -1,0 +1,341 @@
+/* The step of a rank away from the host: nothing in it waits for the device.
+ *
+ * What the host used to know between backward and optimizer (loss, norm, whether both are finite, the clip factor, how
+ * many updates were applied) is struct zt_step_state in the device's memory (optim/step.h), and so is a table of what
+ * the optimizer runs with, a row an update, which the host writes ROWS updates ahead of time:
+ *
+ *     host      begin 1         begin 2    end 1      begin 3    end 2
+ *     device      forward backward clip update copy 1 | forward backward clip update copy 2 | ...
+ *
+ * A copy of the state leaves at the end of every step; the host reads it when the next one is queued. So the update a
+ * step will be is not known when it is queued: at most ZT_RANK_AHEAD earlier ones may turn out to be none. The table
+ * has rows for all it can be. Several ranks add losses and squares on the host, which waits for them (zt_rank_clip). */
+#include "run/rank/device_step.h"
+
+#include "base/align.h"
+#include "device/module.h"
+#include "optim/step.h"
+#include "run/rank/captured.h"
+#include "run/rank/device_memory.h"
+#include "run/rank/norms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 256 };
+
+struct zt_rank_stepping {
+    const struct zt_module_optimizer *optimizer;
+    struct zt_step_call call;
+    struct zt_step_state *state; /* the same as the call's, to write */
+    struct zt_step_norm norm;    /* but for the loss and its samples: */
+    const struct zt_slot *last;  /* of the last micro-batch, once its loss is there; NULL: it is not this rank's */
+    const float *last_loss;
+    char *block, *host; /* device memory of all of them; pinned memory to fill it from */
+    size_t block_bytes, host_bytes;
+    union zt_coefficients *table; /* pinned; its rows on the device begin at table_at */
+    char *table_at;
+    struct zt_step_state *said;            /* pinned, what the host tells the device */
+    struct zt_step_state *copy;            /* pinned: [ZT_RANK_AHEAD], the state at the end of a step */
+    struct zt_event *event[ZT_RANK_AHEAD]; /* the copy is there */
+    int64_t first;                         /* update of the table's first row; -1: none is there */
+    int64_t begun, ended;                  /* steps */
+    double *group_lr, *group_decay;        /* by group: factor on the rate; weight decay */
+};
+
+static bool tell(struct zt_rank *r, void *to, const void *from, size_t bytes, struct zt_err *err) {
+    return r->device->api->to_device(r->device, to, from, bytes, err);
+}
+
+/* ---- creation ---- */
+
+/* Tensors of the same rate and decay are a group; the number of tensor t's. */
+static int group_of(struct zt_rank *r, int t) {
+    struct zt_rank_stepping *s = r->stepping;
+    int g = 0;
+    while (g < s->call.groups && (s->group_lr[g] != r->tensor_lr[t] || s->group_decay[g] != r->tensor_decay[t]))
+        g++;
+    if (g == s->call.groups) {
+        s->group_lr[g] = r->tensor_lr[t];
+        s->group_decay[g] = r->tensor_decay[t];
+        s->call.groups++;
+    }
+    return g;
+}
+
+static void fill_piece(struct zt_rank *r, const struct zt_piece *from, struct zt_step_piece *to) {
+    *to = (struct zt_step_piece){ .param = from->param,
+                                  .grad = from->grad,
+                                  .count = from->count,
+                                  .group = group_of(r, from->tensor),
+                                  .tensor = from->tensor,
+                                  .measured = r->owned[from->range].rank == r->plan->grid.data_rank };
+    for (int i = 0; i < r->plan->optimizer_states; i++)
+        to->state[i] = from->state[i];
+}
+
+/* The ranges that are this rank's. */
+static void list_squares(struct zt_rank *r) {
+    struct zt_step_norm *n = &r->stepping->norm;
+    struct zt_floats *x = ZT_NEW_N(r->arena, struct zt_floats, r->owned_count + 1);
+    n->x = x;
+    n->clip = r->plan->job->config->gradient_clipping;
+    n->whole = r->world->size == 1;
+    for (int i = 0; i < r->owned_count; i++) {
+        const struct zt_range *o = &r->owned[i];
+        if (o->rank == r->plan->grid.data_rank)
+            x[n->count++] = (struct zt_floats){ (const float *)r->gradients + o->grad_at, o->last - o->first };
+    }
+}
+
+/* The next part of a block, NULL while it is only being measured. */
+static void *take(char *block, size_t *at, size_t bytes) {
+    size_t first = *at;
+    *at += (size_t)zt_align_64((int64_t)bytes);
+    return block ? block + first : NULL;
+}
+
+static void lay_out_device(struct zt_rank *r) {
+    struct zt_rank_stepping *s = r->stepping;
+    struct zt_step_call *c = &s->call;
+    size_t norms = s->optimizer->norms != NULL, at = 0;
+    c->state = s->state = take(s->block, &at, sizeof *s->state);
+    c->table = (void *)(s->table_at = take(s->block, &at, (size_t)(ROWS * c->groups) * sizeof *s->table));
+    c->pieces = take(s->block, &at, (size_t)c->piece_count * sizeof *c->pieces);
+    c->parts = take(s->block, &at, norms * 2 * ZT_STEP_PARTS * (size_t)c->piece_count * sizeof *c->parts);
+    c->norms = take(s->block, &at, norms * 2 * (size_t)c->tensor_count * sizeof *c->norms);
+    c->ratios = take(s->block, &at, norms * (size_t)c->tensor_count * sizeof *c->ratios);
+    s->block_bytes = at;
+}
+
+static void lay_out_host(struct zt_rank *r) {
+    struct zt_rank_stepping *s = r->stepping;
+    size_t at = 0;
+    s->said = take(s->host, &at, sizeof *s->said);
+    s->copy = take(s->host, &at, ZT_RANK_AHEAD * sizeof *s->copy);
+    s->table = take(s->host, &at, (size_t)(ROWS * s->call.groups) * sizeof *s->table);
+    s->host_bytes = at;
+}
+
+static bool send_pieces(struct zt_rank *r, const struct zt_step_piece *pieces, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    return tell(r, (void *)s->call.pieces, pieces, (size_t)s->call.piece_count * sizeof *pieces, err) &&
+           r->device->api->synchronize(r->device, err);
+}
+
+static bool open_blocks(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    const struct zt_device_api *api = r->device->api;
+    lay_out_device(r);
+    lay_out_host(r);
+    if (!(s->block = api->allocate(r->device, s->block_bytes, "the state of the step", err)) ||
+        !(s->host = api->allocate_host(r->device, s->host_bytes, "the state of the step", err)))
+        return false;
+    lay_out_device(r);
+    lay_out_host(r);
+    for (int i = 0; i < ZT_RANK_AHEAD; i++)
+        if (!(s->event[i] = api->event_create(r->device, err)))
+            return false;
+    return true;
+}
+
+bool zt_rank_stepping_create(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping = ZT_NEW(r->arena, struct zt_rank_stepping);
+    s->optimizer = zt_module_optimizer(r->device->module, r->row->name);
+    if (!s->optimizer) {
+        zt_fail(err, ZT_EXIT_CONFIG, "optimizer.type: %s has no kernel for device %s", r->row->name,
+                r->device->api->name);
+        return zt_hint(err, "use --device cpu");
+    }
+    struct zt_step_piece *pieces = ZT_NEW_N(r->arena, struct zt_step_piece, r->piece_count + 1);
+    s->first = -1;
+    s->group_lr = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
+    s->group_decay = ZT_NEW_N(r->arena, double, r->plan->flat->tensor_count + 1);
+    s->call.piece_count = r->piece_count;
+    s->call.tensor_count = r->plan->flat->tensor_count;
+    group_of(r, 0); /* there is one, also where this rank owns nothing */
+    for (int i = 0; i < r->piece_count; i++)
+        fill_piece(r, &r->pieces[i], &pieces[i]);
+    list_squares(r);
+    if (!open_blocks(r, err))
+        return false;
+    s->norm.state = s->state;
+    return send_pieces(r, pieces, err);
+}
+
+void zt_rank_stepping_destroy(struct zt_rank *r) {
+    struct zt_rank_stepping *s = r->stepping;
+    for (int i = 0; s && i < ZT_RANK_AHEAD; i++)
+        if (s->event[i])
+            r->device->api->event_destroy(r->device, s->event[i]);
+    if (s && s->host)
+        r->device->api->free_host(r->device, s->host, s->host_bytes);
+    if (s && s->block)
+        r->device->api->free(r->device, s->block, s->block_bytes);
+}
+
+/* ---- a step ---- */
+
+/* Rows of the updates `first` and on. */
+static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    const struct zt_config *c = r->plan->job->config;
+    for (int64_t i = 0; i < ROWS; i++) {
+        struct zt_rate rate = zt_rate_at(c, first + i);
+        for (int g = 0; g < s->call.groups; g++) {
+            struct zt_update u = { .config = &c->optimizer,
+                                   .lr = rate.lr * s->group_lr[g],
+                                   .weight_decay = s->group_decay[g],
+                                   .beta1 = rate.beta1,
+                                   .beta2 = rate.beta2,
+                                   .step = first + i + 1,
+                                   .grad_scale = 1 };
+            r->row->prepare(&u, &s->table[i * s->call.groups + g]);
+        }
+    }
+    s->said->first = first;
+    return tell(r, s->table_at, s->table, (size_t)(ROWS * s->call.groups) * sizeof *s->table, err) &&
+           tell(r, &s->state->first, &s->said->first, sizeof s->said->first, err);
+}
+
+/* Before the first step; a checkpoint may have been loaded. */
+static bool write_state(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    *s->said = (struct zt_step_state){
+        .loss_scale = r->scaling.scale, .scale = 1, .updates = r->updates, .scaling = r->scaling
+    };
+    return tell(r, s->state, s->said, sizeof *s->said, err) && r->device->api->synchronize(r->device, err);
+}
+
+/* r->updates counts as if every step underway were an update: the device's count is that or a little less. */
+bool zt_rank_stepping_begin(struct zt_rank *r, bool tail, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    bool fresh = s->first < 0;
+    if (fresh && !write_state(r, err))
+        return false;
+    if (fresh || r->updates >= s->first + ROWS) {
+        s->first = r->updates > ZT_RANK_AHEAD ? r->updates - ZT_RANK_AHEAD : 0;
+        if (!write_table(r, s->first, err))
+            return false;
+    }
+    int side;
+    s->last = NULL;
+    s->last_loss = NULL;
+    if (!zt_rank_device_align(r, &side, err))
+        return false;
+    zt_rank_graphs_begin(r, tail, side);
+    return true;
+}
+
+static bool add_loss(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const double *samples = &zt_rank_device_fed(r, a->slot)->samples;
+    return r->device->module->add_loss(r->device, r->stepping->state, a->from, samples, err);
+}
+
+static bool scale_seed(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    return r->device->module->scale_seed(r->device, r->stepping->state, zt_rank_device_fed(r, a->slot), err);
+}
+
+bool zt_rank_stepping_seed(struct zt_rank *r, const struct zt_slot *slot, struct zt_err *err) {
+    struct zt_action a = { .run = scale_seed, .slot = slot };
+    return !r->plan->job->config->fp16.enabled || zt_rank_do(r, &a, err);
+}
+
+bool zt_rank_stepping_loss(struct zt_rank *r, const struct zt_slot *slot, const float *loss, bool last,
+                           struct zt_err *err) {
+    struct zt_action a = { .run = add_loss, .slot = slot, .from = loss };
+    if (!last)
+        return zt_rank_do(r, &a, err);
+    r->stepping->last = slot; /* where both stay until it is loaded again */
+    r->stepping->last_loss = loss;
+    return true;
+}
+
+/* Loss and squares of all ranks, through the host. */
+static bool share(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    int world = r->world->size;
+    _Static_assert(offsetof(struct zt_step_state, squares) == sizeof(double), "loss and squares stand first");
+    if (!zt_rank_fetch(r, s->said, s->state, 2 * sizeof(double), err))
+        return false;
+    r->scalars[0] = s->said->loss;
+    r->scalars[1 + r->plan->grid.rank] = s->said->squares;
+    if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
+        return false;
+    s->said->loss = r->scalars[0];
+    s->said->squares = 0;
+    for (int i = 0; i < world; i++)
+        s->said->squares += r->scalars[1 + i];
+    return tell(r, s->state, s->said, 2 * sizeof(double), err);
+}
+
+static bool norm(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    struct zt_step_norm n = r->stepping->norm;
+    n.loss = a->from;
+    n.samples = a->slot ? &zt_rank_device_fed(r, a->slot)->samples : NULL;
+    return r->device->module->norm(r->device, &n, err);
+}
+
+static bool clip(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    (void)a;
+    return r->device->module->clip(r->device, r->stepping->state, r->stepping->norm.clip, err);
+}
+
+bool zt_rank_stepping_clip(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_rank_stepping *s = r->stepping;
+    struct zt_action sum = { .run = norm, .slot = s->last, .from = s->last_loss }, find = { .run = clip };
+    return zt_rank_do(r, &sum, err) &&
+           (s->norm.whole || (zt_rank_flush(r, err) && share(r, err) && zt_rank_do(r, &find, err)));
+}
+
+/* Trust ratios of tensors that several ranks have slices of: through the host, in rank order. */
+static bool share_norms(struct zt_rank *r, const struct zt_update *u, struct zt_err *err) {
+    const struct zt_step_call *c = &r->stepping->call;
+    size_t bytes = (size_t)c->tensor_count * sizeof *c->norms;
+    return zt_rank_fetch(r, zt_rank_own_norms(r), c->norms, 2 * bytes, err) && zt_rank_share_norms(r, u, err) &&
+           tell(r, c->ratios, r->ratios, bytes, err) && r->device->api->synchronize(r->device, err);
+}
+
+static bool find_norms(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    (void)a;
+    return r->stepping->optimizer->norms(r->device, &r->stepping->call, err);
+}
+
+static bool update(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
+    const struct zt_rank_stepping *s = r->stepping;
+    (void)a;
+    return s->call.piece_count == 0 || s->optimizer->update(r->device, &s->call, err);
+}
+
+bool zt_rank_stepping_update(struct zt_rank *r, struct zt_err *err) {
+    struct zt_update u = { .config = &r->plan->job->config->optimizer, .step = 1 }; /* of it, ratio() asks the limits */
+    struct zt_action norms = { .run = find_norms }, last = { .run = update };
+    bool ok = true;
+    if (r->stepping->optimizer->norms)
+        ok = zt_rank_do(r, &norms, err) && (r->data->size == 1 || (zt_rank_flush(r, err) && share_norms(r, &u, err)));
+    return ok && zt_rank_do(r, &last, err);
+}
+
+bool zt_rank_stepping_end(struct zt_rank *r, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    const struct zt_device_api *api = r->device->api;
+    int at = (int)(s->begun++ % ZT_RANK_AHEAD);
+    return zt_rank_graphs_end(r, err) && api->to_host(r->device, &s->copy[at], s->state, sizeof *s->copy, err) &&
+           api->record(r->device, s->event[at], err);
+}
+
+bool zt_rank_stepping_read(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err) {
+    struct zt_rank_stepping *s = r->stepping;
+    int at = (int)(s->ended++ % ZT_RANK_AHEAD);
+    const struct zt_step_state *state = &s->copy[at];
+    if (!r->device->api->wait(r->device, s->event[at], err))
+        return false;
+    result->loss = state->total / (double)result->samples;
+    result->grad_norm = state->norm;
+    result->finite = state->finite;
+    result->loss_scale = state->scaled;
+    result->scaling = r->scaling = state->scaling;
+    result->lr = zt_rate_at(r->plan->job->config, state->updates).lr;
+    r->updates = state->updates + state->finite + (s->begun - s->ended);
+    return true;
+}

@@ -1,0 +1,364 @@
+#include "run/rank/rank.h"
+
+#include "base/align.h"
+#include "base/text.h"
+#include "device/threads.h"
+#include "run/rank/blocks.h"
+#include "run/rank/captured.h"
+#include "run/rank/derive.h"
+#include "run/rank/device_memory.h"
+#include "run/rank/device_step.h"
+#include "run/rank/node_hashes.h"
+#include "run/rank/stored_data.h"
+#include "run/rank/times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- creation ---- */
+
+static void make_ready(struct zt_rank *r, struct zt_run_program *rp, int n) {
+    const struct zt_program *p = rp->program;
+    struct zt_graph *g = p->joint.graph;
+    const struct zt_node *node = g->nodes[n];
+    struct zt_ready *ready = &rp->ready[n];
+    int total = node->in_count + node->out_count;
+    ready->views = ZT_NEW_N(r->arena, struct zt_view, total + 1);
+    ready->place = ZT_NEW_N(r->arena, const struct zt_place *, total + 1);
+    ready->constant = ZT_NEW_N(r->arena, const void *, total + 1);
+    for (int i = 0; i < total; i++) {
+        int v = i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+        if (v < 0)
+            continue;
+        const struct zt_value *value = g->values[v];
+        ready->views[i] = (struct zt_view){ value->dtype, value->shape, NULL, value->layout };
+        ready->place[i] = &p->place[node->phase][v];
+        ready->constant[i] = value->data;
+    }
+    ready->run = node->op->kernel[node->backend].run;
+    ready->name = node->name;
+    ready->call = (struct zt_call){ .graph = g,
+                                    .node = node,
+                                    .in = ready->views,
+                                    .out = ready->views + node->in_count,
+                                    .in_count = node->in_count,
+                                    .out_count = node->out_count,
+                                    .state = p->prepared[n].state,
+                                    .workspace = r->workspace,
+                                    .threads = r->device->threads,
+                                    .random = &r->random,
+                                    .peers = &r->peers,
+                                    .device = r->device,
+                                    .path = &ready->path };
+    ready->path = p->prepared[n].path;
+}
+
+static void make_programs(struct zt_rank *r) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    int count = sets[0]->count + sets[1]->count + sets[2]->count + sets[3]->count;
+    r->programs = ZT_NEW_N(r->arena, struct zt_run_program, count + 1);
+    for (int s = 0; s < 4; s++) {
+        for (int i = 0; i < sets[s]->count; i++) {
+            struct zt_run_program *rp = &r->programs[r->program_count++];
+            rp->program = sets[s]->at[i];
+            rp->chunk = s / 2;
+            rp->ready = ZT_NEW_N(r->arena, struct zt_ready, rp->program->joint.graph->node_count + 1);
+            for (int n = 0; n < rp->program->joint.graph->node_count; n++)
+                make_ready(r, rp, n);
+            zt_rank_derive_create(rp);
+        }
+    }
+}
+
+static bool allocate(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_device_api *api = r->device->api;
+    int64_t start = zt_align_64(p->parameter_bytes);
+    size_t activations = (size_t)(p->activation_bytes + r->feed_bytes * p->slots);
+    r->parameters = api->allocate(r->device, (size_t)(start + p->derived_bytes), "parameters", err);
+    r->gradients = r->parameters ? api->allocate(r->device, (size_t)p->gradient_bytes, "gradients", err) : NULL;
+    r->optimizer = r->gradients ? api->allocate(r->device, (size_t)p->optimizer_bytes, "optimizer state", err) : NULL;
+    r->activations = r->optimizer ? api->allocate(r->device, activations, "activations", err) : NULL;
+    r->workspace = r->activations ? api->allocate(r->device, (size_t)p->workspace_bytes, "workspace", err) : NULL;
+    if (!r->workspace)
+        return false;
+    r->derived = r->parameters + start;
+    return true;
+}
+
+/* Collectives go over whole gradients, and over whole parameters where the optimizer is sharded
+ * (parallel/schedule/hooks.c). */
+static bool share(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_comm_api *api = r->data->api;
+    const struct zt_sharding *s = r->plan->sharding;
+    bool here = !r->device->module && r->plan->train.count > 0;
+    bool gathers = here && s->optimizer && !s->parameters, reduces = here && !s->gradients;
+    return (!gathers || api->share(r->data, r->parameters, (size_t)r->plan->parameter_bytes, err)) &&
+           (!reduces || api->share(r->data, r->gradients, (size_t)r->plan->gradient_bytes, err));
+}
+
+static int64_t largest_rows(const struct zt_rank_plan *p) {
+    const struct zt_program_set *sets[4] = { &p->train, &p->evaluation, &p->loss_train, &p->loss_evaluation };
+    int64_t rows = 0;
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < sets[s]->count; i++)
+            if (sets[s]->at[i]->joint.rows > rows)
+                rows = sets[s]->at[i]->joint.rows;
+    return rows;
+}
+
+static void make_slots(struct zt_rank *r) {
+    const struct zt_rank_plan *p = r->plan;
+    int64_t model = p->activation_bytes - p->loss_activation_bytes;
+    int in_flight = p->slots - (p->loss_train.count + p->loss_evaluation.count > 0);
+    int64_t each = model / in_flight / 64 * 64;
+    r->slots = ZT_NEW_N(r->arena, struct zt_slot, p->slots);
+    for (int i = 0; i < p->slots; i++) {
+        struct zt_slot *s = &r->slots[i];
+        s->activations = r->activations + (i < in_flight ? each * i : model);
+        s->feed = r->feed_bytes ? r->activations + p->activation_bytes + r->feed_bytes * i : NULL;
+        s->row_weight = ZT_NEW_N(r->arena, float, r->feed_rows + 1);
+        s->fed[p->job->want_count] = &s->seed;
+        s->fed[p->job->want_count + 1] = s->row_weight;
+        if (r->device->module)
+            zt_rank_device_slot(r, s);
+    }
+}
+
+static int64_t sample_bytes(const struct zt_source *source, int column) {
+    return source && column < source->column_count ? (int64_t)source->column[column].sample_bytes : 0;
+}
+
+/* Where more than one micro-batch is in flight the loader's buffer is gone before backward reads it: each slot keeps a
+ * copy. So it does where the device has memory of its own. */
+static int64_t feed_bytes(const struct zt_rank_plan *p, const struct zt_device *device) {
+    bool copies = p->keeps_input || device->module;
+    int64_t bytes = 0;
+    for (int i = 0; copies && i < ZT_COLUMNS; i++) {
+        int64_t train = sample_bytes(p->source, i), evaluation = sample_bytes(p->eval_source, i);
+        bytes += zt_align_64((train > evaluation ? train : evaluation) * largest_rows(p));
+    }
+    return device->module ? zt_rank_device_feed_bytes(bytes, largest_rows(p)) : bytes;
+}
+
+/* The first tensor that ends behind flat index `at`. */
+static int tensor_at(const struct zt_flat *flat, int64_t at) {
+    int low = 0, high = flat->tensor_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (flat->tensors[middle].offset + flat->tensors[middle].count > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void add_pieces(struct zt_rank *r, int range) {
+    const struct zt_flat *flat = r->plan->flat;
+    const struct zt_range *o = &r->owned[range];
+    int64_t states =
+        r->plan->optimizer_states ? r->plan->optimizer_bytes / r->plan->optimizer_states / (int64_t)sizeof(float) : 0;
+    for (int t = tensor_at(flat, o->first); t < flat->tensor_count && flat->tensors[t].offset < o->last; t++) {
+        int64_t first = flat->tensors[t].offset, last = first + flat->tensors[t].count;
+        first = first > o->first ? first : o->first;
+        last = last < o->last ? last : o->last;
+        while (first < last) {
+            int64_t cut = (first / ZT_PIECE + 1) * ZT_PIECE, end = cut < last ? cut : last;
+            struct zt_piece *piece = &r->pieces[r->piece_count++];
+            *piece = (struct zt_piece){ .tensor = t, .range = range, .first = first, .count = end - first };
+            piece->param = (float *)r->parameters + o->param_at + (first - o->first);
+            piece->grad = (float *)r->gradients + o->grad_at + (first - o->first);
+            for (int s = 0; s < r->plan->optimizer_states; s++)
+                piece->state[s] = (float *)r->optimizer + s * states + o->state_at + (first - o->first);
+            first = end;
+        }
+    }
+}
+
+static void make_pieces(struct zt_rank *r) {
+    const struct zt_flat *flat = r->plan->flat;
+    int most = flat->bucket_count * flat->ranks + 1;
+    r->owned = ZT_NEW_N(r->arena, struct zt_range, most);
+    r->held = ZT_NEW_N(r->arena, struct zt_range, most);
+    r->owned_count = zt_hooks_owned(flat, r->plan->sharding, r->plan->grid.data_rank, r->owned);
+    r->held_count = zt_hooks_held(flat, r->plan->sharding, r->plan->grid.data_rank, r->held);
+    r->pieces =
+        ZT_NEW_N(r->arena, struct zt_piece, flat->count / ZT_PIECE + r->owned_count + flat->tensor_count * 2 + 1);
+    for (int i = 0; i < r->owned_count; i++)
+        add_pieces(r, i);
+    r->after_step = ZT_NEW_N(r->arena, struct zt_command, 2 * flat->bucket_count + 1);
+    r->after_step_count = zt_hooks_after_step(flat, r->plan->sharding, r->after_step);
+    r->bound = ZT_NEW_N(r->arena, int64_t, (flat->bucket_count + 1) * (flat->ranks + 1));
+    for (int b = 0; b < flat->bucket_count; b++)
+        for (int k = 0; k <= flat->ranks; k++)
+            r->bound[b * (flat->ranks + 1) + k] = zt_slice_first(flat, b, k) - flat->bucket[b];
+}
+
+/* An all_gather moves at most allgather_bucket_size elements (whole blocks; 0: a bucket at once). */
+static void make_moving(struct zt_rank *r) {
+    const struct zt_flat *flat = r->plan->flat;
+    int64_t most = r->plan->job->config->zero.allgather_bucket_size, stride = flat->ranks + 1;
+    most = (most + ZT_SLICE_BLOCK - 1) / ZT_SLICE_BLOCK * ZT_SLICE_BLOCK;
+    r->moving = ZT_NEW_N(r->arena, struct zt_moving, flat->bucket_count + 1);
+    for (int b = 0; b < flat->bucket_count; b++) {
+        struct zt_moving *m = &r->moving[b];
+        int64_t elems = flat->bucket[b + 1] - flat->bucket[b], part = most ? most : elems;
+        m->parts = elems ? (int)((elems + part - 1) / part) : 0; /* tensors without elements may fill a bucket */
+        m->at = ZT_NEW_N(r->arena, struct zt_transfer, m->parts + 1);
+        m->bound = ZT_NEW_N(r->arena, int64_t, m->parts * stride);
+        m->first = ZT_NEW_N(r->arena, int64_t, m->parts);
+        for (int i = 0; i < m->parts; i++) {
+            m->first[i] = i * part;
+            int64_t length = elems - m->first[i] < part ? elems - m->first[i] : part;
+            for (int k = 0; k <= flat->ranks; k++) {
+                int64_t at = r->bound[b * stride + k] - m->first[i];
+                m->bound[i * stride + k] = at < 0 ? 0 : at > length ? length : at;
+            }
+        }
+    }
+}
+
+static bool place_weights(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_device_api *api = r->device->api;
+    for (int i = 0; i < r->held_count; i++) {
+        for (int t = tensor_at(p->flat, r->held[i].first); t < p->flat->tensor_count; t++) {
+            const struct zt_flat_tensor *tensor = &p->flat->tensors[t];
+            if (tensor->offset >= r->held[i].last)
+                break;
+            int64_t first = tensor->offset > r->held[i].first ? tensor->offset : r->held[i].first;
+            int64_t last =
+                tensor->offset + tensor->count < r->held[i].last ? tensor->offset + tensor->count : r->held[i].last;
+            const char *from = p->param_initial[t];
+            if (first < last &&
+                !api->to_device(r->device, (float *)r->parameters + r->held[i].param_at + (first - r->held[i].first),
+                                from + (first - tensor->offset) * (int64_t)sizeof(float),
+                                (size_t)(last - first) * sizeof(float), err))
+                return false;
+        }
+    }
+    for (int i = 0; i < p->statistic_total; i++) {
+        struct zt_place place = { ZT_STATISTICS, p->statistic_offset[i] };
+        if (!api->to_device(r->device, zt_rank_at(r, NULL, &place, NULL), p->statistic_initial[i],
+                            (size_t)p->statistic_count[i] * sizeof(float), err))
+            return false;
+    }
+    return true;
+}
+
+/* param_groups: the last group whose pattern matches counts, as a later line overrides an earlier one. */
+static void make_groups(struct zt_rank *r) {
+    const struct zt_config *c = r->plan->job->config;
+    const struct zt_flat *flat = r->plan->flat;
+    r->tensor_lr = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
+    r->tensor_decay = ZT_NEW_N(r->arena, double, flat->tensor_count + 1);
+    for (int t = 0; t < flat->tensor_count; t++) {
+        r->tensor_lr[t] = 1;
+        r->tensor_decay[t] = c->optimizer.weight_decay;
+        for (int i = 0; i < c->group_count; i++) {
+            if (!zt_glob(c->groups[i].match, flat->tensors[t].name))
+                continue;
+            if (!isnan(c->groups[i].lr) && c->optimizer.lr > 0)
+                r->tensor_lr[t] = c->groups[i].lr / c->optimizer.lr;
+            if (!isnan(c->groups[i].weight_decay))
+                r->tensor_decay[t] = c->groups[i].weight_decay;
+        }
+    }
+}
+
+static bool sum_over_ranks(void *with, double *values, int count, struct zt_err *err) {
+    struct zt_comm *data = with;
+    return data->api->sum(data, values, count, err);
+}
+
+/* What the step needs on a device with memory of its own. */
+static bool open_step(struct zt_rank *r, struct zt_err *err) {
+    if (!r->away || !r->plan->train.count || !r->row)
+        return true;
+    zt_rank_graphs_create(r);
+    return zt_rank_stepping_create(r, err);
+}
+
+struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device *device, struct zt_comm *world,
+                               struct zt_comm *data, struct zt_err *err) {
+    struct zt_arena *arena = zt_arena_create();
+    struct zt_rank *r = ZT_NEW(arena, struct zt_rank);
+    *r = (struct zt_rank){ .plan = plan,
+                           .device = device,
+                           .world = world,
+                           .data = data,
+                           .arena = arena,
+                           .grad_scale = 1,
+                           .scaling = zt_scaling_of(plan->job->config) };
+    r->bulk_world = world;
+    r->bulk_data = data;
+    r->peers = (struct zt_peers){ data, sum_over_ranks };
+    r->feed_bytes = feed_bytes(plan, device);
+    r->feed_rows = largest_rows(plan);
+    r->random.seed = (uint64_t)plan->job->config->seed;
+    if (plan->job->config->optimizer.type)
+        r->row = zt_optimizer_find(plan->job->config->optimizer.type);
+    if (!allocate(r, err) || !share(r, err)) {
+        zt_rank_destroy(r);
+        return NULL;
+    }
+    make_slots(r);
+    make_programs(r);
+    make_pieces(r);
+    make_moving(r);
+    make_groups(r);
+    r->scalars = ZT_NEW_N(arena, double, world->size + 1 + ZT_REQUESTS);
+    r->tensor_norms = ZT_NEW_N(arena, double, 2 * plan->flat->tensor_count * plan->flat->ranks + 1);
+    r->ratios = ZT_NEW_N(arena, double, plan->flat->tensor_count + 1);
+    if (zt_rank_device_create(r, err) && open_step(r, err) && (!r->away || zt_rank_stored_create(r, err)) &&
+        place_weights(r, err))
+        return r;
+    zt_rank_destroy(r);
+    return NULL;
+}
+
+void zt_rank_watch(struct zt_rank *r, struct zt_stop *stop) {
+    r->stop = stop;
+}
+
+void zt_rank_warn_paths(const struct zt_rank *r, const struct zt_log *log) {
+    for (int i = 0; i < r->program_count; i++) {
+        const struct zt_program *p = r->programs[i].program;
+        for (int n = 0; n < p->joint.graph->node_count; n++) {
+            const struct zt_path *ran = &r->programs[i].ready[n].path, *planned = &p->prepared[n].path;
+            if (ran->name == planned->name && ran->note == planned->note)
+                continue;
+            zt_say(log, ZT_LOG_WARNING, "%s (%s): planned with %s, runs with %s: %s", r->programs[i].ready[n].name,
+                   p->joint.graph->nodes[n]->op_type, planned->name, ran->name, ran->note);
+        }
+    }
+}
+
+int64_t zt_rank_updates(const struct zt_rank *r) {
+    return r->updates;
+}
+
+void zt_rank_destroy(struct zt_rank *r) {
+    if (!r)
+        return;
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_device_api *api = r->device->api;
+    int64_t start = zt_align_64(p->parameter_bytes);
+    zt_rank_hashes_destroy(r);
+    zt_rank_time_end(r);
+    zt_rank_stored_destroy(r);
+    zt_rank_graphs_destroy(r);
+    zt_rank_stepping_destroy(r);
+    zt_rank_device_destroy(r);
+    r->data->api->unshare(r->data, r->parameters);
+    r->data->api->unshare(r->data, r->gradients);
+    api->free(r->device, r->parameters, (size_t)(start + p->derived_bytes));
+    api->free(r->device, r->gradients, (size_t)p->gradient_bytes);
+    api->free(r->device, r->optimizer, (size_t)p->optimizer_bytes);
+    api->free(r->device, r->activations, (size_t)(p->activation_bytes + r->feed_bytes * p->slots));
+    api->free(r->device, r->workspace, (size_t)p->workspace_bytes);
+    zt_arena_destroy(r->arena);
+}

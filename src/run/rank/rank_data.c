@@ -1,0 +1,45 @@
+#include "run/rank/rank_data.h"
+
+#include "device/threads.h"
+#include "run/rank/device_memory.h"
+#include "run/rank/stored_data.h"
+
+/* A device beside the host leaves the compute threads idle, but for nodes that have no kernel there. */
+static int readers(const struct zt_rank *r) {
+    const int cores = zt_parallel_cores();
+    return zt_loader_readers(cores, r->device->module ? cores / 2 : r->device->threads);
+}
+
+bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t steps, struct zt_loader **to,
+                    struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    const struct zt_config *c = p->job->config;
+    int64_t rows = training ? c->micro_batch : p->eval_rows, together = rows * p->grid.data;
+    struct zt_loader_options options = { .source = training ? p->source : p->eval_source,
+                                         .train_batch = training ? c->train_batch : together,
+                                         .micro_batch = p->replicas ? together : rows,
+                                         .accumulation = training ? (int)c->accumulation : 1,
+                                         .rank = p->replicas ? 0 : p->grid.data_rank,
+                                         .ranks = p->replicas ? 1 : p->grid.data,
+                                         .shuffle = training && c->data.shuffle,
+                                         .drop_last = training && c->data.drop_last,
+                                         .seed = (uint64_t)c->seed,
+                                         .first_step = training ? first : 0,
+                                         .steps =
+                                             training ? steps - first : (p->eval_samples + together - 1) / together,
+                                         .readers = readers(r) };
+    options.depth = zt_loader_depth(options.source, options.micro_batch);
+    if (r->away)
+        zt_rank_device_loads(r, &options);
+    *to = NULL;
+    return (p->replicas && p->grid.rank != 0) || (*to = zt_loader_create(&options, err)) != NULL;
+}
+
+void zt_rank_say_data(const struct zt_rank *r, const struct zt_log *log) {
+    const int count = readers(r);
+    const int64_t brings[2] = { zt_rank_brings(r, true), zt_rank_brings(r, false) };
+    if (r->stored)
+        zt_rank_stored_say(r, count, brings, log);
+    else
+        zt_say(log, ZT_LOG_DEBUG, "micro-batches are read by %d thread%s", count, count > 1 ? "s" : "");
+}

@@ -1,0 +1,61 @@
+/* The step: a list of instructions. Nothing is allocated. */
+#include "run/rank/step.h"
+
+#include "run/rank/device_step.h"
+#include "run/rank/instruct.h"
+#include "run/rank/node_hashes.h"
+#include "run/rank/times.h"
+
+bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_err *err) {
+    const struct zt_rank_plan *p = r->plan;
+    int64_t per_epoch = p->tail.samples ? p->whole_steps + 1 : p->whole_steps;
+    bool tail = p->tail.samples && step % per_epoch == per_epoch - 1;
+    const struct zt_step_shape *shape = tail ? &p->tail : &p->full;
+    const struct zt_schedule *schedule = tail ? &p->tail_schedule : &p->full_schedule;
+    r->random.step = (uint64_t)step;
+    r->first_sample = step % per_epoch * p->job->config->train_batch;
+    r->loss = 0;
+    r->finite = true;
+    struct zt_step_result *result = &r->begun[r->begun_count++];
+    *result =
+        (struct zt_step_result){ .samples = shape->samples, .epoch = step / per_epoch, .batch = step % per_epoch };
+    result->lr = zt_rate_at(p->job->config, r->updates).lr;
+    if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
+        return false;
+    struct zt_turn turn = { loader, p->source, shape, true };
+    for (int i = 0; i < schedule->count; i++)
+        if (!zt_rank_instruct(r, &turn, &schedule->at[i], err))
+            return false;
+    result->loss = r->loss / (double)shape->samples;
+    result->grad_norm = r->norm;
+    result->finite = r->finite;
+    result->loss_scale = r->scaling.scale;
+    if (!r->stepping)
+        zt_scaling_step(&r->scaling, !r->finite);
+    result->scaling = r->scaling;
+    const double *requests = r->scalars + 1 + r->world->size;
+    result->stop = zt_stop_signal(requests);
+    result->save = result->stop || requests[ZT_REQUEST_SAVE] > 0;
+    return zt_rank_times_end(r, err) && (!r->stepping || zt_rank_stepping_end(r, err)) &&
+           zt_rank_hashes_step(r, step, false, err);
+}
+
+bool zt_rank_end(struct zt_rank *r, struct zt_step_result *result, struct zt_err *err) {
+    *result = r->begun[0];
+    r->begun[0] = r->begun[1];
+    r->begun_count--;
+    return !r->stepping || zt_rank_stepping_read(r, result, err);
+}
+
+bool zt_rank_step(struct zt_rank *r, struct zt_loader *loader, int64_t step, struct zt_step_result *result,
+                  struct zt_err *err) {
+    return zt_rank_begin(r, loader, step, err) && zt_rank_end(r, result, err);
+}
+
+bool zt_rank_runs_ahead(const struct zt_rank *r) {
+    return r->stepping != NULL;
+}
+
+bool zt_rank_asked(const struct zt_rank *r) {
+    return r->begun_count > 0 && r->begun[r->begun_count - 1].save;
+}

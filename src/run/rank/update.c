@@ -1,0 +1,146 @@
+/* Weights of several stages, clipping and the optimizer step. */
+#include "run/rank/update.h"
+
+#include "device/threads.h"
+#include "run/rank/device_step.h"
+#include "run/rank/norms.h"
+#include "run/rank/times.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- weights of several stages ---- */
+
+/* Both ends list their runs in one order, and a rank that waits for a run has sent all before it. */
+bool zt_rank_tie_gradients(struct zt_rank *r, struct zt_err *err) {
+    for (int i = 0; i < r->plan->tie_count; i++) {
+        const struct zt_tie_run *t = &r->plan->ties[i];
+        float *grad = (float *)r->gradients + t->grad_at, *copy = (float *)r->workspace;
+        size_t bytes = (size_t)t->count * sizeof *grad;
+        if (t->home ? !r->bulk_world->api->recv(r->bulk_world, copy, bytes, t->peer, err)
+                    : !r->bulk_world->api->send(r->bulk_world, grad, bytes, t->peer, err))
+            return false;
+        if (t->home && !zt_rank_add(r, grad, copy, t->count, err))
+            return false;
+    }
+    return true;
+}
+
+bool zt_rank_tie_weights(struct zt_rank *r, struct zt_err *err) {
+    for (int i = 0; i < r->plan->tie_count; i++) {
+        const struct zt_tie_run *t = &r->plan->ties[i];
+        float *param = (float *)r->parameters + t->param_at;
+        size_t bytes = (size_t)t->count * sizeof *param;
+        if (t->home ? !r->bulk_world->api->send(r->bulk_world, param, bytes, t->peer, err)
+                    : !r->bulk_world->api->recv(r->bulk_world, param, bytes, t->peer, err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- norm ---- */
+
+static void piece_squares(void *arg, int64_t i) {
+    struct zt_rank *r = arg;
+    struct zt_piece *piece = &r->pieces[i];
+    bool mine = r->owned[piece->range].rank == r->plan->grid.data_rank;
+    piece->norms[0] = mine ? zt_sum_squares(piece->grad, piece->count) : 0;
+}
+
+/* Each data rank sums the squares of its own slices; the partial sums are added in rank order, so that every mode adds
+ * the same numbers in the same order. The loss travels in the same reduction, and what signals ask for. */
+bool zt_rank_clip(struct zt_rank *r, struct zt_err *err) {
+    int world = r->world->size;
+    memset(r->scalars, 0, (size_t)(world + 1 + ZT_REQUESTS) * sizeof *r->scalars);
+    zt_stop_take(r->stop, r->scalars + 1 + world);
+    double began = zt_rank_times_begin(r);
+    if (r->stepping) {
+        bool ok = zt_rank_stepping_clip(r, err);
+        zt_rank_times_part(r, ZT_PART_NORM, began);
+        return ok;
+    }
+    zt_parallel_for(r->device->threads, r->piece_count, piece_squares, r);
+    for (int i = 0; i < r->piece_count; i++)
+        r->scalars[1 + r->plan->grid.rank] += r->pieces[i].norms[0];
+    zt_rank_times_part(r, ZT_PART_NORM, began);
+    r->scalars[0] = r->loss;
+    if (!r->world->api->sum(r->world, r->scalars, world + 1 + ZT_REQUESTS, err))
+        return false;
+    r->loss = r->scalars[0];
+    double squares = 0;
+    for (int i = 0; i < world; i++)
+        squares += r->scalars[1 + i];
+    r->norm = sqrt(squares) / r->scaling.scale;
+    r->finite = isfinite(r->norm) && isfinite(r->loss);
+    r->grad_scale = zt_clip_factor(r->norm, r->plan->job->config->gradient_clipping) / r->scaling.scale;
+    return true;
+}
+
+/* ---- optimizer ---- */
+
+struct update {
+    struct zt_rank *r;
+    struct zt_update base;
+};
+
+static struct zt_update update_of(const void *arg, const struct zt_piece *piece) {
+    const struct update *u = arg;
+    struct zt_update one = u->base;
+    one.lr *= u->r->tensor_lr[piece->tensor];
+    one.weight_decay = u->r->tensor_decay[piece->tensor];
+    one.tensor_ratio = &u->r->ratios[piece->tensor];
+    return one;
+}
+
+static void update_piece(void *arg, int64_t i) {
+    const struct update *u = arg;
+    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_update one = update_of(u, piece);
+    u->r->row->update(&one, piece->param, piece->grad, piece->state, piece->count);
+}
+
+static void piece_norms(void *arg, int64_t i) {
+    const struct update *u = arg;
+    struct zt_piece *piece = &u->r->pieces[i];
+    struct zt_update one = update_of(u, piece);
+    piece->norms[0] = piece->norms[1] = 0;
+    u->r->row->norms(&one, piece->param, piece->grad, piece->state, piece->count, piece->norms);
+}
+
+static bool find_ratios(struct update *u, struct zt_err *err) {
+    struct zt_rank *r = u->r;
+    double *own = zt_rank_own_norms(r);
+    zt_parallel_for(r->device->threads, r->piece_count, piece_norms, u);
+    for (int i = 0; i < r->piece_count; i++) {
+        const struct zt_piece *piece = &r->pieces[i];
+        for (int k = 0; k < 2 && r->owned[piece->range].rank == r->plan->grid.data_rank; k++)
+            own[2 * piece->tensor + k] += piece->norms[k];
+    }
+    return zt_rank_share_norms(r, &u->base, err);
+}
+
+static bool update_here(struct zt_rank *r, struct zt_err *err) {
+    const struct zt_config *c = r->plan->job->config;
+    struct zt_rate rate = zt_rate_at(c, r->updates);
+    struct update u = { r,
+                        { .config = &c->optimizer,
+                          .lr = rate.lr,
+                          .beta1 = rate.beta1,
+                          .beta2 = rate.beta2,
+                          .step = r->updates + 1,
+                          .grad_scale = r->grad_scale } };
+    if (r->row->norms && !find_ratios(&u, err))
+        return false;
+    zt_parallel_for(r->device->threads, r->piece_count, update_piece, &u);
+    return true;
+}
+
+bool zt_rank_update(struct zt_rank *r, struct zt_err *err) {
+    double began = zt_rank_times_begin(r);
+    if (!(r->stepping ? zt_rank_stepping_update(r, err) : update_here(r, err)))
+        return false;
+    zt_rank_times_part(r, ZT_PART_UPDATE, began);
+    r->updates++;
+    r->derived_for = NULL;
+    return true;
+}

@@ -1,0 +1,169 @@
+#include "run/worker.h"
+
+#include "base/mapped.h"
+#include "device/threads.h"
+#include "parallel/comm/count.h"
+#include "parallel/launch/heartbeat.h"
+#include "parallel/launch/supervisor_channel.h"
+#include "parallel/partition/grid.h"
+#include "run/preflight.h"
+#include "run/watchdog.h"
+#include "run/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- one rank ---- */
+
+/* Only where no parent listens, and there is somebody to hear it. */
+static bool start_pulse(struct zt_worker *w) {
+    return w->session->options->line || w->world->size < 2 || zt_pulse_start(&w->pulse, w->world, &w->where, &w->err);
+}
+
+/* The rank's place in the grid, and its traffic counted where comms_logger asks for it. */
+static bool place(struct zt_worker *w, struct zt_grid *grid) {
+    const struct zt_config *c = w->session->config;
+    w->where.rank = w->rank;
+    bool ok = zt_grid_make(c->ranks, c->parallel.stages, w->rank, grid, &w->err);
+    zt_grid_place(grid, w->where.place, sizeof w->where.place);
+    w->world->where = &w->where;
+    if (c->comms.enabled) {
+        struct zt_count_options options = { c->comms.prof_all, c->comms.prof_ops.at, c->comms.prof_ops.count,
+                                            c->comms.verbose && w->rank == 0 ? stderr : NULL };
+        w->counts = zt_counts_create(&options);
+        w->world = zt_comm_count_create(w->world, w->counts);
+    }
+    return ok;
+}
+
+/* Cores are shared out before the device starts threads on them. */
+static bool take_cores(struct zt_worker *w) {
+    if (w->session->processes) {
+        zt_lifeline_where(w->session->options->line, &w->where);
+        return zt_agree_start(w->session, w->world, &w->err) && start_pulse(w);
+    }
+    if (w->cores)
+        sched_setaffinity(0, sizeof *w->cores, w->cores);
+    return true;
+}
+
+static bool open_worker(struct zt_worker *w) {
+    struct zt_grid grid = { 0 };
+    if (!place(w, &grid) || !take_cores(w) || !(w->device = zt_session_device(w->session, w->rank, &w->err)) ||
+        !zt_parallel_start(w->device->threads, &w->err) || !zt_agree_device(w->device, w->world, &w->err) ||
+        !(w->data = w->world->api->split(w->world, grid.stage, &w->err)))
+        return false;
+    w->data->where = &w->where;
+    if (w->session->config->parallel.ring)
+        w->data = zt_comm_ring_create(w->data);
+    return true;
+}
+
+/* Tells the other ranks, and says in the error which rank it is about. */
+static void give_up(struct zt_worker *w) {
+    const struct zt_config *c = w->session->config;
+    struct zt_err ignored = { 0 };
+    struct zt_grid grid = { 0 };
+    if (w->err.count) /* the cause may be a file that changed */
+        zt_mapped_all_intact(&w->err);
+    w->world->api->abort(w->world, w->err.count ? w->err.text[0] : "failed");
+    zt_grid_make(c->ranks, c->parallel.stages, w->blamed >= 0 ? w->blamed : w->rank, &grid, &ignored);
+    if (c->ranks > 1)
+        zt_grid_place(&grid, w->err.place, sizeof w->err.place);
+}
+
+static void *run_worker(void *arg) {
+    struct zt_worker *w = arg;
+    zt_parallel_enter();
+    w->blamed = -1;
+    w->ok = open_worker(w) && w->run(w, &w->err);
+    if (!w->ok)
+        give_up(w);
+    zt_lifeline_where(w->session->options->line, NULL);
+    return NULL;
+}
+
+void zt_worker_print_counts(const struct zt_worker *w) {
+    if (w->counts && w->rank == 0)
+        zt_counts_print(w->counts, stderr);
+}
+
+void zt_worker_finish(struct zt_worker *w) {
+    if (w->data)
+        w->data->api->destroy(w->data);
+    if (w->world)
+        w->world->api->destroy(w->world);
+    zt_pulse_stop(w->pulse);
+    zt_counts_destroy(w->counts);
+    if (w->device)
+        w->device->api->destroy(w->device);
+}
+
+/* ---- all of this process ---- */
+
+/* The error to show: that of the rank where it began, not of those that were told. */
+static void take_error(struct zt_worker *const *workers, int held, struct zt_err *err) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < held; i++)
+            if (!workers[i]->ok && workers[i]->err.count && (pass == 1 || workers[i]->err.code != ZT_EXIT_RANK)) {
+                *err = workers[i]->err;
+                return;
+            }
+}
+
+/* Each rank says where it is, not rank 0 alone: to the parent, where there is one. */
+static void say_overdue(void *arg, const char *line) {
+    const struct zt_options *options = arg;
+    char text[600];
+    snprintf(text, sizeof text, "ztrain: warning: %s", line);
+    if (options->line)
+        zt_lifeline_note(options->line, text);
+    else
+        zt_say(&options->log, ZT_LOG_WARNING, "%s", line);
+}
+
+static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_where **where) {
+    for (int i = 0; i < held; i++)
+        where[i] = &workers[i]->where;
+    return zt_watchdog_create(where, held, say_overdue, (void *)workers[0]->session->options);
+}
+
+/* The first rank is this thread. */
+static void run_threads(struct zt_worker *const *workers, int held, struct zt_err *err) {
+    for (int i = 1; i < held; i++) {
+        if (pthread_create(&workers[i]->thread, NULL, run_worker, workers[i]) != 0) {
+            zt_fail(err, ZT_EXIT_RUN, "rank %d: the system gives no thread for it", i);
+            zt_err_print(err, stderr); /* the ranks that run would wait for it */
+            _Exit(ZT_EXIT_RUN);
+        }
+    }
+    run_worker(workers[0]);
+    for (int i = 1; i < held; i++)
+        pthread_join(workers[i]->thread, NULL);
+}
+
+bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *err) {
+    struct zt_session *s = workers[0]->session;
+    struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
+    struct zt_where **where = zt_calloc((size_t)held, sizeof *where);
+    cpu_set_t *shares = zt_calloc((size_t)held, sizeof *shares);
+    bool ok = zt_world_open(s, held, &workers[0]->where, comms, err);
+    if (held > 1)
+        zt_agree_threads(s, held, shares);
+    for (int i = 0; ok && i < held; i++) {
+        workers[i]->world = comms[i];
+        workers[i]->cores = held > 1 ? &shares[i] : NULL;
+    }
+    struct zt_watchdog *watchdog = start_watchdog(workers, held, where);
+    if (ok)
+        run_threads(workers, held, err);
+    zt_watchdog_destroy(watchdog);
+    for (int i = 0; i < held; i++)
+        ok &= workers[i]->ok;
+    if (!ok && !err->count)
+        take_error(workers, held, err);
+    free(where);
+    free(shares);
+    free(comms);
+    return ok;
+}

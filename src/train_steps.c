@@ -1,0 +1,131 @@
+#include "train_steps.h"
+
+#include "base/clock.h"
+#include "base/mapped.h"
+#include "run/rank/rank_data.h"
+#include "run/rank/step.h"
+
+static int64_t in_ns(double seconds) {
+    return (int64_t)(seconds * 1e9);
+}
+
+void zt_training_phase(struct zt_training *t, const char *name) {
+    zt_where_phase(&t->worker.where, name);
+}
+
+/* Constants of the graph are read from the mapped model in every step: looked after at once where a page of it could
+ * not be read, else every second. */
+static bool files_intact(struct zt_training *t, double now, struct zt_err *err) {
+    if (!zt_mapped_faults() && now - t->looked < 1)
+        return true;
+    t->looked = now;
+    return zt_mapped_all_intact(err);
+}
+
+static bool report_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, double seconds,
+                        struct zt_err *err) {
+    if (!t->monitor)
+        return true;
+    struct zt_metrics_row row = { .step = step + 1,
+                                  .epoch = r->epoch,
+                                  .samples = r->samples,
+                                  .loss = r->loss,
+                                  .lr = r->lr,
+                                  .grad_norm = r->grad_norm,
+                                  .loss_scale = r->loss_scale,
+                                  .scaling = r->scaling,
+                                  .seconds = seconds,
+                                  .skipped = !r->finite };
+    return zt_monitor_step(t->monitor, &row, r->batch, err);
+}
+
+static bool evaluate(struct zt_training *t, int64_t step, int64_t epoch, struct zt_eval_result *to,
+                     struct zt_err *err) {
+    zt_training_phase(t, "evaluating");
+    struct zt_loader *loader = NULL;
+    bool ok = zt_rank_loader(t->rank, false, 0, 0, &loader, err) && zt_rank_evaluate(t->rank, loader, to, err) &&
+              files_intact(t, zt_now(), err);
+    zt_loader_destroy(loader);
+    return ok && (!t->monitor || zt_monitor_eval(t->monitor, step, epoch, to->loss, to->accuracy, err));
+}
+
+/* What follows step `step` (from 1): evaluation at the end of an epoch, a checkpoint where one is due. */
+static bool end_step(struct zt_training *t, int64_t step, const struct zt_step_result *r, struct zt_err *err) {
+    struct zt_eval_result result;
+    struct zt_step_end end = { .step = step, .asked = r && r->save, .monitor = t->monitor };
+    if (r && t->session->eval_source && r->batch == t->per_epoch - 1) {
+        if (!evaluate(t, step, r->epoch, &result, err))
+            return false;
+        end.eval = &result;
+    }
+    if (end.asked || zt_checkpoints_due(t->checkpoints, step))
+        zt_training_phase(t, "saving a checkpoint");
+    return zt_checkpoints_step(t->checkpoints, &end, err);
+}
+
+/* Behind the first step of this run: what the machine does in a second. */
+static bool measure(struct zt_training *t, struct zt_err *err) {
+    struct zt_worker *w = &t->worker;
+    if (t->steps > t->first + 2 && !t->stopped) {
+        zt_training_phase(t, "measuring the machine");
+        if (!zt_forecast_measure(&t->forecast, t->session, w->device, w->world, t->folder, err))
+            return false;
+    }
+    if (w->rank == 0)
+        zt_rank_warn_paths(t->rank, &t->session->options->log);
+    return true;
+}
+
+/* A loss scale above its minimum answers what is not finite: such a step is skipped. */
+static bool must_fail(const struct zt_training *t, const struct zt_step_result *r) {
+    const struct zt_config *c = t->session->config;
+    return r->scaling.event == ZT_SCALE_AT_MINIMUM || (!r->finite && !c->skip_non_finite && !c->fp16.enabled);
+}
+
+/* The outcome of the step `step`, the oldest that was begun; `before`: when the one before it was known. */
+static bool finish_step(struct zt_training *t, int64_t step, double *before, struct zt_err *err) {
+    struct zt_step_result r;
+    if (!zt_rank_end(t->rank, &r, err))
+        return false;
+    if (must_fail(t, &r)) {
+        zt_training_phase(t, "looking for what is not finite");
+        return zt_finite_fail(t->rank, step, &r, &t->worker.blamed, err);
+    }
+    t->skips.at[step % ZT_SKIPS_SEEN] = !r.finite;
+    const double now = zt_now(), seconds = now - *before;
+    if (!files_intact(t, now, err))
+        return false;
+    zt_where_end(&t->worker.where, in_ns(now));
+    zt_forecast_step(&t->forecast, step, r.samples, seconds);
+    if (!report_step(t, step, &r, seconds, err) || !end_step(t, step + 1, &r, err))
+        return false;
+    t->stopped = r.stop;
+    if ((step == t->first && !measure(t, err)) ||
+        (!t->stopped && !zt_kernel_times_step(&t->times, step - t->first, seconds, err)))
+        return false;
+    *before = zt_now(); /* evaluation, checkpoints and measurements are no part of a step */
+    return true;
+}
+
+/* Whether something follows the step that was begun for which it must be over. */
+static bool must_end(const struct zt_training *t, int64_t step) {
+    return !zt_rank_runs_ahead(t->rank) || step == t->first || step + 1 == t->steps || zt_rank_asked(t->rank) ||
+           zt_checkpoints_due(t->checkpoints, step + 1) || (t->session->eval_source && (step + 1) % t->per_epoch == 0);
+}
+
+bool zt_training_steps(struct zt_training *t, struct zt_err *err) {
+    double before = zt_now();
+    int64_t ended = t->first;
+    for (int64_t step = t->first; step < t->steps && !t->stopped; step++) {
+        zt_training_phase(t, "stepping");
+        zt_where_begin(&t->worker.where, step + 1, in_ns(before));
+        if (!zt_rank_begin(t->rank, t->loader, step, err))
+            return false;
+        for (int64_t end = step + must_end(t, step); ended < end; ended++)
+            if (!finish_step(t, ended, &before, err))
+                return false;
+        if (ended == step) /* it goes on */
+            zt_where_begin(&t->worker.where, step + 1, in_ns(before));
+    }
+    return t->stopped || end_step(t, t->steps, NULL, err);
+}
