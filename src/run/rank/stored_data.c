@@ -40,7 +40,7 @@ static bool lay_out(struct kept *k) {
         *g = (struct zt_gather){ .bytes = stored.bytes, .planes = (uint32_t)stored.planes };
         g->element_bytes = (uint32_t)zt_dtype_bytes(s->column[c].dtype);
         g->from = k->block ? k->block + at : NULL;
-        if (__builtin_mul_overflow(stored.bytes, (size_t)s->samples, &bytes) || bytes > SIZE_MAX / 2 - at ||
+        if (__builtin_mul_overflow(stored.bytes, (size_t)s->samples, &bytes) || bytes > SIZE_MAX / 4 - at ||
             (stored.table && stored.bytes > UINT32_MAX))
             return false;
         at += (size_t)zt_align_64((int64_t)bytes);
