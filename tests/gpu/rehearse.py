@@ -32,7 +32,7 @@ def problems_of(out):
     problems += [f"{name}: {outcome}" for name, outcome in results["parts"].items()
                  if outcome != "passed" and not (name in REFUSED and outcome == "refused")]
     problems += [f"no row {label}" for label in ("G1", "G2", "G3", "G4", "G5") if not any(row[0] == label for row in results["rows"])]
-    if not re.search(r"ok +NCCL +[\d.]+, /\S+/programs/libnccl\.so\.2`", (out / "report.md").read_text()):
+    if not re.search(r"ok +NCCL +[\d.]+, /\S+/(programs|libraries)/libnccl\.so\.2`", (out / "report.md").read_text()):
         problems.append("doctor does not say which file of NCCL the loader took")
     for name in "kernels.txt", "times.txt":
         text = (out / name).read_text()
