@@ -76,12 +76,16 @@ bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_er
     return ok;
 }
 
+bool zt_comm_core_each(int ranks) {
+    return sysconf(_SC_NPROCESSORS_ONLN) >= ranks;
+}
+
 /* How long a pause takes is the processor's, so it is timed. */
 int zt_comm_spins(int ranks) {
     enum { TIMES = 5, PAUSES = 50, MOST = 10000 };
     static const double seconds = 100e-6;
     double least = seconds;
-    if (sysconf(_SC_NPROCESSORS_ONLN) < ranks)
+    if (!zt_comm_core_each(ranks))
         return 0;
     for (int i = 0; i < TIMES; i++) {
         const double began = zt_now();

@@ -164,6 +164,8 @@ bool zt_comm_share_nothing(struct zt_comm *c, void *memory, size_t bytes, struct
 void zt_comm_unshare_nothing(struct zt_comm *c, void *memory);
 /* items[r] of every rank from the one of `bytes` bytes, a multiple of 4, that each has put at its own place. */
 bool zt_comm_exchange(struct zt_comm *c, void *items, size_t bytes, struct zt_err *err);
+/* Whether each of `ranks` ranks of this host can have a core. */
+bool zt_comm_core_each(int ranks);
 /* Pauses that a wait of one of `ranks` ranks of a host may spend before it sleeps, for 100 us, 0 where they outnumber
  * the cores; and such a pause. */
 int zt_comm_spins(int ranks);

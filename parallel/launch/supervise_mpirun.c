@@ -31,7 +31,7 @@ static const struct {
 };
 
 static bool applies(const struct zt_supervise *job, int when) {
-    bool crowded = job->hosts || sysconf(_SC_NPROCESSORS_ONLN) < job->ranks;
+    bool crowded = job->hosts || !zt_comm_core_each(job->ranks);
     return when == ALWAYS || (when == ONE_HOST ? !job->hosts : crowded);
 }
 

@@ -460,7 +460,7 @@ struct zt_comm *zt_comm_mpi_create(enum zt_comm_mpi_paths paths, struct zt_err *
     f->one_host = f->window;
     for (int r = 0; r < f->size && f->one_host; r++)
         f->one_host = zt_window_holds(f->window, r);
-    f->spins = zt_comm_spins(ranks_here(f)) > 0;
+    f->spins = zt_comm_core_each(ranks_here(f));
     return comm_create(f, zt_part_whole(f->rank, f->size), err);
 }
 
