@@ -51,10 +51,6 @@ struct zt_rank_device {
     char *feed_room; /* on the device: as much as the slots' feeds; NULL: batches come in the queue, always to side 0 */
 };
 
-static size_t view_bytes(const struct zt_view *v) {
-    return (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
-}
-
 /* ---- moving bytes ---- */
 
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
@@ -266,7 +262,7 @@ static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int nod
     struct zt_rank_device *d = r->away;
     for (int i = 0; i < rp->ready[node].call.in_count; i++) {
         const void *host = constant_in(r, rp, node, i);
-        size_t bytes = view_bytes(&rp->ready[node].views[i]);
+        size_t bytes = zt_view_bytes(&rp->ready[node].views[i]);
         if (!host || find_constant(d, host, bytes))
             continue;
         d->constants[d->constant_count++] = (struct constant){ host, d->constant_bytes, bytes };
@@ -279,7 +275,7 @@ static void use_constants(struct zt_rank *r, struct zt_run_program *rp, int node
         const void *host = constant_in(r, rp, node, i);
         if (host)
             rp->ready[node].constant[i] =
-                r->away->constant_block + find_constant(r->away, host, view_bytes(&rp->ready[node].views[i]))->at;
+                r->away->constant_block + find_constant(r->away, host, zt_view_bytes(&rp->ready[node].views[i]))->at;
     }
 }
 
@@ -327,8 +323,8 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     for (int i = 0; i < ready->call.in_count + ready->call.out_count; i++) {
         if (!ready->place[i] || ready->place[i]->in == ZT_CONSTANT)
             continue;
-        moved += view_bytes(&ready->views[i]);
-        needed += (size_t)zt_align_64((int64_t)view_bytes(&ready->views[i]));
+        moved += zt_view_bytes(&ready->views[i]);
+        needed += (size_t)zt_align_64((int64_t)zt_view_bytes(&ready->views[i]));
     }
     d->stage_bytes = needed > d->stage_bytes ? needed : d->stage_bytes;
     report(r, rp, ready, (int64_t)moved);
@@ -472,15 +468,15 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         if (!v->data || ready->place[i]->in == ZT_CONSTANT)
             continue;
         bool reads = i < ins || (i == ins && ready->call.accumulate);
-        ok = !reads || api->to_host(r->device, at, v->data, view_bytes(v), err);
+        ok = !reads || api->to_host(r->device, at, v->data, zt_view_bytes(v), err);
         v->data = at;
-        at += (size_t)zt_align_64((int64_t)view_bytes(v));
+        at += (size_t)zt_align_64((int64_t)zt_view_bytes(v));
     }
     ready->call.workspace = at;
     ok = ok && api->synchronize(r->device, err) && ready->run(&ready->call, err);
     for (int i = ins; ok && i < total; i++)
         if (ready->views[i].data)
             ok = api->to_device(r->device, zt_rank_at(r, slot, ready->place[i], NULL), ready->views[i].data,
-                                view_bytes(&ready->views[i]), err);
+                                zt_view_bytes(&ready->views[i]), err);
     return ok && api->synchronize(r->device, err); /* the next such node uses the same memory */
 }
