@@ -53,9 +53,10 @@ struct zt_rank_device {
 
 /* ---- moving bytes ---- */
 
+enum { STEP_BYTES = zt_align_64(sizeof(struct zt_step_feed)) };
+
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
-    _Static_assert(sizeof(struct zt_step_feed) <= 64, "it has 64 bytes");
-    return column_bytes + 64 + zt_align_64(rows * (int64_t)sizeof(float)) +
+    return column_bytes + STEP_BYTES + zt_align_64(rows * (int64_t)sizeof(float)) +
            zt_align_64(rows * (int64_t)sizeof(int64_t));
 }
 
@@ -75,7 +76,7 @@ static size_t step_at(const struct zt_rank *r) {
 static void point_step(const struct zt_rank *r, struct zt_slot *slot, char *feed) {
     void **fed = slot->fed + r->plan->job->want_count;
     fed[0] = feed + step_at(r) + offsetof(struct zt_step_feed, scaled);
-    fed[1] = feed + step_at(r) + 64;
+    fed[1] = feed + step_at(r) + STEP_BYTES;
 }
 
 void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot) {
@@ -157,7 +158,7 @@ bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
 static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
     const struct zt_step_feed step = { (double)slot->samples, slot->seed, slot->seed };
     memcpy(to, &step, sizeof step);
-    memcpy(to + 64, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
+    memcpy(to + STEP_BYTES, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
 }
 
 /* While the last micro-batch is computed, where the device can bring it. */
@@ -190,7 +191,7 @@ static bool make_columns(struct zt_rank *r, const struct zt_slot *slot, const st
 static void point_columns(struct zt_slot *slot, const struct zt_source *source, int64_t rows, char *column) {
     for (int i = 0; i < source->column_count; i++) {
         slot->fed[i] = column;
-        column += (size_t)zt_align_64((int64_t)(source->column[i].sample_bytes * (size_t)rows));
+        column += zt_align_64(source->column[i].sample_bytes * (size_t)rows);
     }
 }
 
@@ -266,7 +267,7 @@ static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int nod
         if (!host || find_constant(d, host, bytes))
             continue;
         d->constants[d->constant_count++] = (struct constant){ host, d->constant_bytes, bytes };
-        d->constant_bytes += (size_t)zt_align_64((int64_t)bytes);
+        d->constant_bytes += zt_align_64(bytes);
     }
 }
 
@@ -315,7 +316,7 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
     struct zt_rank_device *d = r->away;
-    size_t moved = 0, needed = (size_t)zt_align_64((int64_t)rp->program->prepared[node].workspace_bytes);
+    size_t moved = 0, needed = zt_align_64(rp->program->prepared[node].workspace_bytes);
     if (!on_host(r, ready))
         return;
     ready->on_host = true;
@@ -324,7 +325,7 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
         if (!ready->place[i] || ready->place[i]->in == ZT_CONSTANT)
             continue;
         moved += zt_view_bytes(&ready->views[i]);
-        needed += (size_t)zt_align_64((int64_t)zt_view_bytes(&ready->views[i]));
+        needed += zt_align_64(zt_view_bytes(&ready->views[i]));
     }
     d->stage_bytes = needed > d->stage_bytes ? needed : d->stage_bytes;
     report(r, rp, ready, (int64_t)moved);
@@ -470,7 +471,7 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         bool reads = i < ins || (i == ins && ready->call.accumulate);
         ok = !reads || api->to_host(r->device, at, v->data, zt_view_bytes(v), err);
         v->data = at;
-        at += (size_t)zt_align_64((int64_t)zt_view_bytes(v));
+        at += zt_align_64(zt_view_bytes(v));
     }
     ready->call.workspace = at;
     ok = ok && api->synchronize(r->device, err) && ready->run(&ready->call, err);

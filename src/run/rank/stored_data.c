@@ -43,9 +43,9 @@ static bool lay_out(struct kept *k) {
         if (__builtin_mul_overflow(stored.bytes, (size_t)s->samples, &bytes) || bytes > SIZE_MAX / 4 - at ||
             (stored.table && stored.bytes > UINT32_MAX))
             return false;
-        at += (size_t)zt_align_64((int64_t)bytes);
+        at += zt_align_64(bytes);
         g->table = k->block && stored.table ? k->block + at : NULL;
-        at += (size_t)zt_align_64((int64_t)((size_t)stored.planes * ZT_LEVELS * g->element_bytes));
+        at += zt_align_64((size_t)stored.planes * ZT_LEVELS * g->element_bytes);
     }
     k->bytes = at;
     return true;
@@ -80,7 +80,7 @@ static bool ferry_open(struct zt_rank *r, const struct kept *k, struct ferry *f,
     f->bytes = CHUNK;
     for (int c = 0; c < k->source->column_count; c++)
         if (k->gather[c].bytes > f->bytes)
-            f->bytes = (size_t)zt_align_64((int64_t)k->gather[c].bytes);
+            f->bytes = zt_align_64(k->gather[c].bytes);
     f->memory = api_of(r)->allocate_host(r->device, 2 * f->bytes, "data on their way to the device", err);
     return f->memory && (f->sent[0] = api_of(r)->event_create(r->device, err)) != NULL &&
            (f->sent[1] = api_of(r)->event_create(r->device, err)) != NULL;
