@@ -190,6 +190,10 @@ int64_t zt_value_bytes(const struct zt_value *v) {
     return v ? zt_shape_count(&v->shape) * (int64_t)zt_dtype_bytes(v->dtype) : 0;
 }
 
+size_t zt_view_bytes(const struct zt_view *v) {
+    return v->layout ? v->layout->bytes : (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
+}
+
 void zt_set_out(struct zt_graph *g, int node, int i, enum zt_dtype dtype, const struct zt_shape *shape) {
     struct zt_value *v = zt_out(g, node, i);
     if (!v)

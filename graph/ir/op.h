@@ -221,6 +221,8 @@ static inline struct zt_value *zt_out(const struct zt_graph *g, int node, int i)
 int zt_op_in_place(const struct zt_node *n);
 /* What the value takes in memory, in its layout; 0 of an omitted one (NULL). Its shape must be known. */
 int64_t zt_value_bytes(const struct zt_value *v);
+/* What a tensor takes where it lies, in its layout. */
+size_t zt_view_bytes(const struct zt_view *v);
 /* Sets dtype and shape of output i; harmless where the output is omitted. */
 void zt_set_out(struct zt_graph *g, int node, int i, enum zt_dtype dtype, const struct zt_shape *shape);
 /* Numpy broadcasting of two shapes; fails naming both. */

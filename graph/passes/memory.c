@@ -6,22 +6,17 @@
  */
 #include "graph/passes/memory.h"
 
+#include "base/align.h"
 #include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { ALIGNMENT = 64 };
 
 static int bigger_first(const void *a, const void *b) {
     const struct zt_interval *x = *(const struct zt_interval *const *)a, *y = *(const struct zt_interval *const *)b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return x < y ? -1 : x > y;
-}
-
-static int64_t rounded(int64_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* What has its place already, lowest offset first. */
@@ -58,7 +53,7 @@ int64_t zt_memory_plan(struct zt_interval *at, int count) {
     qsort(order, (size_t)count, sizeof *order, bigger_first);
     for (int i = 0; i < count; i++) {
         struct zt_interval *it = order[i];
-        int64_t bytes = rounded(it->bytes);
+        int64_t bytes = zt_align_64(it->bytes);
         it->offset = lowest_free(placed, placed_count, it, bytes);
         if (bytes > 0)
             insert(placed, &placed_count, it, bytes);

@@ -193,9 +193,8 @@ void zt_loop_turn_destroy(struct zt_loop_turn *t) {
 /* ---- running ---- */
 
 size_t zt_loop_turn_bytes(const struct zt_loop_turn *t) {
-    return (size_t)(zt_align_64(sizeof(struct zt_loop_at)) +
-                    zt_align_64(t->view_count * (int64_t)sizeof(struct zt_view)) + zt_align_64(t->block_bytes) +
-                    zt_align_64(t->workspace_bytes));
+    return zt_align_64(sizeof(struct zt_loop_at)) + zt_align_64((size_t)t->view_count * sizeof(struct zt_view)) +
+           (size_t)zt_align_64(t->block_bytes) + (size_t)zt_align_64(t->workspace_bytes);
 }
 
 static const void *address_of(const struct zt_loop_at *at, const struct spot *spot, const void *const *in) {
@@ -237,7 +236,7 @@ struct zt_loop_at *zt_loop_turn_begin(const struct zt_loop_turn *t, const struct
     struct zt_loop_at *at = workspace;
     char *views = (char *)workspace + zt_align_64(sizeof *at);
     *at = (struct zt_loop_at){ .turn = t, .views = (struct zt_view *)(void *)views, .threads = like->threads };
-    at->block = views + zt_align_64(t->view_count * (int64_t)sizeof(struct zt_view));
+    at->block = views + zt_align_64((size_t)t->view_count * sizeof(struct zt_view));
     at->workspace = at->block + zt_align_64(t->block_bytes);
     for (int n = 0; n < t->g->node_count; n++) {
         const struct zt_node *node = t->g->nodes[n];

@@ -20,7 +20,7 @@ static size_t bytes_of(const struct zt_value *v) {
 
 /* In the workspace. */
 static size_t room_of(const struct zt_value *v) {
-    return (size_t)zt_align_64((int64_t)bytes_of(v));
+    return zt_align_64(bytes_of(v));
 }
 
 /* The workspace, handed out from its beginning; with `at` NULL it is only measured. */
@@ -31,7 +31,7 @@ struct room {
 
 static void *take(struct room *r, size_t bytes) {
     char *from = r->at ? r->at + r->used : NULL;
-    r->used += (size_t)zt_align_64((int64_t)bytes);
+    r->used += zt_align_64(bytes);
     return from;
 }
 

@@ -16,9 +16,9 @@ bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, 
                           bool bias, struct zt_err *err) {
     struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
     *to = (struct zt_conv_partial){
-        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = (size_t)zt_align_64((int64_t)zt_desc_bytes(&dw))
+        .chunks = weight->count, .m = m, .dtype = dtype, .dw_bytes = zt_align_64(zt_desc_bytes(&dw))
     };
-    to->db_bytes = bias ? (size_t)zt_align_64(m * (int64_t)sizeof(float)) : 0;
+    to->db_bytes = bias ? zt_align_64((size_t)m * sizeof(float)) : 0;
     weight->step[ZT_CONV_W] = to->dw_bytes;
     weight->step[ZT_CONV_B] = to->db_bytes;
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { dw, dw } };

@@ -341,8 +341,8 @@ static bool make(struct zt_dnnl *d, const struct zt_dnnl_spec *spec) {
         d->slot[i].arg = args[spec->kind][i];
         recognise(&d->slot[i].desc, dnnl_primitive_desc_query_md(d->pd, dnnl_query_exec_arg_md, d->slot[i].arg));
     }
-    d->scratch_bytes = (size_t)zt_align_64(
-        (int64_t)dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0)));
+    d->scratch_bytes =
+        zt_align_64(dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(d->pd, dnnl_query_scratchpad_md, 0)));
     for (int t = 0; ok && t < d->threads; t++)
         ok = make_seat(d, &d->seat[t]);
     return ok;

@@ -78,14 +78,14 @@ bool zt_layout_is_last(const struct zt_layout *layout) {
 }
 
 size_t zt_layout_stored(const struct zt_view *view, void *stored) {
-    const size_t size = zt_dtype_bytes(view->dtype), plain = (size_t)zt_shape_count(&view->shape) * size;
+    const size_t size = zt_dtype_bytes(view->dtype);
     if (!zt_layout_is_filled(view->layout))
-        return view->layout ? view->layout->bytes : plain;
+        return zt_view_bytes(view);
     const int64_t row = view->shape.dim[1];
     int64_t step = row;
     zt_layout_fill(view->layout, &step);
     for (int64_t r = 1; r < view->shape.dim[0]; r++)
         memmove((char *)stored + (size_t)(r * row) * size, (char *)stored + (size_t)(r * step) * size,
                 (size_t)row * size);
-    return plain;
+    return (size_t)zt_shape_count(&view->shape) * size;
 }

@@ -200,7 +200,7 @@ bool zt_einsum_grad_cpu_supports(const struct zt_graph *g, int node) {
 
 /* Bytes of a product's memory, a multiple of 64. */
 static size_t scratch_of(const struct product *p, int threads) {
-    return (size_t)zt_align_64((int64_t)zt_lane_gemm_bytes(p->kernel, &p->gemm, threads));
+    return zt_align_64(zt_lane_gemm_bytes(p->kernel, &p->gemm, threads));
 }
 
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {

@@ -153,7 +153,7 @@ static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
     s->kernels = zt_lane_kernels(s->in.lanes);
     s->line_bytes = (size_t)(s->from[s->axes - 1] * s->in.lanes) * sizeof(float);
     s->scratch_bytes = s->line_bytes + (size_t)s->most_taps * (sizeof(float *) + sizeof(float));
-    s->scratch_bytes = (size_t)zt_align_64((int64_t)s->scratch_bytes);
+    s->scratch_bytes = zt_align_64(s->scratch_bytes);
     p->workspace_bytes = s->scratch_bytes * (size_t)(p->threads > 0 ? p->threads : 1);
     p->state = s;
     return true;

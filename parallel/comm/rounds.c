@@ -193,7 +193,7 @@ struct zt_rounds zt_rounds_of(const struct zt_transfer *t) {
 
 size_t zt_rounds_room(int size) {
     enum { ROUND = 1 << 20 };
-    return (size_t)zt_align_64((int64_t)(ROUND / (size_t)size));
+    return zt_align_64(ROUND / (size_t)size);
 }
 
 static bool run(struct zt_comm *c, struct zt_transfer t, struct zt_err *err) {

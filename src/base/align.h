@@ -2,11 +2,7 @@
 #ifndef ZT_BASE_ALIGN_H
 #define ZT_BASE_ALIGN_H
 
-#include <stdint.h>
-
-/* The least multiple of 64 that is not below `n`, which is not negative. */
-static inline int64_t zt_align_64(int64_t n) {
-    return (n + 63) / 64 * 64;
-}
+/* The least multiple of 64 that is not below `n`, in the type of `n`, which is an integer and not negative. */
+#define zt_align_64(n) (((n) + 63) / 64 * 64)
 
 #endif

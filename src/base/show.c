@@ -1,5 +1,7 @@
 #include "base/show.h"
 
+#include "base/utf8.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,27 +9,6 @@
 #include <unistd.h>
 
 enum { LONGEST = 8 }; /* bytes of one character as shown, with the end of the text */
-
-/* The character at *at and the number of its bytes; 0 where these are not UTF-8. */
-static int read_character(const unsigned char *at, uint32_t *character) {
-    static const struct {
-        unsigned char mask, lead;
-        uint32_t least;
-    } forms[] = { { 0x80, 0x00, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
-    for (int n = 1; n <= 4; n++) {
-        if ((*at & forms[n - 1].mask) != forms[n - 1].lead)
-            continue;
-        *character = (uint32_t)*at & (unsigned char)~forms[n - 1].mask;
-        for (int i = 1; i < n; i++) {
-            if ((at[i] & 0xc0) != 0x80)
-                return 0;
-            *character = *character << 6 | (at[i] & 0x3f);
-        }
-        bool surrogate = *character >= 0xd800 && *character <= 0xdfff;
-        return *character < forms[n - 1].least || *character > 0x10ffff || surrogate ? 0 : n;
-    }
-    return 0;
-}
 
 static bool is_obeyed(uint32_t c) {
     static const struct {
@@ -43,7 +24,7 @@ static bool is_obeyed(uint32_t c) {
 /* The next character of *text as shown; returns its bytes in `to`. */
 static int show_one(const unsigned char **text, char to[LONGEST]) {
     uint32_t c = 0;
-    int n = read_character(*text, &c), bytes = n ? n : 1;
+    int n = zt_utf8_read(*text, LONGEST, &c), bytes = n ? n : 1;
     int length = bytes;
     if (!n || (n == 1 && is_obeyed(c)))
         length = snprintf(to, LONGEST, "\\x%02x", **text);

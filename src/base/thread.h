@@ -5,8 +5,7 @@
 #include <pthread.h>
 
 /* Starts body(arg) with all signals blocked, which are for the thread that calls this, but for the faults of its own
- * instructions (SIGBUS, SIGSEGV and their like). Returns 0 or the errno of
- * pthread_create(). */
+ * instructions (SIGBUS, SIGSEGV and their like). Returns 0 or the errno of pthread_create(). */
 int zt_thread_start(pthread_t *thread, void *(*body)(void *arg), void *arg);
 
 #endif

@@ -1,6 +1,10 @@
-#include "checkpoint/parts.h"
+#include "checkpoint/checkpoint.h"
 
 #include "checkpoint/folder.h"
+#include "checkpoint/load.h"
+#include "checkpoint/parts.h"
+#include "checkpoint/record.h"
+#include "checkpoint/save.h"
 #include "run/rank/blocks.h"
 
 #include <math.h>

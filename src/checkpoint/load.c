@@ -1,7 +1,8 @@
 /* Loading: every rank reads the manifest, checks its share of the blocks, and takes what it holds from the mapped
  * files. */
-#include "checkpoint/parts.h"
+#include "checkpoint/load.h"
 
+#include "checkpoint/record.h"
 #include "run/rank/blocks.h"
 
 #include <stdlib.h>

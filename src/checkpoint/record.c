@@ -1,8 +1,9 @@
 /* What a run depends on, as a manifest keeps it: the model file, the number of samples, and every key of the
  * configuration that a step's numbers depend on. How the work is spread is none of them. */
-#include "checkpoint/parts.h"
+#include "checkpoint/record.h"
 
 #include "config/table.h"
+#include "data/data.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -4,10 +4,11 @@
  *     rank 0    make the files | barrier | write own, sync | receive checksums | manifest, rename | barrier
  *     others                   | barrier | write own, sync | send checksums    |                  | barrier
  */
-#include "checkpoint/parts.h"
+#include "checkpoint/save.h"
 
 #include "base/crc.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/record.h"
 #include "run/rank/blocks.h"
 
 #include <errno.h>

@@ -1,8 +1,10 @@
 /* train_batch = micro_batch * accumulation * data_parallel, data_parallel = ranks / (stages * tensor):
  * reference/deepspeed.md section 2. What is not given is derived; "auto" is as good as not given where the other two
  * say what it must be, else 8 for the micro-batch and 1 for the accumulation (Hugging Face's defaults). */
-#include "config/read.h"
+#include "config/batch.h"
+
 #include "base/text.h"
+#include "config/keys.h"
 
 #include <stdio.h>
 

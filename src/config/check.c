@@ -1,8 +1,10 @@
 /* What one row cannot say: keys that exclude or demand one another, and values that follow from others. A rule is a
  * function; all rules run, so that all problems are reported at once. reference/deepspeed.md section 1.4 and the notes
  * of sections 1.5 to 1.14. */
-#include "config/read.h"
+#include "config/check.h"
+
 #include "base/file.h"
+#include "config/keys.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,8 +4,12 @@
 #include "config/config.h"
 
 #include "base/file.h"
+#include "config/batch.h"
+#include "config/check.h"
+#include "config/deprecated.h"
 #include "config/json.h"
-#include "config/read.h"
+#include "config/keys.h"
+#include "config/set.h"
 
 #include <stdlib.h>
 #include <string.h>

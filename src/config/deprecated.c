@@ -1,6 +1,8 @@
 /* Deprecated keys become today's before anything is checked: reference/deepspeed.md section 1.4. A row with `now` names
  * the key of today in the same object; some old forms also carry another type. */
-#include "config/read.h"
+#include "config/deprecated.h"
+
+#include "config/value.h"
 
 #include <string.h>
 

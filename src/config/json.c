@@ -1,6 +1,7 @@
 #include "config/json.h"
 
 #include "base/map.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -70,33 +71,12 @@ static bool expected(struct scanner *s, const char *what) {
                    s->line, s->column, what, s->last_line, found(s, here_is));
 }
 
-/* Bytes of the UTF-8 character at p, 0 where there is none (RFC 3629: no surrogates, no overlong forms). */
-static size_t utf8_length(const unsigned char *p, size_t left) {
-    static const struct {
-        unsigned char low, high, second_low, second_high, bytes;
-    } form[] = {
-        { 0x01, 0x7f, 0, 0, 1 },       { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-        { 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
-        { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
-    };
-    for (size_t i = 0; i < sizeof form / sizeof form[0]; i++) {
-        if (p[0] < form[i].low || p[0] > form[i].high)
-            continue;
-        if (form[i].bytes > left || (form[i].bytes > 1 && (p[1] < form[i].second_low || p[1] > form[i].second_high)))
-            return 0;
-        for (size_t k = 2; k < form[i].bytes; k++)
-            if ((p[k] & 0xc0) != 0x80)
-                return 0;
-        return form[i].bytes;
-    }
-    return 0;
-}
-
 static bool check_characters(struct scanner *s) {
     while (s->at < s->size) {
-        size_t n = utf8_length(s->text + s->at, s->size - s->at);
-        if (n == 0)
-            return complain(s, s->text[s->at] ? "a byte that is not UTF-8" : "a NUL byte");
+        uint32_t character;
+        int n = zt_utf8_read(s->text + s->at, s->size - s->at, &character);
+        if (n == 0 || character == 0)
+            return complain(s, n ? "a NUL byte" : "a byte that is not UTF-8");
         while (n--)
             step(s);
     }

@@ -1,5 +1,7 @@
 /* The tree held against the key table. */
-#include "config/read.h"
+#include "config/keys.h"
+
+#include "config/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* The tree of values: where each stands, how it is shown, how a problem with it is reported. */
 #include "config/read.h"
+
 #include "base/text.h"
 
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* The command line over the file: every option becomes a value of the tree under its key path, so that it is checked by
  * the same rows, and its errors name the option. */
+#include "config/set.h"
+
 #include "config/json.h"
-#include "config/read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* A value against its row, one function a type: check and bring into form, store, default. */
-#include "config/read.h"
+#include "config/value.h"
+
 #include "base/file.h"
 #include "base/text.h"
 

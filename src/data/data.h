@@ -132,7 +132,7 @@ struct zt_batch_memory {
 struct zt_loader_options {
     const struct zt_source *source;
     int64_t train_batch, micro_batch;
-    int accumulation, rank, ranks; /* data-parallel rank and size */
+    int rank, ranks; /* data-parallel rank and size */
     bool shuffle, drop_last;
     uint64_t seed;
     int64_t first_step, steps; /* steps to deliver */
@@ -155,8 +155,6 @@ struct zt_loader *zt_loader_create(const struct zt_loader_options *options, stru
 /* The next micro-batch, in order; valid until the call options.held behind this one, the next where that is 1. *batch
  * is NULL at the end. */
 bool zt_loader_next(struct zt_loader *loader, const struct zt_batch **batch, struct zt_err *err);
-/* Seconds zt_loader_next has waited so far. */
-double zt_loader_waited(const struct zt_loader *loader);
 void zt_loader_destroy(struct zt_loader *loader);
 
 #endif

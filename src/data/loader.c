@@ -12,22 +12,23 @@
  * cannot be read all before it have been taken and will be read: the first error in that order is the one delivered,
  * however many readers there are.
  *
- * Whoever sleeps is woken when half of the ring is there for it, not for each micro-batch: where a step takes some
- * microseconds, reader and consumer would otherwise switch a core between each other two hundred thousand times a
- * second, and the scheduler was seen to run nothing else on that core for half a minute. A consumer that has slept for
- * LONG_S is woken for a single micro-batch: reading is what takes time then. */
+ * Whoever sleeps is woken when half of what is read ahead is there for it, not for each micro-batch: where a step takes
+ * some microseconds, reader and consumer would otherwise switch a core between each other with every micro-batch, and
+ * leave little of it to other programs (tests/launch/neighbours.py measures both). A consumer that has slept for LONG_S
+ * is woken for a single micro-batch: reading is what takes time then. */
 #include "data/data.h"
 
+#include "base/align.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/thread.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    ALIGN = 64,
     PIECES = 4, /* that each reader takes of a micro-batch */
     LEAST_AHEAD = 2,
     MOST_AHEAD = 64,
@@ -44,8 +45,8 @@ struct slot {
 };
 
 struct zt_loader {
-    struct zt_loader_options options;
-    struct zt_sampler sampler; /* this and the next: of whoever lays out */
+    struct zt_loader_options options; /* with depth, readers and held in their ranges */
+    struct zt_sampler sampler;        /* this and the next: of whoever lays out */
     struct step {
         int64_t at; /* of those to deliver, from 0 */
         int64_t samples, epoch, in_epoch;
@@ -57,7 +58,6 @@ struct zt_loader {
     int slots;
     void *memory; /* of all slots */
     size_t memory_bytes;
-    double waited;
 
     pthread_t thread[ZT_READERS];
     int started;
@@ -78,17 +78,12 @@ struct piece {
     int64_t number, first, end;
 };
 
+static int between(int least, int n, int most) {
+    return n < least ? least : n < most ? n : most;
+}
+
 int zt_loader_readers(int cores, int threads) {
-    int beyond = cores - threads;
-    return beyond < 1 ? 1 : beyond < ZT_READERS ? beyond : ZT_READERS;
-}
-
-static int readers_of(const struct zt_loader_options *o) {
-    return o->readers < 1 ? 1 : o->readers < ZT_READERS ? o->readers : ZT_READERS;
-}
-
-static int held_of(const struct zt_loader_options *o) {
-    return o->held < 1 ? 1 : o->held;
+    return between(1, cores - threads, ZT_READERS);
 }
 
 int zt_loader_depth(const struct zt_source *source, int64_t micro_batch) {
@@ -119,10 +114,9 @@ static struct cut cut_step(const struct zt_loader_options *o, int64_t step_sampl
 
 /* Bytes of `rows` samples of a column, up to where the next one begins. False where 64 bits do not hold them. */
 static bool column_bytes(const struct zt_source *source, int column, int64_t rows, size_t *bytes) {
-    if (__builtin_mul_overflow(source->column[column].sample_bytes, (size_t)rows, bytes) ||
-        __builtin_add_overflow(*bytes, ALIGN - 1, bytes))
+    if (__builtin_mul_overflow(source->column[column].sample_bytes, (size_t)rows, bytes) || *bytes > SIZE_MAX - 63)
         return false;
-    *bytes = *bytes / ALIGN * ALIGN;
+    *bytes = zt_align_64(*bytes);
     return true;
 }
 
@@ -186,8 +180,7 @@ static bool take(struct zt_loader *l, struct piece *piece) {
     if (l->taking == l->laid_out)
         return false;
     struct slot *slot = slot_of(l, l->taking);
-    int64_t rows = slot->batch.rows, parts = (int64_t)readers_of(&l->options) * PIECES,
-            most = (rows + parts - 1) / parts;
+    int64_t rows = slot->batch.rows, parts = (int64_t)l->options.readers * PIECES, most = (rows + parts - 1) / parts;
     int64_t end = slot->taken + most < rows ? slot->taken + most : rows;
     *piece = (struct piece){ l->taking, slot->taken, end };
     slot->taken = end;
@@ -219,17 +212,12 @@ static void note_error(struct zt_loader *l, const struct piece *piece, const str
     pthread_cond_broadcast(&l->work);
 }
 
-/* Of what is read ahead; at least one. */
-static int64_t half_of_ring(const struct zt_loader *l) {
-    return (l->slots - held_of(&l->options)) / 2;
-}
-
 /* Full micro-batches in order. */
 static void publish(struct zt_loader *l) {
     while (l->written < l->taking && slot_of(l, l->written)->full)
         l->written++;
-    if (l->failed ||
-        (l->asleep_since > 0 && (l->written - l->delivered >= half_of_ring(l) || zt_now() - l->asleep_since >= LONG_S)))
+    if (l->failed || (l->asleep_since > 0 &&
+                      (l->written - l->delivered >= l->options.depth / 2 || zt_now() - l->asleep_since >= LONG_S)))
         pthread_cond_signal(&l->filled);
 }
 
@@ -303,7 +291,7 @@ static bool slot_bytes(const struct zt_loader_options *o, size_t *total, struct 
             return zt_fail(err, ZT_EXIT_DATA, "data: column \"%s\": a micro-batch of %lld samples fits no memory",
                            o->source->column[c].name, (long long)o->micro_batch);
     }
-    *total = *total > o->batch_bytes ? *total : (o->batch_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    *total = *total > o->batch_bytes ? *total : zt_align_64(o->batch_bytes);
     return true;
 }
 
@@ -345,7 +333,7 @@ static void free_memory(struct zt_loader *l) {
 }
 
 static bool start_readers(struct zt_loader *l, struct zt_err *err) {
-    while (l->started < readers_of(&l->options)) {
+    while (l->started < l->options.readers) {
         int failed = zt_thread_start(&l->thread[l->started], reader, l);
         if (failed)
             return zt_fail(err, ZT_EXIT_RUN, "data: the read-ahead thread cannot start: %s", strerror(failed));
@@ -357,7 +345,10 @@ static bool start_readers(struct zt_loader *l, struct zt_err *err) {
 struct zt_loader *zt_loader_create(const struct zt_loader_options *options, struct zt_err *err) {
     struct zt_loader *l = zt_calloc(1, sizeof *l);
     l->options = *options;
-    l->slots = (options->depth < LEAST_AHEAD ? LEAST_AHEAD : options->depth) + held_of(options);
+    l->options.depth = between(LEAST_AHEAD, options->depth, INT_MAX);
+    l->options.readers = between(1, options->readers, ZT_READERS);
+    l->options.held = between(1, options->held, INT_MAX);
+    l->slots = l->options.depth + l->options.held;
     l->ring = zt_calloc((size_t)l->slots, sizeof *l->ring);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->filled, NULL);
@@ -379,10 +370,10 @@ static bool over(const struct zt_loader *l) {
 }
 
 static void release(struct zt_loader *l) {
-    if (l->delivered - l->released < held_of(&l->options))
+    if (l->delivered - l->released < l->options.held)
         return;
     l->released++;
-    if (l->slots - (l->laid_out - l->released) >= half_of_ring(l))
+    if (l->slots - (l->laid_out - l->released) >= l->options.depth / 2)
         pthread_cond_signal(&l->work);
 }
 
@@ -390,12 +381,11 @@ static void release(struct zt_loader *l) {
 static void await_batch(struct zt_loader *l) {
     if (l->written > l->delivered || over(l))
         return;
-    const double start = l->asleep_since = zt_now();
+    l->asleep_since = zt_now();
     pthread_cond_broadcast(&l->work);
     while (l->written == l->delivered && !over(l))
         pthread_cond_wait(&l->filled, &l->mutex);
     l->asleep_since = 0;
-    l->waited += zt_now() - start;
 }
 
 bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct zt_err *err) {
@@ -408,10 +398,6 @@ bool zt_loader_next(struct zt_loader *l, const struct zt_batch **batch, struct z
     if (failed)
         *err = l->err;
     return !failed;
-}
-
-double zt_loader_waited(const struct zt_loader *l) {
-    return l->waited;
 }
 
 void zt_loader_destroy(struct zt_loader *l) {

@@ -192,7 +192,7 @@ size_t zt_npy_header(enum zt_dtype dtype, const struct zt_shape *shape, char to[
     for (int i = 0; i < shape->rank; i++)
         n += sprintf(to + n, "%s%lld", i ? ", " : "", (long long)shape->dim[i]);
     n += sprintf(to + n, "%s), }", shape->rank == 1 ? "," : "");
-    int size = (int)zt_align_64(n + 1);
+    int size = zt_align_64(n + 1);
     memset(to + n, ' ', (size_t)(size - n - 1));
     to[size - 1] = '\n';
     memcpy(to, "\x93NUMPY\x01", 8); /* with the closing 0: minor version */

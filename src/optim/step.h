@@ -142,9 +142,8 @@ struct zt_step_feed {
     float seed, scaled; /* gradient of its loss; times the loss scale, which the device knows */
 };
 
-/* From loss and squares of all ranks: counts the update of the step before, finds what the
- * optimizer asks of this one, and what the next one scales with.
- * clip: as zt_clip_factor has it. */
+/* From loss and squares of all ranks: counts the update of the step before, finds what the optimizer asks of this one,
+ * and what the next one scales with. clip: as zt_clip_factor has it. */
 ZT_ELEMENT void zt_step_clip(struct zt_step_state *s, double clip) {
     s->updates += s->finite;
     s->total = s->loss;

@@ -12,7 +12,6 @@
 /* A plan in the making. */
 struct planner {
     struct zt_rank_plan *plan;
-    const struct zt_job *job;
     const struct zt_rank_options *o;
     int64_t room; /* > 0: bytes that the activations of a micro-batch should take at most */
     struct zt_err *err;
@@ -53,7 +52,7 @@ static const struct zt_program *find(const struct zt_rank_plan *p, const struct 
 
 /* What the config says of recomputation, for one stage. */
 static struct zt_recompute recompute_of(const struct planner *q) {
-    const struct zt_recompute_config *c = &q->job->config->recompute;
+    const struct zt_recompute_config *c = &q->plan->job->config->recompute;
     struct zt_recompute how = { .names = c->names.at, .name_count = c->names.count, .layers = c->layers };
     if (c->enabled)
         how.segments = c->segments ? (c->segments + q->plan->grid.stages - 1) / q->plan->grid.stages : -1;
@@ -63,7 +62,7 @@ static struct zt_recompute recompute_of(const struct planner *q) {
 
 /* Globs of ztrain.recompute that no node of the model fits. */
 static void note_idle_names(const struct planner *q, struct zt_joint *joint) {
-    const struct zt_texts *names = &q->job->config->recompute.names;
+    const struct zt_texts *names = &q->plan->job->config->recompute.names;
     struct zt_arena *arena = joint->graph->arena;
     const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
     if (joint->note_count)
@@ -90,21 +89,20 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     struct zt_joint joint;
     if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
         return true;
-    if (padded && !q->job->loss)
+    if (padded && !p->job->loss)
         return zt_fail(
             q->err, ZT_EXIT_CONFIG,
             "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
             "leave samples out: set drop_last",
             p->grid.data);
-    if (!zt_job_joint(q->job,
+    if (!zt_job_joint(p->job,
                       training            ? q->o->source
                       : q->o->eval_source ? q->o->eval_source
                                           : q->o->source,
                       &request, &joint, q->err))
         return false;
-    if (!p->flat) {
-        zt_rank_plan_lay_out(q->plan, &joint);
-    }
+    if (!p->flat)
+        zt_rank_plan_lay_out(p, &joint);
     if (training)
         note_idle_names(q, &joint);
     if (!loss) /* which not all ranks have */
@@ -112,7 +110,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     const struct zt_recompute again = recompute_of(q);
     struct zt_program_options options = { .table = &zt_ops,
                                           .recompute = &again,
-                                          .fusion = &q->job->fusion,
+                                          .fusion = &p->job->fusion,
                                           .fast = q->o->elsewhere ? ZT_REF
                                                   : q->o->device  ? (enum zt_backend)q->o->device->api->backend
                                                                   : ZT_CPU,
@@ -172,7 +170,7 @@ static bool make_schedule(struct planner *q, int micro_batches, bool training, s
     if (!micro_batches)
         return true;
     bool ok = p->replicas ? zt_schedule_make_replicas(p->arena, micro_batches, p->grid.rank == 0, training, to, q->err)
-              : training  ? zt_schedule_make(p->arena, q->job->config->parallel.schedule, &shape, to, q->err)
+              : training  ? zt_schedule_make(p->arena, p->job->config->parallel.schedule, &shape, to, q->err)
                           : zt_schedule_make_forward(p->arena, &shape, to, q->err);
     if (to->slots > p->slots)
         p->slots = to->slots;
@@ -225,7 +223,7 @@ static struct zt_rank_plan *make(const struct zt_job *job, const struct zt_rank_
     struct zt_arena *arena = zt_arena_create();
     struct zt_rank_plan *p = ZT_NEW(arena, struct zt_rank_plan);
     const struct zt_config *c = job->config;
-    struct planner q = { p, job, o, to->room, err };
+    struct planner q = { p, o, to->room, err };
     p->arena = arena;
     p->hash = ZT_HASH_START;
     p->eval_rows = to->eval_rows;

@@ -22,7 +22,7 @@ static bool whole_parameters(struct zt_rank *r, float *to, struct zt_err *err) {
     return true;
 }
 
-/* Lists a stage's tensors with contents at `params` and `statistics`. */
+/* What rank 0 has of the tensors so far. */
 struct listing {
     struct zt_onnx_payload *payloads;
     int64_t *elements;

@@ -7,7 +7,7 @@
 struct zt_eval_result {
     double loss, accuracy; /* accuracy: NAN where the loss has no classes */
 };
-/* Runs all that `loader` delivers (steps of `batches` micro-batches) through the evaluation programs. */
+/* Runs all that `loader` delivers through the evaluation programs. Collective. */
 bool zt_rank_evaluate(struct zt_rank *rank, struct zt_loader *loader, struct zt_eval_result *result,
                       struct zt_err *err);
 

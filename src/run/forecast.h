@@ -24,9 +24,9 @@ bool zt_forecast_open(struct zt_forecast *f, const struct zt_session *s, const s
  * and writes plan.txt again, at rank 0. Nothing is done where a cluster is named. */
 bool zt_forecast_measure(struct zt_forecast *f, const struct zt_session *s, struct zt_device *device,
                          struct zt_comm *world, const char *folder, struct zt_err *err);
-/* Collective over `world`, when `run` has been timed (zt_rank_time) for `steps` steps:
- * predicts anew with what the kernels of each stage's slowest rank took in the median one, where no cluster is named,
- * and with --profile says and writes these times, at rank 0. */
+/* Collective over `world`, when `run` has been timed (zt_rank_time) for `steps` steps: predicts anew with what the
+ * kernels of each stage's slowest rank took in the median one, where no cluster is named, and with --profile says and
+ * writes these times, at rank 0. */
 bool zt_forecast_times(struct zt_forecast *f, const struct zt_rank_plan *own, const struct zt_rank *run, int steps,
                        struct zt_comm *world, struct zt_err *err);
 /* A step took so long; `step` from 0, `samples` of it. */

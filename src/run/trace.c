@@ -18,8 +18,8 @@ static int column_of(const struct zt_joint *joint, int value) {
     return -1;
 }
 
-/* Samples of the step that are not finite in column `c`: " in samples 3, 17 and 2 more"; false where none is. */
-static bool list_samples(const struct zt_rank *r, int c, int64_t step, struct zt_text *to) {
+/* Samples of the step that are not finite in column `c`: " in sample 3, 17 and 2 more"; nothing where none is. */
+static void list_samples(const struct zt_rank *r, int c, int64_t step, struct zt_text *to) {
     const struct zt_source *source = r->plan->source;
     const struct zt_config *config = r->plan->job->config;
     const struct zt_column *column = &source->column[c];
@@ -42,7 +42,6 @@ static bool list_samples(const struct zt_rank *r, int c, int64_t step, struct zt
     zt_sampler_finish(&sampler);
     free(indices);
     free(sample);
-    return found > 0;
 }
 
 static void say_data(const struct zt_rank *r, const struct zt_trace_origin *o, int c, int64_t step,

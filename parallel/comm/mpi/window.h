@@ -35,8 +35,7 @@ bool zt_window_aborted(const struct zt_window *w, struct zt_err *err);
 
 /* Between two looks at what is waited for. The first call only says that this rank will sleep; the next ones sleep
  * until the bell rings or `most_us` have passed (less than a second), and say whether it rang. zt_window_woke() ends
- * the wait.
- */
+ * the wait. */
 bool zt_window_rest(struct zt_window *w, int most_us);
 void zt_window_woke(struct zt_window *w);
 /* Rings the bell of world rank `r` for what did not come through the window; nothing where it is on another host. */

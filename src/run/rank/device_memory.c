@@ -51,15 +51,12 @@ struct zt_rank_device {
     char *feed_room; /* on the device: as much as the slots' feeds; NULL: batches come in the queue, always to side 0 */
 };
 
-static size_t view_bytes(const struct zt_view *v) {
-    return (size_t)zt_shape_count(&v->shape) * zt_dtype_bytes(v->dtype);
-}
-
 /* ---- moving bytes ---- */
 
+enum { STEP_BYTES = zt_align_64(sizeof(struct zt_step_feed)) };
+
 int64_t zt_rank_device_feed_bytes(int64_t column_bytes, int64_t rows) {
-    _Static_assert(sizeof(struct zt_step_feed) <= 64, "it has 64 bytes");
-    return column_bytes + 64 + zt_align_64(rows * (int64_t)sizeof(float)) +
+    return column_bytes + STEP_BYTES + zt_align_64(rows * (int64_t)sizeof(float)) +
            zt_align_64(rows * (int64_t)sizeof(int64_t));
 }
 
@@ -79,7 +76,7 @@ static size_t step_at(const struct zt_rank *r) {
 static void point_step(const struct zt_rank *r, struct zt_slot *slot, char *feed) {
     void **fed = slot->fed + r->plan->job->want_count;
     fed[0] = feed + step_at(r) + offsetof(struct zt_step_feed, scaled);
-    fed[1] = feed + step_at(r) + 64;
+    fed[1] = feed + step_at(r) + STEP_BYTES;
 }
 
 void zt_rank_device_slot(const struct zt_rank *r, struct zt_slot *slot) {
@@ -161,7 +158,7 @@ bool zt_rank_device_next(struct zt_rank *r, struct zt_err *err) {
 static void write_step(const struct zt_slot *slot, int64_t rows, char *to) {
     const struct zt_step_feed step = { (double)slot->samples, slot->seed, slot->seed };
     memcpy(to, &step, sizeof step);
-    memcpy(to + 64, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
+    memcpy(to + STEP_BYTES, slot->row_weight, (size_t)rows * sizeof *slot->row_weight);
 }
 
 /* While the last micro-batch is computed, where the device can bring it. */
@@ -194,7 +191,7 @@ static bool make_columns(struct zt_rank *r, const struct zt_slot *slot, const st
 static void point_columns(struct zt_slot *slot, const struct zt_source *source, int64_t rows, char *column) {
     for (int i = 0; i < source->column_count; i++) {
         slot->fed[i] = column;
-        column += (size_t)zt_align_64((int64_t)(source->column[i].sample_bytes * (size_t)rows));
+        column += zt_align_64(source->column[i].sample_bytes * (size_t)rows);
     }
 }
 
@@ -266,11 +263,11 @@ static void list_constants(struct zt_rank *r, struct zt_run_program *rp, int nod
     struct zt_rank_device *d = r->away;
     for (int i = 0; i < rp->ready[node].call.in_count; i++) {
         const void *host = constant_in(r, rp, node, i);
-        size_t bytes = view_bytes(&rp->ready[node].views[i]);
+        size_t bytes = zt_view_bytes(&rp->ready[node].views[i]);
         if (!host || find_constant(d, host, bytes))
             continue;
         d->constants[d->constant_count++] = (struct constant){ host, d->constant_bytes, bytes };
-        d->constant_bytes += (size_t)zt_align_64((int64_t)bytes);
+        d->constant_bytes += zt_align_64(bytes);
     }
 }
 
@@ -279,7 +276,7 @@ static void use_constants(struct zt_rank *r, struct zt_run_program *rp, int node
         const void *host = constant_in(r, rp, node, i);
         if (host)
             rp->ready[node].constant[i] =
-                r->away->constant_block + find_constant(r->away, host, view_bytes(&rp->ready[node].views[i]))->at;
+                r->away->constant_block + find_constant(r->away, host, zt_view_bytes(&rp->ready[node].views[i]))->at;
     }
 }
 
@@ -319,7 +316,7 @@ static void report(struct zt_rank *r, const struct zt_run_program *rp, const str
 static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     struct zt_ready *ready = &rp->ready[node];
     struct zt_rank_device *d = r->away;
-    size_t moved = 0, needed = (size_t)zt_align_64((int64_t)rp->program->prepared[node].workspace_bytes);
+    size_t moved = 0, needed = zt_align_64(rp->program->prepared[node].workspace_bytes);
     if (!on_host(r, ready))
         return;
     ready->on_host = true;
@@ -327,8 +324,8 @@ static void set_aside(struct zt_rank *r, struct zt_run_program *rp, int node) {
     for (int i = 0; i < ready->call.in_count + ready->call.out_count; i++) {
         if (!ready->place[i] || ready->place[i]->in == ZT_CONSTANT)
             continue;
-        moved += view_bytes(&ready->views[i]);
-        needed += (size_t)zt_align_64((int64_t)view_bytes(&ready->views[i]));
+        moved += zt_view_bytes(&ready->views[i]);
+        needed += zt_align_64(zt_view_bytes(&ready->views[i]));
     }
     d->stage_bytes = needed > d->stage_bytes ? needed : d->stage_bytes;
     report(r, rp, ready, (int64_t)moved);
@@ -472,15 +469,15 @@ bool zt_rank_device_run(struct zt_rank *r, const struct zt_slot *slot, struct zt
         if (!v->data || ready->place[i]->in == ZT_CONSTANT)
             continue;
         bool reads = i < ins || (i == ins && ready->call.accumulate);
-        ok = !reads || api->to_host(r->device, at, v->data, view_bytes(v), err);
+        ok = !reads || api->to_host(r->device, at, v->data, zt_view_bytes(v), err);
         v->data = at;
-        at += (size_t)zt_align_64((int64_t)view_bytes(v));
+        at += zt_align_64(zt_view_bytes(v));
     }
     ready->call.workspace = at;
     ok = ok && api->synchronize(r->device, err) && ready->run(&ready->call, err);
     for (int i = ins; ok && i < total; i++)
         if (ready->views[i].data)
             ok = api->to_device(r->device, zt_rank_at(r, slot, ready->place[i], NULL), ready->views[i].data,
-                                view_bytes(&ready->views[i]), err);
+                                zt_view_bytes(&ready->views[i]), err);
     return ok && api->synchronize(r->device, err); /* the next such node uses the same memory */
 }

@@ -91,7 +91,7 @@ static void list_squares(struct zt_rank *r) {
 /* The next part of a block, NULL while it is only being measured. */
 static void *take(char *block, size_t *at, size_t bytes) {
     size_t first = *at;
-    *at += (size_t)zt_align_64((int64_t)bytes);
+    *at += zt_align_64(bytes);
     return block ? block + first : NULL;
 }
 

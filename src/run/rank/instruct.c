@@ -101,7 +101,7 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
         if (!feed)
             continue;
         memcpy(feed, batch->column[i], bytes);
-        feed += zt_align_64((int64_t)bytes);
+        feed += zt_align_64(bytes);
     }
     return true;
 }

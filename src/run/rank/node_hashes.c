@@ -19,10 +19,6 @@ struct zt_rank_hashes {
     void *copy;    /* of a tensor, where the rank's memory is not the host's */
 };
 
-static size_t stored_bytes(const struct zt_view *view) {
-    return view->layout ? view->layout->bytes : (size_t)zt_shape_count(&view->shape) * zt_dtype_bytes(view->dtype);
-}
-
 static bool is_weight(const struct zt_joint *joint, int value, const struct zt_place *place) {
     bool weight = place->in == ZT_DERIVED || place->in == ZT_STATISTICS;
     for (int i = 0; i < joint->param_count && !weight; i++)
@@ -90,8 +86,8 @@ static size_t largest(const struct zt_rank *r) {
     for (int p = 0; p < r->program_count; p++)
         for (int n = 0; n < r->programs[p].program->joint.graph->node_count; n++)
             for (int i = 0; i < view_count(&r->programs[p].ready[n]); i++)
-                if (hashed(&r->programs[p], n, i) && stored_bytes(&r->programs[p].ready[n].views[i]) > most)
-                    most = stored_bytes(&r->programs[p].ready[n].views[i]);
+                if (hashed(&r->programs[p], n, i) && zt_view_bytes(&r->programs[p].ready[n].views[i]) > most)
+                    most = zt_view_bytes(&r->programs[p].ready[n].views[i]);
     return most;
 }
 
@@ -138,13 +134,13 @@ bool zt_rank_hashes_node(struct zt_rank *r, const struct zt_run_program *rp, int
         const void *data = view->data;
         if (!data || !hashed(rp, n, i))
             continue;
-        if (h->copy && !zt_rank_fetch(r, h->copy, data, stored_bytes(view), err))
+        if (h->copy && !zt_rank_fetch(r, h->copy, data, zt_view_bytes(view), err))
             return false;
         struct zt_hash_record record = { .step = h->step,
                                          .micro_batch = (uint32_t)r->random.micro_batch,
                                          .tensor = (uint32_t)(first + i) };
         record.hash = h->copy ? zt_hash(ZT_HASH_START, h->copy, zt_layout_stored(view, h->copy))
-                              : zt_hash(ZT_HASH_START, data, stored_bytes(view));
+                              : zt_hash(ZT_HASH_START, data, zt_view_bytes(view));
         zt_hash_writer_add(h->to, &record);
     }
     return true;

@@ -32,8 +32,7 @@ unsigned zt_trace_status(enum zt_dtype dtype, const void *data, int64_t count) {
 /* In a layout of blocks the padding counts too: kernels leave zeros there. */
 static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status, struct zt_err *err) {
     struct zt_rank_tracing *t = r->tracing;
-    const size_t size = zt_dtype_bytes(view->dtype);
-    size_t bytes = view->layout ? view->layout->bytes : (size_t)zt_shape_count(&view->shape) * size;
+    size_t bytes = zt_view_bytes(view);
     const void *data = view->data;
     *status = 0;
     if (!data || !bytes || !zt_dtype_in(view->dtype, ZT_ANY_FLOAT))
@@ -48,7 +47,7 @@ static bool look(struct zt_rank *r, const struct zt_view *view, unsigned *status
         data = t->copy;
         bytes = zt_layout_stored(view, t->copy);
     }
-    *status = zt_trace_status(view->dtype, data, (int64_t)(bytes / size));
+    *status = zt_trace_status(view->dtype, data, (int64_t)(bytes / zt_dtype_bytes(view->dtype)));
     return true;
 }
 

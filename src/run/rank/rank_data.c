@@ -18,7 +18,6 @@ bool zt_rank_loader(struct zt_rank *r, bool training, int64_t first, int64_t ste
     struct zt_loader_options options = { .source = training ? p->source : p->eval_source,
                                          .train_batch = training ? c->train_batch : together,
                                          .micro_batch = p->replicas ? together : rows,
-                                         .accumulation = training ? (int)c->accumulation : 1,
                                          .rank = p->replicas ? 0 : p->grid.data_rank,
                                          .ranks = p->replicas ? 1 : p->grid.data,
                                          .shuffle = training && c->data.shuffle,

@@ -30,22 +30,22 @@ static const struct zt_device_api *api_of(const struct zt_rank *r) {
 
 /* ---- whether they stay ---- */
 
-/* Lays out columns and tables; in the block where that is there. False where 64 bits do not hold the bytes. */
+/* Lays out columns and tables; in the block where that is there. False where 32 bits do not count the bytes of a sample
+ * that are looked up. */
 static bool lay_out(struct kept *k) {
     const struct zt_source *s = k->source;
-    size_t at = 0, bytes;
+    size_t at = 0;
     for (int c = 0; c < s->column_count; c++) {
         const struct zt_stored stored = s->format->stored(s, c);
         struct zt_gather *g = &k->gather[c];
         *g = (struct zt_gather){ .bytes = stored.bytes, .planes = (uint32_t)stored.planes };
         g->element_bytes = (uint32_t)zt_dtype_bytes(s->column[c].dtype);
         g->from = k->block ? k->block + at : NULL;
-        if (__builtin_mul_overflow(stored.bytes, (size_t)s->samples, &bytes) || bytes > SIZE_MAX / 4 - at ||
-            (stored.table && stored.bytes > UINT32_MAX))
+        if (stored.table && stored.bytes > UINT32_MAX)
             return false;
-        at += (size_t)zt_align_64((int64_t)bytes);
+        at += zt_align_64(stored.bytes * (size_t)s->samples);
         g->table = k->block && stored.table ? k->block + at : NULL;
-        at += (size_t)zt_align_64((int64_t)((size_t)stored.planes * ZT_LEVELS * g->element_bytes));
+        at += zt_align_64((size_t)stored.planes * ZT_LEVELS * g->element_bytes);
     }
     k->bytes = at;
     return true;
@@ -58,7 +58,7 @@ static bool fits(const struct zt_rank *r, struct kept *k, struct zt_err *err) {
         return zt_fail(err, ZT_EXIT_RUN, "format \"%s\" keeps no samples", k->source->format->name);
     if (!r->device->module->gather || !api_of(r)->room)
         return zt_fail(err, ZT_EXIT_RUN, "device %s cannot gather samples", api_of(r)->name);
-    if (!lay_out(k))
+    if (zt_source_stored_bytes(k->source) < 0 || !lay_out(k))
         return zt_fail(err, ZT_EXIT_RUN, "they fit no memory");
     return api_of(r)->room(r->device, &left, err) &&
            (k->bytes <= left / SHARE ||
@@ -80,7 +80,7 @@ static bool ferry_open(struct zt_rank *r, const struct kept *k, struct ferry *f,
     f->bytes = CHUNK;
     for (int c = 0; c < k->source->column_count; c++)
         if (k->gather[c].bytes > f->bytes)
-            f->bytes = (size_t)zt_align_64((int64_t)k->gather[c].bytes);
+            f->bytes = zt_align_64(k->gather[c].bytes);
     f->memory = api_of(r)->allocate_host(r->device, 2 * f->bytes, "data on their way to the device", err);
     return f->memory && (f->sent[0] = api_of(r)->event_create(r->device, err)) != NULL &&
            (f->sent[1] = api_of(r)->event_create(r->device, err)) != NULL;
