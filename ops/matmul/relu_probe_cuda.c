@@ -24,7 +24,7 @@ static size_t round_up(size_t bytes) {
 }
 
 static size_t bytes_of(const struct zt_blas_matrix *m) {
-    return (size_t)(m->rows * m->columns) * zt_dtype_bytes(m->dtype);
+    return (size_t)(m->rows * m->row_step) * zt_dtype_bytes(m->dtype);
 }
 
 static bool has_bits(const struct probe *p) {
