@@ -4,7 +4,7 @@
  *
  *     linear_bias    Add(MatMul(x, w), bias)
  *     linear_add     Add(p, c), p a product with or without its bias, which nothing else reads: residuals, and
- * gradients that several products make
+ *                    gradients that several products make
  *
  * The bias is the product's epilogue, c is what its beta counts; in a half type the sum is rounded once where it was
  * rounded up to three times. A Reshape may stand between. */
