@@ -50,7 +50,7 @@ static bool is_weight(const struct zt_graph *g, int value) {
 }
 
 static bool find_product(const struct zt_graph *g, struct place *p) {
-    const int y = g->nodes[p->loss]->in[1], from = g->values[y]->origin == ZT_FROM_NODE ? g->values[y]->producer : -1;
+    const int y = g->nodes[p->loss]->in[1], from = g->values[y]->producer;
     if (from < 0 || g->nodes[from]->op != &zt_op_matmul || g->nodes[from]->stage != g->nodes[p->loss]->stage ||
         !zt_fuse_read_only_by(g, y, &p->loss, 1) || zt_in(g, from, 0)->shape.rank < 2 ||
         zt_in(g, from, 1)->shape.rank != 2 || !is_weight(g, g->nodes[from]->in[1]))

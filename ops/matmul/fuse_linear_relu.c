@@ -109,11 +109,9 @@ const struct zt_op zt_op_matmul_relu_grad = {
 
 /* The node that makes `value`, behind Reshapes; -1: none. */
 static int maker_of(const struct zt_graph *g, int value) {
-    int from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
-    while (from >= 0 && zt_op_is_view(g->nodes[from]) && strcmp(g->nodes[from]->op_type, "Reshape") == 0) {
-        value = g->nodes[from]->in[0];
-        from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
-    }
+    int from = g->values[value]->producer;
+    while (from >= 0 && zt_op_is_view(g->nodes[from]) && strcmp(g->nodes[from]->op_type, "Reshape") == 0)
+        from = g->values[g->nodes[from]->in[0]]->producer;
     return from;
 }
 
