@@ -90,7 +90,7 @@ struct zt_value {
     enum zt_origin origin;
     int producer;     /* node index, -1 where origin is not ZT_FROM_NODE; set by zt_graph_index */
     const void *data; /* contents where known before running: initializers, constants, folded nodes. NULL elsewhere */
-    bool trainable;   /* initializers: the verdict (graph/passes/trainable.h); `why` is its reason in words */
+    bool trainable;   /* initializers: the verdict (graph/passes/trainable/trainable.h); `why` is its reason in words */
     bool may_train;   /* initializers: float, and a differentiable path leads to the loss */
     bool statistic;   /* initializers that a training node updates (BatchNormalization mean and variance) */
     const char *why;

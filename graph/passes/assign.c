@@ -11,12 +11,6 @@ static enum zt_backend choose(const struct zt_graph *g, int node, enum zt_backen
     return fast == ZT_CUDA && zt_op_takes(g, node, ZT_CPU) ? ZT_CPU : ZT_REF;
 }
 
-bool zt_layout_same(const struct zt_layout *a, const struct zt_layout *b) {
-    if (a == b || !a || !b)
-        return a == b;
-    return a->equal && a->equal == b->equal && a->equal(a, b);
-}
-
 /* Copies of values in other layouts made so far, so that each is made once: a list for each value. */
 struct copies {
     int *first; /* by value the graph had before: number of its newest copy, -1 */
@@ -49,29 +43,6 @@ static void bring_forward(struct zt_graph *g, int copy, const struct zt_node *re
         maker->phase = reader->phase;
         maker->place = reader->place;
     }
-}
-
-bool zt_assign_prepare(const struct zt_assignment *a, int node, const struct zt_layout **layouts, bool settled,
-                       struct zt_prepared *to) {
-    const struct zt_node *n = a->g->nodes[node];
-    const struct zt_kernel *k = &n->op->kernel[n->backend];
-    struct zt_prepare p = { .graph = a->g,
-                            .node = node,
-                            .threads = a->threads,
-                            .device = a->device,
-                            .in_layout = layouts,
-                            .out_layout = layouts + n->in_count,
-                            .settled = settled };
-    if (k->prepare && !k->prepare(&p, a->err))
-        return false;
-    *to = (struct zt_prepared){ .state = p.state,
-                                .release = k->release,
-                                .workspace_bytes = p.workspace_bytes,
-                                .can_accumulate = p.can_accumulate,
-                                .free_in = p.free_in,
-                                .free_out = p.free_out,
-                                .path = p.path };
-    return true;
 }
 
 static void keep_prepared(struct zt_assignment *a, int node, const struct zt_prepared *p) {

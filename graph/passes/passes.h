@@ -33,8 +33,8 @@ bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct z
 bool zt_pass_bind(struct zt_graph *g, int value, const struct zt_shape *shape, enum zt_exit code, struct zt_err *err);
 
 /* Which initializers train, and why: sets trainable, statistic and why of every initializer that can be reached from
- * `loss` (or any graph output where loss is -1). The rule stands at the head of graph/passes/trainable.c. `model` tells
- * the exporter, NULL: none known. */
+ * `loss` (or any graph output where loss is -1). The rule stands at the head of graph/passes/trainable/trainable.c.
+ * `model` tells the exporter, NULL: none known. */
 void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss);
 
 /* Each Identity of an initializer becomes an initializer of its own under the Identity's output name

@@ -199,7 +199,7 @@ static int float_twin(struct zt_graph *g, int value) {
 static int *widen(struct zt_graph *g, int *ids, int count) {
     int *were = zt_arena_copy(g->arena, ids, (size_t)count * sizeof *ids);
     for (int i = 0; i < count; i++)
-        if (ids[i] >= 0 && zt_dtype_in(g->values[ids[i]]->dtype, ZT_ANY_HALF))
+        if (ids[i] >= 0 && zt_dtype_is_half(g->values[ids[i]]->dtype))
             ids[i] = float_twin(g, ids[i]);
     return were;
 }
@@ -231,7 +231,7 @@ bool zt_pass_compute_in_float(struct zt_graph *g, const struct zt_op_table *tabl
     for (int n = 0; n < count; n++) {
         bool half = false;
         for (int i = 0; i < g->nodes[n]->in_count; i++)
-            half |= zt_in(g, n, i) && zt_dtype_in(zt_in(g, n, i)->dtype, ZT_ANY_HALF);
+            half |= zt_in(g, n, i) && zt_dtype_is_half(zt_in(g, n, i)->dtype);
         if (half && g->nodes[n]->op->kernel[fast].run && !zt_op_takes(g, n, fast) && !widen_node(&c, n, fast))
             return false;
     }

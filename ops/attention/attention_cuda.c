@@ -9,7 +9,7 @@
  *
  * Query heads that share a head of keys are taken one after the other: "member" m of every group. So a product is a
  * batch of key heads, as many as keep the scores within SCORES bytes. The scores stay in the workspace, in fp32; p and
- * ds take their places, or stand beside them in bfloat16. */
+ * ds take their places, or stand beside them in the half type. */
 #include "ops/attention/attention_flash_cuda.h"
 #include "ops/cuda/blas_cuda.h"
 #include "ops/cuda/describe.h"

@@ -32,8 +32,9 @@ enum zt_flash {
     ZT_FLASH_TENSORS
 };
 
-/* NULL where the node can be such a graph, else why it cannot: bfloat16, whole rows of 16 bytes, and of what hides keys
- * causality alone, under which every query sees one: cuDNN does not say what becomes of a row that sees nothing. */
+/* NULL where the node can be such a graph, else why it cannot: a half type, whole rows of 16 bytes, and of what hides
+ * keys causality alone, under which every query sees one: cuDNN does not say what becomes of a row that sees nothing.
+ */
 const char *zt_flash_refusal(const struct zt_graph *g, int node, const struct zt_attention *a);
 
 /* The gradient gives the same bits every time because ds is stored (2 bytes a score) and dq is one product of it. */

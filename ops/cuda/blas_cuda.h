@@ -13,7 +13,7 @@ struct zt_device;
 
 /* As it lies in memory, row-major; steps in elements. */
 struct zt_blas_matrix {
-    enum zt_dtype dtype; /* ZT_FLOAT, ZT_BFLOAT16 */
+    enum zt_dtype dtype; /* ZT_FLOAT, a half type */
     int64_t rows, columns, row_step, batch_step;
     bool transposed; /* op exchanges rows and columns; not for y */
 };

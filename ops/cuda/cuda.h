@@ -297,28 +297,28 @@ bool zt_cuda_has(const char *domain, const char *name);
 
 /* Which nodes of these ops the kernels take; false for every other op, so that rows made by one macro may all name the
  * same. */
-bool zt_cuda_floats(const struct zt_graph *g, int node);       /* all inputs and outputs float, or all bfloat16 */
-bool zt_cuda_matmul(const struct zt_graph *g, int node);       /* the same, and no empty matrix: products */
-bool zt_cuda_matmul_float(const struct zt_graph *g, int node); /* such a product, every tensor float or bfloat16 */
+bool zt_cuda_floats(const struct zt_graph *g, int node); /* all inputs and outputs float, or all of one half type */
+bool zt_cuda_matmul(const struct zt_graph *g, int node); /* the same, and no empty matrix: products */
+bool zt_cuda_matmul_float(const struct zt_graph *g, int node); /* such a product, every tensor float or half */
 bool zt_cuda_matmul_bits(const struct zt_graph *g, int node);  /* the same, with a bit an element beside it */
 bool zt_cuda_listed(const struct zt_graph *g, int node);       /* of any type */
-bool zt_cuda_any_floats(const struct zt_graph *g, int node);   /* every tensor float or bfloat16 */
-/* input 0 and output 0, if there, float or both bfloat16 */
+bool zt_cuda_any_floats(const struct zt_graph *g, int node);   /* every tensor float or half */
+/* input 0 and output 0, if there, float or both of one half type */
 bool zt_cuda_float_data(const struct zt_graph *g, int node);
-bool zt_cuda_numbers(const struct zt_graph *g, int node);      /* input 0 float, bfloat16, int32 or int64 */
+bool zt_cuda_numbers(const struct zt_graph *g, int node);      /* input 0 float, half, int32 or int64 */
 bool zt_cuda_pointwise(const struct zt_graph *g, int node);    /* for which there is an expression (pointwise.h) */
 bool zt_cuda_tile(const struct zt_graph *g, int node);         /* Tile of no more axes than a copy can have */
-bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or bfloat16 */
+bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or half */
 bool zt_cuda_class_loss(const struct zt_graph *g, int node);   /* targets int32 or int64 */
 bool zt_cuda_element_loss(const struct zt_graph *g, int node); /* targets float types, bool, uint8, int32 or int64 */
 
 /* To a struct zt_chain (pointwise.h). A row with this in its column is elementwise: its nodes may become steps. */
 bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err);
 
-bool zt_cuda_conv(const struct zt_graph *g, int node);   /* float or bfloat16, up to three axes, no empty tensor */
+bool zt_cuda_conv(const struct zt_graph *g, int node);   /* float or half, up to three axes, no empty tensor */
 bool zt_cuda_pool(const struct zt_graph *g, int node);   /* the same */
-bool zt_cuda_resize(const struct zt_graph *g, int node); /* float or bfloat16 */
-/* float or bfloat16 without past keys and further outputs, the mask of these types or bool */
+bool zt_cuda_resize(const struct zt_graph *g, int node); /* float or half */
+/* float or half without past keys and further outputs, the mask of these types or bool */
 bool zt_cuda_attention(const struct zt_graph *g, int node);
 
 /* These find the kernel of the node's op in the module of its device and call it. */

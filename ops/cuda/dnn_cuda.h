@@ -83,7 +83,7 @@ struct zt_dnn_graph {
     struct zt_dnn_window window; /* of the convolutions and pools among them */
     enum zt_dnn_pool pool;       /* of the pools */
     enum zt_dnn_norm norm;       /* of the normalisations */
-    bool tensor_cores;           /* fp32 may be rounded to TF32; bfloat16 uses them whatever this says */
+    bool tensor_cores;           /* fp32 may be rounded to TF32; half types use them whatever this says */
 };
 
 /* Of the library that is loaded: 10000 major + 100 minor + patch. */

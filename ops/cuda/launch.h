@@ -88,7 +88,7 @@ int zt_launch_cross_entropy_train(struct CUstream_st *stream, const struct zt_la
 enum zt_launch_term { ZT_TERM_SQUARED, ZT_TERM_ABSOLUTE, ZT_TERM_SMOOTH, ZT_TERM_HUBER, ZT_TERM_BINARY };
 struct zt_launch_element_loss {
     enum zt_launch_term term;
-    enum zt_dtype dtype, target_dtype, weight_dtype, dloss_dtype; /* target: any; the others float or bfloat16 */
+    enum zt_dtype dtype, target_dtype, weight_dtype, dloss_dtype; /* target: any; the others float or half */
     int64_t rows, width;
     float bend;                      /* beta or delta */
     const void *x, *target, *weight; /* weight NULL: 1 */

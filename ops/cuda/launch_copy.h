@@ -17,7 +17,7 @@ struct zt_launch_move {
 };
 int zt_launch_move(struct CUstream_st *stream, size_t bytes, const struct zt_launch_move *m, const void *from,
                    void *to);
-/* The same from one type to another, float or bfloat16 each, or added to what is there, in fp32. */
+/* The same from one type to another, float or half each, or added to what is there, in fp32. */
 int zt_launch_move_sum(struct CUstream_st *stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
                        const struct zt_launch_move *m, const void *from, void *to, bool accumulate);
 
@@ -95,7 +95,7 @@ struct zt_launch_elements {
 int zt_launch_gather_elements(struct CUstream_st *stream, size_t bytes, const struct zt_launch_elements *e,
                               const void *x, const void *index, void *y);
 /* y, which holds what it starts with, combined with what `index` sends there from x, in its order. dtype: float,
- * bfloat16, int32, int64, or with ZT_COMBINE_REPLACE any. */
+ * half, int32, int64, or with ZT_COMBINE_REPLACE any. */
 int zt_launch_put_elements(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_elements *e,
                            const void *x, const void *index, void *y, struct zt_launch_room room);
 size_t zt_launch_put_elements_bytes(const struct zt_launch_elements *e);

@@ -99,8 +99,6 @@ void zt_layout_spread(struct zt_prepare *p, int inputs) {
 
 /* ---- filled rows ---- */
 
-enum { WIDE = 1024, TILE = 64 }; /* elements of a row from which on it is filled up to a multiple of TILE */
-
 void zt_layout_sides(struct zt_prepare *p) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         if (i >= 2 || !zt_layout_is_filled(p->in_layout[i]))
@@ -149,10 +147,8 @@ static bool loses(const struct zt_graph *g, int node, int value) {
 const struct zt_layout *zt_layout_logits(const struct zt_prepare *p) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *y = zt_out(g, p->node, 0);
-    const int64_t size = (int64_t)zt_dtype_bytes(y->dtype), row = y->shape.rank == 2 ? y->shape.dim[1] : 0,
-                  multiple = row < WIDE ? ZT_ROW_ALIGNMENT / size : TILE,
-                  step = (row + multiple - 1) / multiple * multiple;
-    if (size != 2 || row * size % ZT_ROW_ALIGNMENT == 0 || step > 2 * row || step > INT32_MAX ||
+    const int64_t row = y->shape.rank == 2 ? y->shape.dim[1] : 0, step = zt_layout_row(row, y->dtype);
+    if (!zt_dtype_is_half(y->dtype) || step == row || step > 2 * row || step > INT32_MAX ||
         !all_take(g, g->nodes[p->node]->out[0], loses))
         return NULL;
     return zt_layout_of(g->arena, ZT_ORDER_FILLED_ROWS, (int)step, y->dtype, &y->shape);

@@ -34,12 +34,12 @@ void zt_layout_spread(struct zt_prepare *p, int inputs);
 void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]);
 void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]);
 
-/* Filled rows: tensor cores read, and cuBLASLt's epilogues take, matrices whose rows begin at multiples of
- * ZT_ROW_ALIGNMENT bytes. Logits in half precision that products make, whose cross entropy and its gradient are one
- * node, lie so where products alone read the gradient, which takes their place; all others read such matrices plain.
+/* Filled rows (zt_layout_row): logits in half precision that products make, whose cross entropy and its gradient are
+ * one node, lie so where products alone read the gradient, which takes their place; all others read such matrices
+ * plain. Many classes of a weight without a bias have whole rows before that, as a tensor
+ * (ops/loss/fuse_padded_classes.c).
  *
  * For products: inputs 0 and 1 stay as they come where that is with filled rows, the rest is plain. */
-#define ZT_ROW_ALIGNMENT 16
 void zt_layout_sides(struct zt_prepare *p);
 /* How output 0 of a product lies; NULL: plain. */
 const struct zt_layout *zt_layout_logits(const struct zt_prepare *p);

@@ -65,7 +65,7 @@ static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *
         return false;
     const int inputs = folds(g, node) ? n->in_count : text.inputs;
     *to = (struct zt_pointwise){ .value = text.value,
-                                 .dtype = zt_dtype_in(dtype, ZT_ANY_HALF) ? ZT_FLOAT : dtype,
+                                 .dtype = zt_dtype_is_half(dtype) ? ZT_FLOAT : dtype,
                                  .inputs = inputs,
                                  .folds = folds(g, node),
                                  .scale = 1 };

@@ -66,6 +66,12 @@ bool zt_layout_is_filled(const struct zt_layout *layout) {
     return zt_layout_order(layout, &block) == ZT_ORDER_FILLED_ROWS;
 }
 
+int64_t zt_layout_row(int64_t row, enum zt_dtype dtype) {
+    enum { BYTES = 16, LONG = 1024, TILE = 64 };
+    const int64_t least = BYTES / (int64_t)zt_dtype_bytes(dtype), multiple = row < LONG ? least : TILE;
+    return row % least ? (row + multiple - 1) / multiple * multiple : row;
+}
+
 void zt_layout_fill(const struct zt_layout *layout, int64_t *step) {
     int block;
     if (zt_layout_order(layout, &block) == ZT_ORDER_FILLED_ROWS)

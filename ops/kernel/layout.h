@@ -32,6 +32,9 @@ const struct zt_layout *zt_layout_vendor(struct zt_arena *arena, const char *nam
 enum zt_order zt_layout_order(const struct zt_layout *layout, int *block);
 bool zt_layout_is_last(const struct zt_layout *layout);   /* channels last */
 bool zt_layout_is_filled(const struct zt_layout *layout); /* filled rows */
+/* How far apart rows of so many elements should begin, so that tensor cores read them at full rate and cuBLASLt's
+ * epilogues take them: at multiples of 16 bytes, of 64 elements where rows are long. A row that ends there stays. */
+int64_t zt_layout_row(int64_t row, enum zt_dtype dtype);
 /* Where the layout has filled rows, *step becomes the number of elements from row to row. */
 void zt_layout_fill(const struct zt_layout *layout, int64_t *step);
 /* The bytes that a tensor takes where `stored`, on the host, is a copy of it as it lies: filled rows move together,

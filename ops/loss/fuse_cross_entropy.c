@@ -17,8 +17,7 @@ static int in_of(const struct zt_node *n, int i) {
 
 /* The value that one is a view of: bytes, type and order are the same. */
 static int source_of(const struct zt_graph *g, int value) {
-    while (value >= 0 && g->values[value]->origin == ZT_FROM_NODE && g->values[value]->producer >= 0 &&
-           zt_op_is_view(g->nodes[g->values[value]->producer]))
+    while (g->values[value]->producer >= 0 && zt_op_is_view(g->nodes[g->values[value]->producer]))
         value = g->nodes[g->values[value]->producer]->in[0];
     return value;
 }
@@ -41,16 +40,15 @@ static bool told_alike(const struct zt_node *a, const struct zt_node *b) {
 static int loss_of(const struct zt_graph *g, int node) {
     const struct zt_node *grad = g->nodes[node];
     const int lse = in_of(grad, 5);
-    const int from = lse >= 0 && g->values[lse]->origin == ZT_FROM_NODE ? g->values[lse]->producer : -1;
+    const int from = lse >= 0 ? g->values[lse]->producer : -1;
     const struct zt_node *loss = from >= 0 ? g->nodes[from] : NULL;
     if (!loss || loss->dead || loss->op != &zt_op_cross_entropy || loss->stage != grad->stage || in_of(loss, 0) < 0 ||
         loss->out[0] < 0 || loss->out_count < 2 || loss->out[1] != lse || !zt_fuse_read_only_by(g, lse, &node, 1) ||
         zt_fuse_is_output(g, lse))
         return -1;
-    bool alike = true;
+    bool alike = told_alike(loss, grad);
     for (int i = 0; i < 4; i++)
         alike &= same(g, in_of(loss, i), in_of(grad, i + 1));
-    alike &= told_alike(loss, grad);
     return alike ? from : -1;
 }
 

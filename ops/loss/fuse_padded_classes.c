@@ -9,6 +9,7 @@
  * What stands behind the V classes counts nothing in the loss, and its gradient is 0. Without the Transposes where w is
  * [k, V]. */
 #include "graph/passes/fuse.h"
+#include "ops/kernel/layout.h"
 #include "ops/movement/transpose.h"
 
 #include <stdlib.h>
@@ -16,8 +17,7 @@
 
 extern const struct zt_op zt_op_cross_entropy_train, zt_op_matmul, zt_op_gemm, zt_op_gemm_float;
 
-enum { FEW = 1024 };    /* classes below which products are small */
-enum { MULTIPLE = 64 }; /* of elements, that rows are filled up to */
+enum { FEW = 1024 }; /* classes below which products are small */
 enum { READERS = 4 };
 
 struct place {
@@ -50,7 +50,7 @@ static bool is_weight(const struct zt_graph *g, int value) {
 }
 
 static bool find_product(const struct zt_graph *g, struct place *p) {
-    const int y = g->nodes[p->loss]->in[1], from = g->values[y]->origin == ZT_FROM_NODE ? g->values[y]->producer : -1;
+    const int y = g->nodes[p->loss]->in[1], from = g->values[y]->producer;
     if (from < 0 || g->nodes[from]->op != &zt_op_matmul || g->nodes[from]->stage != g->nodes[p->loss]->stage ||
         !zt_fuse_read_only_by(g, y, &p->loss, 1) || zt_in(g, from, 0)->shape.rank < 2 ||
         zt_in(g, from, 1)->shape.rank != 2 || !is_weight(g, g->nodes[from]->in[1]))
@@ -100,15 +100,14 @@ static int matrix_of(const struct zt_graph *g, int dy) {
 
 static bool find(const struct zt_graph *g, int node, struct place *p) {
     const struct zt_value *x = zt_in(g, node, 1);
-    const unsigned halves = ZT_BIT(ZT_BFLOAT16) | ZT_BIT(ZT_FLOAT16);
     const int rank = x->shape.rank;
     int axis;
     *p = (struct place){ .loss = node, .classes = rank > 0 ? x->shape.dim[rank - 1] : 0 };
+    p->room = zt_layout_row(p->classes, x->dtype);
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), rank, &axis, &(struct zt_err){ 0 }) ||
-        axis != rank - 1 || p->classes < FEW || p->classes * (int64_t)zt_dtype_bytes(x->dtype) % 16 == 0 ||
-        !zt_dtype_in(x->dtype, halves) || zt_node_attr(g->nodes[node], "classes") || !find_product(g, p))
+        axis != rank - 1 || p->classes < FEW || p->room == p->classes || !zt_dtype_is_half(x->dtype) ||
+        zt_node_attr(g->nodes[node], "classes") || !find_product(g, p))
         return false;
-    p->room = (p->classes + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
     const int dy = matrix_of(g, g->nodes[node]->out[0]);
     const struct zt_shape *s = &g->values[dy]->shape;
     return s->rank == 2 && s->dim[1] == p->classes && find_readers(g, p, dy);
@@ -164,7 +163,6 @@ static bool weights(const struct rewrite *r, int node, int dy) {
     struct zt_graph *g = r->g;
     const struct zt_node n = *g->nodes[node];
     const bool turned = r->p->transposed >= 0;
-    const int64_t from[] = { 0 }, to[] = { r->p->classes }, axis[] = { turned ? 0 : 1 };
     int reader, out = n.out[0];
     g->nodes[node]->dead = true;
     if (turned && zt_graph_users(g, n.out[0], &reader) == 1 && !zt_fuse_is_output(g, n.out[0]) && turns(g, reader)) {
@@ -173,9 +171,9 @@ static bool weights(const struct rewrite *r, int node, int dy) {
     }
     const bool straight = !turned || out == n.out[0]; /* [k, V] is wanted */
     const int pair[2] = { straight ? n.in[0] : dy, straight ? dy : n.in[0] };
-    const int64_t along[] = { straight ? 1 : axis[0] };
+    const int64_t from[] = { 0 }, to[] = { r->p->classes }, axis[] = { straight };
     const int in[4] = { multiply(r, &n, pair, true, false, -1), zt_graph_add_ints(g, NULL, from, 1),
-                        zt_graph_add_ints(g, NULL, to, 1), zt_graph_add_ints(g, NULL, along, 1) };
+                        zt_graph_add_ints(g, NULL, to, 1), zt_graph_add_ints(g, NULL, axis, 1) };
     return in[0] >= 0 && settled(r, add(r, &n, "Slice", "", in, 4, out)) >= 0;
 }
 

@@ -506,27 +506,13 @@ static void launch_train(cudaStream_t stream, const struct zt_launch_loss *j, st
 int zt_launch_cross_entropy(cudaStream_t stream, const struct zt_launch_loss *j, void *loss, float *lse, void *log_p,
                             void *workspace) {
     const struct loss_out to = { loss, log_p, lse, (double *)workspace };
-    if (j->dtype == ZT_BFLOAT16)
-        launch_lines<__nv_bfloat16>(stream, j, to);
-    else if (j->dtype == ZT_FLOAT16)
-        launch_lines<__half>(stream, j, to);
-    else
-        launch_lines<float>(stream, j, to);
-    return cudaGetLastError();
+    WITH_TYPE(j->dtype, 1, (launch_lines<T>(stream, j, to))); /* of no line, too */
 }
 
 int zt_launch_cross_entropy_grad(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss,
                                  const float *lse, void *dx, void *workspace) {
     const struct loss_grad g = { dloss, lse, (double *)workspace, dx };
-    if (j->outer * j->inner <= 0)
-        return cudaSuccess;
-    if (j->dtype == ZT_BFLOAT16)
-        launch_grads<__nv_bfloat16>(stream, j, g);
-    else if (j->dtype == ZT_FLOAT16)
-        launch_grads<__half>(stream, j, g);
-    else
-        launch_grads<float>(stream, j, g);
-    return cudaGetLastError();
+    WITH_TYPE(j->dtype, j->outer * j->inner, (launch_grads<T>(stream, j, g)));
 }
 
 int zt_launch_cross_entropy_train(cudaStream_t stream, const struct zt_launch_loss *j, const void *dloss, void *loss,
@@ -534,11 +520,5 @@ int zt_launch_cross_entropy_train(cudaStream_t stream, const struct zt_launch_lo
     double *sums = (double *)workspace;
     const struct loss_out to = { loss, NULL, NULL, sums };
     const struct loss_grad g = { dloss, NULL, sums + 2 * j->outer * j->inner, dx };
-    if (j->dtype == ZT_BFLOAT16)
-        launch_train<__nv_bfloat16>(stream, j, to, g);
-    else if (j->dtype == ZT_FLOAT16)
-        launch_train<__half>(stream, j, to, g);
-    else
-        launch_train<float>(stream, j, to, g);
-    return cudaGetLastError();
+    WITH_TYPE(j->dtype, 1, (launch_train<T>(stream, j, to, g))); /* of no line, too */
 }

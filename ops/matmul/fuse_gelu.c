@@ -20,10 +20,6 @@
 
 extern const struct zt_op zt_op_gelu, zt_op_gelu_grad;
 
-static const struct zt_attr_spec attrs[] = {
-    { "alpha", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
-};
-
 /* ---- the rows ---- */
 
 static bool linear_infer(struct zt_graph *g, int node, struct zt_err *err) {
@@ -119,7 +115,7 @@ static bool grad_describe(const struct zt_graph *g, int node, void *to, struct z
 
 #define PRODUCT_ROW                                                                                                    \
     .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1,                                                         \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = attrs,            \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_linear_attrs,  \
     .flags = ZT_OP_HALF, .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_gelu = {
     .name = "LinearGelu",

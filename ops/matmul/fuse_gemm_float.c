@@ -1,4 +1,4 @@
-/* A product of bfloat16 that is wanted in float, as gradients of weights are, and the gradient of a bias beside it:
+/* A product of a half type that is wanted in float, as gradients of weights are, and the gradient of a bias beside it:
  *
  *     ztrain.GemmFloat(a, b) -> y[, s]       y = alpha op(a) op(b), s = sums over k of what `sums` names
  *
@@ -9,7 +9,7 @@
  *     bias_grad     a GemmFloat, or a Gemm of float, and the ReduceSum over rows of one of its sides, be it in float: a
  *                   Cast or Reshape may stand between
  *
- * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to bfloat16, and gradients of several
+ * cuBLASLt sums in fp32 and stores the sums as they are: nothing is rounded to half, and gradients of several
  * micro-batches are added in the product. */
 #include "ops/cuda/cuda.h"
 #include "graph/passes/fuse.h"

@@ -4,7 +4,7 @@
  *
  *     linear_bias    Add(MatMul(x, w), bias)
  *     linear_add     Add(p, c), p a product with or without its bias, which nothing else reads: residuals, and
- * gradients that several products make
+ *                    gradients that several products make
  *
  * The bias is the product's epilogue, c is what its beta counts; in a half type the sum is rounded once where it was
  * rounded up to three times. A Reshape may stand between. */
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-static const struct zt_attr_spec attrs[] = {
+const struct zt_attr_spec zt_linear_attrs[] = {
     { "alpha", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
 };
 
@@ -95,7 +95,7 @@ const struct zt_op zt_op_linear = {
     .max_out = 1,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .same_type = 1 << 1 | 1 << 2 | 1 << 3,
-    .attrs = attrs,
+    .attrs = zt_linear_attrs,
     .flags = ZT_OP_HALF,
     .infer = infer,
     .flops = zt_matmul_flops,
@@ -155,6 +155,17 @@ int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int 
     return zt_fuse_settle(g, table, node, err) ? in[0] : -1;
 }
 
+bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int node,
+                       const struct zt_linear_source *source, const char *op_type, const int *in, int in_count,
+                       int second, struct zt_err *err) {
+    const struct zt_shape shape = zt_out(g, source->node, 0)->shape;
+    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[source->node], "beta");
+    zt_linear_kill(g, source);
+    g->nodes[node]->dead = true;
+    const int out[2] = { zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err), second };
+    return out[0] >= 0 && zt_fuse_replace(g, table, node, op_type, in, in_count, out, second >= 0 ? 2 : 1, &like, err);
+}
+
 /* ---- the patterns ---- */
 
 /* A product in front of a side of an Add, alone read there; in[2] and in[3]: its bias and what it adds, -1 without. */
@@ -181,12 +192,7 @@ static bool is_sum(const struct zt_graph *g, int node) {
 /* The product takes the Add's place with the summand's inputs. */
 static bool replace(struct zt_graph *g, const struct zt_op_table *table, int add, const struct summand *s,
                     struct zt_err *err) {
-    const struct zt_shape shape = zt_out(g, s->from.node, 0)->shape;
-    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[s->from.node], "beta");
-    zt_linear_kill(g, &s->from);
-    g->nodes[add]->dead = true;
-    const int y = zt_linear_reshaped(g, table, add, g->nodes[add]->out[0], &shape, err);
-    return y >= 0 && zt_fuse_replace(g, table, add, "Linear", s->in, s->in[3] >= 0 ? 4 : 3, &y, 1, &like, err);
+    return zt_linear_replace(g, table, add, &s->from, "Linear", s->in, s->in[3] >= 0 ? 4 : 3, -1, err);
 }
 
 static bool fuse_bias(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {

@@ -10,6 +10,8 @@
 
 /* ---- rows ---- */
 
+extern const struct zt_attr_spec zt_linear_attrs[4]; /* alpha, transA, transB */
+
 /* Fails where inputs 0 and 1 are not rows and a matrix; of a transposed x, no two matrices. */
 bool zt_linear_read(const struct zt_graph *g, int node, struct zt_matmul *m, struct zt_err *err);
 /* Fails where input 2, if there, is not a number for each of m's columns. */
@@ -45,5 +47,10 @@ void zt_linear_kill(struct zt_graph *g, const struct zt_linear_source *source);
 /* A value of the shape that `value` is made of by a Reshape beside node `like`; itself where it has it; -1: failed. */
 int zt_linear_reshaped(struct zt_graph *g, const struct zt_op_table *table, int like, int value,
                        const struct zt_shape *shape, struct zt_err *err);
+/* A product `op_type` of ztrain takes the place of `node` and of the source that makes what it computes with, whose
+ * attributes it has: it makes output 0 of `node`, and `second` where that is not -1. */
+bool zt_linear_replace(struct zt_graph *g, const struct zt_op_table *table, int node,
+                       const struct zt_linear_source *source, const char *op_type, const int *in, int in_count,
+                       int second, struct zt_err *err);
 
 #endif

@@ -18,10 +18,6 @@
 
 extern const struct zt_op zt_op_relu, zt_op_relu_grad, zt_op_linear, zt_op_linear_relu;
 
-static const struct zt_attr_spec attrs[] = {
-    { "alpha", ZT_ATTR_FLOAT }, { "transA", ZT_ATTR_INT }, { "transB", ZT_ATTR_INT }, { 0 }
-};
-
 /* ---- the rows ---- */
 
 static struct zt_shape bits_of(const struct zt_matmul *m) {
@@ -86,7 +82,8 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     return ok;
 }
 
-#define PRODUCT_ROW .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1, .attrs = attrs, .flops = zt_matmul_flops
+#define PRODUCT_ROW                                                                                                    \
+    .domain = "ztrain", .since = 1, .max_in = 3, .min_out = 1, .attrs = zt_linear_attrs, .flops = zt_matmul_flops
 const struct zt_op zt_op_linear_relu = {
     .name = "LinearRelu",
     PRODUCT_ROW,
@@ -112,11 +109,9 @@ const struct zt_op zt_op_matmul_relu_grad = {
 
 /* The node that makes `value`, behind Reshapes; -1: none. */
 static int maker_of(const struct zt_graph *g, int value) {
-    int from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
-    while (from >= 0 && zt_op_is_view(g->nodes[from]) && strcmp(g->nodes[from]->op_type, "Reshape") == 0) {
-        value = g->nodes[from]->in[0];
-        from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1;
-    }
+    int from = g->values[value]->producer;
+    while (from >= 0 && zt_op_is_view(g->nodes[from]) && strcmp(g->nodes[from]->op_type, "Reshape") == 0)
+        from = g->values[g->nodes[from]->in[0]]->producer;
     return from;
 }
 
@@ -124,15 +119,9 @@ static int maker_of(const struct zt_graph *g, int value) {
 static int keep_bits(struct zt_graph *g, const struct zt_op_table *table, int relu, const struct zt_linear_source *from,
                      struct zt_err *err) {
     const struct zt_node *p = g->nodes[from->node];
-    const struct zt_shape shape = zt_out(g, from->node, 0)->shape;
-    const struct zt_node like = zt_fuse_attrs_without(g, p, "beta");
-    zt_linear_kill(g, from);
-    g->nodes[relu]->dead = true;
-    const int y = zt_linear_reshaped(g, table, relu, g->nodes[relu]->out[0], &shape, err);
-    const int out[2] = { y, zt_graph_add_value(g, NULL, ZT_UINT8, NULL) };
-    g->values[out[1]]->origin = ZT_FROM_NODE;
-    return y >= 0 && zt_fuse_replace(g, table, relu, "LinearRelu", p->in, p->in_count, out, 2, &like, err) ? out[1]
-                                                                                                           : -1;
+    const int bits = zt_graph_add_value(g, NULL, ZT_UINT8, NULL);
+    g->values[bits]->origin = ZT_FROM_NODE;
+    return zt_linear_replace(g, table, relu, from, "LinearRelu", p->in, p->in_count, bits, err) ? bits : -1;
 }
 
 static bool is_linear(const struct zt_graph *g, int node) {
@@ -156,13 +145,8 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     const struct zt_linear_source from = zt_linear_source_of(g, relu, 0, true);
     if (!is_linear(g, from.node) || !same_rows(g, from.node, back.node))
         return false;
-    const struct zt_shape shape = zt_out(g, back.node, 0)->shape;
-    const struct zt_node like = zt_fuse_attrs_without(g, g->nodes[back.node], "beta");
     const int in[3] = { g->nodes[back.node]->in[0], g->nodes[back.node]->in[1], keep_bits(g, table, relu, &from, err) };
-    zt_linear_kill(g, &back);
-    g->nodes[node]->dead = true;
-    const int dz = zt_linear_reshaped(g, table, node, g->nodes[node]->out[0], &shape, err);
-    return in[2] >= 0 && dz >= 0 && zt_fuse_replace(g, table, node, "MatMulReluGrad", in, 3, &dz, 1, &like, err);
+    return in[2] >= 0 && zt_linear_replace(g, table, node, &back, "MatMulReluGrad", in, 3, -1, err);
 }
 
 const struct zt_pattern zt_pattern_linear_relu = { "linear_relu", 1 << ZT_CUDA, apply };

@@ -1,4 +1,4 @@
-/* MatMul, BatchMatMul, Gemm, GemmFloat and Linear on CUDA: float and bfloat16 through cuBLASLt. Batch axes that step
+/* MatMul, BatchMatMul, Gemm, GemmFloat and Linear on CUDA: float and half types through cuBLASLt. Batch axes that step
  * evenly become its strided batch; the others are a loop of calls.
  *
  * GemmFloat's sums are made by the product's epilogue where cuBLASLt has one for the size, the type and the addresses,

@@ -2,6 +2,7 @@
 
 #include "device/cuda.h"
 #include "device/device.h"
+#include "ops/cuda/describe.h"
 #include "ops/cuda/launch.h"
 #include "ops/matmul/matmul.h"
 
@@ -19,12 +20,8 @@ struct probe {
     size_t in_bytes;
 };
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 255) / 256 * 256;
-}
-
 static size_t bytes_of(const struct zt_blas_matrix *m) {
-    return (size_t)(m->rows * m->columns) * zt_dtype_bytes(m->dtype);
+    return (size_t)(m->rows * m->row_step) * zt_dtype_bytes(m->dtype);
 }
 
 static bool has_bits(const struct probe *p) {
@@ -75,9 +72,9 @@ static bool is_relu_of(const struct probe *p, bool nan, size_t off, struct zt_er
 bool zt_relu_probe(struct zt_device *device, const struct zt_blas *blas, const struct zt_blas_spec *spec) {
     struct probe p = { device, blas, spec, .in_bytes = bytes_of(&spec->a) };
     const size_t b = bytes_of(&spec->b), off = zt_dtype_bytes(spec->b.dtype);
-    p.in_bytes = round_up((b > p.in_bytes ? b : p.in_bytes) + off);
-    const size_t y = round_up(bytes_of(&spec->y)),
-                 z = round_up((size_t)(spec->y.rows * ZT_LINEAR_BITS(spec->y.columns) / 8)),
+    p.in_bytes = zt_room_cuda((b > p.in_bytes ? b : p.in_bytes) + off);
+    const size_t y = zt_room_cuda(bytes_of(&spec->y)),
+                 z = zt_room_cuda((size_t)(spec->y.rows * ZT_LINEAR_BITS(spec->y.columns) / 8)),
                  all = p.in_bytes + y + z + zt_blas_workspace_bytes(blas);
     struct zt_err err = { 0 };
     char *memory = p.in = device->api->allocate(device, all, "a product that is tried", &err);

@@ -375,43 +375,39 @@ template <int N, int LANES> static dim3 grid_of(const struct zt_launch_batch_nor
 }
 
 template <class T, int N, int LANES>
-static int launch(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                  const struct zt_launch_batch_norm_tensors *t, float *workspace) {
+static void launch(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                   const struct zt_launch_batch_norm_tensors *t, float *workspace) {
     float *number = workspace + 2 * n->parts * n->channels;
     const dim3 grid = grid_of<N, LANES>(n), block(LANES, THREADS / LANES);
     if (!n->fixed)
         rows_moments_kernel<T, N, LANES><<<grid, block, 0, stream>>>(*n, *t, workspace, number);
     rows_kernel<T, N, LANES><<<grid, block, 0, stream>>>(*n, *t, number);
-    return cudaGetLastError();
 }
 
 template <class T, int N, int LANES>
-static int launch_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
-                       const struct zt_launch_batch_norm_grad *g, float *workspace) {
+static void launch_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
+                        const struct zt_launch_batch_norm_grad *g, float *workspace) {
     float *number = workspace + 2 * n->parts * n->channels;
     const dim3 grid = grid_of<N, LANES>(n), block(LANES, THREADS / LANES);
     rows_sums_kernel<T, N, LANES><<<grid, block, 0, stream>>>(*n, *g, workspace, number);
     if (g->dx.data)
         rows_grad_kernel<T, N, LANES><<<grid, block, 0, stream>>>(*n, *g, number);
-    return cudaGetLastError();
 }
 
 int launch_batch_norm_rows(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                            const struct zt_launch_batch_norm_tensors *t, float *workspace) {
     const struct zt_launch_tensor list[] = { t->x, t->y, t->z };
-    if (!is_packed(n, list, sizeof list / sizeof *list))
-        return launch<some_type, 1, 32>(stream, n, t, workspace);
-    return t->x.dtype == ZT_BFLOAT16  ? launch<__nv_bfloat16, 8, 8>(stream, n, t, workspace)
-           : t->x.dtype == ZT_FLOAT16 ? launch<__half, 8, 8>(stream, n, t, workspace)
-                                      : launch<float, 4, 8>(stream, n, t, workspace);
+    if (is_packed(n, list, sizeof list / sizeof *list))
+        WITH_TYPE(t->x.dtype, n->parts, (launch<T, 16 / sizeof(T), 8>(stream, n, t, workspace)));
+    launch<some_type, 1, 32>(stream, n, t, workspace);
+    return cudaGetLastError();
 }
 
 int launch_batch_norm_rows_grad(cudaStream_t stream, const struct zt_launch_batch_norm *n,
                                 const struct zt_launch_batch_norm_grad *g, float *workspace) {
     const struct zt_launch_tensor list[] = { g->x, g->dy, g->y, g->dx, g->dz };
-    if (!is_packed(n, list, sizeof list / sizeof *list))
-        return launch_grad<some_type, 1, 32>(stream, n, g, workspace);
-    return g->x.dtype == ZT_BFLOAT16  ? launch_grad<__nv_bfloat16, 8, 8>(stream, n, g, workspace)
-           : g->x.dtype == ZT_FLOAT16 ? launch_grad<__half, 8, 8>(stream, n, g, workspace)
-                                      : launch_grad<float, 4, 8>(stream, n, g, workspace);
+    if (is_packed(n, list, sizeof list / sizeof *list))
+        WITH_TYPE(g->x.dtype, n->parts, (launch_grad<T, 16 / sizeof(T), 8>(stream, n, g, workspace)));
+    launch_grad<some_type, 1, 32>(stream, n, g, workspace);
+    return cudaGetLastError();
 }

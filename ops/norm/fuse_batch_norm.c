@@ -6,8 +6,8 @@
  *
  * four inputs and two outputs a normalisation, all [its channels].
  *
- *     batch_norm_statistics    BatchNormTrain and BatchNormRelu of a half type whose running statistics nothing but the
- * next step reads
+ *     batch_norm_statistics    BatchNormTrain, BatchNormRelu of a half type whose running statistics the next step
+ *                              alone reads
  *
  * On a GPU each such node launches a kernel for a few hundred numbers; ResNet-50 has 53. */
 #include "ops/cuda/cuda.h"

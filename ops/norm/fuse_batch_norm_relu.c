@@ -6,7 +6,7 @@
  *
  *     y = max(BatchNormTrain(x, ...) + z, 0)        dz = dy where y > 0, else 0;  dx, ... = BatchNormGrad(dz, x, ...)
  *
- * z is what a residual network adds. NaN passes as in Relu and ReluGrad. The sum is rounded once.
+ * z is what a residual network adds. NaN passes as in Relu and ReluGrad. Our own kernels round the sum once.
  *
  *     batch_norm_relu         Relu(BatchNormTrain) or Relu(Add(BatchNormTrain, z)), nothing else reading in between
  *     batch_norm_relu_grad    BatchNormGrad(ReluGrad(dy, y)); dz is written where others read it

@@ -1,4 +1,4 @@
-/* Layer, RMS, instance and group normalisation with their gradients on CUDA: in bfloat16 by cuDNN (norm_dnn.h) where
+/* Layer, RMS, instance and group normalisation with their gradients on CUDA: in half types by cuDNN (norm_dnn.h) where
  * that knows the node and has an engine, else by our own kernels (norm.cu). These also find statistics alone. */
 #include "ops/norm/norm_plan_cuda.h"
 

@@ -42,7 +42,7 @@ struct zt_norm_dnn {
 /* Layer and RMS normalisation, whose samples are the rows; instance normalisation and group normalisation by one scale
  * a group, whose channels they are. False for groups of several channels, which cuDNN does not know. */
 bool zt_norm_dnn_of(const struct zt_launch_norm *n, struct zt_norm_dnn *to);
-/* NULL where it is of something, in bfloat16, else why cuDNN is not asked. fp32 is left to our own kernels, whose
+/* NULL where it is of something, in a half type, else why cuDNN is not asked. fp32 is left to our own kernels, whose
  * statistics hold for rows far from 0; how cuDNN finds its own is not said. */
 const char *zt_norm_dnn_refusal(const struct zt_norm_dnn *n);
 void zt_norm_dnn(const struct zt_norm_dnn *n, struct zt_dnn_graph *to);

@@ -75,8 +75,8 @@ static const void *as_tied(struct zt_graph *g, const struct zt_value *v, const s
     return to;
 }
 
-/* What follows parameters (graph/passes/derived.h), in the type it is stored in. One whose parameter did not train
- * stays. */
+/* What follows parameters (graph/passes/trainable/derived.h), in the type it is stored in. One whose parameter did not
+ * train stays. */
 static void add_derived(const struct zt_job *job, struct zt_graph *g, const struct zt_map *trained,
                         const struct zt_onnx_payload *payloads, struct zt_onnx_payload *all, int *count) {
     for (int i = 0; i < job->derived_count; i++) {

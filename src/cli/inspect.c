@@ -5,7 +5,7 @@
 #include "graph/passes/lower.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 #include "session/options.h"
 #include "ops/table.h"
 

@@ -198,9 +198,9 @@ struct zt_config {
     /* Groups of parameters of equal shape, or transposed: each is one parameter, the first, whose values the others
      * take (again when the model is written). */
     struct zt_text_lists tie;
-    bool tie_equal; /* copies of one parameter that the exporter left (graph/passes/trainable.h, zt_trainable_copies)
-                     * are tied
-                     */
+    bool tie_equal;       /* copies of one parameter that the exporter left (graph/passes/trainable/trainable.h,
+                           * zt_trainable_copies)       are tied
+                           */
     struct zt_texts fuse; /* globs over the names of fusion patterns; none: no fusion */
     bool batch_norm_frozen;
     struct zt_group_config *groups;

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 
 #include <stdio.h>
 #include <stdlib.h>

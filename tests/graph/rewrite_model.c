@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "graph/onnx/onnx.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 #include "rows.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* What PyTorch's exporters do to parameters, in graphs made by hand. tests/exported has files that they wrote. */
 #include "build.h"
 #include "base/map.h"
-#include "graph/passes/derived.h"
+#include "graph/passes/trainable/derived.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/trainable.h"
-#include "graph/passes/trainable_torch.h"
+#include "graph/passes/trainable/trainable.h"
+#include "graph/passes/trainable/torch.h"
 #include "rows.h"
 
 #include <check.h>

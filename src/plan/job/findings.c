@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "base/vec.h"
-#include "graph/passes/trainable_torch.h"
+#include "graph/passes/trainable/torch.h"
 #include "plan/job/parameters.h"
 
 #include <string.h>

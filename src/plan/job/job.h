@@ -5,8 +5,8 @@
 
 #include "config/config.h"
 #include "data/data.h"
-#include "graph/passes/derived.h"
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/derived.h"
+#include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 #include "parallel/schedule/program.h"
 
@@ -44,7 +44,7 @@ struct zt_job {
     unsigned to_float;    /* ZT_BIT of the types that are computed in float instead */
     const float **floats; /* initializers of these types as float, by value id; NULL: not one */
     int float_count;
-    struct zt_derived *derived; /* initializers that follow a parameter (graph/passes/derived.h) */
+    struct zt_derived *derived; /* initializers that follow a parameter (graph/passes/trainable/derived.h) */
     int derived_count;
     struct zt_tie *ties;
     int tie_count;

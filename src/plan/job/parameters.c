@@ -1,5 +1,5 @@
-/* Which initializers a job trains: the exporter's verdicts (graph/passes/trainable.h), what can be undone of its
- * foldings (graph/passes/derived.h), ties, and the config's trainable and freeze, in this order. */
+/* Which initializers a job trains: the exporter's verdicts (graph/passes/trainable/trainable.h), what can be undone of
+ * its foldings (graph/passes/trainable/derived.h), ties, and the config's trainable and freeze, in this order. */
 #include "plan/job/parameters.h"
 
 #include "base/text.h"

@@ -6,7 +6,7 @@
  *     tf2onnx             .../batchnorm/sub:0            TensorFlow's name for the shift
  *
  * A layer whose weight alone was computed (weight norm) keeps the name of its bias, and a frozen module keeps none. */
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 
 #include "base/map.h"
 #include "base/vec.h"

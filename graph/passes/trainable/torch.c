@@ -1,4 +1,4 @@
-#include "graph/passes/trainable_torch.h"
+#include "graph/passes/trainable/torch.h"
 
 #include "base/map.h"
 

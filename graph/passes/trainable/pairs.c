@@ -1,8 +1,8 @@
 /* Initializers with the same contents, or one the transpose of the other. A sum of hashes of the elements does not
  * depend on their order, so tensors that may be equal meet in a sort by it, and only those are compared. */
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 
-#include "graph/passes/trainable_torch.h"
+#include "graph/passes/trainable/torch.h"
 
 #include "base/map.h"
 #include "base/vec.h"

@@ -8,12 +8,12 @@
  *     it is gone, alone, and        `exp` folded from ['temperature']: an initializer "temperature" of log(exp) is
  *     each operation has an inverse made, which trains in its place
  *     its elements stand        `expand` [4, 1, 32] of a class token: a parameter of one vector, and a Gather
- *     several times             (graph/passes/derived_repeats.h)
+ *     several times             (graph/passes/trainable/repeats.h)
  *     a transposed or equal copy    is the same parameter (graph/passes/tie.c)
  *
  * A product of two lost parameters (weight normalization), or a reduction (standardised weights), cannot be undone. */
-#ifndef ZT_GRAPH_PASSES_DERIVED_H
-#define ZT_GRAPH_PASSES_DERIVED_H
+#ifndef ZT_GRAPH_PASSES_TRAINABLE_DERIVED_H
+#define ZT_GRAPH_PASSES_TRAINABLE_DERIVED_H
 
 #include "graph/onnx/onnx.h"
 

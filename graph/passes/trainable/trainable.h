@@ -1,7 +1,7 @@
 /* What the exporter did to the parameters: which it merged, copied or lost. The verdict itself is zt_pass_trainable()
  * in graph/passes/passes.h. */
-#ifndef ZT_GRAPH_PASSES_TRAINABLE_H
-#define ZT_GRAPH_PASSES_TRAINABLE_H
+#ifndef ZT_GRAPH_PASSES_TRAINABLE_TRAINABLE_H
+#define ZT_GRAPH_PASSES_TRAINABLE_TRAINABLE_H
 
 #include "graph/ir/graph.h"
 #include "graph/onnx/onnx.h"

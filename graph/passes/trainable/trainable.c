@@ -3,14 +3,14 @@
  *     1. it is float and a differentiable path leads from it to the loss, and
  *     2. where the graph carries PyTorch's signature (dynamo exporter): it is marked PARAMETER, or was made of
  * PARAMETERs by picking and placing elements, or bears no mark and has a dimension (what BatchNormalization folding
- * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/passes/derived.h),
+ * leaves has lost its mark). What was computed from a PARAMETER is another tensor (graph/passes/trainable/derived.h),
  *     3. in a file of PyTorch's TorchScript exporter: its name is one of the module's state, whatever its rank, since
  * constants are Constant nodes there; or it is numbered by the exporter ("onnx::MatMul_7") and has a dimension,
  *     4. elsewhere: it has a dimension. Scalars are epsilons, scales, exponents.
  */
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 
-#include "graph/passes/trainable_torch.h"
+#include "graph/passes/trainable/torch.h"
 
 #include "graph/ir/op.h"
 #include "graph/passes/passes.h"

@@ -3,10 +3,10 @@
  *
  *     expand [4, 1, 32] of class_token: 4 equal vectors along axis 2 -> parameter [1, 32], Gather of 0 0 0 0
  *     a bias table read by relative position, [1, heads, t, t]: vectors along axis 1, as many as there are distances */
-#ifndef ZT_GRAPH_PASSES_DERIVED_REPEATS_H
-#define ZT_GRAPH_PASSES_DERIVED_REPEATS_H
+#ifndef ZT_GRAPH_PASSES_TRAINABLE_REPEATS_H
+#define ZT_GRAPH_PASSES_TRAINABLE_REPEATS_H
 
-#include "graph/passes/derived.h"
+#include "graph/passes/trainable/derived.h"
 
 enum zt_repeats {
     ZT_REPEATS_NOTHING,

@@ -1,7 +1,7 @@
 /* Buffers and fixed tables that look like parameters. PyTorch's TorchScript exporter and other frameworks' do not tell
  * them apart, and dynamo marks a parameter with requires_grad=False as any other. */
 #include "graph/ir/op.h"
-#include "graph/passes/trainable.h"
+#include "graph/passes/trainable/trainable.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-#include "graph/passes/derived_repeats.h"
+#include "graph/passes/trainable/repeats.h"
 
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/ir/op.h"
-#include "graph/passes/trainable_torch.h"
+#include "graph/passes/trainable/torch.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "graph/passes/derived_repeats.h"
+#include "graph/passes/trainable/repeats.h"
 
 #include "graph/ir/op.h"
 
