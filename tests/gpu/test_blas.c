@@ -3,10 +3,8 @@
 
 #include "device/cuda.h"
 #include "tests/gpu/cache_folder.h"
+#include "tests/gpu/emulated/cublaslt.h"
 #include "tests/suite.h"
-
-int emulated_heuristics(void); /* emulated.c: how often the rule was asked */
-void emulated_forgets(void);   /* no algorithm of before is known any more */
 
 static struct zt_device *device;
 

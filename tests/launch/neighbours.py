@@ -67,9 +67,11 @@ class Run:
             words += ["--set", key]
         self.metrics.unlink(missing_ok=True)
         self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def warm_up(self):
         while self.steps() < 1000 and self.process.poll() is None:
             time.sleep(0.1)
-        assert self.process.poll() is None, f"{ztrain}: the run has ended"
+        assert self.process.poll() is None, f"{self.process.args[0]}: the run has ended"
 
     def steps(self):
         """metrics.jsonl grows by a line a step of some 160 bytes: as exact as a speed wants."""
@@ -108,6 +110,7 @@ def neighbours(seconds):
 
 def measure(ztrain, folder, layout, alone, start_alone):
     with contextlib.closing(Run(ztrain, folder, layout)) as run:
+        run.warm_up()
         steps, switches, began = run.steps(), run.switches(), time.monotonic()
         time.sleep(1)
         made, seconds = run.steps() - steps, time.monotonic() - began

@@ -1,14 +1,13 @@
 /* In place of ops/cuda/dnn_device_cuda.c: graphs are planned by cuDNN itself for a GPU that is not here, ZT_PLANNED_GPU
  * (h200, h100, a100), and counted where they would run. For ZT_EMULATED_DRY alone. */
 #include "ops/cuda/dnn_graph_cuda.h"
+#include "tests/gpu/emulated/runtime.h"
 #include "tests/gpu/gpus.h"
 
 #include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-bool emulated_does(void); /* emulated.c */
 
 static struct zt_dnn *planned;
 

@@ -2,6 +2,7 @@
  * launch one after the other (generated kernels know no barrier), the system's compiler makes a library of it, and that
  * library's bytes are the machine code. */
 #include "ops/elementwise/source_cuda.h"
+#include "tests/gpu/emulated/runtime.h"
 
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
@@ -13,10 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
-bool emulated_captures(void);
-bool emulated_does(void);
 
 static const char before[] =
     "#define __global__\n#define __device__\n"
@@ -159,7 +156,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *to, cudaLibrary_t library, const 
     *to = dlsym(library, symbol);
     return *to ? cudaSuccess : cudaErrorInvalidValue;
 }
-/* A launch, which is kept while the stream is captured (emulated.c). */
+/* A launch, which is kept while the stream is captured (runtime.h). */
 struct launch {
     void (*run)(const void *, unsigned, unsigned);
     struct zt_kernel_arguments arguments;

@@ -1,8 +1,10 @@
 /* As much of CUDA's C++ as our kernels use, on the CPU, the blocks one after the other, from the last to the first
- * where ZT_EMULATED_BACKWARDS is set. Shared memory is static, because one block runs at a time. emulated.c has the
+ * where ZT_EMULATED_BACKWARDS is set. Shared memory is static, because one block runs at a time. runtime.c has the
  * run-time library. */
-#ifndef ZT_TESTS_EMULATED_HPP
-#define ZT_TESTS_EMULATED_HPP
+#ifndef ZT_TESTS_GPU_EMULATED_CUDA_HPP
+#define ZT_TESTS_GPU_EMULATED_CUDA_HPP
+
+#include "tests/gpu/emulated/runtime.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -107,11 +109,7 @@ template <class... P> static auto bound(void (*kernel)(P...), typename as_is<P>:
     return [=] { kernel(arguments...); };
 }
 
-/* While the stream is captured a launch is kept, and run when the graph is (emulated.c). */
-extern "C" void emulated_keeps(void (*run)(void *what), void *what, void (*destroy)(void *what));
-extern "C" bool emulated_captures(void);
-extern "C" bool emulated_does(void);
-
+/* While the stream is captured a launch is kept, and run when the graph is. */
 template <class Kernel> static void emulate(dim3 grid, dim3 block, cudaStream_t stream, Kernel kernel) {
     if (emulated_captures()) {
         auto *later = new std::function<void()>([=] { emulate(grid, block, stream, kernel); });
@@ -152,12 +150,6 @@ static inline int32_t atomicMax(int32_t *at, int32_t value) {
 }
 
 /* ---- half types ---- */
-
-extern "C" float emulated_half_to_float(uint16_t half); /* graph/ir/dtype.c's */
-extern "C" uint16_t emulated_float_to_half(float value);
-extern "C" uint16_t emulated_float_to_bfloat(float value);
-extern "C" uint16_t emulated_double_to_half(double value);
-extern "C" uint16_t emulated_double_to_bfloat(double value);
 
 struct __half {
     uint16_t bits;

@@ -1,7 +1,7 @@
 /* What the operations of a graph do: convolutions, pools, products, normalisations and what is done to elements are
  * plain loops over the dims, strides and paddings that the descriptors give, in double, so that what was described is
  * held against the reference kernels. */
-#include "tests/gpu/emulated_dnn.h"
+#include "tests/gpu/emulated/cudnn_descriptor.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* As much of cuDNN's graph API as the CUDA module calls, in host memory: an interpreter of finalized descriptors
- * (emulated_dnn_run.c does what they say).
+ * (cudnn_run.c does what they say).
  *
  * Engines: of two configurations the first is marked as not deterministic and refused where it is run, the second does
  * what the graph says; that of a pool's gradient is marked as one with tensor cores. Tensors of a convolution are all
@@ -7,7 +7,8 @@
  * for several operations where the channels are an odd number, or rows of a product in memory are no multiple of 8,
  * none for a normalisation of 37 scales, or behind others of scales that are no multiple of 8 or not innermost, and
  * none for a pool of nine channels, so that what the module does then is run too. */
-#include "tests/gpu/emulated_dnn.h"
+#include "tests/gpu/emulated/cudnn_descriptor.h"
+#include "tests/gpu/emulated/runtime.h"
 
 #include <string.h>
 
@@ -270,10 +271,6 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
 }
 
 /* ---- running ---- */
-
-bool emulated_captures(void); /* emulated.c */
-bool emulated_does(void);
-void emulated_breaks(void);
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
     if (emulated_captures()) {

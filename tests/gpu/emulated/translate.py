@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Turns a CUDA source into C++ that runs its kernels on the CPU (emulated.hpp), so that they can be held against the reference kernels without
+"""Turns a CUDA source into C++ that runs its kernels on the CPU (cuda.hpp), so that they can be held against the reference kernels without
 a GPU.
 
-    tests/gpu/emulate.py ROOT FILE.cu OUTPUT.cpp
+    tests/gpu/emulated/translate.py ROOT FILE.cu OUTPUT.cpp
 
-CUDA's headers become emulated.hpp, our *.cuh are put in place, and KERNEL<<<GRID, BLOCK, 0, STREAM>>>(ARGUMENTS) becomes
+CUDA's headers become cuda.hpp, our *.cuh are put in place, and KERNEL<<<GRID, BLOCK, 0, STREAM>>>(ARGUMENTS) becomes
 emulate(GRID, BLOCK, STREAM, bound(KERNEL, ARGUMENTS)), where the arguments are evaluated.
 """
 import pathlib
@@ -63,7 +63,7 @@ def main():
         return 2
     root, source, target = map(pathlib.Path, sys.argv[1:])
     text = with_ours(root, source.read_text())
-    text = '#include "tests/gpu/emulated.hpp"\n' + VENDOR.sub("", text)
+    text = '#include "tests/gpu/emulated/cuda.hpp"\n' + VENDOR.sub("", text)
     target.write_text(replace_launches(text))
     return 0
 

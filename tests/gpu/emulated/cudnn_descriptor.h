@@ -1,7 +1,7 @@
-/* Descriptors of the emulated cuDNN as they are kept, and what an operation says of its tensors: emulated_dnn.c makes
- * them, emulated_dnn_run.c does what they describe. */
-#ifndef ZT_TESTS_GPU_EMULATED_DNN_H
-#define ZT_TESTS_GPU_EMULATED_DNN_H
+/* Descriptors of the emulated cuDNN as they are kept, and what an operation says of its tensors: cudnn.c makes
+ * them, cudnn_run.c does what they describe. */
+#ifndef ZT_TESTS_GPU_EMULATED_CUDNN_DESCRIPTOR_H
+#define ZT_TESTS_GPU_EMULATED_CUDNN_DESCRIPTOR_H
 
 #include "graph/ir/dtype.h"
 
