@@ -34,7 +34,7 @@
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \
     ROW(conv_activation)                                                                                               \
-    ROW(half)                                                                                                          \
+    ROW(half_propagation)                                                                                              \
     ROW(pool_relu_grad_cuda)                                                                                           \
     ROW(conv_relu_cuda)                                                                                                \
     ROW(linear_gelu)                                                                                                   \
@@ -45,13 +45,13 @@
     ROW(batch_norm_statistics)                                                                                         \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
-    ROW(half)                                                                                                          \
+    ROW(half_propagation)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
     ROW(padded_classes)                                                                                                \
     ROW(linear_bias)                                                                                                   \
     ROW(linear_add)                                                                                                    \
     ROW(linear_relu)                                                                                                   \
-    ROW(chain)
+    ROW(fused_elementwise)
 
 #define DECLARE(name) extern const struct zt_pattern zt_pattern_##name;
 FORWARD(DECLARE)

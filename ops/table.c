@@ -61,7 +61,7 @@
     ROW(celu)                                                                                                          \
     ROW(celu_grad)                                                                                                     \
     ROW(center_crop_pad)                                                                                               \
-    ROW(chain)                                                                                                         \
+    ROW(fused_elementwise)                                                                                             \
     ROW(clip)                                                                                                          \
     ROW(clip_6)                                                                                                        \
     ROW(clip_grad)                                                                                                     \

@@ -16,21 +16,21 @@
 
 #define RUNS_CONFIG                                                                                                    \
     (ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_RANKS | ZT_TAKES_SEED |              \
-     ZT_TAKES_THREADS | ZT_TAKES_TALK | ZT_TAKES_JSON)
+     ZT_TAKES_THREADS | ZT_TAKES_CONTROL | ZT_TAKES_JSON)
 #define TRAINS                                                                                                         \
     (RUNS_CONFIG | ZT_TAKES_HOSTS | ZT_TAKES_LENGTH | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_RESUME |         \
      ZT_TAKES_STRICT | ZT_TAKES_PROFILE)
 #define ON_ARRAYS  (ZT_TAKES_MODEL | ZT_TAKES_INPUTS | ZT_TAKES_OUTPUT)
 #define AND_CONFIG (ZT_TAKES_MODEL | ZT_TAKES_CONFIG)
-#define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_TALK)
+#define EAGERLY    (ON_ARRAYS | ZT_TAKES_THREADS | ZT_TAKES_SEED | ZT_TAKES_CONTROL)
 
 /* The first is the command where none is named. */
 static const struct zt_command_row commands[] = {
     { "train", "train a model (also without a command)", TRAINS, AND_CONFIG, zt_cli_train, zt_help_train },
     { "plan", "what training would run; runs nothing", RUNS_CONFIG | ZT_TAKES_LENGTH | ZT_TAKES_PLAN | ZT_TAKES_STRICT,
       AND_CONFIG, zt_cli_plan, zt_help_plan },
-    { "inspect", "inputs, outputs, parameters and operators of a model", ZT_TAKES_MODEL | ZT_TAKES_TALK, ZT_TAKES_MODEL,
-      zt_cli_inspect, zt_help_inspect },
+    { "inspect", "inputs, outputs, parameters and operators of a model", ZT_TAKES_MODEL | ZT_TAKES_CONTROL,
+      ZT_TAKES_MODEL, zt_cli_inspect, zt_help_inspect },
     { "evaluate", "loss and metrics on the evaluation data", RUNS_CONFIG, AND_CONFIG, zt_cli_evaluate,
       zt_help_evaluate },
     { "predict", "run a model forward on whole arrays", EAGERLY, ON_ARRAYS, zt_cli_predict, zt_help_predict },
@@ -38,7 +38,7 @@ static const struct zt_command_row commands[] = {
       zt_help_grad },
     { "bench", "modes x ranks x batch sizes: step time, memory, bytes moved, weights",
       ZT_TAKES_MODEL | ZT_TAKES_CONFIG | ZT_TAKES_SET | ZT_TAKES_DEVICE | ZT_TAKES_SEED | ZT_TAKES_THREADS |
-          ZT_TAKES_TALK | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_COMBINATIONS | ZT_TAKES_REPEATS,
+          ZT_TAKES_CONTROL | ZT_TAKES_OUTPUT | ZT_TAKES_OVERWRITE | ZT_TAKES_COMBINATIONS | ZT_TAKES_REPEATS,
       AND_CONFIG | ZT_TAKES_OUTPUT | ZT_TAKES_COMBINATIONS, zt_cli_bench, zt_help_bench },
     { "verify",
       "check every checksum of a checkpoint",
@@ -86,7 +86,7 @@ static bool reader_has_left(void) {
     return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
 }
 
-static bool run(int argc, char **argv, struct zt_lifeline *line, struct zt_err *err) {
+static bool run(int argc, char **argv, struct zt_supervisor_channel *line, struct zt_err *err) {
     struct zt_options options;
     bool ok = zt_options_parse(&options, commands, argc, argv, err);
     options.line = line;
@@ -104,19 +104,19 @@ static bool run(int argc, char **argv, struct zt_lifeline *line, struct zt_err *
 
 int main(int argc, char **argv) {
     struct zt_err err = { 0 };
-    struct zt_lifeline *line = NULL;
+    struct zt_supervisor_channel *line = NULL;
     zt_malloc_begin();
     zt_stored_begin();
     restart_with_short_spin(argv);
-    bool ok = zt_lifeline_open(&line, &err) && run(argc, argv, line, &err);
+    bool ok = zt_supervisor_channel_open(&line, &err) && run(argc, argv, line, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
     if (line && !ok) { /* the parent prints, and ends what MPI still waits for */
-        zt_lifeline_close(line, &err, code);
+        zt_supervisor_channel_close(line, &err, code);
         _exit(code);
     }
     if (!ok)
         zt_err_print(&err, stderr);
     zt_comm_mpi_finalize(code);
-    zt_lifeline_close(line, &err, code);
+    zt_supervisor_channel_close(line, &err, code);
     return code;
 }

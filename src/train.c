@@ -35,7 +35,7 @@ static bool make_plan(struct zt_training *t, struct zt_err *err) {
     t->plan = zt_rank_plan_create(s->job, &options, err);
     if (!t->plan)
         return zt_err_within(err, 0, "%s", err->code == ZT_EXIT_CONFIG ? s->options->config : s->options->model);
-    return !s->processes || zt_agree_plan(t->plan, t->worker.world, err);
+    return !s->processes || zt_preflight_plan(t->plan, t->worker.world, err);
 }
 
 static bool open_rank(struct zt_training *t, struct zt_err *err) {
@@ -87,7 +87,7 @@ static bool open_report(struct zt_training *t, struct zt_err *err) {
                                               .batches_per_epoch = t->per_epoch,
                                               .resumed = t->from ? t->first : -1,
                                               .skipped = t->first - zt_rank_updates(t->rank),
-                                              .columns = zt_lifeline_columns(s->options->line),
+                                              .columns = zt_supervisor_channel_columns(s->options->line),
                                               .quiet = s->options->quiet };
         zt_report_start(s, t->plan, w->device, t->steps);
         zt_checkpoints_report(t->checkpoints, &s->options->log);

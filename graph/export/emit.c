@@ -153,7 +153,7 @@ static Onnx__NodeProto *node_proto(struct emitter *e, const char *name, const ch
 
 /* ---- functions ---- */
 
-static Onnx__FunctionProto *function_proto(struct emitter *e, const struct zt_body *b) {
+static Onnx__FunctionProto *function_proto(struct emitter *e, const struct zt_function_body *b) {
     Onnx__FunctionProto *f = ZT_NEW(e->arena, Onnx__FunctionProto);
     onnx__function_proto__init(f);
     f->domain = borrow(own_domain);
@@ -166,7 +166,7 @@ static Onnx__FunctionProto *function_proto(struct emitter *e, const struct zt_bo
     f->opset_import[0] = opset_proto(e, "", e->opset);
     f->node = ZT_NEW_N(e->arena, Onnx__NodeProto *, b->nodes.count);
     for (int i = 0; i < b->nodes.count; i++) {
-        const struct zt_body_node *n = &b->nodes.at[i];
+        const struct zt_function_body_node *n = &b->nodes.at[i];
         Onnx__NodeProto *p = node_proto(e, NULL, n->op_type, NULL, n->in, n->in_count, n->out, n->out_count);
         p->attribute = ZT_NEW_N(e->arena, Onnx__AttributeProto *, n->attr_count);
         for (int a = 0; a < n->attr_count; a++)
@@ -183,7 +183,7 @@ static const char *function_name(struct emitter *e, const char *op_type) {
 }
 
 /* The function that does what `body` says, an earlier one where that is the same but for its name. */
-static const char *find_function(struct emitter *e, const struct zt_body *body, const char *op_type) {
+static const char *find_function(struct emitter *e, const struct zt_function_body *body, const char *op_type) {
     struct function made = { .proto = function_proto(e, body) };
     made.proto->doc_string = zt_arena_printf(e->arena, "ztrain's %s", op_type);
     made.size = onnx__function_proto__get_packed_size(made.proto);
@@ -253,7 +253,7 @@ static bool add_plain_node(struct emitter *e, int node) {
     return true;
 }
 
-static Onnx__NodeProto *call_proto(struct emitter *e, const struct zt_body *body) {
+static Onnx__NodeProto *call_proto(struct emitter *e, const struct zt_function_body *body) {
     const struct zt_node *n = e->g->nodes[body->node];
     const char **in = ZT_NEW_N(e->arena, const char *, n->in_count);
     const char **out = ZT_NEW_N(e->arena, const char *, n->out_count);
@@ -263,7 +263,7 @@ static Onnx__NodeProto *call_proto(struct emitter *e, const struct zt_body *body
         read_value(e, body->in_value[i]);
     }
     for (int i = 0; i < n->out_count; i++)
-        if (zt_body_wants(body, i))
+        if (zt_function_body_wants(body, i))
             out[outs++] = e->g->values[n->out[i]]->name;
     return node_proto(e, node_name(e, n->name), find_function(e, body, n->op_type), own_domain, in, body->in_count, out,
                       outs);
@@ -271,15 +271,15 @@ static Onnx__NodeProto *call_proto(struct emitter *e, const struct zt_body *body
 
 static bool add_call(struct emitter *e, int node) {
     const struct zt_node *n = e->g->nodes[node];
-    struct zt_body body;
+    struct zt_function_body body;
     if (!n->op->body)
         return zt_node_fail(e->g, node, e->err, "cannot be emitted: %s has no form in standard operators of opset %d",
                             n->op_type, e->opset);
-    zt_body_start(&body, e->arena, e->g, node, e->read);
-    bool ok = n->op->body(&body, e->g, node, e->err) && zt_body_close(&body, e->err);
+    zt_function_body_start(&body, e->arena, e->g, node, e->read);
+    bool ok = n->op->body(&body, e->g, node, e->err) && zt_function_body_close(&body, e->err);
     if (ok)
         zt_vec_push(&e->nodes, call_proto(e, &body));
-    zt_body_finish(&body);
+    zt_function_body_finish(&body);
     return ok;
 }
 
@@ -310,7 +310,7 @@ static int max_int(int a, int b) {
 }
 
 static void choose_opset(struct emitter *e) {
-    e->opset = ZT_BODY_OPSET;
+    e->opset = ZT_FUNCTION_BODY_OPSET;
     for (int i = 0; i < e->g->node_count; i++) {
         const struct zt_node *n = e->g->nodes[i];
         if (n->dead || n->domain[0])

@@ -10,69 +10,69 @@
 
 /* ---- nodes and names ---- */
 
-static void fail(struct zt_body *b, const char *why, const char *at) {
+static void fail(struct zt_function_body *b, const char *why, const char *at) {
     if (!b->problem)
         b->problem = zt_arena_printf(b->arena, "%s at \"%.40s\"", why, at);
 }
 
-static const char *made_name(struct zt_body *b, const char *stem) {
+static const char *made_name(struct zt_function_body *b, const char *stem) {
     return zt_arena_printf(b->arena, "%s_%d", stem, b->made++);
 }
 
 /* `name` as written stands for value `value` from here on. */
-static void define(struct zt_body *b, const char *name, const char *value) {
+static void define(struct zt_function_body *b, const char *name, const char *value) {
     zt_map_put(&b->made_of, zt_arena_strdup(b->arena, name), b->names.count);
     zt_vec_push(&b->names, value);
 }
 
-static const char *value_of(struct zt_body *b, const char *name) {
+static const char *value_of(struct zt_function_body *b, const char *name) {
     int index = zt_map_get(&b->made_of, name, -1);
     if (index < 0)
         fail(b, "nothing has this name", name);
     return index < 0 ? "" : b->names.at[index];
 }
 
-static const char **one(struct zt_body *b, const char *name) {
+static const char **one(struct zt_function_body *b, const char *name) {
     const char **list = ZT_NEW(b->arena, const char *);
     list[0] = name;
     return list;
 }
 
-static struct zt_attr *one_attr(struct zt_body *b, struct zt_attr attr) {
+static struct zt_attr *one_attr(struct zt_function_body *b, struct zt_attr attr) {
     return zt_arena_copy(b->arena, &attr, sizeof attr);
 }
 
-static void add(struct zt_body *b, struct zt_body_node node) {
+static void add(struct zt_function_body *b, struct zt_function_body_node node) {
     zt_vec_push(&b->nodes, node);
 }
 
-static const char *add_constant(struct zt_body *b, const char *stem, enum zt_dtype dtype, const struct zt_shape *shape,
-                                const void *data) {
+static const char *add_constant(struct zt_function_body *b, const char *stem, enum zt_dtype dtype,
+                                const struct zt_shape *shape, const void *data) {
     size_t bytes = (size_t)zt_shape_count(shape) * zt_dtype_bytes(dtype);
     struct zt_attr value = { .name = "value",
                              .type = ZT_ATTR_TENSOR,
                              .tensor = { dtype, *shape, zt_arena_copy(b->arena, data, bytes) } };
     const char *name = made_name(b, stem);
     add(b,
-        (struct zt_body_node){
+        (struct zt_function_body_node){
             .op_type = "Constant", .out = one(b, name), .out_count = 1, .attr = one_attr(b, value), .attr_count = 1 });
     return name;
 }
 
-static void add_cast(struct zt_body *b, const char *from, const char *to, enum zt_dtype dtype) {
-    add(b,
-        (struct zt_body_node){ .op_type = "Cast",
-                               .in = one(b, from),
-                               .in_count = 1,
-                               .out = one(b, to),
-                               .out_count = 1,
-                               .attr = one_attr(b, (struct zt_attr){ .name = "to", .type = ZT_ATTR_INT, .i = dtype }),
-                               .attr_count = 1 });
+static void add_cast(struct zt_function_body *b, const char *from, const char *to, enum zt_dtype dtype) {
+    add(b, (struct zt_function_body_node){
+               .op_type = "Cast",
+               .in = one(b, from),
+               .in_count = 1,
+               .out = one(b, to),
+               .out_count = 1,
+               .attr = one_attr(b, (struct zt_attr){ .name = "to", .type = ZT_ATTR_INT, .i = dtype }),
+               .attr_count = 1 });
 }
 
 /* ---- constants ---- */
 
-static const char *scalar(struct zt_body *b, double value) {
+static const char *scalar(struct zt_function_body *b, double value) {
     union {
         float f;
         double d;
@@ -81,11 +81,12 @@ static const char *scalar(struct zt_body *b, double value) {
     return add_constant(b, "c", b->type, &(struct zt_shape){ 0 }, &data);
 }
 
-void zt_body_number(struct zt_body *b, const char *name, double value) {
+void zt_function_body_number(struct zt_function_body *b, const char *name, double value) {
     define(b, name, scalar(b, value));
 }
 
-void zt_body_doubles(struct zt_body *b, const char *name, const struct zt_shape *shape, const double *values) {
+void zt_function_body_doubles(struct zt_function_body *b, const char *name, const struct zt_shape *shape,
+                              const double *values) {
     int64_t count = zt_shape_count(shape);
     void *data = zt_arena_alloc(b->arena, (size_t)count * zt_dtype_bytes(b->type));
     for (int64_t i = 0; i < count; i++)
@@ -93,11 +94,12 @@ void zt_body_doubles(struct zt_body *b, const char *name, const struct zt_shape 
     define(b, name, add_constant(b, name, b->type, shape, data));
 }
 
-void zt_body_int64s(struct zt_body *b, const char *name, const struct zt_shape *shape, const int64_t *values) {
+void zt_function_body_int64s(struct zt_function_body *b, const char *name, const struct zt_shape *shape,
+                             const int64_t *values) {
     define(b, name, add_constant(b, name, ZT_INT64, shape, values));
 }
 
-const char *zt_body_list(struct zt_body *b, const int64_t *values, int count) {
+const char *zt_function_body_list(struct zt_function_body *b, const int64_t *values, int count) {
     struct zt_text text = { 0 };
     for (int i = 0; i < count; i++)
         zt_text_add(&text, "%s%lld", i ? ", " : "", (long long)values[i]);
@@ -106,15 +108,15 @@ const char *zt_body_list(struct zt_body *b, const int64_t *values, int count) {
     return list;
 }
 
-const char *zt_body_dims(struct zt_body *b, const struct zt_shape *shape) {
-    return zt_body_list(b, shape->dim, shape->rank);
+const char *zt_function_body_dims(struct zt_function_body *b, const struct zt_shape *shape) {
+    return zt_function_body_list(b, shape->dim, shape->rank);
 }
 
-const char *zt_body_range(struct zt_body *b, int64_t end) {
+const char *zt_function_body_range(struct zt_function_body *b, int64_t end) {
     return zt_arena_printf(b->arena, "Range(0i, %lldi, 1i)", (long long)end);
 }
 
-const char *zt_body_text(struct zt_body *b, const char *fmt, ...) {
+const char *zt_function_body_text(struct zt_function_body *b, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     const char *text = zt_arena_vprintf(b->arena, fmt, args);
@@ -125,7 +127,7 @@ const char *zt_body_text(struct zt_body *b, const char *fmt, ...) {
 /* ---- the notation ---- */
 
 struct reader {
-    struct zt_body *b;
+    struct zt_function_body *b;
     const char *at;
 };
 
@@ -230,7 +232,7 @@ enum { BODY_LIST = 16, BODY_DEPTH = 64 };
 static const char *read_sum(struct reader *r, int depth);
 
 /* What stands behind an operator's name: attributes and inputs. */
-static void read_call(struct reader *r, struct zt_body_node *n, int depth) {
+static void read_call(struct reader *r, struct zt_function_body_node *n, int depth) {
     n->attr = ZT_NEW_N(r->b->arena, struct zt_attr, BODY_LIST);
     if (accept(r, '<')) {
         do
@@ -250,7 +252,7 @@ static void read_call(struct reader *r, struct zt_body_node *n, int depth) {
     expect(r, ')');
 }
 
-static const char *add_made(struct zt_body *b, struct zt_body_node n) {
+static const char *add_made(struct zt_function_body *b, struct zt_function_body_node n) {
     const char *out = made_name(b, "t");
     n.out = one(b, out);
     n.out_count = 1;
@@ -258,11 +260,11 @@ static const char *add_made(struct zt_body *b, struct zt_body_node n) {
     return out;
 }
 
-static const char *binary(struct zt_body *b, const char *op, const char *x, const char *y) {
+static const char *binary(struct zt_function_body *b, const char *op, const char *x, const char *y) {
     const char **in = ZT_NEW_N(b->arena, const char *, 2);
     in[0] = x;
     in[1] = y;
-    return add_made(b, (struct zt_body_node){ .op_type = op, .in = in, .in_count = 2 });
+    return add_made(b, (struct zt_function_body_node){ .op_type = op, .in = in, .in_count = 2 });
 }
 
 static const char *read_number(struct reader *r) {
@@ -301,7 +303,7 @@ static const char *read_primary(struct reader *r, int depth) {
     skip_space(r);
     if (*r->at != '<' && *r->at != '(')
         return strcmp(name, "_") == 0 ? "" : value_of(r->b, name);
-    struct zt_body_node n = { .op_type = name };
+    struct zt_function_body_node n = { .op_type = name };
     read_call(r, &n, depth);
     return add_made(r->b, n);
 }
@@ -309,8 +311,8 @@ static const char *read_primary(struct reader *r, int depth) {
 static const char *read_sign(struct reader *r, int depth) {
     if (!accept(r, '-'))
         return read_primary(r, depth);
-    return add_made(r->b,
-                    (struct zt_body_node){ .op_type = "Neg", .in = one(r->b, read_primary(r, depth)), .in_count = 1 });
+    return add_made(r->b, (struct zt_function_body_node){
+                              .op_type = "Neg", .in = one(r->b, read_primary(r, depth)), .in_count = 1 });
 }
 
 static const char *read_product(struct reader *r, int depth) {
@@ -349,7 +351,7 @@ static void read_statement(struct reader *r) {
     define(r->b, names[0], value);
     if (count == 1)
         return;
-    struct zt_body_node *n = &r->b->nodes.at[r->b->nodes.count - 1];
+    struct zt_function_body_node *n = &r->b->nodes.at[r->b->nodes.count - 1];
     const char **out = ZT_NEW_N(r->b->arena, const char *, count);
     out[0] = value;
     for (int i = 1; i < count; i++) {
@@ -360,7 +362,7 @@ static void read_statement(struct reader *r) {
     n->out_count = count;
 }
 
-void zt_body_say(struct zt_body *b, const char *fmt, ...) {
+void zt_function_body_add(struct zt_function_body *b, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     struct reader r = { b, zt_arena_vprintf(b->arena, fmt, args) };
@@ -373,13 +375,13 @@ void zt_body_say(struct zt_body *b, const char *fmt, ...) {
         fail(b, "wants ';' or the end", r.at);
 }
 
-bool zt_body_wants(const struct zt_body *b, int out) {
+bool zt_function_body_wants(const struct zt_function_body *b, int out) {
     return zt_out(b->g, b->node, out) && b->read[b->g->nodes[b->node]->out[out]];
 }
 
 /* ---- the same node in a newer form ---- */
 
-static void add_input(struct zt_body *b, const char *name, int index) {
+static void add_input(struct zt_function_body *b, const char *name, int index) {
     b->in_value[b->in_count] = b->g->nodes[b->node]->in[index];
     b->in[b->in_count++] = name;
 }
@@ -392,7 +394,7 @@ static bool is_among(const char *name, const char *list) {
     return false;
 }
 
-static void copy_inputs(struct zt_body *b, struct zt_body_node *to) {
+static void copy_inputs(struct zt_function_body *b, struct zt_function_body_node *to) {
     const struct zt_node *n = b->g->nodes[b->node];
     for (int i = 0; i < n->in_count; i++) {
         to->in[i] = n->in[i] < 0 ? "" : zt_arena_printf(b->arena, "x%d", i);
@@ -402,18 +404,18 @@ static void copy_inputs(struct zt_body *b, struct zt_body_node *to) {
     }
 }
 
-static void copy_outputs(struct zt_body *b, struct zt_body_node *to) {
+static void copy_outputs(struct zt_function_body *b, struct zt_function_body_node *to) {
     const struct zt_node *n = b->g->nodes[b->node];
     for (int i = 0; i < n->out_count; i++) {
-        bool wanted = zt_body_wants(b, i);
+        bool wanted = zt_function_body_wants(b, i);
         to->out[i] = wanted ? (b->out[b->out_count++] = zt_arena_printf(b->arena, "y%d", i)) : "";
         to->out_count = wanted ? i + 1 : to->out_count;
     }
 }
 
-void zt_body_again(struct zt_body *b, const char *op_type, const char *without, const char *more) {
+void zt_function_body_again(struct zt_function_body *b, const char *op_type, const char *without, const char *more) {
     const struct zt_node *n = b->g->nodes[b->node];
-    struct zt_body_node to = { .op_type = op_type };
+    struct zt_function_body_node to = { .op_type = op_type };
     struct reader r = { b, more };
     to.in = ZT_NEW_N(b->arena, const char *, (size_t)n->in_count + strlen(more));
     to.out = ZT_NEW_N(b->arena, const char *, n->out_count);
@@ -437,9 +439,10 @@ static bool is_float(enum zt_dtype dtype) {
     return zt_dtype_in(dtype, ZT_ANY_FLOAT);
 }
 
-void zt_body_start(struct zt_body *b, struct zt_arena *arena, const struct zt_graph *g, int node, const bool *read) {
+void zt_function_body_start(struct zt_function_body *b, struct zt_arena *arena, const struct zt_graph *g, int node,
+                            const bool *read) {
     const struct zt_node *n = g->nodes[node];
-    *b = (struct zt_body){ .arena = arena, .g = g, .node = node, .read = read, .type = ZT_FLOAT };
+    *b = (struct zt_function_body){ .arena = arena, .g = g, .node = node, .read = read, .type = ZT_FLOAT };
     for (int i = 0; i < n->in_count; i++)
         if (n->in[i] >= 0 && g->values[n->in[i]]->dtype == ZT_DOUBLE)
             b->type = ZT_DOUBLE;
@@ -448,13 +451,13 @@ void zt_body_start(struct zt_body *b, struct zt_arena *arena, const struct zt_gr
     b->out = ZT_NEW_N(arena, const char *, n->out_count);
 }
 
-void zt_body_finish(struct zt_body *b) {
+void zt_function_body_finish(struct zt_function_body *b) {
     zt_vec_finish(&b->nodes);
     zt_vec_finish(&b->names);
     zt_map_finish(&b->made_of);
 }
 
-static void name_input(struct zt_body *b, const char *name, int index) {
+static void name_input(struct zt_function_body *b, const char *name, int index) {
     const struct zt_value *v = zt_in(b->g, b->node, index);
     if (!v || strcmp(name, "_") == 0)
         return;
@@ -466,7 +469,7 @@ static void name_input(struct zt_body *b, const char *name, int index) {
     define(b, name, cast ? inside : name);
 }
 
-void zt_body_names(struct zt_body *b, const char *names) {
+void zt_function_body_names(struct zt_function_body *b, const char *names) {
     struct reader r = { b, names };
     int index = 0;
     skip_space(&r);
@@ -479,27 +482,27 @@ void zt_body_names(struct zt_body *b, const char *names) {
     int outs = 0;
     do {
         const char *name = read_word(&r);
-        if (zt_body_wants(b, outs++))
+        if (zt_function_body_wants(b, outs++))
             b->out[b->out_count++] = name;
     } while (accept(&r, ',') && outs < b->g->nodes[b->node]->out_count);
 }
 
 /* Output names are given at the end, so that a statement may use one before its last value is known. */
-bool zt_body_close(struct zt_body *b, struct zt_err *err) {
+bool zt_function_body_close(struct zt_function_body *b, struct zt_err *err) {
     for (int i = 0, k = 0; i < b->g->nodes[b->node]->out_count && !b->problem && !b->whole; i++) {
         const struct zt_value *v = zt_out(b->g, b->node, i);
-        if (!zt_body_wants(b, i))
+        if (!zt_function_body_wants(b, i))
             continue;
         const char *name = b->out[k], *value = k < b->out_count ? value_of(b, name) : "";
         b->out[k++] = zt_arena_printf(b->arena, "%s_out", name);
         if (is_float(v->dtype) && v->dtype != b->type)
             add_cast(b, value, b->out[k - 1], v->dtype);
         else
-            add(b, (struct zt_body_node){ .op_type = "Identity",
-                                          .in = one(b, value),
-                                          .in_count = 1,
-                                          .out = one(b, b->out[k - 1]),
-                                          .out_count = 1 });
+            add(b, (struct zt_function_body_node){ .op_type = "Identity",
+                                                   .in = one(b, value),
+                                                   .in_count = 1,
+                                                   .out = one(b, b->out[k - 1]),
+                                                   .out_count = 1 });
     }
     return !b->problem || zt_node_fail(b->g, b->node, err, "its body cannot be read: %s", b->problem);
 }

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "graph/ir/graph.h"
 
-struct zt_body;
+struct zt_function_body;
 struct zt_grad;
 struct zt_device;
 struct zt_expansion;
@@ -36,7 +36,7 @@ struct zt_view {
 
 /* The data-parallel ranks that a kernel may sum over: all of them run the node. sum adds in rank order; on return
  * `values` holds the sums on every rank. */
-struct zt_peers {
+struct zt_group {
     void *with;
     bool (*sum)(void *with, double *values, int count, struct zt_err *err);
 };
@@ -53,7 +53,7 @@ struct zt_call {
     bool accumulate; /* out[0] += result; only asked of kernels whose prepare said can_accumulate */
     const struct zt_random *random;
     const struct zt_random *random_there; /* the same in the device's memory, NULL: not there */
-    const struct zt_peers *peers;         /* NULL: alone */
+    const struct zt_group *peers;         /* NULL: alone */
     struct zt_device *device;             /* CUDA: the stream to launch on; NULL on the host */
     struct zt_path *path; /* a kernel that runs another way than `prepare` said, because of where its tensors lie, says
                              so here; NULL: nobody asks */
@@ -122,7 +122,7 @@ enum zt_op_flags {
                                  its time is that of those bytes (the cost model) */
     ZT_OP_WINDOWS =
         1 << 9, /* a product over windows, as convolutions are: a machine does those at a rate of their own */
-    ZT_OP_PEERS = 1 << 10, /* its kernels sum over the data ranks (zt_call.peers): the host takes part */
+    ZT_OP_GROUP = 1 << 10, /* its kernels sum over the data ranks (zt_call.peers): the host takes part */
     ZT_OP_ONCE = 1 << 11,  /* it makes what the backward phase begins with: never made again there */
 };
 
@@ -174,8 +174,9 @@ struct zt_op {
      * run. */
     bool (*expand)(struct zt_expansion *x, struct zt_err *err);
     /* What the node is in standard operators (graph/export/function_body.h), for files that others read. Rows of ours
-     * that gradient rules emit have one, and rows of forms that opset ZT_BODY_OPSET does not have. NULL: none. */
-    bool (*body)(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err);
+     * that gradient rules emit have one, and rows of forms that opset ZT_FUNCTION_BODY_OPSET does not have. NULL: none.
+     */
+    bool (*body)(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err);
     int renewed; /* opset from which on the row's nodes mean something else than before (Softmax: 13); 0: never */
     double (*flops)(const struct zt_graph *g, int node); /* NULL: one per output element */
     struct zt_kernel kernel[ZT_BACKENDS];                /* [ZT_REF].run is mandatory without expand */

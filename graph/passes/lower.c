@@ -217,7 +217,7 @@ bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct z
 
 static bool open_body(const struct copy *c, struct zt_lower_counter *counter, const struct zt_attr *attr) {
     const struct zt_graph *body = attr->graph;
-    const struct zt_lower_count count = zt_lower_count_body(counter, body);
+    const struct zt_lower_count count = zt_lower_count_function_body(counter, body);
     if (!zt_lower_charge(c->g, &c->like, &count, 1, true, c->err))
         return false;
     int *in = ZT_NEW_N(c->g->arena, int, body->input_count), *out = ZT_NEW_N(c->g->arena, int, body->output_count);
@@ -260,7 +260,7 @@ bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, s
     return ok;
 }
 
-const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name) {
+const struct zt_graph *zt_expand_function_body(const struct zt_expansion *x, const char *name) {
     return zt_node_attr(x->g->nodes[x->node], name)->graph;
 }
 
@@ -270,7 +270,7 @@ static const struct zt_lower_count *count_of(struct zt_expansion *x, const struc
     if (x->counted != body) {
         struct zt_lower_counter counter;
         zt_lower_counter_init(&counter, x->g->functions, table);
-        const struct zt_lower_count count = zt_lower_count_body(&counter, body);
+        const struct zt_lower_count count = zt_lower_count_function_body(&counter, body);
         x->count = zt_arena_copy(x->g->arena, &count, sizeof count);
         x->counted = body;
         zt_lower_counter_finish(&counter);
@@ -279,12 +279,12 @@ static const struct zt_lower_count *count_of(struct zt_expansion *x, const struc
 }
 
 struct zt_lower_count zt_expand_count(struct zt_expansion *x, const struct zt_op_table *table, const char *name) {
-    return *count_of(x, table, zt_expand_body(x, name));
+    return *count_of(x, table, zt_expand_function_body(x, name));
 }
 
 bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,
                     struct zt_err *err) {
-    struct zt_lower_count each = *count_of(x, table, zt_expand_body(x, name));
+    struct zt_lower_count each = *count_of(x, table, zt_expand_function_body(x, name));
     each.nodes += more;
     return zt_lower_charge(x->g, x->g->nodes[x->node], &each, (double)turns, false, err);
 }

@@ -53,7 +53,7 @@ struct zt_expansion {
 /* Expands `node` and marks it dead; the caller sorts when all is done. */
 bool zt_expand(struct zt_graph *g, int node, const struct zt_settler *settler, struct zt_err *err);
 /* The body that attribute `name` of the node holds. */
-const struct zt_graph *zt_expand_body(const struct zt_expansion *x, const char *name);
+const struct zt_graph *zt_expand_function_body(const struct zt_expansion *x, const char *name);
 /* Fails where so many turns of the body, with `more` nodes of the row's own in each, would make the graph larger than a
  * graph may become (graph/passes/lower_count.h). A hook that knows the number of turns asks before the first one. */
 bool zt_expand_fits(struct zt_expansion *x, const struct zt_op_table *table, const char *name, int64_t turns, int more,

@@ -23,7 +23,7 @@ struct zt_lower_counter {
 void zt_lower_counter_init(struct zt_lower_counter *c, const struct zt_functions *functions,
                            const struct zt_op_table *table);
 void zt_lower_counter_finish(struct zt_lower_counter *c);
-struct zt_lower_count zt_lower_count_body(struct zt_lower_counter *c, const struct zt_graph *body);
+struct zt_lower_count zt_lower_count_function_body(struct zt_lower_counter *c, const struct zt_graph *body);
 struct zt_lower_count zt_lower_count_function(struct zt_lower_counter *c, const struct zt_function *f);
 
 /* One node of a row's own making. */

@@ -86,8 +86,8 @@ bool zt_pass_fuse(struct zt_graph *g, const struct zt_op_table *table, const str
 /* Compute in a half type: float inputs of ZT_OP_HALF nodes are cast to it (one Cast a value and all its views, shared),
  * their float outputs become half and are cast back where another node, an output or a gradient needs float. Master
  * weights stay fp32. A node with a constant that would be 0 or infinite in fp16 stays in fp32. */
-bool zt_pass_half(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype, const int *keep_float,
-                  int keep_count, struct zt_err *err);
+bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype,
+                              const int *keep_float, int keep_count, struct zt_err *err);
 
 /* Nodes over half types that `fast` has no kernel for, but would have in float, compute in float between casts, so that
  * what is stored stays half. */

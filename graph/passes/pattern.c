@@ -48,7 +48,7 @@ static bool is_text(const char *p, int length, const char *text) {
 
 /* ---- the graph ---- */
 
-bool zt_form_constant(const struct zt_graph *g, int value, double *to) {
+bool zt_pattern_constant(const struct zt_graph *g, int value, double *to) {
     const struct zt_value *v = value >= 0 ? g->values[value] : NULL;
     if (!v || !zt_value_is_constant(v) || !zt_dtype_in(v->dtype, ZT_ANY_NUMBER) || zt_shape_count(&v->shape) != 1)
         return false;
@@ -59,7 +59,7 @@ bool zt_form_constant(const struct zt_graph *g, int value, double *to) {
 /* Whether the constant is `wanted`, as far as its type can tell. */
 static bool is_number(const struct zt_graph *g, int value, double wanted) {
     double have, step = 1e-6;
-    if (!zt_form_constant(g, value, &have))
+    if (!zt_pattern_constant(g, value, &have))
         return false;
     if (g->values[value]->dtype == ZT_FLOAT16)
         step = 0x1p-10;
@@ -79,7 +79,7 @@ static bool drops_nothing(const struct zt_graph *g, int node) {
     if (is_op(n, "Dropout", 7))
         return n->in_count <= 2;
     return n->op && strcmp(n->op->name, "DropoutTrain") == 0 &&
-           (n->in_count < 2 || zt_form_constant(g, n->in[1], &ratio)) && ratio == 0;
+           (n->in_count < 2 || zt_pattern_constant(g, n->in[1], &ratio)) && ratio == 0;
 }
 
 static bool does_nothing(const struct zt_graph *g, int node) {
@@ -98,7 +98,7 @@ static bool is_inside(const struct zt_match *m, int node) {
 static bool take_node(struct zt_match *m, int node) {
     if (is_inside(m, node))
         return true;
-    if (m->node_count == ZT_FORM_NODES)
+    if (m->node_count == ZT_PATTERN_NODES)
         return false;
     m->node[m->node_count++] = node;
     return true;
@@ -149,9 +149,9 @@ static bool bind(struct zt_match *m, const char *text, int length, int value, bo
         m->name[i].made |= made;
         return m->name[i].value == value;
     }
-    if (m->name_count == ZT_FORM_NAMES || value < 0)
+    if (m->name_count == ZT_PATTERN_NAMES || value < 0)
         return false;
-    m->name[m->name_count++] = (struct zt_form_name){ text, length, value, made };
+    m->name[m->name_count++] = (struct zt_pattern_name){ text, length, value, made };
     return true;
 }
 
@@ -215,7 +215,7 @@ static bool solve_one(struct zt_match *m, const char *term, const struct goal *g
     if (isdigit((unsigned char)*term) || *term == '-')
         return is_number(m->g, goal->value, strtod(term, NULL)) && solve(m, goal->next);
     if (*term == '$')
-        return zt_form_constant(m->g, goal->value, &number) &&
+        return zt_pattern_constant(m->g, goal->value, &number) &&
                bind(m, term + 1, word_length(term + 1), goal->value, false) && solve(m, goal->next);
     return solve_word(m, term, goal);
 }
@@ -241,7 +241,7 @@ static bool solve(struct zt_match *m, const struct goal *goal) {
 
 /* ---- for patterns ---- */
 
-bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_match *to) {
+bool zt_pattern_find(struct zt_graph *g, int node, const char *term, struct zt_match *to) {
     const struct zt_node *n = g->nodes[node];
     term = skip_space(term);
     int length = word_length(term);
@@ -267,7 +267,7 @@ const struct zt_node *zt_match_node(const struct zt_match *m, const char *name) 
 
 double zt_match_number(const struct zt_match *m, const char *name, double otherwise) {
     double number = otherwise;
-    zt_form_constant(m->g, zt_match_value(m, name), &number);
+    zt_pattern_constant(m->g, zt_match_value(m, name), &number);
     return number;
 }
 

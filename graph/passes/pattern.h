@@ -19,24 +19,24 @@
 
 #include "graph/ir/op.h"
 
-enum { ZT_FORM_NODES = 32, ZT_FORM_NAMES = 24 };
+enum { ZT_PATTERN_NODES = 32, ZT_PATTERN_NAMES = 24 };
 
 /* Where a form stands in a graph. */
 struct zt_match {
     struct zt_graph *g;
     int root; /* the node that makes the result */
-    int node[ZT_FORM_NODES], node_count;
-    struct zt_form_name {
+    int node[ZT_PATTERN_NODES], node_count;
+    struct zt_pattern_name {
         const char *text; /* in the term, `length` bytes */
         int length, value;
         bool made; /* inside of the group: not an input of it */
-    } name[ZT_FORM_NAMES];
+    } name[ZT_PATTERN_NAMES];
     int name_count;
 };
 
 /* Whether `node` is the outermost node of the term and the group can be replaced by one node: all of it stands in one
  * phase and stage, nothing but the group reads what it makes inside, and its inputs come from outside. */
-bool zt_form_find(struct zt_graph *g, int node, const char *term, struct zt_match *to);
+bool zt_pattern_find(struct zt_graph *g, int node, const char *term, struct zt_match *to);
 
 /* The value that has the name; -1 where the alternative taken has no such name. */
 int zt_match_value(const struct zt_match *m, const char *name);
@@ -53,7 +53,7 @@ bool zt_match_along(const struct zt_match *m, int value, int x, int from, int to
 int zt_match_result(const struct zt_match *m);
 
 /* Whether `value` is known before running and has one element, which goes to *to. */
-bool zt_form_constant(const struct zt_graph *g, int value, double *to);
+bool zt_pattern_constant(const struct zt_graph *g, int value, double *to);
 
 /* Puts a node in the place of the whole group: it makes the result. Returns it, so
  * that attributes can be set; then zt_match_done. */

@@ -57,7 +57,7 @@ static void look_away(struct zt_forward *f) {
 /* ---- the pass ---- */
 
 static void report(const struct zt_forward *f, const struct zt_choice *c, struct zt_graph *g, struct zt_segments *to) {
-    bool *kept = zt_choice_kept(f, c);
+    bool *kept = zt_choice_cached(f, c);
     int *before = zt_choice_clones(f, c, kept), segments = 0;
     for (int n = 0; n < f->count; n++)
         if (c->segment[n] >= segments)

@@ -18,7 +18,7 @@ static void keep_small(const struct zt_forward *f, int n, bool *kept) {
             kept[node->out[i]] = true;
 }
 
-bool *zt_choice_kept(const struct zt_forward *f, const struct zt_choice *c) {
+bool *zt_choice_cached(const struct zt_forward *f, const struct zt_choice *c) {
     const struct zt_graph *g = f->g;
     bool *kept = zt_calloc((size_t)g->value_count + 1, sizeof *kept);
     int *nodes = zt_calloc((size_t)f->count + 1, sizeof *nodes); /* by segment */
@@ -102,7 +102,7 @@ static void clone_node(struct zt_graph *g, int n, int before, const bool *kept, 
 }
 
 bool zt_choice_apply(const struct zt_forward *f, struct zt_choice *c, struct zt_graph *g, struct zt_err *err) {
-    bool *kept = zt_choice_kept(f, c);
+    bool *kept = zt_choice_cached(f, c);
     int *before = zt_choice_clones(f, c, kept), count = g->node_count, values = g->value_count;
     int *twin = zt_malloc(((size_t)values + 1) * sizeof *twin);
     memset(twin, -1, ((size_t)values + 1) * sizeof *twin);

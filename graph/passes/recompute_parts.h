@@ -24,7 +24,7 @@ struct zt_choice {
 
 /* By value: whether it stays although its node is made again. By node: the backward node that its clone stands before,
  * -1: none is wanted. Free both with free(). */
-bool *zt_choice_kept(const struct zt_forward *f, const struct zt_choice *c);
+bool *zt_choice_cached(const struct zt_forward *f, const struct zt_choice *c);
 int *zt_choice_clones(const struct zt_forward *f, const struct zt_choice *c, const bool *kept);
 
 /* Rewrites `g`, f->g itself or a copy of it, by the choice and sets its flops. */

@@ -167,8 +167,8 @@ static bool constants_fit(const struct casts *c, int n) {
     return true;
 }
 
-bool zt_pass_half(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype, const int *keep,
-                  int keep_count, struct zt_err *err) {
+bool zt_pass_half_propagation(struct zt_graph *g, const struct zt_op_table *table, enum zt_dtype dtype, const int *keep,
+                              int keep_count, struct zt_err *err) {
     struct casts c = { .g = g, .table = table, .values = g->value_count, .dtype = dtype, .err = err };
     c.half = zt_malloc(((size_t)c.values + 1) * sizeof *c.half);
     memset(c.half, -1, ((size_t)c.values + 1) * sizeof *c.half);

@@ -205,7 +205,7 @@ FORWARD_ROW(attention, "Attention", "", 23, ZT_V + 1)
 TRAIN_ROW(attention_train, "AttentionTrain", ZT_V + 1)
 /* (the inputs of Attention, the cotangents of its outputs, the outputs of AttentionTrain or nothing) -> dq, dk, dv,
  * dpast_key, dpast_value, dbias before it is summed to the mask's shape */
-GRAD_ROW(attention_grad, "AttentionGrad", ZT_V + 1, zt_attention_grad_body)
+GRAD_ROW(attention_grad, "AttentionGrad", ZT_V + 1, zt_attention_grad_function_body)
 
 /* The packed forms (attention.h). A pattern makes them, so none comes into a file. */
 FORWARD_ROW(packed_attention, "PackedAttention", "ztrain", 1, ZT_Q + 1)

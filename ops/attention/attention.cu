@@ -151,29 +151,31 @@ int zt_launch_attention_grad(cudaStream_t stream, const struct zt_launch_attenti
 
 /* ---- what is kept of a query, and cuDNN's form of it ---- */
 
-static __device__ int64_t kept_at(const struct zt_launch_rows &r, int64_t i) {
+static __device__ int64_t kept_at(const struct zt_launch_softmax_rows &r, int64_t i) {
     return i / r.queries * 2 * r.queries + i % r.queries;
 }
 
-static __global__ void kept_of_lse_kernel(struct zt_launch_rows r, const float *lse, float *kept) {
+static __global__ void kept_of_lse_kernel(struct zt_launch_softmax_rows r, const float *lse, float *kept) {
     EACH(i, r.lines * r.queries) {
         kept[kept_at(r, i)] = lse[i];
         kept[kept_at(r, i) + r.queries] = 1;
     }
 }
 
-static __global__ void lse_of_kept_kernel(struct zt_launch_rows r, const float *kept, float *lse) {
+static __global__ void lse_of_kept_kernel(struct zt_launch_softmax_rows r, const float *kept, float *lse) {
     EACH(i, r.lines * r.queries) {
         lse[i] = kept[kept_at(r, i)] - logf(kept[kept_at(r, i) + r.queries]);
     }
 }
 
-int zt_launch_kept_of_lse(cudaStream_t stream, const struct zt_launch_rows *rows, const float *lse, float *kept) {
+int zt_launch_kept_of_lse(cudaStream_t stream, const struct zt_launch_softmax_rows *rows, const float *lse,
+                          float *kept) {
     kept_of_lse_kernel<<<blocks_for(rows->lines * rows->queries), BLOCK, 0, stream>>>(*rows, lse, kept);
     return cudaGetLastError();
 }
 
-int zt_launch_lse_of_kept(cudaStream_t stream, const struct zt_launch_rows *rows, const float *kept, float *lse) {
+int zt_launch_lse_of_kept(cudaStream_t stream, const struct zt_launch_softmax_rows *rows, const float *kept,
+                          float *lse) {
     lse_of_kept_kernel<<<blocks_for(rows->lines * rows->queries), BLOCK, 0, stream>>>(*rows, kept, lse);
     return cudaGetLastError();
 }

@@ -21,7 +21,7 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
     for (int i = ZT_Q; i <= ZT_V; i++)
         if (zt_in(g, node, i) && zt_in(g, node, i)->dtype != ZT_FLOAT)
             return false;
-    const struct zt_lane_gemm_kernel *gemm = zt_lane_gemm_best();
+    const struct zt_simd_gemm_kernel *gemm = zt_simd_gemm_best();
     return gemm && zt_attention_kernels(gemm->cols) && !zt_in(g, node, ZT_PAST_K) &&
            zt_attention_read(g, node, &a, &err) && a.batch * a.heads > 0 && a.queries > 0 && a.keys > 0 && a.size > 0 &&
            a.v_size > 0 && a.queries < INT32_MAX / 4 && a.keys < INT32_MAX / 4;
@@ -30,7 +30,7 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
-    *plan = (struct zt_attention_plan){ .gemm = zt_lane_gemm_best() };
+    *plan = (struct zt_attention_plan){ .gemm = zt_simd_gemm_best() };
     plan->kernels = zt_attention_kernels(plan->gemm->cols);
     plan->rows = plan->gemm->rows;
     plan->cols = plan->gemm->cols;
@@ -65,7 +65,7 @@ void zt_attention_store_panel(const struct zt_attention_plan *plan, const struct
 }
 
 void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p) {
-    struct zt_lane_gemm_tile t = { .b = p->b,
+    struct zt_simd_gemm_tile t = { .b = p->b,
                                    .b_row = plan->cols,
                                    .depth = p->depth,
                                    .cols = plan->cols,
@@ -105,11 +105,11 @@ struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t fir
 /* Rows of a mask that is not float or not contiguous, as floats; a boolean one as 0 and -infinity. */
 static void bring_rows(const struct zt_view *mask, int64_t offset, int64_t row, int64_t step, int rows, int64_t count,
                        float *to) {
-    double run[ZT_RUN];
+    double run[ZT_ELEMENT_BLOCK];
     for (int i = 0; i < rows; i++)
-        for (int64_t at = 0; at < count; at += ZT_RUN) {
-            int64_t n = zt_min_int(ZT_RUN, count - at);
-            zt_load_run(mask->dtype, mask->data, offset + i * row + at * step, step, n, run);
+        for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+            int64_t n = zt_min_int(ZT_ELEMENT_BLOCK, count - at);
+            zt_load_block(mask->dtype, mask->data, offset + i * row + at * step, step, n, run);
             for (int64_t k = 0; k < n; k++)
                 to[i * ZT_KEYS + at + k] = mask->dtype != ZT_BOOL ? (float)run[k] : run[k] != 0 ? 0 : -INFINITY;
         }

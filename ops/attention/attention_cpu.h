@@ -26,7 +26,7 @@ enum {
 
 struct zt_attention_plan {
     struct zt_attention a;
-    const struct zt_lane_gemm_kernel *gemm;
+    const struct zt_simd_gemm_kernel *gemm;
     const struct zt_attention_kernels *kernels;
     int rows, cols; /* of a tile */
     int parts;      /* forwards: chunks of a head of keys */

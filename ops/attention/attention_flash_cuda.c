@@ -26,7 +26,7 @@ enum { PLACES = 8 };
 struct zt_flash_plan {
     const struct zt_dnn *dnn;
     bool grad;
-    struct zt_launch_rows rows;
+    struct zt_launch_softmax_rows rows;
     float scale, hidden, one;
     struct zt_dnn_place place[PLACES];
     int places;

@@ -170,7 +170,7 @@ static void add_rows(struct backward *b, bool weights, int from, int end, int64_
             plan->gemm->pack_rows(p + r * plan->cols, plan->cols, 1, zt_min_int(plan->rows, keys - r), plan->cols,
                                   b->left + r * depth + (int64_t)(i - from) * plan->cols * plan->rows);
         }
-    struct zt_lane_gemm_tile t = { .b_row = plan->cols, .depth = depth, .y_row = row, .alpha = alpha, .add = 1 };
+    struct zt_simd_gemm_tile t = { .b_row = plan->cols, .depth = depth, .y_row = row, .alpha = alpha, .add = 1 };
     for (int64_t c = 0; c < size; c += plan->cols) {
         t.b = right + c * rows + (int64_t)from * plan->cols * plan->cols;
         t.cols = (int)zt_min_int(plan->cols, size - c);

@@ -7,92 +7,97 @@
 
 /* Heads of queries in groups: [batch, kv_heads, group, rows, columns]; keys and values have a group of one. */
 struct groups {
-    struct zt_body *b;
+    struct zt_function_body *b;
     struct zt_attention a;
     int64_t group;
     bool flat; /* inputs are [batch, rows, heads * columns] */
 };
 
 static const char *five(struct groups *s, int64_t group, int64_t rows, int64_t columns) {
-    return zt_body_list(s->b, (const int64_t[]){ s->a.batch, s->a.kv_heads, group, rows, columns }, 5);
+    return zt_function_body_list(s->b, (const int64_t[]){ s->a.batch, s->a.kv_heads, group, rows, columns }, 5);
 }
 
 /* to = `from` with its heads in groups; `heads` of them. */
 static void say_heads(struct groups *s, const char *to, const char *from, bool flat, int64_t group, int64_t rows,
                       int64_t columns) {
     if (flat)
-        zt_body_say(s->b, "%s = Transpose<perm=[0, 2, 1, 3]>(Reshape(%s, [%lld, %lld, %lld, %lld]))", to, from,
-                    (long long)s->a.batch, (long long)rows, (long long)(s->a.kv_heads * group), (long long)columns);
-    zt_body_say(s->b, "%s = Reshape(%s, %s)", to, flat ? to : from, five(s, group, rows, columns));
+        zt_function_body_add(s->b, "%s = Transpose<perm=[0, 2, 1, 3]>(Reshape(%s, [%lld, %lld, %lld, %lld]))", to, from,
+                             (long long)s->a.batch, (long long)rows, (long long)(s->a.kv_heads * group),
+                             (long long)columns);
+    zt_function_body_add(s->b, "%s = Reshape(%s, %s)", to, flat ? to : from, five(s, group, rows, columns));
 }
 
 /* The way back, to the shape of output `out`. */
 static void say_flat(struct groups *s, const char *to, int out, int64_t group, int64_t rows, int64_t columns) {
-    if (!zt_body_wants(s->b, out))
+    if (!zt_function_body_wants(s->b, out))
         return;
-    zt_body_say(s->b, "%s = Reshape(%s, [%lld, %lld, %lld, %lld])", to, to, (long long)s->a.batch,
-                (long long)(s->a.kv_heads * group), (long long)rows, (long long)columns);
+    zt_function_body_add(s->b, "%s = Reshape(%s, [%lld, %lld, %lld, %lld])", to, to, (long long)s->a.batch,
+                         (long long)(s->a.kv_heads * group), (long long)rows, (long long)columns);
     if (s->flat)
-        zt_body_say(s->b, "%s = Transpose<perm=[0, 2, 1, 3]>(%s)", to, to);
-    zt_body_say(s->b, "%s = Reshape(%s, %s)", to, to, zt_body_dims(s->b, &zt_out(s->b->g, s->b->node, out)->shape));
+        zt_function_body_add(s->b, "%s = Transpose<perm=[0, 2, 1, 3]>(%s)", to, to);
+    zt_function_body_add(s->b, "%s = Reshape(%s, %s)", to, to,
+                         zt_function_body_dims(s->b, &zt_out(s->b->g, s->b->node, out)->shape));
 }
 
 /* The past rows and the given ones, one behind the other. */
 static void say_rows(struct groups *s, const char *to, const char *now, const char *past, int64_t columns) {
     say_heads(s, to, now, s->flat, 1, s->a.keys - s->a.past, columns);
     if (zt_in(s->b->g, s->b->node, ZT_PAST_K))
-        zt_body_say(s->b, "%s = Concat<axis=3>(Reshape(%s, %s), %s)", to, past, five(s, 1, s->a.past, columns), to);
+        zt_function_body_add(s->b, "%s = Concat<axis=3>(Reshape(%s, %s), %s)", to, past, five(s, 1, s->a.past, columns),
+                             to);
 }
 
 /* visible: where a query may see a key, as far as causality, window and padding go */
 static void say_visible(struct groups *s) {
     const struct zt_attention *a = &s->a;
-    struct zt_body *b = s->b;
+    struct zt_function_body *b = s->b;
     bool nonpad = zt_in(b->g, b->node, ZT_NONPAD);
-    zt_body_say(b, "i = Reshape(%s, [%lld, 1]); j = %s", zt_body_range(b, a->queries), (long long)a->queries,
-                zt_body_range(b, a->keys));
-    zt_body_say(b, "visible = Less(j, %lldi); here = i + %lldi", (long long)a->mask_length, (long long)a->past);
+    zt_function_body_add(b, "i = Reshape(%s, [%lld, 1]); j = %s", zt_function_body_range(b, a->queries),
+                         (long long)a->queries, zt_function_body_range(b, a->keys));
+    zt_function_body_add(b, "visible = Less(j, %lldi); here = i + %lldi", (long long)a->mask_length,
+                         (long long)a->past);
     if (nonpad)
-        zt_body_say(b,
-                    "end = Reshape(nonpad, [%lld, 1, 1, 1, 1]); visible = And(visible, Less(j, end));"
-                    "here = i + end - %lldi",
-                    (long long)a->batch, (long long)a->queries);
+        zt_function_body_add(b,
+                             "end = Reshape(nonpad, [%lld, 1, 1, 1, 1]); visible = And(visible, Less(j, end));"
+                             "here = i + end - %lldi",
+                             (long long)a->batch, (long long)a->queries);
     if (a->causal)
-        zt_body_say(b, "visible = And(visible, LessOrEqual(j, here))");
+        zt_function_body_add(b, "visible = And(visible, LessOrEqual(j, here))");
     if (a->left >= 0)
-        zt_body_say(b, "visible = And(visible, GreaterOrEqual(j, here - %lldi))", (long long)a->left);
+        zt_function_body_add(b, "visible = And(visible, GreaterOrEqual(j, here - %lldi))", (long long)a->left);
     if (a->right >= 0)
-        zt_body_say(b, "visible = And(visible, LessOrEqual(j, here + %lldi))", (long long)a->right);
+        zt_function_body_add(b, "visible = And(visible, LessOrEqual(j, here + %lldi))", (long long)a->right);
 }
 
 /* The mask for every head, as long as the keys. */
 static void say_mask(struct groups *s) {
     const struct zt_attention *a = &s->a;
-    struct zt_body *b = s->b;
+    struct zt_function_body *b = s->b;
     const struct zt_value *mask = zt_in(b->g, b->node, ZT_MASK);
     if (!mask)
         return;
     const int64_t shape[] = { a->batch, a->heads, a->queries, a->mask_length };
-    zt_body_say(b, "mask = Expand(Cast<to=T>(mask), %s)", zt_body_list(b, shape, 4));
-    zt_body_say(b, "mask = Reshape(Pad(mask, [0, 0, 0, 0, 0, 0, 0, %lld]), %s)", (long long)(a->keys - a->mask_length),
-                five(s, s->group, a->queries, a->keys));
-    zt_body_say(b, mask->dtype == ZT_BOOL ? "visible = And(visible, Not(Equal(mask, 0)))" : "x = x + mask");
+    zt_function_body_add(b, "mask = Expand(Cast<to=T>(mask), %s)", zt_function_body_list(b, shape, 4));
+    zt_function_body_add(b, "mask = Reshape(Pad(mask, [0, 0, 0, 0, 0, 0, 0, %lld]), %s)",
+                         (long long)(a->keys - a->mask_length), five(s, s->group, a->queries, a->keys));
+    zt_function_body_add(b, mask->dtype == ZT_BOOL ? "visible = And(visible, Not(Equal(mask, 0)))" : "x = x + mask");
 }
 
 /* c: scores, p: weights */
 static void say_weights(struct groups *s) {
-    struct zt_body *b = s->b;
-    zt_body_number(b, "scale", s->a.scale);
-    zt_body_number(b, "cap", s->a.softcap);
-    zt_body_say(b, "c = scale * MatMul(q, Transpose<perm=[0, 1, 2, 4, 3]>(k))");
+    struct zt_function_body *b = s->b;
+    zt_function_body_number(b, "scale", s->a.scale);
+    zt_function_body_number(b, "cap", s->a.softcap);
+    zt_function_body_add(b, "c = scale * MatMul(q, Transpose<perm=[0, 1, 2, 4, 3]>(k))");
     if (s->a.softcap > 0)
-        zt_body_say(b, "c = cap * Tanh(c / cap)");
-    zt_body_say(b, "x = c");
+        zt_function_body_add(b, "c = cap * Tanh(c / cap)");
+    zt_function_body_add(b, "x = c");
     say_visible(s);
     say_mask(s);
-    zt_body_number(b, "hidden", -INFINITY);
-    zt_body_say(b, "x = Where(visible, x, hidden); most = ReduceMax(x, [4]); most = Where(IsInf(most), 0, most)");
-    zt_body_say(b, "p = Exp(x - most); sum = ReduceSum(p, [4]); p = Where(Equal(sum, 0), 0, p / sum)");
+    zt_function_body_number(b, "hidden", -INFINITY);
+    zt_function_body_add(b,
+                         "x = Where(visible, x, hidden); most = ReduceMax(x, [4]); most = Where(IsInf(most), 0, most)");
+    zt_function_body_add(b, "p = Exp(x - most); sum = ReduceSum(p, [4]); p = Where(Equal(sum, 0), 0, p / sum)");
 }
 
 static bool given(const struct groups *s, int out) {
@@ -101,49 +106,50 @@ static bool given(const struct groups *s, int out) {
 
 static void say_shown(struct groups *s, enum zt_qk stage, const char *name) {
     if (given(s, ZT_QK) && s->a.qk == stage)
-        zt_body_say(s->b, "%s = %s + Reshape(dqk, %s)", name, name, five(s, s->group, s->a.queries, s->a.keys));
+        zt_function_body_add(s->b, "%s = %s + Reshape(dqk, %s)", name, name,
+                             five(s, s->group, s->a.queries, s->a.keys));
 }
 
 /* d: the gradient of the scores */
 static void say_scores(struct groups *s) {
-    struct zt_body *b = s->b;
+    struct zt_function_body *b = s->b;
     const struct zt_attention *a = &s->a;
-    zt_body_say(b, "d = 0 * p");
+    zt_function_body_add(b, "d = 0 * p");
     if (given(s, ZT_Y))
-        zt_body_say(b, "d = MatMul(dy, Transpose<perm=[0, 1, 2, 4, 3]>(v))");
+        zt_function_body_add(b, "d = MatMul(dy, Transpose<perm=[0, 1, 2, 4, 3]>(v))");
     say_shown(s, ZT_QK_SOFTMAX, "d");
-    zt_body_say(b, "d = p * (d - ReduceSum(p * d, [4]))");
+    zt_function_body_add(b, "d = p * (d - ReduceSum(p * d, [4]))");
     say_shown(s, ZT_QK_BIASED, "d");
-    zt_body_say(b, "dmask = Reshape(d, [%lld, %lld, %lld, %lld]); dmask = Slice(dmask, [0], [%lld], [3])",
-                (long long)a->batch, (long long)a->heads, (long long)a->queries, (long long)a->keys,
-                (long long)a->mask_length);
+    zt_function_body_add(b, "dmask = Reshape(d, [%lld, %lld, %lld, %lld]); dmask = Slice(dmask, [0], [%lld], [3])",
+                         (long long)a->batch, (long long)a->heads, (long long)a->queries, (long long)a->keys,
+                         (long long)a->mask_length);
     say_shown(s, ZT_QK_CAPPED, "d");
     if (a->softcap > 0)
-        zt_body_say(b, "d = d * (1 - c / cap * (c / cap))");
+        zt_function_body_add(b, "d = d * (1 - c / cap * (c / cap))");
     say_shown(s, ZT_QK_RAW, "d");
 }
 
 /* Rows of keys or values: those that are past, those that are given. */
 static void say_split(struct groups *s, const char *name, int out, int past, int64_t columns) {
-    struct zt_body *b = s->b;
+    struct zt_function_body *b = s->b;
     long long before = s->a.past, keys = s->a.keys;
-    zt_body_say(b, "dpast_%s = Slice(d%s, [0], [%lld], [3]); d%s = Slice(d%s, [%lld], [%lld], [3])", name, name, before,
-                name, name, before, keys);
-    say_flat(s, zt_body_text(b, "d%s", name), out, 1, keys - before, columns);
-    if (zt_body_wants(b, past))
-        zt_body_say(b, "dpast_%s = Reshape(dpast_%s, %s)", name, name,
-                    zt_body_dims(b, &zt_out(b->g, b->node, past)->shape));
+    zt_function_body_add(b, "dpast_%s = Slice(d%s, [0], [%lld], [3]); d%s = Slice(d%s, [%lld], [%lld], [3])", name,
+                         name, before, name, name, before, keys);
+    say_flat(s, zt_function_body_text(b, "d%s", name), out, 1, keys - before, columns);
+    if (zt_function_body_wants(b, past))
+        zt_function_body_add(b, "dpast_%s = Reshape(dpast_%s, %s)", name, name,
+                             zt_function_body_dims(b, &zt_out(b->g, b->node, past)->shape));
 }
 
-ZT_BODY(zt_attention_grad_body) {
+ZT_FUNCTION_BODY(zt_attention_grad_function_body) {
     struct groups s = { .b = b, .flat = zt_in(g, node, ZT_Q)->shape.rank == 3 };
     if (!zt_attention_read(g, node, &s.a, err))
         return false;
     const struct zt_attention *a = &s.a;
     s.group = a->kv_heads ? a->heads / a->kv_heads : 1;
-    zt_body_names(b,
-                  "q, k, v, mask, past_k, past_v, nonpad, dy, dpresent_k, dpresent_v, dqk ->"
-                  "dq, dk, dv, dpast_k, dpast_v, dmask");
+    zt_function_body_names(b,
+                           "q, k, v, mask, past_k, past_v, nonpad, dy, dpresent_k, dpresent_v, dqk ->"
+                           "dq, dk, dv, dpast_k, dpast_v, dmask");
     say_heads(&s, "q", "q", s.flat, s.group, a->queries, a->size);
     say_rows(&s, "k", "k", "past_k", a->size);
     say_rows(&s, "v", "v", "past_v", a->v_size);
@@ -151,14 +157,14 @@ ZT_BODY(zt_attention_grad_body) {
         say_heads(&s, "dy", "dy", s.flat, s.group, a->queries, a->v_size);
     say_weights(&s);
     say_scores(&s);
-    zt_body_say(b, "dq = scale * MatMul(d, k)");
-    zt_body_say(b, "dk = scale * ReduceSum(MatMul(Transpose<perm=[0, 1, 2, 4, 3]>(d), q), [2]); dv = 0 * v");
+    zt_function_body_add(b, "dq = scale * MatMul(d, k)");
+    zt_function_body_add(b, "dk = scale * ReduceSum(MatMul(Transpose<perm=[0, 1, 2, 4, 3]>(d), q), [2]); dv = 0 * v");
     if (given(&s, ZT_Y))
-        zt_body_say(b, "dv = ReduceSum(MatMul(Transpose<perm=[0, 1, 2, 4, 3]>(p), dy), [2])");
+        zt_function_body_add(b, "dv = ReduceSum(MatMul(Transpose<perm=[0, 1, 2, 4, 3]>(p), dy), [2])");
     if (given(&s, ZT_PRESENT_K))
-        zt_body_say(b, "dk = dk + Reshape(dpresent_k, %s)", five(&s, 1, a->keys, a->size));
+        zt_function_body_add(b, "dk = dk + Reshape(dpresent_k, %s)", five(&s, 1, a->keys, a->size));
     if (given(&s, ZT_PRESENT_V))
-        zt_body_say(b, "dv = dv + Reshape(dpresent_v, %s)", five(&s, 1, a->keys, a->v_size));
+        zt_function_body_add(b, "dv = dv + Reshape(dpresent_v, %s)", five(&s, 1, a->keys, a->v_size));
     say_flat(&s, "dq", ZT_DQ, s.group, a->queries, a->size);
     say_split(&s, "k", ZT_DK, ZT_DPAST_K, a->size);
     say_split(&s, "v", ZT_DV, ZT_DPAST_V, a->v_size);
@@ -170,35 +176,35 @@ ZT_BODY(zt_attention_grad_body) {
 enum { X, COS, SIN, POSITION };
 
 /* x and dy as pairs of columns, [batch, heads, rows, half] each: NAME_1, NAME_2 */
-static void say_pairs(struct zt_body *b, const char *name, int64_t heads, int64_t half) {
+static void say_pairs(struct zt_function_body *b, const char *name, int64_t heads, int64_t half) {
     const struct zt_shape *x = &zt_in(b->g, b->node, X)->shape;
     if (x->rank == 3)
-        zt_body_say(b, "%s = Transpose<perm=[0, 2, 1, 3]>(Reshape(%s, [%lld, %lld, %lld, -1]))", name, name,
-                    (long long)x->dim[0], (long long)x->dim[1], (long long)heads);
-    zt_body_say(b, "%s = Slice(%s, [0], [%lld], [3])", name, name, 2 * (long long)half);
+        zt_function_body_add(b, "%s = Transpose<perm=[0, 2, 1, 3]>(Reshape(%s, [%lld, %lld, %lld, -1]))", name, name,
+                             (long long)x->dim[0], (long long)x->dim[1], (long long)heads);
+    zt_function_body_add(b, "%s = Slice(%s, [0], [%lld], [3])", name, name, 2 * (long long)half);
     if (zt_attr_int(b->g->nodes[b->node], "interleaved", 0))
-        zt_body_say(b, "%s_1 = Slice(%s, [0], [%lld], [3], [2]); %s_2 = Slice(%s, [1], [%lld], [3], [2])", name, name,
-                    2 * (long long)half, name, name, 2 * (long long)half);
+        zt_function_body_add(b, "%s_1 = Slice(%s, [0], [%lld], [3], [2]); %s_2 = Slice(%s, [1], [%lld], [3], [2])",
+                             name, name, 2 * (long long)half, name, name, 2 * (long long)half);
     else
-        zt_body_say(b, "%s_1, %s_2 = Split<axis=3, num_outputs=2>(%s)", name, name, name);
+        zt_function_body_add(b, "%s_1, %s_2 = Split<axis=3, num_outputs=2>(%s)", name, name, name);
 }
 
 /* What all heads give, added up where places share a row of the cache. */
-static void say_cache(struct zt_body *b, const char *to, const char *each, int64_t half) {
+static void say_cache(struct zt_function_body *b, const char *to, const char *each, int64_t half) {
     const struct zt_shape *cache = &zt_in(b->g, b->node, COS)->shape;
-    zt_body_say(b, "%s = Reshape(ReduceSum(%s, [1]), [-1, %lld])", to, each, (long long)half);
+    zt_function_body_add(b, "%s = Reshape(ReduceSum(%s, [1]), [-1, %lld])", to, each, (long long)half);
     if (zt_in(b->g, b->node, POSITION))
-        zt_body_say(b, "%s = ScatterND<reduction=\"add\">(Expand(0, %s), Reshape(position, [-1, 1]), %s)", to,
-                    zt_body_dims(b, cache), to);
+        zt_function_body_add(b, "%s = ScatterND<reduction=\"add\">(Expand(0, %s), Reshape(position, [-1, 1]), %s)", to,
+                             zt_function_body_dims(b, cache), to);
     else
-        zt_body_say(b, "%s = Reshape(%s, %s)", to, to, zt_body_dims(b, cache));
+        zt_function_body_add(b, "%s = Reshape(%s, %s)", to, to, zt_function_body_dims(b, cache));
 }
 
-ZT_BODY(zt_rotary_cache_grad_body) {
+ZT_FUNCTION_BODY(zt_rotary_cache_grad_function_body) {
     (void)err;
     const struct zt_shape *cache = &zt_in(g, node, COS)->shape;
     int64_t half = cache->dim[cache->rank - 1], heads = zt_attr_int(g->nodes[node], "num_heads", 0);
-    zt_body_names(b, "x, cos, sin, position, dy -> dcos, dsin");
+    zt_function_body_names(b, "x, cos, sin, position, dy -> dcos, dsin");
     say_pairs(b, "x", heads, half);
     say_pairs(b, "dy", heads, half);
     say_cache(b, "dcos", "x_1 * dy_1 + x_2 * dy_2", half);

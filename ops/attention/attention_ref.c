@@ -81,7 +81,7 @@ static void add_multiple(int64_t count, double a, const double *x, double *y) {
 }
 
 static void load(const struct zt_view *x, int64_t offset, int64_t count, double *to) {
-    zt_load_run(x->dtype, x->data, offset, 1, count, to);
+    zt_load_block(x->dtype, x->data, offset, 1, count, to);
 }
 
 /* What a chunk works on. */
@@ -149,7 +149,7 @@ static void load_bias(const struct job *j, int64_t head, int64_t i, int64_t from
     if (!mask || !mask->data || from == to)
         return;
     int64_t offset = j->batch * a->mask_step[0] + head * a->mask_step[1] + i * a->mask_step[2];
-    zt_load_run(mask->dtype, mask->data, offset + from * a->mask_step[3], a->mask_step[3], to - from, bias + from);
+    zt_load_block(mask->dtype, mask->data, offset + from * a->mask_step[3], a->mask_step[3], to - from, bias + from);
     for (int64_t n = from; mask->dtype == ZT_BOOL && n < to; n++)
         bias[n] = bias[n] != 0 ? 0 : -INFINITY;
 }
@@ -207,7 +207,7 @@ static void show(const struct job *j, enum zt_qk stage, int64_t head, int64_t i)
     for (int64_t n = 0; stage == ZT_QK_BIASED && n < j->a.keys; n++)
         s->g[n] = s->score[n] + s->bias[n];
     const double *row = stage == ZT_QK_SOFTMAX ? s->p : stage == ZT_QK_BIASED ? s->g : s->score;
-    zt_store_run(qk->dtype, qk->data, qk_place(&j->a, j, head, i), 1, j->a.keys, row);
+    zt_store_block(qk->dtype, qk->data, qk_place(&j->a, j, head, i), 1, j->a.keys, row);
 }
 
 static void forward_row(const struct job *j, int64_t head, int64_t i) {
@@ -231,7 +231,7 @@ static void forward_row(const struct job *j, int64_t head, int64_t i) {
     memset(s->y, 0, sizeof *s->y * (size_t)a->v_size);
     for (int64_t n = from; n < to; n++)
         add_multiple(a->v_size, s->p[n], s->v + n * a->v_size, s->y);
-    zt_store_run(y->dtype, y->data, place(&a->y, j->batch, head, i), 1, a->v_size, s->y);
+    zt_store_block(y->dtype, y->data, place(&a->y, j->batch, head, i), 1, a->v_size, s->y);
 }
 
 /* ---- backwards ---- */
@@ -245,11 +245,11 @@ static const struct zt_view *cotangent(const struct job *j, int out) {
 /* to[n] += cotangent of the output QK, where that shows `stage` */
 static void add_shown(const struct job *j, enum zt_qk stage, int64_t head, int64_t i, double *to) {
     const struct zt_view *g = cotangent(j, ZT_QK);
-    double run[ZT_RUN];
+    double run[ZT_ELEMENT_BLOCK];
     if (!g || stage != j->a.qk)
         return;
-    for (int64_t at = 0; at < j->a.keys; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, j->a.keys - at);
+    for (int64_t at = 0; at < j->a.keys; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, j->a.keys - at);
         load(g, qk_place(&j->a, j, head, i) + at, count, run);
         add_multiple(count, 1, run, to + at);
     }
@@ -275,8 +275,8 @@ static void score_grad(const struct job *j, int64_t head, int64_t i, int64_t fro
         g[n] = n >= from && n < to ? s->p[n] * (g[n] - sum) : 0;
     add_shown(j, ZT_QK_BIASED, head, i, g);
     if (dmask && dmask->data)
-        zt_store_run(dmask->dtype, dmask->data, ((j->batch * a->heads + head) * a->queries + i) * a->mask_length, 1,
-                     a->mask_length, g);
+        zt_store_block(dmask->dtype, dmask->data, ((j->batch * a->heads + head) * a->queries + i) * a->mask_length, 1,
+                       a->mask_length, g);
     add_shown(j, ZT_QK_CAPPED, head, i, g);
     for (int64_t n = 0; a->softcap > 0 && n < a->keys; n++)
         g[n] *= 1 - s->score[n] / a->softcap * (s->score[n] / a->softcap);
@@ -302,7 +302,7 @@ static void grad_row(const struct job *j, int64_t head, int64_t i) {
         add_multiple(a->size, a->scale * s->g[n], s->k + n * a->size, s->dq);
         add_multiple(a->size, a->scale * s->g[n], s->q, s->dk + n * a->size);
     }
-    zt_store_run(dq->dtype, dq->data, place(&a->q, j->batch, head, i), 1, a->size, s->dq);
+    zt_store_block(dq->dtype, dq->data, place(&a->q, j->batch, head, i), 1, a->size, s->dq);
 }
 
 /* Rows of dk or dv to the gradients of past and given rows, each where it is wanted. */
@@ -314,8 +314,8 @@ static void store_rows(const struct job *j, int out, int past, const struct zt_h
         if (to >= j->call->out_count || !j->call->out[to].data)
             continue;
         const struct zt_view *d = &j->call->out[to];
-        zt_store_run(d->dtype, d->data, place(old ? past_step : step, j->batch, j->kv_head, old ? i : i - j->a.past), 1,
-                     size, rows + i * size);
+        zt_store_block(d->dtype, d->data, place(old ? past_step : step, j->batch, j->kv_head, old ? i : i - j->a.past),
+                       1, size, rows + i * size);
     }
 }
 
@@ -336,9 +336,9 @@ static void store_present(const struct job *j, int out, int64_t size, const doub
     if (!to)
         return;
     for (int64_t c = 0; columns && c < size; c++)
-        zt_store_run(to->dtype, to->data, start + c, size, j->a.keys, columns + c * j->a.keys);
+        zt_store_block(to->dtype, to->data, start + c, size, j->a.keys, columns + c * j->a.keys);
     if (rows)
-        zt_store_run(to->dtype, to->data, start, 1, j->a.keys * size, rows);
+        zt_store_block(to->dtype, to->data, start, 1, j->a.keys * size, rows);
 }
 
 static void forward_chunk(struct job *j) {

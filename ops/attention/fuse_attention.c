@@ -54,7 +54,7 @@ static bool fits(const struct attention *a) {
     int qk = zt_match_value(m, "qk");
     const struct zt_shape *q = shape_of(a, a->q), *kt = shape_of(a, keys), *v = shape_of(a, a->v);
     const struct zt_node *softmax = zt_match_node(m, "p");
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     if ((q->rank != 3 && q->rank != 4) || kt->rank != q->rank || v->rank != q->rank)
         return false;
     int64_t rows = q->dim[q->rank - 2], size = q->dim[q->rank - 1], count = kt->dim[kt->rank - 1];
@@ -241,7 +241,7 @@ static double scale_of(const struct zt_match *m) {
 static bool fuse_attention(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct zt_err ignored = { 0 };
     struct attention a = { .table = table, .err = &ignored };
-    if (!zt_form_find(g, node, form, &a.m))
+    if (!zt_pattern_find(g, node, form, &a.m))
         return false;
     a.q = zt_match_value(&a.m, "q");
     a.v = zt_match_value(&a.m, "v");

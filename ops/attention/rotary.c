@@ -240,6 +240,6 @@ const struct zt_op zt_op_rotary_cache_grad = {
     .same_type = 1 << ZT_ROTARY_COS | 1 << ZT_ROTARY_SIN | 1 << ZT_ROTARY_DY,
     .attrs = attrs,
     .infer = cache_grad_infer,
-    .body = zt_rotary_cache_grad_body,
+    .body = zt_rotary_cache_grad_function_body,
     .kernel = { [ZT_REF] = { .run = cache_grad_ref }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, rotary_describe) },
 };

@@ -32,7 +32,7 @@ static bool copy_value(struct zt_expansion *x, int from, int to, struct zt_err *
 }
 
 static bool check_body(const struct zt_expansion *x, const char *name, int inputs, int outputs, struct zt_err *err) {
-    const struct zt_graph *body = zt_expand_body(x, name);
+    const struct zt_graph *body = zt_expand_function_body(x, name);
     if (body->input_count == inputs && body->output_count >= outputs)
         return true;
     return zt_node_fail(x->g, x->node, err, "%s has %d inputs and %d outputs, wants %d and %d%s", name,
@@ -64,8 +64,8 @@ static bool if_expand(struct zt_expansion *x, struct zt_err *err) {
     const char *branch = condition ? "then_branch" : "else_branch";
     if (!check_body(x, branch, 0, n->out_count, err))
         return false;
-    int *out = ZT_NEW_N(x->g->arena, int, zt_expand_body(x, branch)->output_count);
-    memset(out, -1, (size_t)zt_expand_body(x, branch)->output_count * sizeof *out);
+    int *out = ZT_NEW_N(x->g->arena, int, zt_expand_function_body(x, branch)->output_count);
+    memset(out, -1, (size_t)zt_expand_function_body(x, branch)->output_count * sizeof *out);
     memcpy(out, n->out, (size_t)n->out_count * sizeof *out);
     x->done = true;
     return zt_expand_copy(x, &zt_ops, branch, NULL, out, err);
@@ -143,7 +143,7 @@ static bool loop_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     const struct zt_node *n = x->g->nodes[x->node];
     if (inputs_of(x) < 2)
         return zt_node_fail(x->g, x->node, err, "has %d inputs, wants 2 or more", inputs_of(x));
-    *l = (struct loop){ .body = zt_expand_body(x, "body"), .states = inputs_of(x) - 2 };
+    *l = (struct loop){ .body = zt_expand_function_body(x, "body"), .states = inputs_of(x) - 2 };
     l->stacks = l->body->output_count - 1 - l->states;
     for (int i = 0; i < l->states; i++)
         if (n->in[2 + i] < 0)
@@ -278,7 +278,7 @@ static bool scan_read(struct zt_expansion *x, struct loop *l, struct zt_err *err
     int64_t scans = zt_attr_int(n, "num_scan_inputs", 0);
     if (scans < 1 || scans > inputs_of(x))
         return zt_node_fail(x->g, x->node, err, "num_scan_inputs is %lld of %d inputs", (long long)scans, inputs_of(x));
-    *l = (struct loop){ .body = zt_expand_body(x, "body"), .scans = (int)scans };
+    *l = (struct loop){ .body = zt_expand_function_body(x, "body"), .scans = (int)scans };
     l->states = inputs_of(x) - l->scans;
     l->stacks = l->body->output_count - l->states;
     for (int i = 0; i < inputs_of(x); i++)

@@ -59,7 +59,7 @@ static void add_captured(struct building *b, int *ids, int *captured) {
 /* Inputs and the copied nodes; *condition is the value that says whether another turn follows, -1: none does. */
 static bool fill(struct building *b, int *captured, int *condition) {
     const struct zt_loop *l = b->loop;
-    const struct zt_graph *from = b->x->g, *body = zt_expand_body(b->x, "body");
+    const struct zt_graph *from = b->x->g, *body = zt_expand_function_body(b->x, "body");
     struct zt_arena *arena = b->g->arena;
     const int outputs = body->output_count, captures = from->nodes[b->x->node]->captured;
     int *in = ZT_NEW_N(arena, int, body->input_count + 1), *ids = ZT_NEW_N(arena, int, captures + 1);
@@ -101,7 +101,7 @@ static bool check_states(const struct building *b) {
 static bool check_nodes(const struct building *b) {
     for (int n = 0; n < b->g->node_count; n++) {
         const struct zt_op *op = b->g->nodes[n]->op;
-        if (op->flags & (ZT_OP_RANDOM | ZT_OP_PEERS) || op->train)
+        if (op->flags & (ZT_OP_RANDOM | ZT_OP_GROUP) || op->train)
             return zt_node_fail(b->g, n, b->why, "its numbers are drawn or gathered anew in each turn of training");
     }
     return true;

@@ -16,7 +16,7 @@ struct spot {
     int64_t offset;   /* LOCAL: in the block */
 };
 
-struct zt_loop_turn {
+struct zt_loop_iteration {
     struct zt_graph *g;
     struct zt_prepared *prepared; /* by node */
     struct zt_arena *arena;
@@ -29,7 +29,7 @@ struct zt_loop_turn {
 };
 
 struct zt_loop_at {
-    const struct zt_loop_turn *turn;
+    const struct zt_loop_iteration *turn;
     struct zt_view *views;
     char *block, *workspace;
     int threads;
@@ -39,7 +39,7 @@ struct zt_loop_at {
 
 /* While a turn is laid out; arrays by value unless said otherwise. */
 struct layout {
-    struct zt_loop_turn *t;
+    struct zt_loop_iteration *t;
     const struct zt_graph *g;
     struct zt_arena *scratch;
     bool *stays;
@@ -87,7 +87,7 @@ static bool node_stays(const struct layout *l, const struct zt_node *n) {
 }
 
 static void put_in_order(struct layout *l) {
-    struct zt_loop_turn *t = l->t;
+    struct zt_loop_iteration *t = l->t;
     t->order = ZT_NEW_N(t->arena, int, l->g->node_count + 1);
     for (int once = 1; once >= 0; once--) {
         for (int n = 0; n < l->g->node_count; n++)
@@ -99,7 +99,7 @@ static void put_in_order(struct layout *l) {
 }
 
 static void find_lives(struct layout *l) {
-    const struct zt_loop_turn *t = l->t;
+    const struct zt_loop_iteration *t = l->t;
     for (int k = 0; k < t->order_count; k++) {
         const struct zt_node *n = l->g->nodes[t->order[k]];
         for (int i = 0; i < n->in_count; i++)
@@ -140,7 +140,7 @@ static void place_all(struct layout *l) {
         spots[v] = spots[root_of(l, v)];
 }
 
-static void count_views(struct zt_loop_turn *t) {
+static void count_views(struct zt_loop_iteration *t) {
     t->first_view = ZT_NEW_N(t->arena, int, t->g->node_count + 1);
     for (int n = 0; n < t->g->node_count; n++) {
         t->first_view[n] = t->view_count;
@@ -150,7 +150,7 @@ static void count_views(struct zt_loop_turn *t) {
     }
 }
 
-static void lay_out(struct zt_loop_turn *t, const bool *stays) {
+static void lay_out(struct zt_loop_iteration *t, const bool *stays) {
     struct layout l = { .t = t, .g = t->g, .scratch = zt_arena_create() };
     const int values = t->g->value_count + 1;
     l.stays = ZT_NEW_N(l.scratch, bool, values);
@@ -167,21 +167,21 @@ static void lay_out(struct zt_loop_turn *t, const bool *stays) {
     zt_arena_destroy(l.scratch);
 }
 
-struct zt_loop_turn *zt_loop_turn_create(const struct zt_graph *body, const bool *stays, enum zt_backend fast,
-                                         int threads, struct zt_err *err) {
+struct zt_loop_iteration *zt_loop_iteration_create(const struct zt_graph *body, const bool *stays, enum zt_backend fast,
+                                                   int threads, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
-    struct zt_loop_turn *t = ZT_NEW(arena, struct zt_loop_turn);
-    *t = (struct zt_loop_turn){ .g = zt_graph_clone(body), .arena = arena };
+    struct zt_loop_iteration *t = ZT_NEW(arena, struct zt_loop_iteration);
+    *t = (struct zt_loop_iteration){ .g = zt_graph_clone(body), .arena = arena };
     if (!zt_graph_prune(t->g, t->g->outputs, t->g->output_count, err) ||
         !zt_pass_assign(t->g, &zt_ops, fast, threads, NULL, t->g->outputs, t->g->output_count, &t->prepared, err)) {
-        zt_loop_turn_destroy(t);
+        zt_loop_iteration_destroy(t);
         return NULL;
     }
     lay_out(t, stays);
     return t;
 }
 
-void zt_loop_turn_destroy(struct zt_loop_turn *t) {
+void zt_loop_iteration_destroy(struct zt_loop_iteration *t) {
     if (!t)
         return;
     if (t->prepared)
@@ -192,7 +192,7 @@ void zt_loop_turn_destroy(struct zt_loop_turn *t) {
 
 /* ---- running ---- */
 
-size_t zt_loop_turn_bytes(const struct zt_loop_turn *t) {
+size_t zt_loop_iteration_bytes(const struct zt_loop_iteration *t) {
     return zt_align_64(sizeof(struct zt_loop_at)) + zt_align_64((size_t)t->view_count * sizeof(struct zt_view)) +
            (size_t)zt_align_64(t->block_bytes) + (size_t)zt_align_64(t->workspace_bytes);
 }
@@ -211,7 +211,7 @@ static const void *address_of(const struct zt_loop_at *at, const struct spot *sp
 }
 
 static bool run_node(struct zt_loop_at *at, int node, const void *const *in, struct zt_err *err) {
-    const struct zt_loop_turn *t = at->turn;
+    const struct zt_loop_iteration *t = at->turn;
     const struct zt_node *n = t->g->nodes[node];
     struct zt_view *views = at->views + t->first_view[node];
     for (int i = 0; i < n->in_count + n->out_count; i++) {
@@ -231,8 +231,8 @@ static bool run_node(struct zt_loop_at *at, int node, const void *const *in, str
     return n->op->kernel[n->backend].run(&call, err);
 }
 
-struct zt_loop_at *zt_loop_turn_begin(const struct zt_loop_turn *t, const struct zt_call *like, void *workspace,
-                                      const void *const *in, struct zt_err *err) {
+struct zt_loop_at *zt_loop_iteration_begin(const struct zt_loop_iteration *t, const struct zt_call *like,
+                                           void *workspace, const void *const *in, struct zt_err *err) {
     struct zt_loop_at *at = workspace;
     char *views = (char *)workspace + zt_align_64(sizeof *at);
     *at = (struct zt_loop_at){ .turn = t, .views = (struct zt_view *)(void *)views, .threads = like->threads };
@@ -253,14 +253,14 @@ struct zt_loop_at *zt_loop_turn_begin(const struct zt_loop_turn *t, const struct
     return at;
 }
 
-bool zt_loop_turn_run(struct zt_loop_at *at, const void *const *in, struct zt_err *err) {
-    const struct zt_loop_turn *t = at->turn;
+bool zt_loop_iteration_run(struct zt_loop_at *at, const void *const *in, struct zt_err *err) {
+    const struct zt_loop_iteration *t = at->turn;
     for (int k = t->once; k < t->order_count; k++)
         if (!run_node(at, t->order[k], in, err))
             return false;
     return true;
 }
 
-const void *zt_loop_turn_out(const struct zt_loop_at *at, const void *const *in, int i) {
+const void *zt_loop_iteration_out(const struct zt_loop_at *at, const void *const *in, int i) {
     return address_of(at, &at->turn->spots[at->turn->g->outputs[i]], in);
 }

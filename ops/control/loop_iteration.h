@@ -7,21 +7,21 @@
 
 #include "graph/ir/op.h"
 
-struct zt_loop_turn; /* what is prepared: back ends, layouts, memory; read only */
-struct zt_loop_at;   /* a run of it, in the caller's workspace */
+struct zt_loop_iteration; /* what is prepared: back ends, layouts, memory; read only */
+struct zt_loop_at;        /* a run of it, in the caller's workspace */
 
 /* `body` is inferred and stays the caller's. stays[i]: input i is the same in all turns. NULL on failure. */
-struct zt_loop_turn *zt_loop_turn_create(const struct zt_graph *body, const bool *stays, enum zt_backend fast,
-                                         int threads, struct zt_err *err);
-void zt_loop_turn_destroy(struct zt_loop_turn *turn); /* NULL is harmless */
+struct zt_loop_iteration *zt_loop_iteration_create(const struct zt_graph *body, const bool *stays, enum zt_backend fast,
+                                                   int threads, struct zt_err *err);
+void zt_loop_iteration_destroy(struct zt_loop_iteration *turn); /* NULL is harmless */
 /* Of the workspace that begin is given, a multiple of 64. */
-size_t zt_loop_turn_bytes(const struct zt_loop_turn *turn);
+size_t zt_loop_iteration_bytes(const struct zt_loop_iteration *turn);
 
 /* Runs what is the same in all turns. in[i]: where input i is, of those that stay. `like`: threads of the call. */
-struct zt_loop_at *zt_loop_turn_begin(const struct zt_loop_turn *turn, const struct zt_call *like, void *workspace,
-                                      const void *const *in, struct zt_err *err);
-/* One turn. Output i is then at zt_loop_turn_out(at, in, i), until the next. */
-bool zt_loop_turn_run(struct zt_loop_at *at, const void *const *in, struct zt_err *err);
-const void *zt_loop_turn_out(const struct zt_loop_at *at, const void *const *in, int i);
+struct zt_loop_at *zt_loop_iteration_begin(const struct zt_loop_iteration *turn, const struct zt_call *like,
+                                           void *workspace, const void *const *in, struct zt_err *err);
+/* One turn. Output i is then at zt_loop_iteration_out(at, in, i), until the next. */
+bool zt_loop_iteration_run(struct zt_loop_at *at, const void *const *in, struct zt_err *err);
+const void *zt_loop_iteration_out(const struct zt_loop_at *at, const void *const *in, int i);
 
 #endif

@@ -38,7 +38,7 @@ static void *take(struct room *r, size_t bytes) {
 /* What prepare leaves. */
 struct loop {
     struct zt_loop_shape l;
-    struct zt_loop_turn *forward, *backward; /* backward: of a LoopRunGrad, whose forward makes states alone */
+    struct zt_loop_iteration *forward, *backward; /* backward: of a LoopRunGrad, whose forward makes states alone */
 };
 
 /* Where a run has its things. */
@@ -64,8 +64,8 @@ void zt_loop_release(void *state) {
     struct loop *loop = state;
     if (!loop)
         return;
-    zt_loop_turn_destroy(loop->forward);
-    zt_loop_turn_destroy(loop->backward);
+    zt_loop_iteration_destroy(loop->forward);
+    zt_loop_iteration_destroy(loop->backward);
     free(loop);
 }
 
@@ -97,8 +97,8 @@ static size_t arrange(struct running *r, const struct loop *loop, const struct z
         if (workspace)
             r->sums[i] = sum;
     }
-    const size_t forward = loop->forward ? zt_loop_turn_bytes(loop->forward) : 0;
-    const size_t backward = loop->backward ? zt_loop_turn_bytes(loop->backward) : 0;
+    const size_t forward = loop->forward ? zt_loop_iteration_bytes(loop->forward) : 0;
+    const size_t backward = loop->backward ? zt_loop_iteration_bytes(loop->backward) : 0;
     r->workspace = take(&room, forward > backward ? forward : backward);
     return room.used;
 }
@@ -109,7 +109,7 @@ static bool prepare_run(struct zt_prepare *p, enum zt_backend fast, struct zt_er
     p->state = loop;
     zt_loop_shape_of(p->graph->nodes[p->node], &loop->l);
     bool *stays = what_stays(&loop->l, loop->l.body->input_count);
-    loop->forward = zt_loop_turn_create(loop->l.body, stays, fast, p->threads, err);
+    loop->forward = zt_loop_iteration_create(loop->l.body, stays, fast, p->threads, err);
     free(stays);
     p->workspace_bytes = loop->forward ? arrange(&r, loop, NULL, NULL) : 0;
     return loop->forward || (zt_loop_release(loop), p->state = NULL, false);
@@ -125,8 +125,8 @@ static bool prepare_grad(struct zt_prepare *p, enum zt_backend fast, struct zt_e
     struct zt_graph states = *loop->l.body;
     states.output_count = loop->l.states;
     bool *stays = what_stays(&loop->l, d.graph->input_count);
-    loop->forward = zt_loop_turn_create(&states, stays, fast, p->threads, err);
-    loop->backward = loop->forward ? zt_loop_turn_create(d.graph, stays, fast, p->threads, err) : NULL;
+    loop->forward = zt_loop_iteration_create(&states, stays, fast, p->threads, err);
+    loop->backward = loop->forward ? zt_loop_iteration_create(d.graph, stays, fast, p->threads, err) : NULL;
     free(stays);
     p->workspace_bytes = loop->backward ? arrange(&r, loop, &d, NULL) : 0;
     return loop->backward || (zt_loop_release(loop), p->state = NULL, false);
@@ -159,13 +159,13 @@ static void enter(struct running *r, int64_t turn) {
                           l->reverse_in[i] != 0);
 }
 
-static struct zt_loop_at *begin(struct running *r, const struct zt_loop_turn *turn, struct zt_err *err) {
+static struct zt_loop_at *begin(struct running *r, const struct zt_loop_iteration *turn, struct zt_err *err) {
     const struct zt_loop_shape *l = &r->of->l;
     for (int i = 0; i < l->states; i++)
         r->in[1 + i] = r->call->in[i].data;
     for (int i = 0; i < l->captured; i++)
         r->in[1 + l->states + l->slices + i] = r->call->in[l->states + l->slices + i].data;
-    return zt_loop_turn_begin(turn, r->call, r->workspace, r->in, err);
+    return zt_loop_iteration_begin(turn, r->call, r->workspace, r->in, err);
 }
 
 /* A slice of a stacked result. */
@@ -182,13 +182,13 @@ bool zt_loop_run(const struct zt_call *call, struct zt_err *err) {
     struct zt_loop_at *at = begin(&r, loop->forward, err);
     for (int64_t t = 0; at && t < l->turns; t++) {
         enter(&r, t);
-        if (!zt_loop_turn_run(at, r.in, err))
+        if (!zt_loop_iteration_run(at, r.in, err))
             return false;
         for (int i = 0; i < l->stacks; i++)
-            put_slice(call->out[l->states + i].data, zt_loop_turn_out(at, r.in, l->states + i),
+            put_slice(call->out[l->states + i].data, zt_loop_iteration_out(at, r.in, l->states + i),
                       bytes_of(zt_loop_out(l, l->states + i)), l->turns, t, l->reverse_out[i] != 0);
         for (int i = 0; i < l->states; i++)
-            copy(r.next[i], zt_loop_turn_out(at, r.in, i), bytes_of(zt_loop_in(l, i)));
+            copy(r.next[i], zt_loop_iteration_out(at, r.in, i), bytes_of(zt_loop_in(l, i)));
         for (int i = 0; i < l->states; i++) {
             char *made = r.next[i];
             r.next[i] = r.now[i];
@@ -211,10 +211,10 @@ static bool keep_states(struct running *r, struct zt_err *err) {
         enter(r, t);
         for (int i = 0; i < l->states; i++)
             r->in[1 + i] = r->kept[i] + (size_t)t * room_of(zt_loop_in(l, i));
-        if (!zt_loop_turn_run(at, r->in, err))
+        if (!zt_loop_iteration_run(at, r->in, err))
             return false;
         for (int i = 0; i < l->states; i++)
-            copy(r->kept[i] + (size_t)(t + 1) * room_of(zt_loop_in(l, i)), zt_loop_turn_out(at, r->in, i),
+            copy(r->kept[i] + (size_t)(t + 1) * room_of(zt_loop_in(l, i)), zt_loop_iteration_out(at, r->in, i),
                  bytes_of(zt_loop_in(l, i)));
     }
     return at || !l->states;
@@ -279,14 +279,14 @@ static void leave_back(struct running *r, const struct zt_loop_gradient *d, cons
     int out = d->state_count;
     for (int k = 0; k < d->slice_count; k++, out++) {
         const int i = (int)d->slices[k];
-        put_slice(call->out[out].data, zt_loop_turn_out(at, r->in, out), bytes_of(zt_loop_in(l, l->states + i)),
+        put_slice(call->out[out].data, zt_loop_iteration_out(at, r->in, out), bytes_of(zt_loop_in(l, l->states + i)),
                   l->turns, r->turn, l->reverse_in[i] != 0);
     }
     for (int k = 0; k < d->captured_count; k++, out++)
-        add_to_sum(r->sums[k], zt_loop_turn_out(at, r->in, out),
+        add_to_sum(r->sums[k], zt_loop_iteration_out(at, r->in, out),
                    zt_loop_in(l, l->states + l->slices + (int)d->captured[k]));
     for (int k = 0; k < d->state_count; k++)
-        copy(r->next[d->states[k]], zt_loop_turn_out(at, r->in, k), bytes_of(zt_loop_in(l, (int)d->states[k])));
+        copy(r->next[d->states[k]], zt_loop_iteration_out(at, r->in, k), bytes_of(zt_loop_in(l, (int)d->states[k])));
     for (int k = 0; k < d->state_count; k++) {
         char *made = r->next[d->states[k]];
         r->next[d->states[k]] = r->now[d->states[k]];
@@ -306,7 +306,7 @@ bool zt_loop_run_back(const struct zt_call *call, struct zt_err *err) {
     struct zt_loop_at *at = begin(&r, loop->backward, err);
     for (int64_t t = loop->l.turns - 1; at && t >= 0; t--) {
         enter_back(&r, &d, t);
-        if (!zt_loop_turn_run(at, r.in, err))
+        if (!zt_loop_iteration_run(at, r.in, err))
             return false;
         leave_back(&r, &d, at);
     }

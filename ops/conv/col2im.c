@@ -94,8 +94,8 @@ static void gather_run(const struct zt_call *call, const struct zt_window *w, in
                        int64_t count) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
     const bool integers = zt_dtype_in(x->dtype, ZT_ANY_INT);
-    int64_t outer[ZT_WINDOW_AXES], place[ZT_WINDOW_AXES], whole[ZT_RUN] = { 0 }, word[ZT_RUN];
-    double sum[ZT_RUN] = { 0 }, v[ZT_RUN];
+    int64_t outer[ZT_WINDOW_AXES], place[ZT_WINDOW_AXES], whole[ZT_ELEMENT_BLOCK] = { 0 }, word[ZT_ELEMENT_BLOCK];
+    double sum[ZT_ELEMENT_BLOCK] = { 0 }, v[ZT_ELEMENT_BLOCK];
     outer_of(w, w->in, row, outer);
     for (int64_t k = 0; k < w->kernel_elems; k++) {
         struct zt_stretch s;
@@ -105,9 +105,9 @@ static void gather_run(const struct zt_call *call, const struct zt_window *w, in
         if (s.count == 0)
             continue;
         if (integers)
-            zt_load_run_int(x->dtype, x->data, at, s.stride, s.count, word);
+            zt_load_block_int(x->dtype, x->data, at, s.stride, s.count, word);
         else
-            zt_load_run(x->dtype, x->data, at, s.stride, s.count, v);
+            zt_load_block(x->dtype, x->data, at, s.stride, s.count, v);
         for (int64_t i = 0; i < s.count && integers; i++)
             whole[first + i * s.step] = (int64_t)((uint64_t)whole[first + i * s.step] + (uint64_t)word[i]);
         for (int64_t i = 0; i < s.count && !integers; i++)
@@ -115,9 +115,9 @@ static void gather_run(const struct zt_call *call, const struct zt_window *w, in
     }
     const int64_t to = plane * w->in_elems + row * w->in[w->axes - 1] + from;
     if (integers)
-        zt_store_run_int(y->dtype, y->data, to, 1, count, whole);
+        zt_store_block_int(y->dtype, y->data, to, 1, count, whole);
     else
-        zt_store_run(y->dtype, y->data, to, 1, count, sum);
+        zt_store_block(y->dtype, y->data, to, 1, count, sum);
 }
 
 static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
@@ -128,8 +128,8 @@ static bool col2im_run(const struct zt_call *call, struct zt_err *err) {
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, (double)count *(double)w.kernel_elems))           \
     schedule(static)
     for (int64_t n = 0; n < count / width; n++)
-        for (int64_t at = 0; at < width; at += ZT_RUN)
-            gather_run(call, &w, n / rows, n % rows, at, width - at < ZT_RUN ? width - at : ZT_RUN);
+        for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK)
+            gather_run(call, &w, n / rows, n % rows, at, width - at < ZT_ELEMENT_BLOCK ? width - at : ZT_ELEMENT_BLOCK);
     return true;
 }
 
@@ -213,6 +213,6 @@ const struct zt_op zt_op_im2col = {
     .in_types = { ZT_ANY_NUMBER, 1 << ZT_INT64, 1 << ZT_INT64 },
     .attrs = attrs,
     .infer = im2col_infer,
-    .body = zt_im2col_body,
+    .body = zt_im2col_function_body,
     .kernel = { [ZT_REF] = { .run = im2col_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };

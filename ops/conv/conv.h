@@ -27,15 +27,15 @@ bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, stru
 
 /* Which of the three tensors of a convolution is computed from the other two, and which of the node's tensors they are:
  * an index of an input, or output 0. */
-enum zt_conv_way { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
+enum zt_conv_direction { ZT_CONV_TO_Y, ZT_CONV_TO_X, ZT_CONV_TO_W };
 enum { ZT_CONV_OUT = -1 };
-struct zt_conv_roles {
+struct zt_conv_directions {
     bool (*read)(const struct zt_graph *g, int node, struct zt_conv *to, struct zt_err *err);
-    enum zt_conv_way way;
+    enum zt_conv_direction way;
     int of[3]; /* x, w, y */
 };
 /* Of the rows above, and of a Conv with an activation behind it; NULL for any other. */
-const struct zt_conv_roles *zt_conv_roles(const struct zt_node *n);
+const struct zt_conv_directions *zt_conv_directions(const struct zt_node *n);
 
 /* The reference kernels (ops/conv/conv_ref.c): to y, to x, to w. bias and db may be NULL. */
 struct zt_conv_job {

@@ -24,7 +24,7 @@ static bool safe_in_half(const struct zt_window *w) {
     return true;
 }
 
-/* What struct zt_conv_roles says of x, w and y, and of the way, in dnnl.h's terms. */
+/* What struct zt_conv_directions says of x, w and y, and of the way, in dnnl.h's terms. */
 enum { X_ROLE, W_ROLE, Y_ROLE };
 static const int slot_of[] = { [X_ROLE] = ZT_CONV_X, [W_ROLE] = ZT_CONV_W, [Y_ROLE] = ZT_CONV_Y };
 static const int kind_of[] = {
@@ -38,36 +38,39 @@ static const char *activation_of(const struct zt_graph *g, int node) {
 }
 
 /* Samples of a chunk. */
-static int64_t chunk_of(const struct zt_graph *g, int node, const struct zt_conv_roles *roles,
+static int64_t chunk_of(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
                         const struct zt_conv *c) {
     if (roles->way == ZT_CONV_TO_W)
-        return zt_chunk_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_CHUNKS), 1);
-    return activation_of(g, node) ? zt_chunk_for_cache(c->n, zt_conv_result_bytes(c)) : zt_chunk_of(c->n, ZT_CHUNKS, 1);
+        return zt_batch_block_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_BATCH_BLOCKS), 1);
+    return activation_of(g, node) ? zt_batch_block_for_cache(c->n, zt_conv_result_bytes(c))
+                                  : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
 }
 
-static bool make_chunks(struct zt_chunks *to, const struct zt_graph *g, int node, const struct zt_conv_roles *roles,
-                        const struct zt_conv *c, int threads, struct zt_err *err) {
+static bool make_chunks(struct zt_batch_blocks *to, const struct zt_graph *g, int node,
+                        const struct zt_conv_directions *roles, const struct zt_conv *c, int threads,
+                        struct zt_err *err) {
     const bool weight = roles->way == ZT_CONV_TO_W;
     const bool bias = weight ? zt_out(g, node, 1) != NULL : roles->way == ZT_CONV_TO_Y && zt_in(g, node, 2) != NULL;
     struct zt_dnnl_spec spec = zt_conv_spec(c, zt_in(g, node, 0)->dtype, bias);
     spec.kind = kind_of[roles->way];
     if (weight)
         spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
-    return zt_chunks_make(to, &spec, zt_conv_cut, c->n, chunk_of(g, node, roles, c), threads, err);
+    return zt_batch_blocks_make(to, &spec, zt_conv_cut, c->n, chunk_of(g, node, roles, c), threads, err);
 }
 
 /* Where the machine computes in bfloat16 itself, oneDNN has no kernel for some convolutions that it has elsewhere. */
-static bool exists(const struct zt_graph *g, int node, const struct zt_conv_roles *roles, const struct zt_conv *c) {
-    struct zt_chunks chunks;
+static bool exists(const struct zt_graph *g, int node, const struct zt_conv_directions *roles,
+                   const struct zt_conv *c) {
+    struct zt_batch_blocks chunks;
     struct zt_err err = { 0 };
     const bool made = make_chunks(&chunks, g, node, roles, c, 1, &err);
     if (made)
-        zt_chunks_finish(&chunks);
+        zt_batch_blocks_finish(&chunks);
     return made;
 }
 
 static bool supports(const struct zt_graph *g, int node) {
-    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[node]);
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     if (!zt_conv_types(g, node) || !roles->read(g, node, &c, &err) || !zt_conv_fits(&c))
@@ -80,10 +83,10 @@ static bool supports(const struct zt_graph *g, int node) {
 }
 
 struct conv_state {
-    const struct zt_conv_roles *roles;
+    const struct zt_conv_directions *roles;
     const struct zt_conv_group *group; /* our own kernels, in place of all below; NULL: not taken */
-    const struct zt_conv_weigh *weigh;
-    struct zt_chunks chunks;
+    const struct zt_conv_weight_gradient *weigh;
+    struct zt_batch_blocks chunks;
     bool relu;                       /* done by our own kernels */
     struct zt_activation activation; /* of y, otherwise; run NULL: none */
     struct zt_conv_partial partial;  /* weight gradient only */
@@ -96,13 +99,13 @@ static void release(void *state) {
     struct conv_state *s = state;
     if (!s)
         return;
-    zt_chunks_finish(&s->chunks);
+    zt_batch_blocks_finish(&s->chunks);
     zt_conv_partial_finish(&s->partial);
     free(s);
 }
 
 /* NULL on failure. */
-static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c,
+static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c,
                                struct zt_err *err) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
@@ -113,7 +116,7 @@ static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_roles 
         return NULL;
     }
     p->state = s;
-    p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
+    p->workspace_bytes = zt_batch_blocks_scratch(&s->chunks, p->threads);
     for (int i = 0; i < 3; i++) {
         int at = roles->of[i];
         if (at != ZT_CONV_OUT)
@@ -126,14 +129,14 @@ static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_roles 
     return s;
 }
 
-static void place_data(const struct zt_call *call, const struct zt_conv_roles *roles, void **data) {
+static void place_data(const struct zt_call *call, const struct zt_conv_directions *roles, void **data) {
     for (int i = 0; i < 3; i++)
         data[slot_of[i]] = roles->of[i] == ZT_CONV_OUT ? call->out[0].data : call->in[roles->of[i]].data;
 }
 
 /* ---- our own kernels ---- */
 
-static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_roles *roles) {
+static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_directions *roles) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->roles = roles;
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
@@ -143,7 +146,7 @@ static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_ro
 }
 
 /* The layout of x or y, input or output of the node. */
-static void lay_plane(struct zt_prepare *p, const struct zt_conv_roles *roles, int role,
+static void lay_plane(struct zt_prepare *p, const struct zt_conv_directions *roles, int role,
                       const struct zt_layout *layout) {
     if (roles->of[role] == ZT_CONV_OUT)
         p->out_layout[0] = layout;
@@ -151,7 +154,7 @@ static void lay_plane(struct zt_prepare *p, const struct zt_conv_roles *roles, i
         p->in_layout[roles->of[role]] = layout;
 }
 
-static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct zt_conv_roles *roles, int role) {
+static const struct zt_shape *plane_of(const struct zt_prepare *p, const struct zt_conv_directions *roles, int role) {
     const int slot = roles->of[role];
     return &(slot == ZT_CONV_OUT ? zt_out(p->graph, p->node, 0) : zt_in(p->graph, p->node, slot))->shape;
 }
@@ -164,8 +167,8 @@ static void take_activation(const struct zt_prepare *p, struct conv_state *s, bo
 }
 
 /* Whether groups are narrow and our own kernels take them: then everything is prepared. */
-static bool take_group(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c,
-                       enum zt_conv_way way) {
+static bool take_group(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c,
+                       enum zt_conv_direction way) {
     const struct zt_graph *g = p->graph;
     const struct zt_conv_group *group = zt_conv_group_make(g->arena, c, zt_in(g, p->node, 0)->dtype, way);
     if (!group)
@@ -180,19 +183,20 @@ static bool take_group(struct zt_prepare *p, const struct zt_conv_roles *roles, 
 }
 
 /* The same for weight gradients: narrow groups, or planes of three axes. */
-static bool take_weights(struct zt_prepare *p, const struct zt_conv_roles *roles, const struct zt_conv *c) {
+static bool take_weights(struct zt_prepare *p, const struct zt_conv_directions *roles, const struct zt_conv *c) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
     if (take_group(p, roles, c, ZT_CONV_TO_W))
         return true;
-    const struct zt_conv_weigh *weigh = zt_conv_weigh_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
+    const struct zt_conv_weight_gradient *weigh =
+        zt_conv_weight_gradient_make(g->arena, c, zt_in(g, p->node, 0)->dtype);
     if (!weigh)
         return false;
     make_own(p, roles)->weigh = weigh;
     for (int role = X_ROLE; role <= Y_ROLE; role += Y_ROLE - X_ROLE)
-        lay_plane(p, roles, role, zt_conv_weigh_layout(g->arena, plane_of(p, roles, role)));
-    p->workspace_bytes = zt_conv_weigh_bytes(weigh);
+        lay_plane(p, roles, role, zt_conv_weight_gradient_layout(g->arena, plane_of(p, roles, role)));
+    p->workspace_bytes = zt_conv_weight_gradient_bytes(weigh);
     return true;
 }
 
@@ -255,7 +259,7 @@ static void direct_chunk(void *arg, int64_t chunk, void *const *data) {
 
 static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -282,14 +286,14 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct zt_chunk_work work = { .instead = s->direct.run ? direct_chunk : NULL,
                                         .after = s->activation.run ? activate_chunk : NULL,
                                         .arg = (void *)call };
-    return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+    return zt_batch_blocks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
 }
 
 /* ---- to x: backwards by data; a transposed convolution has a bias there ---- */
 
 static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -347,14 +351,14 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     place_data(call, s->roles, data);
     struct bias_job job = { s, call->in_count > 2 ? call->in[2].data : NULL };
     const struct zt_chunk_work work = { .after = job.bias ? bias_chunk : NULL, .arg = &job };
-    return zt_chunks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
+    return zt_batch_blocks_run(&s->chunks, call->threads, data, call->workspace, &work, err);
 }
 
 /* ---- to w: workspace [ partial sums | scratch ] ---- */
 
 static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
     struct zt_conv c;
     if (!roles->read(g, p->node, &c, err))
         return false;
@@ -385,15 +389,15 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
                                              .db = call->out_count > 1 ? call->out[1].data : NULL,
                                              .accumulate = call->accumulate };
     if (s->group)
-        zt_conv_group_weigh(s->group, &weights, call->workspace, call->threads);
+        zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
     else if (s->weigh)
-        zt_conv_weigh_run(s->weigh, &weights, call->workspace, call->threads);
+        zt_conv_weight_gradient_run(s->weigh, &weights, call->workspace, call->threads);
     if (s->group || s->weigh)
         return true;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(partial);
     data[ZT_CONV_B] = parts + (size_t)partial->chunks * partial->dw_bytes;
     data[ZT_CONV_W] = parts;
-    return zt_chunks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
+    return zt_batch_blocks_run(&s->chunks, call->threads, data, scratch, NULL, err) &&
            zt_conv_partial_sum(partial, parts, scratch, call->out[0].data, weights.db, call->accumulate, call->threads,
                                err);
 }

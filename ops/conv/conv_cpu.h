@@ -18,19 +18,19 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
 /* Bytes of a sample of y in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c);
 /* The layout for a graph value of what the chunks' primitive wants in `slot`. */
-const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_chunks *chunks, int slot,
+const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_batch_blocks *chunks, int slot,
                                        const struct zt_shape *shape);
 
 /* Our own kernel in place of the primitive's, on the same chunks and layouts: as fast, and with shorter chains of
  * additions. */
 struct zt_conv_direct {
-    zt_lane_conv_run *run; /* NULL: not taken */
-    struct zt_lane_conv geometry;
+    zt_simd_conv_run *run; /* NULL: not taken */
+    struct zt_simd_conv geometry;
     int lanes;
     int64_t samples, total, out_blocks; /* of a whole chunk; of the batch; blocks of output channels */
 };
 /* Whether it fits what the primitive of `chunks` (kind CONV, `samples` a chunk) chose. */
-bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_chunks *chunks, const struct zt_conv *c,
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *chunks, const struct zt_conv *c,
                          int64_t samples);
 /* data: the chunk's own, by slot; no bias: NULL. */
 void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data);
@@ -57,7 +57,7 @@ struct zt_conv_partial {
 /* Most chunks for a weight of this size, so that the partial sums stay small. */
 int64_t zt_conv_pieces(const struct zt_conv *c);
 /* `weight`: the chunks of a ZT_DNNL_CONV_WEIGHT, whose steps of dw and db are set. */
-bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype,
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_batch_blocks *weight, int64_t m, enum zt_dtype dtype,
                           bool bias, struct zt_err *err);
 void zt_conv_partial_finish(struct zt_conv_partial *partial);
 size_t zt_conv_partial_bytes(const struct zt_conv_partial *partial);

@@ -22,7 +22,7 @@
 #include <string.h>
 
 struct conv {
-    const struct zt_conv_roles *roles;
+    const struct zt_conv_directions *roles;
     const struct zt_dnn *dnn; /* NULL: our own kernels */
     bool bias, relu;          /* follow the convolution */
     bool fused;               /* and are in the graph */
@@ -32,8 +32,8 @@ struct conv {
     struct planes {
         int64_t samples, channels, plane; /* channels last: a sample a place, of planes of 1 */
     } x, y;
-    struct zt_launch_reduce sums; /* of y's channels */
-    struct zt_launch_move turn;   /* dw to plain order */
+    struct zt_launch_reduce sums;       /* of y's channels */
+    struct zt_launch_strided_copy turn; /* dw to plain order */
     /* workspace [ weight | bias, or partial sums | cuDNN's ] */
     size_t weight_bytes, bias_bytes, bias_at, scratch_at;
 };
@@ -41,7 +41,7 @@ struct conv {
 /* ---- preparing ---- */
 
 /* NULL where cuDNN has no engine; says the path. */
-static const struct zt_dnn *plan(struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_way way,
+static const struct zt_dnn *plan(struct zt_prepare *p, const struct zt_conv *conv, enum zt_conv_direction way,
                                  const struct zt_conv_dnn_form *form) {
     struct zt_dnn_graph graph;
     zt_conv_dnn(conv, way, form, &graph);
@@ -96,7 +96,7 @@ static void lay(struct zt_prepare *p, struct conv *c) {
     const struct zt_layout *to = c->last ? zt_layout_last(g->arena, NULL, zt_out(g, p->node, 0)) : NULL;
     if (c->roles->way == ZT_CONV_TO_W) {
         c->turned = to != NULL;
-        c->turn = zt_turn_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
+        c->turn = zt_transposed_copy_cuda(&zt_out(g, p->node, 0)->shape, to, NULL);
     } else {
         p->out_layout[0] = to;
     }
@@ -134,7 +134,7 @@ static void place(struct zt_prepare *p, struct conv *c, const struct zt_conv *co
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[p->node]);
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[p->node]);
     struct zt_conv conv;
     if (!zt_dnn_ready(p->device, err) || !roles->read(g, p->node, &conv, err))
         return false;

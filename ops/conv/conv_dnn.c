@@ -17,7 +17,7 @@ static void append(struct zt_dnn_graph *g, enum zt_dnn_kind kind, int b) {
     g->operation[g->operation_count++] = (struct zt_dnn_operation){ kind, { before, b, ZT_DNN_Y } };
 }
 
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct zt_conv_dnn_form *form,
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to) {
     static const enum zt_dnn_kind kinds[] = {
         [ZT_CONV_TO_Y] = ZT_DNN_CONV, [ZT_CONV_TO_X] = ZT_DNN_CONV_DATA, [ZT_CONV_TO_W] = ZT_DNN_CONV_WEIGHT

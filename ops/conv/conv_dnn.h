@@ -17,7 +17,7 @@ struct zt_conv_dnn_form {
     enum zt_dtype dtype;
     bool last, bias, relu;
 };
-void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_way way, const struct zt_conv_dnn_form *form,
+void zt_conv_dnn(const struct zt_conv *conv, enum zt_conv_direction way, const struct zt_conv_dnn_form *form,
                  struct zt_dnn_graph *to);
 
 /* The same for our own kernels, which take any convolution of up to three axes. */

@@ -54,7 +54,7 @@ static void gather(const struct flow *f, int64_t plane, const int64_t *k, int64_
         int64_t length = zt_min_int(count - done, f->dims[last] - index[last]);
         struct zt_stretch s;
         (f->back ? zt_window_stretch_back : zt_window_stretch)(w, index, k, index[last], length, &s);
-        zt_load_run(f->job->dtype, f->job->from, plane + s.partner, s.stride, s.count, run);
+        zt_load_block(f->job->dtype, f->job->from, plane + s.partner, s.stride, s.count, run);
         double *at = to + (done + s.first - index[last]) * step;
         for (int64_t i = 0; i < s.count; i++)
             at[i * s.step * step] = run[i];
@@ -85,8 +85,8 @@ static void weight_tile(const struct flow *f, int64_t group, int64_t r0, int row
         for (int d = 0; d < depth;) {
             int64_t source = (d0 + d) / kernel, k = (d0 + d) % kernel;
             int64_t run = f->back ? zt_min_int(kernel - k, depth - d) : depth - d;
-            zt_load_run(f->job->dtype, f->job->weight, start + (r0 + r) * f->w_result + source * f->w_source + k, 1,
-                        run, to + r * ZT_TILE_DEPTH + d);
+            zt_load_block(f->job->dtype, f->job->weight, start + (r0 + r) * f->w_result + source * f->w_source + k, 1,
+                          run, to + r * ZT_TILE_DEPTH + d);
             d += (int)run;
         }
 }
@@ -109,8 +109,8 @@ static void result_tile(const struct flow *f, int64_t image, int64_t r0, int row
         zt_tile_multiply(acc, a, b, rows, depth, cols);
     }
     for (int r = 0; r < rows; r++)
-        zt_store_run(job->dtype, job->to, (image * f->results + r0 + r) * f->places + p0, 1, cols,
-                     acc + r * ZT_TILE_COLS);
+        zt_store_block(job->dtype, job->to, (image * f->results + r0 + r) * f->places + p0, 1, cols,
+                       acc + r * ZT_TILE_COLS);
 }
 
 static double flops_of(const struct zt_conv_job *job) {
@@ -155,17 +155,17 @@ static void weight_gradient_tile(const struct flow *f, int64_t group, int64_t r0
         }
     }
     for (int r = 0; r < rows; r++)
-        zt_store_run(job->to_dtype, job->to, (group * f->results + r0 + r) * f->depth + d0, 1, cols,
-                     acc + r * ZT_TILE_COLS);
+        zt_store_block(job->to_dtype, job->to, (group * f->results + r0 + r) * f->depth + d0, 1, cols,
+                       acc + r * ZT_TILE_COLS);
 }
 
 static void bias_gradient(const struct zt_conv_job *job, int64_t m) {
     const struct zt_conv *c = &job->conv;
-    double sum = 0, run[ZT_RUN];
+    double sum = 0, run[ZT_ELEMENT_BLOCK];
     for (int64_t n = 0; n < c->n; n++)
-        for (int64_t p = 0; p < c->window.out_elems; p += ZT_RUN) {
-            int64_t count = zt_min_int(ZT_RUN, c->window.out_elems - p);
-            zt_load_run(job->dtype, job->dy, (n * c->m + m) * c->window.out_elems + p, 1, count, run);
+        for (int64_t p = 0; p < c->window.out_elems; p += ZT_ELEMENT_BLOCK) {
+            int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, c->window.out_elems - p);
+            zt_load_block(job->dtype, job->dy, (n * c->m + m) * c->window.out_elems + p, 1, count, run);
             for (int64_t i = 0; i < count; i++)
                 sum += run[i];
         }

@@ -130,7 +130,7 @@ bool zt_conv_transpose_grad_weight_read(const struct zt_graph *g, int node, stru
 
 static const struct {
     const char *op;
-    struct zt_conv_roles roles;
+    struct zt_conv_directions roles;
 } all_roles[] = {
     { "Conv", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
     { "ConvActivation", { zt_conv_read, ZT_CONV_TO_Y, { 0, 1, ZT_CONV_OUT } } },
@@ -142,7 +142,7 @@ static const struct {
     { "ConvTransposeGradWeight", { zt_conv_transpose_grad_weight_read, ZT_CONV_TO_W, { 1, ZT_CONV_OUT, 0 } } },
 };
 
-const struct zt_conv_roles *zt_conv_roles(const struct zt_node *n) {
+const struct zt_conv_directions *zt_conv_directions(const struct zt_node *n) {
     for (size_t i = 0; i < sizeof all_roles / sizeof *all_roles; i++)
         if (strcmp(all_roles[i].op, n->op_type) == 0)
             return &all_roles[i].roles;

@@ -34,7 +34,7 @@ template <class T, class Y> static void launch_both(cudaStream_t stream, const s
 static int launch_apart(cudaStream_t stream, const struct zt_launch_weight_end *e) {
     int code = cudaSuccess;
     if (e->dw_from)
-        code = zt_launch_move_sum(stream, e->dtype, e->dw_dtype, &e->turn, e->dw_from, e->dw, e->accumulate);
+        code = zt_launch_strided_copy_sum(stream, e->dtype, e->dw_dtype, &e->turn, e->dw_from, e->dw, e->accumulate);
     return code || !e->db ? code : zt_launch_reduce(stream, e->dtype, e->db_dtype, &e->sums, e->dy, e->db, e->partial);
 }
 

@@ -1,16 +1,16 @@
 #include "ops/conv/conv_cpu.h"
 
 /* 2-D, one group, whole vectors of channels on both sides, packed as the lanes want them. */
-bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_chunks *chunks, const struct zt_conv *c,
+bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_batch_blocks *chunks, const struct zt_conv *c,
                          int64_t samples) {
     struct zt_desc x = zt_dnnl_slot(chunks->body, ZT_CONV_X), y = zt_dnnl_slot(chunks->body, ZT_CONV_Y);
     int lanes = y.block;
     *to = (struct zt_conv_direct){ .lanes = lanes, .samples = samples, .total = c->n };
     if (x.dtype != ZT_FLOAT || c->window.axes != 2 || c->groups != 1 || x.order != ZT_DESC_BLOCKED ||
         y.order != ZT_DESC_BLOCKED || x.block != lanes || c->c % lanes || c->m % lanes ||
-        !zt_dnnl_weight_lanes(chunks->body, ZT_CONV_W, lanes))
+        !zt_dnnl_weight_vector(chunks->body, ZT_CONV_W, lanes))
         return false;
-    to->run = zt_lane_conv_kernel(lanes);
+    to->run = zt_simd_conv_kernel(lanes);
     to->out_blocks = c->m / lanes;
     to->geometry.blocks = c->c / lanes;
     for (int a = 0; a < 2; a++) {
@@ -26,7 +26,7 @@ bool zt_conv_direct_take(struct zt_conv_direct *to, const struct zt_chunks *chun
 
 void zt_conv_direct_run(const struct zt_conv_direct *d, int64_t chunk, void *const *data) {
     static const float no_bias[16];
-    const struct zt_lane_conv *g = &d->geometry;
+    const struct zt_simd_conv *g = &d->geometry;
     int64_t rest = d->total - chunk * d->samples, samples = rest < d->samples ? rest : d->samples;
     int64_t x_sample = g->blocks * g->in[0] * g->in[1] * d->lanes, y_plane = g->out[0] * g->out[1] * d->lanes;
     int64_t w_block = g->blocks * g->kernel[0] * g->kernel[1] * d->lanes * d->lanes;

@@ -97,7 +97,7 @@ static bool take_bounds(struct zt_graph *g, const struct zt_node *f, struct zt_a
         double number;
         if (f->in[i] < 0)
             continue;
-        if (!zt_form_constant(g, f->in[i], &number))
+        if (!zt_pattern_constant(g, f->in[i], &number))
             return false;
         bound[(*count)++] = (struct zt_attr){ .name = names[i - 1], .type = ZT_ATTR_FLOAT, .f = (float)number };
     }

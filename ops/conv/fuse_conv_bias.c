@@ -4,7 +4,7 @@
 
 static bool fuse_conv_bias(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct zt_match m;
-    if (!zt_form_find(g, node, "Add((conv = Conv(x, w) | conv = ConvTranspose(x, w)), bias)", &m))
+    if (!zt_pattern_find(g, node, "Add((conv = Conv(x, w) | conv = ConvTranspose(x, w)), bias)", &m))
         return false;
     int result = zt_match_result(&m), bias = zt_match_value(&m, "bias");
     if (!zt_match_same(&m, zt_match_value(&m, "conv"), result) || !zt_match_along(&m, bias, result, 1, 2))

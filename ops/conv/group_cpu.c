@@ -22,13 +22,13 @@ static const int64_t most_elems = INT64_C(1) << 22; /* of a plane with margins *
 
 /* Results whose taps are the same. */
 struct phase {
-    struct zt_lane_group grid;
+    struct zt_simd_group grid;
     int64_t first; /* elements to the first of them */
 };
 
 struct zt_conv_group {
-    const struct zt_lane_group_kernel *kernel;
-    enum zt_conv_way way;
+    const struct zt_simd_group_kernel *kernel;
+    enum zt_conv_direction way;
     int64_t n, blocks, pieces;
     int64_t in[AXES], out[AXES], kernel_size[AXES], stride[AXES], dilation[AXES], pad[AXES];
     int taps;
@@ -94,7 +94,7 @@ static void set_phase(const struct zt_conv_group *g, int64_t p0, int64_t p1, str
     const int lanes = g->kernel->lanes;
     const int64_t width = g->way == ZT_CONV_TO_X ? g->in[1] : g->out[1];
     const int64_t jump[AXES] = { g->way == ZT_CONV_TO_X ? g->stride[0] : 1, g->way == ZT_CONV_TO_X ? g->stride[1] : 1 };
-    struct zt_lane_group *grid = &to->grid;
+    struct zt_simd_group *grid = &to->grid;
     int64_t step[AXES], row, col;
     to->first = (p0 * width + p1) * lanes;
     grid->rows = results_along(g, 0, p0, &step[0]);
@@ -111,9 +111,9 @@ static void set_phase(const struct zt_conv_group *g, int64_t p0, int64_t p1, str
 }
 
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
-                                               enum zt_conv_way way) {
+                                               enum zt_conv_direction way) {
     const int64_t width = c->c / c->groups;
-    const struct zt_lane_group_kernel *kernel = zt_lane_group_kernel(width);
+    const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(width);
     if (dtype != ZT_FLOAT || !kernel || c->m != c->c || c->c % kernel->lanes || c->window.axes > AXES ||
         c->window.kernel_elems > ZT_GROUP_TAPS)
         return NULL;
@@ -272,7 +272,7 @@ static void finish_block(void *arg, int64_t block) {
     const int lanes = g->kernel->lanes, width = g->kernel->width;
     const int64_t elems = weight_elems(g);
     float *sums = job->packed + block * g->pieces * elems;
-    zt_sum_chunks(sums, elems, g->pieces, 1);
+    zt_sum_blocks(sums, elems, g->pieces, 1);
     for (int i = 0; job->weights->dw && i < g->taps * width * lanes; i++) {
         const int tap = i / lanes / width, lane = i % lanes, other = (lane + i / lanes) % width;
         float *to = job->weights->dw + weight_at(g, block, lane, other, tap, false);
@@ -282,8 +282,8 @@ static void finish_block(void *arg, int64_t block) {
         job->weights->db[block * lanes + l] = sums[elems - lanes + l];
 }
 
-void zt_conv_group_weigh(const struct zt_conv_group *g, const struct zt_conv_weights *weights, void *workspace,
-                         int threads) {
+void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_conv_weights *weights,
+                                   void *workspace, int threads) {
     struct job job = { .g = g, .weights = weights, .packed = workspace };
     job.scratch = job.packed + weights_elems(g);
     zt_parallel_for(threads, g->blocks * g->pieces, weigh_piece, &job);

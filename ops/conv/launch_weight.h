@@ -15,7 +15,7 @@ extern "C" {
  * wanted. */
 struct zt_launch_weight_end {
     enum zt_dtype dtype, dw_dtype, db_dtype; /* computed, dw's, db's */
-    struct zt_launch_move turn;
+    struct zt_launch_strided_copy turn;
     const void *dw_from;
     void *dw;
     bool accumulate; /* dw alone */

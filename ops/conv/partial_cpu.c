@@ -12,7 +12,7 @@ int64_t zt_conv_pieces(const struct zt_conv *c) {
     return pieces < FEWEST ? FEWEST : pieces > MOST ? MOST : pieces;
 }
 
-bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_chunks *weight, int64_t m, enum zt_dtype dtype,
+bool zt_conv_partial_make(struct zt_conv_partial *to, struct zt_batch_blocks *weight, int64_t m, enum zt_dtype dtype,
                           bool bias, struct zt_err *err) {
     struct zt_desc dw = zt_dnnl_slot(weight->body, ZT_CONV_W);
     *to = (struct zt_conv_partial){
@@ -49,13 +49,13 @@ size_t zt_conv_partial_scratch(const struct zt_conv_partial *partial) {
 
 bool zt_conv_partial_sum(const struct zt_conv_partial *partial, void *at, void *scratch, void *dw, void *db,
                          bool accumulate, int threads, struct zt_err *err) {
-    zt_sum_chunks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->chunks, threads);
+    zt_sum_blocks(at, (int64_t)(partial->dw_bytes / sizeof(float)), partial->chunks, threads);
     void *sides[ZT_DNNL_SLOTS] = { at, dw };
     if (dw && !zt_dnnl_run(accumulate ? partial->plain_add : partial->plain, 0, sides, scratch))
         return zt_dnnl_failed(partial->plain, err);
     if (db) {
         float *parts = (float *)((char *)at + (size_t)partial->chunks * partial->dw_bytes);
-        zt_sum_chunks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->chunks, 1);
+        zt_sum_blocks(parts, (int64_t)(partial->db_bytes / sizeof(float)), partial->chunks, 1);
         for (int64_t i = 0; i < partial->m; i++)
             zt_store_double(partial->dtype, db, i, (double)parts[i]);
     }

@@ -21,7 +21,7 @@
 #define NAME(id)     id##_16
 #include "ops/conv/simd_conv.inc"
 
-zt_lane_conv_run *zt_lane_conv_kernel(int lanes) {
+zt_simd_conv_run *zt_simd_conv_kernel(int lanes) {
     if (lanes == 16 && __builtin_cpu_supports("avx512f"))
         return conv_16;
     return NULL;
@@ -29,7 +29,7 @@ zt_lane_conv_run *zt_lane_conv_kernel(int lanes) {
 
 #else
 
-zt_lane_conv_run *zt_lane_conv_kernel(int lanes) {
+zt_simd_conv_run *zt_simd_conv_kernel(int lanes) {
     (void)lanes;
     return NULL;
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-struct zt_lane_conv {
+struct zt_simd_conv {
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* height, width */
     int64_t blocks;                                                   /* of input channels */
     int relu;                                                         /* y = max(y, 0), NaN stays */
@@ -18,10 +18,10 @@ struct zt_lane_conv {
 
 /* x: the sample's [blocks][height][width][lanes]; w: [blocks][kernel][kernel][lanes][lanes]; b: [lanes]; y:
  * [out][out][lanes]. */
-typedef void zt_lane_conv_run(const struct zt_lane_conv *c, const float *x, const float *w, const float *b, float *y);
+typedef void zt_simd_conv_run(const struct zt_simd_conv *c, const float *x, const float *w, const float *b, float *y);
 
 /* The kernel for 16 lanes; NULL on machines without AVX-512, and for 8 lanes: sixteen registers hold too few results,
  * and oneDNN's kernels are up to twice as fast there. */
-zt_lane_conv_run *zt_lane_conv_kernel(int lanes);
+zt_simd_conv_run *zt_simd_conv_kernel(int lanes);
 
 #endif

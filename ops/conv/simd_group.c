@@ -73,11 +73,11 @@
 #define NAME(id) id##_16_8
 #include "ops/conv/simd_group.inc"
 
-const struct zt_lane_group_kernel *zt_lane_group_kernel(int64_t width) {
-    static const struct zt_lane_group_kernel *const wide[] = { &kernel_16_2, &kernel_16_4, &kernel_16_8, NULL },
+const struct zt_simd_group_kernel *zt_simd_group_kernel(int64_t width) {
+    static const struct zt_simd_group_kernel *const wide[] = { &kernel_16_2, &kernel_16_4, &kernel_16_8, NULL },
                                                     *const narrow[] = { &kernel_8_2, &kernel_8_4, NULL },
                                                     *const none = NULL;
-    const struct zt_lane_group_kernel *const *k = __builtin_cpu_supports("avx512f") ? wide
+    const struct zt_simd_group_kernel *const *k = __builtin_cpu_supports("avx512f") ? wide
                                                   : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
                                                       ? narrow
                                                       : &none;
@@ -88,7 +88,7 @@ const struct zt_lane_group_kernel *zt_lane_group_kernel(int64_t width) {
 
 #else
 
-const struct zt_lane_group_kernel *zt_lane_group_kernel(int64_t width) {
+const struct zt_simd_group_kernel *zt_simd_group_kernel(int64_t width) {
     (void)width;
     return NULL;
 }

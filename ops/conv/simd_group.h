@@ -11,7 +11,7 @@
 
 enum { ZT_GROUP_TAPS = 64 };
 
-struct zt_lane_group {
+struct zt_simd_group {
     int64_t rows, cols;       /* of results */
     int64_t x_row, x_step;    /* elements from what a result reads to what the next row's, the next column's does */
     int64_t y_row, y_step;    /* the same of the results */
@@ -22,18 +22,18 @@ struct zt_lane_group {
 
 /* y[r][c][l] = bias[l] + sum over taps t, k < width of w[t][k][l] x[r][c][t][channel k of l's group]. relu: max(y, 0),
  * NaN stays. */
-typedef void zt_lane_group_run(const struct zt_lane_group *g, const float *x, const float *w, const float *bias,
+typedef void zt_simd_group_run(const struct zt_simd_group *g, const float *x, const float *w, const float *bias,
                                int relu, float *y);
 /* w[t][k][l] += sum over results of x[t][l] y[channel (l + k) mod width of l's group]: what the products with a plane y
  * give the weight between these two channels. */
-typedef void zt_lane_group_weigh(const struct zt_lane_group *g, const float *x, const float *y, float *w);
+typedef void zt_simd_group_weight_gradient(const struct zt_simd_group *g, const float *x, const float *y, float *w);
 
-struct zt_lane_group_kernel {
+struct zt_simd_group_kernel {
     int lanes, width;
-    zt_lane_group_run *run;
-    zt_lane_group_weigh *weigh;
+    zt_simd_group_run *run;
+    zt_simd_group_weight_gradient *weigh;
 };
 /* The kernel for the widest vectors of this machine, NULL where it has none for groups of this width. */
-const struct zt_lane_group_kernel *zt_lane_group_kernel(int64_t width);
+const struct zt_simd_group_kernel *zt_simd_group_kernel(int64_t width);
 
 #endif

@@ -12,10 +12,10 @@
 #endif
 #define TARGET __attribute__((target("avx2,fma")))
 
-enum { LANES = ZT_WEIGH_LANES, AT_ONCE = 4 }; /* input lanes: with two blocks, 8 registers of sums */
+enum { LANES = ZT_WEIGHT_GRADIENT_WIDTH, AT_ONCE = 4 }; /* input lanes: with two blocks, 8 registers of sums */
 
 /* Inlined with `blocks` known, so that sums stay in registers. */
-TARGET static inline __attribute__((always_inline)) void weigh(const struct zt_lane_weigh *r, int blocks,
+TARGET static inline __attribute__((always_inline)) void weigh(const struct zt_simd_weight_gradient *r, int blocks,
                                                                const float *x, const float *dy, float *w) {
     for (int first = 0; first < LANES; first += AT_ONCE) {
         __m256 sum[AT_ONCE][2];
@@ -37,14 +37,14 @@ TARGET static inline __attribute__((always_inline)) void weigh(const struct zt_l
     }
 }
 
-TARGET static void run(const struct zt_lane_weigh *r, const float *x, const float *dy, float *w) {
+TARGET static void run(const struct zt_simd_weight_gradient *r, const float *x, const float *dy, float *w) {
     if (r->blocks == 2)
         weigh(r, 2, x, dy, w);
     else
         weigh(r, 1, x, dy, w);
 }
 
-zt_lane_weigh_run *zt_lane_weigh_kernel(void) {
+zt_simd_weight_gradient_run *zt_simd_weight_gradient_kernel(void) {
     const int narrow =
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !__builtin_cpu_supports("avx512f");
     return narrow ? run : NULL;
@@ -52,7 +52,7 @@ zt_lane_weigh_run *zt_lane_weigh_kernel(void) {
 
 #else
 
-zt_lane_weigh_run *zt_lane_weigh_kernel(void) {
+zt_simd_weight_gradient_run *zt_simd_weight_gradient_kernel(void) {
     return NULL;
 }
 

@@ -15,39 +15,42 @@
 
 #include <string.h>
 
-enum { AXES = 3, LANES = ZT_WEIGH_LANES };
+enum { AXES = 3, LANES = ZT_WEIGHT_GRADIENT_WIDTH };
 
-struct zt_conv_weigh {
-    zt_lane_weigh_run *run;
+struct zt_conv_weight_gradient {
+    zt_simd_weight_gradient_run *run;
     struct zt_conv conv;
     int64_t in_blocks, out_blocks, pieces;
 };
 
-const struct zt_conv_weigh *zt_conv_weigh_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype) {
-    zt_lane_weigh_run *run = zt_lane_weigh_kernel();
+const struct zt_conv_weight_gradient *zt_conv_weight_gradient_make(struct zt_arena *arena, const struct zt_conv *c,
+                                                                   enum zt_dtype dtype) {
+    zt_simd_weight_gradient_run *run = zt_simd_weight_gradient_kernel();
     if (!run || dtype != ZT_FLOAT || c->window.axes != AXES || c->groups != 1 || c->c % LANES || c->m % LANES)
         return NULL;
-    struct zt_conv_weigh *w = ZT_NEW(arena, struct zt_conv_weigh);
-    *w = (struct zt_conv_weigh){ .run = run, .conv = *c, .in_blocks = c->c / LANES, .out_blocks = c->m / LANES };
-    w->pieces = zt_min_int(c->n, zt_min_int(zt_conv_pieces(c), zt_ceil_div(ZT_CHUNKS, w->in_blocks)));
+    struct zt_conv_weight_gradient *w = ZT_NEW(arena, struct zt_conv_weight_gradient);
+    *w = (struct zt_conv_weight_gradient){
+        .run = run, .conv = *c, .in_blocks = c->c / LANES, .out_blocks = c->m / LANES
+    };
+    w->pieces = zt_min_int(c->n, zt_min_int(zt_conv_pieces(c), zt_ceil_div(ZT_BATCH_BLOCKS, w->in_blocks)));
     return w;
 }
 
-const struct zt_layout *zt_conv_weigh_layout(struct zt_arena *arena, const struct zt_shape *shape) {
+const struct zt_layout *zt_conv_weight_gradient_layout(struct zt_arena *arena, const struct zt_shape *shape) {
     return zt_layout_of(arena, ZT_ORDER_BLOCKED, LANES, ZT_FLOAT, shape);
 }
 
 /* Elements of a chunk's sums. */
-static int64_t sum_elems(const struct zt_conv_weigh *w) {
+static int64_t sum_elems(const struct zt_conv_weight_gradient *w) {
     return w->conv.m * (LANES * w->conv.window.kernel_elems + 1);
 }
 
-size_t zt_conv_weigh_bytes(const struct zt_conv_weigh *w) {
+size_t zt_conv_weight_gradient_bytes(const struct zt_conv_weight_gradient *w) {
     return (size_t)(sum_elems(w) * w->in_blocks * w->pieces) * sizeof(float);
 }
 
 struct job {
-    const struct zt_conv_weigh *w;
+    const struct zt_conv_weight_gradient *w;
     const struct zt_conv_weights *weights;
     float *sums;
 };
@@ -62,7 +65,7 @@ static void inside(const struct zt_window *w, int64_t k, int64_t *first, int64_t
 
 /* Row (z, y) of dy at window position (z, y)-index `tap` / kernel[2] of all: x and dy are the sample's, of one input
  * block. */
-static void weigh_row(const struct zt_conv_weigh *weigh, const int64_t *row, const float *x, const float *dy,
+static void weigh_row(const struct zt_conv_weight_gradient *weigh, const int64_t *row, const float *x, const float *dy,
                       float *sums) {
     const struct zt_window *w = &weigh->conv.window;
     const int64_t plane = w->out_elems * LANES, taps = w->kernel_elems;
@@ -79,18 +82,18 @@ static void weigh_row(const struct zt_conv_weigh *weigh, const int64_t *row, con
         const float *from = x + ((z * w->in[1] + y) * w->in[2] + at) * LANES;
         const float *gradient = dy + ((row[0] * w->out[1] + row[1]) * w->out[2] + first) * LANES;
         for (int64_t block = 0; block < weigh->out_blocks; block += 2) {
-            const struct zt_lane_weigh r = { .pixels = end - first,
-                                             .x_step = w->stride[2] * LANES,
-                                             .dy_block = plane,
-                                             .w_block = taps * LANES * LANES,
-                                             .blocks = block + 1 < weigh->out_blocks ? 2 : 1 };
+            const struct zt_simd_weight_gradient r = { .pixels = end - first,
+                                                       .x_step = w->stride[2] * LANES,
+                                                       .dy_block = plane,
+                                                       .w_block = taps * LANES * LANES,
+                                                       .blocks = block + 1 < weigh->out_blocks ? 2 : 1 };
             weigh->run(&r, from, gradient + block * plane, sums + (block * taps + tap) * LANES * LANES);
         }
     }
 }
 
 /* db += sums over the planes of a sample */
-static void add_planes(const struct zt_conv_weigh *w, const float *dy, float *db) {
+static void add_planes(const struct zt_conv_weight_gradient *w, const float *dy, float *db) {
     for (int64_t block = 0; block < w->out_blocks; block++) {
         float sum[LANES] = { 0 };
         for (int64_t p = 0; p < w->conv.window.out_elems; p++, dy += LANES)
@@ -103,7 +106,7 @@ static void add_planes(const struct zt_conv_weigh *w, const float *dy, float *db
 
 static void weigh_chunk(void *arg, int64_t chunk) {
     const struct job *job = arg;
-    const struct zt_conv_weigh *w = job->w;
+    const struct zt_conv_weight_gradient *w = job->w;
     const struct zt_window *window = &w->conv.window;
     const int64_t block = chunk / w->pieces, piece = chunk % w->pieces;
     const int64_t x = window->in_elems * LANES, y = window->out_elems * LANES;
@@ -122,10 +125,10 @@ static void weigh_chunk(void *arg, int64_t chunk) {
 /* The pieces of an input block added in order, to plain weights [output channel][input channel][tap]. */
 static void finish_block(void *arg, int64_t block) {
     const struct job *job = arg;
-    const struct zt_conv_weigh *w = job->w;
+    const struct zt_conv_weight_gradient *w = job->w;
     const int64_t elems = sum_elems(w), taps = w->conv.window.kernel_elems;
     float *sums = job->sums + block * w->pieces * elems;
-    zt_sum_chunks(sums, elems, w->pieces, 1);
+    zt_sum_blocks(sums, elems, w->pieces, 1);
     for (int64_t m = 0; job->weights->dw && m < w->conv.m; m++)
         for (int64_t i = 0; i < LANES; i++) {
             float *to = job->weights->dw + (m * w->conv.c + block * LANES + i) * taps;
@@ -137,8 +140,8 @@ static void finish_block(void *arg, int64_t block) {
         memcpy(job->weights->db, sums + elems - w->conv.m, (size_t)w->conv.m * sizeof *sums);
 }
 
-void zt_conv_weigh_run(const struct zt_conv_weigh *w, const struct zt_conv_weights *weights, void *workspace,
-                       int threads) {
+void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_conv_weights *weights,
+                                 void *workspace, int threads) {
     struct job job = { w, weights, workspace };
     zt_parallel_for(threads, w->in_blocks * w->pieces, weigh_chunk, &job);
     zt_parallel_for(threads, w->in_blocks, finish_block, &job);

@@ -5,16 +5,17 @@
 
 #include "ops/conv/conv_cpu.h"
 
-struct zt_conv_weigh;
+struct zt_conv_weight_gradient;
 /* Made in the arena; NULL where the convolution is another one: float, three axes, one group, whole blocks of channels.
  */
-const struct zt_conv_weigh *zt_conv_weigh_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype);
+const struct zt_conv_weight_gradient *zt_conv_weight_gradient_make(struct zt_arena *arena, const struct zt_conv *c,
+                                                                   enum zt_dtype dtype);
 /* How x and dy lie. */
-const struct zt_layout *zt_conv_weigh_layout(struct zt_arena *arena, const struct zt_shape *shape);
+const struct zt_layout *zt_conv_weight_gradient_layout(struct zt_arena *arena, const struct zt_shape *shape);
 /* Workspace of a run. */
-size_t zt_conv_weigh_bytes(const struct zt_conv_weigh *w);
+size_t zt_conv_weight_gradient_bytes(const struct zt_conv_weight_gradient *w);
 
-void zt_conv_weigh_run(const struct zt_conv_weigh *w, const struct zt_conv_weights *weights, void *workspace,
-                       int threads);
+void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_conv_weights *weights,
+                                 void *workspace, int threads);
 
 #endif

@@ -4,16 +4,17 @@
 
 #include <string.h>
 
-int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain) {
+int64_t zt_batch_block_of(int64_t total, int64_t pieces, int64_t grain) {
     int64_t chunk = (total + pieces - 1) / pieces;
     chunk = (chunk + grain - 1) / grain * grain;
     return chunk < total ? chunk : total;
 }
 
-int64_t zt_chunk_for_cache(int64_t samples, size_t sample_bytes) {
-    int64_t fit = sample_bytes > ZT_CHUNK_BYTES ? 1 : (int64_t)(ZT_CHUNK_BYTES / (sample_bytes ? sample_bytes : 1));
-    int64_t chunk = zt_chunk_of(samples, ZT_CHUNKS, 1);
-    return fit < chunk ? zt_chunk_of(samples, (samples + fit - 1) / fit, 1) : chunk;
+int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes) {
+    int64_t fit =
+        sample_bytes > ZT_BATCH_BLOCK_BYTES ? 1 : (int64_t)(ZT_BATCH_BLOCK_BYTES / (sample_bytes ? sample_bytes : 1));
+    int64_t chunk = zt_batch_block_of(samples, ZT_BATCH_BLOCKS, 1);
+    return fit < chunk ? zt_batch_block_of(samples, (samples + fit - 1) / fit, 1) : chunk;
 }
 
 static struct zt_dnnl_spec cut(const struct zt_dnnl_spec *whole, const int *axis, int64_t length) {
@@ -50,9 +51,9 @@ static size_t step_of(const struct zt_desc *desc, int axis, int64_t chunk) {
     return zt_desc_bytes(desc);
 }
 
-bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
-                    int64_t chunk, int threads, struct zt_err *err) {
-    *to = (struct zt_chunks){ .count = (total + chunk - 1) / chunk };
+bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
+                          int64_t chunk, int threads, struct zt_err *err) {
+    *to = (struct zt_batch_blocks){ .count = (total + chunk - 1) / chunk };
     struct zt_dnnl_spec open = cut(spec, axis, chunk), settled;
     bool again = true;
     while (again) {
@@ -75,33 +76,33 @@ bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const
     struct zt_dnnl_spec last = cut(&settled, axis, rest);
     to->tail = zt_dnnl_create(&last, threads, err);
     if (!to->tail)
-        zt_chunks_finish(to);
+        zt_batch_blocks_finish(to);
     return to->tail != NULL;
 }
 
-void zt_chunks_finish(struct zt_chunks *chunks) {
+void zt_batch_blocks_finish(struct zt_batch_blocks *chunks) {
     zt_dnnl_destroy(chunks->body);
     zt_dnnl_destroy(chunks->tail);
     memset(chunks, 0, sizeof *chunks);
 }
 
-static size_t scratch_of_one(const struct zt_chunks *c) {
+static size_t scratch_of_one(const struct zt_batch_blocks *c) {
     size_t body = zt_dnnl_scratch_bytes(c->body), tail = c->tail ? zt_dnnl_scratch_bytes(c->tail) : 0;
     return body > tail ? body : tail;
 }
 
-size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads) {
+size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *chunks, int threads) {
     return scratch_of_one(chunks) * (size_t)(threads > 0 ? threads : 1);
 }
 
-bool zt_chunks_run_one(const struct zt_chunks *chunks, int64_t chunk, void *const *data, void *scratch) {
+bool zt_batch_blocks_run_one(const struct zt_batch_blocks *chunks, int64_t chunk, void *const *data, void *scratch) {
     struct zt_dnnl *d = chunks->tail && chunk == chunks->count - 1 ? chunks->tail : chunks->body;
     int thread = zt_parallel_thread();
     return zt_dnnl_run(d, thread, data, (char *)scratch + (size_t)thread * scratch_of_one(chunks));
 }
 
 struct job {
-    const struct zt_chunks *chunks;
+    const struct zt_batch_blocks *chunks;
     const struct zt_chunk_work *work;
     void *const *data;
     void *scratch;
@@ -110,7 +111,7 @@ struct job {
 
 static void run_chunk(void *arg, int64_t chunk) {
     struct job *job = arg;
-    const struct zt_chunks *c = job->chunks;
+    const struct zt_batch_blocks *c = job->chunks;
     const struct zt_chunk_work *work = job->work;
     void *data[ZT_DNNL_SLOTS];
     for (int i = 0; i < ZT_DNNL_SLOTS; i++) {
@@ -123,24 +124,24 @@ static void run_chunk(void *arg, int64_t chunk) {
         work->before(work->arg, chunk, data);
     if (work->instead)
         work->instead(work->arg, chunk, data);
-    else if (!zt_chunks_run_one(c, chunk, data, job->scratch))
+    else if (!zt_batch_blocks_run_one(c, chunk, data, job->scratch))
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
     if (work->after)
         work->after(work->arg, chunk, data);
 }
 
-bool zt_chunks_starved(const struct zt_chunks *c) {
+bool zt_batch_blocks_starved(const struct zt_batch_blocks *c) {
     return (c->body && zt_dnnl_starved(c->body)) || (c->tail && zt_dnnl_starved(c->tail));
 }
 
-bool zt_chunks_failed(const struct zt_chunks *c, struct zt_err *err) {
+bool zt_batch_blocks_failed(const struct zt_batch_blocks *c, struct zt_err *err) {
     return zt_dnnl_failed(c->tail && zt_dnnl_starved(c->tail) ? c->tail : c->body, err);
 }
 
-bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch,
-                   const struct zt_chunk_work *work, struct zt_err *err) {
+bool zt_batch_blocks_run(const struct zt_batch_blocks *chunks, int threads, void *const *data, void *scratch,
+                         const struct zt_chunk_work *work, struct zt_err *err) {
     static const struct zt_chunk_work nothing = { 0 };
     struct job job = { .chunks = chunks, .work = work ? work : &nothing, .data = data, .scratch = scratch };
     zt_parallel_for(threads, chunks->count, run_chunk, &job);
-    return !job.failed || zt_chunks_failed(chunks, err);
+    return !job.failed || zt_batch_blocks_failed(chunks, err);
 }

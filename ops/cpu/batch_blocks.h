@@ -10,10 +10,10 @@
 #include "ops/cpu/dnnl.h"
 
 enum {
-    ZT_CHUNKS = 16
+    ZT_BATCH_BLOCKS = 16
 }; /* enough for every thread to own some on the machines that train this way, few enough for partial sums */
 
-struct zt_chunks {
+struct zt_batch_blocks {
     struct zt_dnnl *body, *tail; /* tail NULL: the last chunk is whole */
     int64_t count;
     size_t step[ZT_DNNL_SLOTS]; /* bytes from a chunk's data to the next one's; 0: shared */
@@ -30,28 +30,28 @@ struct zt_chunk_work {
 };
 
 /* Samples of a chunk so that it has at most this many bytes, which stay in the second cache between two passes. */
-enum { ZT_CHUNK_BYTES = 1 << 19 };
-int64_t zt_chunk_for_cache(int64_t samples, size_t sample_bytes);
+enum { ZT_BATCH_BLOCK_BYTES = 1 << 19 };
+int64_t zt_batch_block_for_cache(int64_t samples, size_t sample_bytes);
 
 /* Elements of a chunk when `total` are cut into at most `pieces`, a multiple of `grain` where there is more than one.
  */
-int64_t zt_chunk_of(int64_t total, int64_t pieces, int64_t grain);
+int64_t zt_batch_block_of(int64_t total, int64_t pieces, int64_t grain);
 
 /* `spec` holds the whole tensors; axis[i] says along which axis slot i is cut, -1: not. On success free with
- * zt_chunks_finish. */
-bool zt_chunks_make(struct zt_chunks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
-                    int64_t chunk, int threads, struct zt_err *err);
-void zt_chunks_finish(struct zt_chunks *chunks);
+ * zt_batch_blocks_finish. */
+bool zt_batch_blocks_make(struct zt_batch_blocks *to, const struct zt_dnnl_spec *spec, const int *axis, int64_t total,
+                          int64_t chunk, int threads, struct zt_err *err);
+void zt_batch_blocks_finish(struct zt_batch_blocks *chunks);
 /* Scratch memory for `threads` threads. */
-size_t zt_chunks_scratch(const struct zt_chunks *chunks, int threads);
-/* data[i]: slot i of chunk 0. `scratch` has zt_chunks_scratch bytes; work may be NULL. */
-bool zt_chunks_run(const struct zt_chunks *chunks, int threads, void *const *data, void *scratch,
-                   const struct zt_chunk_work *work, struct zt_err *err);
+size_t zt_batch_blocks_scratch(const struct zt_batch_blocks *chunks, int threads);
+/* data[i]: slot i of chunk 0. `scratch` has zt_batch_blocks_scratch bytes; work may be NULL. */
+bool zt_batch_blocks_run(const struct zt_batch_blocks *chunks, int threads, void *const *data, void *scratch,
+                         const struct zt_chunk_work *work, struct zt_err *err);
 /* The same for one chunk, whose data these are, on the calling thread of the team. */
-bool zt_chunks_run_one(const struct zt_chunks *chunks, int64_t chunk, void *const *data, void *scratch);
+bool zt_batch_blocks_run_one(const struct zt_batch_blocks *chunks, int64_t chunk, void *const *data, void *scratch);
 /* Whether that was for want of memory. */
-bool zt_chunks_starved(const struct zt_chunks *chunks);
+bool zt_batch_blocks_starved(const struct zt_batch_blocks *chunks);
 /* The error of chunks of which one was false. Returns false. */
-bool zt_chunks_failed(const struct zt_chunks *chunks, struct zt_err *err);
+bool zt_batch_blocks_failed(const struct zt_batch_blocks *chunks, struct zt_err *err);
 
 #endif

@@ -20,7 +20,7 @@ static void sum_block(void *arg, int64_t block) {
     }
 }
 
-void zt_sum_chunks(float *part, int64_t elems, int64_t count, int threads) {
+void zt_sum_blocks(float *part, int64_t elems, int64_t count, int threads) {
     struct job job = { part, elems, count };
     zt_parallel_for(threads, (elems + BLOCK - 1) / BLOCK, sum_block, &job);
 }

@@ -6,6 +6,6 @@
 
 /* part[0..elems) += part[c * elems ..] for c = 1, 2, ..., count - 1, in this order. With one thread it is the calling
  * one's, which may be in the midst of a chunk. */
-void zt_sum_chunks(float *part, int64_t elems, int64_t count, int threads);
+void zt_sum_blocks(float *part, int64_t elems, int64_t count, int threads);
 
 #endif

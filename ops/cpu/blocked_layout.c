@@ -11,8 +11,8 @@ static int machine_lanes(void) {
 #endif
 }
 
-const struct zt_layout *zt_layout_lanes(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
-                                        const struct zt_shape *shape) {
+const struct zt_layout *zt_layout_vector(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                         const struct zt_shape *shape) {
     int block;
     enum zt_order order = zt_layout_order(given, &block);
     if (order == ZT_ORDER_CHANNELS_LAST && shape->dim[1] % 16 == 0)

@@ -6,8 +6,8 @@
 
 /* The layout in which kernels that work on vectors of channels take a tensor whose producer gives `given`: that one
  * where whole vectors of channels lie side by side in it, else blocked. */
-const struct zt_layout *zt_layout_lanes(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
-                                        const struct zt_shape *shape);
+const struct zt_layout *zt_layout_vector(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                         const struct zt_shape *shape);
 
 /* How channels lie: channel group g (of `lanes` channels) of sample n at pixel p is at n * sample + g * group + p *
  * pixel elements, its lanes next to each other. Plain tensors have one lane. Channels last: groups of 16, the last may

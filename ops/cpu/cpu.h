@@ -67,7 +67,7 @@ ZT_CPU_KERNEL(zt_batch_norm_grad_cpu)
 ZT_CPU_KERNEL(zt_element_loss_cpu)      /* ztrain.SquaredError, AbsoluteError, Huber ... */
 ZT_CPU_KERNEL(zt_element_loss_grad_cpu) /* and their gradients */
 /* norm_slices_cpu.c */
-ZT_CPU_KERNEL(zt_norm_line_cpu) /* LRN, LpNormalization, MeanVarianceNormalization and their gradients */
+ZT_CPU_KERNEL(zt_norm_rows_cpu) /* LRN, LpNormalization, MeanVarianceNormalization and their gradients */
 /* norm_rows_cpu.c */
 ZT_CPU_KERNEL(zt_norm_cpu)       /* Layer-, RMS-, Instance-, GroupNormalization */
 ZT_CPU_KERNEL(zt_norm_stats_cpu) /* ztrain.NormStats */

@@ -412,7 +412,7 @@ struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot) {
     return d->slot[slot].desc;
 }
 
-bool zt_dnnl_weight_lanes(const struct zt_dnnl *d, int slot, int lanes) {
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int lanes) {
     const struct zt_desc *w = &d->slot[slot].desc;
     md m;
     if (w->rank != 4 || w->order != ZT_DESC_VENDOR ||

@@ -58,7 +58,7 @@ void zt_dnnl_destroy(struct zt_dnnl *d); /* NULL is harmless */
 /* The argument as the primitive wants it: never ANY. Vendor descriptors live as long as the primitive. */
 struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
 /* Whether a weight [m, c, kernel, kernel] lies as [m / lanes][c / lanes][kernel][kernel][lane of c][lane of m]. */
-bool zt_dnnl_weight_lanes(const struct zt_dnnl *d, int slot, int lanes);
+bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int lanes);
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
 const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
 /* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where

@@ -58,7 +58,7 @@ static int64_t chunks_of(int64_t tiles, int64_t wanted) {
     return n;
 }
 
-static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
+static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
@@ -76,7 +76,7 @@ static struct cut cut_of(const struct zt_lane_gemm_kernel *kernel, const struct 
     return c;
 }
 
-size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads) {
+size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = cut_of(kernel, g, threads);
     int64_t elems = c.whole ? (c.a_elems + c.b_elems) * c.threads : c.b_elems + c.a_elems * c.threads;
     return (size_t)elems * sizeof(float);
@@ -84,8 +84,8 @@ size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct
 
 /* One block of b in one product. */
 struct job {
-    const struct zt_lane_gemm_kernel *kernel;
-    const struct zt_lane_gemm *g;
+    const struct zt_simd_gemm_kernel *kernel;
+    const struct zt_simd_gemm *g;
     const struct cut *cut;
     const float *a, *b, *bias;
     float *y;
@@ -111,7 +111,7 @@ static const float *panel_at(const struct job *job, int64_t panel, int64_t k, in
 
 static void pack_panel(void *arg, int64_t panel) {
     const struct job *job = arg;
-    const struct zt_lane_gemm *g = job->g;
+    const struct zt_simd_gemm *g = job->g;
     int cols = job->kernel->cols;
     int64_t rest = least(job->cols - panel * cols, cols), row;
     if (job->cut->direct && rest == cols)
@@ -124,10 +124,10 @@ static void pack_panel(void *arg, int64_t panel) {
 }
 
 /* What all tiles of a chunk at depth k of the block have in common. */
-static struct zt_lane_gemm_tile tile_at(const struct job *job, int64_t k) {
-    const struct zt_lane_gemm *g = job->g;
+static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k) {
+    const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;
-    struct zt_lane_gemm_tile t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
+    struct zt_simd_gemm_tile t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
     t.depth = least(job->depth - k, ZT_GEMM_DEPTH);
     t.add = !first || g->add;
     t.relu = g->relu && job->k + k + t.depth == g->k;
@@ -140,12 +140,12 @@ static struct zt_lane_gemm_tile tile_at(const struct job *job, int64_t k) {
 /* Rows i..i+rows-1 of y, columns from..end-1 of the block, one depth. */
 static void multiply_depth(const struct job *job, int64_t i, int64_t rows, int64_t from, int64_t end, int64_t k,
                            float *packed) {
-    const struct zt_lane_gemm *g = job->g;
-    const struct zt_lane_gemm_kernel *kernel = job->kernel;
-    struct zt_lane_gemm_tile common = tile_at(job, k);
+    const struct zt_simd_gemm *g = job->g;
+    const struct zt_simd_gemm_kernel *kernel = job->kernel;
+    struct zt_simd_gemm_tile common = tile_at(job, k);
     kernel->pack_rows(job->a + i * g->a_row + (job->k + k) * g->a_col, g->a_row, g->a_col, rows, common.depth, packed);
     for (int64_t j = from; j < end; j += kernel->cols) {
-        struct zt_lane_gemm_tile t = common;
+        struct zt_simd_gemm_tile t = common;
         t.b = panel_at(job, j / kernel->cols, k, &t.b_row);
         t.cols = (int)least(end - j, kernel->cols);
         for (int64_t r = 0; r < rows; r += kernel->rows) {
@@ -174,7 +174,7 @@ static void multiply_chunk(void *arg, int64_t chunk) {
 
 /* One product on `threads` threads. */
 static void multiply(struct job job, int threads) {
-    const struct zt_lane_gemm *g = job.g;
+    const struct zt_simd_gemm *g = job.g;
     const struct cut *cut = job.cut;
     if (g->packed)
         job.packed_b = (float *)job.b;
@@ -190,11 +190,11 @@ static void multiply(struct job job, int threads) {
     }
 }
 
-int64_t zt_lane_gemm_packed(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g) {
+int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
     return round_up(g->k * round_up(g->n, kernel->cols), 16);
 }
 
-void zt_lane_gemm_pack(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *b,
+void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
                        float *to, int threads) {
     struct cut cut = { .depth = g->k };
     struct job job = { .kernel = kernel, .g = g, .cut = &cut, .b = b, .packed_b = to, .depth = g->k, .cols = g->n };
@@ -219,7 +219,7 @@ static void multiply_whole(void *arg, int64_t i) {
     multiply(job, 1);
 }
 
-void zt_lane_gemm_run(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *a,
+void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
                       const float *b, const float *bias, float *y, void *workspace, int threads) {
     struct cut cut = cut_of(kernel, g, threads);
     struct job job = { .kernel = kernel, .g = g, .cut = &cut, .a = a, .b = b, .bias = bias, .y = y };

@@ -17,17 +17,17 @@ enum { ZT_GEMM_DEPTH = 256 }; /* a panel of b of this depth stays in the first c
 
 /* `count` products y[m,n] of a[m,k] b[k,n], all sizes 1 or more. Strides count elements; *_step leads from one product
  * to the next. Rows of y lie y_row apart, their elements side by side. */
-struct zt_lane_gemm {
+struct zt_simd_gemm {
     int64_t count, m, n, k;
     int64_t a_step, a_row, a_col, b_step, b_row, b_col, y_step, y_row;
     int64_t bias_row, bias_col; /* bias_row any, bias_col 0 or 1; all products share it */
     float alpha, beta;
     int add, relu; /* y += the result; then y = max(y, 0), NaN stays */
-    int packed;    /* b is what zt_lane_gemm_pack left of one that all products share */
+    int packed;    /* b is what zt_simd_gemm_pack left of one that all products share */
 };
 
 /* One tile: what tile() computes from packed rows and columns. */
-struct zt_lane_gemm_tile {
+struct zt_simd_gemm_tile {
     const float *a, *b;
     int64_t b_row, depth; /* from one row of b to the next */
     int rows, cols;       /* of y, at most the kernel's */
@@ -39,29 +39,29 @@ struct zt_lane_gemm_tile {
     int add, relu;
 };
 
-struct zt_lane_gemm_kernel {
+struct zt_simd_gemm_kernel {
     int rows, cols;
     /* to[k][l] = from[l * lane + k * next] for l < lanes, 0 up to `rows` (`cols`); rows: any number, panel by panel */
     void (*pack_rows)(const float *from, int64_t lane, int64_t next, int64_t lanes, int64_t depth, float *to);
     void (*pack_cols)(const float *from, int64_t lane, int64_t next, int lanes, int64_t depth, float *to);
-    void (*tile)(const struct zt_lane_gemm_tile *t);
+    void (*tile)(const struct zt_simd_gemm_tile *t);
 };
 
 /* The kernel with vectors of 8 or 16 floats; NULL where this machine has no fused multiply-add of that width. */
-const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes);
+const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int lanes);
 /* The widest of them, NULL where there is none. */
-const struct zt_lane_gemm_kernel *zt_lane_gemm_best(void);
+const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void);
 
 /* b packed once for several runs: the floats it takes (to be aligned to 64), and the packing. `g` tells k, n and b's
  * strides. */
-int64_t zt_lane_gemm_packed(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g);
-void zt_lane_gemm_pack(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *b,
+int64_t zt_simd_gemm_packed(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g);
+void zt_simd_gemm_pack(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *b,
                        float *to, int threads);
 
 /* Memory that a run on at most `threads` threads wants, to be aligned to 64. */
-size_t zt_lane_gemm_bytes(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, int threads);
+size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
 /* bias may be NULL. A single product on one thread may be a part of other chunks of work. */
-void zt_lane_gemm_run(const struct zt_lane_gemm_kernel *kernel, const struct zt_lane_gemm *g, const float *a,
+void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, const float *a,
                       const float *b, const float *bias, float *y, void *workspace, int threads);
 
 #endif

@@ -27,7 +27,7 @@
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
 
-const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes) {
+const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int lanes) {
     if (lanes == 16 && __builtin_cpu_supports("avx512f"))
         return &kernel_16;
     if (lanes == 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -37,14 +37,14 @@ const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes) {
 
 #else
 
-const struct zt_lane_gemm_kernel *zt_lane_gemm_kernel(int lanes) {
+const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int lanes) {
     (void)lanes;
     return NULL;
 }
 
 #endif
 
-const struct zt_lane_gemm_kernel *zt_lane_gemm_best(void) {
-    const struct zt_lane_gemm_kernel *wide = zt_lane_gemm_kernel(16);
-    return wide ? wide : zt_lane_gemm_kernel(8);
+const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void) {
+    const struct zt_simd_gemm_kernel *wide = zt_simd_gemm_kernel(16);
+    return wide ? wide : zt_simd_gemm_kernel(8);
 }

@@ -20,7 +20,7 @@ static inline int64_t least(int64_t a, int64_t b) {
 struct reach {
     int64_t first, end, start; /* start: where position 0 lies, may be outside */
 };
-static inline struct reach reach_of(const struct zt_lane_pool *p, int axis, int64_t o) {
+static inline struct reach reach_of(const struct zt_simd_pool *p, int axis, int64_t o) {
     struct reach r = { .start = o * p->stride[axis] - p->pad[axis] };
     int64_t d = p->dilation[axis];
     if (r.start >= 0 && r.start + (p->kernel[axis] - 1) * d < p->in[axis]) { /* most of them, without a division */
@@ -33,7 +33,7 @@ static inline struct reach reach_of(const struct zt_lane_pool *p, int axis, int6
 }
 
 /* A flat plane, 2x2 side by side: each window owns its pixels, none is outside. */
-static inline int is_dense_2x2(const struct zt_lane_pool *p) {
+static inline int is_dense_2x2(const struct zt_simd_pool *p) {
     if (p->in[ZT_POOL_Z] != 1 || p->out[ZT_POOL_Z] != 1 || p->kernel[ZT_POOL_Z] != 1 || p->pad[ZT_POOL_Z] != 0)
         return 0;
     for (int a = ZT_POOL_Y; a <= ZT_POOL_X; a++)
@@ -44,7 +44,7 @@ static inline int is_dense_2x2(const struct zt_lane_pool *p) {
 
 /* Pixels of the plane where one window is all of it, else 0. */
 enum { PARTS = 4 };
-static inline int64_t global_pixels(const struct zt_lane_pool *p) {
+static inline int64_t global_pixels(const struct zt_simd_pool *p) {
     int64_t pixels = 1;
     for (int a = 0; a < ZT_POOL_AXES; a++) {
         if (p->out[a] != 1 || p->pad[a] != 0 || p->kernel[a] != p->in[a] || p->dilation[a] != 1)
@@ -59,17 +59,17 @@ struct pool_window {
     struct reach reach[ZT_POOL_AXES];
     int64_t start;
 };
-static inline struct pool_window window_of(const struct zt_lane_pool *p, int64_t oz, int64_t oy) {
+static inline struct pool_window window_of(const struct zt_simd_pool *p, int64_t oz, int64_t oy) {
     return (struct pool_window){ .reach = { reach_of(p, ZT_POOL_Z, oz), reach_of(p, ZT_POOL_Y, oy) } };
 }
-static inline void window_move(const struct zt_lane_pool *p, int64_t ox, struct pool_window *w) {
+static inline void window_move(const struct zt_simd_pool *p, int64_t ox, struct pool_window *w) {
     struct reach *r = w->reach;
     r[ZT_POOL_X] = reach_of(p, ZT_POOL_X, ox);
     w->start = ((r[ZT_POOL_Z].start * p->in[ZT_POOL_Y] + r[ZT_POOL_Y].start) * p->in[ZT_POOL_X] + r[ZT_POOL_X].start) *
                p->pixel;
 }
 /* Elements between neighbours of the window along an axis. */
-static inline int64_t window_step(const struct zt_lane_pool *p, int axis) {
+static inline int64_t window_step(const struct zt_simd_pool *p, int axis) {
     int64_t step = p->dilation[axis] * p->pixel;
     for (int a = axis + 1; a < ZT_POOL_AXES; a++)
         step *= p->in[a];
@@ -79,7 +79,7 @@ static inline int64_t window_step(const struct zt_lane_pool *p, int axis) {
 /* Whether the windows of GROUP results from ox on lie between the sides of the plane: they differ by their start only.
  */
 enum { GROUP = 4 };
-static inline int is_group(const struct zt_lane_pool *p, int64_t ox) {
+static inline int is_group(const struct zt_simd_pool *p, int64_t ox) {
     const int a = ZT_POOL_X;
     int64_t start = ox * p->stride[a] - p->pad[a], last = start + (GROUP - 1) * p->stride[a];
     return ox + GROUP <= p->out[a] && start >= 0 && last + (p->kernel[a] - 1) * p->dilation[a] < p->in[a];
@@ -129,7 +129,7 @@ static inline int is_group(const struct zt_lane_pool *p, int64_t ox) {
 #include "ops/cpu/simd_planes.inc"
 #endif
 
-const struct zt_lane_kernels *zt_lane_kernels(int lanes) {
+const struct zt_simd_kernels *zt_simd_kernels(int lanes) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq"))

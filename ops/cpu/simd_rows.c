@@ -7,7 +7,7 @@
 
 enum { CHUNK = 1 << 14 }; /* elements a thread takes at a time */
 
-struct zt_bundles zt_bundles_of(const struct zt_lines *l, enum zt_dtype dtype, int lanes) {
+struct zt_bundles zt_bundles_of(const struct zt_axis_slices *l, enum zt_dtype dtype, int lanes) {
     struct zt_bundles all = { .lines = *l, .blocks = (l->inner + lanes - 1) / lanes };
     bool across = l->inner == 1;
     int64_t last = across ? l->length : l->inner;
@@ -52,10 +52,10 @@ static void run_chunk(void *arg, int64_t chunk) {
 
 void zt_bundles_each(const struct zt_bundles *all, int threads, zt_bundle_function *one, const void *with) {
     struct round r = { all, one, with };
-    zt_parallel_for(threads, zt_bundle_chunks(all), run_chunk, &r);
+    zt_parallel_for(threads, zt_bundle_blocks(all), run_chunk, &r);
 }
 
-bool zt_line_type(enum zt_dtype dtype) {
+bool zt_row_type(enum zt_dtype dtype) {
     return dtype == ZT_FLOAT || dtype == ZT_BFLOAT16 || dtype == ZT_FLOAT16;
 }
 
@@ -92,7 +92,7 @@ static const int32_t lane_numbers[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 
 #define HALF_STORE(to, x)      _mm_storeu_si128((__m128i *)(to), _mm256_cvtps_ph((__m256)(x), _MM_FROUND_TO_NEAREST_INT))
 #include "ops/cpu/simd_rows.inc"
 
-const struct zt_line_kernels *zt_line_kernels(void) {
+const struct zt_row_kernels *zt_row_kernels(void) {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq"))
         return &kernels_16;
@@ -103,7 +103,7 @@ const struct zt_line_kernels *zt_line_kernels(void) {
 
 #else
 
-const struct zt_line_kernels *zt_line_kernels(void) {
+const struct zt_row_kernels *zt_row_kernels(void) {
     return NULL;
 }
 

@@ -26,7 +26,7 @@ struct zt_cross_grad {
 };
 
 /* y = (x - mean) of_x + constant, or dx = that + of_dy dy; numbers a line. */
-struct zt_line_map {
+struct zt_row_map {
     const float *mean, *of_x, *constant, *of_dy;
 };
 
@@ -55,7 +55,7 @@ struct zt_term {
 };
 enum zt_term_kind { ZT_SQUARED, ZT_ABSOLUTE, ZT_SMOOTH, ZT_HUBER, ZT_BINARY, ZT_TERMS };
 
-struct zt_line_kernels {
+struct zt_row_kernels {
     int lanes;
     void (*softmax)(const struct zt_bundle *b, const void *x, void *y);
     void (*log_softmax)(const struct zt_bundle *b, const void *x, void *y);
@@ -74,8 +74,8 @@ struct zt_line_kernels {
     /* Sums of dy and of dy (x - mean). */
     void (*products)(const struct zt_bundle *b, const void *dy, const void *x, const float *mean, float *sum_dy,
                      float *sum_dyx);
-    void (*affine)(const struct zt_bundle *b, const void *x, const struct zt_line_map *map, void *y);
-    void (*affine_grad)(const struct zt_bundle *b, const void *dy, const void *x, const struct zt_line_map *map,
+    void (*affine)(const struct zt_bundle *b, const void *x, const struct zt_row_map *map, void *y);
+    void (*affine_grad)(const struct zt_bundle *b, const void *dy, const void *x, const struct zt_row_map *map,
                         void *dx);
 
     /* Of lines side by side; `room`: two vectors a channel. */
@@ -99,25 +99,25 @@ struct zt_line_kernels {
 };
 
 /* The widest of this machine, NULL where it has no fused multiply-add. */
-const struct zt_line_kernels *zt_line_kernels(void);
+const struct zt_row_kernels *zt_row_kernels(void);
 /* Whether they take tensors of this type. */
-bool zt_line_type(enum zt_dtype dtype);
+bool zt_row_type(enum zt_dtype dtype);
 
 /* How lines are cut: bundles of a tensor, and chunks of bundles for threads. */
 struct zt_bundles {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     int64_t blocks;               /* bundles side by side: 1 where inner is 1 */
     int64_t count;                /* bundles */
     int64_t grain;                /* bundles a chunk */
     struct zt_bundle whole, edge; /* edge: the last of a block */
 };
-struct zt_bundles zt_bundles_of(const struct zt_lines *lines, enum zt_dtype dtype, int lanes);
+struct zt_bundles zt_bundles_of(const struct zt_axis_slices *lines, enum zt_dtype dtype, int lanes);
 /* Bundle i, and where it starts: element of the tensor, and number of its first line. */
 struct zt_bundle zt_bundle_at(const struct zt_bundles *all, int64_t i, int64_t *start, int64_t *line);
 /* one(with, bundle, start, line) for every bundle, a chunk of them at a time on a thread. */
 typedef void zt_bundle_function(const void *with, const struct zt_bundle *b, int64_t start, int64_t line);
 void zt_bundles_each(const struct zt_bundles *all, int threads, zt_bundle_function *one, const void *with);
-static inline int64_t zt_bundle_chunks(const struct zt_bundles *all) {
+static inline int64_t zt_bundle_blocks(const struct zt_bundles *all) {
     return (all->count + all->grain - 1) / all->grain;
 }
 

@@ -222,7 +222,7 @@ static bool is_good(struct zt_blas *p, const cublasLtMatmulAlgo_t *algorithm, ui
 static bool restore(struct zt_blas *p, const struct zt_blas_spec *spec, const char *path, const char *key) {
     struct zt_text text = { 0 };
     struct choice kept;
-    bool good = zt_kept_read(path, key, &text) && text.length == sizeof kept;
+    bool good = zt_disk_cache_read(path, key, &text) && text.length == sizeof kept;
     if (good) {
         memcpy(&kept, text.at, sizeof kept);
         good = (kept.takes_any || spec->then != ZT_BLAS_STORE) &&
@@ -241,14 +241,14 @@ static void keep(const struct zt_blas *p, const char *path, const char *key) {
     struct zt_text text = { 0 };
     struct zt_err ignored = { 0 };
     zt_text_add_bytes(&text, &p->choice, sizeof p->choice);
-    zt_kept_write(path, key, &text, &ignored);
+    zt_disk_cache_write(path, key, &text, &ignored);
     zt_text_finish(&text);
 }
 
 static cublasStatus_t restore_or_choose(struct zt_blas *p, const struct zt_blas_spec *spec) {
     struct zt_text key = { 0 }, path = { 0 };
     write_key(p, spec, &key);
-    const bool named = zt_kept_path(key.at, "cublaslt.choice", &path);
+    const bool named = zt_disk_cache_path(key.at, "cublaslt.choice", &path);
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
     if (!named || !restore(p, spec, path.at, key.at)) {
         s = choose_both(p, spec);

@@ -110,8 +110,8 @@ int zt_launch_add(cudaStream_t stream, enum zt_dtype dtype, const struct zt_laun
         (add_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, (const T *)a, (const T *)b, (T *)y)));
 }
 
-int zt_launch_spread(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
-                     const void *b, void *y) {
+int zt_launch_broadcast(cudaStream_t stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
+                        const void *b, void *y) {
     int64_t count = count_of(walk);
     WITH_TYPE(dtype, count,
               (spread_kernel<T><<<blocks_for(count), BLOCK, 0, stream>>>(*walk, count, factor, (const T *)b, (T *)y)));

@@ -18,8 +18,9 @@ int zt_axes_cuda(int axes, int64_t *dim, int tensors, int64_t (*step)[ZT_MAX_RAN
     return left;
 }
 
-struct zt_launch_move zt_move_cuda(int axes, const int64_t *dim, const int64_t *from, const int64_t *to) {
-    struct zt_launch_move m = { 0 };
+struct zt_launch_strided_copy zt_strided_copy_cuda(int axes, const int64_t *dim, const int64_t *from,
+                                                   const int64_t *to) {
+    struct zt_launch_strided_copy m = { 0 };
     int64_t step[2][ZT_MAX_RANK] = { 0 };
     memcpy(m.dim, dim, (size_t)axes * sizeof *dim);
     memcpy(step[0], from, (size_t)axes * sizeof *from);

@@ -10,7 +10,8 @@
 int zt_axes_cuda(int axes, int64_t *dim, int tensors, int64_t (*step)[ZT_MAX_RANK]);
 
 /* The copy of elements that lie at these steps, with as few axes as will do. */
-struct zt_launch_move zt_move_cuda(int axes, const int64_t *dim, const int64_t *from, const int64_t *to);
+struct zt_launch_strided_copy zt_strided_copy_cuda(int axes, const int64_t *dim, const int64_t *from,
+                                                   const int64_t *to);
 
 /* Steps of `of`, whose own are given, walked in `y`, right-aligned: 0 along stretched axes. */
 void zt_steps_cuda(const struct zt_shape *y, const struct zt_shape *of, const int64_t *own, int64_t step[ZT_MAX_RANK]);

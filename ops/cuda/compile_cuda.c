@@ -92,7 +92,7 @@ bool zt_compile_path(const char *source, const struct zt_compile_target *target,
     if (nvrtcVersion(&major, &minor) != NVRTC_SUCCESS)
         return false;
     snprintf(end, sizeof end, "%s_%d-nvrtc_%d.%d.kernel", family(target), target->capability, major, minor);
-    return zt_kept_path(source, end, to);
+    return zt_disk_cache_path(source, end, to);
 }
 
 /* That the code cannot be kept is no error. */
@@ -103,11 +103,11 @@ bool zt_compile_find(const char *source, int capability, struct zt_text *to, str
     if (!find_target(capability, &target, err))
         return false;
     const bool named = zt_compile_path(source, &target, &path);
-    bool ok = named && zt_kept_read(path.at, source, to);
+    bool ok = named && zt_disk_cache_read(path.at, source, to);
     if (!ok) {
         ok = zt_compile_source(source, &target, to, err);
         if (ok && named)
-            zt_kept_write(path.at, source, to, &none);
+            zt_disk_cache_write(path.at, source, to, &none);
     }
     zt_text_finish(&path);
     return ok;

@@ -30,7 +30,7 @@ enum { TILE = 32 }; /* a square is TILE x TILE elements */
 
 /* Elements first, first + step, ... */
 template <class T, class Y, class Put>
-static __device__ void move_elements(const struct zt_launch_move &m, int64_t count, int64_t first, int64_t step,
+static __device__ void move_elements(const struct zt_launch_strided_copy &m, int64_t count, int64_t first, int64_t step,
                                      const T *from, Y *to, Put put) {
     for (int64_t i = first; i < count; i += step) {
         int64_t rest = i, f = 0, t = 0;
@@ -47,8 +47,8 @@ static __device__ void move_elements(const struct zt_launch_move &m, int64_t cou
 /* Squares first, first + step, ... by TILE x ROWS threads. The last axis of m goes on by one in `to`, axis `across` by
  * one in `from`: squares of the two are turned in shared memory, so that both sides are read and written in lines. */
 template <int ROWS, class T, class Y, class Put>
-static __device__ void turn_squares(const struct zt_launch_move &m, const struct shares &s, int64_t first, int64_t step,
-                                    const T *from, Y *to, Put put) {
+static __device__ void turn_squares(const struct zt_launch_strided_copy &m, const struct shares &s, int64_t first,
+                                    int64_t step, const T *from, Y *to, Put put) {
     __shared__ T part[TILE][TILE + 1];
     const int last = m.axes - 1, across = s.across;
     const int64_t wide = (m.dim[last] + TILE - 1) / TILE, high = (m.dim[across] + TILE - 1) / TILE;
@@ -74,7 +74,7 @@ static __device__ void turn_squares(const struct zt_launch_move &m, const struct
 }
 
 /* The axis to turn against the last one, -1: the copy is best done as it is. */
-static inline int across_of(const struct zt_launch_move *m) {
+static inline int across_of(const struct zt_launch_strided_copy *m) {
     const int last = m->axes - 1;
     if (last < 1 || m->from_step[last] == 1 || m->from_step[last] == 0 || m->to_step[last] != 1)
         return -1;
@@ -91,7 +91,7 @@ static inline int64_t product(const int64_t *dim, int axes) {
     return count;
 }
 
-static inline struct shares shares_of(const struct zt_launch_move *m) {
+static inline struct shares shares_of(const struct zt_launch_strided_copy *m) {
     struct shares s = { across_of(m), product(m->dim, m->axes), 0 };
     if (s.across < 0 || s.count == 0)
         return s;

@@ -100,8 +100,8 @@ bool zt_cuda_pointwise(const struct zt_graph *g, int node) {
 }
 
 bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    struct zt_chain *chain = to;
-    struct zt_chain_step *only = &chain->step[0];
+    struct zt_fused_elementwise *chain = to;
+    struct zt_fused_elementwise_step *only = &chain->step[0];
     if (!zt_pointwise_find(g, node, &only->what))
         return zt_node_fail(g, node, err, "there is no expression for it");
     chain->inputs = only->what.inputs;
@@ -113,7 +113,7 @@ bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, st
 }
 
 bool zt_cuda_tile(const struct zt_graph *g, int node) {
-    struct zt_move_list list;
+    struct zt_strided_copy_list list;
     struct zt_err err = { 0 };
     const struct zt_kernel *k = &g->nodes[node]->op->kernel[ZT_CUDA];
     return is_listed(g->nodes[node]) && k->describe(g, node, &list, &err);
@@ -157,7 +157,7 @@ static bool conv_fits(const struct zt_conv *c) {
 }
 
 bool zt_cuda_conv(const struct zt_graph *g, int node) {
-    const struct zt_conv_roles *roles = zt_conv_roles(g->nodes[node]);
+    const struct zt_conv_directions *roles = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     return roles && (roles->way == ZT_CONV_TO_W ? zt_cuda_any_floats(g, node) : zt_cuda_floats(g, node)) &&

@@ -50,26 +50,26 @@
     OP("", "CastLike", pointwise)                               \
     OP("", "Ceil", pointwise)                                   \
     OP("", "Celu", pointwise)                                   \
-    OP("", "CenterCropPad", moves)                              \
+    OP("", "CenterCropPad", strided_copies)                              \
     OP("", "Clip", pointwise)                                   \
     OP("", "Col2Im", col2im)                                    \
-    OP("", "Concat", moves)                                     \
+    OP("", "Concat", strided_copies)                                     \
     OP("", "Conv", conv)                                        \
     OP("", "ConvTranspose", conv)                               \
     OP("", "Cos", pointwise)                                    \
     OP("", "Cosh", pointwise)                                   \
     OP("", "CumProd", cumulate)                                 \
     OP("", "CumSum", cumulate)                                  \
-    OP("", "DepthToSpace", moves)                               \
+    OP("", "DepthToSpace", strided_copies)                               \
     OP("", "Div", pointwise)                                    \
-    OP("", "Dropout", moves)                                    \
+    OP("", "Dropout", strided_copies)                                    \
     OP("", "Einsum", einsum)                                    \
     OP("", "Elu", pointwise)                                    \
     OP("", "Equal", pointwise)                                  \
     OP("", "Erf", pointwise)                                    \
     OP("", "Exp", pointwise)                                    \
-    OP("", "Expand", moves)                                     \
-    OP("", "Flatten", moves)                                    \
+    OP("", "Expand", strided_copies)                                     \
+    OP("", "Flatten", strided_copies)                                    \
     OP("", "Floor", pointwise)                                  \
     OP("", "GRU", gru)                                          \
     OP("", "Gather", gather)                                    \
@@ -86,8 +86,8 @@
     OP("", "GroupNormalization", norm)                          \
     OP("", "HardSigmoid", pointwise)                            \
     OP("", "HardSwish", pointwise)                              \
-    OP("", "Hardmax", line)                                     \
-    OP("", "Identity", moves)                                   \
+    OP("", "Hardmax", rows)                                     \
+    OP("", "Identity", strided_copies)                                   \
     OP("", "InstanceNormalization", norm)                       \
     OP("", "IsInf", pointwise)                                  \
     OP("", "IsNaN", pointwise)                                  \
@@ -98,8 +98,8 @@
     OP("", "Less", pointwise)                                   \
     OP("", "LessOrEqual", pointwise)                            \
     OP("", "Log", pointwise)                                    \
-    OP("", "LogSoftmax", line)                                  \
-    OP("", "LpNormalization", line)                             \
+    OP("", "LogSoftmax", rows)                                  \
+    OP("", "LpNormalization", rows)                             \
     OP("", "LpPool", lp_pool)                                   \
     OP("", "MatMul", matmul)                                    \
     OP("", "Max", pointwise)                                    \
@@ -138,7 +138,7 @@
     OP("", "ReduceSum", reduce)                                 \
     OP("", "ReduceSumSquare", reduce)                           \
     OP("", "Relu", pointwise)                                   \
-    OP("", "Reshape", moves)                                    \
+    OP("", "Reshape", strided_copies)                                    \
     OP("", "Resize", resize)                                    \
     OP("", "ReverseSequence", reverse)                          \
     OP("", "RotaryEmbedding", rotary)                           \
@@ -152,15 +152,15 @@
     OP("", "Sign", pointwise)                                   \
     OP("", "Sin", pointwise)                                    \
     OP("", "Sinh", pointwise)                                   \
-    OP("", "Slice", moves)                                      \
-    OP("", "Softmax", line)                                     \
+    OP("", "Slice", strided_copies)                                      \
+    OP("", "Softmax", rows)                                     \
     OP("", "SoftmaxCrossEntropyLoss", class_loss)               \
     OP("", "Softplus", pointwise)                               \
     OP("", "Softsign", pointwise)                               \
-    OP("", "SpaceToDepth", moves)                               \
-    OP("", "Split", moves)                                      \
+    OP("", "SpaceToDepth", strided_copies)                               \
+    OP("", "Split", strided_copies)                                      \
     OP("", "Sqrt", pointwise)                                   \
-    OP("", "Squeeze", moves)                                    \
+    OP("", "Squeeze", strided_copies)                                    \
     OP("", "Sub", pointwise)                                    \
     OP("", "Sum", pointwise)                                    \
     OP("", "SwiGLU", pointwise)                                 \
@@ -168,11 +168,11 @@
     OP("", "Tan", pointwise)                                    \
     OP("", "Tanh", pointwise)                                   \
     OP("", "ThresholdedRelu", pointwise)                        \
-    OP("", "Tile", moves)                                       \
+    OP("", "Tile", strided_copies)                                       \
     OP("", "TopK", top_k)                                       \
-    OP("", "Transpose", moves)                                  \
+    OP("", "Transpose", strided_copies)                                  \
     OP("", "Trilu", triangle)                                   \
-    OP("", "Unsqueeze", moves)                                  \
+    OP("", "Unsqueeze", strided_copies)                                  \
     OP("", "Upsample", resize)                                  \
     OP("", "Where", pointwise)                                  \
     OP("", "Xor", pointwise)                                    \
@@ -241,8 +241,8 @@
     OP("ztrain", "LinearGelu", linear_gelu)                     \
     OP("ztrain", "LinearRelu", linear_relu)                     \
     OP("ztrain", "LogGrad", pointwise)                          \
-    OP("ztrain", "LogSoftmaxGrad", line)                        \
-    OP("ztrain", "LpNormalizationGrad", line)                   \
+    OP("ztrain", "LogSoftmaxGrad", rows)                        \
+    OP("ztrain", "LpNormalizationGrad", rows)                   \
     OP("ztrain", "MatMulGeluGrad", linear_gelu_grad)            \
     OP("ztrain", "MatMulReluGrad", linear_relu_grad)            \
     OP("ztrain", "MaxPoolGrad", max_pool_grad)                  \
@@ -274,10 +274,10 @@
     OP("ztrain", "SigmoidGrad", pointwise)                      \
     OP("ztrain", "SinGrad", pointwise)                          \
     OP("ztrain", "SinhGrad", pointwise)                         \
-    OP("ztrain", "SliceGrad", moves)                            \
+    OP("ztrain", "SliceGrad", strided_copies)                            \
     OP("ztrain", "SmoothAbsoluteError", element_loss)           \
     OP("ztrain", "SmoothAbsoluteErrorGrad", element_loss_grad)  \
-    OP("ztrain", "SoftmaxGrad", line)                           \
+    OP("ztrain", "SoftmaxGrad", rows)                           \
     OP("ztrain", "SoftplusGrad", pointwise)                     \
     OP("ztrain", "SoftsignGrad", pointwise)                     \
     OP("ztrain", "SqrtGrad", pointwise)                         \
@@ -312,7 +312,8 @@ bool zt_cuda_reduce(const struct zt_graph *g, int node);       /* float or half 
 bool zt_cuda_class_loss(const struct zt_graph *g, int node);   /* targets int32 or int64 */
 bool zt_cuda_element_loss(const struct zt_graph *g, int node); /* targets float types, bool, uint8, int32 or int64 */
 
-/* To a struct zt_chain (pointwise.h). A row with this in its column is elementwise: its nodes may become steps. */
+/* To a struct zt_fused_elementwise (pointwise.h). A row with this in its column is elementwise: its nodes may become
+ * steps. */
 bool zt_cuda_describe_pointwise(const struct zt_graph *g, int node, void *to, struct zt_err *err);
 
 bool zt_cuda_conv(const struct zt_graph *g, int node);   /* float or half, up to three axes, no empty tensor */

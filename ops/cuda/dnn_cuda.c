@@ -141,7 +141,7 @@ static bool choose_any(struct zt_dnn *d, struct zt_err *err) {
 static bool restore(struct zt_dnn *d, const char *path, const char *key) {
     struct zt_text text = { 0 };
     struct zt_err ignored = { 0 };
-    if (zt_kept_read(path, key, &text)) {
+    if (zt_disk_cache_read(path, key, &text)) {
         const struct zt_dnn_attribute of =
             LIST(EXECUTION_PLAN_JSON_REPRESENTATION, CHAR, (int64_t)text.length, text.at);
         d->was_kept = take(d, &of, &ignored);
@@ -158,14 +158,14 @@ static void keep(const struct zt_dnn *d, const char *path, const char *key) {
         return;
     struct zt_text text = { .at = zt_malloc((size_t)bytes), .length = (size_t)bytes, .room = (size_t)bytes };
     if (cudnnBackendGetAttribute(d->plan, name, CUDNN_TYPE_CHAR, bytes, &bytes, text.at) == CUDNN_STATUS_SUCCESS)
-        zt_kept_write(path, key, &text, &ignored);
+        zt_disk_cache_write(path, key, &text, &ignored);
     zt_text_finish(&text);
 }
 
 bool zt_dnn_plan(struct zt_dnn *d, const char *gpu, struct zt_err *err) {
     struct zt_text key = { 0 }, path = { 0 };
     zt_text_add(&key, "cuDNN %zu for %s\n%s", cudnnGetVersion(), gpu, d->key.at);
-    const bool named = zt_kept_path(key.at, "cudnn.plan", &path);
+    const bool named = zt_disk_cache_path(key.at, "cudnn.plan", &path);
     bool planned = named && restore(d, path.at, key.at);
     if (!planned) {
         planned = choose_any(d, err);
@@ -185,7 +185,7 @@ bool zt_dnn_plan_for(struct zt_dnn *d, const char *properties, struct zt_err *er
     return d->properties && zt_dnn_plan(d, properties, err);
 }
 
-bool zt_dnn_was_kept(const struct zt_dnn *d) {
+bool zt_dnn_was_cached(const struct zt_dnn *d) {
     return d->was_kept;
 }
 

@@ -105,7 +105,7 @@ bool zt_dnn_run(const struct zt_dnn *dnn, void *const *data, void *workspace, co
  * from the GPU's properties in cuDNN's JSON, whether there will be an engine. What is planned so cannot be run. */
 struct zt_dnn *zt_dnn_describe(const struct zt_dnn_graph *graph, struct zt_err *err);
 bool zt_dnn_plan_for(struct zt_dnn *dnn, const char *properties, struct zt_err *err);
-bool zt_dnn_was_kept(const struct zt_dnn *dnn); /* its plan comes from disk */
+bool zt_dnn_was_cached(const struct zt_dnn *dnn); /* its plan comes from disk */
 void zt_dnn_destroy(struct zt_dnn *dnn);
 
 #endif

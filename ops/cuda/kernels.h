@@ -31,11 +31,11 @@ extern const struct zt_kernel zt_kernel_lstm_cuda;
 extern const struct zt_kernel zt_kernel_lstm_grad_cuda;
 extern const struct zt_kernel zt_kernel_gru_cuda;
 extern const struct zt_kernel zt_kernel_gru_grad_cuda;
-extern const struct zt_kernel zt_kernel_pointwise_cuda;  /* pointwise_cuda.c */
-extern const struct zt_kernel zt_kernel_moves_cuda;      /* copies_cuda.c */
-extern const struct zt_kernel zt_kernel_reorder_cuda;    /* layout_cuda.c */
-extern const struct zt_kernel zt_kernel_reduce_cuda;     /* reduce_cuda.c */
-extern const struct zt_kernel zt_kernel_batch_norm_cuda; /* batch_norm_cuda.c */
+extern const struct zt_kernel zt_kernel_pointwise_cuda;      /* pointwise_cuda.c */
+extern const struct zt_kernel zt_kernel_strided_copies_cuda; /* copies_cuda.c */
+extern const struct zt_kernel zt_kernel_reorder_cuda;        /* layout_cuda.c */
+extern const struct zt_kernel zt_kernel_reduce_cuda;         /* reduce_cuda.c */
+extern const struct zt_kernel zt_kernel_batch_norm_cuda;     /* batch_norm_cuda.c */
 extern const struct zt_kernel zt_kernel_batch_norm_grad_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_relu_cuda;
 extern const struct zt_kernel zt_kernel_batch_norm_relu_grad_cuda;
@@ -66,7 +66,7 @@ extern const struct zt_kernel zt_kernel_unpool_grad_cuda;
 /* rows_cuda.c */
 extern const struct zt_kernel zt_kernel_reverse_cuda;
 extern const struct zt_kernel zt_kernel_top_k_cuda;
-extern const struct zt_kernel zt_kernel_line_cuda;
+extern const struct zt_kernel zt_kernel_rows_cuda;
 extern const struct zt_kernel zt_kernel_extreme_cuda;
 extern const struct zt_kernel zt_kernel_cumulate_cuda;
 extern const struct zt_kernel zt_kernel_count_correct_cuda;

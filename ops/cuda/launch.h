@@ -38,8 +38,8 @@ int zt_launch_relu_keep(struct CUstream_st *stream, enum zt_dtype dtype, const s
 int zt_launch_relu_masked(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_bits *b, void *y,
                           const void *bits);
 /* y = factor * b; b is spread by walk->b. */
-int zt_launch_spread(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk, float factor,
-                     const void *b, void *y);
+int zt_launch_broadcast(struct CUstream_st *stream, enum zt_dtype dtype, const struct zt_launch_walk *walk,
+                        float factor, const void *b, void *y);
 
 /* ---- reduce.cu (launch_reduce.h has the rest) ---- */
 
@@ -140,14 +140,14 @@ struct zt_launch_pool {
     int position_bytes;     /* of a position: 1 or 4 */
     float p;                /* norm */
     /* With channels > 1, which lie last: the result, and dy and y of a gradient, are plain. Only of planes that
-     * zt_launch_pool_turns says. */
+     * zt_launch_pool_can_transpose says. */
     bool plain_result, plain_dy, plain_y;
 };
-bool zt_launch_pool_turns(const struct zt_launch_pool *pool);
+bool zt_launch_pool_can_transpose(const struct zt_launch_pool *pool);
 /* position: of the first maximum in its window; indices: its place in the whole input; each may be NULL. */
 int zt_launch_pool_max(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y,
                        void *position, int64_t *indices);
-int zt_launch_pool_mean(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y);
+int zt_launch_pool_average(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y);
 int zt_launch_pool_norm(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *x, void *y);
 /* y: where it is not above 0 nothing flows; NULL: everywhere. */
 int zt_launch_pool_max_grad(struct CUstream_st *stream, const struct zt_launch_pool *pool, const void *dy,
@@ -194,11 +194,13 @@ int zt_launch_attention_grad(struct CUstream_st *stream, const struct zt_launch_
 
 /* What is kept [lines, 2, queries] of a query, a number m and a factor f with p = exp(score - m) f, from the logarithm
  * of the sum of exp(score) [lines, queries], and back; lines: batches * all_heads. */
-struct zt_launch_rows {
+struct zt_launch_softmax_rows {
     int64_t lines, queries;
 };
-int zt_launch_kept_of_lse(struct CUstream_st *stream, const struct zt_launch_rows *rows, const float *lse, float *kept);
-int zt_launch_lse_of_kept(struct CUstream_st *stream, const struct zt_launch_rows *rows, const float *kept, float *lse);
+int zt_launch_kept_of_lse(struct CUstream_st *stream, const struct zt_launch_softmax_rows *rows, const float *lse,
+                          float *kept);
+int zt_launch_lse_of_kept(struct CUstream_st *stream, const struct zt_launch_softmax_rows *rows, const float *kept,
+                          float *lse);
 
 /* ---- recurrent.cu: names and layouts as in ops/recurrent/recurrent_cpu.h; float alone ---- */
 
@@ -208,7 +210,7 @@ enum { ZT_LAUNCH_SIGMOID, ZT_LAUNCH_TANH, ZT_LAUNCH_RELU };
 enum zt_launch_cell { ZT_LAUNCH_RNN, ZT_LAUNCH_LSTM, ZT_LAUNCH_GRU_LINEAR, ZT_LAUNCH_GRU_RESET, ZT_LAUNCH_GRU_UPDATE };
 
 /* One direction of a node at a time. */
-struct zt_launch_turn {
+struct zt_launch_direction {
     int64_t rows, steps, hidden;
     int gates;
     int64_t place_step, place_row, y_step, y_row, h_row; /* of X's places; of Y; of states outside, in elements */
@@ -224,22 +226,24 @@ struct zt_launch_turn {
     const float *dy, *start_c; /* backwards; NULL: zeros */
     float *da, *u, *before_h;  /* [places, gates hidden], [places, hidden] twice; u: with linear_before_reset */
 };
-int zt_launch_turn_step(struct CUstream_st *stream, const struct zt_launch_turn *turn, enum zt_launch_cell cell);
-int zt_launch_turn_step_back(struct CUstream_st *stream, const struct zt_launch_turn *turn, enum zt_launch_cell cell);
+int zt_launch_direction_step(struct CUstream_st *stream, const struct zt_launch_direction *turn,
+                             enum zt_launch_cell cell);
+int zt_launch_direction_step_back(struct CUstream_st *stream, const struct zt_launch_direction *turn,
+                                  enum zt_launch_cell cell);
 /* A state from outside (NULL: zeros) to [rows, hidden], and back. last: 0 for rows without steps. */
-int zt_launch_turn_load(struct CUstream_st *stream, const struct zt_launch_turn *turn, const float *from, bool last,
-                        float *to);
-int zt_launch_turn_store(struct CUstream_st *stream, const struct zt_launch_turn *turn, const float *from, bool last,
-                         float *to);
+int zt_launch_direction_load(struct CUstream_st *stream, const struct zt_launch_direction *turn, const float *from,
+                             bool last, float *to);
+int zt_launch_direction_store(struct CUstream_st *stream, const struct zt_launch_direction *turn, const float *from,
+                              bool last, float *to);
 /* to[i] = both[i], + both[count + i] for i < summed; zeros where both is NULL. */
-int zt_launch_turn_bias(struct CUstream_st *stream, const float *both, int64_t count, int64_t summed, float *to);
+int zt_launch_direction_bias(struct CUstream_st *stream, const float *both, int64_t count, int64_t summed, float *to);
 /* before_h from Y and the first state (NULL: zeros); x [places, input] with zeros for rows that are over. */
-int zt_launch_turn_before(struct CUstream_st *stream, const struct zt_launch_turn *turn, const float *y,
-                          const float *start);
-int zt_launch_turn_masked(struct CUstream_st *stream, const struct zt_launch_turn *turn, int64_t input, const float *x,
-                          float *to);
+int zt_launch_direction_before(struct CUstream_st *stream, const struct zt_launch_direction *turn, const float *y,
+                               const float *start);
+int zt_launch_direction_masked(struct CUstream_st *stream, const struct zt_launch_direction *turn, int64_t input,
+                               const float *x, float *to);
 /* to[3 hidden] from da and kept. */
-int zt_launch_turn_peephole_grad(struct CUstream_st *stream, const struct zt_launch_turn *turn, float *to);
+int zt_launch_direction_peephole_grad(struct CUstream_st *stream, const struct zt_launch_direction *turn, float *to);
 
 #ifdef __cplusplus
 }

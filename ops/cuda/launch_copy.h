@@ -11,15 +11,15 @@ extern "C" {
 struct CUstream_st;
 
 /* A strided copy of elements of 1, 2, 4 or 8 bytes. */
-struct zt_launch_move {
+struct zt_launch_strided_copy {
     int axes; /* 0: one element */
     int64_t dim[ZT_MAX_RANK], from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK];
 };
-int zt_launch_move(struct CUstream_st *stream, size_t bytes, const struct zt_launch_move *m, const void *from,
-                   void *to);
+int zt_launch_strided_copy(struct CUstream_st *stream, size_t bytes, const struct zt_launch_strided_copy *m,
+                           const void *from, void *to);
 /* The same from one type to another, float or half each, or added to what is there, in fp32. */
-int zt_launch_move_sum(struct CUstream_st *stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
-                       const struct zt_launch_move *m, const void *from, void *to, bool accumulate);
+int zt_launch_strided_copy_sum(struct CUstream_st *stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
+                               const struct zt_launch_strided_copy *m, const void *from, void *to, bool accumulate);
 
 /* y = x padded: per axis the source of index i of y is rule(i - front), or none. */
 enum zt_launch_padding { ZT_PAD_CONSTANT, ZT_PAD_EDGE, ZT_PAD_REFLECT, ZT_PAD_WRAP };

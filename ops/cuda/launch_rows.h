@@ -19,21 +19,21 @@ struct zt_launch_tensor {
 
 /* ---- rows.cu: a tensor [outer, length, inner], a line is `length` elements `inner` apart ---- */
 
-enum zt_launch_line_rule {
-    ZT_LINE_SOFTMAX,
-    ZT_LINE_LOG_SOFTMAX,
-    ZT_LINE_HARDMAX,
-    ZT_LINE_SOFTMAX_GRAD, /* of dy and y */
-    ZT_LINE_LOG_SOFTMAX_GRAD,
-    ZT_LINE_LP,     /* divided by its norm, of power 1 or 2 */
-    ZT_LINE_LP_GRAD /* of dy and x */
+enum zt_launch_rows_rule {
+    ZT_ROWS_SOFTMAX,
+    ZT_ROWS_LOG_SOFTMAX,
+    ZT_ROWS_HARDMAX,
+    ZT_ROWS_SOFTMAX_GRAD, /* of dy and y */
+    ZT_ROWS_LOG_SOFTMAX_GRAD,
+    ZT_ROWS_LP,     /* divided by its norm, of power 1 or 2 */
+    ZT_ROWS_LP_GRAD /* of dy and x */
 };
-struct zt_launch_line {
-    enum zt_launch_line_rule rule;
+struct zt_launch_rows {
+    enum zt_launch_rows_rule rule;
     int power;
     int64_t outer, length, inner;
 };
-int zt_launch_line(struct CUstream_st *stream, const struct zt_launch_line *l, struct zt_launch_tensor a,
+int zt_launch_rows(struct CUstream_st *stream, const struct zt_launch_rows *l, struct zt_launch_tensor a,
                    struct zt_launch_tensor b, struct zt_launch_tensor y);
 
 /* y[line], int64, = place of the first (last) largest (smallest) element; NaN is both. x: float types, int32, int64. */

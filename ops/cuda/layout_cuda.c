@@ -73,7 +73,7 @@ static bool is_like_y(const struct zt_prepare *p, int i) {
     return zt_shape_equal(&zt_in(p->graph, p->node, i)->shape, &zt_out(p->graph, p->node, 0)->shape);
 }
 
-void zt_layout_spread(struct zt_prepare *p, int inputs) {
+void zt_layout_broadcast(struct zt_prepare *p, int inputs) {
     struct zt_graph *g = p->graph;
     const struct zt_value *y = zt_out(g, p->node, 0);
     const struct zt_layout *given = NULL; /* that of an input as wide as y: one layout lets them share memory */
@@ -174,7 +174,7 @@ void zt_layout_steps(const struct zt_layout *layout, const struct zt_shape *shap
     }
 }
 
-void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]) {
+void zt_broadcast_layout_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]) {
     const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
     int axis[ZT_MAX_RANK];
     zt_layout_axes(p->out_layout[0], y->rank, axis);
@@ -182,7 +182,7 @@ void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]) {
         dim[k] = y->dim[axis[k]];
 }
 
-void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]) {
+void zt_broadcast_layout_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]) {
     const struct zt_shape *x = &zt_in(p->graph, p->node, i)->shape, *y = &zt_out(p->graph, p->node, 0)->shape;
     int axis[ZT_MAX_RANK];
     int64_t own[ZT_MAX_RANK], along[ZT_MAX_RANK];
@@ -193,8 +193,8 @@ void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK
         step[k] = along[axis[k]];
 }
 
-struct zt_launch_move zt_turn_cuda(const struct zt_shape *shape, const struct zt_layout *from,
-                                   const struct zt_layout *to) {
+struct zt_launch_strided_copy zt_transposed_copy_cuda(const struct zt_shape *shape, const struct zt_layout *from,
+                                                      const struct zt_layout *to) {
     int axis[ZT_MAX_RANK];
     int64_t from_step[ZT_MAX_RANK], to_step[ZT_MAX_RANK], step[2][ZT_MAX_RANK], dim[ZT_MAX_RANK];
     zt_layout_axes(to, shape->rank, axis);
@@ -205,22 +205,22 @@ struct zt_launch_move zt_turn_cuda(const struct zt_shape *shape, const struct zt
         step[0][k] = from_step[axis[k]];
         step[1][k] = to_step[axis[k]];
     }
-    return zt_move_cuda(shape->rank, dim, step[0], step[1]);
+    return zt_strided_copy_cuda(shape->rank, dim, step[0], step[1]);
 }
 
 /* ---- Reorder ---- */
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
-    struct zt_launch_move *m = zt_malloc(sizeof *m);
-    *m = zt_turn_cuda(&zt_in(p->graph, p->node, 0)->shape, p->in_layout[0], p->out_layout[0]);
+    struct zt_launch_strided_copy *m = zt_malloc(sizeof *m);
+    *m = zt_transposed_copy_cuda(&zt_in(p->graph, p->node, 0)->shape, p->in_layout[0], p->out_layout[0]);
     p->state = m;
     return true;
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
-    int code = zt_launch_move(zt_stream_of(call), zt_dtype_bytes(call->in[0].dtype), call->state, call->in[0].data,
-                              call->out[0].data);
+    int code = zt_launch_strided_copy(zt_stream_of(call), zt_dtype_bytes(call->in[0].dtype), call->state,
+                                      call->in[0].data, call->out[0].data);
     return zt_launched(call, code, err);
 }
 

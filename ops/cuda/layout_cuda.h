@@ -29,10 +29,10 @@ bool zt_layout_alike(struct zt_prepare *p, unsigned ins, unsigned outs);
 /* For elementwise kernels: y comes channels last where one of the first `inputs` inputs of its shape does, or where
  * these only stretch and its readers want it so. Inputs of y's shape lie as it does, those that stretch as they come.
  */
-void zt_layout_spread(struct zt_prepare *p, int inputs);
+void zt_layout_broadcast(struct zt_prepare *p, int inputs);
 /* Dims of output 0 as it lies, outermost first, and the steps in input `i` along them: 0 along stretched axes. */
-void zt_spread_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]);
-void zt_spread_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]);
+void zt_broadcast_layout_dims(const struct zt_prepare *p, int64_t dim[ZT_MAX_RANK]);
+void zt_broadcast_layout_steps(const struct zt_prepare *p, int i, int64_t step[ZT_MAX_RANK]);
 
 /* Filled rows (zt_layout_row): logits in half precision that products make, whose cross entropy and its gradient are
  * one node, lie so where products alone read the gradient, which takes their place; all others read such matrices
@@ -49,7 +49,7 @@ void zt_layout_axes(const struct zt_layout *layout, int rank, int axis[ZT_MAX_RA
 void zt_layout_steps(const struct zt_layout *layout, const struct zt_shape *shape, int64_t step[ZT_MAX_RANK]);
 
 /* The copy of a tensor from one layout to another, row by row of the one it goes to. */
-struct zt_launch_move zt_turn_cuda(const struct zt_shape *shape, const struct zt_layout *from,
-                                   const struct zt_layout *to);
+struct zt_launch_strided_copy zt_transposed_copy_cuda(const struct zt_shape *shape, const struct zt_layout *from,
+                                                      const struct zt_layout *to);
 
 #endif

@@ -20,32 +20,32 @@ static __device__ struct found most_of(const struct zt_launch_tensor &x, int64_t
 
 /* ---- softmax, log softmax, hardmax ---- */
 
-static __global__ void softmax_kernel(struct zt_launch_line l, struct zt_launch_tensor x, struct zt_launch_tensor y) {
+static __global__ void softmax_kernel(struct zt_launch_rows l, struct zt_launch_tensor x, struct zt_launch_tensor y) {
     __shared__ float part[LINE];
     __shared__ struct found places[LINE];
     for (int64_t line = blockIdx.x; line < l.outer * l.inner; line += gridDim.x) {
         const int64_t start = start_of(line, l.length, l.inner);
         const struct found most = most_of(x, start, l.length, l.inner, false, false, places);
         float sum = 0;
-        for (int64_t i = threadIdx.x; l.rule != ZT_LINE_HARDMAX && i < l.length; i += LINE)
+        for (int64_t i = threadIdx.x; l.rule != ZT_ROWS_HARDMAX && i < l.length; i += LINE)
             sum += expf(get(x, start + i * l.inner) - most.value);
         sum = add_block<LINE>(sum, part);
-        const float shift = l.rule == ZT_LINE_LOG_SOFTMAX ? logf(sum) : 0;
+        const float shift = l.rule == ZT_ROWS_LOG_SOFTMAX ? logf(sum) : 0;
         for (int64_t i = threadIdx.x; i < l.length; i += LINE) {
             const int64_t at = start + i * l.inner;
             const float v = get(x, at);
             put(y, at,
-                l.rule == ZT_LINE_SOFTMAX       ? expf(v - most.value) / sum
-                : l.rule == ZT_LINE_LOG_SOFTMAX ? v - most.value - shift
+                l.rule == ZT_ROWS_SOFTMAX       ? expf(v - most.value) / sum
+                : l.rule == ZT_ROWS_LOG_SOFTMAX ? v - most.value - shift
                                                 : (i == most.at ? 1 : 0));
         }
     }
 }
 
-static __global__ void softmax_grad_kernel(struct zt_launch_line l, struct zt_launch_tensor dy,
+static __global__ void softmax_grad_kernel(struct zt_launch_rows l, struct zt_launch_tensor dy,
                                            struct zt_launch_tensor y, struct zt_launch_tensor dx) {
     __shared__ float part[LINE];
-    const bool logs = l.rule == ZT_LINE_LOG_SOFTMAX_GRAD;
+    const bool logs = l.rule == ZT_ROWS_LOG_SOFTMAX_GRAD;
     for (int64_t line = blockIdx.x; line < l.outer * l.inner; line += gridDim.x) {
         const int64_t start = start_of(line, l.length, l.inner);
         float sum = 0;
@@ -64,7 +64,7 @@ static __global__ void softmax_grad_kernel(struct zt_launch_line l, struct zt_la
 
 /* ---- LpNormalization ---- */
 
-static __device__ float norm_of(const struct zt_launch_line &l, const struct zt_launch_tensor &x, int64_t start,
+static __device__ float norm_of(const struct zt_launch_rows &l, const struct zt_launch_tensor &x, int64_t start,
                                 float *part) {
     float sum = 0;
     for (int64_t i = threadIdx.x; i < l.length; i += LINE) {
@@ -75,7 +75,7 @@ static __device__ float norm_of(const struct zt_launch_line &l, const struct zt_
     return l.power == 1 ? sum : sqrtf(sum);
 }
 
-static __global__ void lp_kernel(struct zt_launch_line l, struct zt_launch_tensor x, struct zt_launch_tensor y) {
+static __global__ void lp_kernel(struct zt_launch_rows l, struct zt_launch_tensor x, struct zt_launch_tensor y) {
     __shared__ float part[LINE];
     for (int64_t line = blockIdx.x; line < l.outer * l.inner; line += gridDim.x) {
         const int64_t start = start_of(line, l.length, l.inner);
@@ -85,7 +85,7 @@ static __global__ void lp_kernel(struct zt_launch_line l, struct zt_launch_tenso
     }
 }
 
-static __global__ void lp_grad_kernel(struct zt_launch_line l, struct zt_launch_tensor dy, struct zt_launch_tensor x,
+static __global__ void lp_grad_kernel(struct zt_launch_rows l, struct zt_launch_tensor dy, struct zt_launch_tensor x,
                                       struct zt_launch_tensor dx) {
     __shared__ float part[LINE];
     for (int64_t line = blockIdx.x; line < l.outer * l.inner; line += gridDim.x) {
@@ -103,20 +103,20 @@ static __global__ void lp_grad_kernel(struct zt_launch_line l, struct zt_launch_
     }
 }
 
-int zt_launch_line(cudaStream_t stream, const struct zt_launch_line *l, struct zt_launch_tensor a,
+int zt_launch_rows(cudaStream_t stream, const struct zt_launch_rows *l, struct zt_launch_tensor a,
                    struct zt_launch_tensor b, struct zt_launch_tensor y) {
     const int64_t lines = l->length > 0 ? l->outer * l->inner : 0;
     if (lines == 0)
         return cudaSuccess;
     switch (l->rule) {
-    case ZT_LINE_SOFTMAX_GRAD:
-    case ZT_LINE_LOG_SOFTMAX_GRAD:
+    case ZT_ROWS_SOFTMAX_GRAD:
+    case ZT_ROWS_LOG_SOFTMAX_GRAD:
         softmax_grad_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*l, a, b, y);
         break;
-    case ZT_LINE_LP:
+    case ZT_ROWS_LP:
         lp_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*l, a, y);
         break;
-    case ZT_LINE_LP_GRAD:
+    case ZT_ROWS_LP_GRAD:
         lp_grad_kernel<<<job_blocks(lines), LINE, 0, stream>>>(*l, a, b, y);
         break;
     default:

@@ -13,14 +13,14 @@ static size_t bytes_of(const struct zt_view *v) {
 
 /* ---- lines ---- */
 
-ZT_PREPARE_CUDA(line, zt_launch_line)
-static bool line_run(const struct zt_call *call, struct zt_err *err) {
+ZT_PREPARE_CUDA(rows, zt_launch_rows)
+static bool rows_run(const struct zt_call *call, struct zt_err *err) {
     return zt_launched(
         call,
-        zt_launch_line(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1), zt_out_cuda(call, 0)),
+        zt_launch_rows(zt_stream_of(call), call->state, zt_in_cuda(call, 0), zt_in_cuda(call, 1), zt_out_cuda(call, 0)),
         err);
 }
-ZT_KERNEL_CUDA(line)
+ZT_KERNEL_CUDA(rows)
 
 ZT_PREPARE_CUDA(extreme, zt_launch_extreme)
 static bool extreme_run(const struct zt_call *call, struct zt_err *err) {

@@ -146,6 +146,6 @@ const struct zt_op zt_op_gelu_grad = {
     .same_type = 1 << 1,
     .attrs = with_approximate,
     .infer = zt_infer_first,
-    .body = zt_gelu_grad_body,
+    .body = zt_gelu_grad_function_body,
     .kernel = { [ZT_REF] = { .run = gelu_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

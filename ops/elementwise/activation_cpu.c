@@ -13,7 +13,7 @@ bool zt_activation_of(const struct zt_node *node, const char *name, struct zt_ac
 }
 
 static void run_floats(const struct zt_activation *f, int64_t n, const float *x, float *y) {
-    const struct zt_lane_span span = { .a = x, .b = x, .y = y, .n = n, .a_step = 1, .b_step = 1, .u = f->u, .v = f->v };
+    const struct zt_simd_span span = { .a = x, .b = x, .y = y, .n = n, .a_step = 1, .b_step = 1, .u = f->u, .v = f->v };
     f->run(&span);
 }
 
@@ -24,8 +24,8 @@ void zt_activation_run(const struct zt_activation *f, enum zt_dtype dtype, int64
         run_floats(f, n, x, y);
     for (int64_t at = 0, count; dtype != ZT_FLOAT && at < n; at += count) {
         count = n - at < BLOCK ? n - at : BLOCK;
-        zt_lane_load(dtype, (const char *)x + (size_t)at * bytes, count, block);
+        zt_simd_load(dtype, (const char *)x + (size_t)at * bytes, count, block);
         run_floats(f, count, block, block);
-        zt_lane_store(dtype, block, count, (char *)y + (size_t)at * bytes);
+        zt_simd_store(dtype, block, count, (char *)y + (size_t)at * bytes);
     }
 }

@@ -7,7 +7,7 @@
 #include "ops/elementwise/simd_elementwise.h"
 
 struct zt_activation {
-    zt_lane_function *run; /* NULL: none, y is x */
+    zt_simd_function *run; /* NULL: none, y is x */
     float u, v;
     bool keeps_zero; /* f(0) = 0 */
 };

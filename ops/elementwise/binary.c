@@ -28,17 +28,17 @@ static void run_part(void *arg, int64_t part) {
     zt_walk_part(&w, first, count - first < PART ? count - first : PART);
     while (zt_walk_next(&w)) {
         if (job->ints) {
-            int64_t a[ZT_RUN], b[ZT_RUN];
-            zt_load_run_int(x->dtype, x->data, w.offset[1], w.stride[1], w.count, a);
-            zt_load_run_int(z->dtype, z->data, w.offset[2], w.stride[2], w.count, b);
+            int64_t a[ZT_ELEMENT_BLOCK], b[ZT_ELEMENT_BLOCK];
+            zt_load_block_int(x->dtype, x->data, w.offset[1], w.stride[1], w.count, a);
+            zt_load_block_int(z->dtype, z->data, w.offset[2], w.stride[2], w.count, b);
             job->rule->f_int(w.count, x->dtype == ZT_UINT64, a, b, a);
-            zt_store_run_int(y->dtype, y->data, w.offset[0], w.stride[0], w.count, a);
+            zt_store_block_int(y->dtype, y->data, w.offset[0], w.stride[0], w.count, a);
         } else {
-            double a[ZT_RUN], b[ZT_RUN];
-            zt_load_run(x->dtype, x->data, w.offset[1], w.stride[1], w.count, a);
-            zt_load_run(z->dtype, z->data, w.offset[2], w.stride[2], w.count, b);
+            double a[ZT_ELEMENT_BLOCK], b[ZT_ELEMENT_BLOCK];
+            zt_load_block(x->dtype, x->data, w.offset[1], w.stride[1], w.count, a);
+            zt_load_block(z->dtype, z->data, w.offset[2], w.stride[2], w.count, b);
             job->rule->f(w.count, a, b, a);
-            zt_store_run(y->dtype, y->data, w.offset[0], w.stride[0], w.count, a);
+            zt_store_block(y->dtype, y->data, w.offset[0], w.stride[0], w.count, a);
         }
     }
 }
@@ -225,9 +225,9 @@ BINARY_ROW(div, "Div", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, div_grad, HA
 BINARY_ROW(mul, "Mul", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, mul_grad, HALF)
 BINARY_ROW(pow, "Pow", "", 7, ZT_ANY_NUMBER, 0, zt_infer_broadcast, pow_grad, ZT_OP_IN_PLACE)
 BINARY_ROW(pow_log, "PowLog", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE,
-           .body = zt_pow_log_body, )
+           .body = zt_pow_log_function_body, )
 BINARY_ROW(pow_slope, "PowSlope", "ztrain", 1, ZT_ANY_NUMBER, 0, zt_infer_broadcast, NULL, ZT_OP_IN_PLACE,
-           .body = zt_pow_slope_body, )
+           .body = zt_pow_slope_function_body, )
 BINARY_ROW(prelu, "PRelu", "", 7, ZT_ANY_NUMBER, 2, prelu_infer, prelu_grad, HALF)
 BINARY_ROW(sub, "Sub", "", 7, ZT_ANY_NUMBER, 2, zt_infer_broadcast, sub_grad, HALF)
 

@@ -31,16 +31,16 @@ static void cast_part(void *arg, int64_t part) {
     const unsigned whole = ZT_ANY_INT | ZT_BIT(ZT_BOOL);
     const bool ints = zt_dtype_in(x->dtype, whole) && zt_dtype_in(y->dtype, whole);
     const int64_t count = zt_shape_count(&y->shape), end = (part + 1) * PART < count ? (part + 1) * PART : count;
-    double v[ZT_RUN];
-    int64_t w[ZT_RUN];
-    for (int64_t at = part * PART; at < end; at += ZT_RUN) {
-        int64_t n = end - at < ZT_RUN ? end - at : ZT_RUN;
+    double v[ZT_ELEMENT_BLOCK];
+    int64_t w[ZT_ELEMENT_BLOCK];
+    for (int64_t at = part * PART; at < end; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = end - at < ZT_ELEMENT_BLOCK ? end - at : ZT_ELEMENT_BLOCK;
         if (ints) {
-            zt_load_run_int(x->dtype, x->data, at, 1, n, w);
-            zt_store_run_int(y->dtype, y->data, at, 1, n, w);
+            zt_load_block_int(x->dtype, x->data, at, 1, n, w);
+            zt_store_block_int(y->dtype, y->data, at, 1, n, w);
         } else {
-            zt_load_run(x->dtype, x->data, at, 1, n, v);
-            zt_store_run(y->dtype, y->data, at, 1, n, v);
+            zt_load_block(x->dtype, x->data, at, 1, n, v);
+            zt_store_block(y->dtype, y->data, at, 1, n, v);
         }
     }
 }
@@ -91,7 +91,7 @@ static const struct zt_attr_spec like_attrs_19[] = { { "saturate", ZT_ATTR_INT }
         .grad = GRAD,                                                                                                  \
         .no_grad_in = 1 << 1,                                                                                          \
         .type_in = 1 << 1,                                                                                             \
-        .body = zt_same_form_body,                                                                                     \
+        .body = zt_same_opset_form_body,                                                                               \
         .kernel = { [ZT_REF] = { .run = RUN }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },         \
     };
 

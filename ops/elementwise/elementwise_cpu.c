@@ -15,8 +15,8 @@ static const struct lane {
     const char *attr[2];
     float otherwise[2];
     bool keeps_zero;
-} lanes[ZT_LANE_OPS] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_LANE_##id] = { NAME, INPUTS, { U, V }, { U0, V0 }, ZERO },
+} lanes[ZT_SIMD_OPS] = {
+#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { NAME, INPUTS, { U, V }, { U0, V0 }, ZERO },
     ZT_ELEMENTWISE(LANE)
 #undef LANE
 };
@@ -49,22 +49,22 @@ static bool of_tanh(const struct zt_node *n) {
 static int variant_of(const struct zt_graph *g, int node, int i, float number[2]) {
     const struct zt_node *n = g->nodes[node];
     switch (i) {
-    case ZT_LANE_gelu:
-        return of_tanh(n) ? ZT_LANE_gelu_tanh : i;
-    case ZT_LANE_gelu_grad:
-        return of_tanh(n) ? ZT_LANE_gelu_tanh_grad : i;
-    case ZT_LANE_clip:
-    case ZT_LANE_clip_grad:
-        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_LANE_OPS;
-    case ZT_LANE_square:
-        return is_square(g, node) ? i : ZT_LANE_pow;
-    case ZT_LANE_square_slope:
-        return is_square(g, node) ? i : ZT_LANE_pow_slope;
-    case ZT_LANE_cast_like:
-        return ZT_LANE_cast;
-    case ZT_LANE_fmod:
-        return zt_attr_int(n, "fmod", 0) ? i : ZT_LANE_OPS;
-    case ZT_LANE_is_inf:
+    case ZT_SIMD_gelu:
+        return of_tanh(n) ? ZT_SIMD_gelu_tanh : i;
+    case ZT_SIMD_gelu_grad:
+        return of_tanh(n) ? ZT_SIMD_gelu_tanh_grad : i;
+    case ZT_SIMD_clip:
+    case ZT_SIMD_clip_grad:
+        return bounds_known(g, node, lanes[i].inputs, number) ? i : ZT_SIMD_OPS;
+    case ZT_SIMD_square:
+        return is_square(g, node) ? i : ZT_SIMD_pow;
+    case ZT_SIMD_square_slope:
+        return is_square(g, node) ? i : ZT_SIMD_pow_slope;
+    case ZT_SIMD_cast_like:
+        return ZT_SIMD_cast;
+    case ZT_SIMD_fmod:
+        return zt_attr_int(n, "fmod", 0) ? i : ZT_SIMD_OPS;
+    case ZT_SIMD_is_inf:
         number[0] = (float)(zt_attr_int(n, "detect_positive", 1) != 0);
         number[1] = (float)(zt_attr_int(n, "detect_negative", 1) != 0);
         return i;
@@ -73,29 +73,29 @@ static int variant_of(const struct zt_graph *g, int node, int i, float number[2]
     }
 }
 
-/* The first row of an op, ZT_LANE_OPS where there is none, and the numbers that are attributes. */
+/* The first row of an op, ZT_SIMD_OPS where there is none, and the numbers that are attributes. */
 static int find_lane(const struct zt_node *n, const char *op, float number[2]) {
     int i = 0;
-    while (i < ZT_LANE_OPS && strcmp(lanes[i].op, op) != 0)
+    while (i < ZT_SIMD_OPS && strcmp(lanes[i].op, op) != 0)
         i++;
-    for (int k = 0; k < 2 && i < ZT_LANE_OPS; k++)
+    for (int k = 0; k < 2 && i < ZT_SIMD_OPS; k++)
         number[k] = lanes[i].attr[k] ? zt_attr_float(n, lanes[i].attr[k], lanes[i].otherwise[k]) : 0;
     return i;
 }
 
-int zt_elementwise_lane(const struct zt_graph *g, int node, float number[2]) {
+int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]) {
     const int i = find_lane(g->nodes[node], g->nodes[node]->op->name, number);
-    return i < ZT_LANE_OPS ? variant_of(g, node, i, number) : i;
+    return i < ZT_SIMD_OPS ? variant_of(g, node, i, number) : i;
 }
 
-zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
+zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero) {
     int i = find_lane(node, op, number);
-    if (i == ZT_LANE_OPS || lanes[i].inputs != 1)
+    if (i == ZT_SIMD_OPS || lanes[i].inputs != 1)
         return NULL;
-    if (i == ZT_LANE_gelu && of_tanh(node))
-        i = ZT_LANE_gelu_tanh;
+    if (i == ZT_SIMD_gelu && of_tanh(node))
+        i = ZT_SIMD_gelu_tanh;
     *keeps_zero = lanes[i].keeps_zero;
-    return zt_lane_functions()[i];
+    return zt_simd_functions()[i];
 }
 
 /* Types whose values floats hold exactly. They are computed with in float, and stored with one rounding. */
@@ -104,8 +104,8 @@ static const unsigned held = 1u << ZT_FLOAT | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT
 static const unsigned floats = 1u << ZT_FLOAT | 1u << ZT_FLOAT16 | 1u << ZT_BFLOAT16;
 
 /* Max, Min, Sum and Mean: as many inputs as there are, the result so far being the first of two. */
-static bool folds(enum zt_lane_op op) {
-    return op == ZT_LANE_max || op == ZT_LANE_min || op == ZT_LANE_sum || op == ZT_LANE_mean;
+static bool folds(enum zt_simd_op op) {
+    return op == ZT_SIMD_max || op == ZT_SIMD_min || op == ZT_SIMD_sum || op == ZT_SIMD_mean;
 }
 
 /* The loop in the elements' own type, NULL where there is none: integers, double, casts. */
@@ -130,11 +130,11 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
         return false;
     if (typed_of(g, node, &inputs))
         return true;
-    const enum zt_lane_op op = (enum zt_lane_op)zt_elementwise_lane(g, node, number);
+    const enum zt_simd_op op = (enum zt_simd_op)zt_simd_elementwise(g, node, number);
     const enum zt_dtype to = zt_out(g, node, 0)->dtype;
-    if (op == ZT_LANE_OPS)
+    if (op == ZT_SIMD_OPS)
         return false;
-    if (op == ZT_LANE_cast)
+    if (op == ZT_SIMD_cast)
         return zt_dtype_in(zt_in(g, node, 0)->dtype, held) && zt_dtype_in(to, floats | ZT_BIT(ZT_BOOL));
     if (folds(op)) {
         bool good = to == ZT_FLOAT && g->nodes[node]->in_count > 1;
@@ -159,7 +159,7 @@ struct walk {
 
 struct plan {
     zt_typed_function *typed; /* else `op` with its numbers */
-    enum zt_lane_op op;
+    enum zt_simd_op op;
     float number[2];
     int inputs;        /* that a loop reads */
     bool folding;      /* all inputs, two at a time */
@@ -200,7 +200,7 @@ static void plan_broadcast(struct walk *walk, const struct zt_shape *y, const st
 
 /* The layout all tensors share: that of the first blocked input, where shapes agree, all are float and what padding
  * holds stays zero. */
-static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt_lane_op op, int inputs) {
+static const struct zt_layout *common_layout(const struct zt_prepare *p, enum zt_simd_op op, int inputs) {
     const struct zt_layout *layout = NULL;
     const struct zt_shape *y = &zt_out(p->graph, p->node, 0)->shape;
     bool all_float = zt_out(p->graph, p->node, 0)->dtype == ZT_FLOAT;
@@ -219,7 +219,7 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     struct plan *plan = ZT_NEW(p->graph->arena, struct plan);
     const int given = p->graph->nodes[p->node]->in_count;
-    plan->op = (enum zt_lane_op)zt_elementwise_lane(p->graph, p->node, plan->number);
+    plan->op = (enum zt_simd_op)zt_simd_elementwise(p->graph, p->node, plan->number);
     plan->typed = typed_of(p->graph, p->node, &plan->inputs);
     if (!plan->typed)
         plan->inputs = lanes[plan->op].inputs;
@@ -257,7 +257,7 @@ enum { BLOCK = 512 }; /* elements that are converted at a time */
 static const float *as_floats(const struct zt_view *v, int64_t offset, int step, int64_t n, float *to) {
     if (v->dtype == ZT_FLOAT)
         return (const float *)v->data + offset;
-    zt_lane_load(v->dtype, zt_element(v->data, zt_dtype_bytes(v->dtype), offset), step ? n : 1, to);
+    zt_simd_load(v->dtype, zt_element(v->data, zt_dtype_bytes(v->dtype), offset), step ? n : 1, to);
     return to;
 }
 
@@ -283,7 +283,7 @@ static void run_span(const struct job *job, const int64_t *offset, int64_t at, i
     }
     const bool direct = job->out->dtype == ZT_FLOAT;
     float block[3][BLOCK];
-    struct zt_lane_span span = { .a_step = walk->step[0][last] != 0,
+    struct zt_simd_span span = { .a_step = walk->step[0][last] != 0,
                                  .b_step = walk->step[1][last] != 0,
                                  .n = n,
                                  .u = plan->number[0],
@@ -291,11 +291,11 @@ static void run_span(const struct job *job, const int64_t *offset, int64_t at, i
     span.a = as_floats(job->in[0], offset[0], span.a_step, n, block[0]);
     span.b = as_floats(job->in[1], offset[1], span.b_step, n, block[1]);
     span.y = direct ? (float *)job->out->data + at : block[2];
-    zt_lane_functions()[plan->op](&span);
+    zt_simd_functions()[plan->op](&span);
     for (int64_t i = 0; job->scale != 1 && i < n; i++)
         span.y[i] *= job->scale;
     if (!direct)
-        zt_lane_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
+        zt_simd_store(job->out->dtype, block[2], n, zt_element(job->out->data, zt_dtype_bytes(job->out->dtype), at));
 }
 
 /* Elements [chunk * CHUNK, ...) in runs along the innermost axis. */
@@ -328,7 +328,7 @@ bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
                                    &call->in[plan->folding ? i + 1 : plan->inputs - 1] },
                            .out = &call->out[0],
                            .scale = 1 };
-        if (plan->op == ZT_LANE_mean && i == plan->folds - 1)
+        if (plan->op == ZT_SIMD_mean && i == plan->folds - 1)
             job.scale = 1 / (float)(plan->folds + 1);
         zt_parallel_for(call->threads, (plan->elements + CHUNK - 1) / CHUNK, run_chunk, &job);
     }

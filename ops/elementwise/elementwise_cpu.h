@@ -12,10 +12,10 @@
 
 /* The loop of the function of one input that is called `op`, its numbers from the node's attributes and whether f(0) =
  * 0; NULL: there is none. */
-zt_lane_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero);
+zt_simd_function *zt_elementwise_loop(const struct zt_node *node, const char *op, float number[2], bool *keeps_zero);
 
-/* The float loop of a node, of enum zt_lane_op (ZT_LANE_OPS: it has none), and the numbers u and v of its value. */
-int zt_elementwise_lane(const struct zt_graph *g, int node, float number[2]);
+/* The float loop of a node, of enum zt_simd_op (ZT_SIMD_OPS: it has none), and the numbers u and v of its value. */
+int zt_simd_elementwise(const struct zt_graph *g, int node, float number[2]);
 
 bool zt_elementwise_supports(const struct zt_graph *g, int node);
 bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err);

@@ -50,52 +50,53 @@ static const struct text texts[] = {
     { 0 },
 };
 
-bool zt_unary_body(struct zt_body *b, const struct zt_graph *g, int node, const double parameters[2]) {
+bool zt_unary_function_body(struct zt_function_body *b, const struct zt_graph *g, int node,
+                            const double parameters[2]) {
     const struct text *t = texts;
     while (t->op_type && strcmp(t->op_type, g->nodes[node]->op_type) != 0)
         t++;
-    zt_body_names(b, "g, v -> dx");
-    zt_body_number(b, "a", parameters[0]);
-    zt_body_number(b, "b", parameters[1]);
-    zt_body_say(b, "%s", t->op_type ? t->says : "");
+    zt_function_body_names(b, "g, v -> dx");
+    zt_function_body_number(b, "a", parameters[0]);
+    zt_function_body_number(b, "b", parameters[1]);
+    zt_function_body_add(b, "%s", t->op_type ? t->says : "");
     return true;
 }
 
 /* sqrt(2 / pi) and sqrt(1 / 2 pi) */
-bool zt_gelu_grad_body(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
+bool zt_gelu_grad_function_body(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
-    zt_body_names(b, "g, v -> dx");
+    zt_function_body_names(b, "g, v -> dx");
     if (strcmp(zt_attr_text(g->nodes[node], "approximate", "none"), "tanh") == 0)
-        zt_body_say(b,
-                    "c = 0.79788456080286536; k = 0.044715; t = Tanh(c * (v + k * v * v * v));"
-                    "dx = g * ((1 + t) + v * (1 - t * t) * c * (1 + 3 * k * v * v)) / 2");
+        zt_function_body_add(b,
+                             "c = 0.79788456080286536; k = 0.044715; t = Tanh(c * (v + k * v * v * v));"
+                             "dx = g * ((1 + t) + v * (1 - t * t) * c * (1 + 3 * k * v * v)) / 2");
     else
-        zt_body_say(b, "dx = g * ((1 + Erf(v / Sqrt(2))) / 2 + v * Exp(-v * v / 2) * 0.39894228040143268)");
+        zt_function_body_add(b, "dx = g * ((1 + Erf(v / Sqrt(2))) / 2 + v * Exp(-v * v / 2) * 0.39894228040143268)");
     return true;
 }
 
-bool zt_clip_grad_body(struct zt_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
+bool zt_clip_grad_function_body(struct zt_function_body *b, const struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = g->nodes[node];
     const struct zt_attr *low = zt_node_attr(n, "min"), *high = zt_node_attr(n, "max");
-    zt_body_names(b, "dy, x, low, high -> dx");
+    zt_function_body_names(b, "dy, x, low, high -> dx");
     if (low)
-        zt_body_number(b, "low", (double)low->f);
+        zt_function_body_number(b, "low", (double)low->f);
     if (high)
-        zt_body_number(b, "high", (double)high->f);
-    zt_body_say(b, "dx = dy");
+        zt_function_body_number(b, "high", (double)high->f);
+    zt_function_body_add(b, "dx = dy");
     if (low || zt_in(g, node, 2))
-        zt_body_say(b, "dx = Where(Less(x, low), 0, dx)");
+        zt_function_body_add(b, "dx = Where(Less(x, low), 0, dx)");
     if (high || zt_in(g, node, 3))
-        zt_body_say(b, "dx = Where(Greater(x, high), 0, dx)");
+        zt_function_body_add(b, "dx = Where(Greater(x, high), 0, dx)");
     return true;
 }
 
-ZT_BODY(zt_dropout_grad_body) {
+ZT_FUNCTION_BODY(zt_dropout_grad_function_body) {
     (void)err;
-    zt_body_names(b, "dy, mask, ratio -> dx");
+    zt_function_body_names(b, "dy, mask, ratio -> dx");
     if (!zt_in(g, node, 2))
-        zt_body_number(b, "ratio", (double)zt_attr_float(g->nodes[node], "ratio", 0.5f));
-    zt_body_say(b, "dx = Where(And(mask, Less(ratio, 1)), dy / (1 - ratio), 0)");
+        zt_function_body_number(b, "ratio", (double)zt_attr_float(g->nodes[node], "ratio", 0.5f));
+    zt_function_body_add(b, "dx = Where(And(mask, Less(ratio, 1)), dy / (1 - ratio), 0)");
     return true;
 }

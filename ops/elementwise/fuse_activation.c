@@ -45,7 +45,7 @@ static const char *const softplus_forms[] = { "Log(Add(Exp(x), 1))", "Where(Grea
 /* The first of the forms that stands at `node` and is a function of x alone, element by element; -1: none. */
 static int find_form(struct zt_graph *g, int node, const char *const *forms, int count, struct zt_match *m) {
     for (int i = 0; i < count; i++)
-        if (zt_form_find(g, node, forms[i], m) && zt_match_same(m, zt_match_value(m, "x"), zt_match_result(m)))
+        if (zt_pattern_find(g, node, forms[i], m) && zt_match_same(m, zt_match_value(m, "x"), zt_match_result(m)))
             return i;
     return -1;
 }

@@ -77,23 +77,23 @@ static bool chain_ref(const struct zt_call *call, struct zt_err *err) {
 
 static bool chain_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     const struct zt_graph *steps = steps_of(g->nodes[node]);
-    struct zt_chain *chain = to;
+    struct zt_fused_elementwise *chain = to;
     chain->inputs = steps->input_count;
     chain->steps = steps->node_count;
     for (int n = 0; n < steps->node_count; n++) {
-        struct zt_chain_step *step = &chain->step[n];
+        struct zt_fused_elementwise_step *step = &chain->step[n];
         if (!zt_pointwise_find(steps, n, &step->what))
             return zt_node_fail(steps, n, err, "there is no expression for it");
         step->dtype = zt_out(steps, n, 0)->dtype;
         for (int i = 0; i < step->what.inputs; i++)
-            step->from[i] = steps->nodes[n]->in[i]; /* values are in the order of zt_chain */
+            step->from[i] = steps->nodes[n]->in[i]; /* values are in the order of zt_fused_elementwise */
     }
     return true;
 }
 
 static const struct zt_attr_spec attrs[] = { { "steps", ZT_ATTR_GRAPH, true }, { 0 } };
 
-const struct zt_op zt_op_chain = {
+const struct zt_op zt_op_fused_elementwise = {
     .name = "Chain",
     .domain = "ztrain",
     .since = 1,
@@ -291,4 +291,4 @@ static bool fuse_chain(struct zt_graph *g, const struct zt_op_table *table, int 
     return true;
 }
 
-const struct zt_pattern zt_pattern_chain = { "chain", 1 << ZT_CUDA, fuse_chain };
+const struct zt_pattern zt_pattern_fused_elementwise = { "chain", 1 << ZT_CUDA, fuse_chain };

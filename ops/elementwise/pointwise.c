@@ -15,8 +15,8 @@ static const unsigned kept = ZT_BIT(ZT_FLOAT) | ZT_ANY_HALF | ZT_BIT(ZT_BOOL);
 static const struct {
     const char *value;
     int inputs;
-} lanes[ZT_LANE_OPS] = {
-#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_LANE_##id] = { #VALUE, INPUTS },
+} lanes[ZT_SIMD_OPS] = {
+#define LANE(id, NAME, INPUTS, U, U0, V, V0, ZERO, VALUE) [ZT_SIMD_##id] = { #VALUE, INPUTS },
     ZT_ELEMENTWISE(LANE)
 #undef LANE
 };
@@ -74,8 +74,8 @@ static bool find_typed(const struct zt_graph *g, int node, struct zt_pointwise *
 
 static bool find_float(const struct zt_graph *g, int node, struct zt_pointwise *to) {
     float number[2];
-    const int lane = zt_elementwise_lane(g, node, number), count = g->nodes[node]->in_count;
-    if (lane == ZT_LANE_OPS || !zt_dtype_in(zt_out(g, node, 0)->dtype, kept))
+    const int lane = zt_simd_elementwise(g, node, number), count = g->nodes[node]->in_count;
+    if (lane == ZT_SIMD_OPS || !zt_dtype_in(zt_out(g, node, 0)->dtype, kept))
         return false;
     const int inputs = folds(g, node) ? count : lanes[lane].inputs;
     *to = (struct zt_pointwise){ .value = lanes[lane].value,
@@ -83,7 +83,7 @@ static bool find_float(const struct zt_graph *g, int node, struct zt_pointwise *
                                  .inputs = inputs,
                                  .folds = folds(g, node),
                                  .number = { number[0], number[1] },
-                                 .scale = lane == ZT_LANE_mean ? 1 / (float)count : 1 };
+                                 .scale = lane == ZT_SIMD_mean ? 1 / (float)count : 1 };
     return have_types(g, node, inputs, held);
 }
 

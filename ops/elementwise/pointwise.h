@@ -22,10 +22,10 @@ enum { ZT_POINTWISE_INPUTS = 8, ZT_CHAIN_STEPS = 16 }; /* at most */
 
 /* What a kernel computes of one element, step by step; of a single node it is one step. Between two steps a value is
  * rounded to the type in which its node would have stored it, so that a chain gives the bits of its nodes. */
-struct zt_chain {
+struct zt_fused_elementwise {
     int inputs; /* the node's first so many */
     int steps;
-    struct zt_chain_step {
+    struct zt_fused_elementwise_step {
         struct zt_pointwise what;
         int from[ZT_POINTWISE_INPUTS]; /* an input, or `inputs` + an earlier step */
         enum zt_dtype dtype;           /* of the result */

@@ -15,7 +15,7 @@
 
 enum { THREADS = 256, BLOCKS = 132 * 16 };
 
-static enum zt_spread spread_of(const struct zt_kernel_arguments *a, int axes, int input) {
+static enum zt_broadcast_kind spread_of(const struct zt_kernel_arguments *a, int axes, int input) {
     int64_t next = 1;
     bool alike = true, one = true;
     for (int k = axes - 1; k >= 0; k--) {
@@ -23,16 +23,16 @@ static enum zt_spread spread_of(const struct zt_kernel_arguments *a, int axes, i
         one &= a->step[input][k] == 0;
         next *= a->dim[k];
     }
-    return alike ? ZT_SPREAD_ALIKE : one ? ZT_SPREAD_ONE : ZT_SPREAD_AXES;
+    return alike ? ZT_BROADCAST_ALIKE : one ? ZT_BROADCAST_ONE : ZT_BROADCAST_AXES;
 }
 
 /* How the inputs lie beside the output, whose axes are walked in its own order. */
 static void lay_out(struct zt_prepare *q, struct zt_kernel_source *s, struct zt_kernel_arguments *a) {
     const struct zt_shape *y = &zt_out(q->graph, q->node, 0)->shape;
-    zt_layout_spread(q, s->chain.inputs);
-    zt_spread_dims(q, a->dim);
+    zt_layout_broadcast(q, s->chain.inputs);
+    zt_broadcast_layout_dims(q, a->dim);
     for (int i = 0; i < s->chain.inputs; i++)
-        zt_spread_steps(q, i, a->step[i]);
+        zt_broadcast_layout_steps(q, i, a->step[i]);
     s->axes = zt_axes_cuda(y->rank, a->dim, s->chain.inputs, a->step);
     a->count = zt_shape_count(y);
     s->wide = a->count >= INT32_MAX;
@@ -46,8 +46,8 @@ static int lanes_of(const struct zt_kernel_source *s, const struct zt_kernel_arg
     bool walks = false;
     for (int i = 0; i < s->chain.inputs; i++) {
         const size_t bytes = zt_dtype_bytes(s->input[i].dtype);
-        walks |= s->input[i].spread == ZT_SPREAD_AXES;
-        if (s->input[i].spread == ZT_SPREAD_ALIKE && bytes < narrowest)
+        walks |= s->input[i].spread == ZT_BROADCAST_AXES;
+        if (s->input[i].spread == ZT_BROADCAST_ALIKE && bytes < narrowest)
             narrowest = bytes;
     }
     int lanes = narrowest < 2 ? 8 : (int)(16 / narrowest);
@@ -86,8 +86,8 @@ static bool can_turn(const struct zt_prepare *q, const struct zt_kernel_source *
     if (zt_layout_either(y) || zt_shape_count(y) == 0)
         return false;
     for (int i = 0; i < s->chain.inputs; i++) {
-        alike |= s->input[i].spread == ZT_SPREAD_ALIKE;
-        axes |= s->input[i].spread == ZT_SPREAD_AXES;
+        alike |= s->input[i].spread == ZT_BROADCAST_ALIKE;
+        axes |= s->input[i].spread == ZT_BROADCAST_AXES;
     }
     turned_dims(y, q->out_layout[0] != NULL, dim);
     return alike && !axes && tile_of(s, dim[0], dim[1]).rows > 0;
@@ -110,8 +110,8 @@ static void choose_packs(struct zt_pointwise_kernel *k, struct zt_kernel_source 
     k->out_alignment = zt_pack_alignment(s->chain.step[s->chain.steps - 1].dtype, written);
     for (int i = 0; i < k->inputs; i++) {
         struct zt_kernel_input *in = &s->input[i];
-        k->alignment[i] = in->spread == ZT_SPREAD_ALIKE ? zt_pack_alignment(in->dtype, read) : 1;
-        in->still = in->spread == ZT_SPREAD_AXES && k->arguments.step[i][s->axes - 1] == 0;
+        k->alignment[i] = in->spread == ZT_BROADCAST_ALIKE ? zt_pack_alignment(in->dtype, read) : 1;
+        in->still = in->spread == ZT_BROADCAST_AXES && k->arguments.step[i][s->axes - 1] == 0;
     }
 }
 

@@ -9,13 +9,13 @@
 
 static void each(const struct zt_call *call, const double *p, void (*f)(const double *p, int64_t n, double *v)) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    double v[ZT_RUN];
+    double v[ZT_ELEMENT_BLOCK];
     int64_t count = zt_shape_count(&y->shape);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run(x->dtype, x->data, at, 1, n, v);
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block(x->dtype, x->data, at, 1, n, v);
         f(p, n, v);
-        zt_store_run(y->dtype, y->data, at, 1, n, v);
+        zt_store_block(y->dtype, y->data, at, 1, n, v);
     }
 }
 

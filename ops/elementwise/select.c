@@ -92,18 +92,18 @@ static struct bounds bounds_of(const struct zt_call *call, int first) {
 }
 
 static void clip_floats(const struct zt_view *x, const struct zt_view *y, const struct bounds *b) {
-    double v[ZT_RUN];
+    double v[ZT_ELEMENT_BLOCK];
     int64_t count = zt_shape_count(&y->shape);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run(x->dtype, x->data, at, 1, n, v);
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block(x->dtype, x->data, at, 1, n, v);
         for (int64_t i = 0; i < n; i++) {
             if (b->has_low && v[i] < b->low)
                 v[i] = b->low;
             if (b->has_high && v[i] > b->high)
                 v[i] = b->high;
         }
-        zt_store_run(y->dtype, y->data, at, 1, n, v);
+        zt_store_block(y->dtype, y->data, at, 1, n, v);
     }
 }
 
@@ -156,16 +156,16 @@ static bool clip_grad_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct bounds b = bounds_of(call, 2);
     const struct zt_view *dy = &call->in[0], *x = &call->in[1], *dx = &call->out[0];
-    double v[ZT_RUN], g[ZT_RUN];
+    double v[ZT_ELEMENT_BLOCK], g[ZT_ELEMENT_BLOCK];
     int64_t count = zt_shape_count(&dx->shape);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run(dy->dtype, dy->data, at, 1, n, g);
-        zt_load_run(x->dtype, x->data, at, 1, n, v);
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block(dy->dtype, dy->data, at, 1, n, g);
+        zt_load_block(x->dtype, x->data, at, 1, n, v);
         for (int64_t i = 0; i < n; i++)
             if ((b.has_low && v[i] < b.low) || (b.has_high && v[i] > b.high))
                 g[i] = 0;
-        zt_store_run(dx->dtype, dx->data, at, 1, n, g);
+        zt_store_block(dx->dtype, dx->data, at, 1, n, g);
     }
     return true;
 }
@@ -183,7 +183,7 @@ const struct zt_op zt_op_clip_6 = {
     .attrs = with_bounds,
     .infer = clip_infer,
     .grad = clip_grad,
-    .body = zt_clip_old_body,
+    .body = zt_clip_old_function_body,
     .kernel = { [ZT_REF] = { .run = clip_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };
 
@@ -211,6 +211,6 @@ const struct zt_op zt_op_clip_grad = {
     .same_type = 1 << 1 | 1 << 2 | 1 << 3,
     .attrs = with_bounds,
     .infer = zt_infer_first,
-    .body = zt_clip_grad_body,
+    .body = zt_clip_grad_function_body,
     .kernel = { [ZT_REF] = { .run = clip_grad_run }, [ZT_CPU] = ZT_ELEMENTWISE_CPU, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

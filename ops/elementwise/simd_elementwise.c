@@ -24,7 +24,7 @@ static inline float float_of(uint32_t bits) {
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
 
-struct zt_lane_moves {
+struct zt_simd_strided_copies {
     void (*load[ZT_DTYPES])(const void *from, int64_t n, float *to);
     void (*store[ZT_DTYPES])(const float *from, int64_t n, void *to);
 };
@@ -40,18 +40,18 @@ const char *zt_cpu_instructions(void) {
     return OF_MACHINE(instructions);
 }
 
-zt_lane_function *const *zt_lane_functions(void) {
+zt_simd_function *const *zt_simd_functions(void) {
     return OF_MACHINE(functions);
 }
 
-static const struct zt_lane_moves *moves(void) {
+static const struct zt_simd_strided_copies *moves(void) {
     return OF_MACHINE(&moves);
 }
 
-void zt_lane_load(enum zt_dtype dtype, const void *from, int64_t n, float *to) {
+void zt_simd_load(enum zt_dtype dtype, const void *from, int64_t n, float *to) {
     moves()->load[dtype](from, n, to);
 }
 
-void zt_lane_store(enum zt_dtype dtype, const float *from, int64_t n, void *to) {
+void zt_simd_store(enum zt_dtype dtype, const float *from, int64_t n, void *to) {
     moves()->store[dtype](from, n, to);
 }

@@ -8,14 +8,14 @@
 
 /* y[i] = f(a[i * a_step], b[i * b_step]), i < n; steps are 0 or 1, b is read by ops of two inputs only. u, v:
  * attributes. */
-struct zt_lane_span {
+struct zt_simd_span {
     const float *a, *b;
     float *y;
     int64_t n;
     int a_step, b_step;
     float u, v;
 };
-typedef void zt_lane_function(const struct zt_lane_span *s);
+typedef void zt_simd_function(const struct zt_simd_span *s);
 
 /* Every op with a vector loop: LANE(id, ONNX name or name of our own, inputs read, names and defaults of up to two
  * attributes, whether f(0, 0) = 0, value). The value is an expression of the vectors a and b and the numbers u and v.
@@ -134,19 +134,19 @@ typedef void zt_lane_function(const struct zt_lane_span *s);
     LANE(cast, "Cast", 1, NULL, 0, NULL, 0, true, a)                                                                   \
     LANE(cast_like, "CastLike", 1, NULL, 0, NULL, 0, true, a)
 
-enum zt_lane_op {
-#define ZT_LANE_NAME(id, ...) ZT_LANE_##id,
-    ZT_ELEMENTWISE(ZT_LANE_NAME)
-#undef ZT_LANE_NAME
-        ZT_LANE_OPS
+enum zt_simd_op {
+#define ZT_SIMD_NAME(id, ...) ZT_SIMD_##id,
+    ZT_ELEMENTWISE(ZT_SIMD_NAME)
+#undef ZT_SIMD_NAME
+        ZT_SIMD_OPS
 };
 
 /* Elements of a half type, bool or an integer of 8 or 16 bits as floats and back; integers are only read. To half types
  * they are rounded to even; bool is 1 for what is not 0. */
-void zt_lane_load(enum zt_dtype dtype, const void *from, int64_t n, float *to);
-void zt_lane_store(enum zt_dtype dtype, const float *from, int64_t n, void *to);
+void zt_simd_load(enum zt_dtype dtype, const void *from, int64_t n, float *to);
+void zt_simd_store(enum zt_dtype dtype, const float *from, int64_t n, void *to);
 
 /* The loops for this machine, by op. */
-zt_lane_function *const *zt_lane_functions(void);
+zt_simd_function *const *zt_simd_functions(void);
 
 #endif

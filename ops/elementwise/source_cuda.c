@@ -161,7 +161,7 @@ static void write_arguments(struct zt_text *to) {
 static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
     bool walks = false;
     for (int k = 0; k < s->chain.inputs; k++)
-        if (s->input[k].spread == ZT_SPREAD_AXES) {
+        if (s->input[k].spread == ZT_BROADCAST_AXES) {
             walks = true;
             zt_text_add(to, "        place at%d = 0;\n", k);
         }
@@ -173,7 +173,7 @@ static void write_places(const struct zt_kernel_source *s, struct zt_text *to) {
             zt_text_add(to, "        here = rest %% (place)p.dim[%d];\n        rest /= (place)p.dim[%d];\n", axis,
                         axis);
         for (int k = 0; k < s->chain.inputs; k++)
-            if (s->input[k].spread == ZT_SPREAD_AXES)
+            if (s->input[k].spread == ZT_BROADCAST_AXES)
                 zt_text_add(to, "        at%d += %s * (place)p.step[%d][%d];\n", k, axis ? "here" : "rest", k, axis);
     }
 }
@@ -193,9 +193,10 @@ static void write_names(int value, enum zt_dtype dtype, struct zt_text *to) {
 
 /* "rN = VALUE" of step N in a block of its own; a is `first`, and b the operand `second` of a fold, -1 where there is
  * none: then b and c are the step's own. */
-static void write_value(const struct zt_chain *chain, int step, const char *first, int second, struct zt_text *to) {
+static void write_value(const struct zt_fused_elementwise *chain, int step, const char *first, int second,
+                        struct zt_text *to) {
     static const char *const operand[] = { "a", "b", "c" };
-    const struct zt_chain_step *t = &chain->step[step];
+    const struct zt_fused_elementwise_step *t = &chain->step[step];
     const struct zt_pointwise *w = &t->what;
     const char *type = stored[w->dtype].type;
     zt_text_add(to, "        {");
@@ -214,13 +215,13 @@ static void write_value(const struct zt_chain *chain, int step, const char *firs
 }
 
 /* What a result is before it is stored: a float where a half type, or a truth made of floats, is made of it. */
-static const char *result_type(const struct zt_chain_step *t) {
+static const char *result_type(const struct zt_fused_elementwise_step *t) {
     const unsigned rounded = t->what.dtype == ZT_FLOAT ? ZT_ANY_HALF | ZT_BIT(ZT_BOOL) : ZT_ANY_HALF;
     return !t->what.moves && zt_dtype_in(t->dtype, rounded) ? "float" : stored[t->dtype].type;
 }
 
-static void write_step(const struct zt_chain *chain, int step, struct zt_text *to) {
-    const struct zt_chain_step *t = &chain->step[step];
+static void write_step(const struct zt_fused_elementwise *chain, int step, struct zt_text *to) {
+    const struct zt_fused_elementwise_step *t = &chain->step[step];
     const int value = chain->inputs + step;
     char name[32];
     snprintf(name, sizeof name, "v%d", t->from[0]);
@@ -241,7 +242,8 @@ static void write_step(const struct zt_chain *chain, int step, struct zt_text *t
 }
 
 /* element(s0, s1, ...): the result as it is stored, of inputs as they are. */
-static void write_element(const struct zt_chain *chain, const struct zt_kernel_input *input, struct zt_text *to) {
+static void write_element(const struct zt_fused_elementwise *chain, const struct zt_kernel_input *input,
+                          struct zt_text *to) {
     const int last = chain->steps - 1;
     zt_text_add(to, "FN %s element(", stored[chain->step[last].dtype].type);
     for (int k = 0; k < chain->inputs; k++)
@@ -259,7 +261,7 @@ static void write_pointers(const struct zt_kernel_source *s, const char *result,
     for (int k = 0; k < s->chain.inputs; k++) {
         const char *type = stored[s->input[k].dtype].type;
         zt_text_add(to, "    const %s *RESTRICT in%d = (const %s *)p.in[%d];\n", type, k, type, k);
-        if (s->input[k].spread == ZT_SPREAD_ONE)
+        if (s->input[k].spread == ZT_BROADCAST_ONE)
             zt_text_add(to, "    const %s one%d = *in%d;\n", type, k, k);
     }
     zt_text_add(to, "    %s *RESTRICT out = (%s *)p.out;\n", result, result);
@@ -269,9 +271,9 @@ static void write_pointers(const struct zt_kernel_source *s, const char *result,
 static void write_call(const struct zt_kernel_source *s, bool packed, struct zt_text *to) {
     for (int k = 0; k < s->chain.inputs; k++) {
         const char *before = k ? ", " : "element(";
-        if (s->input[k].spread == ZT_SPREAD_ONE)
+        if (s->input[k].spread == ZT_BROADCAST_ONE)
             zt_text_add(to, "%sone%d", before, k);
-        else if (s->input[k].spread == ZT_SPREAD_ALIKE)
+        else if (s->input[k].spread == ZT_BROADCAST_ALIKE)
             zt_text_add(to, packed ? "%spack%d.at[j]" : "%sin%d[i]", before, k);
         else if (packed && s->input[k].still)
             zt_text_add(to, "%sstill%d", before, k);
@@ -290,13 +292,13 @@ static void write_packs(const struct zt_kernel_source *s, const char *result, st
                 s->lanes);
     for (int k = 0; k < s->chain.inputs; k++) {
         const char *type = stored[s->input[k].dtype].type;
-        if (s->input[k].spread == ZT_SPREAD_ALIKE)
+        if (s->input[k].spread == ZT_BROADCAST_ALIKE)
             zt_text_add(to, "        const pack<%s, %d> pack%d = ((const pack<%s, %d> *)in%d)[k];\n", type, s->lanes, k,
                         type, s->lanes, k);
     }
     write_places(s, to);
     for (int k = 0; k < s->chain.inputs; k++)
-        if (s->input[k].spread == ZT_SPREAD_AXES && s->input[k].still)
+        if (s->input[k].spread == ZT_BROADCAST_AXES && s->input[k].still)
             zt_text_add(to, "        const %s still%d = in%d[at%d];\n", stored[s->input[k].dtype].type, k, k, k);
     zt_text_add(to,
                 "        pack<%s, %d> results;\n"
@@ -313,7 +315,7 @@ static void write_packs(const struct zt_kernel_source *s, const char *result, st
 /* What element(...) is called with: line j, column i of the tile. */
 static void write_tile_call(const struct zt_kernel_source *s, struct zt_text *to) {
     for (int k = 0; k < s->chain.inputs; k++)
-        zt_text_add(to, s->input[k].spread == ZT_SPREAD_ONE ? "%sone%d" : "%stile%d[j].at[i]", k ? ", " : "element(",
+        zt_text_add(to, s->input[k].spread == ZT_BROADCAST_ONE ? "%sone%d" : "%stile%d[j].at[i]", k ? ", " : "element(",
                     k);
     zt_text_add(to, ");\n");
 }
@@ -336,7 +338,7 @@ static void write_tiles(const struct zt_kernel_source *s, const char *result, st
     write_tile_places(t, to);
     for (int k = 0; k < s->chain.inputs; k++) {
         const char *type = stored[s->input[k].dtype].type;
-        if (s->input[k].spread == ZT_SPREAD_ALIKE)
+        if (s->input[k].spread == ZT_BROADCAST_ALIKE)
             zt_text_add(to,
                         "        pack<%s, %d> tile%d[%d];\n"
                         "#pragma unroll\n"

@@ -7,16 +7,16 @@
 #include "ops/elementwise/pointwise.h"
 
 /* How an input lies beside the output: element by element, one number for all, or by steps along the axes. */
-enum zt_spread { ZT_SPREAD_ALIKE, ZT_SPREAD_ONE, ZT_SPREAD_AXES };
+enum zt_broadcast_kind { ZT_BROADCAST_ALIKE, ZT_BROADCAST_ONE, ZT_BROADCAST_AXES };
 
 struct zt_kernel_source {
-    struct zt_chain chain;
+    struct zt_fused_elementwise chain;
     struct zt_kernel_input {
         enum zt_dtype dtype;
-        enum zt_spread spread;
-        bool still; /* ZT_SPREAD_AXES: the same number along the last axis */
+        enum zt_broadcast_kind spread;
+        bool still; /* ZT_BROADCAST_AXES: the same number along the last axis */
     } input[ZT_POINTWISE_INPUTS];
-    int axes;      /* that ZT_SPREAD_AXES walks */
+    int axes;      /* that ZT_BROADCAST_AXES walks */
     bool wide;     /* places do not fit 32 bits */
     int lanes;     /* neighbours that a thread takes at once, a power of two; they stand on one line of the last axis */
     bool in_place; /* the output may be an input */

@@ -21,15 +21,15 @@ static bool infer(struct zt_graph *g, int node, struct zt_err *err) {
 static bool run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_view *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
-    double alpha = (double)zt_attr_float(call->node, "alpha", 1), gate[ZT_RUN], value[ZT_RUN];
+    double alpha = (double)zt_attr_float(call->node, "alpha", 1), gate[ZT_ELEMENT_BLOCK], value[ZT_ELEMENT_BLOCK];
     int64_t total = zt_shape_count(&y->shape);
-    for (int64_t at = 0; at < total; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, total - at);
-        zt_load_run(a->dtype, a->data, at, 1, count, gate);
-        zt_load_run(b->dtype, b->data, at, 1, count, value);
+    for (int64_t at = 0; at < total; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, total - at);
+        zt_load_block(a->dtype, a->data, at, 1, count, gate);
+        zt_load_block(b->dtype, b->data, at, 1, count, value);
         for (int64_t i = 0; i < count; i++)
             gate[i] *= value[i] / (1 + exp(-alpha * gate[i]));
-        zt_store_run(y->dtype, y->data, at, 1, count, gate);
+        zt_store_block(y->dtype, y->data, at, 1, count, gate);
     }
     return true;
 }

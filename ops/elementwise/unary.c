@@ -18,45 +18,45 @@ void zt_unary_parameters(const struct zt_node *node, const struct zt_unary_rule 
 
 static void run_ints(const struct zt_call *call, const struct zt_unary_rule *rule) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    int64_t v[ZT_RUN], count = zt_shape_count(&y->shape);
+    int64_t v[ZT_ELEMENT_BLOCK], count = zt_shape_count(&y->shape);
     bool is_unsigned = zt_dtype_in(x->dtype, ZT_ANY_UNSIGNED);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run_int(x->dtype, x->data, at, 1, n, v);
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block_int(x->dtype, x->data, at, 1, n, v);
         rule->f_int(n, is_unsigned, v, v);
-        zt_store_run_int(y->dtype, y->data, at, 1, n, v);
+        zt_store_block_int(y->dtype, y->data, at, 1, n, v);
     }
 }
 
 bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule) {
     const struct zt_view *x = &call->in[0], *y = &call->out[0];
-    double p[2], v[ZT_RUN];
+    double p[2], v[ZT_ELEMENT_BLOCK];
     if (rule->f_int && zt_dtype_in(x->dtype, ZT_ANY_INT)) {
         run_ints(call, rule);
         return true;
     }
     zt_unary_parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&y->shape);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run(x->dtype, x->data, at, 1, n, v);
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block(x->dtype, x->data, at, 1, n, v);
         rule->f(p, n, v, v);
-        zt_store_run(y->dtype, y->data, at, 1, n, v);
+        zt_store_block(y->dtype, y->data, at, 1, n, v);
     }
     return true;
 }
 
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule) {
     const struct zt_view *dy = &call->in[0], *kept = &call->in[1], *dx = &call->out[0];
-    double p[2], v[ZT_RUN], g[ZT_RUN];
+    double p[2], v[ZT_ELEMENT_BLOCK], g[ZT_ELEMENT_BLOCK];
     zt_unary_parameters(call->node, rule, p);
     int64_t count = zt_shape_count(&dx->shape);
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run(dy->dtype, dy->data, at, 1, n, g);
-        zt_load_run(kept->dtype, kept->data, at, 1, n, v);
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block(dy->dtype, dy->data, at, 1, n, g);
+        zt_load_block(kept->dtype, kept->data, at, 1, n, v);
         rule->df(p, n, v, g, g);
-        zt_store_run(dx->dtype, dx->data, at, 1, n, g);
+        zt_store_block(dx->dtype, dx->data, at, 1, n, g);
     }
     return true;
 }

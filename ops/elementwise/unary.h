@@ -59,11 +59,11 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         (void)err;                                                                                                     \
         return zt_unary_grad(b, node, NAME "Grad", KEEP);                                                              \
     }                                                                                                                  \
-    static ZT_BODY(id##_grad_body) {                                                                                   \
+    static ZT_FUNCTION_BODY(id##_grad_function_body) {                                                                 \
         double p[2];                                                                                                   \
         (void)err;                                                                                                     \
         zt_unary_parameters(g->nodes[node], &id##_rule, p);                                                            \
-        return zt_unary_body(b, g, node, p);                                                                           \
+        return zt_unary_function_body(b, g, node, p);                                                                  \
     }                                                                                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
@@ -87,7 +87,7 @@ bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_kee
         .same_type = 1 << 1,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = zt_infer_first,                                                                                       \
-        .body = id##_grad_body,                                                                                        \
+        .body = id##_grad_function_body,                                                                               \
         .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
                     [ZT_CPU] = ZT_ELEMENTWISE_CPU,                                                                     \
                     [ZT_CUDA] = ZT_POINTWISE_CUDA },                                                                   \

@@ -25,18 +25,18 @@ static int64_t offset_of(const struct zt_walk *w, const int64_t *step) {
 static void fold_run(const struct zt_call *call, const struct fold *fold, const struct zt_walk *w) {
     const struct zt_view *y = &call->out[0];
     bool ints = zt_dtype_in(y->dtype, ZT_ANY_INT);
-    double a[ZT_RUN], b[ZT_RUN];
-    int64_t step[ZT_MAX_RANK], p[ZT_RUN], q[ZT_RUN];
+    double a[ZT_ELEMENT_BLOCK], b[ZT_ELEMENT_BLOCK];
+    int64_t step[ZT_MAX_RANK], p[ZT_ELEMENT_BLOCK], q[ZT_ELEMENT_BLOCK];
     for (int i = 0; i < call->in_count; i++) {
         const struct zt_view *x = &call->in[i];
         zt_broadcast_steps(&w->shape, &x->shape, step);
         int64_t at = offset_of(w, step), stride = step[w->shape.rank - 1];
         if (ints) {
-            zt_load_run_int(x->dtype, x->data, at, stride, w->count, i ? q : p);
+            zt_load_block_int(x->dtype, x->data, at, stride, w->count, i ? q : p);
             if (i)
                 fold->f_int(w->count, x->dtype == ZT_UINT64, q, p);
         } else {
-            zt_load_run(x->dtype, x->data, at, stride, w->count, i ? b : a);
+            zt_load_block(x->dtype, x->data, at, stride, w->count, i ? b : a);
             if (i)
                 fold->f(w->count, b, a);
         }
@@ -44,9 +44,9 @@ static void fold_run(const struct zt_call *call, const struct fold *fold, const 
     for (int64_t i = 0; fold->mean && i < w->count; i++)
         a[i] /= call->in_count;
     if (ints)
-        zt_store_run_int(y->dtype, y->data, w->offset[0], w->stride[0], w->count, p);
+        zt_store_block_int(y->dtype, y->data, w->offset[0], w->stride[0], w->count, p);
     else
-        zt_store_run(y->dtype, y->data, w->offset[0], w->stride[0], w->count, a);
+        zt_store_block(y->dtype, y->data, w->offset[0], w->stride[0], w->count, a);
 }
 
 static void fold_all(const struct zt_call *call, const struct fold *fold) {

@@ -18,13 +18,13 @@
 #include <stdlib.h>
 
 struct state {
-    struct zt_chunks main;  /* forward: the convolution; backward: by weights */
-    struct zt_chunks input; /* backward by data; body NULL: not wanted */
+    struct zt_batch_blocks main;  /* forward: the convolution; backward: by weights */
+    struct zt_batch_blocks input; /* backward by data; body NULL: not wanted */
     struct zt_conv_partial partial;
     struct zt_conv_direct direct; /* forward */
     struct zt_activation relu;    /* forward */
-    struct zt_lane_pool pool;
-    const struct zt_lane_kernels *kernels;
+    struct zt_simd_pool pool;
+    const struct zt_simd_kernels *kernels;
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
     int64_t samples;             /* of a whole chunk */
     size_t buffer_bytes, scratch_bytes;
@@ -47,8 +47,8 @@ static void release(void *state) {
     struct state *s = state;
     if (!s)
         return;
-    zt_chunks_finish(&s->main);
-    zt_chunks_finish(&s->input);
+    zt_batch_blocks_finish(&s->main);
+    zt_batch_blocks_finish(&s->input);
     zt_conv_partial_finish(&s->partial);
     free(s);
 }
@@ -63,11 +63,11 @@ void zt_conv_pool_grad_cpu_release(void *state) {
 static void set_pool(struct state *s, const struct zt_conv_pool *c, const struct zt_layout *layout) {
     struct zt_shape y = { 4, { s->samples, c->conv.m, c->pool.in[0], c->pool.in[1] } };
     struct zt_shape p = { 4, { c->conv.n, c->conv.m, c->pool.out[0], c->pool.out[1] } };
-    s->pool = zt_lane_pool_of(&c->pool);
+    s->pool = zt_simd_pool_of(&c->pool);
     zt_planes_of(layout, &y, &s->big);
     zt_planes_of(layout, &p, &s->small);
     s->pool.pixel = s->big.pixel;
-    s->kernels = zt_lane_kernels(s->big.lanes);
+    s->kernels = zt_simd_kernels(s->big.lanes);
     s->buffer_bytes = (size_t)zt_align_64(s->samples * s->big.sample * (int64_t)sizeof(float));
 }
 
@@ -99,11 +99,11 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
     struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, ZT_FLOAT, zt_in(g, p->node, 2) != NULL);
-    const struct zt_layout *blocked = zt_layout_lanes(g->arena, NULL, ZT_FLOAT, &y->shape);
+    const struct zt_layout *blocked = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
     spec.kind = ZT_DNNL_CONV;
     spec.slot[ZT_CONV_Y] = in_order_of(blocked, spec.slot[ZT_CONV_Y]);
-    s->samples = zt_chunk_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
-    if (!zt_chunks_make(&s->main, &spec, zt_conv_cut, c.conv.n, s->samples, p->threads, err)) {
+    s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
+    if (!zt_batch_blocks_make(&s->main, &spec, zt_conv_cut, c.conv.n, s->samples, p->threads, err)) {
         release(s);
         return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
@@ -114,8 +114,8 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
     p->in_layout[1] = zt_conv_layout(g->arena, &s->main, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);
     p->out_layout[0] = blocked;
-    p->out_layout[1] = zt_layout_lanes(g->arena, blocked, ZT_UINT8, &y->shape);
-    p->workspace_bytes = s->buffer_bytes * (size_t)p->threads + zt_chunks_scratch(&s->main, p->threads);
+    p->out_layout[1] = zt_layout_vector(g->arena, blocked, ZT_UINT8, &y->shape);
+    p->workspace_bytes = s->buffer_bytes * (size_t)p->threads + zt_batch_blocks_scratch(&s->main, p->threads);
     return true;
 }
 
@@ -149,7 +149,8 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                         .after = pool_chunk,
                                         .arg = (void *)call,
                                         .local = { [ZT_CONV_Y] = s->buffer_bytes } };
-    return zt_chunks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work, err);
+    return zt_batch_blocks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work,
+                               err);
 }
 
 /* ---- backward ---- */
@@ -160,14 +161,14 @@ static bool make_backward(struct zt_prepare *p, struct state *s, const struct zt
     struct zt_dnnl_spec spec = zt_conv_spec(&c->conv, ZT_FLOAT, bias);
     spec.slot[ZT_CONV_Y] = in_order_of(layout, spec.slot[ZT_CONV_Y]);
     spec.kind = ZT_DNNL_CONV_WEIGHT;
-    if (!zt_chunks_make(&s->main, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err) ||
+    if (!zt_batch_blocks_make(&s->main, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err) ||
         !zt_conv_partial_make(&s->partial, &s->main, c->conv.m, ZT_FLOAT, bias, err))
         return false;
     if (!zt_out(p->graph, p->node, 2))
         return true;
     spec.kind = ZT_DNNL_CONV_INPUT;
     spec.slot[ZT_CONV_B].rank = 0;
-    return zt_chunks_make(&s->input, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err);
+    return zt_batch_blocks_make(&s->input, &spec, zt_conv_cut, c->conv.n, s->samples, p->threads, err);
 }
 
 static size_t most(size_t a, size_t b) {
@@ -181,24 +182,24 @@ bool zt_conv_pool_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!zt_conv_pool_read(g, p->node, &c, err))
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
-    const struct zt_layout *layout = zt_layout_lanes(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
-    int64_t least = zt_chunk_of(c.conv.n, zt_conv_pieces(&c.conv), 1);
-    s->samples = zt_chunk_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
+    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, &y->shape);
+    int64_t least = zt_batch_block_of(c.conv.n, zt_conv_pieces(&c.conv), 1);
+    s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv));
     s->samples = s->samples > least ? s->samples : least;
     if (!make_backward(p, s, &c, layout, err)) {
         release(s);
         return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
     set_pool(s, &c, layout);
-    s->scratch_bytes = most(zt_chunks_scratch(&s->main, p->threads), zt_conv_partial_scratch(&s->partial));
+    s->scratch_bytes = most(zt_batch_blocks_scratch(&s->main, p->threads), zt_conv_partial_scratch(&s->partial));
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
     if (s->input.body) {
-        s->scratch_bytes = most(s->scratch_bytes, zt_chunks_scratch(&s->input, p->threads));
+        s->scratch_bytes = most(s->scratch_bytes, zt_batch_blocks_scratch(&s->input, p->threads));
         p->in_layout[1] = zt_conv_layout(g->arena, &s->input, ZT_CONV_W, &w->shape);
         p->out_layout[2] = zt_conv_layout(g->arena, &s->input, ZT_CONV_X, &x->shape);
     }
     for (int i = 2; i < 5; i++)
-        p->in_layout[i] = zt_layout_lanes(g->arena, layout, zt_in(g, p->node, i)->dtype, &y->shape);
+        p->in_layout[i] = zt_layout_vector(g->arena, layout, zt_in(g, p->node, i)->dtype, &y->shape);
     p->state = s;
     p->can_accumulate = true; /* dw; db and dx are always written anew */
     p->workspace_bytes = zt_conv_partial_bytes(&s->partial) + s->buffer_bytes * (size_t)p->threads + s->scratch_bytes;
@@ -221,7 +222,7 @@ static void unpool(const struct zt_call *call, int64_t chunk, float *dy) {
     }
 }
 
-static void *chunk_of(const struct zt_chunks *c, int slot, void *base, int64_t chunk) {
+static void *chunk_of(const struct zt_batch_blocks *c, int slot, void *base, int64_t chunk) {
     return (char *)base + (size_t)chunk * c->step[slot];
 }
 
@@ -237,12 +238,12 @@ static void gradient_chunk(void *arg, int64_t chunk) {
         [ZT_CONV_B] = chunk_of(&s->main, ZT_CONV_B, j->parts + (size_t)s->partial.chunks * s->partial.dw_bytes, chunk),
         [ZT_CONV_Y] = dy,
     };
-    bool ok = zt_chunks_run_one(&s->main, chunk, weight, j->scratch);
+    bool ok = zt_batch_blocks_run_one(&s->main, chunk, weight, j->scratch);
     if (s->input.body) {
         void *input[ZT_DNNL_SLOTS] = { [ZT_CONV_X] = chunk_of(&s->input, ZT_CONV_X, call->out[2].data, chunk),
                                        [ZT_CONV_W] = call->in[1].data,
                                        [ZT_CONV_Y] = dy };
-        ok = ok && zt_chunks_run_one(&s->input, chunk, input, j->scratch);
+        ok = ok && zt_batch_blocks_run_one(&s->input, chunk, input, j->scratch);
     }
     if (!ok)
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
@@ -255,7 +256,7 @@ bool zt_conv_pool_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     j.scratch = j.buffers + s->buffer_bytes * (size_t)call->threads;
     zt_parallel_for(call->threads, s->main.count, gradient_chunk, &j);
     if (j.failed)
-        return zt_chunks_failed(zt_chunks_starved(&s->input) ? &s->input : &s->main, err) ||
+        return zt_batch_blocks_failed(zt_batch_blocks_starved(&s->input) ? &s->input : &s->main, err) ||
                zt_err_within(err, err->count - 1, "%s", call->node->name);
     return zt_conv_partial_sum(&s->partial, j.parts, j.scratch, call->out[0].data,
                                call->out_count > 1 ? call->out[1].data : NULL, call->accumulate, call->threads, err);

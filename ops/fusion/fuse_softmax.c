@@ -36,7 +36,7 @@ static int reduced_axis(const struct zt_match *m, const char *name) {
 
 /* The axis of a Softmax or LogSoftmax; -1: its lines, of before opset 13, run over several. */
 static int softmax_axis(const struct zt_graph *g, int node) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     struct zt_err ignored = { 0 };
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis, flat = g->nodes[node]->opset < 13;
@@ -58,7 +58,7 @@ static bool fuse_lines(struct zt_graph *g, const struct zt_op_table *table, int 
                        const char *op_type, struct zt_err *err) {
     for (; *forms; forms++) {
         struct zt_match m;
-        if (!zt_form_find(g, node, *forms, &m))
+        if (!zt_pattern_find(g, node, *forms, &m))
             continue;
         int x = zt_match_value(&m, "x"), axis = match_axis(&m);
         if (axis < 0 || !zt_match_same(&m, x, zt_match_result(&m)))
@@ -79,7 +79,7 @@ static bool fuse_log_softmax(struct zt_graph *g, const struct zt_op_table *table
 
 static bool fuse_loss(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct zt_match m;
-    if (!zt_form_find(g, node, "NegativeLogLikelihoodLoss(p = LogSoftmax(x), ...)", &m))
+    if (!zt_pattern_find(g, node, "NegativeLogLikelihoodLoss(p = LogSoftmax(x), ...)", &m))
         return false;
     const struct zt_node *p = zt_match_node(&m, "p"), nll = *g->nodes[node];
     if (softmax_axis(g, p->index) != 1)

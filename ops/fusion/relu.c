@@ -55,14 +55,14 @@ static bool pool_relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_view masked = *dy, in[2] = { masked, call->in[1] };
     in[0].data = zt_arena_alloc(arena, (size_t)count * bytes);
-    double g[ZT_RUN], v[ZT_RUN];
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
-        zt_load_run(dy->dtype, dy->data, at, 1, n, g);
-        zt_load_run(y->dtype, y->data, at, 1, n, v);
+    double g[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
+        zt_load_block(dy->dtype, dy->data, at, 1, n, g);
+        zt_load_block(y->dtype, y->data, at, 1, n, v);
         for (int64_t i = 0; i < n; i++)
             g[i] = v[i] <= 0 ? 0 : g[i];
-        zt_store_run(dy->dtype, in[0].data, at, 1, n, g);
+        zt_store_block(dy->dtype, in[0].data, at, 1, n, g);
     }
     bool ok = zt_fuse_run(call, &zt_op_max_pool_grad, in, 2, call->out, 1, err);
     zt_arena_destroy(arena);

@@ -5,19 +5,19 @@
 
 #include <math.h>
 
-void zt_line_load(const struct zt_line *l, int64_t at, int64_t count, double *to) {
-    zt_load_run(l->view->dtype, l->view->data, l->start + at * l->stride, l->stride, count, to);
+void zt_row_load(const struct zt_axis_slice *l, int64_t at, int64_t count, double *to) {
+    zt_load_block(l->view->dtype, l->view->data, l->start + at * l->stride, l->stride, count, to);
 }
 
-void zt_line_store(const struct zt_line *l, int64_t at, int64_t count, const double *from) {
-    zt_store_run(l->view->dtype, l->view->data, l->start + at * l->stride, l->stride, count, from);
+void zt_row_store(const struct zt_axis_slice *l, int64_t at, int64_t count, const double *from) {
+    zt_store_block(l->view->dtype, l->view->data, l->start + at * l->stride, l->stride, count, from);
 }
 
-double zt_line_max(const struct zt_line *l, int64_t *place) {
-    double run[ZT_RUN], max = -INFINITY;
+double zt_row_max(const struct zt_axis_slice *l, int64_t *place) {
+    double run[ZT_ELEMENT_BLOCK], max = -INFINITY;
     *place = 0;
-    ZT_EACH_RUN(l->length, at, count) {
-        zt_line_load(l, at, count, run);
+    ZT_EACH_BLOCK(l->length, at, count) {
+        zt_row_load(l, at, count, run);
         for (int64_t i = 0; i < count; i++)
             if (run[i] > max || (isnan(run[i]) && !isnan(max))) {
                 max = run[i];
@@ -27,10 +27,10 @@ double zt_line_max(const struct zt_line *l, int64_t *place) {
     return max;
 }
 
-double zt_line_sum_exp(const struct zt_line *l, double shift) {
-    double run[ZT_RUN], sum = 0;
-    ZT_EACH_RUN(l->length, at, count) {
-        zt_line_load(l, at, count, run);
+double zt_row_sum_exp(const struct zt_axis_slice *l, double shift) {
+    double run[ZT_ELEMENT_BLOCK], sum = 0;
+    ZT_EACH_BLOCK(l->length, at, count) {
+        zt_row_load(l, at, count, run);
         for (int64_t i = 0; i < count; i++)
             sum += exp(run[i] - shift);
     }

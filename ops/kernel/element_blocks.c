@@ -28,7 +28,7 @@
                 p[i * stride] = (TYPE)(VALUE);                                                                         \
     } while (0)
 
-void zt_load_run(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count, double *to) {
+void zt_load_block(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count, double *to) {
     switch (dtype) {
     case ZT_FLOAT:
         LOAD(float, (double)x);
@@ -55,7 +55,8 @@ void zt_load_run(enum zt_dtype dtype, const void *data, int64_t offset, int64_t 
     }
 }
 
-void zt_store_run(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count, const double *from) {
+void zt_store_block(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
+                    const double *from) {
     switch (dtype) {
     case ZT_FLOAT:
         STORE(float, from[i]);
@@ -72,8 +73,8 @@ void zt_store_run(enum zt_dtype dtype, void *data, int64_t offset, int64_t strid
     }
 }
 
-void zt_load_run_int(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count,
-                     int64_t *to) {
+void zt_load_block_int(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count,
+                       int64_t *to) {
     switch (dtype) {
     case ZT_BOOL:
     case ZT_UINT8:
@@ -104,8 +105,8 @@ void zt_load_run_int(enum zt_dtype dtype, const void *data, int64_t offset, int6
     }
 }
 
-void zt_store_run_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
-                      const int64_t *from) {
+void zt_store_block_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
+                        const int64_t *from) {
     switch (zt_dtype_in(dtype, ZT_ANY_INT) ? (int)zt_dtype_bytes(dtype) : dtype == ZT_BOOL ? 0 : -1) {
     case 0:
         STORE(uint8_t, from[i] != 0);
@@ -132,7 +133,7 @@ void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors)
     memset(w, 0, sizeof *w);
     w->shape = *shape;
     w->tensors = tensors;
-    w->limit = ZT_RUN;
+    w->limit = ZT_ELEMENT_BLOCK;
     if (w->shape.rank == 0) { /* a scalar is walked as one element of a vector */
         w->shape.rank = 1;
         w->shape.dim[0] = 1;

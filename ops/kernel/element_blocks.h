@@ -9,14 +9,15 @@
 #include "graph/ir/dtype.h"
 #include "graph/ir/op.h"
 
-enum { ZT_RUN = 256 }; /* elements kernels handle at a time: buffers of it live on the stack */
+enum { ZT_ELEMENT_BLOCK = 256 }; /* elements kernels handle at a time: buffers of it live on the stack */
 
 /* to[i] = element offset + i * stride, i < count. Strides may be 0 (broadcasting) or negative. */
-void zt_load_run(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count, double *to);
-void zt_store_run(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count, const double *from);
-void zt_load_run_int(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count, int64_t *to);
-void zt_store_run_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
-                      const int64_t *from);
+void zt_load_block(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count, double *to);
+void zt_store_block(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count, const double *from);
+void zt_load_block_int(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count,
+                       int64_t *to);
+void zt_store_block_int(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
+                        const int64_t *from);
 
 /* Walks the elements of `shape` in row-major order in runs along the last axis, with up to four tensors' offsets kept
  * at the same time:
@@ -34,7 +35,7 @@ struct zt_walk {
     int64_t index[ZT_MAX_RANK];
     int64_t offset[4], stride[4];
     int64_t count, left; /* elements of this run; elements not walked yet */
-    int64_t limit;       /* longest run, ZT_RUN unless changed after start */
+    int64_t limit;       /* longest run, ZT_ELEMENT_BLOCK unless changed after start */
 };
 void zt_walk_start(struct zt_walk *w, const struct zt_shape *shape, int tensors);
 void zt_walk_strides(struct zt_walk *w, int tensor, const struct zt_shape *of); /* numpy broadcasting, right-aligned */

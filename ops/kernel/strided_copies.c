@@ -2,21 +2,22 @@
 
 #include "ops/kernel/shape.h"
 
-struct zt_move zt_move_whole(const struct zt_shape *shape) {
-    struct zt_move move = { .shape = *shape };
+struct zt_strided_copy zt_strided_copy_whole(const struct zt_shape *shape) {
+    struct zt_strided_copy move = { .shape = *shape };
     zt_shape_strides(shape, move.from_step);
     zt_shape_strides(shape, move.to_step);
     return move;
 }
 
-bool zt_moves_whole(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+bool zt_strided_copies_whole(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
+                             struct zt_err *err) {
     (void)err;
-    const struct zt_move move = zt_move_whole(&zt_in(g, node, 0)->shape);
+    const struct zt_strided_copy move = zt_strided_copy_whole(&zt_in(g, node, 0)->shape);
     take(arg, &move);
     return true;
 }
 
-static void copy(void *arg, const struct zt_move *m) {
+static void copy(void *arg, const struct zt_strided_copy *m) {
     const struct zt_call *call = arg;
     const struct zt_view *x = &call->in[m->in], *y = &call->out[m->out];
     const size_t bytes = zt_dtype_bytes(x->dtype);
@@ -25,25 +26,25 @@ static void copy(void *arg, const struct zt_move *m) {
                         zt_element(x->data, bytes, m->from), m->from_step);
 }
 
-bool zt_moves_run(const struct zt_call *call, zt_moves *each, struct zt_err *err) {
+bool zt_strided_copies_run(const struct zt_call *call, zt_strided_copies *each, struct zt_err *err) {
     return each(call->graph, zt_call_node(call), copy, (void *)call, err);
 }
 
-static void count(void *arg, const struct zt_move *m) {
+static void count(void *arg, const struct zt_strided_copy *m) {
     (void)m;
     ++*(int *)arg;
 }
 
-static void append(void *arg, const struct zt_move *m) {
-    struct zt_move_list *list = arg;
+static void append(void *arg, const struct zt_strided_copy *m) {
+    struct zt_strided_copy_list *list = arg;
     list->move[list->count++] = *m;
 }
 
-bool zt_moves_list(const struct zt_graph *g, int node, zt_moves *each, bool clears, struct zt_move_list *to,
-                   struct zt_err *err) {
+bool zt_strided_copies_list(const struct zt_graph *g, int node, zt_strided_copies *each, bool clears,
+                            struct zt_strided_copy_list *to, struct zt_err *err) {
     int copies = 0;
     if (!each(g, node, count, &copies, err))
         return false;
-    *to = (struct zt_move_list){ .move = ZT_NEW_N(g->arena, struct zt_move, copies), .clears = clears };
+    *to = (struct zt_strided_copy_list){ .move = ZT_NEW_N(g->arena, struct zt_strided_copy, copies), .clears = clears };
     return each(g, node, append, to, err);
 }

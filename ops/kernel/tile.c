@@ -11,12 +11,12 @@ void zt_tile_load(const struct zt_matrix *from, int64_t r0, int64_t c0, int rows
     int64_t start = from->offset + r0 * from->row + c0 * from->col;
     if (from->col == 1 || from->row != 1) {
         for (int r = 0; r < rows; r++)
-            zt_load_run(from->dtype, from->data, start + r * from->row, from->col, cols, to + r * lead);
+            zt_load_block(from->dtype, from->data, start + r * from->row, from->col, cols, to + r * lead);
         return;
     }
     double run[ZT_TILE_COLS]; /* columns are contiguous in memory: read along them */
     for (int c = 0; c < cols; c++) {
-        zt_load_run(from->dtype, from->data, start + c * from->col, 1, rows, run);
+        zt_load_block(from->dtype, from->data, start + c * from->col, 1, rows, run);
         for (int r = 0; r < rows; r++)
             to[r * lead + c] = run[r];
     }

@@ -285,7 +285,7 @@ const struct zt_op zt_op_negative_log_likelihood = {
 const struct zt_op zt_op_cross_entropy_grad = {
     .name = "CrossEntropyGrad",
     GRAD_ROW,
-    .body = zt_cross_entropy_grad_body,
+    .body = zt_cross_entropy_grad_function_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
                 [ZT_CUDA] = GRAD_CUDA },
@@ -307,7 +307,7 @@ const struct zt_op zt_op_cross_entropy_train = {
 const struct zt_op zt_op_negative_log_likelihood_grad = {
     .name = "NegativeLogLikelihoodGrad",
     GRAD_ROW,
-    .body = zt_negative_log_likelihood_grad_body,
+    .body = zt_negative_log_likelihood_grad_function_body,
     .kernel = { [ZT_REF] = { .run = zt_class_loss_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_class_loss_grad_cpu),
                 [ZT_CUDA] = GRAD_CUDA },

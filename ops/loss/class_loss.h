@@ -8,10 +8,10 @@
 enum zt_reduction { ZT_LOSS_MEAN, ZT_LOSS_SUM, ZT_LOSS_NONE };
 
 struct zt_class_loss {
-    struct zt_lines lines; /* along the classes */
-    int64_t room;          /* elements of x from line to line: lines.length, or more (attribute classes) */
-    int64_t count, sample; /* lines; those of a sample */
-    int64_t each;          /* lines that share a row weight, which follow each other */
+    struct zt_axis_slices lines; /* along the classes */
+    int64_t room;                /* elements of x from line to line: lines.length, or more (attribute classes) */
+    int64_t count, sample;       /* lines; those of a sample */
+    int64_t each;                /* lines that share a row weight, which follow each other */
     enum zt_reduction reduction;
     bool own;  /* a row of ours: row weights, ignores -100, and keeps log sum exp where the standard's keeps log p */
     bool logs; /* x is log p */

@@ -14,7 +14,7 @@ enum { LANES = 16 }; /* at most */
 
 struct loss_state {
     struct zt_bundles bundles;
-    const struct zt_line_kernels *kernels;
+    const struct zt_row_kernels *kernels;
     size_t bytes; /* of an element */
 };
 
@@ -30,7 +30,7 @@ struct job {
 };
 
 static bool supports(const struct zt_graph *g, int node, int x) {
-    return zt_line_kernels() && zt_line_type(zt_in(g, node, x)->dtype);
+    return zt_row_kernels() && zt_row_type(zt_in(g, node, x)->dtype);
 }
 
 bool zt_class_loss_cpu_supports(const struct zt_graph *g, int node) {
@@ -48,11 +48,11 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     struct loss_state *s = zt_calloc(1, sizeof *s);
-    s->kernels = zt_line_kernels();
+    s->kernels = zt_row_kernels();
     s->bundles = zt_bundles_of(&loss.lines, dtype, s->kernels->lanes);
     s->bytes = zt_dtype_bytes(dtype);
     p->workspace_bytes =
-        (size_t)zt_bundle_chunks(&s->bundles) * sizeof(double) + (size_t)loss.lines.length * sizeof(float);
+        (size_t)zt_bundle_blocks(&s->bundles) * sizeof(double) + (size_t)loss.lines.length * sizeof(float);
     p->state = s;
     return true;
 }
@@ -76,7 +76,7 @@ static bool read_job(const struct zt_call *call, int x, struct job *j, struct zt
     if (!zt_class_loss_read(call, x, &j->loss, err))
         return false;
     if (j->loss.class_weight) {
-        j->weight = (float *)(j->part + zt_bundle_chunks(&s->bundles));
+        j->weight = (float *)(j->part + zt_bundle_blocks(&s->bundles));
         for (int64_t c = 0; c < j->loss.lines.length; c++)
             j->weight[c] = (float)zt_class_loss_weight(&j->loss, c);
     }
@@ -162,7 +162,7 @@ bool zt_class_loss_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (!read_job(call, 0, &j, err))
         return false;
     j.kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
-    int64_t chunks = zt_bundle_chunks(&j.s->bundles);
+    int64_t chunks = zt_bundle_blocks(&j.s->bundles);
     zt_parallel_for(call->threads, chunks, loss_chunk, &j);
     for (int64_t c = 0; c < chunks; c++)
         sum += j.part[c];

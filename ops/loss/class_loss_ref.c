@@ -31,7 +31,7 @@ bool zt_class_loss_shape(const struct zt_graph *g, int node, int first, struct z
     if (!zt_axis(g, node, zt_attr_int(n, "axis", 1), x->rank, &axis, err) ||
         !zt_class_loss_reduction(g, node, &to->reduction, err))
         return false;
-    to->lines = zt_lines_along(x, axis);
+    to->lines = zt_axis_slices_along(x, axis);
     to->room = to->lines.length;
     to->lines.length = zt_attr_int(n, "classes", to->room);
     to->count = to->lines.outer * to->lines.inner;
@@ -117,28 +117,28 @@ struct zt_class_slope zt_class_loss_slope(const struct zt_call *call, const stru
 
 /* ---- reference kernels ---- */
 
-static struct zt_line line_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t line) {
+static struct zt_axis_slice line_of(const struct zt_class_loss *j, const struct zt_view *of, int64_t line) {
     const int64_t start = line / j->lines.inner * j->room * j->lines.inner + line % j->lines.inner;
-    return (struct zt_line){ of, start, j->lines.inner, j->lines.length };
+    return (struct zt_axis_slice){ of, start, j->lines.inner, j->lines.length };
 }
 
-static double log_sum_exp(const struct zt_line *l) {
+static double log_sum_exp(const struct zt_axis_slice *l) {
     int64_t place;
-    double max = zt_line_max(l, &place);
-    return max + log(zt_line_sum_exp(l, max));
+    double max = zt_row_max(l, &place);
+    return max + log(zt_row_sum_exp(l, max));
 }
 
 /* loss_i without s; lse is 0 where x is log p already. */
 static double line_loss(const struct zt_class_loss *j, int64_t line, double lse) {
-    struct zt_line l = line_of(j, j->x, line);
+    struct zt_axis_slice l = line_of(j, j->x, line);
     int64_t t = zt_class_loss_target(j, line);
     double loss = (1 - j->smoothing) * zt_class_loss_weight(j, t) *
                   (lse - zt_load_double(j->x->dtype, j->x->data, l.start + t * l.stride));
     if (j->smoothing == 0)
         return loss;
-    double run[ZT_RUN], spread = 0;
-    ZT_EACH_RUN(l.length, at, count) {
-        zt_line_load(&l, at, count, run);
+    double run[ZT_ELEMENT_BLOCK], spread = 0;
+    ZT_EACH_BLOCK(l.length, at, count) {
+        zt_row_load(&l, at, count, run);
         for (int64_t i = 0; i < count; i++)
             spread += zt_class_loss_weight(j, at + i) * (lse - run[i]);
     }
@@ -147,17 +147,17 @@ static double line_loss(const struct zt_class_loss *j, int64_t line, double lse)
 
 /* What a line leaves in the second output: its log sum exp (own form) or its log p (the standard's). */
 static void keep_line(const struct zt_class_loss *j, const struct zt_view *to, int64_t line, double lse) {
-    double run[ZT_RUN];
+    double run[ZT_ELEMENT_BLOCK];
     if (j->own) {
         zt_store_double(to->dtype, to->data, line, lse);
         return;
     }
-    struct zt_line from = line_of(j, j->x, line), out = line_of(j, to, line);
-    ZT_EACH_RUN(from.length, at, count) {
-        zt_line_load(&from, at, count, run);
+    struct zt_axis_slice from = line_of(j, j->x, line), out = line_of(j, to, line);
+    ZT_EACH_BLOCK(from.length, at, count) {
+        zt_row_load(&from, at, count, run);
         for (int64_t i = 0; i < count; i++)
             run[i] -= lse;
-        zt_line_store(&out, at, count, run);
+        zt_row_store(&out, at, count, run);
     }
 }
 
@@ -167,7 +167,7 @@ static double chunk_loss(const struct zt_call *call, const struct zt_class_loss 
     const struct zt_view *kept = call->out_count > 1 && call->out[1].data ? &call->out[1] : NULL;
     double sum = 0;
     for (int64_t i = from; i < end; i++) {
-        struct zt_line l = line_of(j, j->x, i);
+        struct zt_axis_slice l = line_of(j, j->x, i);
         double lse = j->logs ? 0 : log_sum_exp(&l), sample = zt_class_loss_sample(j, i);
         double loss = sample != 0 ? sample * line_loss(j, i, lse) : 0;
         if (kept)
@@ -203,23 +203,23 @@ bool zt_class_loss_ref(const struct zt_call *call, struct zt_err *err) {
 
 static void grad_line(const struct zt_class_loss *j, const struct zt_view *out, int64_t line,
                       const struct zt_class_slope *slope, const double *lse) {
-    struct zt_line from = line_of(j, j->x, line), to = line_of(j, out, line);
+    struct zt_axis_slice from = line_of(j, j->x, line), to = line_of(j, out, line);
     int64_t t = zt_class_loss_target(j, line);
-    double run[ZT_RUN], sum = slope->hit + slope->spread * j->weight_sum; /* what p_c is multiplied with */
-    ZT_EACH_RUN(from.length, at, count) {
+    double run[ZT_ELEMENT_BLOCK], sum = slope->hit + slope->spread * j->weight_sum; /* what p_c is multiplied with */
+    ZT_EACH_BLOCK(from.length, at, count) {
         if (lse && sum != 0)
-            zt_line_load(&from, at, count, run);
+            zt_row_load(&from, at, count, run);
         for (int64_t i = 0; i < count; i++) {
             run[i] = lse && sum != 0 ? sum * exp(run[i] - *lse) : 0;
             run[i] -= slope->spread != 0 ? slope->spread * zt_class_loss_weight(j, at + i) : 0;
             run[i] -= at + i == t ? slope->hit : 0;
         }
-        zt_line_store(&to, at, count, run);
+        zt_row_store(&to, at, count, run);
     }
 }
 
 static void clear_rest(const struct zt_class_loss *j, const struct zt_view *out, int64_t line) {
-    const struct zt_line to = line_of(j, out, line);
+    const struct zt_axis_slice to = line_of(j, out, line);
     for (int64_t c = to.length; c < j->room; c++)
         zt_store_double(out->dtype, out->data, to.start + c * to.stride, 0);
 }

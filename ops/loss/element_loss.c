@@ -128,11 +128,11 @@ static struct job job_of(const struct zt_call *call, int first, const char *bend
 }
 
 static double row_sum(const struct job *j, int64_t row, term *f) {
-    double x[ZT_RUN], t[ZT_RUN], sum = 0;
-    for (int64_t at = 0; at < j->width; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, j->width - at), from = row * j->width + at;
-        zt_load_run(j->x->dtype, j->x->data, from, 1, count, x);
-        zt_load_run(j->target->dtype, j->target->data, from, 1, count, t);
+    double x[ZT_ELEMENT_BLOCK], t[ZT_ELEMENT_BLOCK], sum = 0;
+    for (int64_t at = 0; at < j->width; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, j->width - at), from = row * j->width + at;
+        zt_load_block(j->x->dtype, j->x->data, from, 1, count, x);
+        zt_load_block(j->target->dtype, j->target->data, from, 1, count, t);
         for (int64_t i = 0; i < count; i++)
             sum += f(x[i], t[i], j->bend);
     }
@@ -152,14 +152,14 @@ static bool run_loss(const struct zt_call *call, term *f, const char *bend) {
 }
 
 static void grad_row(const struct zt_call *call, const struct job *j, int64_t row, double factor, term *slope) {
-    double x[ZT_RUN], t[ZT_RUN];
-    for (int64_t at = 0; at < j->width; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, j->width - at), from = row * j->width + at;
-        zt_load_run(j->x->dtype, j->x->data, from, 1, count, x);
-        zt_load_run(j->target->dtype, j->target->data, from, 1, count, t);
+    double x[ZT_ELEMENT_BLOCK], t[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < j->width; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, j->width - at), from = row * j->width + at;
+        zt_load_block(j->x->dtype, j->x->data, from, 1, count, x);
+        zt_load_block(j->target->dtype, j->target->data, from, 1, count, t);
         for (int64_t i = 0; i < count; i++)
             x[i] = factor != 0 ? factor * slope(x[i], t[i], j->bend) : 0;
-        zt_store_run(call->out[0].dtype, call->out[0].data, from, 1, count, x);
+        zt_store_block(call->out[0].dtype, call->out[0].data, from, 1, count, x);
     }
 }
 

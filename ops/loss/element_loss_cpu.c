@@ -21,7 +21,7 @@ static const struct {
 };
 
 struct loss_state {
-    const struct zt_line_kernels *kernels;
+    const struct zt_row_kernels *kernels;
     int kind;
     int x;               /* input */
     int64_t count, rows; /* elements; rows of one weight each */
@@ -30,10 +30,10 @@ struct loss_state {
 };
 
 bool zt_element_loss_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_line_kernels() && zt_line_type(zt_in(g, node, 0)->dtype);
+    return zt_row_kernels() && zt_row_type(zt_in(g, node, 0)->dtype);
 }
 bool zt_element_loss_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return zt_line_kernels() && zt_line_type(zt_in(g, node, 1)->dtype);
+    return zt_row_kernels() && zt_row_type(zt_in(g, node, 1)->dtype);
 }
 
 static bool prepare(struct zt_prepare *p, int x) {
@@ -44,7 +44,7 @@ static bool prepare(struct zt_prepare *p, int x) {
         p->in_layout[i] = NULL;
     while (strncmp(n->op->name, kinds[s->kind].op, strlen(kinds[s->kind].op)) != 0)
         s->kind++;
-    s->kernels = zt_line_kernels();
+    s->kernels = zt_row_kernels();
     s->x = x;
     s->count = zt_shape_count(&v->shape);
     s->rows = weight ? zt_shape_count(&weight->shape) : v->shape.rank > 0 ? v->shape.dim[0] : 1;
@@ -93,17 +93,18 @@ static struct job job_of(const struct zt_call *call, double *total) {
     return j;
 }
 
-/* One piece of a row, of at most ZT_RUN elements where the target must be made float first; returns its sum. */
+/* One piece of a row, of at most ZT_ELEMENT_BLOCK elements where the target must be made float first; returns its sum.
+ */
 static double piece(const struct job *j, int64_t at, int64_t n, double weight, bool grad) {
     const struct loss_state *s = j->s;
     const struct zt_view *x = &j->call->in[s->x], *target = &j->call->in[s->x + 1], *out = &j->call->out[0];
     struct zt_term term = { x->dtype, n, NULL, s->bend };
-    float copy[ZT_RUN];
+    float copy[ZT_ELEMENT_BLOCK];
     if (target->dtype == ZT_FLOAT) {
         term.target = (const float *)target->data + at;
     } else {
-        double run[ZT_RUN];
-        zt_load_run(target->dtype, target->data, at, 1, n, run);
+        double run[ZT_ELEMENT_BLOCK];
+        zt_load_block(target->dtype, target->data, at, 1, n, run);
         for (int64_t i = 0; i < n; i++)
             copy[i] = (float)run[i];
         term.target = copy;
@@ -126,7 +127,7 @@ static double run_pieces(const struct job *j, int64_t chunk, bool grad) {
     double sum = 0;
     for (int64_t at = chunk * CHUNK, n; at < end; at += n) {
         n = zt_min_int(end, (at / width + 1) * width) - at;
-        n = is_float ? n : zt_min_int(n, ZT_RUN);
+        n = is_float ? n : zt_min_int(n, ZT_ELEMENT_BLOCK);
         sum += piece(j, at, n, row_weight(j, at / width), grad);
     }
     return sum;

@@ -48,7 +48,7 @@ static bool count_infer(struct zt_graph *g, int node, struct zt_err *err) {
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->shape.rank, &axis, err))
         return false;
-    struct zt_lines lines = zt_lines_along(&x->shape, axis);
+    struct zt_axis_slices lines = zt_axis_slices_along(&x->shape, axis);
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     if (zt_shape_count(&target->shape) != lines.outer * lines.inner)
         return zt_node_fail(g, node, err, "target %s does not fit logits %s with classes on axis %d",
@@ -65,7 +65,7 @@ static bool count_ref(const struct zt_call *call, struct zt_err *err) {
     int axis;
     if (!zt_axis(call->graph, zt_call_node(call), zt_attr_int(call->node, "axis", 1), x->shape.rank, &axis, err))
         return false;
-    struct zt_lines lines = zt_lines_along(&x->shape, axis);
+    struct zt_axis_slices lines = zt_axis_slices_along(&x->shape, axis);
     int64_t ignore = zt_attr_int(call->node, "ignore_index", -100), count = lines.outer * lines.inner;
     int64_t correct = 0, counted = 0, samples = weight && weight->data ? zt_shape_count(&weight->shape) : 0;
     for (int64_t i = 0; i < count; i++) {
@@ -73,7 +73,7 @@ static bool count_ref(const struct zt_call *call, struct zt_err *err) {
         int64_t sample = samples ? i / zt_max_int(count / samples, 1) : 0;
         if (wanted == ignore || (samples && zt_load_double(weight->dtype, weight->data, sample) == 0))
             continue;
-        zt_line_max(&(struct zt_line){ x, zt_lines_start(&lines, i), lines.inner, lines.length }, &place);
+        zt_row_max(&(struct zt_axis_slice){ x, zt_axis_slices_start(&lines, i), lines.inner, lines.length }, &place);
         counted++;
         correct += place == wanted;
     }
@@ -90,7 +90,7 @@ static bool count_describe(const struct zt_graph *g, int node, void *to, struct 
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", 1), x->rank, &axis, err))
         return false;
-    const struct zt_lines lines = zt_lines_along(x, axis);
+    const struct zt_axis_slices lines = zt_axis_slices_along(x, axis);
     *(struct zt_launch_count *)to =
         (struct zt_launch_count){ .outer = lines.outer,
                                   .length = lines.length,

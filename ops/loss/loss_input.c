@@ -20,7 +20,7 @@ static bool passes_on(const struct zt_graph *g, int node) {
 
 /* Classes that are `inner` elements apart stay so in any view. */
 static bool along_classes(const struct zt_graph *g, int node, int64_t classes, int64_t inner) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     struct zt_err err = { 0 };
     return zt_softmax_read(g, node, &lines, &err) && lines.length == classes && lines.inner == inner;
 }

@@ -300,11 +300,11 @@ static void move(const struct zt_contraction *c, int64_t index, int from, int to
 
 static double run_sum(const struct contraction *job, const int64_t *offset, int64_t from, int64_t count) {
     const struct zt_contraction *c = &job->c;
-    double product[ZT_RUN], x[ZT_RUN], sum = 0;
+    double product[ZT_ELEMENT_BLOCK], x[ZT_ELEMENT_BLOCK], sum = 0;
     int last = c->axes - 1;
     for (int n = 0; n < c->operands; n++) {
         const struct zt_view *v = &job->operand[n];
-        zt_load_run(v->dtype, v->data, offset[n] + from * c->step[n][last], c->step[n][last], count, n ? x : product);
+        zt_load_block(v->dtype, v->data, offset[n] + from * c->step[n][last], c->step[n][last], count, n ? x : product);
         for (int64_t i = 0; n && i < count; i++)
             product[i] *= x[i];
     }
@@ -341,8 +341,8 @@ static void contract_point(const struct contraction *job, int64_t index) {
         int64_t offset[OPERANDS + 1];
         memcpy(offset, start, sizeof offset);
         move(c, o, c->kept, c->axes - 1, offset);
-        for (int64_t at = 0; at < length; at += ZT_RUN) {
-            int64_t count = zt_min_int(ZT_RUN, length - at);
+        for (int64_t at = 0; at < length; at += ZT_ELEMENT_BLOCK) {
+            int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, length - at);
             if (integers)
                 wrapped += run_sum_int(job, offset, at, count);
             else
@@ -445,7 +445,7 @@ const struct zt_op zt_op_einsum_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .body = zt_einsum_grad_body,
+    .body = zt_einsum_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_einsum_grad_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },

@@ -24,13 +24,13 @@ struct axis {
 };
 
 struct product {
-    struct zt_lane_gemm gemm;
+    struct zt_simd_gemm gemm;
     int in[2]; /* inputs of the node that are a and b */
     struct axis point[ZT_EINSUM_LABELS], sum[ZT_EINSUM_LABELS];
     int points, sums;         /* axes of them */
     int64_t products, depths; /* how many that makes */
     bool clear;               /* the result has elements that no axis leads to */
-    const struct zt_lane_gemm_kernel *kernel;
+    const struct zt_simd_gemm_kernel *kernel;
     size_t scratch; /* bytes of one product's memory */
 };
 
@@ -153,7 +153,7 @@ static bool read_product(const struct zt_graph *g, int node, bool grad, struct p
     struct zt_err err = { 0 };
     struct axis all[ZT_EINSUM_LABELS], rows[ZT_EINSUM_LABELS], columns[ZT_EINSUM_LABELS];
     *to = (struct product){ 0 };
-    if (zt_out(g, node, 0)->dtype != ZT_FLOAT || !zt_lane_gemm_best() ||
+    if (zt_out(g, node, 0)->dtype != ZT_FLOAT || !zt_simd_gemm_best() ||
         !zt_contraction_read(g, node, grad, &c, &err) || c.operands != 2)
         return false;
     int count = list_axes(&c, all);
@@ -175,7 +175,7 @@ static bool read_product(const struct zt_graph *g, int node, bool grad, struct p
     to->products = count_points(to->point, to->points);
     to->depths = count_points(to->sum, to->sums);
     to->clear = to->products * m.dim * n.dim < zt_shape_count(&zt_out(g, node, 0)->shape);
-    to->gemm = (struct zt_lane_gemm){ .count = 1,
+    to->gemm = (struct zt_simd_gemm){ .count = 1,
                                       .m = m.dim,
                                       .n = n.dim,
                                       .k = k.dim,
@@ -200,7 +200,7 @@ bool zt_einsum_grad_cpu_supports(const struct zt_graph *g, int node) {
 
 /* Bytes of a product's memory, a multiple of 64. */
 static size_t scratch_of(const struct product *p, int threads) {
-    return zt_align_64(zt_lane_gemm_bytes(p->kernel, &p->gemm, threads));
+    return zt_align_64(zt_simd_gemm_bytes(p->kernel, &p->gemm, threads));
 }
 
 static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
@@ -210,7 +210,7 @@ static bool prepare(struct zt_prepare *p, bool grad, struct zt_err *err) {
         free(product);
         return zt_node_fail(p->graph, p->node, err, "a sum that the CPU kernels do not take");
     }
-    product->kernel = zt_lane_gemm_best();
+    product->kernel = zt_simd_gemm_best();
     product->scratch = scratch_of(product, 1);
     size_t whole = product->scratch * (size_t)threads, shared = scratch_of(product, threads);
     p->workspace_bytes = whole > shared ? whole : shared;
@@ -253,12 +253,12 @@ static void multiply(const struct job *job, int64_t point, void *scratch, int th
     int64_t start[TENSORS] = { 0 };
     move(p->point, p->points, point, start);
     for (int64_t depth = 0; depth < p->depths; depth++) {
-        struct zt_lane_gemm gemm = p->gemm;
+        struct zt_simd_gemm gemm = p->gemm;
         int64_t offset[TENSORS];
         memcpy(offset, start, sizeof offset);
         move(p->sum, p->sums, depth, offset);
         gemm.add = depth > 0;
-        zt_lane_gemm_run(p->kernel, &gemm, a + offset[A], b + offset[B], NULL,
+        zt_simd_gemm_run(p->kernel, &gemm, a + offset[A], b + offset[B], NULL,
                          (float *)job->call->out[0].data + offset[Y], scratch, threads);
     }
 }

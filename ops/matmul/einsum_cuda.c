@@ -28,8 +28,8 @@ struct group {
 /* A tensor of the product: what of it lies elsewhere than the caller has it. */
 struct side {
     bool copied;
-    struct zt_launch_move move; /* from the tensor to the copy; of the result the other way */
-    size_t at;                  /* of the copy in the workspace */
+    struct zt_launch_strided_copy move; /* from the tensor to the copy; of the result the other way */
+    size_t at;                          /* of the copy in the workspace */
 };
 
 struct einsum {
@@ -130,7 +130,8 @@ static void copy_so(const struct group *const order[3], int tensor, enum zt_dtyp
             next *= order[g]->dim[k];
         }
     side->copied = true;
-    side->move = tensor == Y ? zt_move_cuda(axes, dim, packed, own) : zt_move_cuda(axes, dim, own, packed);
+    side->move =
+        tensor == Y ? zt_strided_copy_cuda(axes, dim, packed, own) : zt_strided_copy_cuda(axes, dim, own, packed);
     *to = (struct zt_blas_matrix){ .dtype = dtype,
                                    .rows = order[1]->all,
                                    .columns = order[2]->all,
@@ -246,17 +247,18 @@ static bool multiply(const struct zt_call *call, const struct einsum *e, struct 
     for (int t = 0; t < TENSORS; t++) {
         if (!e->side[t].copied)
             continue;
-        if (t != Y &&
-            !zt_launched(
-                call, zt_launch_move(zt_stream_of(call), e->elem_bytes, &e->side[t].move, at[t], work + e->side[t].at),
-                err))
+        if (t != Y && !zt_launched(call,
+                                   zt_launch_strided_copy(zt_stream_of(call), e->elem_bytes, &e->side[t].move, at[t],
+                                                          work + e->side[t].at),
+                                   err))
             return false;
         at[t] = work + e->side[t].at;
     }
     const struct zt_blas_data data = { .a = at[A], .b = at[B], .y = at[Y], .alpha = 1 };
     return zt_blas_run(e->blas, &data, work + e->blas_bytes, call->node->name, err) &&
            (at[Y] == y ||
-            zt_launched(call, zt_launch_move(zt_stream_of(call), e->elem_bytes, &e->side[Y].move, at[Y], y), err));
+            zt_launched(call, zt_launch_strided_copy(zt_stream_of(call), e->elem_bytes, &e->side[Y].move, at[Y], y),
+                        err));
 }
 
 static bool add_up(const struct zt_call *call, const struct einsum *e, struct zt_err *err) {

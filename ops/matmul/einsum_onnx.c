@@ -13,7 +13,7 @@
 enum { TERMS = 10, LETTERS = 32 };
 
 struct equation {
-    struct zt_body *b;
+    struct zt_function_body *b;
     int operands;
     char term[TERMS][LETTERS]; /* letters of the operands, then of the result */
     int64_t dim[128];          /* by letter */
@@ -88,12 +88,12 @@ static void say_full(struct equation *e, const char *name, const char *term) {
     struct zt_shape full = { (int)strlen(term), { 0 } };
     for (int k = 0; k < full.rank; k++)
         full.dim[k] = e->dim[(unsigned char)term[k]];
-    zt_body_say(e->b, "%s = Expand(%s, %s)", name, name, zt_body_dims(e->b, &full));
+    zt_function_body_add(e->b, "%s = Expand(%s, %s)", name, name, zt_function_body_dims(e->b, &full));
 }
 
 /* dx from `part`, which has the letters `made`, in the order of the operand's. */
 static void say_spread(struct equation *e, const char *term, const char *made, const struct zt_shape *x) {
-    struct zt_body *b = e->b;
+    struct zt_function_body *b = e->b;
     struct zt_shape shape = { x->rank, { 0 } }, full = shape;
     int64_t stretched[ZT_MAX_RANK];
     int count = 0;
@@ -103,45 +103,46 @@ static void say_spread(struct equation *e, const char *term, const char *made, c
         if (x->dim[k] != full.dim[k])
             stretched[count++] = k;
     }
-    zt_body_say(b, "dx = Expand(Reshape(part, %s), %s)", zt_body_dims(b, &shape), zt_body_dims(b, &full));
+    zt_function_body_add(b, "dx = Expand(Reshape(part, %s), %s)", zt_function_body_dims(b, &shape),
+                         zt_function_body_dims(b, &full));
     for (int k = 0; k < x->rank; k++) {
         int first = (int)(strchr(term, term[k]) - term);
         struct zt_shape line = { x->rank, { 1, 1, 1, 1, 1, 1, 1, 1 } }, other = line;
         line.dim[first] = other.dim[k] = full.dim[k];
-        const char *places = zt_body_range(b, full.dim[k]);
+        const char *places = zt_function_body_range(b, full.dim[k]);
         if (first != k)
-            zt_body_say(b, "dx = Where(Equal(Reshape(%s, %s), Reshape(%s, %s)), dx, 0)", places, zt_body_dims(b, &line),
-                        places, zt_body_dims(b, &other));
+            zt_function_body_add(b, "dx = Where(Equal(Reshape(%s, %s), Reshape(%s, %s)), dx, 0)", places,
+                                 zt_function_body_dims(b, &line), places, zt_function_body_dims(b, &other));
     }
     if (count)
-        zt_body_say(b, "dx = ReduceSum(dx, %s)", zt_body_list(b, stretched, count));
+        zt_function_body_add(b, "dx = ReduceSum(dx, %s)", zt_function_body_list(b, stretched, count));
 }
 
-ZT_BODY(zt_einsum_grad_body) {
+ZT_FUNCTION_BODY(zt_einsum_grad_function_body) {
     const struct zt_node *n = g->nodes[node];
     struct equation e = { .b = b, .operands = n->in_count - 1 };
     int operand = (int)zt_attr_int(n, "operand", 0), at = 0;
     const char *names = "dy", *inputs = "dy", *terms = "";
     for (int i = 0; i < e.operands; i++)
-        names = zt_body_text(b, i == operand ? "%s, _" : "%s, x_%d", names, i);
+        names = zt_function_body_text(b, i == operand ? "%s, _" : "%s, x_%d", names, i);
     if (e.operands >= TERMS || !read_equation(&e, zt_attr_text(n, "equation", "")))
         return zt_node_fail(g, node, err, "cannot be emitted: its equation is too long");
-    zt_body_names(b, zt_body_text(b, "%s -> dx", names));
+    zt_function_body_names(b, zt_function_body_text(b, "%s -> dx", names));
     say_full(&e, "dy", e.term[e.operands]);
     terms = e.term[e.operands];
     for (int i = 0; i < e.operands; i++) {
         if (i == operand)
             continue;
-        say_full(&e, zt_body_text(b, "x_%d", i), e.term[i]);
-        inputs = zt_body_text(b, "%s, x_%d", inputs, i);
-        terms = zt_body_text(b, "%s,%s", terms, e.term[i]);
+        say_full(&e, zt_function_body_text(b, "x_%d", i), e.term[i]);
+        inputs = zt_function_body_text(b, "%s, x_%d", inputs, i);
+        terms = zt_function_body_text(b, "%s,%s", terms, e.term[i]);
     }
     char made[LETTERS] = "";
     const char *own = e.term[operand];
     for (int k = 0; own[k]; k++)
         if (strchr(terms, own[k]) && strchr(own, own[k]) == own + k)
             made[at++] = own[k];
-    zt_body_say(b, "part = Einsum<equation=\"%s->%s\">(%s)", terms, made, inputs);
+    zt_function_body_add(b, "part = Einsum<equation=\"%s->%s\">(%s)", terms, made, inputs);
     say_spread(&e, own, made, &zt_out(g, node, 0)->shape);
     return true;
 }

@@ -90,7 +90,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
            zt_fuse_run(&part, &zt_op_gelu_grad, in, 2, call->out, 1, err);
 }
 
-/* To a struct zt_chain (pointwise.h): what is left to do with the product where no epilogue does it. */
+/* To a struct zt_fused_elementwise (pointwise.h): what is left to do with the product where no epilogue does it. */
 static bool gelu_describe(const struct zt_graph *g, int node, const struct zt_op *row, void *to, struct zt_err *err) {
     int in[2] = { 0, 0 }, out = 0;
     struct zt_node gelu = gelu_node(g->nodes[node], row);

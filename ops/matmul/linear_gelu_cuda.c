@@ -52,7 +52,7 @@ static bool make_gelu(const struct zt_prepare *q, struct linear *s, struct zt_er
     if (!zt_describe_to_cuda(q, &source.chain, err))
         return false;
     for (int i = 0; i < source.chain.inputs; i++)
-        source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_SPREAD_ALIKE, false };
+        source.input[i] = (struct zt_kernel_input){ y->dtype, ZT_BROADCAST_ALIKE, false };
     source.in_place = true;
     s->gelu.arguments.count = zt_shape_count(&y->shape);
     source.wide = s->gelu.arguments.count >= INT32_MAX;

@@ -150,7 +150,7 @@ const struct zt_op zt_op_batch_matmul = {
     .attrs = batch_attrs,
     .infer = matmul_infer,
     .flops = zt_matmul_flops,
-    .body = zt_batch_matmul_body,
+    .body = zt_batch_matmul_function_body,
     .kernel = { [ZT_REF] = { .run = matmul_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_matmul_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_matmul) },

@@ -70,11 +70,11 @@ static const struct zt_kernel dnnl = ZT_IF_DNNL(zt_matmul_dnnl);
 
 /* Whether oneDNN has nothing better than our own kernel on this machine. */
 static bool own_first(void) {
-    return zt_lane_gemm_best() && zt_lane_gemm_best() == zt_lane_gemm_kernel(8);
+    return zt_simd_gemm_best() && zt_simd_gemm_best() == zt_simd_gemm_kernel(8);
 }
 
 static bool takes_own(const struct zt_product_cpu *p) {
-    return p->dtype == ZT_FLOAT && zt_lane_gemm_best();
+    return p->dtype == ZT_FLOAT && zt_simd_gemm_best();
 }
 
 static bool takes_dnnl(const struct zt_graph *g, int node) {
@@ -89,14 +89,14 @@ bool zt_matmul_cpu_supports(const struct zt_graph *g, int node) {
 /* ---- our own ---- */
 
 struct matmul_state {
-    const struct zt_lane_gemm_kernel *kernel; /* NULL: oneDNN's */
-    struct zt_lane_gemm gemm;
+    const struct zt_simd_gemm_kernel *kernel; /* NULL: oneDNN's */
+    struct zt_simd_gemm gemm;
     void *dnnl; /* its state */
 };
 
-static struct zt_lane_gemm gemm_of(const struct zt_product_cpu *p) {
+static struct zt_simd_gemm gemm_of(const struct zt_product_cpu *p) {
     const struct zt_matmul *s = &p->shape;
-    return (struct zt_lane_gemm){
+    return (struct zt_simd_gemm){
         .count = p->count,
         .m = s->m,
         .n = s->n,
@@ -123,9 +123,9 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return zt_node_fail(p->graph, p->node, err, "a product that the CPU kernels do not take");
     struct matmul_state *s = zt_calloc(1, sizeof *s);
     if (takes_own(&product) && (own_first() || !takes_dnnl(p->graph, p->node))) {
-        s->kernel = zt_lane_gemm_best();
+        s->kernel = zt_simd_gemm_best();
         s->gemm = gemm_of(&product);
-        p->workspace_bytes = zt_lane_gemm_bytes(s->kernel, &s->gemm, p->threads);
+        p->workspace_bytes = zt_simd_gemm_bytes(s->kernel, &s->gemm, p->threads);
         p->can_accumulate = product.weight_gradient;
         for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
             p->in_layout[i] = NULL;
@@ -145,9 +145,9 @@ bool zt_matmul_cpu_run(const struct zt_call *call, struct zt_err *err) {
         inner.state = s->dnnl;
         return dnnl.run(&inner, err);
     }
-    struct zt_lane_gemm gemm = s->gemm;
+    struct zt_simd_gemm gemm = s->gemm;
     gemm.add = call->accumulate;
-    zt_lane_gemm_run(s->kernel, &gemm, call->in[0].data, call->in[1].data, call->in_count > 2 ? call->in[2].data : NULL,
+    zt_simd_gemm_run(s->kernel, &gemm, call->in[0].data, call->in[1].data, call->in_count > 2 ? call->in[2].data : NULL,
                      call->out[0].data, call->workspace, call->threads);
     return true;
 }

@@ -29,8 +29,8 @@ struct product {
     float alpha, beta;
     bool bias, spreads, no_bias; /* what input 2 is for; no_bias: for want of an epilogue it is spread */
     struct zt_launch_walk spread;
-    int summand;                /* the input that lies as y does and is added; -1: none */
-    struct zt_launch_move last; /* behind the product where input 2 is spread over y */
+    int summand;                        /* the input that lies as y does and is added; -1: none */
+    struct zt_launch_strided_copy last; /* behind the product where input 2 is spread over y */
 };
 
 static void release(void *state) {
@@ -122,7 +122,7 @@ static struct zt_blas *create_plain(const struct zt_prepare *q, struct product *
     const int64_t count = zt_shape_count(&m->out), step = 1;
     unbiased_spec.bias = p->bias = false;
     p->spreads = p->no_bias = true;
-    p->last = zt_move_cuda(1, &count, &step, &step);
+    p->last = zt_strided_copy_cuda(1, &count, &step, &step);
     return zt_blas_create(q->device, &unbiased_spec, err);
 }
 
@@ -247,8 +247,8 @@ static bool multiply(const struct product *p, const struct zt_call *call, int64_
 static bool run(const struct zt_call *call, struct zt_err *err) {
     const struct product *p = call->state;
     if (p->spreads) {
-        int code = zt_launch_spread(zt_stream_of(call), call->in[2].dtype, &p->spread, p->beta, call->in[2].data,
-                                    call->out[0].data);
+        int code = zt_launch_broadcast(zt_stream_of(call), call->in[2].dtype, &p->spread, p->beta, call->in[2].data,
+                                       call->out[0].data);
         if (!zt_launched(call, code, err))
             return false;
     }
@@ -259,7 +259,8 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
         return true;
     const struct zt_view *c = &call->in[p->summand], *y = &call->out[0];
     return zt_launched(
-        call, zt_launch_move_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true), err);
+        call, zt_launch_strided_copy_sum(zt_stream_of(call), c->dtype, y->dtype, &p->last, c->data, y->data, true),
+        err);
 }
 
 const struct zt_kernel zt_kernel_matmul_cuda = {

@@ -56,13 +56,13 @@ static struct cut choose_cut(const struct zt_product_cpu *p) {
     bool tiny = 2.0 * (double)p->count * (double)s->m * (double)s->n * (double)s->k < (double)small_flops;
     if (p->count >= MANY) {
         c = (struct cut){ .axis = { p->a_step ? 0 : -1, p->b_step ? 0 : -1, -1, 0, -1 }, .total = p->count };
-        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 1);
+        c.chunk = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 1);
     } else if (s->m >= s->n) {
         c = (struct cut){ .axis = { rows, -1, -1, rows, -1 }, .total = s->m };
-        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 8);
+        c.chunk = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 8);
     } else {
         c = (struct cut){ .axis = { -1, rows + 1, rows + 1, rows + 1, -1 }, .total = s->n };
-        c.chunk = zt_chunk_of(c.total, ZT_CHUNKS, 16);
+        c.chunk = zt_batch_block_of(c.total, ZT_BATCH_BLOCKS, 16);
     }
     if (tiny)
         c.chunk = c.total;
@@ -85,8 +85,8 @@ static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct 
 }
 
 struct matmul_state {
-    struct zt_chunks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
-    int64_t relu_elems;              /* of y; 0: no ReLU */
+    struct zt_batch_blocks chunks, adding; /* adding.body NULL where accumulating was not foreseen */
+    int64_t relu_elems;                    /* of y; 0: no ReLU */
     struct zt_activation relu;
 };
 
@@ -94,8 +94,8 @@ void zt_matmul_dnnl_release(void *state) {
     struct matmul_state *s = state;
     if (!s)
         return;
-    zt_chunks_finish(&s->chunks);
-    zt_chunks_finish(&s->adding);
+    zt_batch_blocks_finish(&s->chunks);
+    zt_batch_blocks_finish(&s->adding);
     free(s);
 }
 
@@ -104,7 +104,7 @@ static bool make_adding(struct zt_prepare *p, struct matmul_state *s, struct zt_
                         struct zt_err *err) {
     spec->slot[B] = spec->slot[B].order == ZT_DESC_ANY ? zt_dnnl_slot(s->chunks.body, B) : spec->slot[B];
     spec->add = true;
-    return zt_chunks_make(&s->adding, spec, cut->axis, cut->total, cut->chunk, p->threads, err);
+    return zt_batch_blocks_make(&s->adding, spec, cut->axis, cut->total, cut->chunk, p->threads, err);
 }
 
 bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
@@ -116,7 +116,7 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct cut cut = choose_cut(&product);
     struct zt_dnnl_spec spec = spec_of(&product, &cut);
     struct matmul_state *s = zt_calloc(1, sizeof *s);
-    if (!zt_chunks_make(&s->chunks, &spec, cut.axis, cut.total, cut.chunk, p->threads, err) ||
+    if (!zt_batch_blocks_make(&s->chunks, &spec, cut.axis, cut.total, cut.chunk, p->threads, err) ||
         (product.weight_gradient && !make_adding(p, s, &spec, &cut, err))) {
         zt_matmul_dnnl_release(s);
         return zt_err_within(err, 0, "%s", n->name);
@@ -125,8 +125,8 @@ bool zt_matmul_dnnl_prepare(struct zt_prepare *p, struct zt_err *err) {
     s->relu_elems = product.relu ? zt_shape_count(&product.shape.out) : 0;
     zt_activation_of(n, "Relu", &s->relu);
     p->can_accumulate = product.weight_gradient;
-    p->workspace_bytes = zt_chunks_scratch(&s->chunks, p->threads);
-    size_t adding = product.weight_gradient ? zt_chunks_scratch(&s->adding, p->threads) : 0;
+    p->workspace_bytes = zt_batch_blocks_scratch(&s->chunks, p->threads);
+    size_t adding = product.weight_gradient ? zt_batch_blocks_scratch(&s->adding, p->threads) : 0;
     p->workspace_bytes = adding > p->workspace_bytes ? adding : p->workspace_bytes;
     struct zt_desc b = zt_dnnl_slot(s->chunks.body, B);
     for (int i = 0; i < n->in_count; i++)
@@ -153,7 +153,8 @@ bool zt_matmul_dnnl_run(const struct zt_call *call, struct zt_err *err) {
                                   [B] = call->in[1].data,
                                   [BIAS] = call->in_count > 2 ? call->in[2].data : NULL,
                                   [Y] = call->out[0].data };
-    if (!zt_chunks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL, err))
+    if (!zt_batch_blocks_run(call->accumulate ? &s->adding : &s->chunks, call->threads, data, call->workspace, NULL,
+                             err))
         return false;
     zt_parallel_for(call->threads, (s->relu_elems + RELU_CHUNK - 1) / RELU_CHUNK, relu_chunk, (void *)call);
     return true;

@@ -38,10 +38,10 @@ static void multiply_floats(const struct zt_product *p, const struct block *t) {
     for (int r = 0; r < t->rows; r++) {
         double c[ZT_TILE_COLS], *row = acc + r * ZT_TILE_COLS;
         if (p->c)
-            zt_load_run(p->dtype, p->c, (t->r0 + r) * p->c_row + t->c0 * p->c_col, p->c_col, t->cols, c);
+            zt_load_block(p->dtype, p->c, (t->r0 + r) * p->c_row + t->c0 * p->c_col, p->c_col, t->cols, c);
         for (int j = 0; j < t->cols; j++)
             row[j] = p->alpha * row[j] + (p->c ? p->beta * c[j] : 0);
-        zt_store_run(made, p->y, (t->batch * g->m + t->r0 + r) * g->n + t->c0, 1, t->cols, row);
+        zt_store_block(made, p->y, (t->batch * g->m + t->r0 + r) * g->n + t->c0, 1, t->cols, row);
     }
 }
 

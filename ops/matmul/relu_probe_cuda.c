@@ -35,7 +35,7 @@ static bool fill(const struct probe *p, bool nan, struct zt_err *err) {
     if (!nan)
         return p->device->api->zero(p->device, p->in, p->in_bytes, err);
     return p->device->api->zero(p->device, p->y, zt_dtype_bytes(dtype), err) &&
-           zt_cuda_good(p->device, zt_launch_spread(zt_cuda_stream(p->device), dtype, &all, NAN, p->y, p->in), err,
+           zt_cuda_good(p->device, zt_launch_broadcast(zt_cuda_stream(p->device), dtype, &all, NAN, p->y, p->in), err,
                         "ReLU");
 }
 

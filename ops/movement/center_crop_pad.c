@@ -40,10 +40,10 @@ static bool crop_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool crop_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool crop_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg, struct zt_err *err) {
     (void)err;
     const struct zt_shape *x = &zt_in(g, node, 0)->shape, *y = &zt_out(g, node, 0)->shape;
-    struct zt_move move = { .shape = *x };
+    struct zt_strided_copy move = { .shape = *x };
     zt_shape_strides(x, move.from_step);
     zt_shape_strides(y, move.to_step);
     for (int k = 0; k < x->rank; k++) {
@@ -60,7 +60,7 @@ ZT_MOVES_DESCRIBE(crop, true)
 static bool crop_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *y = &call->out[0];
     memset(y->data, 0, zt_dtype_bytes(y->dtype) * (size_t)zt_shape_count(&y->shape));
-    return zt_moves_run(call, crop_moves, err);
+    return zt_strided_copies_run(call, crop_moves, err);
 }
 
 static bool crop_grad(struct zt_grad *b, int node, struct zt_err *err) {

@@ -163,18 +163,18 @@ static bool range_run(const struct zt_call *call, struct zt_err *err) {
     const double from = zt_load_double(start->dtype, start->data, 0);
     const double step = zt_load_double(delta->dtype, delta->data, 0);
     const bool ints = zt_dtype_in(y->dtype, ZT_ANY_INT);
-    double v[ZT_RUN];
-    int64_t w[ZT_RUN];
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        const int64_t n = count - at < ZT_RUN ? count - at : ZT_RUN;
+    double v[ZT_ELEMENT_BLOCK];
+    int64_t w[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        const int64_t n = count - at < ZT_ELEMENT_BLOCK ? count - at : ZT_ELEMENT_BLOCK;
         for (int64_t i = 0; i < n && ints; i++)
             w[i] = (int64_t)(first + (uint64_t)(at + i) * by);
         for (int i = 0; i < n && !ints; i++)
             v[i] = from + ((double)at + i) * step;
         if (ints)
-            zt_store_run_int(y->dtype, y->data, at, 1, n, w);
+            zt_store_block_int(y->dtype, y->data, at, 1, n, w);
         else
-            zt_store_run(y->dtype, y->data, at, 1, n, v);
+            zt_store_block(y->dtype, y->data, at, 1, n, v);
     }
     return true;
 }
@@ -224,7 +224,7 @@ static const struct zt_attr_spec eye_attrs[] = { { "dtype", ZT_ATTR_INT, .elemen
         .same_type = (1 << (COUNT)) - 2,                                                                               \
         .attrs = ATTRS,                                                                                                \
         .infer = FAMILY##_infer,                                                                                       \
-        .body = zt_same_form_body,                                                                                     \
+        .body = zt_same_opset_form_body,                                                                               \
         .kernel = { [ZT_REF] = { .run = FAMILY##_run } },                                                              \
     };
 

@@ -15,7 +15,7 @@ struct plan {
     struct one {
         int in, out;
         int64_t from, to;
-        struct zt_launch_move launch;
+        struct zt_launch_strided_copy launch;
     } * at;
 };
 
@@ -46,7 +46,7 @@ static bool turn(const struct zt_shape *shape, const struct zt_shape *walk, int6
 }
 
 /* False too where channels would become places: what reads a transposed tensor wants it plain. */
-static bool turn_move(const struct zt_prepare *q, struct zt_move *m) {
+static bool turn_move(const struct zt_prepare *q, struct zt_strided_copy *m) {
     const struct zt_value *x = zt_in(q->graph, q->node, m->in), *y = zt_out(q->graph, q->node, m->out);
     const bool reads = q->in_layout[m->in], writes = q->out_layout[m->out];
     int from[ZT_MAX_RANK], to[ZT_MAX_RANK];
@@ -60,12 +60,12 @@ static bool turn_move(const struct zt_prepare *q, struct zt_move *m) {
 }
 
 /* The copies of `list` in the order in which the inputs come; false where they cannot be had so. */
-static bool turn_all(struct zt_prepare *q, struct zt_move_list *list, bool outputs) {
+static bool turn_all(struct zt_prepare *q, struct zt_strided_copy_list *list, bool outputs) {
     bool turned = true;
     if ((!q->settled && !zt_layout_alike(q, ~0U, outputs ? ~0U : 0)) || list->count == 0)
         return true;
     const size_t bytes = (size_t)list->count * sizeof *list->move;
-    struct zt_move *at = zt_malloc(bytes);
+    struct zt_strided_copy *at = zt_malloc(bytes);
     memcpy(at, list->move, bytes);
     for (int i = 0; turned && i < list->count; i++)
         turned = zt_shape_count(&at[i].shape) == 0 || turn_move(q, &at[i]);
@@ -83,7 +83,7 @@ static bool writes_plain(const struct zt_prepare *q) {
 }
 
 /* As the inputs come, the outputs too if that can be; else all is plain. What becomes plain may come so too. */
-static void lay(struct zt_prepare *q, struct zt_move_list *list) {
+static void lay(struct zt_prepare *q, struct zt_strided_copy_list *list) {
     const struct zt_node *n = q->graph->nodes[q->node];
     if (turn_all(q, list, true) || turn_all(q, list, false)) {
         for (int i = 0; writes_plain(q) && i < n->in_count && i < 32; i++)
@@ -99,17 +99,18 @@ static void lay(struct zt_prepare *q, struct zt_move_list *list) {
 /* ---- launches ---- */
 
 static bool prepare(struct zt_prepare *q, struct zt_err *err) {
-    struct zt_move_list list;
+    struct zt_strided_copy_list list;
     if (!zt_describe_to_cuda(q, &list, err))
         return false;
     lay(q, &list);
     struct plan *p = zt_malloc(sizeof *p + (size_t)list.count * sizeof *p->at);
     *p = (struct plan){ .clears = list.clears, .at = (struct one *)(p + 1) };
     for (int i = 0; i < list.count; i++) {
-        const struct zt_move *m = &list.move[i];
+        const struct zt_strided_copy *m = &list.move[i];
         if (zt_shape_count(&m->shape) > 0)
-            p->at[p->count++] = (struct one){ m->in, m->out, m->from, m->to,
-                                              zt_move_cuda(m->shape.rank, m->shape.dim, m->from_step, m->to_step) };
+            p->at[p->count++] =
+                (struct one){ m->in, m->out, m->from, m->to,
+                              zt_strided_copy_cuda(m->shape.rank, m->shape.dim, m->from_step, m->to_step) };
     }
     q->state = p;
     return true;
@@ -125,8 +126,8 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     for (int i = 0; i < p->count; i++) {
         const struct one *m = &p->at[i];
         char *to = call->out[m->out].data;
-        int code = to ? zt_launch_move(zt_stream_of(call), (size_t)bytes, &m->launch,
-                                       (const char *)call->in[m->in].data + m->from * bytes, to + m->to * bytes)
+        int code = to ? zt_launch_strided_copy(zt_stream_of(call), (size_t)bytes, &m->launch,
+                                               (const char *)call->in[m->in].data + m->from * bytes, to + m->to * bytes)
                       : 0;
         if (!zt_launched(call, code, err))
             return false;
@@ -134,4 +135,6 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-const struct zt_kernel zt_kernel_moves_cuda = { .prepare = prepare, .layouts = true, .run = run, .release = free };
+const struct zt_kernel zt_kernel_strided_copies_cuda = {
+    .prepare = prepare, .layouts = true, .run = run, .release = free
+};

@@ -4,7 +4,7 @@
 /* ---- strided copies ---- */
 
 template <class T, class Y, class Put>
-static __global__ void move_kernel(struct zt_launch_move m, int64_t count, const T *from, Y *to, Put put) {
+static __global__ void move_kernel(struct zt_launch_strided_copy m, int64_t count, const T *from, Y *to, Put put) {
     move_elements(m, count, (int64_t)blockIdx.x * blockDim.x + threadIdx.x, (int64_t)gridDim.x * blockDim.x, from, to,
                   put);
 }
@@ -12,13 +12,13 @@ static __global__ void move_kernel(struct zt_launch_move m, int64_t count, const
 enum { ROWS = 8 }; /* a block moves so many lines of a square at a time */
 
 template <class T, class Y, class Put>
-static __global__ void turn_kernel(struct zt_launch_move m, struct shares s, const T *from, Y *to, Put put) {
+static __global__ void turn_kernel(struct zt_launch_strided_copy m, struct shares s, const T *from, Y *to, Put put) {
     turn_squares<ROWS>(m, s, blockIdx.x, gridDim.x, from, to, put);
 }
 
 template <class T, class Y, class Put>
-static void launch_move(cudaStream_t stream, const struct zt_launch_move &m, const struct shares &s, const void *from,
-                        void *to, Put put) {
+static void launch_move(cudaStream_t stream, const struct zt_launch_strided_copy &m, const struct shares &s,
+                        const void *from, void *to, Put put) {
     if (s.across >= 0)
         turn_kernel<T, Y, Put>
             <<<job_blocks(s.squares), dim3(TILE, ROWS), 0, stream>>>(m, s, (const T *)from, (Y *)to, put);
@@ -26,13 +26,14 @@ static void launch_move(cudaStream_t stream, const struct zt_launch_move &m, con
         move_kernel<T, Y, Put><<<blocks_for(s.count), BLOCK, 0, stream>>>(m, s.count, (const T *)from, (Y *)to, put);
 }
 
-int zt_launch_move(cudaStream_t stream, size_t bytes, const struct zt_launch_move *m, const void *from, void *to) {
+int zt_launch_strided_copy(cudaStream_t stream, size_t bytes, const struct zt_launch_strided_copy *m, const void *from,
+                           void *to) {
     const struct shares s = shares_of(m);
     WITH_BYTES(bytes, s.count, (launch_move<T, T>(stream, *m, s, from, to, as_it_is<T>{})));
 }
 
-int zt_launch_move_sum(cudaStream_t stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
-                       const struct zt_launch_move *m, const void *from, void *to, bool accumulate) {
+int zt_launch_strided_copy_sum(cudaStream_t stream, enum zt_dtype from_dtype, enum zt_dtype to_dtype,
+                               const struct zt_launch_strided_copy *m, const void *from, void *to, bool accumulate) {
     const struct shares s = shares_of(m);
     if (to_dtype == ZT_FLOAT)
         WITH_TYPE(from_dtype, s.count,

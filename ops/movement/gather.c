@@ -32,8 +32,8 @@ static bool elements_next(struct zt_elements *e, const struct zt_call *call, str
     for (int k = last; k >= 0; rest /= shape->dim[k--])
         if (k != e->axis)
             base += rest % shape->dim[k] * e->stride[k];
-    e->count = zt_min_int(zt_min_int(ZT_RUN, shape->dim[last] - inside), e->left);
-    zt_load_run_int(e->indices->dtype, e->indices->data, e->first, 1, e->count, e->offset);
+    e->count = zt_min_int(zt_min_int(ZT_ELEMENT_BLOCK, shape->dim[last] - inside), e->left);
+    zt_load_block_int(e->indices->dtype, e->indices->data, e->first, 1, e->count, e->offset);
     for (int64_t i = 0; i < e->count; i++) {
         int64_t place = zt_wrap_index(e->offset[i], e->size);
         if (place < 0)
@@ -89,7 +89,7 @@ bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, co
     int last = indices->shape.rank - 1;
     int64_t length = indices->shape.dim[last], value[ZT_MAX_RANK];
     *offset = batch_dims ? at / zt_dims(&indices->shape, batch_dims, last) : 0;
-    zt_load_run_int(indices->dtype, indices->data, at * length, 1, length, value);
+    zt_load_block_int(indices->dtype, indices->data, at * length, 1, length, value);
     for (int64_t k = 0; k < length; k++) {
         const int64_t size = data->dim[batch_dims + k], i = zt_wrap_index(value[k], size);
         if (i < 0)
@@ -368,11 +368,11 @@ static bool gather_nd_grad(struct zt_grad *b, int node, struct zt_err *err) {
 static bool gather_nd_grad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *dy = &call->in[0], *indices = &call->in[1], *dx = &call->out[0];
     int batch_dims = batch_dims_of(call->node);
-    int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to[ZT_RUN];
+    int64_t slice = zt_gather_slice(&dx->shape, &indices->shape, batch_dims), to[ZT_ELEMENT_BLOCK];
     int64_t rows = zt_dims(&indices->shape, 0, indices->shape.rank - 1);
     clear(dx);
-    for (int64_t i = 0; i < rows && slice; i += ZT_RUN) {
-        const int64_t count = zt_min_int(ZT_RUN, rows - i);
+    for (int64_t i = 0; i < rows && slice; i += ZT_ELEMENT_BLOCK) {
+        const int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, rows - i);
         for (int64_t k = 0; k < count; k++)
             if (!zt_gather_tuple(call, &dx->shape, indices, i + k, batch_dims, &to[k], err))
                 return false;
@@ -476,7 +476,7 @@ static const struct zt_attr_spec with_batch_shape[] = { { "batch_dims", ZT_ATTR_
         .in_types = { ZT_ANY_FLOAT, ZT_ANY_INDEX },                                                                    \
         .attrs = GRAD_ATTRS,                                                                                           \
         .infer = zeros_infer,                                                                                          \
-        .body = zt_##id##_grad_body,                                                                                   \
+        .body = zt_##id##_grad_function_body,                                                                          \
         .kernel = { [ZT_REF] = { .run = id##_grad_run },                                                               \
                     [ZT_CPU] = GRAD_FAST,                                                                              \
                     [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, id##_grad_describe) },                                  \

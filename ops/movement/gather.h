@@ -16,7 +16,7 @@ static inline int zt_gather_axis(const struct zt_node *node, int rank) {
 struct zt_elements {
     const struct zt_view *indices;
     int axis;
-    int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_RUN];
+    int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_ELEMENT_BLOCK];
 };
 typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *run);
 /* one(call, run) for all indices (input 1) into a tensor of shape `data`, by all threads. apart: runs may come in any

@@ -49,7 +49,7 @@ static void read_chunk(void *arg, int64_t chunk) {
     const struct zt_view *indices = &job->call->in[1];
     const int64_t first = chunk * INDICES, n = zt_min_int(INDICES, job->count - first);
     bool outside = false;
-    zt_load_run_int(indices->dtype, indices->data, first, 1, n, job->index + first);
+    zt_load_block_int(indices->dtype, indices->data, first, 1, n, job->index + first);
     for (int64_t k = first; k < first + n; k++) {
         job->index[k] = zt_wrap_index(job->index[k], job->size);
         outside |= job->index[k] < 0;

@@ -50,7 +50,8 @@ static struct slab slab_of(const struct zt_shape *whole, const struct zt_shape *
                           { along * inner, inner, 1 } };
 }
 
-static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool concat_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
+                         struct zt_err *err) {
     (void)err;
     const struct zt_shape *whole = &zt_out(g, node, 0)->shape;
     const int axis = axis_of(g->nodes[node], whole->rank, 1);
@@ -58,7 +59,7 @@ static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take,
     for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_shape *part = &zt_in(g, node, i)->shape;
         const struct slab slab = slab_of(whole, part, axis, at);
-        struct zt_move move = { .in = i, .shape = slab.walk, .to = slab.start };
+        struct zt_strided_copy move = { .in = i, .shape = slab.walk, .to = slab.start };
         memcpy(move.to_step, slab.whole_step, sizeof slab.whole_step);
         memcpy(move.from_step, slab.part_step, sizeof slab.part_step);
         take(arg, &move);
@@ -69,7 +70,7 @@ static bool concat_moves(const struct zt_graph *g, int node, zt_move_take *take,
 ZT_MOVES_DESCRIBE(concat, false)
 
 static bool concat_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, concat_moves, err);
+    return zt_strided_copies_run(call, concat_moves, err);
 }
 
 /* dx_i = the slice of dy that x_i became */
@@ -149,7 +150,7 @@ static bool split_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool split_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool split_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg, struct zt_err *err) {
     const struct zt_shape *whole = &zt_in(g, node, 0)->shape;
     const int axis = axis_of(g->nodes[node], whole->rank, 0);
     int64_t size[MOST_PARTS], at = 0;
@@ -159,7 +160,7 @@ static bool split_moves(const struct zt_graph *g, int node, zt_move_take *take, 
         struct zt_shape part = *whole;
         part.dim[axis] = size[i];
         const struct slab slab = slab_of(whole, &part, axis, at);
-        struct zt_move move = { .out = i, .shape = slab.walk, .from = slab.start };
+        struct zt_strided_copy move = { .out = i, .shape = slab.walk, .from = slab.start };
         memcpy(move.from_step, slab.whole_step, sizeof slab.whole_step);
         memcpy(move.to_step, slab.part_step, sizeof slab.part_step);
         take(arg, &move);
@@ -169,7 +170,7 @@ static bool split_moves(const struct zt_graph *g, int node, zt_move_take *take, 
 ZT_MOVES_DESCRIBE(split, false)
 
 static bool split_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, split_moves, err);
+    return zt_strided_copies_run(call, split_moves, err);
 }
 
 /* dx = the gradients of the parts joined, zeros where a part has none */
@@ -205,7 +206,7 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
         .infer = split_infer,                                                                                          \
         .grad = split_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
-        .body = zt_split_old_body,                                                                                     \
+        .body = zt_split_old_function_body,                                                                            \
         .kernel = { [ZT_REF] = { .run = split_run }, [ZT_CUDA] = ZT_MOVES_CUDA(split) },                               \
     };
 

@@ -349,7 +349,7 @@ static const struct zt_attr_spec pad_grad_attrs[] = {
         .infer = pad_infer,                                                                                            \
         .grad = pad_grad,                                                                                              \
         .no_grad_in = 0xe,                                                                                             \
-        .body = zt_pad_old_body,                                                                                       \
+        .body = zt_pad_old_function_body,                                                                              \
         .kernel = { [ZT_REF] = { .run = pad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_listed, pad_describe) },             \
     };
 
@@ -366,6 +366,6 @@ const struct zt_op zt_op_pad_grad = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = pad_grad_attrs,
     .infer = pad_grad_infer,
-    .body = zt_pad_grad_body,
+    .body = zt_pad_grad_function_body,
     .kernel = { [ZT_REF] = { .run = pad_grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, pad_grad_describe) },
 };

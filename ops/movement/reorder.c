@@ -15,7 +15,7 @@ bool zt_reorder_cpu_supports(const struct zt_graph *g, int node) {
 
 void zt_reorder_cpu_release(void *state) {
     if (state)
-        zt_chunks_finish(state);
+        zt_batch_blocks_finish(state);
     free(state);
 }
 
@@ -34,20 +34,21 @@ bool zt_reorder_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         }
     }
     struct zt_dnnl_spec spec = { .kind = ZT_DNNL_REORDER, .slot = { from, to } };
-    struct zt_chunks *chunks = zt_calloc(1, sizeof *chunks);
+    struct zt_batch_blocks *chunks = zt_calloc(1, sizeof *chunks);
     int64_t n = packed ? 1 : x->shape.dim[0];
-    if (!zt_chunks_make(chunks, &spec, packed ? whole : batch, n, zt_chunk_of(n, ZT_CHUNKS, 1), p->threads, err)) {
+    if (!zt_batch_blocks_make(chunks, &spec, packed ? whole : batch, n, zt_batch_block_of(n, ZT_BATCH_BLOCKS, 1),
+                              p->threads, err)) {
         free(chunks);
         return zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
     }
     p->state = chunks;
-    p->workspace_bytes = zt_chunks_scratch(chunks, p->threads);
+    p->workspace_bytes = zt_batch_blocks_scratch(chunks, p->threads);
     return true;
 }
 
 bool zt_reorder_cpu_run(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { call->in[0].data, call->out[0].data };
-    return zt_chunks_run(call->state, call->threads, data, call->workspace, NULL, err);
+    return zt_batch_blocks_run(call->state, call->threads, data, call->workspace, NULL, err);
 }
 #endif
 

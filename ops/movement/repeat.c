@@ -26,9 +26,10 @@ static bool expand_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool expand_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool expand_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
+                         struct zt_err *err) {
     (void)err;
-    struct zt_move move = zt_move_whole(&zt_out(g, node, 0)->shape);
+    struct zt_strided_copy move = zt_strided_copy_whole(&zt_out(g, node, 0)->shape);
     zt_broadcast_steps(&move.shape, &zt_in(g, node, 0)->shape, move.from_step);
     take(arg, &move);
     return true;
@@ -36,7 +37,7 @@ static bool expand_moves(const struct zt_graph *g, int node, zt_move_take *take,
 ZT_MOVES_DESCRIBE(expand, false)
 
 static bool expand_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, expand_moves, err);
+    return zt_strided_copies_run(call, expand_moves, err);
 }
 
 static bool expand_grad(struct zt_grad *b, int node, struct zt_err *err) {
@@ -82,10 +83,10 @@ static bool tile_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* Each axis of y is two: repetitions, and what is repeated. Axes of one are left out, so that few remain. */
-static bool tile_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool tile_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg, struct zt_err *err) {
     const struct zt_shape *big = &zt_out(g, node, 0)->shape, *small = &zt_in(g, node, 0)->shape;
     int64_t from[ZT_MAX_RANK], to[ZT_MAX_RANK];
-    struct zt_move move = { 0 };
+    struct zt_strided_copy move = { 0 };
     zt_shape_strides(small, from);
     zt_shape_strides(big, to);
     for (int k = 0; k < big->rank; k++) {
@@ -179,25 +180,25 @@ static void tile_grad_line(void *arg, int64_t line) {
     const int64_t n = t->small.dim[last];
     struct zt_shape times = { .rank = t->small.rank };
     int64_t stride[ZT_MAX_RANK], index[ZT_MAX_RANK] = { 0 };
-    double sum[ZT_RUN], v[ZT_RUN];
+    double sum[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK];
     zt_shape_strides(&t->big, stride);
     for (int64_t rest = line, k = last - 1; k >= 0; rest /= t->small.dim[k--])
         index[k] = rest % t->small.dim[k];
     for (int k = 0; k <= last; k++)
         times.dim[k] = t->big.dim[k] / t->small.dim[k];
-    for (int64_t at = 0; at < n; at += ZT_RUN) {
-        const int64_t width = n - at < ZT_RUN ? n - at : ZT_RUN;
+    for (int64_t at = 0; at < n; at += ZT_ELEMENT_BLOCK) {
+        const int64_t width = n - at < ZT_ELEMENT_BLOCK ? n - at : ZT_ELEMENT_BLOCK;
         int64_t turn[ZT_MAX_RANK] = { 0 };
         memset(sum, 0, sizeof sum);
         do {
             int64_t from = at;
             for (int k = 0; k <= last; k++)
                 from += (turn[k] * t->small.dim[k] + index[k]) * stride[k];
-            zt_load_run(t->y->dtype, t->y->data, from, 1, width, v);
+            zt_load_block(t->y->dtype, t->y->data, from, 1, width, v);
             for (int64_t i = 0; i < width; i++)
                 sum[i] += v[i];
         } while (zt_next_index(&times, turn));
-        zt_store_run(t->x->dtype, t->x->data, line * n + at, 1, width, sum);
+        zt_store_block(t->x->dtype, t->x->data, line * n + at, 1, width, sum);
     }
 }
 
@@ -252,6 +253,6 @@ const struct zt_op zt_op_tile_grad = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = with_shape,
     .infer = tile_grad_infer,
-    .body = zt_tile_grad_body,
+    .body = zt_tile_grad_function_body,
     .kernel = { [ZT_REF] = { .run = tile_grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, tile_grad_describe) },
 };

@@ -85,7 +85,7 @@ static const struct zt_attr_spec with_axes[] = { { "axes", ZT_ATTR_INTS }, { 0 }
 static const struct zt_attr_spec with_needed_axes[] = { { "axes", ZT_ATTR_INTS, true }, { 0 } };
 
 /* Where memory is not shared the bytes are copied. */
-#define view_moves zt_moves_whole
+#define view_moves zt_strided_copies_whole
 ZT_MOVES_DESCRIBE(view, false)
 
 #define VIEW_ROW(id, NAME, SINCE, UNTIL, LEAST, MOST, SHAPE_IN, ATTRS, INFER)                                          \
@@ -102,7 +102,7 @@ ZT_MOVES_DESCRIBE(view, false)
         .grad = zt_grad_reshape,                                                                                       \
         .shape_in = SHAPE_IN,                                                                                          \
         .no_grad_in = 1 << 1,                                                                                          \
-        .body = zt_axes_old_body,                                                                                      \
+        .body = zt_axes_old_function_body,                                                                             \
         .kernel = { [ZT_REF] = { .run = zt_run_copy }, [ZT_CUDA] = ZT_MOVES_CUDA(view) },                              \
     };
 

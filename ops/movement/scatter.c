@@ -191,7 +191,7 @@ static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "red
         .infer = FAMILY##_infer,                                                                                       \
         .grad = FAMILY##_grad,                                                                                         \
         .no_grad_in = 1 << 1,                                                                                          \
-        .body = zt_same_form_body,                                                                                     \
+        .body = zt_same_opset_form_body,                                                                               \
         .kernel = { [ZT_REF] = { .run = FAMILY##_run }, [ZT_CUDA] = ZT_CUDA_AS(scatter_supports, FAMILY##_describe) }, \
     };
 

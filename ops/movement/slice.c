@@ -12,7 +12,7 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) {
 }
 
 /* One axis of `size` elements, numpy's rules: negative bounds count from the end, bounds outside are cut. */
-static void cut_axis(struct zt_cut *c, int axis, int64_t start, int64_t end, int64_t step) {
+static void cut_axis(struct zt_stage_bounds *c, int axis, int64_t start, int64_t end, int64_t step) {
     const int64_t size = c->shape.dim[axis], far = INT64_C(1) << 62;
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     step = clamp(step, -far, far);
@@ -24,7 +24,7 @@ static void cut_axis(struct zt_cut *c, int axis, int64_t start, int64_t end, int
     c->shape.dim[axis] = span > 0 ? (span - 1) / stride + 1 : 0;
 }
 
-bool zt_slice_read(const struct zt_graph *g, int node, struct zt_cut *c, struct zt_err *err) {
+bool zt_slice_read(const struct zt_graph *g, int node, struct zt_stage_bounds *c, struct zt_err *err) {
     int64_t starts[ZT_MAX_RANK], ends[ZT_MAX_RANK], axes[ZT_MAX_RANK], steps[ZT_MAX_RANK];
     int count, end_count, axis_count, step_count, marked_count;
     bool marked[ZT_MAX_RANK];
@@ -53,7 +53,7 @@ bool zt_slice_read(const struct zt_graph *g, int node, struct zt_cut *c, struct 
 }
 
 static bool slice_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_cut c;
+    struct zt_stage_bounds c;
     if (!zt_slice_read(g, node, &c, err))
         return false;
     zt_set_out(g, node, 0, zt_in(g, node, 0)->dtype, &c.shape);
@@ -71,11 +71,11 @@ static int64_t steps_in(const struct zt_shape *whole, const int64_t *start, cons
     return first;
 }
 
-static bool slice_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
-    struct zt_cut c;
+static bool slice_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg, struct zt_err *err) {
+    struct zt_stage_bounds c;
     if (!zt_slice_read(g, node, &c, err))
         return false;
-    struct zt_move move = { .shape = c.shape };
+    struct zt_strided_copy move = { .shape = c.shape };
     if (zt_shape_count(&c.shape) == 0)
         return true;
     for (int k = 0; k < c.shape.rank; k++) /* a single element is never stepped from */
@@ -88,12 +88,12 @@ static bool slice_moves(const struct zt_graph *g, int node, zt_move_take *take, 
 ZT_MOVES_DESCRIBE(slice, false)
 
 static bool slice_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, slice_moves, err);
+    return zt_strided_copies_run(call, slice_moves, err);
 }
 
 static bool slice_grad(struct zt_grad *b, int node, struct zt_err *err) {
     struct zt_shape x = *zt_grad_in_shape(b, node, 0);
-    struct zt_cut c;
+    struct zt_stage_bounds c;
     if (!zt_slice_read(zt_grad_graph(b), node, &c, err))
         return false;
     int dy = zt_grad_out(b, node, 0);
@@ -119,9 +119,10 @@ static bool slice_grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool slice_grad_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool slice_grad_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
+                             struct zt_err *err) {
     (void)err;
-    struct zt_move move = { .shape = zt_in(g, node, 0)->shape };
+    struct zt_strided_copy move = { .shape = zt_in(g, node, 0)->shape };
     int64_t step[ZT_MAX_RANK];
     int count;
     if (zt_shape_count(&move.shape) == 0)
@@ -140,7 +141,7 @@ ZT_MOVES_DESCRIBE(slice_grad, true)
 static bool slice_grad_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *dx = &call->out[0];
     memset(dx->data, 0, zt_dtype_bytes(dx->dtype) * (size_t)zt_shape_count(&dx->shape));
-    return zt_moves_run(call, slice_grad_moves, err);
+    return zt_strided_copies_run(call, slice_grad_moves, err);
 }
 
 static const struct zt_attr_spec slice_attrs_1[] = {
@@ -161,7 +162,7 @@ const struct zt_op zt_op_slice_1 = {
     .attrs = slice_attrs_1,
     .infer = slice_infer,
     .grad = slice_grad,
-    .body = zt_slice_old_body,
+    .body = zt_slice_old_function_body,
     .kernel = { [ZT_REF] = { .run = slice_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice) },
 };
 
@@ -186,6 +187,6 @@ const struct zt_op zt_op_slice_grad = {
     .flags = ZT_OP_LIGHT,
     .attrs = slice_grad_attrs,
     .infer = slice_grad_infer,
-    .body = zt_slice_grad_body,
+    .body = zt_slice_grad_function_body,
     .kernel = { [ZT_REF] = { .run = slice_grad_run }, [ZT_CUDA] = ZT_MOVES_CUDA(slice_grad) },
 };

@@ -39,8 +39,8 @@ static bool transpose_infer(struct zt_graph *g, int node, struct zt_err *err) {
 }
 
 /* y[index] = x[index permuted back]: row-major writes, strided reads. */
-static void permute(const struct zt_shape *from, const int *perm, zt_move_take *take, void *arg) {
-    struct zt_move move = { .shape = { .rank = from->rank } };
+static void permute(const struct zt_shape *from, const int *perm, zt_strided_copy_take *take, void *arg) {
+    struct zt_strided_copy move = { .shape = { .rank = from->rank } };
     int64_t stride[ZT_MAX_RANK];
     zt_shape_strides(from, stride);
     for (int k = 0; k < from->rank; k++) {
@@ -51,7 +51,8 @@ static void permute(const struct zt_shape *from, const int *perm, zt_move_take *
     take(arg, &move);
 }
 
-static bool transpose_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg, struct zt_err *err) {
+static bool transpose_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
+                            struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int perm[ZT_MAX_RANK];
     if (!zt_transpose_perm(g, node, x->rank, perm, err))
@@ -62,7 +63,7 @@ static bool transpose_moves(const struct zt_graph *g, int node, zt_move_take *ta
 ZT_MOVES_DESCRIBE(transpose, false)
 
 static bool transpose_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, transpose_moves, err);
+    return zt_strided_copies_run(call, transpose_moves, err);
 }
 
 /* dx = dy transposed back */
@@ -150,7 +151,7 @@ static bool space_to_depth_infer(struct zt_graph *g, int node, struct zt_err *er
     return blocks_infer(g, node, false, err);
 }
 
-static bool depth_to_space_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg,
+static bool depth_to_space_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                                  struct zt_err *err) {
     (void)err;
     const struct blocks s = depth_to_space(g->nodes[node], &zt_in(g, node, 0)->shape);
@@ -159,7 +160,7 @@ static bool depth_to_space_moves(const struct zt_graph *g, int node, zt_move_tak
 }
 ZT_MOVES_DESCRIBE(depth_to_space, false)
 
-static bool space_to_depth_moves(const struct zt_graph *g, int node, zt_move_take *take, void *arg,
+static bool space_to_depth_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                                  struct zt_err *err) {
     (void)err;
     const struct blocks s = space_to_depth(g->nodes[node], &zt_in(g, node, 0)->shape);
@@ -169,11 +170,11 @@ static bool space_to_depth_moves(const struct zt_graph *g, int node, zt_move_tak
 ZT_MOVES_DESCRIBE(space_to_depth, false)
 
 static bool depth_to_space_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, depth_to_space_moves, err);
+    return zt_strided_copies_run(call, depth_to_space_moves, err);
 }
 
 static bool space_to_depth_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_moves_run(call, space_to_depth_moves, err);
+    return zt_strided_copies_run(call, space_to_depth_moves, err);
 }
 
 /* dx: dy in the six-axis form of y, transposed back, in the shape of x */

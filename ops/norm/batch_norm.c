@@ -133,23 +133,25 @@ static struct channel channel_of(const struct zt_batch_norm *bn, int64_t c) {
     return (struct channel){ c * bn->spatial, bn->n, bn->channels * bn->spatial, bn->spatial, 1 };
 }
 
-/* for each piece of at most ZT_RUN elements: `at`, its first element, and `count` */
+/* for each piece of at most ZT_ELEMENT_BLOCK elements: `at`, its first element, and `count` */
 #define EACH_PIECE(ch, at, count)                                                                                      \
     for (int64_t block_ = 0; block_ < (ch)->blocks; block_++)                                                          \
-        for (int64_t i_ = 0, at = (ch)->start + block_ * (ch)->block_step, count = zt_min_int(ZT_RUN, (ch)->run);      \
-             i_ < (ch)->run; i_ += ZT_RUN, at += ZT_RUN * (ch)->step, count = zt_min_int(ZT_RUN, (ch)->run - i_))
+        for (int64_t i_ = 0, at = (ch)->start + block_ * (ch)->block_step,                                             \
+                     count = zt_min_int(ZT_ELEMENT_BLOCK, (ch)->run);                                                  \
+             i_ < (ch)->run; i_ += ZT_ELEMENT_BLOCK, at += ZT_ELEMENT_BLOCK * (ch)->step,                              \
+                     count = zt_min_int(ZT_ELEMENT_BLOCK, (ch)->run - i_))
 
 /* Two passes, so that a large mean does not eat the digits of the variance. */
 static void statistics(const struct zt_view *x, const struct channel *ch, double *mean, double *var) {
-    double run[ZT_RUN], sum = 0, squares = 0, count = (double)(ch->blocks * ch->run);
+    double run[ZT_ELEMENT_BLOCK], sum = 0, squares = 0, count = (double)(ch->blocks * ch->run);
     EACH_PIECE(ch, at, n) {
-        zt_load_run(x->dtype, x->data, at, ch->step, n, run);
+        zt_load_block(x->dtype, x->data, at, ch->step, n, run);
         for (int64_t i = 0; i < n; i++)
             sum += run[i];
     }
     *mean = sum / count;
     EACH_PIECE(ch, at, n) {
-        zt_load_run(x->dtype, x->data, at, ch->step, n, run);
+        zt_load_block(x->dtype, x->data, at, ch->step, n, run);
         for (int64_t i = 0; i < n; i++)
             squares += (run[i] - *mean) * (run[i] - *mean);
     }
@@ -161,12 +163,12 @@ static double number(const struct zt_view *v, int64_t c) {
 }
 
 static void normalise(const struct zt_call *call, const struct channel *ch, int64_t c, double mean, double inv_std) {
-    double run[ZT_RUN], scale = number(&call->in[1], c) * inv_std, b = number(&call->in[2], c);
+    double run[ZT_ELEMENT_BLOCK], scale = number(&call->in[1], c) * inv_std, b = number(&call->in[2], c);
     EACH_PIECE(ch, at, n) {
-        zt_load_run(call->in[0].dtype, call->in[0].data, at, ch->step, n, run);
+        zt_load_block(call->in[0].dtype, call->in[0].data, at, ch->step, n, run);
         for (int64_t i = 0; i < n; i++)
             run[i] = (run[i] - mean) * scale + b;
-        zt_store_run(call->out[0].dtype, call->out[0].data, at, ch->step, n, run);
+        zt_store_block(call->out[0].dtype, call->out[0].data, at, ch->step, n, run);
     }
 }
 
@@ -224,13 +226,13 @@ static bool batch_norm_ref(const struct zt_call *call, struct zt_err *err) {
 static void grad_channel(const struct zt_call *call, const struct zt_batch_norm *bn, int64_t c, bool fixed) {
     struct channel ch = channel_of(bn, c);
     const struct zt_view *vdy = &call->in[0], *vx = &call->in[1];
-    double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_RUN], x[ZT_RUN];
+    double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_ELEMENT_BLOCK], x[ZT_ELEMENT_BLOCK];
     double db = 0, dscale = 0, m = (double)(bn->n * bn->spatial);
     if (fixed)
         inv_std = 1 / sqrt(inv_std + bn->epsilon);
     EACH_PIECE(&ch, at, n) {
-        zt_load_run(vdy->dtype, vdy->data, at, ch.step, n, dy);
-        zt_load_run(vx->dtype, vx->data, at, ch.step, n, x);
+        zt_load_block(vdy->dtype, vdy->data, at, ch.step, n, dy);
+        zt_load_block(vx->dtype, vx->data, at, ch.step, n, x);
         for (int64_t i = 0; i < n; i++) {
             db += dy[i];
             dscale += dy[i] * (x[i] - mean) * inv_std;
@@ -246,11 +248,11 @@ static void grad_channel(const struct zt_call *call, const struct zt_batch_norm 
     if (call->in_count > 6 && call->in[6].data)
         d += 2 * number(&call->in[6], c) / (m * inv_std);
     EACH_PIECE(&ch, at, n) {
-        zt_load_run(vdy->dtype, vdy->data, at, ch.step, n, dy);
-        zt_load_run(vx->dtype, vx->data, at, ch.step, n, x);
+        zt_load_block(vdy->dtype, vdy->data, at, ch.step, n, dy);
+        zt_load_block(vx->dtype, vx->data, at, ch.step, n, x);
         for (int64_t i = 0; i < n; i++)
             dy[i] = a * dy[i] + b + d * (x[i] - mean) * inv_std;
-        zt_store_run(call->out[0].dtype, call->out[0].data, at, ch.step, n, dy);
+        zt_store_block(call->out[0].dtype, call->out[0].data, at, ch.step, n, dy);
     }
 }
 
@@ -409,7 +411,7 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
 const struct zt_op zt_op_batch_normalization_7 = {
-    STANDARD_ROW, .since = 7, .until = 13, .max_out = 5, .attrs = old_attrs, .body = zt_batch_norm_old_body,
+    STANDARD_ROW, .since = 7, .until = 13, .max_out = 5, .attrs = old_attrs, .body = zt_batch_norm_old_function_body,
 };
 const struct zt_op zt_op_batch_normalization = { STANDARD_ROW, .since = 14, .max_out = 3, .attrs = new_attrs };
 /* (x, scale, b, mean, var) -> y, new mean, new var, batch mean, 1 / sqrt(batch var + epsilon) */
@@ -426,7 +428,7 @@ const struct zt_op zt_op_batch_norm_train = {
     .attrs = own_attrs,
     .infer = train_infer,
     .grad = train_grad,
-    .body = zt_batch_norm_train_body,
+    .body = zt_batch_norm_train_function_body,
     .kernel = { [ZT_REF] = { .run = train_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA },
 };
 /* (dy, x, scale, batch mean, inv_std[, gradient of the batch's mean[, of its variance]]) -> dx, dscale, db */
@@ -434,7 +436,7 @@ const struct zt_op zt_op_batch_norm_grad = {
     .name = "BatchNormGrad",
     GRAD_ROW,
     .max_in = 7,
-    .body = zt_batch_norm_grad_body,
+    .body = zt_batch_norm_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu), [ZT_CUDA] = ON_CUDA },
 };
 /* (dy, x, scale, running mean, running var) -> dx, dscale, db */
@@ -442,7 +444,7 @@ const struct zt_op zt_op_batch_norm_fixed_grad = {
     .name = "BatchNormFixedGrad",
     GRAD_ROW,
     .max_in = 5,
-    .body = zt_batch_norm_fixed_grad_body,
+    .body = zt_batch_norm_fixed_grad_function_body,
     .kernel = { [ZT_REF] = { .run = fixed_grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_grad_cpu),
                 [ZT_CUDA] = ON_CUDA },

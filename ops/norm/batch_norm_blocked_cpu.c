@@ -11,7 +11,7 @@
 struct norm_state {
     struct zt_batch_norm norm;
     struct zt_planes planes;
-    const struct zt_lane_kernels *kernels;
+    const struct zt_simd_kernels *kernels;
     bool fixed, sync;
 };
 
@@ -72,12 +72,12 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
         return false;
     const struct zt_layout *given = p->in_layout[x];
     for (int i = 0; i < n->in_count; i++)
-        p->in_layout[i] = i <= x ? zt_layout_lanes(g->arena, given, ZT_FLOAT, &zt_in(g, p->node, x)->shape) : NULL;
+        p->in_layout[i] = i <= x ? zt_layout_vector(g->arena, given, ZT_FLOAT, &zt_in(g, p->node, x)->shape) : NULL;
     p->out_layout[0] = p->in_layout[x];
     struct norm_state *s = zt_calloc(1, sizeof *s);
     s->norm = norm;
     zt_planes_of(p->in_layout[x], &zt_in(g, p->node, x)->shape, &s->planes);
-    s->kernels = zt_lane_kernels(s->planes.lanes);
+    s->kernels = zt_simd_kernels(s->planes.lanes);
     p->state = s;
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);

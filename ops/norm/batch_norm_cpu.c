@@ -178,7 +178,7 @@ struct state {
     void *blocked; /* NULL: lines */
     struct zt_batch_norm norm;
     struct zt_bundles bundles;
-    const struct zt_line_kernels *kernels;
+    const struct zt_row_kernels *kernels;
     bool fixed, sync;
     size_t bytes; /* of an element */
 };
@@ -197,7 +197,7 @@ static bool supports(const struct zt_graph *g, int node, int x) {
     for (int i = 0; i <= x; i++)
         if (zt_in(g, node, i)->dtype != zt_in(g, node, x)->dtype)
             return false;
-    return zt_line_kernels() && zt_line_type(zt_in(g, node, x)->dtype) && zt_batch_norm_read(g, node, x, &norm, &err) &&
+    return zt_row_kernels() && zt_row_type(zt_in(g, node, x)->dtype) && zt_batch_norm_read(g, node, x, &norm, &err) &&
            norm.n > 0 && norm.channels > 0 && norm.spatial > 0;
 }
 
@@ -223,11 +223,11 @@ static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
         return true;
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
-    struct zt_lines lines = { norm.n * norm.channels, norm.spatial, 1 };
+    struct zt_axis_slices lines = { norm.n * norm.channels, norm.spatial, 1 };
     if (norm.spatial == 1)
-        lines = (struct zt_lines){ 1, norm.n, norm.channels };
+        lines = (struct zt_axis_slices){ 1, norm.n, norm.channels };
     s->norm = norm;
-    s->kernels = zt_line_kernels();
+    s->kernels = zt_row_kernels();
     s->bundles = zt_bundles_of(&lines, dtype, s->kernels->lanes);
     s->fixed = strcmp(n->op->name, "BatchNormalization") == 0 || strcmp(n->op->name, "BatchNormFixedGrad") == 0;
     s->sync = zt_batch_norm_is_sync(n);
@@ -291,10 +291,10 @@ static void *element(const struct job *j, const struct zt_view *v, int64_t at) {
     return zt_element(v->data, j->s->bytes, at);
 }
 
-static struct zt_line_map map_of(const struct job *j, int64_t line, int of_x, int of_dy) {
+static struct zt_row_map map_of(const struct job *j, int64_t line, int of_x, int of_dy) {
     int64_t c = line % j->s->norm.channels;
     float *const *all = j->sums.coefficient;
-    return (struct zt_line_map){ all[ZT_MEAN] + c, all[of_x] + c, all[ZT_SECOND] + c, all[of_dy] + c };
+    return (struct zt_row_map){ all[ZT_MEAN] + c, all[of_x] + c, all[ZT_SECOND] + c, all[of_dy] + c };
 }
 
 static void moments(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
@@ -304,7 +304,7 @@ static void moments(const void *with, const struct zt_bundle *b, int64_t start, 
 
 static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
     const struct job *j = with;
-    struct zt_line_map map = map_of(j, line, ZT_FIRST, ZT_THIRD);
+    struct zt_row_map map = map_of(j, line, ZT_FIRST, ZT_THIRD);
     j->s->kernels->affine(b, element(j, &j->sums.call->in[0], start), &map, element(j, &j->sums.call->out[0], start));
 }
 
@@ -344,7 +344,7 @@ static void products(const void *with, const struct zt_bundle *b, int64_t start,
 static void differentiate(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
     const struct job *j = with;
     const struct zt_view *in = j->sums.call->in;
-    struct zt_line_map map = map_of(j, line, ZT_THIRD, ZT_FIRST);
+    struct zt_row_map map = map_of(j, line, ZT_THIRD, ZT_FIRST);
     j->s->kernels->affine_grad(b, element(j, &in[0], start), element(j, &in[1], start), &map,
                                element(j, &j->sums.call->out[0], start));
 }

@@ -2,7 +2,7 @@
  * half types by cuDNN (norm_dnn.h) where the statistics are the batch's and it has an engine, else by our own kernels
  * (norm.cu, batch_norm_rows.cu); running statistics are ours, since cuDNN's take the sample's variance where ONNX takes
  * the population's. For all ranks the sums of up to MOST channels go to the host, over the ranks and back, while the
- * stream waits: such a node is never part of a recorded segment (ZT_OP_PEERS). */
+ * stream waits: such a node is never part of a recorded segment (ZT_OP_GROUP). */
 #include "ops/norm/norm_plan_cuda.h"
 
 #include "ops/cuda/describe.h"

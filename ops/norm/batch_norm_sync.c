@@ -102,11 +102,12 @@ static bool start(struct task *t, const struct zt_call *call, bool backward, str
 #define EACH_RUN(t, c, n, at, count)                                                                                   \
     for (int64_t n = 0; n < (t)->bn.n; n++)                                                                            \
         for (int64_t i_ = 0, at = (n * (t)->bn.channels + (c)) * (t)->bn.spatial,                                      \
-                     count = zt_min_int(ZT_RUN, (t)->bn.spatial);                                                      \
-             i_ < (t)->bn.spatial; i_ += ZT_RUN, at += ZT_RUN, count = zt_min_int(ZT_RUN, (t)->bn.spatial - i_))
+                     count = zt_min_int(ZT_ELEMENT_BLOCK, (t)->bn.spatial);                                            \
+             i_ < (t)->bn.spatial; i_ += ZT_ELEMENT_BLOCK, at += ZT_ELEMENT_BLOCK,                                     \
+                     count = zt_min_int(ZT_ELEMENT_BLOCK, (t)->bn.spatial - i_))
 
 static void load(const struct zt_view *v, int64_t at, int64_t count, double *to) {
-    zt_load_run(v->dtype, v->data, at, 1, count, to);
+    zt_load_block(v->dtype, v->data, at, 1, count, to);
 }
 
 bool zt_batch_norm_is_sync(const struct zt_node *n) {
@@ -114,12 +115,12 @@ bool zt_batch_norm_is_sync(const struct zt_node *n) {
 }
 
 bool zt_batch_norm_add_ranks(const struct zt_call *call, double *sums, int64_t channels, struct zt_err *err) {
-    const struct zt_peers *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->peers;
+    const struct zt_group *peers = zt_attr_int(call->node, "alone", 0) ? NULL : call->peers;
     return !peers || peers->sum(peers->with, sums, (int)(2 * channels + 1), err);
 }
 
 static void sum_forward(const struct task *t, int64_t c, double *sums) {
-    double shift = number(&t->call->in[3], c), x[ZT_RUN];
+    double shift = number(&t->call->in[3], c), x[ZT_ELEMENT_BLOCK];
     sums[0] = sums[1] = 0;
     EACH_RUN(t, c, n, at, count) {
         if (!row_counts(t, n))
@@ -137,7 +138,7 @@ static void apply_forward(const struct task *t, int64_t c, const double *sums, d
     const struct zt_call *call = t->call;
     double moved = elements > 0 ? sums[0] / elements : 0,
            var = elements > 0 ? sums[1] / elements - moved * moved : number(&call->in[4], c);
-    double mean = number(&call->in[3], c) + moved, x[ZT_RUN];
+    double mean = number(&call->in[3], c) + moved, x[ZT_ELEMENT_BLOCK];
     var = var < 0 ? 0 : var; /* NaN stays */
     double inv_std = 1 / sqrt(var + t->bn.epsilon), scale = number(&call->in[1], c) * inv_std,
            b = number(&call->in[2], c);
@@ -145,7 +146,7 @@ static void apply_forward(const struct task *t, int64_t c, const double *sums, d
         load(&call->in[0], at, count, x);
         for (int64_t i = 0; i < count; i++)
             x[i] = (x[i] - mean) * scale + b;
-        zt_store_run(call->out[0].dtype, call->out[0].data, at, 1, count, x);
+        zt_store_block(call->out[0].dtype, call->out[0].data, at, 1, count, x);
     }
     put(call, 1, c, number(&call->in[3], c) * t->bn.momentum + mean * (1 - t->bn.momentum));
     put(call, 2, c, number(&call->in[4], c) * t->bn.momentum + var * (1 - t->bn.momentum));
@@ -155,7 +156,7 @@ static void apply_forward(const struct task *t, int64_t c, const double *sums, d
 
 static void sum_backward(const struct task *t, int64_t c, double *sums) {
     const struct zt_call *call = t->call;
-    double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_RUN], x[ZT_RUN];
+    double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_ELEMENT_BLOCK], x[ZT_ELEMENT_BLOCK];
     sums[0] = sums[1] = 0;
     EACH_RUN(t, c, n, at, count) {
         if (!row_counts(t, n))
@@ -173,7 +174,7 @@ static void sum_backward(const struct task *t, int64_t c, double *sums) {
 
 static void apply_backward(const struct task *t, int64_t c, const double *sums, double elements) {
     const struct zt_call *call = t->call;
-    double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_RUN], x[ZT_RUN];
+    double mean = number(&call->in[3], c), inv_std = number(&call->in[4], c), dy[ZT_ELEMENT_BLOCK], x[ZT_ELEMENT_BLOCK];
     double a = number(&call->in[2], c) * inv_std, m = elements > 0 ? elements : 1, b = sums[0] / m, d = sums[1] / m;
     EACH_RUN(t, c, n, at, count) {
         bool counts = row_counts(t, n);
@@ -181,7 +182,7 @@ static void apply_backward(const struct task *t, int64_t c, const double *sums, 
         load(&call->in[1], at, count, x);
         for (int64_t i = 0; i < count; i++)
             dy[i] = counts ? a * (dy[i] - b - d * (x[i] - mean) * inv_std) : 0;
-        zt_store_run(call->out[0].dtype, call->out[0].data, at, 1, count, dy);
+        zt_store_block(call->out[0].dtype, call->out[0].data, at, 1, count, dy);
     }
 }
 
@@ -259,7 +260,7 @@ static bool sync_grad(struct zt_grad *b, int node, struct zt_err *err) {
 /* ---- rows ---- */
 
 #define SYNC_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs, .flags = ZT_OP_PEERS,                    \
+    .domain = "ztrain", .since = 1, .min_in = 5, .max_in = 6, .attrs = attrs, .flags = ZT_OP_GROUP,                    \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }
 
 /* (x, scale, b, mean, var[, row weights]) -> y, new mean, new var, mean, 1 / sqrt(var + epsilon) */

@@ -95,7 +95,7 @@ static bool is_filled(const struct zt_graph *g, int value, double number) {
 }
 
 static bool finds(struct zt_graph *g, int node, const char *term, struct zt_match *m, int *axis) {
-    if (!zt_form_find(g, node, term, m))
+    if (!zt_pattern_find(g, node, term, m))
         return false;
     int x = zt_match_value(m, "x");
     *axis = first_axis(m);
@@ -135,7 +135,7 @@ static bool fuse_rms_norm(struct zt_graph *g, const struct zt_op_table *table, i
 }
 
 static bool finds_groups(struct zt_graph *g, int node, const char *term, struct zt_match *m) {
-    if (!zt_form_find(g, node, term, m))
+    if (!zt_pattern_find(g, node, term, m))
         return false;
     int x = zt_match_value(m, "x");
     const struct zt_shape *all = &g->values[x]->shape, *grouped = &g->values[zt_match_value(m, "grouped")]->shape;

@@ -181,7 +181,7 @@ static void load_scales(const struct zt_norm *n, const struct zt_view *from, int
                         double *to) {
     int64_t first = row % n->period * n->per_row;
     if (n->run == 1) {
-        zt_load_run(from->dtype, from->data, first + at, 1, count, to);
+        zt_load_block(from->dtype, from->data, first + at, 1, count, to);
         return;
     }
     for (int64_t i = 0; i < count;) {
@@ -194,10 +194,10 @@ static void load_scales(const struct zt_norm *n, const struct zt_view *from, int
 
 /* mean of (x - shift)^power, power 1 or 2 */
 static double row_mean(const struct zt_view *x, const struct zt_norm *n, int64_t row, double shift, int power) {
-    double run[ZT_RUN], sum = 0;
-    for (int64_t at = 0; at < n->length; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, n->length - at);
-        zt_load_run(x->dtype, x->data, row * n->length + at, 1, count, run);
+    double run[ZT_ELEMENT_BLOCK], sum = 0;
+    for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
+        zt_load_block(x->dtype, x->data, row * n->length + at, 1, count, run);
         for (int64_t i = 0; i < count; i++)
             sum += power == 1 ? run[i] : (run[i] - shift) * (run[i] - shift);
     }
@@ -211,19 +211,19 @@ static void row_stats(const struct zt_view *x, const struct zt_norm *n, int64_t 
 
 static void norm_row(const struct zt_call *call, const struct zt_norm *n, int64_t row) {
     const struct zt_view *x = &call->in[0], *bias = view(call->in, call->in_count, 2);
-    double mean, inv_std, run[ZT_RUN], scale[ZT_RUN], shift[ZT_RUN] = { 0 };
+    double mean, inv_std, run[ZT_ELEMENT_BLOCK], scale[ZT_ELEMENT_BLOCK], shift[ZT_ELEMENT_BLOCK] = { 0 };
     row_stats(x, n, row, &mean, &inv_std);
     put(call, 1, row, mean);
     put(call, 2, row, inv_std);
-    for (int64_t at = 0; at < n->length; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, n->length - at);
-        zt_load_run(x->dtype, x->data, row * n->length + at, 1, count, run);
+    for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
+        zt_load_block(x->dtype, x->data, row * n->length + at, 1, count, run);
         load_scales(n, &call->in[1], row, at, count, scale);
         if (bias)
             load_scales(n, bias, row, at, count, shift);
         for (int64_t i = 0; i < count; i++)
             run[i] = (run[i] - mean) * inv_std * scale[i] + shift[i];
-        zt_store_run(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, run);
+        zt_store_block(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, run);
     }
 }
 
@@ -258,10 +258,10 @@ static bool stats_ref(const struct zt_call *call, struct zt_err *err) {
 /* g = dy scale and xh of elements [at, at + count) of a row. */
 static void load_row(const struct zt_call *call, const struct zt_norm *n, int64_t row, int64_t at, int64_t count,
                      double *g, double *xh) {
-    double scale[ZT_RUN], mean = number(view(call->in, call->in_count, 3), row, 0);
+    double scale[ZT_ELEMENT_BLOCK], mean = number(view(call->in, call->in_count, 3), row, 0);
     double inv_std = number(&call->in[4], row, 0);
-    zt_load_run(call->in[0].dtype, call->in[0].data, row * n->length + at, 1, count, g);
-    zt_load_run(call->in[1].dtype, call->in[1].data, row * n->length + at, 1, count, xh);
+    zt_load_block(call->in[0].dtype, call->in[0].data, row * n->length + at, 1, count, g);
+    zt_load_block(call->in[1].dtype, call->in[1].data, row * n->length + at, 1, count, xh);
     load_scales(n, &call->in[2], row, at, count, scale);
     for (int64_t i = 0; i < count; i++) {
         g[i] *= scale[i];
@@ -271,9 +271,9 @@ static void load_row(const struct zt_call *call, const struct zt_norm *n, int64_
 
 /* Inputs 5 and 6 are the gradients of the row's mean and inv_std themselves. */
 static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_t row) {
-    double g[ZT_RUN], xh[ZT_RUN], sum = 0, product = 0, inv_std = number(&call->in[4], row, 0);
-    for (int64_t at = 0; at < n->length; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, n->length - at);
+    double g[ZT_ELEMENT_BLOCK], xh[ZT_ELEMENT_BLOCK], sum = 0, product = 0, inv_std = number(&call->in[4], row, 0);
+    for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
         load_row(call, n, row, at, count, g, xh);
         for (int64_t i = 0; i < count; i++) {
             sum += g[i];
@@ -283,12 +283,12 @@ static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_
     double shift = n->centred ? -inv_std * sum : 0, slope = -inv_std * product;
     shift += number(view(call->in, call->in_count, 5), row, 0);
     slope -= number(view(call->in, call->in_count, 6), row, 0) * inv_std * inv_std;
-    for (int64_t at = 0; at < n->length; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, n->length - at);
+    for (int64_t at = 0; at < n->length; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, n->length - at);
         load_row(call, n, row, at, count, g, xh);
         for (int64_t i = 0; i < count; i++)
             g[i] = inv_std * g[i] + (shift + slope * xh[i]) / (double)n->length;
-        zt_store_run(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, g);
+        zt_store_block(call->out[0].dtype, call->out[0].data, row * n->length + at, 1, count, g);
     }
 }
 
@@ -296,15 +296,15 @@ static void grad_row(const struct zt_call *call, const struct zt_norm *n, int64_
  * neighbours where run is 1; otherwise there is one, whose elements are. */
 static void scale_sums(const struct zt_call *call, const struct zt_norm *n, int64_t part, int64_t first,
                        int64_t count) {
-    double dscale[ZT_RUN] = { 0 }, dbias[ZT_RUN] = { 0 }, dy[ZT_RUN], x[ZT_RUN];
+    double dscale[ZT_ELEMENT_BLOCK] = { 0 }, dbias[ZT_ELEMENT_BLOCK] = { 0 }, dy[ZT_ELEMENT_BLOCK], x[ZT_ELEMENT_BLOCK];
     bool apart = n->run == 1;
     for (int64_t row = part; row < n->rows; row += n->period) {
         double mean = number(view(call->in, call->in_count, 3), row, 0), inv_std = number(&call->in[4], row, 0);
-        for (int64_t at = 0; at < n->run; at += ZT_RUN) {
-            int64_t elems = apart ? count : zt_min_int(ZT_RUN, n->run - at),
+        for (int64_t at = 0; at < n->run; at += ZT_ELEMENT_BLOCK) {
+            int64_t elems = apart ? count : zt_min_int(ZT_ELEMENT_BLOCK, n->run - at),
                     from = row * n->length + first * n->run + at;
-            zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, elems, dy);
-            zt_load_run(call->in[1].dtype, call->in[1].data, from, 1, elems, x);
+            zt_load_block(call->in[0].dtype, call->in[0].data, from, 1, elems, dy);
+            zt_load_block(call->in[1].dtype, call->in[1].data, from, 1, elems, x);
             for (int64_t i = 0; i < elems; i++) {
                 dscale[apart ? i : 0] += dy[i] * (x[i] - mean) * inv_std;
                 dbias[apart ? i : 0] += dy[i];
@@ -321,7 +321,7 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     struct zt_norm n;
     if (!zt_norm_read_rows(call->graph, zt_call_node(call), 1, &n, err))
         return false;
-    int64_t step = n.run == 1 ? ZT_RUN : 1, pieces = zt_ceil_div(n.per_row, step);
+    int64_t step = n.run == 1 ? ZT_ELEMENT_BLOCK : 1, pieces = zt_ceil_div(n.per_row, step);
 #pragma omp parallel num_threads(zt_threads_worth(call->threads, work_of(&n)))
     {
 #pragma omp for schedule(static)
@@ -439,7 +439,7 @@ const struct zt_op zt_op_norm_stats = {
     .in_types = { ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = stats_infer,
-    .body = zt_norm_stats_body,
+    .body = zt_norm_stats_function_body,
     .kernel = { [ZT_REF] = { .run = stats_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_stats_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, stats_describe) },
@@ -456,7 +456,7 @@ const struct zt_op zt_op_norm_grad = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = grad_infer,
-    .body = zt_norm_grad_body,
+    .body = zt_norm_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_norm_grad_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_any_floats, grad_describe) },

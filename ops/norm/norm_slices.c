@@ -44,7 +44,7 @@ static bool check_pair(const struct zt_graph *g, int node, struct zt_err *err) {
 
 /* ---- LpNormalization ---- */
 
-bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err) {
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines, int *p, struct zt_err *err) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     int axis;
     *p = zt_attr_int(g->nodes[node], "p", 2) == 1 ? 1 : 2;
@@ -52,63 +52,65 @@ bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int 
         return zt_node_fail(g, node, err, "p = %lld, allowed 1 and 2", (long long)zt_attr_int(g->nodes[node], "p", 2));
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
         return false;
-    *lines = zt_lines_along(x, axis);
+    *lines = zt_axis_slices_along(x, axis);
     return true;
 }
 
 static bool lp_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     int p;
     return zt_lp_read(g, node, &lines, &p, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
-static double line_norm(const struct zt_line *l, int p) {
-    double x[ZT_RUN], sum = 0;
-    ZT_EACH_RUN(l->length, at, count) {
-        zt_line_load(l, at, count, x);
+static double line_norm(const struct zt_axis_slice *l, int p) {
+    double x[ZT_ELEMENT_BLOCK], sum = 0;
+    ZT_EACH_BLOCK(l->length, at, count) {
+        zt_row_load(l, at, count, x);
         for (int64_t i = 0; i < count; i++)
             sum += p == 1 ? fabs(x[i]) : x[i] * x[i];
     }
     return p == 1 ? sum : sqrt(sum);
 }
 
-static void lp_line(const struct zt_line *x, const struct zt_line *y, int p) {
-    double run[ZT_RUN], norm = line_norm(x, p);
-    ZT_EACH_RUN(x->length, at, count) {
-        zt_line_load(x, at, count, run);
+static void lp_line(const struct zt_axis_slice *x, const struct zt_axis_slice *y, int p) {
+    double run[ZT_ELEMENT_BLOCK], norm = line_norm(x, p);
+    ZT_EACH_BLOCK(x->length, at, count) {
+        zt_row_load(x, at, count, run);
         for (int64_t i = 0; i < count; i++)
             run[i] = norm == 0 ? 0 : run[i] / norm;
-        zt_line_store(y, at, count, run);
+        zt_row_store(y, at, count, run);
     }
 }
 
-static void lp_grad_line(const struct zt_line *dy, const struct zt_line *x, const struct zt_line *dx, int p) {
-    double run[ZT_RUN], d[ZT_RUN], norm = line_norm(x, p), sum = 0;
-    ZT_EACH_RUN(x->length, at, count) {
-        zt_line_load(x, at, count, run);
-        zt_line_load(dy, at, count, d);
+static void lp_grad_line(const struct zt_axis_slice *dy, const struct zt_axis_slice *x, const struct zt_axis_slice *dx,
+                         int p) {
+    double run[ZT_ELEMENT_BLOCK], d[ZT_ELEMENT_BLOCK], norm = line_norm(x, p), sum = 0;
+    ZT_EACH_BLOCK(x->length, at, count) {
+        zt_row_load(x, at, count, run);
+        zt_row_load(dy, at, count, d);
         for (int64_t i = 0; i < count; i++)
             sum += norm == 0 ? 0 : d[i] * run[i] / norm;
     }
-    ZT_EACH_RUN(x->length, at, count) {
-        zt_line_load(x, at, count, run);
-        zt_line_load(dy, at, count, d);
+    ZT_EACH_BLOCK(x->length, at, count) {
+        zt_row_load(x, at, count, run);
+        zt_row_load(dy, at, count, d);
         for (int64_t i = 0; i < count; i++) {
             double slope = p == 1 ? (run[i] > 0) - (run[i] < 0) : run[i] / norm;
             d[i] = norm == 0 ? 0 : (d[i] - slope * sum) / norm;
         }
-        zt_line_store(dx, at, count, d);
+        zt_row_store(dx, at, count, d);
     }
 }
 
 static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     int p;
     if (!zt_lp_read(call->graph, zt_call_node(call), &lines, &p, err))
         return false;
     for (int64_t i = 0; i < lines.outer * lines.inner; i++) {
-        struct zt_line first = { &call->in[0], zt_lines_start(&lines, i), lines.inner, lines.length }, second = first;
-        struct zt_line out = first;
+        struct zt_axis_slice first = { &call->in[0], zt_axis_slices_start(&lines, i), lines.inner, lines.length },
+                             second = first;
+        struct zt_axis_slice out = first;
         second.view = &call->in[grad];
         out.view = &call->out[0];
         if (grad)
@@ -119,14 +121,14 @@ static bool run_lp(const struct zt_call *call, bool grad, struct zt_err *err) {
     return true;
 }
 
-/* A struct zt_launch_line for other back ends. */
+/* A struct zt_launch_rows for other back ends. */
 static bool lp_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     int p;
     if (!zt_lp_read(g, node, &lines, &p, err))
         return false;
-    *(struct zt_launch_line *)to =
-        (struct zt_launch_line){ .rule = g->nodes[node]->domain[0] ? ZT_LINE_LP_GRAD : ZT_LINE_LP,
+    *(struct zt_launch_rows *)to =
+        (struct zt_launch_rows){ .rule = g->nodes[node]->domain[0] ? ZT_ROWS_LP_GRAD : ZT_ROWS_LP,
                                  .power = p,
                                  .outer = lines.outer,
                                  .length = lines.length,
@@ -158,7 +160,7 @@ bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct z
                             x->name, x->shape.rank);
     if (size < 1)
         return zt_node_fail(g, node, err, "size = %lld, wants 1 or more", (long long)size);
-    *to = (struct zt_lrn){ zt_lines_along(&x->shape, 1),
+    *to = (struct zt_lrn){ zt_axis_slices_along(&x->shape, 1),
                            (size - 1) / 2,
                            size / 2,
                            (double)zt_attr_float(n, "alpha", 1e-4f) / (double)size,
@@ -172,11 +174,11 @@ static bool lrn_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return zt_lrn_read(g, node, &lrn, err) && check_pair(g, node, err) && zt_infer_first(g, node, err);
 }
 
-static double at(const struct zt_line *l, int64_t c) {
+static double at(const struct zt_axis_slice *l, int64_t c) {
     return zt_load_double(l->view->dtype, l->view->data, l->start + c * l->stride);
 }
 
-static double lrn_sum(const struct zt_lrn *n, const struct zt_line *x, int64_t c) {
+static double lrn_sum(const struct zt_lrn *n, const struct zt_axis_slice *x, int64_t c) {
     double sum = 0;
     int64_t first = c > n->before ? c - n->before : 0;
     for (int64_t j = first; j < x->length && j - c <= n->after; j++)
@@ -184,7 +186,8 @@ static double lrn_sum(const struct zt_lrn *n, const struct zt_line *x, int64_t c
     return n->bias + n->alpha * sum;
 }
 
-static double lrn_slope(const struct zt_lrn *n, const struct zt_line *dy, const struct zt_line *x, int64_t c) {
+static double lrn_slope(const struct zt_lrn *n, const struct zt_axis_slice *dy, const struct zt_axis_slice *x,
+                        int64_t c) {
     double sum = 0;
     int64_t first = c > n->after ? c - n->after : 0;
     for (int64_t j = first; j < x->length && j - c <= n->before; j++)
@@ -200,7 +203,8 @@ static bool run_lrn(const struct zt_call *call, bool grad, struct zt_err *err) {
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(lines * n.lines.length)))         \
     schedule(static)
     for (int64_t i = 0; i < lines; i++) {
-        struct zt_line dy = { &call->in[0], zt_lines_start(&n.lines, i), n.lines.inner, n.lines.length }, x = dy;
+        struct zt_axis_slice dy = { &call->in[0], zt_axis_slices_start(&n.lines, i), n.lines.inner, n.lines.length },
+                             x = dy;
         x.view = &call->in[grad];
         for (int64_t c = 0; c < x.length; c++) {
             double y = grad ? lrn_slope(&n, &dy, &x, c) : at(&x, c) * pow(lrn_sum(&n, &x, c), -n.beta);
@@ -347,7 +351,7 @@ const struct zt_op zt_op_lp_normalization = {
     .infer = lp_infer,
     .grad = lp_grad,
     .kernel = { [ZT_REF] = { .run = lp_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lp_normalization_grad = {
@@ -355,9 +359,9 @@ const struct zt_op zt_op_lp_normalization_grad = {
     GRAD_ROW,
     .attrs = lp_attrs,
     .infer = lp_infer,
-    .body = zt_lp_normalization_grad_body,
+    .body = zt_lp_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lp_grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lp_describe) },
 };
 const struct zt_op zt_op_lrn = {
@@ -368,7 +372,7 @@ const struct zt_op zt_op_lrn = {
     .infer = lrn_infer,
     .grad = lrn_grad,
     .kernel = { [ZT_REF] = { .run = lrn_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_lrn_grad = {
@@ -376,9 +380,9 @@ const struct zt_op zt_op_lrn_grad = {
     GRAD_ROW,
     .attrs = lrn_attrs,
     .infer = lrn_infer,
-    .body = zt_lrn_grad_body,
+    .body = zt_lrn_grad_function_body,
     .kernel = { [ZT_REF] = { .run = lrn_grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, lrn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization = {
@@ -389,7 +393,7 @@ const struct zt_op zt_op_mean_variance_normalization = {
     .infer = mvn_infer,
     .grad = mvn_grad,
     .kernel = { [ZT_REF] = { .run = mvn_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
 };
 const struct zt_op zt_op_mean_variance_normalization_grad = {
@@ -397,8 +401,8 @@ const struct zt_op zt_op_mean_variance_normalization_grad = {
     GRAD_ROW,
     .attrs = mvn_attrs,
     .infer = mvn_infer,
-    .body = zt_mean_variance_normalization_grad_body,
+    .body = zt_mean_variance_normalization_grad_function_body,
     .kernel = { [ZT_REF] = { .run = mvn_grad_ref },
-                [ZT_CPU] = ZT_ON_CPU(zt_norm_line_cpu),
+                [ZT_CPU] = ZT_ON_CPU(zt_norm_rows_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_floats, mvn_describe) },
 };

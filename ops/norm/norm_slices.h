@@ -5,11 +5,11 @@
 
 #include "ops/kernel/axis_slices.h"
 
-bool zt_lp_read(const struct zt_graph *g, int node, struct zt_lines *lines, int *p, struct zt_err *err);
+bool zt_lp_read(const struct zt_graph *g, int node, struct zt_axis_slices *lines, int *p, struct zt_err *err);
 
 struct zt_lrn {
-    struct zt_lines lines; /* along the channels */
-    int64_t before, after; /* channels that a sum holds on either side */
+    struct zt_axis_slices lines; /* along the channels */
+    int64_t before, after;       /* channels that a sum holds on either side */
     double alpha, beta, bias;
 };
 bool zt_lrn_read(const struct zt_graph *g, int node, struct zt_lrn *to, struct zt_err *err);

@@ -21,7 +21,7 @@ enum kind { RESPONSE, LENGTH, MEAN_VARIANCE };
 struct state {
     enum kind kind;
     struct zt_bundles bundles;
-    const struct zt_line_kernels *kernels;
+    const struct zt_row_kernels *kernels;
     struct zt_response response;
     int64_t parts, groups; /* MEAN_VARIANCE: lines of a group */
     bool grad;
@@ -30,7 +30,7 @@ struct state {
 
 /* ---- which ---- */
 
-static bool mean_variance_lines(const struct zt_graph *g, int node, struct state *s, struct zt_lines *lines) {
+static bool mean_variance_lines(const struct zt_graph *g, int node, struct state *s, struct zt_axis_slices *lines) {
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     struct zt_err err = { 0 };
     struct zt_mvn mvn;
@@ -52,10 +52,11 @@ static bool mean_variance_lines(const struct zt_graph *g, int node, struct state
     int64_t kept = first ? dim[0] : 1;
     s->parts = 1;
     if (count - first <= 2) {
-        *lines = (struct zt_lines){ kept, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
+        *lines =
+            (struct zt_axis_slices){ kept, count > first ? dim[first] : 1, count - first == 2 ? dim[first + 1] : 1 };
     } else if (!first && count == 3) {
         s->parts = dim[0];
-        *lines = (struct zt_lines){ dim[0] * dim[1], dim[2], 1 };
+        *lines = (struct zt_axis_slices){ dim[0] * dim[1], dim[2], 1 };
     } else {
         return false;
     }
@@ -63,12 +64,12 @@ static bool mean_variance_lines(const struct zt_graph *g, int node, struct state
     return true;
 }
 
-static bool read_state(const struct zt_graph *g, int node, struct state *s, struct zt_lines *lines) {
+static bool read_state(const struct zt_graph *g, int node, struct state *s, struct zt_axis_slices *lines) {
     const struct zt_node *n = g->nodes[node];
     struct zt_err err = { 0 };
     struct zt_lrn lrn;
     int p;
-    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_line_kernels() };
+    *s = (struct state){ .grad = n->in_count > 1, .kernels = zt_row_kernels() };
     if (strncmp(n->op->name, "LRN", 3) == 0) {
         if (!zt_lrn_read(g, node, &lrn, &err) || lrn.lines.inner == 1)
             return false;
@@ -86,11 +87,11 @@ static bool read_state(const struct zt_graph *g, int node, struct state *s, stru
     return mean_variance_lines(g, node, s, lines);
 }
 
-bool zt_norm_line_cpu_supports(const struct zt_graph *g, int node) {
+bool zt_norm_rows_cpu_supports(const struct zt_graph *g, int node) {
     struct state s;
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     const struct zt_value *x = zt_in(g, node, 0);
-    return zt_line_kernels() && zt_line_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
+    return zt_row_kernels() && zt_row_type(x->dtype) && zt_shape_count(&x->shape) > 0 &&
            read_state(g, node, &s, &lines);
 }
 
@@ -98,9 +99,9 @@ bool zt_norm_line_cpu_supports(const struct zt_graph *g, int node) {
 enum { MEAN, SQUARES, SUM, PRODUCT, PARTS };
 enum { OF_MEAN, OF_X, CONSTANT, OF_DY, MAPS };
 
-bool zt_norm_line_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
+bool zt_norm_rows_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct state *s = zt_calloc(1, sizeof *s);
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     if (!read_state(p->graph, p->node, s, &lines)) {
         free(s);
         return zt_node_fail(p->graph, p->node, err, "a form that the CPU kernels do not take");
@@ -118,7 +119,7 @@ bool zt_norm_line_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     return true;
 }
 
-void zt_norm_line_cpu_release(void *state) {
+void zt_norm_rows_cpu_release(void *state) {
     free(state);
 }
 
@@ -159,7 +160,7 @@ static void to_length(const void *with, const struct zt_bundle *b, int64_t start
     (void)line;
     static const float zero[LANES];
     float sum[LANES], squares[LANES], along[LANES], of_x[LANES], of_dy[LANES];
-    const struct zt_line_kernels *k = j->s->kernels;
+    const struct zt_row_kernels *k = j->s->kernels;
     const void *x = input(j, j->s->grad, start);
     k->products(b, x, x, zero, sum, squares);
     if (j->s->grad)
@@ -169,7 +170,7 @@ static void to_length(const void *with, const struct zt_bundle *b, int64_t start
         of_dy[i] = length == 0 ? 0 : (float)(1 / length);
         of_x[i] = !j->s->grad ? of_dy[i] : length == 0 ? 0 : (float)(-(double)along[i] / (length * length * length));
     }
-    struct zt_line_map map = { zero, of_x, zero, of_dy };
+    struct zt_row_map map = { zero, of_x, zero, of_dy };
     if (j->s->grad)
         k->affine_grad(b, input(j, 0, start), x, &map, output(j, start));
     else
@@ -192,7 +193,7 @@ static void products(const void *with, const struct zt_bundle *b, int64_t start,
 static void normalise(const void *with, const struct zt_bundle *b, int64_t start, int64_t line) {
     const struct job *j = with;
     int64_t at = line % j->s->groups;
-    struct zt_line_map map = { j->map[OF_MEAN] + at, j->map[OF_X] + at, j->map[CONSTANT] + at, j->map[OF_DY] + at };
+    struct zt_row_map map = { j->map[OF_MEAN] + at, j->map[OF_X] + at, j->map[CONSTANT] + at, j->map[OF_DY] + at };
     if (j->s->grad)
         j->s->kernels->affine_grad(b, input(j, 0, start), input(j, 1, start), &map, output(j, start));
     else
@@ -240,7 +241,7 @@ static void run_mean_variance(struct job *j) {
     each_bundle(j, normalise);
 }
 
-bool zt_norm_line_cpu_run(const struct zt_call *call, struct zt_err *err) {
+bool zt_norm_rows_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct job j = { .call = call, .s = call->state };
     if (j.s->kind == MEAN_VARIANCE)

@@ -184,6 +184,6 @@ const struct zt_op zt_op_max_unpool_grad = {
     .in_types = { ZT_ANY_FLOAT, 1 << ZT_INT64 },
     .attrs = attrs,
     .infer = grad_infer,
-    .body = zt_max_unpool_grad_body,
+    .body = zt_max_unpool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },
 };

@@ -91,8 +91,8 @@ struct row {
     const struct zt_call *call;
     int64_t plane, outer[ZT_WINDOW_AXES], from, at; /* at: element of the first result in the output */
     int count;
-    double p, value[ZT_RUN];
-    int64_t position[ZT_RUN]; /* max: of the maximum, -1 before any */
+    double p, value[ZT_ELEMENT_BLOCK];
+    int64_t position[ZT_ELEMENT_BLOCK]; /* max: of the maximum, -1 before any */
 };
 
 struct pooling {
@@ -172,7 +172,7 @@ static const struct pooling power_pooling = { power_visit, root_end, 0 };
 static void run_row(struct row *r, const struct pooling *kind) {
     const struct zt_window *w = &r->pool->window;
     enum zt_dtype dtype = r->call->in[0].dtype;
-    double run[ZT_RUN];
+    double run[ZT_ELEMENT_BLOCK];
     for (int i = 0; i < r->count; i++) {
         r->value[i] = kind->start;
         r->position[i] = -1;
@@ -182,11 +182,11 @@ static void run_row(struct row *r, const struct pooling *kind) {
         struct zt_stretch s;
         zt_window_split(k, w->kernel, w->axes, index);
         zt_window_stretch(w, r->outer, index, r->from, r->count, &s);
-        zt_load_run(dtype, r->call->in[0].data, r->plane * w->in_elems + s.partner, s.stride, s.count, run);
+        zt_load_block(dtype, r->call->in[0].data, r->plane * w->in_elems + s.partner, s.stride, s.count, run);
         kind->visit(r, k, (int)(s.first - r->from), (int)s.count, run);
     }
     kind->end(r);
-    zt_store_run(dtype, r->call->out[0].data, r->at, 1, r->count, r->value);
+    zt_store_block(dtype, r->call->out[0].data, r->at, 1, r->count, r->value);
 }
 
 static void run_plane(const struct zt_call *call, const struct zt_pool *pool, const struct pooling *kind,
@@ -195,10 +195,10 @@ static void run_plane(const struct zt_call *call, const struct zt_pool *pool, co
     int64_t length = w->out[w->axes - 1];
     struct row r = { .pool = pool, .call = call, .plane = plane, .p = (double)zt_attr_int(call->node, "p", 2) };
     for (int64_t line = 0; line * length < w->out_elems; line++)
-        for (int64_t from = 0; from < length; from += ZT_RUN) {
+        for (int64_t from = 0; from < length; from += ZT_ELEMENT_BLOCK) {
             zt_window_split(line, w->out, w->axes - 1, r.outer);
             r.from = from;
-            r.count = (int)zt_min_int(ZT_RUN, length - from);
+            r.count = (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from);
             r.at = plane * w->out_elems + line * length + from;
             run_row(&r, kind);
         }
@@ -240,9 +240,9 @@ typedef void gather(const struct zt_call *call, const struct zt_pool *pool, int6
 
 static void gather_max(const struct zt_call *call, const struct zt_pool *pool, int64_t plane, int64_t k,
                        const struct zt_stretch *s, const double *dy, double *dx) {
-    double position[ZT_RUN];
-    zt_load_run(call->in[1].dtype, call->in[1].data, plane * pool->window.out_elems + s->partner, 1, s->count,
-                position);
+    double position[ZT_ELEMENT_BLOCK];
+    zt_load_block(call->in[1].dtype, call->in[1].data, plane * pool->window.out_elems + s->partner, 1, s->count,
+                  position);
     for (int64_t i = 0; i < s->count; i++)
         if (position[i] == (double)k)
             dx[i * s->step] += dy[i];
@@ -272,7 +272,7 @@ static void gather_sum(const struct zt_call *call, const struct zt_pool *pool, i
 static void grad_row(const struct zt_call *call, const struct zt_pool *pool, gather *add, int64_t plane, int64_t line,
                      int64_t from, int count) {
     const struct zt_window *w = &pool->window;
-    double dx[ZT_RUN] = { 0 }, dy[ZT_RUN];
+    double dx[ZT_ELEMENT_BLOCK] = { 0 }, dy[ZT_ELEMENT_BLOCK];
     int64_t outer[ZT_WINDOW_AXES], index[ZT_WINDOW_AXES];
     zt_window_split(line, w->in, w->axes - 1, outer);
     for (int64_t k = 0; k < w->kernel_elems; k++) {
@@ -281,11 +281,11 @@ static void grad_row(const struct zt_call *call, const struct zt_pool *pool, gat
         zt_window_stretch_back(w, outer, index, from, count, &s);
         if (s.count == 0)
             continue;
-        zt_load_run(call->in[0].dtype, call->in[0].data, plane * w->out_elems + s.partner, 1, s.count, dy);
+        zt_load_block(call->in[0].dtype, call->in[0].data, plane * w->out_elems + s.partner, 1, s.count, dy);
         add(call, pool, plane, k, &s, dy, dx + (s.first - from));
     }
-    zt_store_run(call->out[0].dtype, call->out[0].data, plane * w->in_elems + line * w->in[w->axes - 1] + from, 1,
-                 count, dx);
+    zt_store_block(call->out[0].dtype, call->out[0].data, plane * w->in_elems + line * w->in[w->axes - 1] + from, 1,
+                   count, dx);
 }
 
 static bool run_grad(const struct zt_call *call, gather *add, struct zt_err *err) {
@@ -296,8 +296,8 @@ static bool run_grad(const struct zt_call *call, gather *add, struct zt_err *err
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, work_of(&pool))) schedule(static)
     for (int64_t plane = 0; plane < pool.planes; plane++)
         for (int64_t line = 0; line * length < pool.window.in_elems; line++)
-            for (int64_t from = 0; from < length; from += ZT_RUN)
-                grad_row(call, &pool, add, plane, line, from, (int)zt_min_int(ZT_RUN, length - from));
+            for (int64_t from = 0; from < length; from += ZT_ELEMENT_BLOCK)
+                grad_row(call, &pool, add, plane, line, from, (int)zt_min_int(ZT_ELEMENT_BLOCK, length - from));
     return true;
 }
 
@@ -433,7 +433,7 @@ const struct zt_op zt_op_max_pool_train = {
     .attrs = max_attrs,
     .infer = indexed_infer,
     .grad = indexed_grad,
-    .body = zt_max_pool_train_body,
+    .body = zt_max_pool_train_function_body,
     .kernel = { [ZT_REF] = { .run = indexed_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
@@ -508,7 +508,7 @@ const struct zt_op zt_op_max_pool_grad = {
     .min_in = 2,
     .max_in = 2,
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT },
-    .body = zt_max_pool_grad_body,
+    .body = zt_max_pool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = max_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_max_pool_grad_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
@@ -519,7 +519,7 @@ const struct zt_op zt_op_average_pool_grad = {
     .min_in = 1,
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
-    .body = zt_average_pool_grad_body,
+    .body = zt_average_pool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = average_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },
@@ -531,7 +531,7 @@ const struct zt_op zt_op_sum_pool_grad = {
     .min_in = 1,
     .max_in = 1,
     .in_types = { ZT_ANY_FLOAT },
-    .body = zt_sum_pool_grad_body,
+    .body = zt_sum_pool_grad_function_body,
     .kernel = { [ZT_REF] = { .run = sum_grad_ref },
                 [ZT_CPU] = ZT_IF_DNNL(zt_sum_pool_grad_cpu),
                 [ZT_CUDA] = ZT_ON_CUDA(zt_cuda_pool) },

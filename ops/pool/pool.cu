@@ -114,7 +114,7 @@ template <class T, class I, class Result> static __global__ void forward_kernel(
 /* A block turns a plane of results, at most so many, of SIDE channels in shared memory. */
 enum { TURNED = 256, SIDE = 32, LINE = SIDE + 1 };
 
-bool zt_launch_pool_turns(const struct zt_launch_pool *p) {
+bool zt_launch_pool_can_transpose(const struct zt_launch_pool *p) {
     const int64_t results = elems_of(p->window.out);
     return results > 1 && results <= TURNED;
 }
@@ -193,7 +193,7 @@ int zt_launch_pool_max(cudaStream_t stream, const struct zt_launch_pool *p, cons
         (launch_forward<T, I>(stream, *p, largest_of<T, I>{ pool_of<I>(*p), (const T *)x, position, indices }, y)));
 }
 
-int zt_launch_pool_mean(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
+int zt_launch_pool_average(cudaStream_t stream, const struct zt_launch_pool *p, const void *x, void *y) {
     WITH_POOL(*p, results_of(*p), (launch_forward<T, I>(stream, *p, mean_of<T, I>{ pool_of<I>(*p), (const T *)x }, y)));
 }
 

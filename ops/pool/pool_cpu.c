@@ -28,8 +28,8 @@ static bool fits(const struct zt_graph *g, int node, read_pool *read, struct zt_
            p->window.axes <= ZT_POOL_AXES;
 }
 
-struct zt_lane_pool zt_lane_pool_of(const struct zt_window *w) {
-    struct zt_lane_pool p = { .pixel = 0 };
+struct zt_simd_pool zt_simd_pool_of(const struct zt_window *w) {
+    struct zt_simd_pool p = { .pixel = 0 };
     for (int a = 0; a < ZT_POOL_AXES; a++) {
         int from = a + w->axes - ZT_POOL_AXES;
         p.in[a] = from < 0 ? 1 : w->in[from];
@@ -43,10 +43,10 @@ struct zt_lane_pool zt_lane_pool_of(const struct zt_window *w) {
 }
 
 struct pool_state {
-    struct zt_lane_pool pool;
-    const struct zt_lane_kernels *kernels;
+    struct zt_simd_pool pool;
+    const struct zt_simd_kernels *kernels;
     struct zt_planes big, small; /* the input's planes, the results' */
-    enum zt_lane_sum_kind kind;
+    enum zt_simd_sum_kind kind;
     float *numbers; /* of `share`, NULL: nothing is divided */
     const float *share[ZT_POOL_AXES];
 };
@@ -62,11 +62,11 @@ static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool,
                                const struct zt_shape *big_shape, const struct zt_layout *small,
                                const struct zt_shape *small_shape) {
     struct pool_state *s = zt_calloc(1, sizeof *s);
-    s->pool = zt_lane_pool_of(&pool->window);
+    s->pool = zt_simd_pool_of(&pool->window);
     zt_planes_of(big, big_shape, &s->big);
     zt_planes_of(small, small_shape, &s->small);
     s->pool.pixel = s->big.pixel;
-    s->kernels = zt_lane_kernels(s->big.lanes);
+    s->kernels = zt_simd_kernels(s->big.lanes);
     p->state = s;
     return s;
 }
@@ -74,10 +74,10 @@ static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool,
 static struct pool_state *prepare_forward(struct zt_prepare *p, const struct zt_pool *pool) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0);
-    p->in_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], x->dtype, &x->shape);
+    p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], x->dtype, &x->shape);
     for (int i = 0; i < g->nodes[p->node]->out_count; i++) {
         const struct zt_value *y = zt_out(g, p->node, i);
-        p->out_layout[i] = y ? zt_layout_lanes(g->arena, p->in_layout[0], y->dtype, &y->shape) : NULL;
+        p->out_layout[i] = y ? zt_layout_vector(g->arena, p->in_layout[0], y->dtype, &y->shape) : NULL;
     }
     return keep(p, pool, p->in_layout[0], &x->shape, p->out_layout[0], &zt_out(g, p->node, 0)->shape);
 }
@@ -88,8 +88,8 @@ static struct pool_state *prepare_backward(struct zt_prepare *p, const struct zt
     const struct zt_graph *g = p->graph;
     const struct zt_value *dy = zt_in(g, p->node, 0), *dx = zt_out(g, p->node, 0);
     for (int i = 0; i < g->nodes[p->node]->in_count; i++)
-        p->in_layout[i] = zt_layout_lanes(g->arena, given, zt_in(g, p->node, i)->dtype, &dy->shape);
-    p->out_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], dx->dtype, &dx->shape);
+        p->in_layout[i] = zt_layout_vector(g->arena, given, zt_in(g, p->node, i)->dtype, &dy->shape);
+    p->out_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], dx->dtype, &dx->shape);
     return keep(p, pool, p->out_layout[0], &dx->shape, p->in_layout[0], &dy->shape);
 }
 
@@ -217,7 +217,7 @@ bool zt_sum_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return false;
     struct pool_state *s = prepare_forward(p, &pool);
     bool average = is_average(p->graph, p->node), one = zt_attr_int(p->graph->nodes[p->node], "p", 2) == 1;
-    s->kind = average ? ZT_LANE_SUM : one ? ZT_LANE_SUM_ABS : ZT_LANE_ROOT_OF_SQUARES;
+    s->kind = average ? ZT_SIMD_SUM : one ? ZT_SIMD_SUM_ABS : ZT_SIMD_ROOT_OF_SQUARES;
     if (average)
         set_shares(s, &pool);
     return true;

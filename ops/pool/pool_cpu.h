@@ -6,6 +6,6 @@
 #include "ops/kernel/window.h"
 
 /* At most ZT_POOL_AXES axes; `pixel` and `wide` are left to the caller. */
-struct zt_lane_pool zt_lane_pool_of(const struct zt_window *w);
+struct zt_simd_pool zt_simd_pool_of(const struct zt_window *w);
 
 #endif

@@ -32,7 +32,7 @@ static bool lies_last(struct zt_prepare *p, bool grad) {
  * but dy, where dy is plain: then dx may be last. */
 static void turn(struct zt_prepare *p, struct zt_launch_pool *own, bool grad, bool last) {
     const int inputs = p->graph->nodes[p->node]->in_count;
-    if (!zt_launch_pool_turns(own))
+    if (!zt_launch_pool_can_transpose(own))
         return;
     if (!grad) {
         own->plain_result = last && !p->out_layout[0];
@@ -182,8 +182,9 @@ static bool mean_run(const struct zt_call *call, struct zt_err *err) {
     const struct pool *s = call->state;
     return is_dnn(call)
                ? run_dnn(call, false, err)
-               : zt_launched(
-                     call, zt_launch_pool_mean(zt_stream_of(call), &s->own, call->in[0].data, call->out[0].data), err);
+               : zt_launched(call,
+                             zt_launch_pool_average(zt_stream_of(call), &s->own, call->in[0].data, call->out[0].data),
+                             err);
 }
 static bool norm_run(const struct zt_call *call, struct zt_err *err) {
     const struct pool *s = call->state;

@@ -86,11 +86,11 @@ bool zt_dropout_ratio(const struct zt_graph *g, int node, int in, double *ratio)
 
 /* y and mask of elements [from, from + count). */
 static void apply(const struct zt_call *call, int64_t from, int64_t count, const bool *mask, double scale) {
-    double x[ZT_RUN];
-    zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, count, x);
+    double x[ZT_ELEMENT_BLOCK];
+    zt_load_block(call->in[0].dtype, call->in[0].data, from, 1, count, x);
     for (int64_t i = 0; i < count; i++)
         x[i] = mask[i] ? x[i] * scale : 0;
-    zt_store_run(call->out[0].dtype, call->out[0].data, from, 1, count, x);
+    zt_store_block(call->out[0].dtype, call->out[0].data, from, 1, count, x);
     for (int64_t i = 0; call->out_count > 1 && call->out[1].data && i < count; i++)
         ((bool *)call->out[1].data)[from + i] = mask[i];
 }
@@ -101,10 +101,10 @@ double zt_dropout_scale(double ratio) {
 
 static void drop_row(const struct zt_call *call, const struct zt_draws *draws, int64_t row, int64_t width,
                      double ratio) {
-    bool mask[ZT_RUN];
-    double u[ZT_RUN];
-    for (int64_t at = 0; at < width; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, width - at);
+    bool mask[ZT_ELEMENT_BLOCK];
+    double u[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, width - at);
         zt_draws_uniform(draws, row, at, count, u);
         for (int64_t i = 0; i < count; i++)
             mask[i] = u[i] >= ratio;
@@ -127,9 +127,9 @@ static bool train_ref(const struct zt_call *call, struct zt_err *err) {
 /* All elements: kept (no generator) or drawn from `m` in order. */
 static void drop_in_order(const struct zt_call *call, struct mersenne *m, double ratio) {
     int64_t total = zt_shape_count(&call->in[0].shape);
-    for (int64_t at = 0; at < total; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, total - at);
-        bool mask[ZT_RUN];
+    for (int64_t at = 0; at < total; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, total - at);
+        bool mask[ZT_ELEMENT_BLOCK];
         for (int64_t i = 0; i < count; i++)
             mask[i] = !m || mersenne_uniform(m) >= ratio;
         apply(call, at, count, mask, m ? zt_dropout_scale(ratio) : 1);
@@ -158,25 +158,26 @@ struct backward {
 static void grad_run(void *arg, int64_t run) {
     const struct backward *b = arg;
     const struct zt_view *from = &b->call->in[0], *to = &b->call->out[0];
-    const int64_t at = run * ZT_RUN, count = zt_min_int(ZT_RUN, zt_shape_count(&from->shape) - at);
+    const int64_t at = run * ZT_ELEMENT_BLOCK, count = zt_min_int(ZT_ELEMENT_BLOCK, zt_shape_count(&from->shape) - at);
     const uint8_t *mask = (const uint8_t *)b->call->in[1].data + at;
-    double dy[ZT_RUN];
-    zt_load_run(from->dtype, from->data, at, 1, count, dy);
+    double dy[ZT_ELEMENT_BLOCK];
+    zt_load_block(from->dtype, from->data, at, 1, count, dy);
     for (int64_t i = 0; i < count; i++)
         dy[i] = mask[i] ? dy[i] * b->scale : 0;
-    zt_store_run(to->dtype, to->data, at, 1, count, dy);
+    zt_store_block(to->dtype, to->data, at, 1, count, dy);
 }
 
 static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     struct backward b = { call, zt_dropout_scale(ratio_of(call, 2)) };
     const int64_t total = zt_shape_count(&call->in[0].shape);
-    zt_parallel_for(zt_threads_worth(call->threads, (double)total), (total + ZT_RUN - 1) / ZT_RUN, grad_run, &b);
+    zt_parallel_for(zt_threads_worth(call->threads, (double)total), (total + ZT_ELEMENT_BLOCK - 1) / ZT_ELEMENT_BLOCK,
+                    grad_run, &b);
     return true;
 }
 
 /* Where nothing is dropped and no mask is wanted the node is a copy to other back ends. */
-#define dropout_moves zt_moves_whole
+#define dropout_moves zt_strided_copies_whole
 ZT_MOVES_DESCRIBE(dropout, false)
 
 static bool only_copies(const struct zt_graph *g, int node) {
@@ -263,7 +264,7 @@ static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_op
     .kernel = { [ZT_REF] = { .run = dropout_ref }, [ZT_CUDA] = ZT_CUDA_AS(only_copies, dropout_describe) }
 
 const struct zt_op zt_op_dropout_7 = {
-    STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs, .body = zt_dropout_old_body,
+    STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs, .body = zt_dropout_old_function_body,
 };
 const struct zt_op zt_op_dropout = { STANDARD_ROW,          .since = 12,           .max_in = 3,
                                      .training_in = 1 << 2, .flags = ZT_OP_RANDOM, .attrs = new_attrs };
@@ -295,6 +296,6 @@ const struct zt_op zt_op_dropout_grad = {
     .in_types = { ZT_ANY_FLOAT, 1 << ZT_BOOL, ZT_ANY_FLOAT },
     .attrs = own_attrs,
     .infer = zt_infer_first,
-    .body = zt_dropout_grad_body,
+    .body = zt_dropout_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_ref }, [ZT_CUDA] = ZT_POINTWISE_CUDA },
 };

@@ -116,24 +116,24 @@ static void finish_normal_fast(const struct zt_call *call, int64_t from, int64_t
     (void)from;
     const double mean = (double)zt_attr_float(call->node, "mean", 0),
                  scale = (double)zt_attr_float(call->node, "scale", 1);
-    enum { PAIRS = ZT_RUN / 2 };
+    enum { PAIRS = ZT_ELEMENT_BLOCK / 2 };
     float radius[PAIRS], turn[PAIRS], x[PAIRS], y[PAIRS];
     const int64_t pairs = whole_pairs(count) / 2;
     for (int64_t i = 0; i < pairs; i++) {
         radius[i] = (float)(u[2 * i] < 0.5 ? u[2 * i] : u[2 * i] - 1);
         turn[i] = (float)u[2 * i + 1];
     }
-    struct zt_lane_span span = { .a = radius, .b = turn, .y = x, .n = pairs, .a_step = 1, .b_step = 1 };
-    zt_lane_functions()[ZT_LANE_normal_cos](&span);
+    struct zt_simd_span span = { .a = radius, .b = turn, .y = x, .n = pairs, .a_step = 1, .b_step = 1 };
+    zt_simd_functions()[ZT_SIMD_normal_cos](&span);
     span.y = y;
-    zt_lane_functions()[ZT_LANE_normal_sin](&span);
+    zt_simd_functions()[ZT_SIMD_normal_sin](&span);
     for (int64_t i = 0; i < count; i++)
         u[i] = mean + scale * (double)(i % 2 ? y[i / 2] : x[i / 2]);
 }
 
 static void finish_bernoulli(const struct zt_call *call, int64_t from, int64_t count, double *u) {
-    double p[ZT_RUN];
-    zt_load_run(call->in[0].dtype, call->in[0].data, from, 1, count, p);
+    double p[ZT_ELEMENT_BLOCK];
+    zt_load_block(call->in[0].dtype, call->in[0].data, from, 1, count, p);
     for (int64_t i = 0; i < count; i++)
         u[i] = u[i] < p[i];
 }
@@ -144,12 +144,12 @@ static bool draw(const struct zt_call *call, finisher *finish) {
     int64_t rows = y->shape.rank > 0 ? y->shape.dim[0] : 1, width = rows ? zt_shape_count(&y->shape) / rows : 0;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, 8.0 * (double)(rows * width))) schedule(static)
     for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = 0; at < width; at += ZT_RUN) {
-            double run[ZT_RUN];
-            int64_t count = zt_min_int(ZT_RUN, width - at);
+        for (int64_t at = 0; at < width; at += ZT_ELEMENT_BLOCK) {
+            double run[ZT_ELEMENT_BLOCK];
+            int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, width - at);
             zt_draws_uniform(&draws, row, at, whole_pairs(count), run);
             finish(call, row * width + at, count, run);
-            zt_store_run(y->dtype, y->data, row * width + at, 1, count, run);
+            zt_store_block(y->dtype, y->data, row * width + at, 1, count, run);
         }
     return true;
 }
@@ -186,10 +186,10 @@ static void sort_drawn(struct drawn *at, int64_t count) {
 /* The largest of a row. */
 static double row_max(const struct zt_view *x, int64_t row) {
     const int64_t classes = x->shape.dim[1];
-    double max = -INFINITY, v[ZT_RUN];
-    for (int64_t at = 0; at < classes; at += ZT_RUN) {
-        const int64_t count = zt_min_int(ZT_RUN, classes - at);
-        zt_load_run(x->dtype, x->data, row * classes + at, 1, count, v);
+    double max = -INFINITY, v[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < classes; at += ZT_ELEMENT_BLOCK) {
+        const int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, classes - at);
+        zt_load_block(x->dtype, x->data, row * classes + at, 1, count, v);
         for (int64_t i = 0; i < count; i++)
             max = fmax(max, v[i]);
     }
@@ -198,14 +198,14 @@ static double row_max(const struct zt_view *x, int64_t row) {
 
 /* v[i] = exp(v[i] - max); fast: in vectors of float */
 static void exponentials(bool fast, double max, int64_t count, double *v) {
-    float t[ZT_RUN];
-    struct zt_lane_span span = { .a = t, .b = t, .y = t, .n = count, .a_step = 1, .b_step = 1 };
+    float t[ZT_ELEMENT_BLOCK];
+    struct zt_simd_span span = { .a = t, .b = t, .y = t, .n = count, .a_step = 1, .b_step = 1 };
     for (int64_t i = 0; i < count; i++) {
         t[i] = (float)(v[i] - max);
         v[i] = fast ? v[i] : exp(v[i] - max);
     }
     if (fast)
-        zt_lane_functions()[ZT_LANE_exp](&span);
+        zt_simd_functions()[ZT_SIMD_exp](&span);
     for (int64_t i = 0; i < count && fast; i++)
         v[i] = (double)t[i];
 }
@@ -224,10 +224,10 @@ struct logits {
 static double pass_row(const struct logits *l, const struct drawn *number, int64_t numbers, int64_t *class) {
     const int64_t classes = l->x->shape.dim[1];
     int64_t done = 0;
-    double below = 0, v[ZT_RUN];
-    for (int64_t at = 0; at < classes && (done < numbers || !number); at += ZT_RUN) {
-        const int64_t count = zt_min_int(ZT_RUN, classes - at);
-        zt_load_run(l->x->dtype, l->x->data, l->row * classes + at, 1, count, v);
+    double below = 0, v[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < classes && (done < numbers || !number); at += ZT_ELEMENT_BLOCK) {
+        const int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, classes - at);
+        zt_load_block(l->x->dtype, l->x->data, l->row * classes + at, 1, count, v);
         exponentials(l->fast, l->max, count, v);
         for (int64_t i = 0; i < count; i++) {
             below += v[i];
@@ -245,17 +245,17 @@ static void multinomial_row(const struct zt_call *call, const struct zt_draws *d
     const int64_t samples = y->shape.dim[1];
     struct logits l = { x, row, fast, row_max(x, row), 0 };
     l.sum = pass_row(&l, NULL, 0, NULL);
-    struct drawn number[ZT_RUN];
-    int64_t class[ZT_RUN];
-    double u[ZT_RUN];
-    for (int64_t at = 0; at < samples; at += ZT_RUN) {
-        const int64_t count = zt_min_int(ZT_RUN, samples - at);
+    struct drawn number[ZT_ELEMENT_BLOCK];
+    int64_t class[ZT_ELEMENT_BLOCK];
+    double u[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < samples; at += ZT_ELEMENT_BLOCK) {
+        const int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, samples - at);
         zt_draws_uniform(draws, row, at, count, u);
         for (int64_t i = 0; i < count; i++)
             number[i] = (struct drawn){ u[i], i };
         sort_drawn(number, count);
         pass_row(&l, number, count, class);
-        zt_store_run_int(y->dtype, y->data, row * samples + at, 1, count, class);
+        zt_store_block_int(y->dtype, y->data, row * samples + at, 1, count, class);
     }
 }
 

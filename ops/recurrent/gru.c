@@ -21,7 +21,7 @@ struct row {
     int64_t hidden;
 };
 
-static struct row row_of(const struct zt_sweep *w, int64_t s, int64_t n) {
+static struct row row_of(const struct zt_time_loop *w, int64_t s, int64_t n) {
     int64_t hidden = w->r->hidden, at = s * w->r->rows + n;
     return (struct row){ .a = w->gate + at * GATES * hidden,
                          .slope = w->slope ? w->slope + at * GATES * hidden : NULL,
@@ -32,21 +32,21 @@ static struct row row_of(const struct zt_sweep *w, int64_t s, int64_t n) {
 }
 
 /* z and r, which stand side by side. `wide`: of a row of products. */
-static void open_gates(const struct zt_sweep *w, const struct row *r, int64_t n, int64_t wide) {
+static void open_gates(const struct zt_time_loop *w, const struct row *r, int64_t n, int64_t wide) {
     for (int64_t i = 0; i < 2 * r->hidden; i++)
         r->a[i] += w->product[n * wide + i];
-    zt_sweep_gate(w, FUNCTION_F, 2 * r->hidden, r->a, r->slope);
+    zt_time_loop_gate(w, FUNCTION_F, 2 * r->hidden, r->a, r->slope);
 }
 
-static void close_row(const struct zt_sweep *w, const struct row *r) {
+static void close_row(const struct zt_time_loop *w, const struct row *r) {
     int64_t hidden = r->hidden;
     double *g = r->a + G * hidden;
-    zt_sweep_gate(w, FUNCTION_G, hidden, g, r->slope ? r->slope + G * hidden : NULL);
+    zt_time_loop_gate(w, FUNCTION_G, hidden, g, r->slope ? r->slope + G * hidden : NULL);
     for (int64_t i = 0; i < hidden; i++)
         r->h_next[i] = (1 - r->a[i]) * g[i] + r->a[i] * r->h[i];
 }
 
-static void linear_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void linear_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     const double *product = w->product + (n * GATES + G) * r.hidden;
     open_gates(w, &r, n, GATES * r.hidden);
@@ -57,35 +57,35 @@ static void linear_row(struct zt_sweep *w, int64_t s, int64_t n) {
     close_row(w, &r);
 }
 
-static void reset_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void reset_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     open_gates(w, &r, n, 2 * r.hidden);
     for (int64_t i = 0; i < r.hidden; i++)
         r.kept[i] = r.a[R * r.hidden + i] * r.h[i];
 }
 
-static void update_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void update_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     for (int64_t i = 0; i < r.hidden; i++)
         r.a[G * r.hidden + i] += w->product[n * r.hidden + i];
     close_row(w, &r);
 }
 
-static void forward(struct zt_sweep *w, int64_t s) {
+static void forward(struct zt_time_loop *w, int64_t s) {
     int64_t at = s * w->r->rows * w->r->hidden;
     if (w->r->on) {
-        zt_sweep_recur(w, w->h + at, Z, GATES);
-        zt_sweep_rows(w, s, linear_row);
+        zt_time_loop_recur(w, w->h + at, Z, GATES);
+        zt_time_loop_rows(w, s, linear_row);
         return;
     }
-    zt_sweep_recur(w, w->h + at, Z, 2);
-    zt_sweep_rows(w, s, reset_row);
-    zt_sweep_recur(w, w->kept + at, G, 1);
-    zt_sweep_rows(w, s, update_row);
+    zt_time_loop_recur(w, w->h + at, Z, 2);
+    zt_time_loop_rows(w, s, reset_row);
+    zt_time_loop_recur(w, w->kept + at, G, 1);
+    zt_time_loop_rows(w, s, update_row);
 }
 
 /* da_z and da_g; with linear_before_reset u, in `apart`, and da_r too. */
-static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void backward_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     const int64_t hidden = r.hidden;
     double *u = w->apart + (s * w->r->rows + n) * hidden;
@@ -103,7 +103,7 @@ static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
 }
 
 /* `next` holds u. */
-static void reset_back_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void reset_back_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     for (int64_t i = 0; i < r.hidden; i++) {
         double u = w->next[n * r.hidden + i];
@@ -112,26 +112,26 @@ static void reset_back_row(struct zt_sweep *w, int64_t s, int64_t n) {
     }
 }
 
-static void backward(struct zt_sweep *w, int64_t s) {
+static void backward(struct zt_time_loop *w, int64_t s) {
     int64_t rows = w->r->rows, hidden = w->r->hidden, wide = GATES * hidden;
     const double *d = w->slope + s * rows * wide;
-    zt_sweep_rows(w, s, backward_row);
+    zt_time_loop_rows(w, s, backward_row);
     if (w->r->on)
-        zt_sweep_recur_back(w, (struct zt_factor){ w->apart + s * rows * hidden, hidden, 1 }, G, 1);
+        zt_time_loop_recur_back(w, (struct zt_factor){ w->apart + s * rows * hidden, hidden, 1 }, G, 1);
     else
-        zt_sweep_recur_back(w, (struct zt_factor){ d + G * hidden, wide, 1 }, G, 1);
-    zt_sweep_rows(w, s, w->r->on ? zt_sweep_add_next : reset_back_row);
-    zt_sweep_recur_back(w, (struct zt_factor){ d, wide, 1 }, Z, 2);
-    zt_sweep_rows(w, s, zt_sweep_add_next);
+        zt_time_loop_recur_back(w, (struct zt_factor){ d + G * hidden, wide, 1 }, G, 1);
+    zt_time_loop_rows(w, s, w->r->on ? zt_time_loop_add_next : reset_back_row);
+    zt_time_loop_recur_back(w, (struct zt_factor){ d, wide, 1 }, Z, 2);
+    zt_time_loop_rows(w, s, zt_time_loop_add_next);
 }
 
-static void recurrent_grad(struct zt_sweep *w) {
+static void recurrent_grad(struct zt_time_loop *w) {
     int64_t hidden = w->r->hidden, wide = GATES * hidden;
-    zt_sweep_recurrent_grad(w, Z, 2, (struct zt_factor){ w->slope, wide, 1 }, w->h);
+    zt_time_loop_recurrent_grad(w, Z, 2, (struct zt_factor){ w->slope, wide, 1 }, w->h);
     if (w->r->on)
-        zt_sweep_recurrent_grad(w, G, 1, (struct zt_factor){ w->apart, hidden, 1 }, w->h);
+        zt_time_loop_recurrent_grad(w, G, 1, (struct zt_factor){ w->apart, hidden, 1 }, w->h);
     else
-        zt_sweep_recurrent_grad(w, G, 1, (struct zt_factor){ w->slope + G * hidden, wide, 1 }, w->kept);
+        zt_time_loop_recurrent_grad(w, G, 1, (struct zt_factor){ w->slope + G * hidden, wide, 1 }, w->kept);
 }
 
 static const struct zt_cell gru_cell = { ZT_GRU_CELL, .kept = 1, .forward = forward, .backward = backward,

@@ -24,7 +24,7 @@ struct row {
     int64_t hidden;
 };
 
-static struct row row_of(const struct zt_sweep *w, int64_t s, int64_t n) {
+static struct row row_of(const struct zt_time_loop *w, int64_t s, int64_t n) {
     int64_t hidden = w->r->hidden, at = s * w->r->rows + n, next = at + w->r->rows;
     return (struct row){ .a = w->gate + at * GATES * hidden,
                          .slope = w->slope ? w->slope + at * GATES * hidden : NULL,
@@ -37,8 +37,8 @@ static struct row row_of(const struct zt_sweep *w, int64_t s, int64_t n) {
                          .hidden = hidden };
 }
 
-static void open_gate(const struct zt_sweep *w, const struct row *r, int gate, int function) {
-    zt_sweep_gate(w, function, r->hidden, r->a + gate * r->hidden, r->slope ? r->slope + gate * r->hidden : NULL);
+static void open_gate(const struct zt_time_loop *w, const struct row *r, int gate, int function) {
+    zt_time_loop_gate(w, function, r->hidden, r->a + gate * r->hidden, r->slope ? r->slope + gate * r->hidden : NULL);
 }
 
 static void couple(const struct row *r) {
@@ -48,7 +48,7 @@ static void couple(const struct row *r) {
         memset(r->slope + F * r->hidden, 0, (size_t)r->hidden * sizeof *r->slope);
 }
 
-static void forward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void forward_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     const int64_t hidden = r.hidden;
     double *a = r.a;
@@ -75,12 +75,12 @@ static void forward_row(struct zt_sweep *w, int64_t s, int64_t n) {
         r.h_next[i] = a[O * hidden + i] * r.k[i];
 }
 
-static void forward(struct zt_sweep *w, int64_t s) {
-    zt_sweep_recur(w, w->h + s * w->r->rows * w->r->hidden, 0, GATES);
-    zt_sweep_rows(w, s, forward_row);
+static void forward(struct zt_time_loop *w, int64_t s) {
+    zt_time_loop_recur(w, w->h + s * w->r->rows * w->r->hidden, 0, GATES);
+    zt_time_loop_rows(w, s, forward_row);
 }
 
-static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void backward_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     struct row r = row_of(w, s, n);
     const int64_t hidden = r.hidden;
     for (int64_t i = 0; i < hidden; i++) {
@@ -96,11 +96,11 @@ static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
     }
 }
 
-static void backward(struct zt_sweep *w, int64_t s) {
+static void backward(struct zt_time_loop *w, int64_t s) {
     int64_t wide = GATES * w->r->hidden;
-    zt_sweep_rows(w, s, backward_row);
-    zt_sweep_recur_back(w, (struct zt_factor){ w->slope + s * w->r->rows * wide, wide, 1 }, 0, GATES);
-    zt_sweep_rows(w, s, zt_sweep_add_next);
+    zt_time_loop_rows(w, s, backward_row);
+    zt_time_loop_recur_back(w, (struct zt_factor){ w->slope + s * w->r->rows * wide, wide, 1 }, 0, GATES);
+    zt_time_loop_rows(w, s, zt_time_loop_add_next);
 }
 
 static const struct zt_cell lstm_cell = { ZT_LSTM_CELL, .kept = KEPT, .forward = forward, .backward = backward };

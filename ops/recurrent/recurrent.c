@@ -91,16 +91,16 @@ bool zt_recurrent_prepare(const struct zt_cell *cell, bool backward, struct zt_p
         p->out_layout[i] = NULL;
     if (!zt_recurrent_read(cell, p->graph, p->node, &r, err))
         return false;
-    p->workspace_bytes = zt_sweep_bytes(&r, backward);
+    p->workspace_bytes = zt_time_loop_bytes(&r, backward);
     return true;
 }
 
 bool zt_recurrent_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
-    return zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) && zt_sweep_forward(&r, call, err);
+    return zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) && zt_time_loop_forward(&r, call, err);
 }
 
 bool zt_recurrent_grad_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
-    return zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) && zt_sweep_backward(&r, call, err);
+    return zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) && zt_time_loop_backward(&r, call, err);
 }

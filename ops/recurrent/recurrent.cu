@@ -32,10 +32,10 @@ static __device__ float slope(int kind, float y) {
 }
 
 /* A gate: its argument is cut at -clip and clip, and nothing flows back through a cut one. */
-static __device__ float gate(const struct zt_launch_turn &t, int which, float x) {
+static __device__ float gate(const struct zt_launch_direction &t, int which, float x) {
     return function(t.function[which], fabsf(x) > t.clip ? copysignf(t.clip, x) : x);
 }
-static __device__ float gate_slope(const struct zt_launch_turn &t, int which, float y) {
+static __device__ float gate_slope(const struct zt_launch_direction &t, int which, float y) {
     const int kind = t.function[which];
     bool cut = t.clip != CUDART_INF_F && (y <= function(kind, -t.clip) || y >= function(kind, t.clip));
     return cut ? 0 : slope(kind, y);
@@ -48,14 +48,14 @@ struct unit {
     bool runs;
 };
 
-static __device__ int64_t place_of(const struct zt_launch_turn &t, int64_t time, int64_t row) {
+static __device__ int64_t place_of(const struct zt_launch_direction &t, int64_t time, int64_t row) {
     return time * t.place_step + row * t.place_row;
 }
-static __device__ bool runs(const struct zt_launch_turn &t, int64_t time, int64_t row) {
+static __device__ bool runs(const struct zt_launch_direction &t, int64_t time, int64_t row) {
     return !t.lengths || time < t.lengths[row];
 }
 
-static __device__ struct unit unit_of(const struct zt_launch_turn &t, int64_t at) {
+static __device__ struct unit unit_of(const struct zt_launch_direction &t, int64_t at) {
     struct unit u;
     u.row = at / t.hidden;
     u.i = at % t.hidden;
@@ -66,19 +66,19 @@ static __device__ struct unit unit_of(const struct zt_launch_turn &t, int64_t at
 }
 
 /* The time of the step before `time` in the order of the turn; -1: it is the row's first. */
-static __device__ int64_t time_before(const struct zt_launch_turn &t, int64_t time, int64_t row) {
+static __device__ int64_t time_before(const struct zt_launch_direction &t, int64_t time, int64_t row) {
     int64_t last = (t.lengths && t.lengths[row] < t.steps ? t.lengths[row] : t.steps) - 1;
     if (!t.back_in_time)
         return time - 1;
     return time < last ? time + 1 : -1;
 }
 
-static __device__ float *gates_of(const struct zt_launch_turn &t, float *of, const struct unit &u) {
+static __device__ float *gates_of(const struct zt_launch_direction &t, float *of, const struct unit &u) {
     return of + u.place * t.gates * t.hidden + u.i;
 }
 
 /* Zeros for a row that is over: its gates, what is kept, and Y. */
-static __device__ void rest(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void rest(const struct zt_launch_direction &t, const struct unit &u) {
     for (int g = 0; g < t.gates; g++)
         gates_of(t, t.gate, u)[g * t.hidden] = 0;
     if (t.kept)
@@ -87,7 +87,7 @@ static __device__ void rest(const struct zt_launch_turn &t, const struct unit &u
         t.y[t.time * t.y_step + u.row * t.y_row + u.i] = 0;
 }
 
-static __device__ void set_state(const struct zt_launch_turn &t, const struct unit &u, float h) {
+static __device__ void set_state(const struct zt_launch_direction &t, const struct unit &u, float h) {
     t.h[u.state] = h;
     if (t.y)
         t.y[t.time * t.y_step + u.row * t.y_row + u.i] = h;
@@ -95,7 +95,7 @@ static __device__ void set_state(const struct zt_launch_turn &t, const struct un
 
 /* ---- forward ---- */
 
-static __device__ void rnn(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void rnn(const struct zt_launch_direction &t, const struct unit &u) {
     float *a = gates_of(t, t.gate, u);
     a[0] = gate(t, 0, a[0]);
     set_state(t, u, a[0]);
@@ -103,7 +103,7 @@ static __device__ void rnn(const struct zt_launch_turn &t, const struct unit &u)
 
 enum { I, O, F, G }; /* LSTM */
 
-static __device__ void lstm(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void lstm(const struct zt_launch_direction &t, const struct unit &u) {
     const int64_t h = t.hidden;
     const float *p = t.peephole ? t.peephole + u.i : NULL;
     float *a = gates_of(t, t.gate, u), c = t.c[u.state];
@@ -124,29 +124,29 @@ static __device__ void lstm(const struct zt_launch_turn &t, const struct unit &u
 
 enum { Z, R, N }; /* GRU, the last one being g */
 
-static __device__ void gru_close(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void gru_close(const struct zt_launch_direction &t, const struct unit &u) {
     float *a = gates_of(t, t.gate, u), z = a[Z * t.hidden];
     a[N * t.hidden] = gate(t, 1, a[N * t.hidden]);
     set_state(t, u, (1 - z) * a[N * t.hidden] + z * t.h[u.state]);
 }
-static __device__ void gru_open(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void gru_open(const struct zt_launch_direction &t, const struct unit &u) {
     float *a = gates_of(t, t.gate, u);
     a[Z * t.hidden] = gate(t, 0, a[Z * t.hidden]);
     a[R * t.hidden] = gate(t, 0, a[R * t.hidden]);
 }
-static __device__ void gru_linear(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void gru_linear(const struct zt_launch_direction &t, const struct unit &u) {
     float *a = gates_of(t, t.gate, u), kept = t.product[u.state] + (t.bias ? t.bias[u.i] : 0);
     gru_open(t, u);
     t.kept[u.place * t.hidden + u.i] = kept;
     a[N * t.hidden] += a[R * t.hidden] * kept;
     gru_close(t, u);
 }
-static __device__ void gru_reset(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void gru_reset(const struct zt_launch_direction &t, const struct unit &u) {
     gru_open(t, u);
     t.kept[u.place * t.hidden + u.i] = gates_of(t, t.gate, u)[R * t.hidden] * t.h[u.state];
 }
 
-static __global__ void forward_kernel(struct zt_launch_turn t, enum zt_launch_cell cell) {
+static __global__ void forward_kernel(struct zt_launch_direction t, enum zt_launch_cell cell) {
     EACH(at, t.rows * t.hidden) {
         struct unit u = unit_of(t, at);
         if (!u.runs)
@@ -168,23 +168,23 @@ static __global__ void forward_kernel(struct zt_launch_turn t, enum zt_launch_ce
  * product is still to be added ---- */
 
 /* dh, with the gradient of Y added. */
-static __device__ float dh_of(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ float dh_of(const struct zt_launch_direction &t, const struct unit &u) {
     return t.h[u.state] + (t.dy ? t.dy[t.time * t.y_step + u.row * t.y_row + u.i] : 0);
 }
 
-static __device__ float c_before(const struct zt_launch_turn &t, int64_t time, int64_t row, int64_t i) {
+static __device__ float c_before(const struct zt_launch_direction &t, int64_t time, int64_t row, int64_t i) {
     int64_t before = time_before(t, time, row);
     if (before >= 0)
         return t.kept[place_of(t, before, row) * t.hidden + i];
     return t.start_c ? t.start_c[row * t.h_row + i] : 0;
 }
 
-static __device__ void rnn_back(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void rnn_back(const struct zt_launch_direction &t, const struct unit &u) {
     *gates_of(t, t.da, u) = dh_of(t, u) * gate_slope(t, 0, *gates_of(t, t.gate, u));
     t.h[u.state] = 0;
 }
 
-static __device__ void lstm_back(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void lstm_back(const struct zt_launch_direction &t, const struct unit &u) {
     const int64_t h = t.hidden;
     const float *a = gates_of(t, t.gate, u), *p = t.peephole ? t.peephole + u.i : NULL;
     float *d = gates_of(t, t.da, u), dh = dh_of(t, u), before = c_before(t, t.time, u.row, u.i);
@@ -202,7 +202,7 @@ static __device__ void lstm_back(const struct zt_launch_turn &t, const struct un
     t.h[u.state] = 0;
 }
 
-static __device__ void gru_back(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void gru_back(const struct zt_launch_direction &t, const struct unit &u) {
     const int64_t h = t.hidden, at = u.place * h + u.i;
     const float *a = gates_of(t, t.gate, u);
     float *d = gates_of(t, t.da, u), dh = dh_of(t, u), z = a[Z * h], g = a[N * h], reset = a[R * h];
@@ -216,13 +216,13 @@ static __device__ void gru_back(const struct zt_launch_turn &t, const struct uni
     t.u[at] = dg * reset;
 }
 
-static __device__ void gru_reset_back(const struct zt_launch_turn &t, const struct unit &u) {
+static __device__ void gru_reset_back(const struct zt_launch_direction &t, const struct unit &u) {
     float reset = gates_of(t, t.gate, u)[R * t.hidden], back = t.product[u.state];
     gates_of(t, t.da, u)[R * t.hidden] = back * t.before_h[u.place * t.hidden + u.i] * gate_slope(t, 0, reset);
     t.h[u.state] += back * reset;
 }
 
-static __global__ void backward_kernel(struct zt_launch_turn t, enum zt_launch_cell cell) {
+static __global__ void backward_kernel(struct zt_launch_direction t, enum zt_launch_cell cell) {
     EACH(at, t.rows * t.hidden) {
         struct unit u = unit_of(t, at);
         for (int g = 0; !u.runs && g < t.gates; g++)
@@ -242,11 +242,11 @@ static __global__ void backward_kernel(struct zt_launch_turn t, enum zt_launch_c
     }
 }
 
-int zt_launch_turn_step(cudaStream_t stream, const struct zt_launch_turn *t, enum zt_launch_cell cell) {
+int zt_launch_direction_step(cudaStream_t stream, const struct zt_launch_direction *t, enum zt_launch_cell cell) {
     forward_kernel<<<blocks_for(t->rows * t->hidden), BLOCK, 0, stream>>>(*t, cell);
     return cudaGetLastError();
 }
-int zt_launch_turn_step_back(cudaStream_t stream, const struct zt_launch_turn *t, enum zt_launch_cell cell) {
+int zt_launch_direction_step_back(cudaStream_t stream, const struct zt_launch_direction *t, enum zt_launch_cell cell) {
     backward_kernel<<<blocks_for(t->rows * t->hidden), BLOCK, 0, stream>>>(*t, cell);
     return cudaGetLastError();
 }
@@ -254,13 +254,13 @@ int zt_launch_turn_step_back(cudaStream_t stream, const struct zt_launch_turn *t
 /* ---- around the steps ---- */
 
 /* A row without steps ends in 0, and nothing flows into its last state. */
-static __global__ void load_state_kernel(struct zt_launch_turn t, const float *from, bool last, float *to) {
+static __global__ void load_state_kernel(struct zt_launch_direction t, const float *from, bool last, float *to) {
     EACH(at, t.rows * t.hidden) {
         int64_t row = at / t.hidden;
         to[at] = !from || (last && !runs(t, 0, row)) ? 0 : from[row * t.h_row + at % t.hidden];
     }
 }
-static __global__ void store_state_kernel(struct zt_launch_turn t, const float *from, bool last, float *to) {
+static __global__ void store_state_kernel(struct zt_launch_direction t, const float *from, bool last, float *to) {
     EACH(at, t.rows * t.hidden) {
         int64_t row = at / t.hidden;
         to[row * t.h_row + at % t.hidden] = last && !runs(t, 0, row) ? 0 : from[at];
@@ -274,7 +274,7 @@ static __global__ void sum_bias_kernel(const float *both, int64_t count, int64_t
 }
 
 /* h before every step, and X, with zeros for rows that are over. */
-static __global__ void before_kernel(struct zt_launch_turn t, const float *y, const float *start) {
+static __global__ void before_kernel(struct zt_launch_direction t, const float *y, const float *start) {
     EACH(at, t.rows * t.steps * t.hidden) {
         int64_t i = at % t.hidden, row = at / t.hidden % t.rows, time = at / t.hidden / t.rows;
         int64_t before = time_before(t, time, row);
@@ -282,7 +282,7 @@ static __global__ void before_kernel(struct zt_launch_turn t, const float *y, co
         t.before_h[place_of(t, time, row) * t.hidden + i] = runs(t, time, row) ? h : 0;
     }
 }
-static __global__ void masked_kernel(struct zt_launch_turn t, int64_t input, const float *x, float *to) {
+static __global__ void masked_kernel(struct zt_launch_direction t, int64_t input, const float *x, float *to) {
     EACH(at, t.rows * t.steps * input) {
         int64_t row = at / input % t.rows, time = at / input / t.rows,
                 place = place_of(t, time, row) * input + at % input;
@@ -291,7 +291,7 @@ static __global__ void masked_kernel(struct zt_launch_turn t, int64_t input, con
 }
 
 /* P_i and P_f meet c before the step, P_o c after it; a thread a number. */
-static __global__ void peephole_grad_kernel(struct zt_launch_turn t, float *to) {
+static __global__ void peephole_grad_kernel(struct zt_launch_direction t, float *to) {
     EACH(at, 3 * t.hidden) {
         int64_t i = at % t.hidden, which = at / t.hidden;
         float sum = 0;
@@ -307,28 +307,31 @@ static __global__ void peephole_grad_kernel(struct zt_launch_turn t, float *to) 
     }
 }
 
-int zt_launch_turn_load(cudaStream_t stream, const struct zt_launch_turn *t, const float *from, bool last, float *to) {
+int zt_launch_direction_load(cudaStream_t stream, const struct zt_launch_direction *t, const float *from, bool last,
+                             float *to) {
     load_state_kernel<<<blocks_for(t->rows * t->hidden), BLOCK, 0, stream>>>(*t, from, last, to);
     return cudaGetLastError();
 }
-int zt_launch_turn_store(cudaStream_t stream, const struct zt_launch_turn *t, const float *from, bool last, float *to) {
+int zt_launch_direction_store(cudaStream_t stream, const struct zt_launch_direction *t, const float *from, bool last,
+                              float *to) {
     store_state_kernel<<<blocks_for(t->rows * t->hidden), BLOCK, 0, stream>>>(*t, from, last, to);
     return cudaGetLastError();
 }
-int zt_launch_turn_bias(cudaStream_t stream, const float *both, int64_t count, int64_t summed, float *to) {
+int zt_launch_direction_bias(cudaStream_t stream, const float *both, int64_t count, int64_t summed, float *to) {
     sum_bias_kernel<<<blocks_for(count), BLOCK, 0, stream>>>(both, count, summed, to);
     return cudaGetLastError();
 }
-int zt_launch_turn_before(cudaStream_t stream, const struct zt_launch_turn *t, const float *y, const float *start) {
+int zt_launch_direction_before(cudaStream_t stream, const struct zt_launch_direction *t, const float *y,
+                               const float *start) {
     before_kernel<<<blocks_for(t->rows * t->steps * t->hidden), BLOCK, 0, stream>>>(*t, y, start);
     return cudaGetLastError();
 }
-int zt_launch_turn_masked(cudaStream_t stream, const struct zt_launch_turn *t, int64_t input, const float *x,
-                          float *to) {
+int zt_launch_direction_masked(cudaStream_t stream, const struct zt_launch_direction *t, int64_t input, const float *x,
+                               float *to) {
     masked_kernel<<<blocks_for(t->rows * t->steps * input), BLOCK, 0, stream>>>(*t, input, x, to);
     return cudaGetLastError();
 }
-int zt_launch_turn_peephole_grad(cudaStream_t stream, const struct zt_launch_turn *t, float *to) {
+int zt_launch_direction_peephole_grad(cudaStream_t stream, const struct zt_launch_direction *t, float *to) {
     peephole_grad_kernel<<<blocks_for(3 * t->hidden), BLOCK, 0, stream>>>(*t, to);
     return cudaGetLastError();
 }

@@ -40,7 +40,7 @@ int zt_gate_plain(const struct zt_gate_function *f);
 
 /* ---- a node ---- */
 
-struct zt_sweep;
+struct zt_time_loop;
 
 struct zt_cell {
     int gates;               /* G: blocks of H rows in W and R */
@@ -53,12 +53,13 @@ struct zt_cell {
     int apart;               /* last gates whose recurrent bias is not added to `bias` while the switch is on */
     /* Step s: gate holds W x + bias on entry and the gates' values on exit, slope their derivatives; h and c of s + 1
      * are written for the rows that still run. */
-    void (*forward)(struct zt_sweep *w, int64_t s);
+    void (*forward)(struct zt_time_loop *w, int64_t s);
     /* Step s backwards: turns slope into the gradients of what entered the gates, and dh and dc, gradients of h and c
      * at s + 1, into those at s. */
-    void (*backward)(struct zt_sweep *w, int64_t s);
-    /* Gradients of R and of the recurrent bias after the last step; NULL: zt_sweep_recurrent_grad over all gates. */
-    void (*recurrent_grad)(struct zt_sweep *w);
+    void (*backward)(struct zt_time_loop *w, int64_t s);
+    /* Gradients of R and of the recurrent bias after the last step; NULL: zt_time_loop_recurrent_grad over all gates.
+     */
+    void (*recurrent_grad)(struct zt_time_loop *w);
 };
 
 /* What is said of the cells in ONNX; functions apart. */
@@ -90,7 +91,7 @@ struct zt_shape zt_recurrent_state_shape(const struct zt_recurrent *r);
 /* ---- a sweep ---- */
 
 /* Offsets of a row at a step: (s N + n) times the width. h and c have S + 1 steps. */
-struct zt_sweep {
+struct zt_time_loop {
     const struct zt_recurrent *r;
     const struct zt_gate_function *function;
     int threads;
@@ -105,9 +106,9 @@ struct zt_sweep {
     double *drecurrent, *dbias, *dpeephole;   /* [G H, H], [2, G H], [3 H] */
 };
 /* All directions of a node or its gradient, and the workspace of either. */
-bool zt_sweep_forward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
-bool zt_sweep_backward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
-size_t zt_sweep_bytes(const struct zt_recurrent *r, bool backward);
+bool zt_time_loop_forward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
+bool zt_time_loop_backward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
+size_t zt_time_loop_bytes(const struct zt_recurrent *r, bool backward);
 
 /* ---- for cells ---- */
 
@@ -117,17 +118,17 @@ struct zt_factor {
     int64_t row, col;
 };
 /* product[N, count H] = in[N, H] R^T for gates first .. first + count. */
-void zt_sweep_recur(struct zt_sweep *w, const double *in, int first, int count);
+void zt_time_loop_recur(struct zt_time_loop *w, const double *in, int first, int count);
 /* next[N, H] = d[N, count H] R for the same gates: the way back. */
-void zt_sweep_recur_back(struct zt_sweep *w, struct zt_factor d, int first, int count);
-void zt_sweep_add_next(struct zt_sweep *w, int64_t s, int64_t n); /* a row: dh += next */
+void zt_time_loop_recur_back(struct zt_time_loop *w, struct zt_factor d, int first, int count);
+void zt_time_loop_add_next(struct zt_time_loop *w, int64_t s, int64_t n); /* a row: dh += next */
 /* Runs `row` for every row n that is not over at step s. */
-void zt_sweep_rows(struct zt_sweep *w, int64_t s, void (*row)(struct zt_sweep *w, int64_t s, int64_t n));
+void zt_time_loop_rows(struct zt_time_loop *w, int64_t s, void (*row)(struct zt_time_loop *w, int64_t s, int64_t n));
 /* x becomes the gate's value, slope (may be NULL) its derivative, in both cases of x cut at clip. */
-void zt_sweep_gate(const struct zt_sweep *w, int function, int64_t count, double *x, double *slope);
+void zt_time_loop_gate(const struct zt_time_loop *w, int function, int64_t count, double *x, double *slope);
 /* dR and the recurrent bias's gradient for gates first .. first + count, from the gradient of their products over all
  * steps, `d`, and what R was multiplied with, in[S N, H]. */
-void zt_sweep_recurrent_grad(struct zt_sweep *w, int first, int count, struct zt_factor d, const double *in);
+void zt_time_loop_recurrent_grad(struct zt_time_loop *w, int first, int count, struct zt_factor d, const double *in);
 
 /* ---- rows ---- */
 
@@ -146,8 +147,8 @@ bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct 
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err);
 /* What the gradient is in standard operators (recurrent_onnx.c). */
-bool zt_recurrent_grad_body(const struct zt_cell *cell, struct zt_body *b, const struct zt_graph *g, int node,
-                            struct zt_err *err);
+bool zt_recurrent_grad_function_body(const struct zt_cell *cell, struct zt_function_body *b, const struct zt_graph *g,
+                                     int node, struct zt_err *err);
 double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, int node);
 
 #define ZT_RECURRENT_ATTRS                                                                                             \
@@ -210,8 +211,8 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
     static double id##_grad_flops(const struct zt_graph *g, int node) {                                                \
         return 2 * zt_recurrent_flops(&id##_cell, g, node);                                                            \
     }                                                                                                                  \
-    static ZT_BODY(id##_grad_body) {                                                                                   \
-        return zt_recurrent_grad_body(&id##_cell, b, g, node, err);                                                    \
+    static ZT_FUNCTION_BODY(id##_grad_function_body) {                                                                 \
+        return zt_recurrent_grad_function_body(&id##_cell, b, g, node, err);                                           \
     }                                                                                                                  \
     const struct zt_op zt_op_##id##_train = {                                                                          \
         .name = NAME "Train",                                                                                          \
@@ -228,7 +229,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
                                           .since = 7,                                                                  \
                                           .until = 13,                                                                 \
                                           .attrs = id##_old_attrs,                                                     \
-                                          .body = zt_same_form_body,                                                   \
+                                          .body = zt_same_opset_form_body,                                             \
                                           .train = id##_train,                                                         \
                                           ZT_RECURRENT_ROW(id, INS, OUTS) };                                           \
     const struct zt_op zt_op_##id = { .name = NAME,                                                                    \
@@ -248,7 +249,7 @@ double zt_recurrent_flops(const struct zt_cell *cell, const struct zt_graph *g, 
         ZT_RECURRENT_TYPES,                                                                                            \
         .attrs = id##_attrs,                                                                                           \
         .infer = id##_grad_infer,                                                                                      \
-        .body = id##_grad_body,                                                                                        \
+        .body = id##_grad_function_body,                                                                               \
         .flops = id##_grad_flops,                                                                                      \
         .kernel = { [ZT_REF] = { .prepare = id##_grad_prepare, .run = id##_grad_ref },                                 \
                     [ZT_CPU] = { .supports = id##_cpu_supports,                                                        \

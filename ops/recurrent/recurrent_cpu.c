@@ -8,23 +8,23 @@
 
 /* ---- which nodes ---- */
 
-static bool read_gate(const struct zt_gate_function *from, float clip, struct zt_lane_gate *to) {
-    static const enum zt_lane_gate_kind kind[] = {
-        [ZT_GATE_SIGMOID] = ZT_LANE_SIGMOID, [ZT_GATE_TANH] = ZT_LANE_TANH, [ZT_GATE_RELU] = ZT_LANE_RELU
+static bool read_gate(const struct zt_gate_function *from, float clip, struct zt_simd_gate *to) {
+    static const enum zt_simd_gate_kind kind[] = {
+        [ZT_GATE_SIGMOID] = ZT_SIMD_SIGMOID, [ZT_GATE_TANH] = ZT_SIMD_TANH, [ZT_GATE_RELU] = ZT_SIMD_RELU
     };
     const int plain = zt_gate_plain(from);
     if (plain < 0)
         return false;
     to->kind = kind[plain];
-    zt_lane_gate_clip(to, clip);
+    zt_simd_gate_clip(to, clip);
     return true;
 }
 
 bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph *g, int node) {
     struct zt_recurrent r;
     struct zt_err err = { 0 };
-    struct zt_lane_gate gate = { 0 };
-    if (!zt_lane_gemm_best() || zt_in(g, node, 0)->dtype != ZT_FLOAT || !zt_recurrent_read(cell, g, node, &r, &err))
+    struct zt_simd_gate gate = { 0 };
+    if (!zt_simd_gemm_best() || zt_in(g, node, 0)->dtype != ZT_FLOAT || !zt_recurrent_read(cell, g, node, &r, &err))
         return false;
     for (int i = 0; i < cell->functions * (int)r.directions; i++)
         if (!read_gate(&r.function[i / cell->functions][i % cell->functions], INFINITY, &gate))
@@ -34,42 +34,42 @@ bool zt_recurrent_cpu_supports(const struct zt_cell *cell, const struct zt_graph
 
 /* ---- products ---- */
 
-struct zt_lane_gemm zt_turn_product(const struct zt_recurrent *r, enum zt_turn_product which) {
-    const int64_t h = r->hidden, wide = zt_turn_width(r), last = r->cell->apart * h, seen = wide - last;
+struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which) {
+    const int64_t h = r->hidden, wide = zt_direction_width(r), last = r->cell->apart * h, seen = wide - last;
     const int64_t places = r->steps * r->rows, row = r->rows_first ? r->steps : 1;
     const int64_t last_row = r->on ? h : wide; /* of u, or of da_g */
-    struct zt_lane_gemm g = { .count = 1, .alpha = 1, .beta = 1, .bias_col = 1, .a_col = 1, .b_col = 1 };
+    struct zt_simd_gemm g = { .count = 1, .alpha = 1, .beta = 1, .bias_col = 1, .a_col = 1, .b_col = 1 };
 #define SIZES(M, N, K) g.m = (M), g.n = (N), g.k = (K)
     switch (which) {
-    case ZT_TURN_GATES:
+    case ZT_DIRECTION_GATES:
         SIZES(places, wide, r->input), g.a_row = r->input, g.b_row = 1, g.b_col = r->input, g.y_row = wide;
         break;
-    case ZT_TURN_RECUR:
+    case ZT_DIRECTION_RECUR:
         SIZES(r->rows, seen, h), g.a_row = h, g.b_row = 1, g.b_col = h, g.y_row = row * wide, g.packed = 1;
         break;
-    case ZT_TURN_LAST:
+    case ZT_DIRECTION_LAST:
         SIZES(r->rows, last, h), g.a_row = r->on ? h : row * h, g.b_row = 1, g.b_col = h;
         g.y_row = r->on ? h : row * wide, g.packed = 1;
         break;
-    case ZT_TURN_BACK:
+    case ZT_DIRECTION_BACK:
         SIZES(r->rows, h, seen), g.a_row = row * wide, g.b_row = h, g.y_row = h, g.packed = 1;
         break;
-    case ZT_TURN_LAST_BACK:
+    case ZT_DIRECTION_LAST_BACK:
         SIZES(r->rows, h, last), g.a_row = row * last_row, g.b_row = h, g.y_row = h, g.packed = 1;
         break;
-    case ZT_TURN_DX:
+    case ZT_DIRECTION_DX:
         SIZES(places, r->input, wide), g.a_row = wide, g.b_row = r->input, g.y_row = r->input;
         break;
-    case ZT_TURN_DW:
+    case ZT_DIRECTION_DW:
         SIZES(wide, r->input, places), g.a_row = 1, g.a_col = wide, g.b_row = r->input, g.y_row = r->input;
         break;
-    case ZT_TURN_DR:
+    case ZT_DIRECTION_DR:
         SIZES(seen, h, places), g.a_row = 1, g.a_col = wide, g.b_row = h, g.y_row = h;
         break;
-    case ZT_TURN_DR_LAST:
+    case ZT_DIRECTION_DR_LAST:
         SIZES(last, h, places), g.a_row = 1, g.a_col = last_row, g.b_row = h, g.y_row = h;
         break;
-    case ZT_TURN_PRODUCTS:
+    case ZT_DIRECTION_PRODUCTS:
         break;
     }
 #undef SIZES
@@ -77,28 +77,28 @@ struct zt_lane_gemm zt_turn_product(const struct zt_recurrent *r, enum zt_turn_p
 }
 
 static bool of_a_step(int which) {
-    return which >= ZT_TURN_RECUR && which <= ZT_TURN_LAST_BACK;
+    return which >= ZT_DIRECTION_RECUR && which <= ZT_DIRECTION_LAST_BACK;
 }
 
-void zt_turn_multiply(const struct zt_turn *t, enum zt_turn_product which, bool add, const float *a, const float *b,
-                      const float *bias, float *y) {
-    struct zt_lane_gemm g = zt_turn_product(t->r, which);
+void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
+                           const float *b, const float *bias, float *y) {
+    struct zt_simd_gemm g = zt_direction_product(t->r, which);
     g.add = add;
     if (of_a_step(which))
         g.m = t->rows;
-    zt_lane_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->threads);
+    zt_simd_gemm_run(t->kernel, &g, a, b, bias, y, t->scratch, t->threads);
 }
 
-void zt_turn_pack(struct zt_turn *t, bool transposed) {
+void zt_direction_pack(struct zt_direction *t, bool transposed) {
     const int64_t h = t->r->hidden;
-    const float *recurrent = zt_turn_in(t, ZT_IN_R, zt_turn_width(t->r) * h);
-    struct zt_lane_gemm g = zt_turn_product(t->r, transposed ? ZT_TURN_RECUR : ZT_TURN_BACK);
-    zt_lane_gemm_pack(t->kernel, &g, recurrent, t->packed, t->threads);
+    const float *recurrent = zt_direction_in(t, ZT_IN_R, zt_direction_width(t->r) * h);
+    struct zt_simd_gemm g = zt_direction_product(t->r, transposed ? ZT_DIRECTION_RECUR : ZT_DIRECTION_BACK);
+    zt_simd_gemm_pack(t->kernel, &g, recurrent, t->packed, t->threads);
     if (!t->r->cell->apart)
         return;
-    g = zt_turn_product(t->r, transposed ? ZT_TURN_LAST : ZT_TURN_LAST_BACK);
-    recurrent += (zt_turn_width(t->r) - h) * h;
-    zt_lane_gemm_pack(t->kernel, &g, recurrent, t->packed_last, t->threads);
+    g = zt_direction_product(t->r, transposed ? ZT_DIRECTION_LAST : ZT_DIRECTION_LAST_BACK);
+    recurrent += (zt_direction_width(t->r) - h) * h;
+    zt_simd_gemm_pack(t->kernel, &g, recurrent, t->packed_last, t->threads);
 }
 
 /* ---- memory ---- */
@@ -110,25 +110,25 @@ static float *take(float *base, int64_t *at, int64_t count) {
 }
 
 /* Floats that any product needs on so many threads; any of a step, which have little of it. */
-static int64_t scratch_of(const struct zt_turn *t, int threads, bool step) {
+static int64_t scratch_of(const struct zt_direction *t, int threads, bool step) {
     int64_t most = 0;
-    for (int i = 0; i < ZT_TURN_PRODUCTS; i++) {
-        struct zt_lane_gemm g = zt_turn_product(t->r, (enum zt_turn_product)i);
+    for (int i = 0; i < ZT_DIRECTION_PRODUCTS; i++) {
+        struct zt_simd_gemm g = zt_direction_product(t->r, (enum zt_direction_product)i);
         if (g.m && (!step || of_a_step(i)))
-            most = zt_max_int(most, (int64_t)zt_lane_gemm_bytes(t->kernel, &g, threads));
+            most = zt_max_int(most, (int64_t)zt_simd_gemm_bytes(t->kernel, &g, threads));
     }
     return zt_ceil_div(most, 64) * 16;
 }
 
 /* GRU and LSTM have a second state or product, and all use the memory of both directions one after the other. */
-int64_t zt_turn_lay_out(struct zt_turn *t, float *base, bool backward, int threads) {
+int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads) {
     const struct zt_recurrent *r = t->r;
-    const int64_t h = r->hidden, wide = zt_turn_width(r), nh = r->rows * h, places = r->steps * r->rows;
-    struct zt_lane_gemm seen = zt_turn_product(r, backward ? ZT_TURN_BACK : ZT_TURN_RECUR);
-    struct zt_lane_gemm last = zt_turn_product(r, backward ? ZT_TURN_LAST_BACK : ZT_TURN_LAST);
+    const int64_t h = r->hidden, wide = zt_direction_width(r), nh = r->rows * h, places = r->steps * r->rows;
+    struct zt_simd_gemm seen = zt_direction_product(r, backward ? ZT_DIRECTION_BACK : ZT_DIRECTION_RECUR);
+    struct zt_simd_gemm last = zt_direction_product(r, backward ? ZT_DIRECTION_LAST_BACK : ZT_DIRECTION_LAST);
     int64_t at = 0;
-    t->packed = take(base, &at, zt_lane_gemm_packed(t->kernel, &seen));
-    t->packed_last = take(base, &at, r->cell->apart ? zt_lane_gemm_packed(t->kernel, &last) : 0);
+    t->packed = take(base, &at, zt_simd_gemm_packed(t->kernel, &seen));
+    t->packed_last = take(base, &at, r->cell->apart ? zt_simd_gemm_packed(t->kernel, &last) : 0);
     t->h = take(base, &at, nh);
     t->c = take(base, &at, r->cell->ins > ZT_IN_C ? nh : 0);
     t->product = take(base, &at, r->cell->apart ? nh : 0);
@@ -139,7 +139,7 @@ int64_t zt_turn_lay_out(struct zt_turn *t, float *base, bool backward, int threa
         t->before_h = take(base, &at, places * h);
         t->x = take(base, &at, t->cut ? places * r->input : 0);
         t->zero = take(base, &at, h);
-        t->part = take(base, &at, ZT_TURN_PARTS * wide);
+        t->part = take(base, &at, ZT_DIRECTION_PARTS * wide);
     } else {
         t->bias = take(base, &at, wide);
         t->gate = take(base, &at, places * wide);
@@ -150,7 +150,7 @@ int64_t zt_turn_lay_out(struct zt_turn *t, float *base, bool backward, int threa
 
 /* ---- a turn ---- */
 
-static bool check_lengths(const struct zt_turn *t, struct zt_err *err) {
+static bool check_lengths(const struct zt_direction *t, struct zt_err *err) {
     for (int64_t n = 0; t->lengths && n < t->rows; n++)
         if (t->lengths[n] < 0 || t->lengths[n] > t->r->steps)
             return zt_call_fail(t->call, err, "sequence_lens: %d at row %lld, wants 0..%lld", (int)t->lengths[n],
@@ -158,8 +158,9 @@ static bool check_lengths(const struct zt_turn *t, struct zt_err *err) {
     return true;
 }
 
-bool zt_turn_begin(struct zt_turn *t, const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err) {
-    *t = (struct zt_turn){ .r = r, .call = call, .kernel = zt_lane_gemm_best(), .rows = r->rows };
+bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
+                        struct zt_err *err) {
+    *t = (struct zt_direction){ .r = r, .call = call, .kernel = zt_simd_gemm_best(), .rows = r->rows };
     t->threads = call->threads;
     t->places = r->steps * r->rows;
     t->place_step = r->rows_first ? 1 : r->rows;
@@ -169,7 +170,7 @@ bool zt_turn_begin(struct zt_turn *t, const struct zt_recurrent *r, const struct
     return check_lengths(t, err);
 }
 
-void zt_turn_to(struct zt_turn *t, int64_t direction) {
+void zt_direction_to(struct zt_direction *t, int64_t direction) {
     t->d = direction;
     t->back_in_time = t->r->reverse || direction == 1;
     for (int i = 0; i < t->r->cell->functions; i++)
@@ -177,8 +178,8 @@ void zt_turn_to(struct zt_turn *t, int64_t direction) {
 }
 
 struct rows_job {
-    struct zt_turn *t;
-    void (*row)(struct zt_turn *t, int64_t n);
+    struct zt_direction *t;
+    void (*row)(struct zt_direction *t, int64_t n);
     int64_t chunk;
 };
 
@@ -189,38 +190,38 @@ static void rows_chunk(void *arg, int64_t chunk) {
         job->row(job->t, job->t->first + n);
 }
 
-void zt_turn_rows(struct zt_turn *t, void (*row)(struct zt_turn *t, int64_t n)) {
+void zt_direction_rows(struct zt_direction *t, void (*row)(struct zt_direction *t, int64_t n)) {
     enum { CHUNK = 1 << 12 }; /* values of gates, some microseconds of work */
-    struct rows_job job = { t, row, zt_max_int(1, CHUNK / zt_turn_width(t->r)) };
+    struct rows_job job = { t, row, zt_max_int(1, CHUNK / zt_direction_width(t->r)) };
     zt_parallel_for(t->threads, (t->rows + job.chunk - 1) / job.chunk, rows_chunk, &job);
 }
 
 struct steps_job {
-    const struct zt_turn *t;
-    void (*step)(struct zt_turn *t);
+    const struct zt_direction *t;
+    void (*step)(struct zt_direction *t);
     bool last_first;
     int64_t pieces, scratch; /* of the rows; floats of a piece */
 };
 
 static void steps_piece(void *arg, int64_t piece) {
     const struct steps_job *job = arg;
-    struct zt_turn t = *job->t;
+    struct zt_direction t = *job->t;
     const int64_t steps = t.r->steps;
     t.first = t.r->rows * piece / job->pieces;
     t.rows = t.r->rows * (piece + 1) / job->pieces - t.first;
     t.threads = job->pieces > 1 ? 1 : t.threads;
     t.scratch += piece * job->scratch;
     for (int64_t s = 0; s < steps; s++) {
-        t.time = zt_turn_time(&t, job->last_first ? steps - 1 - s : s);
+        t.time = zt_direction_time(&t, job->last_first ? steps - 1 - s : s);
         job->step(&t);
     }
 }
 
-void zt_turn_steps(struct zt_turn *t, bool last_first, void (*step)(struct zt_turn *t)) {
+void zt_direction_steps(struct zt_direction *t, bool last_first, void (*step)(struct zt_direction *t)) {
     enum { CACHED = 1 << 18, LEAST = 4 }; /* floats of R; rows of a piece */
     const struct zt_recurrent *r = t->r;
     struct steps_job job = { .t = t, .step = step, .last_first = last_first, .pieces = 1 };
-    if (zt_turn_width(r) * r->hidden <= CACHED && r->rows >= LEAST * 2)
+    if (zt_direction_width(r) * r->hidden <= CACHED && r->rows >= LEAST * 2)
         job.pieces = zt_max_int(1, zt_min_int(t->threads, r->rows / LEAST));
     job.scratch = scratch_of(t, 1, true);
     zt_parallel_for((int)job.pieces, job.pieces, steps_piece, &job);
@@ -234,17 +235,17 @@ static void clear(float *to, int64_t count) {
 }
 
 /* Wb + Rb, but for Rb of a last gate that is scaled by the reset. NULL without B. */
-static const float *sum_bias(const struct zt_turn *t) {
-    const int64_t wide = zt_turn_width(t->r), summed = t->r->on ? wide - t->r->cell->apart * t->r->hidden : wide;
-    const float *bias = zt_turn_in(t, ZT_IN_B, 2 * wide);
+static const float *sum_bias(const struct zt_direction *t) {
+    const int64_t wide = zt_direction_width(t->r), summed = t->r->on ? wide - t->r->cell->apart * t->r->hidden : wide;
+    const float *bias = zt_direction_in(t, ZT_IN_B, 2 * wide);
     for (int64_t i = 0; bias && i < wide; i++)
         t->bias[i] = i < summed ? bias[i] + bias[wide + i] : bias[i];
     return bias ? t->bias : NULL;
 }
 
-void zt_turn_load(const struct zt_turn *t, int in, float *to) {
+void zt_direction_load(const struct zt_direction *t, int in, float *to) {
     const struct zt_recurrent *r = t->r;
-    const float *from = zt_turn_in(t, in, r->h_turn);
+    const float *from = zt_direction_in(t, in, r->h_turn);
     for (int64_t n = 0; to && n < r->rows; n++)
         if (from)
             memcpy(to + n * r->hidden, from + n * r->h_row, (size_t)r->hidden * sizeof *to);
@@ -252,103 +253,104 @@ void zt_turn_load(const struct zt_turn *t, int in, float *to) {
             clear(to + n * r->hidden, r->hidden);
 }
 
-void zt_turn_store(const struct zt_turn *t, float *to, const float *from) {
+void zt_direction_store(const struct zt_direction *t, float *to, const float *from) {
     const struct zt_recurrent *r = t->r;
     for (int64_t n = 0; to && n < r->rows; n++)
         memcpy(to + n * r->h_row, from + n * r->hidden, (size_t)r->hidden * sizeof *to);
 }
 
 /* The last state of a row without steps is 0. */
-static void store_last(const struct zt_turn *t, int out, float *state) {
+static void store_last(const struct zt_direction *t, int out, float *state) {
     for (int64_t n = 0; n < t->rows; n++)
-        if (!zt_turn_runs(t, 0, n))
+        if (!zt_direction_runs(t, 0, n))
             clear(state + n * t->r->hidden, t->r->hidden);
-    zt_turn_store(t, zt_turn_out(t, out, t->r->h_turn), state);
+    zt_direction_store(t, zt_direction_out(t, out, t->r->h_turn), state);
 }
 
-static void forward_row(struct zt_turn *t, int64_t n) {
+static void forward_row(struct zt_direction *t, int64_t n) {
     const struct zt_recurrent *r = t->r;
-    const int64_t h = r->hidden, wide = zt_turn_width(r), place = zt_turn_place(t, t->time, n);
-    float *y = zt_turn_out(t, 0, r->y_turn);
+    const int64_t h = r->hidden, wide = zt_direction_width(r), place = zt_direction_place(t, t->time, n);
+    float *y = zt_direction_out(t, 0, r->y_turn);
     if (y)
         y += t->time * r->y_step + n * r->y_row;
-    if (!zt_turn_runs(t, t->time, n)) {
+    if (!zt_direction_runs(t, t->time, n)) {
         clear(t->gate + place * wide, wide);
-        clear(zt_turn_at(t->kept, place * h), h);
+        clear(zt_direction_at(t->kept, place * h), h);
         clear(y, h);
         return;
     }
-    struct zt_lane_row row = { .hidden = h,
+    struct zt_simd_row row = { .hidden = h,
                                .function = t->function,
                                .on = r->on,
-                               .peephole = r->cell->ins > ZT_IN_P ? zt_turn_in(t, ZT_IN_P, 3 * h) : NULL,
+                               .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,
                                .gate = t->gate + place * wide,
-                               .kept = zt_turn_at(t->kept, place * h),
+                               .kept = zt_direction_at(t->kept, place * h),
                                .h = t->h + n * h,
-                               .c = zt_turn_at(t->c, n * h),
+                               .c = zt_direction_at(t->c, n * h),
                                .y = y ? y : t->h + n * h,
-                               .product = zt_turn_at(t->product, n * h) };
-    const float *bias = zt_turn_in(t, ZT_IN_B, 2 * wide);
+                               .product = zt_direction_at(t->product, n * h) };
+    const float *bias = zt_direction_in(t, ZT_IN_B, 2 * wide);
     row.bias = bias && r->on ? bias + 2 * wide - h : NULL;
     t->row_function(&row);
 }
 
-static void forward_rows(struct zt_turn *t, zt_lane_row_function *function) {
+static void forward_rows(struct zt_direction *t, zt_simd_row_function *function) {
     t->row_function = function;
-    zt_turn_rows(t, forward_row);
+    zt_direction_rows(t, forward_row);
 }
 
-static void step(struct zt_turn *t) {
-    const struct zt_lane_cells *cells = zt_lane_cells();
+static void step(struct zt_direction *t) {
+    const struct zt_simd_cells *cells = zt_simd_cells();
     const struct zt_recurrent *r = t->r;
-    const int64_t first = zt_turn_place(t, t->time, t->first), wide = zt_turn_width(r), row = t->first * r->hidden;
+    const int64_t first = zt_direction_place(t, t->time, t->first), wide = zt_direction_width(r),
+                  row = t->first * r->hidden;
     float *gate = t->gate + first * wide;
-    zt_turn_multiply(t, ZT_TURN_RECUR, true, t->h + row, t->packed, NULL, gate);
+    zt_direction_multiply(t, ZT_DIRECTION_RECUR, true, t->h + row, t->packed, NULL, gate);
     if (!r->cell->apart) {
         forward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm : cells->rnn);
     } else if (r->on) {
-        zt_turn_multiply(t, ZT_TURN_LAST, false, t->h + row, t->packed_last, NULL, t->product + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST, false, t->h + row, t->packed_last, NULL, t->product + row);
         forward_rows(t, cells->gru_linear);
     } else {
         forward_rows(t, cells->gru_reset);
-        zt_turn_multiply(t, ZT_TURN_LAST, true, t->kept + first * r->hidden, t->packed_last, NULL,
-                         gate + wide - r->hidden);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST, true, t->kept + first * r->hidden, t->packed_last, NULL,
+                              gate + wide - r->hidden);
         forward_rows(t, cells->gru_update);
     }
 }
 
 bool zt_recurrent_cpu_prepare(const struct zt_cell *cell, bool backward, struct zt_prepare *p, struct zt_err *err) {
     struct zt_recurrent r;
-    struct zt_turn t = { .r = &r, .kernel = zt_lane_gemm_best() };
+    struct zt_direction t = { .r = &r, .kernel = zt_simd_gemm_best() };
     const struct zt_node *n = p->graph->nodes[p->node];
     for (int i = 0; i < n->in_count; i++)
         p->in_layout[i] = NULL;
     if (!zt_recurrent_read(cell, p->graph, p->node, &r, err))
         return false;
     t.cut = zt_in(p->graph, p->node, ZT_IN_LENGTHS) != NULL;
-    p->workspace_bytes = (size_t)zt_turn_lay_out(&t, NULL, backward, p->threads) * sizeof(float);
+    p->workspace_bytes = (size_t)zt_direction_lay_out(&t, NULL, backward, p->threads) * sizeof(float);
     return true;
 }
 
 bool zt_recurrent_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
-    struct zt_turn t;
-    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_turn_begin(&t, &r, call, err))
+    struct zt_direction t;
+    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_direction_begin(&t, &r, call, err))
         return false;
-    const int64_t wide = zt_turn_width(&r);
-    zt_turn_lay_out(&t, call->workspace, false, call->threads);
+    const int64_t wide = zt_direction_width(&r);
+    zt_direction_lay_out(&t, call->workspace, false, call->threads);
     for (int64_t d = 0; d < r.directions; d++) {
-        zt_turn_to(&t, d);
-        float *gate = zt_turn_out(&t, cell->outs, t.places * wide);
-        float *kept = zt_turn_out(&t, cell->outs + 1, t.places * r.hidden);
+        zt_direction_to(&t, d);
+        float *gate = zt_direction_out(&t, cell->outs, t.places * wide);
+        float *kept = zt_direction_out(&t, cell->outs + 1, t.places * r.hidden);
         t.gate = gate ? gate : t.gate;
         t.kept = kept ? kept : t.kept;
-        zt_turn_pack(&t, true);
-        zt_turn_load(&t, ZT_IN_H, t.h);
-        zt_turn_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
-        zt_turn_multiply(&t, ZT_TURN_GATES, false, call->in[0].data, zt_turn_in(&t, ZT_IN_W, wide * r.input),
-                         sum_bias(&t), t.gate);
-        zt_turn_steps(&t, false, step);
+        zt_direction_pack(&t, true);
+        zt_direction_load(&t, ZT_IN_H, t.h);
+        zt_direction_load(&t, ZT_IN_C, cell->ins > ZT_IN_C ? t.c : NULL);
+        zt_direction_multiply(&t, ZT_DIRECTION_GATES, false, call->in[0].data,
+                              zt_direction_in(&t, ZT_IN_W, wide * r.input), sum_bias(&t), t.gate);
+        zt_direction_steps(&t, false, step);
         store_last(&t, 1, t.h);
         if (cell->outs > 2)
             store_last(&t, 2, t.c);

@@ -18,14 +18,14 @@
 #include "ops/cpu/simd_gemm.h"
 #include "ops/recurrent/recurrent.h"
 
-enum { ZT_TURN_PARTS = 16 }; /* that a sum over all steps is made of */
+enum { ZT_DIRECTION_PARTS = 16 }; /* that a sum over all steps is made of */
 
 /* One direction of a call. */
-struct zt_turn {
+struct zt_direction {
     const struct zt_recurrent *r;
     const struct zt_call *call;
-    const struct zt_lane_gemm_kernel *kernel;
-    struct zt_lane_gate function[3];
+    const struct zt_simd_gemm_kernel *kernel;
+    struct zt_simd_gate function[3];
     int64_t d;
     bool back_in_time;
     int64_t place_step, place_row; /* of X */
@@ -37,72 +37,73 @@ struct zt_turn {
     float *packed, *packed_last;   /* R's gates that see h, and the last one where it is apart */
     float *bias;                   /* forwards: Wb + Rb */
     float *h, *c, *product;        /* [N, H]; backwards gradients of h and c, and da_g R_g */
-    float *da, *u, *before_h, *x;  /* backwards, [places, ...]: as zt_lane_row has them; X without rows that are over */
-    float *zero, *part;            /* backwards: [H], [ZT_TURN_PARTS, G H] */
+    float *da, *u, *before_h, *x;  /* backwards, [places, ...]: as zt_simd_row has them; X without rows that are over */
+    float *zero, *part;            /* backwards: [H], [ZT_DIRECTION_PARTS, G H] */
     float *scratch;                /* of products */
     int64_t time;                  /* of the step that is computed */
-    zt_lane_row_function *row_function; /* and what is done to its rows */
+    zt_simd_row_function *row_function; /* and what is done to its rows */
 };
 
 /* Inputs of a node; those of its gradient go on with Y, gates, kept and the gradients of the outputs. */
 enum zt_recurrent_in { ZT_IN_W = 1, ZT_IN_R, ZT_IN_B, ZT_IN_LENGTHS, ZT_IN_H, ZT_IN_C, ZT_IN_P };
 
 /* The products of a turn, by what they make. */
-enum zt_turn_product {
-    ZT_TURN_GATES, /* all steps: X W^T + bias */
-    ZT_TURN_RECUR, /* a step: gates that see h += h R^T */
-    ZT_TURN_LAST,  /* a step: product = h R_g^T; kept R_g^T added to gate g where that comes after the reset */
-    ZT_TURN_BACK,  /* a step: dh += da R */
-    ZT_TURN_LAST_BACK /* a step: dh += u R_g, or product = da_g R_g */,
-    ZT_TURN_DX,      /* all steps: da W */
-    ZT_TURN_DW,      /* da^T X */
-    ZT_TURN_DR,      /* da^T h */
-    ZT_TURN_DR_LAST, /* u^T h or da_g^T kept */
-    ZT_TURN_PRODUCTS
+enum zt_direction_product {
+    ZT_DIRECTION_GATES, /* all steps: X W^T + bias */
+    ZT_DIRECTION_RECUR, /* a step: gates that see h += h R^T */
+    ZT_DIRECTION_LAST,  /* a step: product = h R_g^T; kept R_g^T added to gate g where that comes after the reset */
+    ZT_DIRECTION_BACK,  /* a step: dh += da R */
+    ZT_DIRECTION_LAST_BACK /* a step: dh += u R_g, or product = da_g R_g */,
+    ZT_DIRECTION_DX,      /* all steps: da W */
+    ZT_DIRECTION_DW,      /* da^T X */
+    ZT_DIRECTION_DR,      /* da^T h */
+    ZT_DIRECTION_DR_LAST, /* u^T h or da_g^T kept */
+    ZT_DIRECTION_PRODUCTS
 };
-struct zt_lane_gemm zt_turn_product(const struct zt_recurrent *r, enum zt_turn_product which);
+struct zt_simd_gemm zt_direction_product(const struct zt_recurrent *r, enum zt_direction_product which);
 /* Runs it; a, b, y: of the first row. `add`: to what is in y. */
-void zt_turn_multiply(const struct zt_turn *t, enum zt_turn_product which, bool add, const float *a, const float *b,
-                      const float *bias, float *y);
+void zt_direction_multiply(const struct zt_direction *t, enum zt_direction_product which, bool add, const float *a,
+                           const float *b, const float *bias, float *y);
 
 /* Fills all but the workspace's vectors. */
-bool zt_turn_begin(struct zt_turn *t, const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err);
-void zt_turn_to(struct zt_turn *t, int64_t direction);
+bool zt_direction_begin(struct zt_direction *t, const struct zt_recurrent *r, const struct zt_call *call,
+                        struct zt_err *err);
+void zt_direction_to(struct zt_direction *t, int64_t direction);
 /* Packs R (transposed: for the way forwards). */
-void zt_turn_pack(struct zt_turn *t, bool transposed);
+void zt_direction_pack(struct zt_direction *t, bool transposed);
 /* Lays the workspace of either pass out from `base` (NULL: only counts); returns its floats. */
-int64_t zt_turn_lay_out(struct zt_turn *t, float *base, bool backward, int threads);
+int64_t zt_direction_lay_out(struct zt_direction *t, float *base, bool backward, int threads);
 
 /* A state [N, H] from input `in` (zeros where that is omitted; `to` NULL: nothing) and to an output (NULL: omitted). */
-void zt_turn_load(const struct zt_turn *t, int in, float *to);
-void zt_turn_store(const struct zt_turn *t, float *to, const float *from);
+void zt_direction_load(const struct zt_direction *t, int in, float *to);
+void zt_direction_store(const struct zt_direction *t, float *to, const float *from);
 
-static inline float *zt_turn_at(float *vector, int64_t offset) {
+static inline float *zt_direction_at(float *vector, int64_t offset) {
     return vector ? vector + offset : NULL;
 }
-static inline int64_t zt_turn_width(const struct zt_recurrent *r) {
+static inline int64_t zt_direction_width(const struct zt_recurrent *r) {
     return r->cell->gates * r->hidden;
 }
-static inline int64_t zt_turn_place(const struct zt_turn *t, int64_t time, int64_t row) {
+static inline int64_t zt_direction_place(const struct zt_direction *t, int64_t time, int64_t row) {
     return time * t->place_step + row * t->place_row;
 }
-static inline bool zt_turn_runs(const struct zt_turn *t, int64_t time, int64_t row) {
+static inline bool zt_direction_runs(const struct zt_direction *t, int64_t time, int64_t row) {
     return !t->lengths || time < t->lengths[row];
 }
 /* Time of step s of 0..S-1. */
-static inline int64_t zt_turn_time(const struct zt_turn *t, int64_t s) {
+static inline int64_t zt_direction_time(const struct zt_direction *t, int64_t s) {
     return t->back_in_time ? t->r->steps - 1 - s : s;
 }
 /* Calls `row` for every row of t. */
-void zt_turn_rows(struct zt_turn *t, void (*row)(struct zt_turn *t, int64_t n));
+void zt_direction_rows(struct zt_direction *t, void (*row)(struct zt_direction *t, int64_t n));
 /* step(t) for all steps; last_first: in the opposite order. */
-void zt_turn_steps(struct zt_turn *t, bool last_first, void (*step)(struct zt_turn *t));
+void zt_direction_steps(struct zt_direction *t, bool last_first, void (*step)(struct zt_direction *t));
 
 /* Input i of a direction, `size` floats each; NULL where it is omitted. */
-static inline const float *zt_turn_in(const struct zt_turn *t, int i, int64_t size) {
+static inline const float *zt_direction_in(const struct zt_direction *t, int i, int64_t size) {
     return i < t->call->in_count && t->call->in[i].data ? (const float *)t->call->in[i].data + t->d * size : NULL;
 }
-static inline float *zt_turn_out(const struct zt_turn *t, int i, int64_t size) {
+static inline float *zt_direction_out(const struct zt_direction *t, int i, int64_t size) {
     return i < t->call->out_count && t->call->out[i].data ? (float *)t->call->out[i].data + t->d * size : NULL;
 }
 

@@ -159,7 +159,7 @@ struct turn {
     struct CUstream_st *stream;
     int64_t d;
     float *room;
-    struct zt_launch_turn l;
+    struct zt_launch_direction l;
 };
 
 /* Input or output i of the direction, `size` floats each; NULL where it is omitted. */
@@ -194,21 +194,21 @@ static void begin(struct turn *t, const struct zt_call *call, int64_t direction)
     const struct recurrent *s = call->state;
     const struct zt_recurrent *r = &s->r;
     *t = (struct turn){ .call = call, .s = s, .stream = zt_stream_of(call), .d = direction, .room = call->workspace };
-    t->l = (struct zt_launch_turn){ .rows = r->rows,
-                                    .steps = r->steps,
-                                    .hidden = r->hidden,
-                                    .gates = r->cell->gates,
-                                    .place_step = r->rows_first ? 1 : r->rows,
-                                    .place_row = r->rows_first ? r->steps : 1,
-                                    .y_step = r->y_step,
-                                    .y_row = r->y_row,
-                                    .h_row = r->h_row,
-                                    .back_in_time = r->reverse || direction == 1,
-                                    .on = r->on,
-                                    .clip = (float)r->clip,
-                                    .h = t->room + s->h,
-                                    .c = has_c(r) ? t->room + s->c : NULL,
-                                    .product = t->room + s->product_at };
+    t->l = (struct zt_launch_direction){ .rows = r->rows,
+                                         .steps = r->steps,
+                                         .hidden = r->hidden,
+                                         .gates = r->cell->gates,
+                                         .place_step = r->rows_first ? 1 : r->rows,
+                                         .place_row = r->rows_first ? r->steps : 1,
+                                         .y_step = r->y_step,
+                                         .y_row = r->y_row,
+                                         .h_row = r->h_row,
+                                         .back_in_time = r->reverse || direction == 1,
+                                         .on = r->on,
+                                         .clip = (float)r->clip,
+                                         .h = t->room + s->h,
+                                         .c = has_c(r) ? t->room + s->c : NULL,
+                                         .product = t->room + s->product_at };
     for (int i = 0; i < r->cell->functions; i++)
         t->l.function[i] = kinds[zt_gate_plain(&r->function[direction][i])];
     if (call->in_count > IN_LENGTHS)
@@ -228,7 +228,7 @@ static const float *last_weight(const struct turn *t) {
 /* ---- forwards ---- */
 
 static bool cells(const struct turn *t, enum zt_launch_cell cell, struct zt_err *err) {
-    return good(t, zt_launch_turn_step(t->stream, &t->l, cell), err);
+    return good(t, zt_launch_direction_step(t->stream, &t->l, cell), err);
 }
 
 static bool step(const struct turn *t, struct zt_err *err) {
@@ -259,14 +259,15 @@ static bool open_turn(struct turn *t, struct zt_err *err) {
     t->l.kept = kept ? kept : r->cell->apart ? t->room + s->kept : NULL;
     t->l.y = out(t, 0, r->y_turn);
     t->l.bias = both && r->on ? both + 2 * s->wide - r->hidden : NULL;
-    return good(t, zt_launch_turn_bias(t->stream, both, s->wide, r->on ? s->seen : s->wide, bias), err) &&
-           good(t, zt_launch_turn_load(t->stream, &t->l, in(t, IN_H, r->h_turn), false, t->l.h), err) &&
-           (!has_c(r) || good(t, zt_launch_turn_load(t->stream, &t->l, in(t, IN_C, r->h_turn), false, t->l.c), err)) &&
+    return good(t, zt_launch_direction_bias(t->stream, both, s->wide, r->on ? s->seen : s->wide, bias), err) &&
+           good(t, zt_launch_direction_load(t->stream, &t->l, in(t, IN_H, r->h_turn), false, t->l.h), err) &&
+           (!has_c(r) ||
+            good(t, zt_launch_direction_load(t->stream, &t->l, in(t, IN_C, r->h_turn), false, t->l.c), err)) &&
            multiply(t, GATES, t->call->in[0].data, in(t, IN_W, s->wide * r->input), bias, t->l.gate, false, err);
 }
 
 static bool store(const struct turn *t, float *to, const float *from, bool last, struct zt_err *err) {
-    return !to || good(t, zt_launch_turn_store(t->stream, &t->l, from, last, to), err);
+    return !to || good(t, zt_launch_direction_store(t->stream, &t->l, from, last, to), err);
 }
 
 static bool forward_turn(struct turn *t, struct zt_err *err) {
@@ -285,7 +286,7 @@ static bool forward_turn(struct turn *t, struct zt_err *err) {
 /* ---- backwards: behind the node's inputs stand its Y, gates, kept, then the gradients of Y, Y_h, Y_c ---- */
 
 static bool cells_back(const struct turn *t, enum zt_launch_cell cell, struct zt_err *err) {
-    return good(t, zt_launch_turn_step_back(t->stream, &t->l, cell), err);
+    return good(t, zt_launch_direction_step_back(t->stream, &t->l, cell), err);
 }
 
 static bool step_back(const struct turn *t, struct zt_err *err) {
@@ -316,10 +317,10 @@ static bool open_back(struct turn *t, struct zt_err *err) {
     t->l.da = t->room + s->da;
     t->l.u = r->cell->apart && r->on ? t->room + s->u : NULL;
     t->l.before_h = t->room + s->before_h;
-    return good(t, zt_launch_turn_before(t->stream, &t->l, in(t, past, r->y_turn), in(t, IN_H, r->h_turn)), err) &&
-           good(t, zt_launch_turn_load(t->stream, &t->l, in(t, first + 1, r->h_turn), true, t->l.h), err) &&
+    return good(t, zt_launch_direction_before(t->stream, &t->l, in(t, past, r->y_turn), in(t, IN_H, r->h_turn)), err) &&
+           good(t, zt_launch_direction_load(t->stream, &t->l, in(t, first + 1, r->h_turn), true, t->l.h), err) &&
            (r->cell->outs <= 2 ||
-            good(t, zt_launch_turn_load(t->stream, &t->l, in(t, first + 2, r->h_turn), true, t->l.c), err));
+            good(t, zt_launch_direction_load(t->stream, &t->l, in(t, first + 2, r->h_turn), true, t->l.c), err));
 }
 
 static bool give_bias(const struct turn *t, struct zt_err *err) {
@@ -341,7 +342,7 @@ static bool give_weights(const struct turn *t, struct zt_err *err) {
     const float *x = t->call->in[0].data, *last = r->on ? t->l.u : t->l.da + s->seen;
     if (t->l.lengths && dw) {
         float *masked = t->room + s->x;
-        if (!good(t, zt_launch_turn_masked(t->stream, &t->l, r->input, x, masked), err))
+        if (!good(t, zt_launch_direction_masked(t->stream, &t->l, r->input, x, masked), err))
             return false;
         x = masked;
     }
@@ -353,7 +354,7 @@ static bool give_weights(const struct turn *t, struct zt_err *err) {
 
 static bool give_peephole(const struct turn *t, struct zt_err *err) {
     float *to = t->s->r.cell->ins > IN_P ? gradient(t, IN_P, 3 * t->s->r.hidden) : NULL;
-    return !to || good(t, zt_launch_turn_peephole_grad(t->stream, &t->l, to), err);
+    return !to || good(t, zt_launch_direction_peephole_grad(t->stream, &t->l, to), err);
 }
 
 static bool backward_turn(struct turn *t, struct zt_err *err) {

@@ -8,22 +8,22 @@
 #include <string.h>
 
 /* Input of the gradient node: Y, gates, kept, then the gradients of Y, Y_h, Y_c. */
-static int past_own(const struct zt_turn *t, int i) {
+static int past_own(const struct zt_direction *t, int i) {
     return t->r->cell->ins + i;
 }
-static int gradient_of(const struct zt_turn *t, int out) {
+static int gradient_of(const struct zt_direction *t, int out) {
     return t->r->cell->ins + 1 + t->r->cell->extra + out;
 }
 
 /* Where the gradient of input i goes; NULL where it is not asked for or the input is omitted. */
-static float *gradient(const struct zt_turn *t, int i, int64_t size) {
-    return zt_turn_in(t, i, size) ? zt_turn_out(t, i, size) : NULL;
+static float *gradient(const struct zt_direction *t, int i, int64_t size) {
+    return zt_direction_in(t, i, size) ? zt_direction_out(t, i, size) : NULL;
 }
 
 /* ---- what the steps saw ---- */
 
 /* The time of the step before `time` in the order of the turn; -1: it is the row's first. */
-static int64_t time_before(const struct zt_turn *t, int64_t time, int64_t n) {
+static int64_t time_before(const struct zt_direction *t, int64_t time, int64_t n) {
     int64_t last = t->lengths ? t->lengths[n] - 1 : t->r->steps - 1;
     if (!t->back_in_time)
         return time - 1;
@@ -31,16 +31,16 @@ static int64_t time_before(const struct zt_turn *t, int64_t time, int64_t n) {
 }
 
 /* h of every row before every step, and X, with zeros for rows that are over. */
-static void load_row(struct zt_turn *t, int64_t n) {
+static void load_row(struct zt_direction *t, int64_t n) {
     const struct zt_recurrent *r = t->r;
-    const float *y = zt_turn_in(t, past_own(t, 0), r->y_turn), *x = t->call->in[0].data;
-    const float *start = zt_turn_in(t, ZT_IN_H, r->h_turn);
+    const float *y = zt_direction_in(t, past_own(t, 0), r->y_turn), *x = t->call->in[0].data;
+    const float *start = zt_direction_in(t, ZT_IN_H, r->h_turn);
     for (int64_t time = 0; time < r->steps; time++) {
-        const int64_t place = zt_turn_place(t, time, n), before = time_before(t, time, n);
+        const int64_t place = zt_direction_place(t, time, n), before = time_before(t, time, n);
         const float *h = start ? start + n * r->h_row : NULL;
         if (before >= 0)
             h = y + before * r->y_step + n * r->y_row;
-        bool runs = zt_turn_runs(t, time, n);
+        bool runs = zt_direction_runs(t, time, n);
         if (h && runs)
             memcpy(t->before_h + place * r->hidden, h, (size_t)r->hidden * sizeof *h);
         else
@@ -54,69 +54,69 @@ static void load_row(struct zt_turn *t, int64_t n) {
 
 /* ---- a step ---- */
 
-static void backward_row(struct zt_turn *t, int64_t n) {
+static void backward_row(struct zt_direction *t, int64_t n) {
     const struct zt_recurrent *r = t->r;
-    const int64_t h = r->hidden, wide = zt_turn_width(r), place = zt_turn_place(t, t->time, n);
-    if (!zt_turn_runs(t, t->time, n)) {
+    const int64_t h = r->hidden, wide = zt_direction_width(r), place = zt_direction_place(t, t->time, n);
+    if (!zt_direction_runs(t, t->time, n)) {
         memset(t->da + place * wide, 0, (size_t)wide * sizeof *t->da);
         if (t->u)
             memset(t->u + place * h, 0, (size_t)h * sizeof *t->u);
         return;
     }
-    const float *dy = zt_turn_in(t, gradient_of(t, 0), r->y_turn);
-    const float *c = r->cell->ins > ZT_IN_C ? t->zero : NULL, *start = zt_turn_in(t, ZT_IN_C, r->h_turn);
+    const float *dy = zt_direction_in(t, gradient_of(t, 0), r->y_turn);
+    const float *c = r->cell->ins > ZT_IN_C ? t->zero : NULL, *start = zt_direction_in(t, ZT_IN_C, r->h_turn);
     int64_t before = time_before(t, t->time, n);
     if (c && before >= 0)
-        c = t->kept + zt_turn_place(t, before, n) * h;
+        c = t->kept + zt_direction_place(t, before, n) * h;
     else if (c && start)
         c = start + n * r->h_row;
-    struct zt_lane_row row = { .hidden = h,
+    struct zt_simd_row row = { .hidden = h,
                                .function = t->function,
                                .on = r->on,
-                               .peephole = r->cell->ins > ZT_IN_P ? zt_turn_in(t, ZT_IN_P, 3 * h) : NULL,
+                               .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,
                                .gate = t->gate + place * wide,
-                               .kept = zt_turn_at(t->kept, place * h),
-                               .product = zt_turn_at(t->product, n * h),
+                               .kept = zt_direction_at(t->kept, place * h),
+                               .product = zt_direction_at(t->product, n * h),
                                .before_h = t->before_h + place * h,
                                .before_c = c,
                                .dy = dy ? dy + t->time * r->y_step + n * r->y_row : NULL,
                                .dh = t->h + n * h,
-                               .dc = zt_turn_at(t->c, n * h),
+                               .dc = zt_direction_at(t->c, n * h),
                                .da = t->da + place * wide,
-                               .u = zt_turn_at(t->u, place * h) };
+                               .u = zt_direction_at(t->u, place * h) };
     t->row_function(&row);
 }
 
-static void backward_rows(struct zt_turn *t, zt_lane_row_function *function) {
+static void backward_rows(struct zt_direction *t, zt_simd_row_function *function) {
     t->row_function = function;
-    zt_turn_rows(t, backward_row);
+    zt_direction_rows(t, backward_row);
 }
 
-static void step_back(struct zt_turn *t) {
-    const struct zt_lane_cells *cells = zt_lane_cells();
+static void step_back(struct zt_direction *t) {
+    const struct zt_simd_cells *cells = zt_simd_cells();
     const struct zt_recurrent *r = t->r;
-    const int64_t first = zt_turn_place(t, t->time, t->first), wide = zt_turn_width(r), h = r->hidden;
+    const int64_t first = zt_direction_place(t, t->time, t->first), wide = zt_direction_width(r), h = r->hidden;
     const int64_t row = t->first * h;
     const float *da = t->da + first * wide;
     if (!r->cell->apart) {
         backward_rows(t, r->cell->ins > ZT_IN_C ? cells->lstm_back : cells->rnn_back);
     } else if (r->on) {
         backward_rows(t, cells->gru_linear_back);
-        zt_turn_multiply(t, ZT_TURN_LAST_BACK, true, t->u + first * h, t->packed_last, NULL, t->h + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, true, t->u + first * h, t->packed_last, NULL, t->h + row);
     } else {
         backward_rows(t, cells->gru_back);
-        zt_turn_multiply(t, ZT_TURN_LAST_BACK, false, da + wide - h, t->packed_last, NULL, t->product + row);
+        zt_direction_multiply(t, ZT_DIRECTION_LAST_BACK, false, da + wide - h, t->packed_last, NULL, t->product + row);
         backward_rows(t, cells->gru_reset_back);
     }
-    zt_turn_multiply(t, ZT_TURN_BACK, true, da, t->packed, NULL, t->h + row);
+    zt_direction_multiply(t, ZT_DIRECTION_BACK, true, da, t->packed, NULL, t->h + row);
 }
 
 /* ---- sums over all steps ---- */
 
-/* Of ZT_TURN_PARTS equal parts, which are then added up in order. */
+/* Of ZT_DIRECTION_PARTS equal parts, which are then added up in order. */
 struct sums {
     const float *of; /* [rows, columns] */
-    float *part;     /* [ZT_TURN_PARTS, columns] */
+    float *part;     /* [ZT_DIRECTION_PARTS, columns] */
     int64_t rows, columns, of_row;
 };
 
@@ -124,25 +124,25 @@ static void sum_part(void *arg, int64_t part) {
     const struct sums *s = arg;
     float *to = s->part + part * s->columns;
     memset(to, 0, (size_t)s->columns * sizeof *to);
-    for (int64_t n = s->rows * part / ZT_TURN_PARTS; n < s->rows * (part + 1) / ZT_TURN_PARTS; n++)
+    for (int64_t n = s->rows * part / ZT_DIRECTION_PARTS; n < s->rows * (part + 1) / ZT_DIRECTION_PARTS; n++)
         for (int64_t i = 0; i < s->columns; i++)
             to[i] += s->of[n * s->of_row + i];
 }
 
-static void sum_rows(const struct zt_turn *t, const float *of, int64_t of_row, int64_t columns, float *to) {
+static void sum_rows(const struct zt_direction *t, const float *of, int64_t of_row, int64_t columns, float *to) {
     struct sums s = { .of = of, .part = t->part, .rows = t->places, .columns = columns, .of_row = of_row };
-    zt_parallel_for(t->threads, ZT_TURN_PARTS, sum_part, &s);
+    zt_parallel_for(t->threads, ZT_DIRECTION_PARTS, sum_part, &s);
     for (int64_t i = 0; i < columns; i++) {
         float sum = 0;
-        for (int part = 0; part < ZT_TURN_PARTS; part++)
+        for (int part = 0; part < ZT_DIRECTION_PARTS; part++)
             sum += t->part[part * columns + i];
         to[i] = sum;
     }
 }
 
-static void give_bias(const struct zt_turn *t) {
+static void give_bias(const struct zt_direction *t) {
     const struct zt_recurrent *r = t->r;
-    const int64_t h = r->hidden, wide = zt_turn_width(r);
+    const int64_t h = r->hidden, wide = zt_direction_width(r);
     float *to = gradient(t, ZT_IN_B, 2 * wide);
     if (!to)
         return;
@@ -153,20 +153,20 @@ static void give_bias(const struct zt_turn *t) {
 }
 
 /* P_i and P_f meet c before the step, P_o c after it; gates stand in the order i o f. */
-static void give_peephole(const struct zt_turn *t) {
+static void give_peephole(const struct zt_direction *t) {
     const struct zt_recurrent *r = t->r;
-    const int64_t h = r->hidden, wide = zt_turn_width(r);
+    const int64_t h = r->hidden, wide = zt_direction_width(r);
     float *to = r->cell->ins > ZT_IN_P ? gradient(t, ZT_IN_P, 3 * h) : NULL;
-    const float *start = zt_turn_in(t, ZT_IN_C, r->h_turn);
+    const float *start = zt_direction_in(t, ZT_IN_C, r->h_turn);
     if (!to)
         return;
     memset(to, 0, (size_t)(3 * h) * sizeof *to);
     for (int64_t n = 0; n < t->rows; n++)
-        for (int64_t time = 0; time < r->steps && zt_turn_runs(t, time, n); time++) {
-            const int64_t place = zt_turn_place(t, time, n), before = time_before(t, time, n);
+        for (int64_t time = 0; time < r->steps && zt_direction_runs(t, time, n); time++) {
+            const int64_t place = zt_direction_place(t, time, n), before = time_before(t, time, n);
             const float *old = start ? start + n * r->h_row : t->zero, *da = t->da + place * wide;
             if (before >= 0)
-                old = t->kept + zt_turn_place(t, before, n) * h;
+                old = t->kept + zt_direction_place(t, before, n) * h;
             for (int64_t i = 0; i < h; i++) {
                 to[i] += da[i] * old[i];
                 to[h + i] += da[h + i] * t->kept[place * h + i];
@@ -175,55 +175,55 @@ static void give_peephole(const struct zt_turn *t) {
         }
 }
 
-static void give_weights(const struct zt_turn *t) {
+static void give_weights(const struct zt_direction *t) {
     const struct zt_recurrent *r = t->r;
-    const int64_t h = r->hidden, wide = zt_turn_width(r);
+    const int64_t h = r->hidden, wide = zt_direction_width(r);
     const float *x = t->lengths ? t->x : t->call->in[0].data;
     float *dw = gradient(t, ZT_IN_W, wide * r->input), *dr = gradient(t, ZT_IN_R, wide * h);
     if (dw)
-        zt_turn_multiply(t, ZT_TURN_DW, false, t->da, x, NULL, dw);
+        zt_direction_multiply(t, ZT_DIRECTION_DW, false, t->da, x, NULL, dw);
     if (dr)
-        zt_turn_multiply(t, ZT_TURN_DR, false, t->da, t->before_h, NULL, dr);
+        zt_direction_multiply(t, ZT_DIRECTION_DR, false, t->da, t->before_h, NULL, dr);
     if (dr && r->cell->apart)
-        zt_turn_multiply(t, ZT_TURN_DR_LAST, false, r->on ? t->u : t->da + wide - h, r->on ? t->before_h : t->kept,
-                         NULL, dr + (wide - h) * h);
+        zt_direction_multiply(t, ZT_DIRECTION_DR_LAST, false, r->on ? t->u : t->da + wide - h,
+                              r->on ? t->before_h : t->kept, NULL, dr + (wide - h) * h);
     give_bias(t);
     give_peephole(t);
 }
 
 /* Nothing flows into the last state of a row without steps. */
-static void load_last(const struct zt_turn *t, int out, float *to) {
-    zt_turn_load(t, gradient_of(t, out), to);
+static void load_last(const struct zt_direction *t, int out, float *to) {
+    zt_direction_load(t, gradient_of(t, out), to);
     for (int64_t n = 0; n < t->rows; n++)
-        if (!zt_turn_runs(t, 0, n))
+        if (!zt_direction_runs(t, 0, n))
             memset(to + n * t->r->hidden, 0, (size_t)t->r->hidden * sizeof *to);
 }
 
 bool zt_recurrent_grad_cpu_run(const struct zt_cell *cell, const struct zt_call *call, struct zt_err *err) {
     struct zt_recurrent r;
-    struct zt_turn t;
-    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_turn_begin(&t, &r, call, err))
+    struct zt_direction t;
+    if (!zt_recurrent_read(cell, call->graph, zt_call_node(call), &r, err) || !zt_direction_begin(&t, &r, call, err))
         return false;
-    const int64_t wide = zt_turn_width(&r);
-    zt_turn_lay_out(&t, call->workspace, true, call->threads);
+    const int64_t wide = zt_direction_width(&r);
+    zt_direction_lay_out(&t, call->workspace, true, call->threads);
     memset(t.zero, 0, (size_t)r.hidden * sizeof *t.zero);
     for (int64_t d = 0; d < r.directions; d++) {
-        zt_turn_to(&t, d);
-        t.gate = (float *)zt_turn_in(&t, past_own(&t, 1), t.places * wide);
-        t.kept = cell->extra > 1 ? (float *)zt_turn_in(&t, past_own(&t, 2), t.places * r.hidden) : NULL;
-        zt_turn_pack(&t, false);
-        zt_turn_rows(&t, load_row);
+        zt_direction_to(&t, d);
+        t.gate = (float *)zt_direction_in(&t, past_own(&t, 1), t.places * wide);
+        t.kept = cell->extra > 1 ? (float *)zt_direction_in(&t, past_own(&t, 2), t.places * r.hidden) : NULL;
+        zt_direction_pack(&t, false);
+        zt_direction_rows(&t, load_row);
         load_last(&t, 1, t.h);
         if (cell->outs > 2)
             load_last(&t, 2, t.c);
-        zt_turn_steps(&t, true, step_back);
-        zt_turn_store(&t, gradient(&t, ZT_IN_H, r.h_turn), t.h);
+        zt_direction_steps(&t, true, step_back);
+        zt_direction_store(&t, gradient(&t, ZT_IN_H, r.h_turn), t.h);
         if (cell->ins > ZT_IN_C)
-            zt_turn_store(&t, gradient(&t, ZT_IN_C, r.h_turn), t.c);
+            zt_direction_store(&t, gradient(&t, ZT_IN_C, r.h_turn), t.c);
         give_weights(&t);
         if (call->out[0].data)
-            zt_turn_multiply(&t, ZT_TURN_DX, d > 0, t.da, zt_turn_in(&t, ZT_IN_W, wide * r.input), NULL,
-                             call->out[0].data);
+            zt_direction_multiply(&t, ZT_DIRECTION_DX, d > 0, t.da, zt_direction_in(&t, ZT_IN_W, wide * r.input), NULL,
+                                  call->out[0].data);
     }
     return true;
 }

@@ -3,22 +3,22 @@
  *     da = dh' f'(a)      dh = da R */
 #include "ops/recurrent/recurrent.h"
 
-static void forward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void forward_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     int64_t rows = w->r->rows, hidden = w->r->hidden, at = (s * rows + n) * hidden;
     double *a = w->gate + at, *h = w->h + at + rows * hidden;
     for (int64_t i = 0; i < hidden; i++)
         a[i] += w->product[n * hidden + i];
-    zt_sweep_gate(w, 0, hidden, a, w->slope ? w->slope + at : NULL);
+    zt_time_loop_gate(w, 0, hidden, a, w->slope ? w->slope + at : NULL);
     for (int64_t i = 0; i < hidden; i++)
         h[i] = a[i];
 }
 
-static void forward(struct zt_sweep *w, int64_t s) {
-    zt_sweep_recur(w, w->h + s * w->r->rows * w->r->hidden, 0, 1);
-    zt_sweep_rows(w, s, forward_row);
+static void forward(struct zt_time_loop *w, int64_t s) {
+    zt_time_loop_recur(w, w->h + s * w->r->rows * w->r->hidden, 0, 1);
+    zt_time_loop_rows(w, s, forward_row);
 }
 
-static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
+static void backward_row(struct zt_time_loop *w, int64_t s, int64_t n) {
     int64_t hidden = w->r->hidden;
     double *da = w->slope + (s * w->r->rows + n) * hidden, *dh = w->dh + n * hidden;
     for (int64_t i = 0; i < hidden; i++) {
@@ -27,11 +27,11 @@ static void backward_row(struct zt_sweep *w, int64_t s, int64_t n) {
     }
 }
 
-static void backward(struct zt_sweep *w, int64_t s) {
+static void backward(struct zt_time_loop *w, int64_t s) {
     int64_t hidden = w->r->hidden;
-    zt_sweep_rows(w, s, backward_row);
-    zt_sweep_recur_back(w, (struct zt_factor){ w->slope + s * w->r->rows * hidden, hidden, 1 }, 0, 1);
-    zt_sweep_rows(w, s, zt_sweep_add_next);
+    zt_time_loop_rows(w, s, backward_row);
+    zt_time_loop_recur_back(w, (struct zt_factor){ w->slope + s * w->r->rows * hidden, hidden, 1 }, 0, 1);
+    zt_time_loop_rows(w, s, zt_time_loop_add_next);
 }
 
 static const struct zt_cell rnn_cell = { ZT_RNN_CELL, .forward = forward, .backward = backward };

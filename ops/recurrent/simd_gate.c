@@ -9,17 +9,17 @@
 #define BODY "ops/recurrent/simd_gate.inc"
 #include "ops/cpu/simd_targets.inc"
 
-const struct zt_lane_cells *zt_lane_cells(void) {
+const struct zt_simd_cells *zt_simd_cells(void) {
     return OF_MACHINE(&cells);
 }
 
-void zt_lane_gate_clip(struct zt_lane_gate *gate, float clip) {
+void zt_simd_gate_clip(struct zt_simd_gate *gate, float clip) {
     float bound[2], cut[2] = { -clip, clip };
     for (int i = 0; i < 2; i++) {
-        struct zt_lane_gate open = { gate->kind, INFINITY, -INFINITY, INFINITY };
+        struct zt_simd_gate open = { gate->kind, INFINITY, -INFINITY, INFINITY };
         float x = cut[i], h, y;
-        struct zt_lane_row row = { .hidden = 1, .function = &open, .gate = &x, .h = &h, .y = &y };
-        zt_lane_cells()->rnn(&row);
+        struct zt_simd_row row = { .hidden = 1, .function = &open, .gate = &x, .h = &h, .y = &y };
+        zt_simd_cells()->rnn(&row);
         bound[i] = y;
     }
     gate->clip = clip;

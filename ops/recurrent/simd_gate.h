@@ -6,19 +6,19 @@
 
 #include <stdint.h>
 
-enum zt_lane_gate_kind { ZT_LANE_SIGMOID, ZT_LANE_TANH, ZT_LANE_RELU };
+enum zt_simd_gate_kind { ZT_SIMD_SIGMOID, ZT_SIMD_TANH, ZT_SIMD_RELU };
 
 /* A function at a gate. What enters it is cut at -clip and clip; values that are not between `low` and `high` came from
  * a cut argument, so nothing flows back through them. */
-struct zt_lane_gate {
-    enum zt_lane_gate_kind kind;
+struct zt_simd_gate {
+    enum zt_simd_gate_kind kind;
     float clip, low, high;
 };
 
 /* Vectors of a row at a step, `hidden` long or one a gate. h and c are read and written in place. */
-struct zt_lane_row {
+struct zt_simd_row {
     int64_t hidden;
-    const struct zt_lane_gate *function;
+    const struct zt_simd_gate *function;
     int on;                /* input_forget */
     const float *peephole; /* NULL: none */
     float *gate;           /* forward: what enters the gates on entry, their values on exit; back: the values */
@@ -33,17 +33,17 @@ struct zt_lane_row {
                                          the matrix product is still to be added */
     float *da, *u;                    /* back: gradients of what entered the gates; GRU: of R_g h */
 };
-typedef void zt_lane_row_function(const struct zt_lane_row *row);
+typedef void zt_simd_row_function(const struct zt_simd_row *row);
 
-struct zt_lane_cells {
-    zt_lane_row_function *rnn, *rnn_back, *lstm, *lstm_back;
-    zt_lane_row_function *gru_linear, *gru_linear_back; /* linear_before_reset: whole */
-    zt_lane_row_function *gru_reset, *gru_update;       /* else: up to r h, and from its product on */
-    zt_lane_row_function *gru_back, *gru_reset_back;    /* up to da_g, and from its product on */
+struct zt_simd_cells {
+    zt_simd_row_function *rnn, *rnn_back, *lstm, *lstm_back;
+    zt_simd_row_function *gru_linear, *gru_linear_back; /* linear_before_reset: whole */
+    zt_simd_row_function *gru_reset, *gru_update;       /* else: up to r h, and from its product on */
+    zt_simd_row_function *gru_back, *gru_reset_back;    /* up to da_g, and from its product on */
 };
-const struct zt_lane_cells *zt_lane_cells(void);
+const struct zt_simd_cells *zt_simd_cells(void);
 
 /* low and high for a clip (INFINITY: none). */
-void zt_lane_gate_clip(struct zt_lane_gate *gate, float clip);
+void zt_simd_gate_clip(struct zt_simd_gate *gate, float clip);
 
 #endif

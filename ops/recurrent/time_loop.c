@@ -16,7 +16,7 @@ static double *take(double *base, int64_t *at, int64_t count) {
 }
 
 /* Returns how many doubles there are. Both directions use the same ones, one after the other. */
-static int64_t lay_out(struct zt_sweep *w, double *base, bool backward) {
+static int64_t lay_out(struct zt_time_loop *w, double *base, bool backward) {
     const struct zt_recurrent *r = w->r;
     int64_t n = r->rows, sn = r->steps * n, h = r->hidden, wide = r->cell->gates * h, at = 0;
     w->length = (int64_t *)take(base, &at, n);
@@ -46,8 +46,8 @@ static int64_t lay_out(struct zt_sweep *w, double *base, bool backward) {
     return at;
 }
 
-size_t zt_sweep_bytes(const struct zt_recurrent *r, bool backward) {
-    struct zt_sweep w = { .r = r };
+size_t zt_time_loop_bytes(const struct zt_recurrent *r, bool backward) {
+    struct zt_time_loop w = { .r = r };
     return (size_t)lay_out(&w, NULL, backward) * sizeof(double);
 }
 
@@ -59,20 +59,20 @@ static void clear(double *to, int64_t count) {
 /* `count` elements of input i from `from` on; zeros where it is omitted. */
 static void load(const struct zt_call *call, int i, int64_t from, int64_t count, double *to) {
     if (i < call->in_count && call->in[i].data)
-        zt_load_run(call->in[i].dtype, call->in[i].data, from, 1, count, to);
+        zt_load_block(call->in[i].dtype, call->in[i].data, from, 1, count, to);
     else
         clear(to, count);
 }
 
 static void store(const struct zt_call *call, int i, int64_t to, int64_t count, const double *from) {
     if (i < call->out_count && call->out[i].data)
-        zt_store_run(call->out[i].dtype, call->out[i].data, to, 1, count, from);
+        zt_store_block(call->out[i].dtype, call->out[i].data, to, 1, count, from);
 }
 
 /* ---- what cells are made of ---- */
 
-static void multiply(const struct zt_sweep *w, int64_t m, int64_t n, int64_t k, struct zt_factor a, struct zt_factor b,
-                     const double *bias, double *y) {
+static void multiply(const struct zt_time_loop *w, int64_t m, int64_t n, int64_t k, struct zt_factor a,
+                     struct zt_factor b, const double *bias, double *y) {
     struct zt_product p = {
         .geometry = { .m = m, .n = n, .k = k, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col },
         .dtype = ZT_DOUBLE,
@@ -88,24 +88,24 @@ static void multiply(const struct zt_sweep *w, int64_t m, int64_t n, int64_t k, 
     zt_product_run(&p);
 }
 
-void zt_sweep_recur(struct zt_sweep *w, const double *in, int first, int count) {
+void zt_time_loop_recur(struct zt_time_loop *w, const double *in, int first, int count) {
     int64_t h = w->r->hidden;
     multiply(w, w->r->rows, count * h, h, (struct zt_factor){ in, h, 1 },
              (struct zt_factor){ w->recurrent + first * h * h, 1, h }, NULL, w->product);
 }
 
-void zt_sweep_recur_back(struct zt_sweep *w, struct zt_factor d, int first, int count) {
+void zt_time_loop_recur_back(struct zt_time_loop *w, struct zt_factor d, int first, int count) {
     int64_t h = w->r->hidden;
     multiply(w, w->r->rows, h, count * h, d, (struct zt_factor){ w->recurrent + first * h * h, h, 1 }, NULL, w->next);
 }
 
-void zt_sweep_add_next(struct zt_sweep *w, int64_t s, int64_t n) {
+void zt_time_loop_add_next(struct zt_time_loop *w, int64_t s, int64_t n) {
     (void)s;
     for (int64_t i = n * w->r->hidden; i < (n + 1) * w->r->hidden; i++)
         w->dh[i] += w->next[i];
 }
 
-void zt_sweep_rows(struct zt_sweep *w, int64_t s, void (*row)(struct zt_sweep *w, int64_t s, int64_t n)) {
+void zt_time_loop_rows(struct zt_time_loop *w, int64_t s, void (*row)(struct zt_time_loop *w, int64_t s, int64_t n)) {
     double work = 30.0 * (double)w->r->rows * (double)(w->r->hidden * w->r->cell->gates);
 #pragma omp parallel for num_threads(zt_threads_worth(w->threads, work)) schedule(static)
     for (int64_t n = 0; n < w->r->rows; n++)
@@ -113,12 +113,12 @@ void zt_sweep_rows(struct zt_sweep *w, int64_t s, void (*row)(struct zt_sweep *w
             row(w, s, n);
 }
 
-void zt_sweep_gate(const struct zt_sweep *w, int function, int64_t count, double *x, double *slope) {
+void zt_time_loop_gate(const struct zt_time_loop *w, int function, int64_t count, double *x, double *slope) {
     const struct zt_gate_function *f = &w->function[function];
     const double clip = w->r->clip;
-    bool cut[ZT_RUN];
-    for (int64_t at = 0; at < count; at += ZT_RUN) {
-        int64_t run = zt_min_int(ZT_RUN, count - at);
+    bool cut[ZT_ELEMENT_BLOCK];
+    for (int64_t at = 0; at < count; at += ZT_ELEMENT_BLOCK) {
+        int64_t run = zt_min_int(ZT_ELEMENT_BLOCK, count - at);
         for (int64_t i = 0; i < run; i++) {
             double v = x[at + i];
             cut[i] = fabs(v) > clip;
@@ -139,13 +139,13 @@ static void sum_rows(int64_t rows, int64_t columns, struct zt_factor d, double *
 }
 
 /* to[columns, width] = d^T in over all rows of all steps. */
-static void transposed(const struct zt_sweep *w, int64_t columns, int64_t width, struct zt_factor d, const double *in,
-                       double *to) {
+static void transposed(const struct zt_time_loop *w, int64_t columns, int64_t width, struct zt_factor d,
+                       const double *in, double *to) {
     multiply(w, columns, width, w->r->steps * w->r->rows, (struct zt_factor){ d.data, d.col, d.row },
              (struct zt_factor){ in, width, 1 }, NULL, to);
 }
 
-void zt_sweep_recurrent_grad(struct zt_sweep *w, int first, int count, struct zt_factor d, const double *in) {
+void zt_time_loop_recurrent_grad(struct zt_time_loop *w, int first, int count, struct zt_factor d, const double *in) {
     int64_t h = w->r->hidden, wide = w->r->cell->gates * h;
     transposed(w, count * h, h, d, in, w->drecurrent + first * h * h);
     sum_rows(w->r->steps * w->r->rows, count * h, d, w->dbias + wide + first * h);
@@ -153,16 +153,16 @@ void zt_sweep_recurrent_grad(struct zt_sweep *w, int first, int count, struct zt
 
 /* ---- forwards ---- */
 
-static bool reversed(const struct zt_sweep *w, int64_t direction) {
+static bool reversed(const struct zt_time_loop *w, int64_t direction) {
     return w->r->reverse || direction == 1;
 }
 
 /* The time that row n reads at step s < length[n]. */
-static int64_t time_of(const struct zt_sweep *w, int64_t direction, int64_t s, int64_t n) {
+static int64_t time_of(const struct zt_time_loop *w, int64_t direction, int64_t s, int64_t n) {
     return reversed(w, direction) ? w->length[n] - 1 - s : s;
 }
 
-static bool load_lengths(struct zt_sweep *w, const struct zt_call *call, struct zt_err *err) {
+static bool load_lengths(struct zt_time_loop *w, const struct zt_call *call, struct zt_err *err) {
     const struct zt_view *given = call->in_count > 4 && call->in[4].data ? &call->in[4] : NULL;
     for (int64_t n = 0; n < w->r->rows; n++) {
         w->length[n] = given ? zt_load_int(given->dtype, given->data, n) : w->r->steps;
@@ -173,7 +173,7 @@ static bool load_lengths(struct zt_sweep *w, const struct zt_call *call, struct 
     return true;
 }
 
-static void load_weights(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void load_weights(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t h = r->hidden, wide = r->cell->gates * h, summed = r->on ? wide - r->cell->apart * h : wide;
     load(call, 1, d * wide * r->input, wide * r->input, w->weight);
@@ -186,7 +186,7 @@ static void load_weights(struct zt_sweep *w, const struct zt_call *call, int64_t
         load(call, 7, 3 * d * h, 3 * h, w->peephole);
 }
 
-static void load_sequences(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void load_sequences(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     clear(w->x, r->steps * r->rows * r->input);
     for (int64_t n = 0; n < r->rows; n++) {
@@ -201,7 +201,7 @@ static void load_sequences(struct zt_sweep *w, const struct zt_call *call, int64
 }
 
 /* Rows that are over keep their state. */
-static void keep_states(struct zt_sweep *w, int64_t s) {
+static void keep_states(struct zt_time_loop *w, int64_t s) {
     int64_t h = w->r->hidden, n = w->r->rows;
     for (int64_t at = s * n; at < (s + 1) * n; at++) {
         if (s < w->length[at - s * n])
@@ -212,7 +212,7 @@ static void keep_states(struct zt_sweep *w, int64_t s) {
     }
 }
 
-static void sweep(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void sweep(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t sn = r->steps * r->rows, wide = r->cell->gates * r->hidden;
     w->function = r->function[d];
@@ -227,7 +227,7 @@ static void sweep(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
     }
 }
 
-static void store_states(const struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void store_states(const struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t last = r->steps * r->rows * r->hidden;
     for (int64_t n = 0; n < r->rows; n++) {
@@ -244,7 +244,7 @@ static void store_states(const struct zt_sweep *w, const struct zt_call *call, i
 }
 
 /* What the training form keeps, in the order of time. */
-static void store_kept(const struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void store_kept(const struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     const int64_t h = r->hidden, wide = r->cell->gates * h, places = r->steps * r->rows;
     const double *kept = r->cell->ins > 6 ? w->c + r->rows * h : w->kept;
@@ -266,8 +266,8 @@ static void clear_outputs(const struct zt_call *call) {
     }
 }
 
-bool zt_sweep_forward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err) {
-    struct zt_sweep w = { .r = r, .threads = call->threads };
+bool zt_time_loop_forward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err) {
+    struct zt_time_loop w = { .r = r, .threads = call->threads };
     lay_out(&w, call->workspace, false);
     if (!load_lengths(&w, call, err))
         return false;
@@ -282,11 +282,11 @@ bool zt_sweep_forward(const struct zt_recurrent *r, const struct zt_call *call, 
 
 /* ---- backwards: the gradients of Y, Y_h and Y_c stand behind the node's own inputs, its Y and what it kept ---- */
 
-static int first_gradient(const struct zt_sweep *w) {
+static int first_gradient(const struct zt_time_loop *w) {
     return w->r->cell->ins + 1 + w->r->cell->extra;
 }
 
-static void load_last_gradients(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void load_last_gradients(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int first = first_gradient(w);
     for (int64_t n = 0; n < r->rows; n++) {
@@ -301,7 +301,7 @@ static void load_last_gradients(struct zt_sweep *w, const struct zt_call *call, 
     }
 }
 
-static void add_y_gradient(struct zt_sweep *w, const struct zt_call *call, int64_t d, int64_t s) {
+static void add_y_gradient(struct zt_time_loop *w, const struct zt_call *call, int64_t d, int64_t s) {
     const struct zt_recurrent *r = w->r;
     const struct zt_view *dy = call->in_count > first_gradient(w) ? &call->in[first_gradient(w)] : NULL;
     for (int64_t n = 0; dy && dy->data && n < r->rows; n++) {
@@ -312,7 +312,7 @@ static void add_y_gradient(struct zt_sweep *w, const struct zt_call *call, int64
 }
 
 /* P_i and P_f meet c of the step before, P_o the new one. */
-static void peephole_grad(struct zt_sweep *w) {
+static void peephole_grad(struct zt_time_loop *w) {
     int64_t h = w->r->hidden, n = w->r->rows, wide = w->r->cell->gates * h;
     clear(w->dpeephole, 3 * h);
     for (int64_t at = 0; at < w->r->steps * n; at++)
@@ -322,7 +322,7 @@ static void peephole_grad(struct zt_sweep *w) {
                     w->slope[at * wide + gate * h + i] * w->c[(gate == 1 ? at + n : at) * h + i];
 }
 
-static void add_x_gradient(struct zt_sweep *w, int64_t d) {
+static void add_x_gradient(struct zt_time_loop *w, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t wide = r->cell->gates * r->hidden;
     multiply(w, r->steps * r->rows, r->input, wide, (struct zt_factor){ w->slope, wide, 1 },
@@ -339,7 +339,7 @@ static void give(const struct zt_call *call, int i, int64_t to, int64_t count, c
         store(call, i, to, count, from);
 }
 
-static void store_gradients(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void store_gradients(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t h = r->hidden, wide = r->cell->gates * h;
     give(call, 1, d * wide * r->input, wide * r->input, w->dweight);
@@ -355,7 +355,7 @@ static void store_gradients(struct zt_sweep *w, const struct zt_call *call, int6
         give(call, 7, 3 * d * h, 3 * h, w->dpeephole);
 }
 
-static void sweep_back(struct zt_sweep *w, const struct zt_call *call, int64_t d) {
+static void sweep_back(struct zt_time_loop *w, const struct zt_call *call, int64_t d) {
     const struct zt_recurrent *r = w->r;
     int64_t sn = r->steps * r->rows, wide = r->cell->gates * r->hidden;
     struct zt_factor da = { w->slope, wide, 1 };
@@ -369,7 +369,7 @@ static void sweep_back(struct zt_sweep *w, const struct zt_call *call, int64_t d
     if (r->cell->recurrent_grad)
         r->cell->recurrent_grad(w);
     else
-        zt_sweep_recurrent_grad(w, 0, r->cell->gates, da, w->h);
+        zt_time_loop_recurrent_grad(w, 0, r->cell->gates, da, w->h);
     transposed(w, wide, r->input, da, w->x, w->dweight);
     sum_rows(sn, wide, da, w->dbias);
     if (r->cell->ins > 7 && call->in_count > 7 && call->in[7].data)
@@ -377,8 +377,8 @@ static void sweep_back(struct zt_sweep *w, const struct zt_call *call, int64_t d
     add_x_gradient(w, d);
 }
 
-bool zt_sweep_backward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err) {
-    struct zt_sweep w = { .r = r, .threads = call->threads };
+bool zt_time_loop_backward(const struct zt_recurrent *r, const struct zt_call *call, struct zt_err *err) {
+    struct zt_time_loop w = { .r = r, .threads = call->threads };
     int64_t sn = r->steps * r->rows, wide = r->cell->gates * r->hidden;
     lay_out(&w, call->workspace, true);
     if (!load_lengths(&w, call, err))

@@ -34,7 +34,7 @@ struct search {
 /* Keeps in best[] and y[] the winners of `columns` lines side by side, row after row; NaN wins, int64 stays exact. */
 #define SEARCH(TYPE, LOAD_RUN, BEATS)                                                                                  \
     do {                                                                                                               \
-        TYPE best[ZT_RUN], v[ZT_RUN];                                                                                  \
+        TYPE best[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK];                                                              \
         for (int64_t k = 0; k < s->size; k++) {                                                                        \
             LOAD_RUN(s->x->dtype, s->x->data, first + k * s->inner, 1, columns, v);                                    \
             for (int64_t i = 0; i < columns; i++) {                                                                    \
@@ -48,9 +48,9 @@ struct search {
     } while (0)
 #define SEARCH_LINE(TYPE, LOAD_RUN, BEATS)                                                                             \
     do {                                                                                                               \
-        TYPE best = 0, v[ZT_RUN];                                                                                      \
-        for (int64_t k = 0; k < s->size; k += ZT_RUN) {                                                                \
-            const int64_t n = s->size - k < ZT_RUN ? s->size - k : ZT_RUN;                                             \
+        TYPE best = 0, v[ZT_ELEMENT_BLOCK];                                                                            \
+        for (int64_t k = 0; k < s->size; k += ZT_ELEMENT_BLOCK) {                                                      \
+            const int64_t n = s->size - k < ZT_ELEMENT_BLOCK ? s->size - k : ZT_ELEMENT_BLOCK;                         \
             LOAD_RUN(s->x->dtype, s->x->data, first + k, 1, n, v);                                                     \
             for (int64_t i = 0; i < n; i++)                                                                            \
                 if (k + i == 0 || (s->last ? !(BEATS(best, v[i])) : (BEATS(v[i], best)))) {                            \
@@ -71,20 +71,20 @@ static inline bool floats_beat(bool most, double a, double b) {
 
 static void search_columns(const struct search *s, int64_t first, int64_t columns, int64_t *y) {
     if (s->x->dtype == ZT_UINT64)
-        SEARCH(int64_t, zt_load_run_int, BITS_BEAT);
+        SEARCH(int64_t, zt_load_block_int, BITS_BEAT);
     else if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
-        SEARCH(int64_t, zt_load_run_int, INTS_BEAT);
+        SEARCH(int64_t, zt_load_block_int, INTS_BEAT);
     else
-        SEARCH(double, zt_load_run, FLOATS_BEAT);
+        SEARCH(double, zt_load_block, FLOATS_BEAT);
 }
 
 static void search_line(const struct search *s, int64_t first, int64_t *y) {
     if (s->x->dtype == ZT_UINT64)
-        SEARCH_LINE(int64_t, zt_load_run_int, BITS_BEAT);
+        SEARCH_LINE(int64_t, zt_load_block_int, BITS_BEAT);
     else if (zt_dtype_in(s->x->dtype, ZT_ANY_INT))
-        SEARCH_LINE(int64_t, zt_load_run_int, INTS_BEAT);
+        SEARCH_LINE(int64_t, zt_load_block_int, INTS_BEAT);
     else
-        SEARCH_LINE(double, zt_load_run, FLOATS_BEAT);
+        SEARCH_LINE(double, zt_load_block, FLOATS_BEAT);
 }
 
 /* What lies behind one index of the axes before the axis. */
@@ -94,8 +94,8 @@ static void search_chunk(void *arg, int64_t chunk) {
     int64_t *y = s->y + chunk * s->inner;
     if (s->inner == 1)
         search_line(s, first, y);
-    for (int64_t at = 0; at < s->inner && s->inner > 1; at += ZT_RUN)
-        search_columns(s, first + at, s->inner - at < ZT_RUN ? s->inner - at : ZT_RUN, y + at);
+    for (int64_t at = 0; at < s->inner && s->inner > 1; at += ZT_ELEMENT_BLOCK)
+        search_columns(s, first + at, s->inner - at < ZT_ELEMENT_BLOCK ? s->inner - at : ZT_ELEMENT_BLOCK, y + at);
 }
 
 extern const struct zt_op zt_op_arg_min;

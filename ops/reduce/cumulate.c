@@ -23,7 +23,7 @@ struct lines {
 
 #define ACCUMULATE(TYPE, LOAD_RUN, STORE_RUN)                                                                          \
     do {                                                                                                               \
-        TYPE acc[ZT_RUN], v[ZT_RUN], next[ZT_RUN];                                                                     \
+        TYPE acc[ZT_ELEMENT_BLOCK], v[ZT_ELEMENT_BLOCK], next[ZT_ELEMENT_BLOCK];                                       \
         for (int64_t i = 0; i < columns; i++)                                                                          \
             acc[i] = l->product;                                                                                       \
         for (int64_t k = 0; k < l->size; k++) {                                                                        \
@@ -38,27 +38,27 @@ struct lines {
 
 static void load_bits(enum zt_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t count,
                       uint64_t *to) {
-    zt_load_run_int(dtype, data, offset, stride, count, (int64_t *)to);
+    zt_load_block_int(dtype, data, offset, stride, count, (int64_t *)to);
 }
 
 static void store_bits(enum zt_dtype dtype, void *data, int64_t offset, int64_t stride, int64_t count,
                        const uint64_t *from) {
-    zt_store_run_int(dtype, data, offset, stride, count, (const int64_t *)from);
+    zt_store_block_int(dtype, data, offset, stride, count, (const int64_t *)from);
 }
 
 static void run_lines(const struct lines *l, int64_t first, int64_t columns) {
     if (zt_dtype_in(l->x->dtype, ZT_ANY_INT))
         ACCUMULATE(uint64_t, load_bits, store_bits);
     else
-        ACCUMULATE(double, zt_load_run, zt_store_run);
+        ACCUMULATE(double, zt_load_block, zt_store_block);
 }
 
 /* A line of neighbours: what it is at is carried from run to run. */
 #define ACCUMULATE_LINE(TYPE, LOAD_RUN, STORE_RUN)                                                                     \
     do {                                                                                                               \
-        TYPE acc = l->product, v[ZT_RUN];                                                                              \
-        for (int64_t k = 0; k < l->size; k += ZT_RUN) {                                                                \
-            const int64_t n = l->size - k < ZT_RUN ? l->size - k : ZT_RUN;                                             \
+        TYPE acc = l->product, v[ZT_ELEMENT_BLOCK];                                                                    \
+        for (int64_t k = 0; k < l->size; k += ZT_ELEMENT_BLOCK) {                                                      \
+            const int64_t n = l->size - k < ZT_ELEMENT_BLOCK ? l->size - k : ZT_ELEMENT_BLOCK;                         \
             const int64_t at = l->reverse ? first + l->size - 1 - k : first + k, step = l->reverse ? -1 : 1;           \
             LOAD_RUN(l->x->dtype, l->x->data, at, step, n, v);                                                         \
             for (int64_t i = 0; i < n; i++) {                                                                          \
@@ -74,7 +74,7 @@ static void run_line(const struct lines *l, int64_t first) {
     if (zt_dtype_in(l->x->dtype, ZT_ANY_INT))
         ACCUMULATE_LINE(uint64_t, load_bits, store_bits);
     else
-        ACCUMULATE_LINE(double, zt_load_run, zt_store_run);
+        ACCUMULATE_LINE(double, zt_load_block, zt_store_block);
 }
 
 /* Everything behind one index of the axes before the axis, or a line. */
@@ -83,8 +83,8 @@ static void run_chunk(void *arg, int64_t chunk) {
     const int64_t first = chunk * l->size * l->inner;
     if (l->inner == 1)
         run_line(l, first);
-    for (int64_t at = 0; at < l->inner && l->inner > 1; at += ZT_RUN)
-        run_lines(l, first + at, l->inner - at < ZT_RUN ? l->inner - at : ZT_RUN);
+    for (int64_t at = 0; at < l->inner && l->inner > 1; at += ZT_ELEMENT_BLOCK)
+        run_lines(l, first + at, l->inner - at < ZT_ELEMENT_BLOCK ? l->inner - at : ZT_ELEMENT_BLOCK);
 }
 
 static bool cumulate(const struct zt_call *call, bool product, struct zt_err *err) {

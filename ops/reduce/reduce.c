@@ -89,12 +89,12 @@ static void walk_of(const struct plan *p, const struct zt_shape *shape, int64_t 
 static void accumulate(const struct plan *p, const struct zt_walk *outer,
                        void (*fold)(int64_t, const double *, double *, int), const double *less, double *acc) {
     struct zt_walk inner;
-    double v[ZT_RUN];
-    walk_of(p, &p->inner, p->across ? 1 : ZT_RUN, &inner);
+    double v[ZT_ELEMENT_BLOCK];
+    walk_of(p, &p->inner, p->across ? 1 : ZT_ELEMENT_BLOCK, &inner);
     while (zt_walk_next(&inner)) {
         int64_t n = p->across ? outer->count : inner.count;
         int64_t stride = p->across ? outer->stride[0] : inner.stride[0];
-        zt_load_run(p->x->dtype, p->x->data, outer->offset[0] + inner.offset[0], stride, n, v);
+        zt_load_block(p->x->dtype, p->x->data, outer->offset[0] + inner.offset[0], stride, n, v);
         for (int64_t i = 0; less && i < n; i++)
             v[i] = exp(v[i] - less[p->across ? i : 0]);
         fold(n, v, acc, p->across);
@@ -103,12 +103,12 @@ static void accumulate(const struct plan *p, const struct zt_walk *outer,
 
 static void accumulate_ints(const struct plan *p, const struct zt_walk *outer, const struct rule *rule, int64_t *acc) {
     struct zt_walk inner;
-    int64_t v[ZT_RUN];
-    walk_of(p, &p->inner, p->across ? 1 : ZT_RUN, &inner);
+    int64_t v[ZT_ELEMENT_BLOCK];
+    walk_of(p, &p->inner, p->across ? 1 : ZT_ELEMENT_BLOCK, &inner);
     while (zt_walk_next(&inner)) {
         int64_t n = p->across ? outer->count : inner.count;
         int64_t stride = p->across ? outer->stride[0] : inner.stride[0];
-        zt_load_run_int(p->x->dtype, p->x->data, outer->offset[0] + inner.offset[0], stride, n, v);
+        zt_load_block_int(p->x->dtype, p->x->data, outer->offset[0] + inner.offset[0], stride, n, v);
         rule->fold_int(n, p->x->dtype == ZT_UINT64, v, acc, p->across);
     }
 }
@@ -180,7 +180,7 @@ static const struct rule reduce_sum_square_rule = { 0, 0, sum_square, sum_square
 /* ---- kernels ---- */
 
 static void results(const struct plan *p, const struct rule *rule, const struct zt_walk *outer, int64_t at) {
-    double acc[ZT_RUN], most[ZT_RUN];
+    double acc[ZT_ELEMENT_BLOCK], most[ZT_ELEMENT_BLOCK];
     for (int64_t i = 0; i < outer->count; i++) {
         acc[i] = rule->start;
         most[i] = -INFINITY;
@@ -195,7 +195,7 @@ static void results(const struct plan *p, const struct rule *rule, const struct 
         acc[i] = rule->finish ? rule->finish(acc[i], p->count) : acc[i];
         acc[i] += rule->shifted ? most[i] : 0;
     }
-    zt_store_run(p->y->dtype, p->y->data, at, 1, outer->count, acc);
+    zt_store_block(p->y->dtype, p->y->data, at, 1, outer->count, acc);
 }
 
 /* The start of a fold over integers, cut to what the type holds: an empty maximum is the least number of the type. */
@@ -210,11 +210,11 @@ static int64_t start_of(const struct rule *rule, enum zt_dtype dtype) {
 }
 
 static void results_int(const struct plan *p, const struct rule *rule, const struct zt_walk *outer, int64_t at) {
-    int64_t acc[ZT_RUN], start = start_of(rule, p->x->dtype);
+    int64_t acc[ZT_ELEMENT_BLOCK], start = start_of(rule, p->x->dtype);
     for (int64_t i = 0; i < outer->count; i++)
         acc[i] = start;
     accumulate_ints(p, outer, rule, acc);
-    zt_store_run_int(p->y->dtype, p->y->data, at, 1, outer->count, acc);
+    zt_store_block_int(p->y->dtype, p->y->data, at, 1, outer->count, acc);
 }
 
 static bool reduce(const struct zt_call *call, const struct rule *rule, struct zt_err *err) {
@@ -223,7 +223,7 @@ static bool reduce(const struct zt_call *call, const struct rule *rule, struct z
     if (!plan_make(call, &p, err))
         return false;
     bool ints = rule->fold_int && zt_dtype_in(p.x->dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL));
-    walk_of(&p, &p.outer, p.across ? ZT_RUN : 1, &outer);
+    walk_of(&p, &p.outer, p.across ? ZT_ELEMENT_BLOCK : 1, &outer);
     for (int64_t at = 0; zt_walk_next(&outer); at += outer.count)
         (ints ? results_int : results)(&p, rule, &outer, at);
     return true;
@@ -244,7 +244,7 @@ static const struct zt_attr_spec with_noop[] = { { "keepdims", ZT_ATTR_INT },
     {                                                                                                                  \
         .name = NAME, .domain = "", .since = SINCE, .until = UNTIL, ZT_ONE_OUT(1, MOST_IN),                            \
         .in_types = { TYPES, ZT_BIT(ZT_INT64) }, .attrs = ATTRS, .infer = reduce_infer, .grad = GRAD,                  \
-        .body = zt_axes_old_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                         \
+        .body = zt_axes_old_function_body, .no_grad_in = 1 << 1, .flops = reduce_flops,                                \
         .kernel = { [ZT_REF] = { .run = id##_run }, [ZT_CPU] = ZT_REDUCE_CPU, [ZT_CUDA] = ZT_REDUCE_CUDA },            \
     }
 

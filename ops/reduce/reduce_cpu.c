@@ -189,8 +189,8 @@ static float shift_of(double most) {
 static void exponentials(const float *x, const float *shift, int64_t step, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++)
         to[i] = x[i] - shift[i * step];
-    struct zt_lane_span span = { .a = to, .b = to, .y = to, .n = n, .a_step = 1, .b_step = 1 };
-    zt_lane_functions()[ZT_LANE_exp](&span);
+    struct zt_simd_span span = { .a = to, .b = to, .y = to, .n = n, .a_step = 1, .b_step = 1 };
+    zt_simd_functions()[ZT_SIMD_exp](&span);
 }
 
 static double fold_row(const struct fold *fold, const float *shift, const float *x, int64_t n) {

@@ -110,7 +110,7 @@ static bool top_k_describe(const struct zt_graph *g, int node, void *to, struct 
     int axis;
     if (!zt_axis(g, node, zt_attr_int(g->nodes[node], "axis", -1), x->rank, &axis, err))
         return false;
-    const struct zt_lines lines = zt_lines_along(x, axis);
+    const struct zt_axis_slices lines = zt_axis_slices_along(x, axis);
     *(struct zt_launch_top_k *)to = (struct zt_launch_top_k){ .outer = lines.outer,
                                                               .length = lines.length,
                                                               .inner = lines.inner,
@@ -153,7 +153,7 @@ static const struct zt_attr_spec top_k_attrs[] = {
         .infer = top_k_infer,                                                                                          \
         .grad = top_k_grad,                                                                                            \
         .no_grad_in = 1 << 1,                                                                                          \
-        .body = zt_top_k_old_body,                                                                                     \
+        .body = zt_top_k_old_function_body,                                                                            \
         .kernel = { [ZT_REF] = { .run = top_k_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_numbers, top_k_describe) },        \
     };
 

@@ -82,15 +82,15 @@ static void base_of_line(const struct zt_launch_affine_grid *g, int64_t line, do
     to[g->axes] = 1;
 }
 
-enum { PART = ZT_RUN / AXES }; /* places of a line at a time */
+enum { PART = ZT_ELEMENT_BLOCK / AXES }; /* places of a line at a time */
 
 static void grid_line(const struct zt_launch_affine_grid *g, int64_t line, const struct zt_view *theta,
                       const struct zt_view *y) {
     const int width = g->axes + 1;
     const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
-    double b[AXES + 1], m[AXES * (AXES + 1)], rest[AXES] = { 0 }, run[ZT_RUN];
+    double b[AXES + 1], m[AXES * (AXES + 1)], rest[AXES] = { 0 }, run[ZT_ELEMENT_BLOCK];
     base_of_line(g, line % lines, b);
-    zt_load_run(theta->dtype, theta->data, line / lines * g->axes * width, 1, g->axes * width, m);
+    zt_load_block(theta->dtype, theta->data, line / lines * g->axes * width, 1, g->axes * width, m);
     for (int r = 0; r < g->axes; r++)
         for (int c = 1; c < width; c++)
             rest[r] += m[r * width + c] * b[c];
@@ -101,7 +101,7 @@ static void grid_line(const struct zt_launch_affine_grid *g, int64_t line, const
             for (int r = 0; r < g->axes; r++)
                 run[i * g->axes + r] = m[r * width] * x + rest[r];
         }
-        zt_store_run(y->dtype, y->data, (line * size + at) * g->axes, 1, count * g->axes, run);
+        zt_store_block(y->dtype, y->data, (line * size + at) * g->axes, 1, count * g->axes, run);
     }
 }
 
@@ -121,11 +121,11 @@ static bool grid_run(const struct zt_call *call, struct zt_err *err) {
 static void grad_line(const struct zt_launch_affine_grid *g, const struct zt_view *dy, int64_t line, double *sum) {
     const int width = g->axes + 1;
     const int64_t size = g->dim[g->axes - 1], lines = g->places / size;
-    double b[AXES + 1], all[AXES] = { 0 }, run[ZT_RUN];
+    double b[AXES + 1], all[AXES] = { 0 }, run[ZT_ELEMENT_BLOCK];
     base_of_line(g, line % lines, b);
     for (int64_t at = 0; at < size; at += PART) {
         const int64_t count = size - at < PART ? size - at : PART;
-        zt_load_run(dy->dtype, dy->data, (line * size + at) * g->axes, 1, count * g->axes, run);
+        zt_load_block(dy->dtype, dy->data, (line * size + at) * g->axes, 1, count * g->axes, run);
         for (int64_t i = 0; i < count; i++) {
             const double x = coordinate(g, at + i, size);
             for (int r = 0; r < g->axes; r++) {
@@ -152,7 +152,7 @@ static bool grad_run(const struct zt_call *call, struct zt_err *err) {
         double sum[AXES * (AXES + 1)] = { 0 };
         for (int64_t line = 0; line < lines; line++)
             grad_line(&g, dy, n * lines + line, sum);
-        zt_store_run(dtheta->dtype, dtheta->data, n * numbers, 1, numbers, sum);
+        zt_store_block(dtheta->dtype, dtheta->data, n * numbers, 1, numbers, sum);
     }
     return true;
 }
@@ -195,6 +195,6 @@ const struct zt_op zt_op_affine_grid_grad = {
     .same_type = 1 << 2,
     .attrs = attrs,
     .infer = grad_infer,
-    .body = zt_affine_grid_grad_body,
+    .body = zt_affine_grid_grad_function_body,
     .kernel = { [ZT_REF] = { .run = grad_run }, [ZT_CUDA] = ZT_CUDA_AS(zt_cuda_float_data, grid_describe) },
 };

@@ -160,7 +160,7 @@ static void grad_image(const struct zt_call *call, const struct zt_sampler *s, i
         zt_sampler_taps(s, &call->in[2], plane / s->channels * s->places + place, taps);
         spread(s, taps, dx, 0, dy_at(call, s, plane, place));
     }
-    zt_store_run(call->out[0].dtype, call->out[0].data, plane * s->pixels, 1, s->pixels, dx);
+    zt_store_block(call->out[0].dtype, call->out[0].data, plane * s->pixels, 1, s->pixels, dx);
 }
 
 static void grad_place(const struct zt_call *call, const struct zt_sampler *s, int64_t at) {
@@ -263,7 +263,7 @@ const struct zt_op zt_op_grid_sample_grad = {
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = attrs,
     .infer = grad_infer,
-    .body = zt_grid_sample_grad_body,
+    .body = zt_grid_sample_grad_function_body,
     .kernel = { [ZT_REF] = { .prepare = grad_prepare, .run = grad_ref },
                 [ZT_CPU] = ZT_ON_CPU(zt_grid_sample_grad_cpu),
                 [ZT_CUDA] = ZT_CUDA_AS(takes_cuda, describe) },

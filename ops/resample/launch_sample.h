@@ -17,14 +17,14 @@ struct zt_launch_taps {
     int32_t offset[ZT_SAMPLE_TAPS];
     float weight[ZT_SAMPLE_TAPS], slope[ZT_SAMPLE_TAPS];
 };
-static inline int64_t zt_launch_sample_chunks(const struct zt_sampler *s) {
+static inline int64_t zt_launch_sample_blocks(const struct zt_sampler *s) {
     return (s->places + ZT_LAUNCH_SAMPLE_CHUNK - 1) / ZT_LAUNCH_SAMPLE_CHUNK;
 }
 /* Of the workspace: the taps of every axis of every place, behind them the first and the last pixel that each chunk of
  * places of a sample reads. */
 static inline size_t zt_launch_sample_bytes(const struct zt_sampler *s) {
     return (size_t)(s->n * s->places * s->axes) * sizeof(struct zt_launch_taps) +
-           (size_t)(s->n * zt_launch_sample_chunks(s)) * 2 * sizeof(int32_t);
+           (size_t)(s->n * zt_launch_sample_blocks(s)) * 2 * sizeof(int32_t);
 }
 /* Up to ZT_LAUNCH_SAMPLE_AXES axes and INT32_MAX pixels. */
 int zt_launch_grid_sample(struct CUstream_st *stream, const struct zt_sampler *s, struct zt_launch_tensor x,

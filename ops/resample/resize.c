@@ -114,11 +114,11 @@ enum {
         KERNEL(zt_resize_prepare, zt_resize_cpu),                                                                      \
     }
 
-FORWARD(upsample_7, "Upsample", 7, 8, 1, 1, zt_resize_old_body, attrs_7, 0);
-FORWARD(upsample, "Upsample", 9, 9, 2, 2, zt_resize_old_body, attrs_10, SCALES);
-FORWARD(resize_10, "Resize", 10, 10, 2, 2, zt_resize_old_body, attrs_10, SCALES);
-FORWARD(resize_11, "Resize", 11, 17, 1, 4, zt_same_form_body, attrs_11, REGION, SCALES, SIZES);
-FORWARD(resize, "Resize", 18, 0, 1, 4, zt_same_form_body, attrs_18, REGION, SCALES, SIZES);
+FORWARD(upsample_7, "Upsample", 7, 8, 1, 1, zt_resize_old_function_body, attrs_7, 0);
+FORWARD(upsample, "Upsample", 9, 9, 2, 2, zt_resize_old_function_body, attrs_10, SCALES);
+FORWARD(resize_10, "Resize", 10, 10, 2, 2, zt_resize_old_function_body, attrs_10, SCALES);
+FORWARD(resize_11, "Resize", 11, 17, 1, 4, zt_same_opset_form_body, attrs_11, REGION, SCALES, SIZES);
+FORWARD(resize, "Resize", 18, 0, 1, 4, zt_same_opset_form_body, attrs_18, REGION, SCALES, SIZES);
 
 /* (dy, region, scales, sizes) -> dx */
 const struct zt_op zt_op_resize_grad = {
@@ -129,6 +129,6 @@ const struct zt_op zt_op_resize_grad = {
     .in_types = { ZT_ANY_FLOAT, REGION, SCALES, SIZES },
     .attrs = grad_attrs,
     .infer = grad_infer,
-    .body = zt_resize_grad_body,
+    .body = zt_resize_grad_function_body,
     KERNEL(zt_resize_grad_prepare, zt_resize_grad_cpu),
 };

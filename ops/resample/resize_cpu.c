@@ -20,12 +20,12 @@ enum { AXES = 3, LINES = 8 }; /* spatial axes; lines of the result in a chunk */
 struct resize_state {
     int axes;
     int64_t from[AXES], to[AXES];
-    struct zt_lane_axis map[AXES];
+    struct zt_simd_axis map[AXES];
     int most_taps; /* lines that one line mixes */
     void *numbers; /* of the maps */
     float fill;
     struct zt_planes in, out;
-    const struct zt_lane_kernels *kernels;
+    const struct zt_simd_kernels *kernels;
     size_t line_bytes, scratch_bytes; /* of a thread: a mixed line, then where its lines are and their weights */
 };
 
@@ -82,7 +82,7 @@ static int64_t entries_of(const struct zt_resize_map *m, int64_t size) {
 }
 
 /* Writes the map to `at` in the kernels' types; returns what follows it. */
-static char *keep_map(const struct zt_resize_map *m, int64_t size, char *at, struct zt_lane_axis *to) {
+static char *keep_map(const struct zt_resize_map *m, int64_t size, char *at, struct zt_simd_axis *to) {
     int64_t entries = entries_of(m, size);
     int32_t *begin = (int32_t *)at, *index = begin + size + 1;
     float *weight = (float *)(index + entries);
@@ -92,7 +92,7 @@ static char *keep_map(const struct zt_resize_map *m, int64_t size, char *at, str
         index[t] = (int32_t)(m->block ? m->index[t] : t);
         weight[t] = m->block ? (float)m->weight[t] : 1;
     }
-    *to = (struct zt_lane_axis){ .size = size, .begin = begin, .index = index, .weight = weight };
+    *to = (struct zt_simd_axis){ .size = size, .begin = begin, .index = index, .weight = weight };
     return (char *)(weight + entries);
 }
 
@@ -144,13 +144,13 @@ static bool prepare(struct zt_prepare *p, bool transposed, struct zt_err *err) {
         zt_resize_cpu_release(s);
         return zt_err_within(err, 0, "%s", g->nodes[p->node]->name);
     }
-    p->in_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], x->dtype, &x->shape);
-    p->out_layout[0] = zt_layout_lanes(g->arena, p->in_layout[0], y->dtype, &y->shape);
+    p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], x->dtype, &x->shape);
+    p->out_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], y->dtype, &y->shape);
     for (int i = 1; i < g->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
     zt_planes_of(p->in_layout[0], &x->shape, &s->in);
     zt_planes_of(p->out_layout[0], &y->shape, &s->out);
-    s->kernels = zt_lane_kernels(s->in.lanes);
+    s->kernels = zt_simd_kernels(s->in.lanes);
     s->line_bytes = (size_t)(s->from[s->axes - 1] * s->in.lanes) * sizeof(float);
     s->scratch_bytes = s->line_bytes + (size_t)s->most_taps * (sizeof(float *) + sizeof(float));
     s->scratch_bytes = zt_align_64(s->scratch_bytes);
@@ -188,7 +188,7 @@ static int find_lines(const struct resize_state *s, const float *plane, int64_t 
     line[0] = plane;
     weight[0] = 1;
     for (int a = 0; a < last; a++) {
-        const struct zt_lane_axis *m = &s->map[a];
+        const struct zt_simd_axis *m = &s->map[a];
         int32_t first = m->begin[place[a]];
         int taps = m->begin[place[a] + 1] - first;
         for (int c = count - 1; c >= 0; c--) /* from the back, where nothing is overwritten that is still read */

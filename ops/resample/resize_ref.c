@@ -121,8 +121,8 @@ static void add_row(const struct job *j, int64_t offset, double weight, int64_t 
     const struct zt_resize_map *m = &j->plan->map[j->last];
     const float *floats = j->from->dtype == ZT_FLOAT ? (const float *)j->from->data + offset : NULL;
     if (!j->plan->resized[j->last]) {
-        double run[ZT_RUN];
-        zt_load_run(j->from->dtype, j->from->data, offset + at, 1, count, run);
+        double run[ZT_ELEMENT_BLOCK];
+        zt_load_block(j->from->dtype, j->from->data, offset + at, 1, count, run);
         for (int64_t i = 0; i < count; i++)
             acc[i] += weight * run[i];
         return;
@@ -156,9 +156,9 @@ static void sum_row(const struct job *j, int64_t row) {
     int64_t length = j->plan->to.dim[j->last];
     struct taps t;
     bool inside = taps_start(j, row, &t);
-    for (int64_t at = 0; at < length; at += ZT_RUN) {
-        int64_t count = zt_min_int(ZT_RUN, length - at);
-        double acc[ZT_RUN], weight;
+    for (int64_t at = 0; at < length; at += ZT_ELEMENT_BLOCK) {
+        int64_t count = zt_min_int(ZT_ELEMENT_BLOCK, length - at);
+        double acc[ZT_ELEMENT_BLOCK], weight;
         for (int64_t i = 0; i < count; i++)
             acc[i] = inside ? 0 : j->plan->fill;
         if (inside) {
@@ -170,7 +170,7 @@ static void sum_row(const struct job *j, int64_t row) {
         }
         if (zt_dtype_in(j->to->dtype, ZT_ANY_INT))
             round_to_type(j->to->dtype, count, acc);
-        zt_store_run(j->to->dtype, j->to->data, row * length + at, 1, count, acc);
+        zt_store_block(j->to->dtype, j->to->data, row * length + at, 1, count, acc);
     }
 }
 

@@ -180,7 +180,7 @@ static __global__ void places_kernel(struct zt_sampler s, const struct zt_launch
 int zt_launch_grid_sample_grad(cudaStream_t stream, const struct zt_sampler *s, const struct zt_launch_sample_grad *g,
                                void *workspace) {
     struct zt_launch_taps *taps = (struct zt_launch_taps *)workspace;
-    const int64_t places = s->n * s->places * s->axes, chunks = zt_launch_sample_chunks(s);
+    const int64_t places = s->n * s->places * s->axes, chunks = zt_launch_sample_blocks(s);
     int32_t *reach = (int32_t *)(taps + places);
     if (places > 0)
         taps_kernel<<<blocks_for(places), BLOCK, 0, stream>>>(*s, g->grid, taps);

@@ -24,19 +24,20 @@ static bool is_flat(const struct zt_node *n) {
     return n->domain[0] ? zt_attr_int(n, "flat", 0) : n->opset < 13;
 }
 
-bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_lines *to, struct zt_err *err) {
+bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_axis_slices *to, struct zt_err *err) {
     const struct zt_node *n = g->nodes[node];
     const struct zt_shape *x = &zt_in(g, node, 0)->shape;
     bool flat = is_flat(n);
     int axis;
     if (!zt_axis(g, node, zt_attr_int(n, "axis", flat ? 1 : -1), x->rank, &axis, err))
         return false;
-    *to = flat ? (struct zt_lines){ zt_dims(x, 0, axis), zt_dims(x, axis, x->rank), 1 } : zt_lines_along(x, axis);
+    *to = flat ? (struct zt_axis_slices){ zt_dims(x, 0, axis), zt_dims(x, axis, x->rank), 1 }
+               : zt_axis_slices_along(x, axis);
     return true;
 }
 
 static bool softmax_infer(struct zt_graph *g, int node, struct zt_err *err) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     return zt_softmax_read(g, node, &lines, err) && zt_infer_first(g, node, err);
 }
 
@@ -51,84 +52,84 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
 
 /* The line in the first two inputs (dy, y of a gradient) and in the output. */
 struct job {
-    struct zt_line in, second, out;
+    struct zt_axis_slice in, second, out;
 };
 
 static void softmax_line(const struct job *j) {
     int64_t place;
-    double run[ZT_RUN], max = zt_line_max(&j->in, &place), sum = zt_line_sum_exp(&j->in, max);
-    ZT_EACH_RUN(j->in.length, at, count) {
-        zt_line_load(&j->in, at, count, run);
+    double run[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), sum = zt_row_sum_exp(&j->in, max);
+    ZT_EACH_BLOCK(j->in.length, at, count) {
+        zt_row_load(&j->in, at, count, run);
         for (int64_t i = 0; i < count; i++)
             run[i] = exp(run[i] - max) / sum;
-        zt_line_store(&j->out, at, count, run);
+        zt_row_store(&j->out, at, count, run);
     }
 }
 
 static void log_softmax_line(const struct job *j) {
     int64_t place;
-    double run[ZT_RUN], max = zt_line_max(&j->in, &place), shift = log(zt_line_sum_exp(&j->in, max));
-    ZT_EACH_RUN(j->in.length, at, count) {
-        zt_line_load(&j->in, at, count, run);
+    double run[ZT_ELEMENT_BLOCK], max = zt_row_max(&j->in, &place), shift = log(zt_row_sum_exp(&j->in, max));
+    ZT_EACH_BLOCK(j->in.length, at, count) {
+        zt_row_load(&j->in, at, count, run);
         for (int64_t i = 0; i < count; i++)
             run[i] = run[i] - max - shift;
-        zt_line_store(&j->out, at, count, run);
+        zt_row_store(&j->out, at, count, run);
     }
 }
 
 static void hardmax_line(const struct job *j) {
     int64_t place;
-    double run[ZT_RUN];
-    zt_line_max(&j->in, &place);
-    ZT_EACH_RUN(j->in.length, at, count) {
+    double run[ZT_ELEMENT_BLOCK];
+    zt_row_max(&j->in, &place);
+    ZT_EACH_BLOCK(j->in.length, at, count) {
         for (int64_t i = 0; i < count; i++)
             run[i] = at + i == place;
-        zt_line_store(&j->out, at, count, run);
+        zt_row_store(&j->out, at, count, run);
     }
 }
 
 static void softmax_grad_line(const struct job *j) {
-    double dy[ZT_RUN], y[ZT_RUN], sum = 0;
-    ZT_EACH_RUN(j->in.length, at, count) {
-        zt_line_load(&j->in, at, count, dy);
-        zt_line_load(&j->second, at, count, y);
+    double dy[ZT_ELEMENT_BLOCK], y[ZT_ELEMENT_BLOCK], sum = 0;
+    ZT_EACH_BLOCK(j->in.length, at, count) {
+        zt_row_load(&j->in, at, count, dy);
+        zt_row_load(&j->second, at, count, y);
         for (int64_t i = 0; i < count; i++)
             sum += dy[i] * y[i];
     }
-    ZT_EACH_RUN(j->in.length, at, count) {
-        zt_line_load(&j->in, at, count, dy);
-        zt_line_load(&j->second, at, count, y);
+    ZT_EACH_BLOCK(j->in.length, at, count) {
+        zt_row_load(&j->in, at, count, dy);
+        zt_row_load(&j->second, at, count, y);
         for (int64_t i = 0; i < count; i++)
             dy[i] = y[i] * (dy[i] - sum);
-        zt_line_store(&j->out, at, count, dy);
+        zt_row_store(&j->out, at, count, dy);
     }
 }
 
 static void log_softmax_grad_line(const struct job *j) {
-    double dy[ZT_RUN], y[ZT_RUN], sum = 0;
-    ZT_EACH_RUN(j->in.length, at, count) {
-        zt_line_load(&j->in, at, count, dy);
+    double dy[ZT_ELEMENT_BLOCK], y[ZT_ELEMENT_BLOCK], sum = 0;
+    ZT_EACH_BLOCK(j->in.length, at, count) {
+        zt_row_load(&j->in, at, count, dy);
         for (int64_t i = 0; i < count; i++)
             sum += dy[i];
     }
-    ZT_EACH_RUN(j->in.length, at, count) {
-        zt_line_load(&j->in, at, count, dy);
-        zt_line_load(&j->second, at, count, y);
+    ZT_EACH_BLOCK(j->in.length, at, count) {
+        zt_row_load(&j->in, at, count, dy);
+        zt_row_load(&j->second, at, count, y);
         for (int64_t i = 0; i < count; i++)
             dy[i] -= exp(y[i]) * sum;
-        zt_line_store(&j->out, at, count, dy);
+        zt_row_store(&j->out, at, count, dy);
     }
 }
 
 static bool run_lines(const struct zt_call *call, void (*one)(const struct job *), struct zt_err *err) {
-    struct zt_lines lines;
+    struct zt_axis_slices lines;
     if (!zt_softmax_read(call->graph, zt_call_node(call), &lines, err))
         return false;
     int64_t count = lines.length ? lines.outer * lines.inner : 0;
 #pragma omp parallel for num_threads(zt_threads_worth(call->threads, 16.0 * (double)(count * lines.length)))           \
     schedule(static)
     for (int64_t i = 0; i < count; i++) {
-        struct zt_line line = { call->in, zt_lines_start(&lines, i), lines.inner, lines.length };
+        struct zt_axis_slice line = { call->in, zt_axis_slices_start(&lines, i), lines.inner, lines.length };
         struct job job = { line, line, line };
         job.second.view = call->in_count > 1 ? &call->in[1] : NULL;
         job.out.view = call->out;
@@ -170,23 +171,23 @@ static bool log_softmax_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return grad(b, node, "LogSoftmaxGrad");
 }
 
-/* A struct zt_launch_line for other back ends. */
+/* A struct zt_launch_rows for other back ends. */
 static bool softmax_describe(const struct zt_graph *g, int node, void *to, struct zt_err *err) {
     static const struct {
         const char *name;
-        enum zt_launch_line_rule rule;
-    } rules[] = { { "Softmax", ZT_LINE_SOFTMAX },
-                  { "LogSoftmax", ZT_LINE_LOG_SOFTMAX },
-                  { "Hardmax", ZT_LINE_HARDMAX },
-                  { "SoftmaxGrad", ZT_LINE_SOFTMAX_GRAD },
-                  { "LogSoftmaxGrad", ZT_LINE_LOG_SOFTMAX_GRAD } };
-    struct zt_lines lines;
+        enum zt_launch_rows_rule rule;
+    } rules[] = { { "Softmax", ZT_ROWS_SOFTMAX },
+                  { "LogSoftmax", ZT_ROWS_LOG_SOFTMAX },
+                  { "Hardmax", ZT_ROWS_HARDMAX },
+                  { "SoftmaxGrad", ZT_ROWS_SOFTMAX_GRAD },
+                  { "LogSoftmaxGrad", ZT_ROWS_LOG_SOFTMAX_GRAD } };
+    struct zt_axis_slices lines;
     int i = 0;
     if (!zt_softmax_read(g, node, &lines, err))
         return false;
     while (strcmp(rules[i].name, g->nodes[node]->op->name) != 0)
         i++;
-    *(struct zt_launch_line *)to = (struct zt_launch_line){
+    *(struct zt_launch_rows *)to = (struct zt_launch_rows){
         .rule = rules[i].rule, .outer = lines.outer, .length = lines.length, .inner = lines.inner
     };
     return true;
@@ -204,7 +205,7 @@ const struct zt_op zt_op_softmax = {
     .name = "Softmax",
     ROW,
     .grad = softmax_grad,
-    .body = zt_softmax_body,
+    .body = zt_softmax_function_body,
     .renewed = 13,
     .kernel = { [ZT_REF] = { .run = softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
@@ -212,26 +213,26 @@ const struct zt_op zt_op_log_softmax = {
     .name = "LogSoftmax",
     ROW,
     .grad = log_softmax_grad,
-    .body = zt_softmax_body,
+    .body = zt_softmax_function_body,
     .renewed = 13,
     .kernel = { [ZT_REF] = { .run = log_softmax_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_hardmax = {
     .name = "Hardmax",
     ROW,
-    .body = zt_softmax_body,
+    .body = zt_softmax_function_body,
     .renewed = 13,
     .kernel = { [ZT_REF] = { .run = hardmax_ref }, [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_softmax_grad = {
     .name = "SoftmaxGrad",
     GRAD_ROW,
-    .body = zt_softmax_grad_body,
+    .body = zt_softmax_grad_function_body,
     .kernel = { [ZT_REF] = { .run = softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };
 const struct zt_op zt_op_log_softmax_grad = {
     .name = "LogSoftmaxGrad",
     GRAD_ROW,
-    .body = zt_log_softmax_grad_body,
+    .body = zt_log_softmax_grad_function_body,
     .kernel = { [ZT_REF] = { .run = log_softmax_grad_ref }, [ZT_CPU] = ZT_ON_CPU(zt_softmax_cpu), [ZT_CUDA] = ON_CUDA },
 };

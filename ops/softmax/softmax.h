@@ -6,6 +6,6 @@
 
 /* Softmax, LogSoftmax, Hardmax and their gradients. Opset 13 on: along `axis`. Before: over all axes from `axis` on, as
  * one line. */
-bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_lines *to, struct zt_err *err);
+bool zt_softmax_read(const struct zt_graph *g, int node, struct zt_axis_slices *to, struct zt_err *err);
 
 #endif

@@ -5,33 +5,33 @@
 enum { ROUND = 1 << 16 };
 static const unsigned WHOLE_ROUNDS = ~(ROUND - 1U), ALL_BITS = ~0U;
 
-void zt_gate_init(struct zt_gate *g, int size, zt_gate_hopeless *hopeless, const void *with) {
-    *g = (struct zt_gate){ .size = size, .spins = zt_comm_spins(size), .hopeless = hopeless, .with = with };
+void zt_barrier_init(struct zt_barrier *g, int size, zt_barrier_impossible *hopeless, const void *with) {
+    *g = (struct zt_barrier){ .size = size, .spins = zt_comm_spins(size), .hopeless = hopeless, .with = with };
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
 }
 
-void zt_gate_finish(struct zt_gate *g) {
+void zt_barrier_finish(struct zt_barrier *g) {
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->lock);
 }
 
-void zt_gate_rouse(struct zt_gate *g) {
+void zt_barrier_wake(struct zt_barrier *g) {
     pthread_mutex_lock(&g->lock); /* a peer between its last look and its sleep holds it */
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
 }
 
-static void rouse_sleepers(struct zt_gate *g) {
+static void rouse_sleepers(struct zt_barrier *g) {
     if (atomic_load(&g->sleepers))
-        zt_gate_rouse(g);
+        zt_barrier_wake(g);
 }
 
 static bool has_changed(atomic_uint *word, unsigned bits, unsigned old) {
     return (atomic_load(word) ^ old) & bits;
 }
 
-static bool await(struct zt_gate *g, atomic_uint *word, unsigned bits, unsigned old, int peer, bool certain) {
+static bool await(struct zt_barrier *g, atomic_uint *word, unsigned bits, unsigned old, int peer, bool certain) {
     for (int i = 0; i < g->spins; i++) {
         if (has_changed(word, bits, old))
             return true;
@@ -50,7 +50,7 @@ static bool await(struct zt_gate *g, atomic_uint *word, unsigned bits, unsigned 
     return !hopeless;
 }
 
-void zt_gate_arrive(struct zt_gate *g, unsigned *came) {
+void zt_barrier_arrive(struct zt_barrier *g, unsigned *came) {
     unsigned next;
     *came = atomic_load(&g->round);
     do
@@ -60,15 +60,15 @@ void zt_gate_arrive(struct zt_gate *g, unsigned *came) {
         rouse_sleepers(g);
 }
 
-bool zt_gate_is_complete(struct zt_gate *g, unsigned came) {
+bool zt_barrier_is_complete(struct zt_barrier *g, unsigned came) {
     return has_changed(&g->round, WHOLE_ROUNDS, came);
 }
 
-bool zt_gate_pass(struct zt_gate *g, unsigned came, bool certain) {
-    return await(g, &g->round, WHOLE_ROUNDS, came, ZT_GATE_ALL, certain);
+bool zt_barrier_wait(struct zt_barrier *g, unsigned came, bool certain) {
+    return await(g, &g->round, WHOLE_ROUNDS, came, ZT_BARRIER_ALL, certain);
 }
 
-bool zt_gate_withdraw(struct zt_gate *g, unsigned came) {
+bool zt_barrier_withdraw(struct zt_barrier *g, unsigned came) {
     unsigned now = atomic_load(&g->round);
     while (now / ROUND == came / ROUND)
         if (atomic_compare_exchange_weak(&g->round, &now, now - 1))
@@ -76,11 +76,11 @@ bool zt_gate_withdraw(struct zt_gate *g, unsigned came) {
     return false;
 }
 
-void zt_gate_count(struct zt_gate *g, atomic_uint *count) {
+void zt_barrier_count(struct zt_barrier *g, atomic_uint *count) {
     atomic_fetch_add(count, 1);
     rouse_sleepers(g);
 }
 
-bool zt_gate_await(struct zt_gate *g, atomic_uint *count, unsigned old, int peer) {
+bool zt_barrier_await(struct zt_barrier *g, atomic_uint *count, unsigned old, int peer) {
     return await(g, count, ALL_BITS, old, peer, false);
 }

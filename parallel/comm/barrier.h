@@ -12,41 +12,41 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Whether what a thread waits for can no longer happen, for good: that `peer` raises a count, or with ZT_GATE_ALL that
- * a round is completed. Asked under the lock; who changes the answer rouses those that sleep. */
-typedef bool zt_gate_hopeless(const void *with, int peer);
-enum { ZT_GATE_ALL = -1 };
+/* Whether what a thread waits for can no longer happen, for good: that `peer` raises a count, or with ZT_BARRIER_ALL
+ * that a round is completed. Asked under the lock; who changes the answer rouses those that sleep. */
+typedef bool zt_barrier_impossible(const void *with, int peer);
+enum { ZT_BARRIER_ALL = -1 };
 
-struct zt_gate {
+struct zt_barrier {
     int size, spins;
     atomic_uint round;   /* rounds completed and, in the low half, threads that have arrived at the present one */
     atomic_int sleepers; /* waits that may sleep */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    zt_gate_hopeless *hopeless;
+    zt_barrier_impossible *hopeless;
     const void *with;
 };
 
 /* For `size` threads, fewer than 65,536. `with` goes to `hopeless`. */
-void zt_gate_init(struct zt_gate *g, int size, zt_gate_hopeless *hopeless, const void *with);
-void zt_gate_finish(struct zt_gate *g);
+void zt_barrier_init(struct zt_barrier *g, int size, zt_barrier_impossible *hopeless, const void *with);
+void zt_barrier_finish(struct zt_barrier *g);
 /* Whoever sleeps looks again. */
-void zt_gate_rouse(struct zt_gate *g);
+void zt_barrier_wake(struct zt_barrier *g);
 
 /* ---- rounds: a barrier in two halves ---- */
 
 /* *came is what the other functions know the round by. */
-void zt_gate_arrive(struct zt_gate *g, unsigned *came);
-bool zt_gate_is_complete(struct zt_gate *g, unsigned came);
+void zt_barrier_arrive(struct zt_barrier *g, unsigned *came);
+bool zt_barrier_is_complete(struct zt_barrier *g, unsigned came);
 /* Waits for it; false where that is hopeless, which it is not where it is `certain` that all come. */
-bool zt_gate_pass(struct zt_gate *g, unsigned came, bool certain);
+bool zt_barrier_wait(struct zt_barrier *g, unsigned came, bool certain);
 /* As if this thread had not come; false where the round is complete. */
-bool zt_gate_withdraw(struct zt_gate *g, unsigned came);
+bool zt_barrier_withdraw(struct zt_barrier *g, unsigned came);
 
 /* ---- counts, which only grow ---- */
 
-void zt_gate_count(struct zt_gate *g, atomic_uint *count);
+void zt_barrier_count(struct zt_barrier *g, atomic_uint *count);
 /* Until *count is no longer `old`; false where that is hopeless. */
-bool zt_gate_await(struct zt_gate *g, atomic_uint *count, unsigned old, int peer);
+bool zt_barrier_await(struct zt_barrier *g, atomic_uint *count, unsigned old, int peer);
 
 #endif

@@ -106,7 +106,7 @@ void zt_comm_pause(void) {
 #endif
 }
 
-const struct zt_missed *zt_comm_missed(const struct zt_where *w, struct zt_err *err) {
+const struct zt_missed *zt_comm_missed(const struct zt_rank_status *w, struct zt_err *err) {
     const struct zt_missed *missed = w ? atomic_load(&w->missed) : NULL;
     char step[80] = "";
     if (!missed)

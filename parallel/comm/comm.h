@@ -89,7 +89,7 @@ struct zt_comm_api {
 struct zt_comm { /* base of every communicator; rows put it first in their own struct */
     const struct zt_comm_api *api;
     int rank, size;
-    struct zt_where *where; /* borrowed; set by the owner, NULL: nobody asks */
+    struct zt_rank_status *where; /* borrowed; set by the owner, NULL: nobody asks */
 };
 
 /* One rank alone. */
@@ -171,8 +171,8 @@ bool zt_comm_core_each(int ranks);
 int zt_comm_spins(int ranks);
 void zt_comm_pause(void);
 /* Whether this rank, on its own account, is told that another gives no sign of life (heartbeat.h); NULL: it has no
- * zt_where. The error says which rank, and where this one waits for it. */
-const struct zt_missed *zt_comm_missed(const struct zt_where *where, struct zt_err *err);
+ * zt_rank_status. The error says which rank, and where this one waits for it. */
+const struct zt_missed *zt_comm_missed(const struct zt_rank_status *where, struct zt_err *err);
 /* Whether `root` is a rank of the communicator. */
 bool zt_comm_check_root(const struct zt_comm *c, int root, struct zt_err *err);
 /* Whether `peer` is another rank of the communicator; the error names the function `what`. */

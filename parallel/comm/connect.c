@@ -18,7 +18,7 @@ static bool is_own_echo(int fd) {
            (a == b && memcmp(&here, &there, a) == 0);
 }
 
-int zt_dial_at(const struct sockaddr *to, socklen_t bytes, int ms) {
+int zt_connect_at(const struct sockaddr *to, socklen_t bytes, int ms) {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0, yes = 1;
     socklen_t size = sizeof error;
     if (fd < 0)
@@ -34,18 +34,18 @@ int zt_dial_at(const struct sockaddr *to, socklen_t bytes, int ms) {
     return -1;
 }
 
-int zt_dial(const char *host, const char *port, int ms) {
+int zt_connect(const char *host, const char *port, int ms) {
     struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST }, *found;
     int fd = -1;
     if (getaddrinfo(host, port, &want, &found) != 0)
         return -1;
     for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
-        fd = zt_dial_at(a->ai_addr, a->ai_addrlen, ms);
+        fd = zt_connect_at(a->ai_addr, a->ai_addrlen, ms);
     freeaddrinfo(found);
     return fd;
 }
 
-bool zt_move_all(int fd, void *data, size_t bytes, bool sends, double end) {
+bool zt_strided_copy_all(int fd, void *data, size_t bytes, bool sends, double end) {
     char *at = data;
     for (double now = zt_now(); bytes && now < end; now = zt_now()) {
         ssize_t n = sends ? send(fd, at, bytes, MSG_NOSIGNAL) : recv(fd, at, bytes, 0);

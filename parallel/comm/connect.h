@@ -8,11 +8,11 @@
 
 /* A connected socket, non-blocking, closed on exec and without delay for small frames, to the first address of `host`,
  * in digits, that answers within `ms` milliseconds; -1 where it does not. No name server is asked. */
-int zt_dial(const char *host, const char *port, int ms);
+int zt_connect(const char *host, const char *port, int ms);
 /* The same to an address. */
-int zt_dial_at(const struct sockaddr *to, socklen_t bytes, int ms);
+int zt_connect_at(const struct sockaddr *to, socklen_t bytes, int ms);
 
 /* Sends or receives all of them on a non-blocking socket. False: the line ended, or `end`, by zt_now(), came. */
-bool zt_move_all(int fd, void *data, size_t bytes, bool sends, double end);
+bool zt_strided_copy_all(int fd, void *data, size_t bytes, bool sends, double end);
 
 #endif

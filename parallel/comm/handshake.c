@@ -73,7 +73,7 @@ enum zt_visit_state zt_visit_take(struct zt_visit *v, const struct zt_door *d, c
     return v->state;
 }
 
-struct zt_welcome zt_visit_answer(const struct zt_visit *v, const struct zt_door *d, enum zt_verdict verdict) {
+struct zt_welcome zt_visit_answer(const struct zt_visit *v, const struct zt_door *d, enum zt_handshake_result verdict) {
     struct zt_welcome w = { .verdict = (int32_t)verdict, .size = verdict == ZT_OTHER_SECRET ? 0 : d->size };
     if (verdict != ZT_OTHER_SECRET)
         prove_welcome(w.mac, d->key, &v->hello, &v->challenge, &w);
@@ -83,36 +83,38 @@ struct zt_welcome zt_visit_answer(const struct zt_visit *v, const struct zt_door
 /* ---- who dials ---- */
 
 /* Whoever says nothing of the language in time is not waited for to say more. */
-static enum zt_verdict hear_challenge(int fd, struct zt_challenge *c, double end) {
-    if (!zt_move_all(fd, c->magic, sizeof c->magic, false, end))
+static enum zt_handshake_result hear_challenge(int fd, struct zt_challenge *c, double end) {
+    if (!zt_strided_copy_all(fd, c->magic, sizeof c->magic, false, end))
         return ZT_GONE;
     if (memcmp(c->magic, listens, sizeof listens) != 0)
-        return ZT_NO_DOOR;
-    return zt_move_all(fd, (char *)c + sizeof c->magic, sizeof *c - sizeof c->magic, false, end) ? ZT_WELCOME : ZT_GONE;
+        return ZT_NOT_A_LISTENER;
+    return zt_strided_copy_all(fd, (char *)c + sizeof c->magic, sizeof *c - sizeof c->magic, false, end) ? ZT_WELCOME
+                                                                                                         : ZT_GONE;
 }
 
-static enum zt_verdict weigh(const struct zt_hello *h, const struct zt_challenge *c, const unsigned char *key,
-                             const struct zt_welcome *w) {
+static enum zt_handshake_result weigh(const struct zt_hello *h, const struct zt_challenge *c, const unsigned char *key,
+                                      const struct zt_welcome *w) {
     unsigned char wanted[ZT_MAC];
     if (w->verdict == ZT_OTHER_SECRET)
         return ZT_OTHER_SECRET;
     prove_welcome(wanted, key, h, c, w);
     if (!zt_mac_equal(wanted, w->mac, ZT_MAC) || c->rank != h->to)
-        return ZT_FALSE_DOOR;
-    return w->verdict >= ZT_WELCOME && w->verdict <= ZT_NOT_WANTED ? (enum zt_verdict)w->verdict : ZT_NO_DOOR;
+        return ZT_LISTENER_NOT_PROVEN;
+    return w->verdict >= ZT_WELCOME && w->verdict <= ZT_NOT_WANTED ? (enum zt_handshake_result)w->verdict
+                                                                   : ZT_NOT_A_LISTENER;
 }
 
-enum zt_verdict zt_handshake_dial(int fd, const unsigned char key[ZT_MAC], struct zt_hello *h, struct zt_challenge *c,
-                                  struct zt_welcome *w, double end) {
+enum zt_handshake_result zt_handshake_connect(int fd, const unsigned char key[ZT_MAC], struct zt_hello *h,
+                                              struct zt_challenge *c, struct zt_welcome *w, double end) {
     unsigned char proof[ZT_MAC];
     memcpy(h->magic, dials, sizeof dials);
-    if (!zt_random(h->nonce, sizeof h->nonce) || !zt_move_all(fd, h, sizeof *h, true, end))
+    if (!zt_random(h->nonce, sizeof h->nonce) || !zt_strided_copy_all(fd, h, sizeof *h, true, end))
         return ZT_GONE;
-    const enum zt_verdict heard = hear_challenge(fd, c, end);
+    const enum zt_handshake_result heard = hear_challenge(fd, c, end);
     if (heard != ZT_WELCOME)
         return heard;
     prove(proof, key, h, c);
-    if (!zt_move_all(fd, proof, sizeof proof, true, end) || !zt_move_all(fd, w, sizeof *w, false, end))
+    if (!zt_strided_copy_all(fd, proof, sizeof proof, true, end) || !zt_strided_copy_all(fd, w, sizeof *w, false, end))
         return ZT_GONE;
     return weigh(h, c, key, w);
 }

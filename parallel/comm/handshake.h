@@ -1,5 +1,5 @@
 /* How two processes of a job prove to each other that they know its secret, over a connection that anybody may open or
- * listen at. Nothing here reads or writes a socket but zt_handshake_dial().
+ * listen at. Nothing here reads or writes a socket but zt_handshake_connect().
  *
  *     who dials                                   who listens
  *     hello {purpose, from, to, size, port,
@@ -35,15 +35,15 @@ struct zt_challenge {
     int32_t rank, size;
     unsigned char job[ZT_JOB], nonce[ZT_MAC];
 };
-enum zt_verdict {
+enum zt_handshake_result {
     ZT_WELCOME = 1,
-    ZT_OTHER_SECRET, /* the proof is false; says who listens, without a MAC */
-    ZT_OTHER_SIZE,   /* the worlds differ in size */
-    ZT_TAKEN,        /* another process has come with that rank */
-    ZT_NOT_WANTED,   /* no such rank is awaited here */
-    ZT_FALSE_DOOR,   /* who listens does not know the secret */
-    ZT_NO_DOOR,      /* who listens speaks another language */
-    ZT_GONE,         /* the line ended, or the time */
+    ZT_OTHER_SECRET,        /* the proof is false; says who listens, without a MAC */
+    ZT_OTHER_SIZE,          /* the worlds differ in size */
+    ZT_TAKEN,               /* another process has come with that rank */
+    ZT_NOT_WANTED,          /* no such rank is awaited here */
+    ZT_LISTENER_NOT_PROVEN, /* who listens does not know the secret */
+    ZT_NOT_A_LISTENER,      /* who listens speaks another language */
+    ZT_GONE,                /* the line ended, or the time */
 };
 struct zt_welcome {
     int32_t verdict, size;
@@ -82,15 +82,16 @@ size_t zt_visit_said(const struct zt_visit *visit);
 /* Takes `count` bytes that have come, at most zt_visit_wants(). A pure function of its arguments. */
 enum zt_visit_state zt_visit_take(struct zt_visit *visit, const struct zt_door *door, const void *bytes, size_t count);
 /* What a visitor that has shown its proof is told. */
-struct zt_welcome zt_visit_answer(const struct zt_visit *visit, const struct zt_door *door, enum zt_verdict verdict);
+struct zt_welcome zt_visit_answer(const struct zt_visit *visit, const struct zt_door *door,
+                                  enum zt_handshake_result verdict);
 /* A key that both sides of this line alone know. */
 void zt_handshake_session(unsigned char to[ZT_MAC], const unsigned char key[ZT_MAC], const struct zt_hello *hello,
                           const struct zt_challenge *challenge);
 
 /* The dialling side of the whole, until `end` by zt_now(), over a connected non-blocking socket. Fills magic and nonce
  * of the hello; `challenge` is that of who listens, believed where the verdict is neither ZT_OTHER_SECRET,
- * ZT_FALSE_DOOR, ZT_NO_DOOR nor ZT_GONE. */
-enum zt_verdict zt_handshake_dial(int fd, const unsigned char key[ZT_MAC], struct zt_hello *hello,
-                                  struct zt_challenge *challenge, struct zt_welcome *welcome, double end);
+ * ZT_LISTENER_NOT_PROVEN, ZT_NOT_A_LISTENER nor ZT_GONE. */
+enum zt_handshake_result zt_handshake_connect(int fd, const unsigned char key[ZT_MAC], struct zt_hello *hello,
+                                              struct zt_challenge *challenge, struct zt_welcome *welcome, double end);
 
 #endif

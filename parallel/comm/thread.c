@@ -60,10 +60,10 @@ struct group {
     struct family *family;
     struct group *next;
     int size;
-    struct zt_gate gate;   /* its lock guards the three below */
-    int members;           /* ranks that have not destroyed their communicator */
-    bool *left;            /* by rank: destroyed */
-    atomic_int first_left; /* -1: none; the likely cause when several left; read without the lock too */
+    struct zt_barrier gate; /* its lock guards the three below */
+    int members;            /* ranks that have not destroyed their communicator */
+    bool *left;             /* by rank: destroyed */
+    atomic_int first_left;  /* -1: none; the likely cause when several left; read without the lock too */
     int *world_rank;
     struct post *posts;
     const void **data;  /* beside the posts, as zt_comm_add_in_rank_order() wants them */
@@ -90,7 +90,8 @@ static struct thread_comm *down(struct zt_comm *c) {
 /* By abort, or because who is waited for left. */
 static bool is_hopeless(const void *with, int peer) {
     const struct group *g = with;
-    return atomic_load(&g->family->aborted) || (peer == ZT_GATE_ALL ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
+    return atomic_load(&g->family->aborted) ||
+           (peer == ZT_BARRIER_ALL ? atomic_load(&g->first_left) >= 0 : g->left[peer]);
 }
 
 /* Why it is; returns false. */
@@ -99,7 +100,7 @@ static bool fail_hopeless(const struct group *g, int peer, struct zt_err *err) {
     if (atomic_load(&f->aborted))
         return zt_fail(err, ZT_EXIT_RANK, "rank %d: %s", f->failed_rank, f->why);
     return zt_fail(err, ZT_EXIT_RANK, "rank %d left while others waited for it",
-                   g->world_rank[peer == ZT_GATE_ALL ? atomic_load(&g->first_left) : peer]);
+                   g->world_rank[peer == ZT_BARRIER_ALL ? atomic_load(&g->first_left) : peer]);
 }
 
 /* The same without the lock, for a rank that does not wait: what happens a moment later ends its wait. */
@@ -114,17 +115,18 @@ static bool is_over(struct group *g, int peer, struct zt_err *err) {
 
 static bool open_meeting(struct group *g, struct zt_err *err) {
     unsigned old;
-    if (is_over(g, ZT_GATE_ALL, err))
+    if (is_over(g, ZT_BARRIER_ALL, err))
         return false;
-    zt_gate_arrive(&g->gate, &old);
-    return zt_gate_pass(&g->gate, old, false) || !zt_gate_withdraw(&g->gate, old) || fail_hopeless(g, ZT_GATE_ALL, err);
+    zt_barrier_arrive(&g->gate, &old);
+    return zt_barrier_wait(&g->gate, old, false) || !zt_barrier_withdraw(&g->gate, old) ||
+           fail_hopeless(g, ZT_BARRIER_ALL, err);
 }
 
 /* All ranks are known to come, and nothing interrupts it. */
 static void close_round(struct group *g) {
     unsigned old;
-    zt_gate_arrive(&g->gate, &old);
-    zt_gate_pass(&g->gate, old, true);
+    zt_barrier_arrive(&g->gate, &old);
+    zt_barrier_wait(&g->gate, old, true);
 }
 
 /* Every rank finds a post unlike its own, or none does. */
@@ -149,10 +151,10 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
         return false;
     g->posts[c->base.rank] = post;
     g->data[c->base.rank] = data;
-    const char *before = zt_where_enter(c->base.where, post.function);
+    const char *before = zt_rank_status_enter(c->base.where, post.function);
     if (!open_meeting(g, err))
         return false;
-    zt_where_leave(c->base.where, before);
+    zt_rank_status_leave(c->base.where, before);
     if (posts_agree(g, c->base.rank, err))
         return true;
     close_round(g);
@@ -160,7 +162,7 @@ static bool open_round(struct thread_comm *c, struct post post, const void *data
 }
 
 static bool is_aborted(struct group *g, struct zt_err *err) {
-    return atomic_load(&g->family->aborted) && !fail_hopeless(g, ZT_GATE_ALL, err);
+    return atomic_load(&g->family->aborted) && !fail_hopeless(g, ZT_BARRIER_ALL, err);
 }
 
 /* What a rank does between open and close. */
@@ -196,10 +198,10 @@ static void drop_first(struct thread_comm *c) {
 static void drop_all(struct thread_comm *c) {
     struct group *g = c->group;
     const struct zt_transfer *t = c->queue.first;
-    if (t && t->row.phase == OPENING && !zt_gate_withdraw(&g->gate, t->row.came))
+    if (t && t->row.phase == OPENING && !zt_barrier_withdraw(&g->gate, t->row.came))
         close_round(g);
     else if (t && t->row.phase == CLOSING)
-        zt_gate_pass(&g->gate, t->row.came, true);
+        zt_barrier_wait(&g->gate, t->row.came, true);
     c->queue.first = NULL;
 }
 
@@ -214,13 +216,13 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         g->posts[c->base.rank] = (struct post){ .function = transfers[t->kind].name,
                                                 .bytes = (size_t)t->bound[c->base.size] * t->bytes_per_element };
         g->data[c->base.rank] = t->data;
-        if (is_over(g, ZT_GATE_ALL, err))
+        if (is_over(g, ZT_BARRIER_ALL, err))
             return false;
-        zt_gate_arrive(&g->gate, &t->row.came);
+        zt_barrier_arrive(&g->gate, &t->row.came);
         t->row.phase = OPENING;
         return true;
     case OPENING:
-        if (!zt_gate_is_complete(&g->gate, t->row.came))
+        if (!zt_barrier_is_complete(&g->gate, t->row.came))
             return is_aborted(g, err) && false;
         if (!posts_agree(g, c->base.rank, err)) {
             close_round(g);
@@ -229,10 +231,10 @@ static bool advance(struct thread_comm *c, struct zt_err *err) {
         }
         transfers[t->kind].work(c, t);
         t->row.phase = CLOSING;
-        zt_gate_arrive(&g->gate, &t->row.came);
+        zt_barrier_arrive(&g->gate, &t->row.came);
         return true;
     case CLOSING:
-        if (!zt_gate_is_complete(&g->gate, t->row.came))
+        if (!zt_barrier_is_complete(&g->gate, t->row.came))
             return false;
         drop_first(c);
         return t->done = true;
@@ -267,19 +269,19 @@ static bool thread_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_e
     struct group *g = c->group;
     if (!thread_poll(base, err))
         return false;
-    const char *before = zt_where_enter(base->where, transfers[t->kind].name);
+    const char *before = zt_rank_status_enter(base->where, transfers[t->kind].name);
     while (!t->done) {
         if (!c->queue.first)
             return zt_fail(err, ZT_EXIT_RUN, "wait: an earlier failure ended this transfer");
         bool opening = c->queue.first->row.phase == OPENING;
-        if (!zt_gate_pass(&g->gate, c->queue.first->row.came, !opening)) {
+        if (!zt_barrier_wait(&g->gate, c->queue.first->row.came, !opening)) {
             drop_all(c);
-            return fail_hopeless(g, ZT_GATE_ALL, err);
+            return fail_hopeless(g, ZT_BARRIER_ALL, err);
         }
         if (!thread_poll(base, err))
             return false;
     }
-    zt_where_leave(base->where, before);
+    zt_rank_status_leave(base->where, before);
     return true;
 }
 
@@ -340,17 +342,17 @@ static bool thread_send(struct zt_comm *base, const void *data, size_t bytes, in
         return false;
     struct ring *ring = ring_of(g, base->rank, to);
     unsigned sent = atomic_load(&ring->sent);
-    const char *before = zt_where_enter(base->where, "send");
-    if (!zt_gate_await(&g->gate, &ring->received, sent - ZT_COMM_BUFFERED, to))
+    const char *before = zt_rank_status_enter(base->where, "send");
+    if (!zt_barrier_await(&g->gate, &ring->received, sent - ZT_COMM_BUFFERED, to))
         return fail_hopeless(g, to, err);
-    zt_where_leave(base->where, before);
+    zt_rank_status_leave(base->where, before);
     struct message *m = &ring->slots[sent % ZT_COMM_BUFFERED];
     if (!zt_block_reserve(&m->data, &m->room, bytes, "message buffer", err)) /* slots keep their memory */
         return false;
     if (bytes)
         memcpy(m->data, data, bytes);
     m->bytes = bytes;
-    zt_gate_count(&g->gate, &ring->sent);
+    zt_barrier_count(&g->gate, &ring->sent);
     return true;
 }
 
@@ -361,17 +363,17 @@ static bool thread_recv(struct zt_comm *base, void *data, size_t bytes, int from
         return false;
     struct ring *ring = ring_of(g, from, base->rank);
     unsigned received = atomic_load(&ring->received);
-    const char *before = zt_where_enter(base->where, "recv");
-    if (!zt_gate_await(&g->gate, &ring->sent, received, from))
+    const char *before = zt_rank_status_enter(base->where, "recv");
+    if (!zt_barrier_await(&g->gate, &ring->sent, received, from))
         return fail_hopeless(g, from, err);
-    zt_where_leave(base->where, before);
+    zt_rank_status_leave(base->where, before);
     const struct message *m = &ring->slots[received % ZT_COMM_BUFFERED];
     if (m->bytes != bytes)
         return zt_fail(err, ZT_EXIT_RUN, "rank %d sent %zu bytes, rank %d wants %zu bytes", g->world_rank[from],
                        m->bytes, g->world_rank[base->rank], bytes);
     if (bytes)
         memcpy(data, m->data, bytes);
-    zt_gate_count(&g->gate, &ring->received);
+    zt_barrier_count(&g->gate, &ring->received);
     return true;
 }
 
@@ -380,7 +382,7 @@ static void group_destroy(struct group *g) {
         for (int k = 0; k < ZT_COMM_BUFFERED; k++)
             zt_block_destroy(g->rings[i].slots[k].data, g->rings[i].slots[k].room);
     zt_block_destroy(g->rings, g->rings_bytes);
-    zt_gate_finish(&g->gate);
+    zt_barrier_finish(&g->gate);
     free(g->data);
     free(g->posts);
     free(g->world_rank);
@@ -398,7 +400,7 @@ static struct group *group_create(struct family *family, int size, struct zt_err
     *g = (struct group){
         .family = family, .size = size, .members = size, .rings = rings, .rings_bytes = rings_bytes, .first_left = -1
     };
-    zt_gate_init(&g->gate, size, is_hopeless, g);
+    zt_barrier_init(&g->gate, size, is_hopeless, g);
     g->left = zt_calloc((size_t)size, sizeof *g->left);
     g->world_rank = zt_calloc((size_t)size, sizeof *g->world_rank);
     g->posts = zt_calloc((size_t)size, sizeof *g->posts);
@@ -472,7 +474,7 @@ static void thread_abort(struct zt_comm *base, const char *why) {
         atomic_store(&f->aborted, true);
     }
     for (struct group *g = f->groups; g; g = g->next)
-        zt_gate_rouse(&g->gate);
+        zt_barrier_wake(&g->gate);
     pthread_mutex_unlock(&f->lock);
     drop_all(down(base));
 }

@@ -29,10 +29,10 @@ static bool send_all(int fd, const void *data, size_t bytes) {
     return true;
 }
 
-bool zt_talk_send(int fd, enum zt_talk_kind kind, const void *data, size_t bytes) {
-    unsigned char frame[sizeof(struct head) + ZT_TALK_MOST];
+bool zt_control_send(int fd, enum zt_control_kind kind, const void *data, size_t bytes) {
+    unsigned char frame[sizeof(struct head) + ZT_CONTROL_MOST];
     struct head head = { (uint32_t)kind, (uint32_t)bytes };
-    if (bytes > ZT_TALK_MOST)
+    if (bytes > ZT_CONTROL_MOST)
         return false;
     memcpy(frame, &head, sizeof head);
     if (bytes)
@@ -40,7 +40,7 @@ bool zt_talk_send(int fd, enum zt_talk_kind kind, const void *data, size_t bytes
     return send_all(fd, frame, sizeof head + bytes);
 }
 
-bool zt_talk_read(int fd, struct zt_talk_in *in) {
+bool zt_control_read(int fd, struct zt_control_in *in) {
     memmove(in->buffer, in->buffer + in->used, in->have - in->used);
     in->have -= in->used;
     in->used = 0;
@@ -53,13 +53,13 @@ bool zt_talk_read(int fd, struct zt_talk_in *in) {
     return true;
 }
 
-bool zt_talk_next(struct zt_talk_in *in, int *kind, const void **data, size_t *bytes, bool *bad) {
+bool zt_control_next(struct zt_control_in *in, int *kind, const void **data, size_t *bytes, bool *bad) {
     struct head head;
     *bad = false;
     if (in->have - in->used < sizeof head)
         return false;
     memcpy(&head, in->buffer + in->used, sizeof head);
-    *bad = head.bytes > ZT_TALK_MOST || head.kind < ZT_TALK_HELLO || head.kind > ZT_TALK_QUIT;
+    *bad = head.bytes > ZT_CONTROL_MOST || head.kind < ZT_CONTROL_HELLO || head.kind > ZT_CONTROL_QUIT;
     if (*bad || in->have - in->used - sizeof head < head.bytes)
         return false;
     *kind = (int)head.kind;
@@ -69,7 +69,7 @@ bool zt_talk_next(struct zt_talk_in *in, int *kind, const void **data, size_t *b
     return true;
 }
 
-void zt_talk_clean(char *text, size_t room) {
+void zt_control_clean(char *text, size_t room) {
     char raw[1024]; /* texts of the protocol are shorter */
     text[room - 1] = 0;
     snprintf(raw, sizeof raw, "%s", text);

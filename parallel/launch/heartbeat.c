@@ -37,8 +37,8 @@ struct beat {
     unsigned char mac[ZT_MAC];
 };
 
-struct zt_pulse {
-    struct zt_where *where;
+struct zt_heartbeat {
+    struct zt_rank_status *where;
     int rank, fd, wake; /* wake: an eventfd that ends the thread */
     bool six;           /* the socket is IPv6's, and both kinds'; else IPv4's */
     struct card own, next;
@@ -52,7 +52,7 @@ struct zt_pulse {
 
 /* ---- datagrams ---- */
 
-static void send_to(const struct zt_pulse *p, const struct in6_addr *to, const struct beat *b) {
+static void send_to(const struct zt_heartbeat *p, const struct in6_addr *to, const struct beat *b) {
     struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = *to, .sin6_port = htons(p->next.port) };
     struct sockaddr_in old = { .sin_family = AF_INET, .sin_port = htons(p->next.port) };
     memcpy(&old.sin_addr, &to->s6_addr[12], sizeof old.sin_addr);
@@ -66,14 +66,14 @@ static void sign(unsigned char to[ZT_MAC], const struct card *receiver, const st
 }
 
 /* On all ways to the next rank: it does not say which of them work. */
-static void tell(struct zt_pulse *p, bool leaves) {
+static void tell(struct zt_heartbeat *p, bool leaves) {
     struct beat b = { .rank = p->rank, .leaves = leaves, .number = ++p->sent };
     sign(b.mac, &p->next, &b);
     for (int i = 0; i < p->next.count && p->next.port; i++)
         send_to(p, &p->next.at[i], &b);
 }
 
-static bool is_beat(const struct zt_pulse *p, const struct beat *b) {
+static bool is_beat(const struct zt_heartbeat *p, const struct beat *b) {
     unsigned char wanted[ZT_MAC];
     if (b->rank != p->before.rank || b->number <= p->taken)
         return false;
@@ -82,7 +82,7 @@ static bool is_beat(const struct zt_pulse *p, const struct beat *b) {
 }
 
 /* At most as many as a flood leaves time for others. */
-static void hear(struct zt_pulse *p, double now) {
+static void hear(struct zt_heartbeat *p, double now) {
     struct beat b;
     ssize_t n;
     for (int i = 0; i < ONCE && (n = recv(p->fd, &b, sizeof b, MSG_DONTWAIT | MSG_TRUNC)) >= 0; i++) {
@@ -97,7 +97,7 @@ static void hear(struct zt_pulse *p, double now) {
 /* ---- the thread ---- */
 
 /* What this rank waits for ends with the same error; it may be in nothing that waits for ranks. */
-static void end_process(const struct zt_pulse *p) {
+static void end_process(const struct zt_heartbeat *p) {
     struct zt_err err = { 0 };
     zt_comm_missed(p->where, &err);
     snprintf(err.place, sizeof err.place, "%s", p->where->place);
@@ -105,7 +105,7 @@ static void end_process(const struct zt_pulse *p) {
     _exit(ZT_EXIT_RANK);
 }
 
-static void look(struct zt_pulse *p, double now) {
+static void look(struct zt_heartbeat *p, double now) {
     if (p->missed_since > 0 && now - p->missed_since > patience_s)
         end_process(p);
     if (p->missed_since > 0 || p->heard == 0 || p->left || now - p->heard < silent_s)
@@ -115,7 +115,7 @@ static void look(struct zt_pulse *p, double now) {
 }
 
 static void *serve(void *arg) {
-    struct zt_pulse *p = arg;
+    struct zt_heartbeat *p = arg;
     double told = 0, looked = zt_now();
     for (double now = looked;; now = zt_now()) {
         if (now - looked > stood_still_s && p->heard > 0)
@@ -143,7 +143,7 @@ static void add_loopback(struct card *to) {
     to->at[to->count++] = zt_address_of_ipv4((struct in_addr){ .s_addr = htonl(INADDR_LOOPBACK) });
 }
 
-static bool exchange_cards(struct zt_pulse *p, struct zt_comm *world, struct zt_err *err) {
+static bool exchange_cards(struct zt_heartbeat *p, struct zt_comm *world, struct zt_err *err) {
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards);
     const int next = (p->rank + 1) % world->size;
     cards[p->rank] = p->own;
@@ -156,7 +156,7 @@ static bool exchange_cards(struct zt_pulse *p, struct zt_comm *world, struct zt_
     return ok;
 }
 
-static void finish(struct zt_pulse *p) {
+static void finish(struct zt_heartbeat *p) {
     if (p->fd >= 0)
         close(p->fd);
     if (p->wake >= 0)
@@ -164,11 +164,12 @@ static void finish(struct zt_pulse *p) {
     free(p);
 }
 
-bool zt_pulse_start(struct zt_pulse **to, struct zt_comm *world, struct zt_where *where, struct zt_err *err) {
-    struct zt_pulse *p = zt_calloc(1, sizeof *p);
-    *p = (struct zt_pulse){ .where = where,
-                            .rank = world->rank,
-                            .before.rank = (world->rank + world->size - 1) % world->size };
+bool zt_heartbeat_start(struct zt_heartbeat **to, struct zt_comm *world, struct zt_rank_status *where,
+                        struct zt_err *err) {
+    struct zt_heartbeat *p = zt_calloc(1, sizeof *p);
+    *p = (struct zt_heartbeat){ .where = where,
+                                .rank = world->rank,
+                                .before.rank = (world->rank + world->size - 1) % world->size };
     *to = NULL;
     p->wake = eventfd(0, EFD_CLOEXEC);
     p->own.count = zt_addresses(p->own.at, ADDRESSES, NULL);
@@ -188,7 +189,7 @@ bool zt_pulse_start(struct zt_pulse **to, struct zt_comm *world, struct zt_where
     return zt_fail(err, ZT_EXIT_RUN, "rank %d: no signs of life for the other ranks: %s", world->rank, strerror(why));
 }
 
-void zt_pulse_stop(struct zt_pulse *p) {
+void zt_heartbeat_stop(struct zt_heartbeat *p) {
     uint64_t one = 1;
     if (!p || write(p->wake, &one, sizeof one) != sizeof one)
         return;

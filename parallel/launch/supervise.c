@@ -58,12 +58,12 @@ static void kill_here(const struct zt_parent *p) {
 static void end_all(struct zt_parent *p) {
     for (int i = 0; i < p->job->ranks; i++)
         p->ranks[i].answered = false;
-    zt_parent_tell(p, ZT_TALK_ASK, NULL, 0);
+    zt_parent_tell(p, ZT_CONTROL_ASK, NULL, 0);
     bool errors = p->first_bad >= 0 && p->ranks[p->first_bad].error;
     if (!p->stop_at_once)
         take_until(p, COLLECT_MS, errors ? never : all_answered);
     p->ending = true;
-    zt_parent_tell(p, ZT_TALK_QUIT, NULL, 0);
+    zt_parent_tell(p, ZT_CONTROL_QUIT, NULL, 0);
     if (!p->stop_at_once)
         take_until(p, QUIT_MS, nobody_left);
     if (!nobody_left(p)) {
@@ -84,7 +84,7 @@ static void run(struct zt_parent *p) {
         zt_parent_take(p, ROUND_MS);
         if (!released && zt_parent_count(p, ZT_RANK_DONE) == p->job->ranks) {
             /* one that left sooner with a code would have mpirun kill others */
-            zt_parent_tell(p, ZT_TALK_QUIT, NULL, 0);
+            zt_parent_tell(p, ZT_CONTROL_QUIT, NULL, 0);
             released = true;
             take_until(p, LINGER_MS, nobody_left);
         }
@@ -154,7 +154,7 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
         for (const char *const *folder = job->clean; *folder; folder++)
             clean_folder(&p, *folder);
         clean_shared_memory(&p);
-        ok = zt_parent_verdict(&p, err);
+        ok = zt_parent_result(&p, err);
     }
     zt_parent_finish(&p);
     sigprocmask(SIG_SETMASK, &old, NULL);

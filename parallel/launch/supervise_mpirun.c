@@ -55,7 +55,7 @@ static void forget_launcher(void) {
 
 /* Open MPI hands its own variables to all hosts, others only where told to. */
 static void list_arguments(const char **to, const struct zt_supervise *job, const char *count, const char *program) {
-    static const char *const passed[] = { ZT_TALK_VARIABLE, "GOMP_SPINCOUNT", "TERM", "NO_COLOR" };
+    static const char *const passed[] = { ZT_CONTROL_VARIABLE, "GOMP_SPINCOUNT", "TERM", "NO_COLOR" };
     int n = 0;
     to[n++] = "mpirun";
     to[n++] = "-n";
@@ -108,7 +108,7 @@ bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const 
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(failed, O_CLOEXEC) != 0)
         return zt_fail(err, ZT_EXIT_RUN, "pipe: %s", strerror(errno));
     const char **arguments = zt_calloc((size_t)words + 24, sizeof *arguments);
-    setenv(ZT_TALK_VARIABLE, variable, 1); /* for the child, and so that it is listed */
+    setenv(ZT_CONTROL_VARIABLE, variable, 1); /* for the child, and so that it is listed */
     list_arguments(arguments, job, count, program);
     m->pid = fork();
     if (m->pid == 0) {
@@ -119,7 +119,7 @@ bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const 
         _exit(127);
     }
     int forked = errno;
-    unsetenv(ZT_TALK_VARIABLE);
+    unsetenv(ZT_CONTROL_VARIABLE);
     free(arguments);
     close(output[1]);
     close(failed[1]);

@@ -50,7 +50,7 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
                               .sin_addr.s_addr = htonl(p->job->hosts ? INADDR_ANY : INADDR_LOOPBACK) };
     socklen_t size = sizeof at;
     struct winsize window = { 0 };
-    unsigned char random[ZT_TALK_TOKEN / 2];
+    unsigned char random[ZT_CONTROL_TOKEN / 2];
     char addresses[400] = "127.0.0.1";
     int columns = isatty(STDERR_FILENO) ? 80 : 0;
     if (columns && ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col)
@@ -63,7 +63,7 @@ bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct z
         return zt_fail(err, ZT_EXIT_RUN, "random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(p->token + 2 * i, 3, "%02x", random[i]);
-    zt_mac_key(p->key, p->token, ZT_TALK_TOKEN);
+    zt_mac_key(p->key, p->token, ZT_CONTROL_TOKEN);
     p->door = (struct zt_door){
         .key = p->key, .purpose = ZT_PURPOSE_PARENT, .rank = ZT_PARENT_RANK, .size = p->job->ranks, .makes_job = true
     };
@@ -107,15 +107,15 @@ static void drop_guest(struct zt_parent *p, int i, bool keep_open) {
 /* Gives the connection of a guest who proved to be a rank, and said what the line is for, to that rank. What came
  * behind the hello stays with it. */
 static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *data, size_t bytes) {
-    struct zt_talk_hello hello;
+    struct zt_control_hello hello;
     if (bytes != sizeof hello)
         return false;
     memcpy(&hello, data, sizeof hello);
-    zt_talk_clean(hello.host, sizeof hello.host);
+    zt_control_clean(hello.host, sizeof hello.host);
     if (hello.rank != guest->visit.hello.from)
         return false;
     struct zt_rank_seen *r = &p->ranks[hello.rank];
-    int stream = hello.channel - ZT_TALK_STDOUT;
+    int stream = hello.channel - ZT_CONTROL_STDOUT;
     if (stream == 0 || stream == 1) {
         if (r->stream[stream] >= 0)
             return false;
@@ -124,7 +124,7 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
                   guest->in.have - guest->in.used);
         return true;
     }
-    if (hello.channel != ZT_TALK_CONTROL || r->state != ZT_RANK_ABSENT)
+    if (hello.channel != ZT_CONTROL_CONTROL || r->state != ZT_RANK_ABSENT)
         return false;
     r->fd = guest->fd;
     r->state = ZT_RANK_RUNNING;
@@ -138,7 +138,7 @@ static bool welcome(struct zt_parent *p, struct zt_guest *guest, const void *dat
     const int32_t came[] = { p->save ? SIGUSR1 : 0, p->stop_signal };
     for (int i = 0; i < 2; i++)
         if (came[i])
-            zt_talk_send(r->fd, ZT_TALK_SIGNAL, &came[i], sizeof came[i]);
+            zt_control_send(r->fd, ZT_CONTROL_SIGNAL, &came[i], sizeof came[i]);
     return true;
 }
 
@@ -159,9 +159,9 @@ static bool shake_hands(struct zt_parent *p, struct zt_guest *guest) {
         return v->state == before;
     if (v->state == ZT_VISIT_PROOF)
         return send_now(guest->fd, &v->challenge, sizeof v->challenge);
-    enum zt_verdict verdict = v->state == ZT_VISIT_UNPROVEN                         ? ZT_OTHER_SECRET
-                              : v->hello.from < 0 || v->hello.from >= p->job->ranks ? ZT_NOT_WANTED
-                                                                                    : ZT_WELCOME;
+    enum zt_handshake_result verdict = v->state == ZT_VISIT_UNPROVEN                         ? ZT_OTHER_SECRET
+                                       : v->hello.from < 0 || v->hello.from >= p->job->ranks ? ZT_NOT_WANTED
+                                                                                             : ZT_WELCOME;
     struct zt_welcome w = zt_visit_answer(v, &p->door, verdict);
     return send_now(guest->fd, &w, sizeof w) && verdict == ZT_WELCOME;
 }
@@ -178,9 +178,9 @@ static void take_guest(struct zt_parent *p, int i) {
             drop_guest(p, i, false);
         return;
     }
-    bool bad = false, open = zt_talk_read(guest->fd, &guest->in);
-    if (zt_talk_next(&guest->in, &kind, &data, &bytes, &bad))
-        drop_guest(p, i, kind == ZT_TALK_HELLO && welcome(p, guest, data, bytes));
+    bool bad = false, open = zt_control_read(guest->fd, &guest->in);
+    if (zt_control_next(&guest->in, &kind, &data, &bytes, &bad))
+        drop_guest(p, i, kind == ZT_CONTROL_HELLO && welcome(p, guest, data, bytes));
     else if (bad || !open)
         drop_guest(p, i, false);
 }
@@ -227,36 +227,36 @@ static void take_error(struct zt_rank_seen *r, const void *data) {
     struct zt_err *e = r->error = r->error ? r->error : zt_malloc(sizeof *e);
     memcpy(e, data, sizeof *e);
     for (int i = 0; i < ZT_ERR_LINES; i++) {
-        zt_talk_clean(e->text[i], sizeof e->text[i]);
-        zt_talk_clean(e->hint[i], sizeof e->hint[i]);
+        zt_control_clean(e->text[i], sizeof e->text[i]);
+        zt_control_clean(e->hint[i], sizeof e->hint[i]);
     }
-    zt_talk_clean(e->place, sizeof e->place);
+    zt_control_clean(e->place, sizeof e->place);
     e->count = e->count < 1 ? 1 : e->count;
 }
 
 static void take_status(struct zt_rank_seen *r, const void *data) {
     memcpy(&r->status, data, sizeof r->status);
-    zt_talk_clean(r->status.place, sizeof r->status.place);
-    zt_talk_clean(r->status.phase, sizeof r->status.phase);
-    zt_talk_clean(r->status.node, sizeof r->status.node);
-    zt_talk_clean(r->status.inside, sizeof r->status.inside);
+    zt_control_clean(r->status.place, sizeof r->status.place);
+    zt_control_clean(r->status.phase, sizeof r->status.phase);
+    zt_control_clean(r->status.node, sizeof r->status.node);
+    zt_control_clean(r->status.inside, sizeof r->status.inside);
     r->answered = true;
 }
 
 static void take_frame(struct zt_parent *p, int rank, int kind, const void *data, size_t bytes) {
     struct zt_rank_seen *r = &p->ranks[rank];
-    if (kind == ZT_TALK_STATUS && bytes == sizeof r->status) {
+    if (kind == ZT_CONTROL_STATUS && bytes == sizeof r->status) {
         take_status(r, data);
-    } else if (kind == ZT_TALK_NOTE && !p->ending) {
+    } else if (kind == ZT_CONTROL_NOTE && !p->ending) {
         char line[1024];
         snprintf(line, sizeof line, "%.*s", (int)bytes, (const char *)data);
-        zt_talk_clean(line, sizeof line);
+        zt_control_clean(line, sizeof line);
         zt_show_line_begin(stderr);
         fprintf(stderr, "%s\n", line);
-    } else if (kind == ZT_TALK_ERROR && bytes == sizeof *r->error) {
+    } else if (kind == ZT_CONTROL_ERROR && bytes == sizeof *r->error) {
         take_error(r, data);
         blame(p, rank);
-    } else if (kind == ZT_TALK_GOODBYE && bytes == sizeof(int32_t)) {
+    } else if (kind == ZT_CONTROL_GOODBYE && bytes == sizeof(int32_t)) {
         int32_t code;
         memcpy(&code, data, sizeof code);
         r->code = code;
@@ -269,9 +269,9 @@ static void take_control(struct zt_parent *p, int rank) {
     const void *data;
     size_t bytes;
     int kind;
-    bool bad = false, open = zt_talk_read(r->fd, r->in);
+    bool bad = false, open = zt_control_read(r->fd, r->in);
     r->silent_ms = 0;
-    while (zt_talk_next(r->in, &kind, &data, &bytes, &bad))
+    while (zt_control_next(r->in, &kind, &data, &bytes, &bad))
         take_frame(p, rank, kind, data, bytes);
     if (open && !bad)
         return;
@@ -311,7 +311,7 @@ static void take_signals(struct zt_parent *p) {
             p->stop_signal = p->stop_signal ? p->stop_signal : number;
         }
         if (!p->stop_at_once)
-            zt_parent_tell(p, ZT_TALK_SIGNAL, &number, sizeof number);
+            zt_parent_tell(p, ZT_CONTROL_SIGNAL, &number, sizeof number);
     }
 }
 
@@ -421,10 +421,10 @@ void zt_parent_take(struct zt_parent *p, int ms) {
     free(from);
 }
 
-void zt_parent_tell(struct zt_parent *p, enum zt_talk_kind kind, const void *data, size_t bytes) {
+void zt_parent_tell(struct zt_parent *p, enum zt_control_kind kind, const void *data, size_t bytes) {
     for (int i = 0; i < p->job->ranks; i++)
         if (p->ranks[i].fd >= 0)
-            zt_talk_send(p->ranks[i].fd, kind, data, bytes);
+            zt_control_send(p->ranks[i].fd, kind, data, bytes);
 }
 
 int zt_parent_count(const struct zt_parent *p, enum zt_rank_state state) {

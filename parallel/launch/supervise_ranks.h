@@ -27,9 +27,9 @@ struct zt_rank_seen {
     bool here;     /* on the parent's host */
     bool answered; /* its status since it was asked has come */
     char host[64];
-    struct zt_talk_status status;
+    struct zt_control_status status;
     struct zt_err *error; /* its own words; NULL: none */
-    struct zt_talk_in *in;
+    struct zt_control_in *in;
     char words[2048]; /* the end of what it wrote to standard error */
 };
 
@@ -37,7 +37,7 @@ struct zt_rank_seen {
 struct zt_guest {
     int fd, silent_ms;
     struct zt_visit visit;
-    struct zt_talk_in in;
+    struct zt_control_in in;
 };
 enum { ZT_GUESTS = 64 };
 
@@ -51,7 +51,7 @@ struct zt_mpirun {
 struct zt_parent {
     const struct zt_supervise *job;
     int listener, signals; /* signals: a signalfd */
-    char token[ZT_TALK_TOKEN + 1];
+    char token[ZT_CONTROL_TOKEN + 1];
     unsigned char key[ZT_MAC]; /* of the token */
     struct zt_door door;
     char host[64];
@@ -69,11 +69,11 @@ struct zt_parent {
     bool no_mpi;       /* they have been in MPI_Init for too long */
 };
 
-/* Opens the listening socket and makes the token; the value of ZT_TALK_VARIABLE goes to `variable`. */
+/* Opens the listening socket and makes the token; the value of ZT_CONTROL_VARIABLE goes to `variable`. */
 bool zt_parent_listen(struct zt_parent *p, char *variable, size_t room, struct zt_err *err);
 /* Waits up to `ms` for whatever comes, and takes it: connections, frames, output, signals, the end of mpirun. */
 void zt_parent_take(struct zt_parent *p, int ms);
-void zt_parent_tell(struct zt_parent *p, enum zt_talk_kind kind, const void *data, size_t bytes);
+void zt_parent_tell(struct zt_parent *p, enum zt_control_kind kind, const void *data, size_t bytes);
 int zt_parent_count(const struct zt_parent *p, enum zt_rank_state state);
 bool zt_parent_streams_open(const struct zt_parent *p);
 void zt_parent_finish(struct zt_parent *p);
@@ -88,6 +88,6 @@ void zt_mpirun_kill(struct zt_mpirun *m, int number);
 int zt_mpirun_cause(const struct zt_mpirun *m, int *signal_number, int *status);
 
 /* What happened, from all that was seen. */
-bool zt_parent_verdict(const struct zt_parent *p, struct zt_err *err);
+bool zt_parent_result(const struct zt_parent *p, struct zt_err *err);
 
 #endif

@@ -73,10 +73,10 @@ static void say_absent(const struct zt_parent *p, char *to, size_t room) {
 /* Where the run was when it lost a rank: that rank's last word on it is up to a second old, those that waited for it
  * have been asked since. */
 static void say_where(const struct zt_parent *p, int rank, char *to, size_t room) {
-    const struct zt_talk_status *own = &p->ranks[rank].status, *last = own;
+    const struct zt_control_status *own = &p->ranks[rank].status, *last = own;
     const char *inside = "";
     for (int i = 0; i < p->job->ranks; i++) {
-        const struct zt_talk_status *s = &p->ranks[i].status;
+        const struct zt_control_status *s = &p->ranks[i].status;
         if (i == rank || !p->ranks[i].answered)
             continue;
         if (s->inside[0] && !inside[0])
@@ -103,7 +103,7 @@ static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
     while (first && r->words[first - 1] != '\n')
         first--;
     snprintf(to, room, "%.*s", (int)(end - first), r->words + first);
-    zt_talk_clean(to, room);
+    zt_control_clean(to, room);
 }
 
 /* The first line of words that mpirun said itself; "" where there is none. */
@@ -115,7 +115,7 @@ static void mpirun_line(const struct zt_parent *p, char *to, size_t room) {
             snprintf(to, room, "%.*s", (int)n, at);
         at += at[n] ? n + 1 : n;
     }
-    zt_talk_clean(to, room);
+    zt_control_clean(to, room);
 }
 
 /* Each waits for all others there, so nobody can say which one holds the others up. */
@@ -168,7 +168,7 @@ static bool report_start(const struct zt_parent *p, struct zt_err *err) {
                    p->job->ranks - zt_parent_count(p, ZT_RANK_ABSENT), p->job->ranks, line[0] ? ": " : "", line);
 }
 
-bool zt_parent_verdict(const struct zt_parent *p, struct zt_err *err) {
+bool zt_parent_result(const struct zt_parent *p, struct zt_err *err) {
     int with_error = find_error(p), gone = find_gone(p), code = 0;
     if (p->stop_at_once || (gone >= 0 && with_error < 0 && p->stop_signal)) {
         err->code = 128 + p->stop_signal;

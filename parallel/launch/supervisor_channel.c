@@ -22,15 +22,15 @@
 
 enum { BEAT_MS = 1000, CONNECT_MS = 10000, PATIENCE_MS = 20000, AGAIN_MS = 100 };
 
-struct zt_lifeline {
+struct zt_supervisor_channel {
     int fd, wake; /* wake: an eventfd, see enum wake */
     int columns;
     int saved[2]; /* standard output and error as they were */
     pthread_t thread;
     pthread_mutex_t lock; /* guards `where` and what is sent */
-    const struct zt_where *where;
-    struct zt_talk_in in; /* the thread's, after its end the closer's */
-    bool quit;            /* the parent said so */
+    const struct zt_rank_status *where;
+    struct zt_control_in in; /* the thread's, after its end the closer's */
+    bool quit;               /* the parent said so */
 };
 
 /* What is added to the eventfd: the thread shall end, or report the launcher's signal. */
@@ -49,7 +49,7 @@ static int connect_parent(char *addresses, const char *port) {
     for (const char *p = addresses; *p; p++)
         count += *p == ',';
     for (char *a = strtok_r(addresses, ",", &rest); a && fd < 0; a = strtok_r(NULL, ",", &rest))
-        fd = zt_dial(a, port, CONNECT_MS / count);
+        fd = zt_connect(a, port, CONNECT_MS / count);
     return fd;
 }
 
@@ -71,8 +71,8 @@ static int reach_parent(const struct way *way, int rank) {
         char *copy = zt_strdup(way->addresses);
         int fd = connect_parent(copy, way->port);
         free(copy);
-        enum zt_verdict verdict =
-            fd < 0 ? ZT_NO_DOOR : zt_handshake_dial(fd, way->key, &hello, &challenge, &welcome, end);
+        enum zt_handshake_result verdict =
+            fd < 0 ? ZT_NOT_A_LISTENER : zt_handshake_connect(fd, way->key, &hello, &challenge, &welcome, end);
         if (verdict == ZT_WELCOME)
             return fd;
         if (fd >= 0)
@@ -84,20 +84,20 @@ static int reach_parent(const struct way *way, int rank) {
     return -1;
 }
 
-static int open_channel(const struct way *way, struct zt_talk_hello *hello, int channel) {
+static int open_channel(const struct way *way, struct zt_control_hello *hello, int channel) {
     int fd = reach_parent(way, hello->rank);
     hello->channel = channel;
     if (fd < 0)
         return -1;
-    if (zt_talk_send(fd, ZT_TALK_HELLO, hello, sizeof *hello))
+    if (zt_control_send(fd, ZT_CONTROL_HELLO, hello, sizeof *hello))
         return fd;
     close(fd);
     return -1;
 }
 
 /* Puts standard output and error on sockets of their own; they block, as a pipe does. */
-static bool redirect(struct zt_lifeline *line, const struct way *way, struct zt_talk_hello *hello) {
-    static const int channel[2] = { ZT_TALK_STDOUT, ZT_TALK_STDERR };
+static bool redirect(struct zt_supervisor_channel *line, const struct way *way, struct zt_control_hello *hello) {
+    static const int channel[2] = { ZT_CONTROL_STDOUT, ZT_CONTROL_STDERR };
     for (int i = 0; i < 2; i++) {
         int fd = open_channel(way, hello, channel[i]);
         line->saved[i] = fcntl(STDOUT_FILENO + i, F_DUPFD_CLOEXEC, 3);
@@ -114,10 +114,10 @@ static void copy_text(char *to, size_t room, const char *from) {
     snprintf(to, room, "%s", from ? from : "");
 }
 
-static void send_status(struct zt_lifeline *line) {
-    struct zt_talk_status status = { 0 };
+static void send_status(struct zt_supervisor_channel *line) {
+    struct zt_control_status status = { 0 };
     pthread_mutex_lock(&line->lock);
-    const struct zt_where *w = line->where;
+    const struct zt_rank_status *w = line->where;
     if (w) {
         copy_text(status.place, sizeof status.place, w->place);
         copy_text(status.phase, sizeof status.phase, atomic_load(&w->phase));
@@ -126,7 +126,7 @@ static void send_status(struct zt_lifeline *line) {
         status.step = atomic_load(&w->step);
     }
     status.signal = launcher_signal;
-    zt_talk_send(line->fd, ZT_TALK_STATUS, &status, sizeof status);
+    zt_control_send(line->fd, ZT_CONTROL_STATUS, &status, sizeof status);
     pthread_mutex_unlock(&line->lock);
 }
 
@@ -141,7 +141,7 @@ static void note_launcher_signal(int number) {
 
 /* The rank itself decides what a signal means where it has a handler. Where it has none yet, nothing was trained that
  * could be saved; SIGUSR1 is blocked from the start, and waits. */
-static void take_signal(struct zt_lifeline *line, int number) {
+static void take_signal(struct zt_supervisor_channel *line, int number) {
     struct sigaction now;
     sigaction(number, NULL, &now);
     bool handled = now.sa_flags & SA_SIGINFO ||
@@ -151,24 +151,24 @@ static void take_signal(struct zt_lifeline *line, int number) {
     } else {
         int32_t code = 128 + number;
         pthread_mutex_lock(&line->lock); /* nobody else's frame is cut in two */
-        zt_talk_send(line->fd, ZT_TALK_GOODBYE, &code, sizeof code);
+        zt_control_send(line->fd, ZT_CONTROL_GOODBYE, &code, sizeof code);
         _exit(code);
     }
 }
 
 /* Whether the parent wants the rank to quit. */
-static bool take_frames(struct zt_lifeline *line) {
+static bool take_frames(struct zt_supervisor_channel *line) {
     const void *data;
     size_t bytes;
     int kind;
     bool bad, quit = false;
-    while (zt_talk_next(&line->in, &kind, &data, &bytes, &bad)) {
+    while (zt_control_next(&line->in, &kind, &data, &bytes, &bad)) {
         int32_t number = 0;
-        if (kind == ZT_TALK_ASK)
+        if (kind == ZT_CONTROL_ASK)
             send_status(line);
-        if (kind == ZT_TALK_QUIT)
+        if (kind == ZT_CONTROL_QUIT)
             quit = true;
-        if (kind == ZT_TALK_SIGNAL && bytes == sizeof number) {
+        if (kind == ZT_CONTROL_SIGNAL && bytes == sizeof number) {
             memcpy(&number, data, sizeof number);
             take_signal(line, number);
         }
@@ -178,7 +178,7 @@ static bool take_frames(struct zt_lifeline *line) {
 
 /* Ends with the wake, else with the process: where the parent is gone nobody is left to be told. */
 static void *serve(void *arg) {
-    struct zt_lifeline *line = arg;
+    struct zt_supervisor_channel *line = arg;
     for (;;) {
         struct pollfd wait[2] = { { .fd = line->wake, .events = POLLIN }, { .fd = line->fd, .events = POLLIN } };
         int ready = poll(wait, 2, BEAT_MS);
@@ -189,7 +189,7 @@ static void *serve(void *arg) {
             send_status(line);
         if (ready == 0 && line->quit)
             _exit(ZT_EXIT_RANK);
-        if (wait[1].revents && !zt_talk_read(line->fd, &line->in))
+        if (wait[1].revents && !zt_control_read(line->fd, &line->in))
             _exit(ZT_EXIT_RANK);
         if (wait[1].revents)
             line->quit |= take_frames(line);
@@ -200,7 +200,7 @@ static void *serve(void *arg) {
 
 /* mpirun ends all ranks as soon as one is gone; those that are left first tell the parent where they were, and that it
  * was not they who went first. */
-static void outlive_launcher(const struct zt_lifeline *line) {
+static void outlive_launcher(const struct zt_supervisor_channel *line) {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
     const struct sigaction note = { .sa_handler = note_launcher_signal, .sa_flags = SA_RESTART };
     handler_wake = line->wake;
@@ -214,11 +214,11 @@ static void outlive_launcher(const struct zt_lifeline *line) {
 
 /* ---- the outside ---- */
 
-bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
-    const char *text = getenv(ZT_TALK_VARIABLE);
-    char token[ZT_TALK_TOKEN + 1];
+bool zt_supervisor_channel_open(struct zt_supervisor_channel **to, struct zt_err *err) {
+    const char *text = getenv(ZT_CONTROL_VARIABLE);
+    char token[ZT_CONTROL_TOKEN + 1];
     struct way way;
-    struct zt_talk_hello hello = { .pid = getpid() };
+    struct zt_control_hello hello = { .pid = getpid() };
     struct zt_launched launched;
     int columns;
     *to = NULL;
@@ -227,19 +227,19 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
     if (!zt_launched_find(&launched, err))
         return false;
     if (sscanf(text, "%511s %7s %32s %d", way.addresses, way.port, token, &columns) != 4)
-        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_TALK_VARIABLE);
+        return zt_fail(err, ZT_EXIT_CONFIG, "environment: %s is not as ztrain writes it", ZT_CONTROL_VARIABLE);
     hello.rank = launched.rank;
     const char *job = getenv("OMPI_MCA_ess_base_jobid");
     hello.job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
-    unsetenv(ZT_TALK_VARIABLE);
+    unsetenv(ZT_CONTROL_VARIABLE);
     zt_mac_key(way.key, token, strlen(token));
     way.size = launched.size;
     gethostname(hello.host, sizeof hello.host - 1);
-    struct zt_lifeline *line = zt_calloc(1, sizeof *line);
+    struct zt_supervisor_channel *line = zt_calloc(1, sizeof *line);
     line->columns = columns;
     line->wake = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&line->lock, NULL);
-    line->fd = open_channel(&way, &hello, ZT_TALK_CONTROL);
+    line->fd = open_channel(&way, &hello, ZT_CONTROL_CONTROL);
     if (line->fd < 0)
         return zt_fail(err, ZT_EXIT_RANK, "rank %d on %s cannot reach the parent at %s, port %s", launched.rank,
                        hello.host, way.addresses, way.port);
@@ -250,7 +250,7 @@ bool zt_lifeline_open(struct zt_lifeline **to, struct zt_err *err) {
     return true;
 }
 
-void zt_lifeline_where(struct zt_lifeline *line, const struct zt_where *where) {
+void zt_supervisor_channel_status(struct zt_supervisor_channel *line, const struct zt_rank_status *where) {
     if (!line)
         return;
     pthread_mutex_lock(&line->lock);
@@ -258,29 +258,29 @@ void zt_lifeline_where(struct zt_lifeline *line, const struct zt_where *where) {
     pthread_mutex_unlock(&line->lock);
 }
 
-void zt_lifeline_note(struct zt_lifeline *line, const char *text) {
+void zt_supervisor_channel_note(struct zt_supervisor_channel *line, const char *text) {
     pthread_mutex_lock(&line->lock);
-    zt_talk_send(line->fd, ZT_TALK_NOTE, text, strlen(text));
+    zt_control_send(line->fd, ZT_CONTROL_NOTE, text, strlen(text));
     pthread_mutex_unlock(&line->lock);
 }
 
-int zt_lifeline_columns(const struct zt_lifeline *line) {
+int zt_supervisor_channel_columns(const struct zt_supervisor_channel *line) {
     return line ? line->columns : 0;
 }
 
 /* Until the parent says quit, or said so to the thread that listened so far, or closes the line. */
-static void wait_for_parent(struct zt_lifeline *line) {
+static void wait_for_parent(struct zt_supervisor_channel *line) {
     struct pollfd wait = { .fd = line->fd, .events = POLLIN };
     const void *data;
     size_t bytes;
     int kind;
     bool bad = false;
-    while (!line->quit && !bad && poll(&wait, 1, PATIENCE_MS) == 1 && zt_talk_read(line->fd, &line->in))
-        while (zt_talk_next(&line->in, &kind, &data, &bytes, &bad))
-            line->quit |= kind == ZT_TALK_QUIT;
+    while (!line->quit && !bad && poll(&wait, 1, PATIENCE_MS) == 1 && zt_control_read(line->fd, &line->in))
+        while (zt_control_next(&line->in, &kind, &data, &bytes, &bad))
+            line->quit |= kind == ZT_CONTROL_QUIT;
 }
 
-void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int code) {
+void zt_supervisor_channel_close(struct zt_supervisor_channel *line, const struct zt_err *err, int code) {
     uint64_t end = WAKE_END;
     int32_t number = code;
     if (!line)
@@ -292,8 +292,8 @@ void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int c
         if (line->saved[i] >= 0)
             dup2(line->saved[i], STDOUT_FILENO + i);
     if (err->count)
-        zt_talk_send(line->fd, ZT_TALK_ERROR, err, sizeof *err);
-    zt_talk_send(line->fd, ZT_TALK_GOODBYE, &number, sizeof number);
+        zt_control_send(line->fd, ZT_CONTROL_ERROR, err, sizeof *err);
+    zt_control_send(line->fd, ZT_CONTROL_GOODBYE, &number, sizeof number);
     if (code != 0 && alone)
         wait_for_parent(line);
     handler_wake = -1;

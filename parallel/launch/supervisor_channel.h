@@ -10,19 +10,19 @@
 #include "base/err.h"
 #include "parallel/comm/rank_status.h"
 
-struct zt_lifeline;
+struct zt_supervisor_channel;
 
-/* *line NULL without an error: no parent asked for one (the environment has no ZT_TALK_VARIABLE, which is taken out of
- * it). */
-bool zt_lifeline_open(struct zt_lifeline **line, struct zt_err *err);
+/* *line NULL without an error: no parent asked for one (the environment has no ZT_CONTROL_VARIABLE, which is taken out
+ * of it). */
+bool zt_supervisor_channel_open(struct zt_supervisor_channel **line, struct zt_err *err);
 /* From now on signs of life say what `where` says. NULL: nothing again. */
-void zt_lifeline_where(struct zt_lifeline *line, const struct zt_where *where);
+void zt_supervisor_channel_status(struct zt_supervisor_channel *line, const struct zt_rank_status *where);
 /* A line for the user, whichever rank says it. */
-void zt_lifeline_note(struct zt_lifeline *line, const char *text);
+void zt_supervisor_channel_note(struct zt_supervisor_channel *line, const char *text);
 /* Width of the parent's terminal; 0: it has none. */
-int zt_lifeline_columns(const struct zt_lifeline *line);
+int zt_supervisor_channel_columns(const struct zt_supervisor_channel *line);
 /* Says goodbye with the exit code that will follow, before it the error where err->count, and frees. With an error or
  * another code than 0 it waits until the parent has decided what to make of it. NULL is harmless. */
-void zt_lifeline_close(struct zt_lifeline *line, const struct zt_err *err, int code);
+void zt_supervisor_channel_close(struct zt_supervisor_channel *line, const struct zt_err *err, int code);
 
 #endif

@@ -9,15 +9,15 @@ static void add_pieces(struct zt_flat *f, int t, int rank, int64_t *packed) {
     if (from >= to)
         return;
     f->kept_pieces[f->kept_piece_count++] =
-        (struct zt_kept_piece){ .rank = rank,
-                                .at = tensor->kept + (from - tensor->offset),
-                                .packed_at = *packed,
-                                .shard_at = zt_shard_offset(f, tensor->bucket, rank) + (from - first),
-                                .count = to - from };
+        (struct zt_persistent_piece){ .rank = rank,
+                                      .at = tensor->kept + (from - tensor->offset),
+                                      .packed_at = *packed,
+                                      .shard_at = zt_shard_offset(f, tensor->bucket, rank) + (from - first),
+                                      .count = to - from };
     *packed += to - from;
 }
 
-void zt_flat_keep(struct zt_arena *arena, struct zt_flat *f, int64_t most_elems, int64_t most_together) {
+void zt_flat_persistent(struct zt_arena *arena, struct zt_flat *f, int64_t most_elems, int64_t most_together) {
     int tensors = 0;
     for (int t = 0; t < f->tensor_count; t++) {
         if (f->tensors[t].count > most_elems || f->kept + f->tensors[t].count > most_together)
@@ -26,7 +26,7 @@ void zt_flat_keep(struct zt_arena *arena, struct zt_flat *f, int64_t most_elems,
         f->kept += f->tensors[t].count;
         tensors++;
     }
-    f->kept_pieces = ZT_NEW_N(arena, struct zt_kept_piece, tensors * f->ranks + 1);
+    f->kept_pieces = ZT_NEW_N(arena, struct zt_persistent_piece, tensors * f->ranks + 1);
     f->kept_bound = ZT_NEW_N(arena, int64_t, f->ranks + 1);
     int64_t packed = 0;
     for (int r = 0; r < f->ranks; r++) {

@@ -23,11 +23,11 @@ struct zt_flat_tensor {
     int64_t offset, count; /* elements; offset is set by zt_flat_make */
     bool copy;             /* of a parameter whose home is another stage (tied_weights.h); copies stand last */
     int bucket;            /* set by zt_flat_make */
-    int64_t kept;          /* where it starts among the kept tensors (zt_flat_keep), elements; -1: it is not kept */
+    int64_t kept; /* where it starts among the kept tensors (zt_flat_persistent), elements; -1: it is not kept */
 };
 
 /* A part of a kept tensor that one rank owns; elements. */
-struct zt_kept_piece {
+struct zt_persistent_piece {
     int rank;
     int64_t at, packed_at, shard_at, count; /* among the kept tensors; as it travels; in the shard of its owner */
 };
@@ -45,7 +45,7 @@ struct zt_flat {
                         the other) */
     int64_t *owned;  /* [ranks + 1] elements that rank r owns over all buckets; owned[ranks] unused */
     int64_t kept;    /* elements of all kept tensors */
-    struct zt_kept_piece
+    struct zt_persistent_piece
         *kept_pieces; /* by rank, so that one all_gather with the slice bounds kept_bound brings them */
     int kept_piece_count;
     int64_t *kept_bound; /* [ranks + 1] */
@@ -63,7 +63,7 @@ void zt_flat_give_to_first(struct zt_flat *f);
  * and stage3_model_persistence_threshold): those of at most `most_elems`, in model order while all together have at
  * most `most_together`. They stay in their buckets and shards, where the optimizer steps; copies of them are made anew
  * after every update. */
-void zt_flat_keep(struct zt_arena *arena, struct zt_flat *flat, int64_t most_elems, int64_t most_together);
+void zt_flat_persistent(struct zt_arena *arena, struct zt_flat *flat, int64_t most_elems, int64_t most_together);
 
 /* Slice of bucket b that rank r owns, as flat offsets. */
 static inline int64_t zt_slice_first(const struct zt_flat *f, int b, int r) {

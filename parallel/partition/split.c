@@ -144,7 +144,7 @@ static const struct method *find_method(const char *name) {
 /* Stretches of the line between two places where it may be cut. Sums by stretch, [count + 1]: of those before it. */
 struct stretches {
     int count;
-    struct zt_cut *start;
+    struct zt_stage_bounds *start;
     int *layers;    /* that start before it */
     double *weight; /* of the nodes before it */
     double *cross;  /* bytes that travel where it is cut off from what is before it */
@@ -184,12 +184,13 @@ static struct stretches stretch(const struct zt_graph *g, const struct line *l, 
     struct stretches s = { 0, zt_calloc(room, sizeof *s.start), zt_calloc(room, sizeof *s.layers),
                            zt_calloc(room, sizeof *s.weight), zt_calloc(room, sizeof *s.cross) };
     double *cross = find_crossings(g, l), sum = 0;
-    struct zt_cut here = { -1, 0 };
+    struct zt_stage_bounds here = { -1, 0 };
     s.count = l->layers > 0;
     for (int n = 0; n < g->node_count; n++) {
         int layers = here.layer + 1;
         if (l->at[n] == n)
-            here = l->layer[n] ? (struct zt_cut){ layers, 0 } : (struct zt_cut){ here.layer, here.nodes + 1 };
+            here = l->layer[n] ? (struct zt_stage_bounds){ layers, 0 }
+                               : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
         if (l->at[n] == n && layers > 0 && (anywhere || l->layer[n])) {
             s.start[s.count] = here;
             s.layers[s.count] = layers;
@@ -340,7 +341,7 @@ static bool hold_copies(struct zt_graph *g, int stages, struct zt_err *err) {
 
 /* `cuts` between the stages, by the method's weights. */
 static bool choose(const struct zt_graph *g, const struct line *l, const struct method *method, const char *name,
-                   int stages, struct zt_cut *cuts, struct zt_err *err) {
+                   int stages, struct zt_stage_bounds *cuts, struct zt_err *err) {
     double *weight = zt_calloc((size_t)g->node_count + 1, sizeof *weight);
     bool ok = weigh(g, method, name, l, weight, err);
     if (ok) {
@@ -359,7 +360,8 @@ static bool choose(const struct zt_graph *g, const struct line *l, const struct 
     return ok;
 }
 
-bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, struct zt_cut *cuts, struct zt_err *err) {
+bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, struct zt_stage_bounds *cuts,
+                     struct zt_err *err) {
     const struct method *method = find_method(name);
     if (!method)
         return zt_fail(err, ZT_EXIT_CONFIG, "pipeline.partition: \"%s\" is not known", name);
@@ -367,24 +369,25 @@ bool zt_split_choose(const struct zt_graph *g, const char *name, int stages, str
     bool ok = stages == 1 || stages <= l.layers ||
               zt_fail(err, ZT_EXIT_CONFIG, "pipeline.stages = %d, but the model has only %d layers with parameters",
                       stages, l.layers);
-    cuts[0] = (struct zt_cut){ 0, 0 };
-    cuts[stages] = (struct zt_cut){ l.layers, 0 };
+    cuts[0] = (struct zt_stage_bounds){ 0, 0 };
+    cuts[stages] = (struct zt_stage_bounds){ l.layers, 0 };
     ok = ok && (stages == 1 || choose(g, &l, method, name, stages, cuts, err));
     erase(&l);
     return ok;
 }
 
-static bool is_behind(const struct zt_cut *here, const struct zt_cut *cut) {
+static bool is_behind(const struct zt_stage_bounds *here, const struct zt_stage_bounds *cut) {
     return here->layer > cut->layer || (here->layer == cut->layer && here->nodes >= cut->nodes);
 }
 
-static void set_stages(struct zt_graph *g, const struct line *l, int stages, const struct zt_cut *cuts) {
-    struct zt_cut here = { -1, 0 };
+static void set_stages(struct zt_graph *g, const struct line *l, int stages, const struct zt_stage_bounds *cuts) {
+    struct zt_stage_bounds here = { -1, 0 };
     int stage = 0;
     for (int n = 0; n < g->node_count; n++) {
         if (l->at[n] != n)
             continue;
-        here = l->layer[n] ? (struct zt_cut){ here.layer + 1, 0 } : (struct zt_cut){ here.layer, here.nodes + 1 };
+        here = l->layer[n] ? (struct zt_stage_bounds){ here.layer + 1, 0 }
+                           : (struct zt_stage_bounds){ here.layer, here.nodes + 1 };
         while (stage < stages - 1 && is_behind(&here, &cuts[stage + 1]))
             stage++;
         g->nodes[n]->stage = stage;
@@ -393,7 +396,7 @@ static void set_stages(struct zt_graph *g, const struct line *l, int stages, con
         g->nodes[n]->stage = g->nodes[l->at[n]]->stage;
 }
 
-bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_cut *cuts, struct zt_err *err) {
+bool zt_split_apply(struct zt_graph *g, int stages, const struct zt_stage_bounds *cuts, struct zt_err *err) {
     if (stages == 1)
         return true;
     struct line l = draw_line(g);

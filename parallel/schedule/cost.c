@@ -133,7 +133,7 @@ static double walk(const struct walk *w, const struct zt_graph *g, const struct 
     return compute;
 }
 
-static int64_t crossing_bytes(const struct zt_crossings *c) {
+static int64_t crossing_bytes(const struct zt_boundary_tensors *c) {
     int64_t bytes = 0;
     for (int i = 0; i < c->count; i++)
         bytes += (int64_t)c->at[i].bytes;

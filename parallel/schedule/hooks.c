@@ -149,8 +149,8 @@ static void spread_sums(const struct zt_flat *flat, const struct zt_sharding *sh
     }
 }
 
-void zt_hooks_spread(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
-                     const struct zt_traffic *traffic, struct zt_bucket_use *use) {
+void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+                    const struct zt_traffic *traffic, struct zt_bucket_use *use) {
     spread_sums(flat, sharding, traffic->overlap, p->joint.graph->node_count, use);
     if (!sharding->parameters)
         return;

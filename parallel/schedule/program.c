@@ -46,17 +46,17 @@ static int read_on_stage(const struct zt_graph *g, const int *values, int value_
     return count;
 }
 
-int zt_program_params(const struct zt_joint *joint, int stage, int *indices) {
+int zt_program_params(const struct zt_training_graph *joint, int stage, int *indices) {
     return read_on_stage(joint->graph, joint->params, joint->param_count, stage, indices);
 }
 
-int zt_program_statistics(const struct zt_joint *joint, int stage, int *indices) {
+int zt_program_statistics(const struct zt_training_graph *joint, int stage, int *indices) {
     return read_on_stage(joint->graph, joint->statistics, joint->statistic_count, stage, indices);
 }
 
-static void take_joint(struct zt_program *p, const struct zt_joint *joint) {
+static void take_joint(struct zt_program *p, const struct zt_training_graph *joint) {
     p->joint = *joint;
-    struct zt_joint *j = &p->joint;
+    struct zt_training_graph *j = &p->joint;
     int *keep = ZT_NEW_N(p->arena, int, joint->param_count + joint->statistic_count + 1);
     int *params = ZT_NEW_N(p->arena, int, joint->param_count + 1),
         *grads = ZT_NEW_N(p->arena, int, joint->param_count + 1);
@@ -89,7 +89,7 @@ static void add_read(struct read *r, int *id) {
 }
 
 static struct read read_by_others(struct zt_program *p) {
-    struct zt_joint *j = &p->joint;
+    struct zt_training_graph *j = &p->joint;
     struct zt_graph *g = j->graph;
     size_t room = (size_t)(j->param_count + g->write_back_count + p->send_act.count + p->send_grad.count + 4);
     struct read r = { zt_malloc(room * sizeof *r.ids), 0, 0 };
@@ -243,7 +243,7 @@ static void find_last_readers(struct layout *l) {
 }
 
 static void count_gradients(struct layout *l) {
-    const struct zt_joint *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->joint;
     for (int t = 0; j->training && t < j->param_count; t++)
         if (j->grads[t] >= 0)
             l->gradient_of[j->grads[t]]++;
@@ -290,7 +290,7 @@ static bool writes_direct(const struct layout *l, int value) {
 }
 
 static void place_gradients(struct layout *l) {
-    const struct zt_joint *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->joint;
     l->gradients = ZT_NEW_N(l->scratch, struct zt_gradient, j->param_count + 1);
     for (int v = 0; v < l->g->value_count; v++)
         if (root_of(l, v) != v)
@@ -328,7 +328,7 @@ static void add_bucket_intervals(struct layout *l) {
     }
 }
 
-static void add_received(struct layout *l, const struct zt_crossings *c, int first) {
+static void add_received(struct layout *l, const struct zt_boundary_tensors *c, int first) {
     for (int i = 0; i < c->count; i++)
         add_interval(l, (int64_t)c->at[i].bytes, first, l->last[root_of(l, c->at[i].value)], c->at[i].value);
 }
@@ -355,7 +355,7 @@ static void set_place(struct layout *l, int value, enum zt_storage in, int64_t o
 
 static void place_parameters(struct layout *l) {
     const struct zt_flat *flat = l->o->flat;
-    const struct zt_joint *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->joint;
     for (int t = 0; t < j->param_count; t++) {
         const struct zt_flat_tensor *tensor = &flat->tensors[t];
         int64_t in_bucket = (tensor->offset - flat->bucket[tensor->bucket]) * (int64_t)sizeof(float);
@@ -377,7 +377,7 @@ static void place_parameters(struct layout *l) {
 }
 
 static void place_fed(struct layout *l) {
-    const struct zt_joint *j = &l->p->joint;
+    const struct zt_training_graph *j = &l->p->joint;
     for (int i = 0; i < j->column_count; i++)
         if (j->columns[i] >= 0 && l->p->place[0][j->columns[i]].in == ZT_NOWHERE)
             set_place(l, j->columns[i], ZT_FED, i);
@@ -474,7 +474,7 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     mark_in_place(&l);
     place_gradients(&l);
     zt_hooks_uses(p, o->flat, l.derived, p->joint.params, p->joint.training ? l.gradients : NULL, l.uses);
-    zt_hooks_spread(p, o->flat, o->sharding, o->traffic, l.uses);
+    zt_hooks_shard(p, o->flat, o->sharding, o->traffic, l.uses);
     plan_memory(&l);
     place_parameters(&l);
     place_derived(&l);
@@ -487,7 +487,7 @@ static void lay_out(struct zt_program *p, const struct zt_program_options *o) {
     zt_arena_destroy(l.scratch);
 }
 
-struct zt_program *zt_program_create(const struct zt_joint *joint, const struct zt_program_options *o,
+struct zt_program *zt_program_create(const struct zt_training_graph *joint, const struct zt_program_options *o,
                                      struct zt_err *err) {
     struct zt_arena *arena = zt_arena_create();
     struct zt_program *p = ZT_NEW(arena, struct zt_program);
@@ -500,8 +500,9 @@ struct zt_program *zt_program_create(const struct zt_joint *joint, const struct 
         zt_program_destroy(p);
         return NULL;
     }
-    if (!zt_program_cut(p, o->stages, err) || !zt_pass_compute_in_float(p->joint.graph, o->table, o->fast, err) ||
-        !fuse(p, o, err) || !recompute(p, o, err) || !assign(p, o, err)) {
+    if (!zt_program_stage_graph(p, o->stages, err) ||
+        !zt_pass_compute_in_float(p->joint.graph, o->table, o->fast, err) || !fuse(p, o, err) ||
+        !recompute(p, o, err) || !assign(p, o, err)) {
         zt_program_destroy(p);
         return NULL;
     }

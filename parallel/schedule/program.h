@@ -1,9 +1,10 @@
 /* A rank's program: what one micro-batch of a given size runs on one rank, where everything lies, and what is sent to
  * whom.
  *
- * Made from the joint graph by pure functions: the rank's stage is cut out (zt_program_cut), back ends and layouts are
- * assigned (graph/assign), the hooks say where parameters and gradients live and where collectives sit (hooks.c), and
- * the memory plan gives every value an offset. The executor runs it without knowing ZeRO stage or schedule. */
+ * Made from the joint graph by pure functions: the rank's stage is cut out (zt_program_stage_graph), back ends and
+ * layouts are assigned (graph/assign), the hooks say where parameters and gradients live and where collectives sit
+ * (hooks.c), and the memory plan gives every value an offset. The executor runs it without knowing ZeRO stage or
+ * schedule. */
 #ifndef ZT_PARALLEL_SCHEDULE_PROGRAM_H
 #define ZT_PARALLEL_SCHEDULE_PROGRAM_H
 
@@ -14,12 +15,12 @@
 #include "parallel/partition/split.h"
 
 /* The joint graph of one micro-batch size, before it is cut into stages. Ids are of `graph`; -1: not there. */
-struct zt_joint {
+struct zt_training_graph {
     struct zt_graph *graph;
-    int64_t rows;        /* samples of the micro-batch */
-    struct zt_cut *cuts; /* [stages + 1]: where it was split (split.h) */
-    bool training;       /* has a backward phase; else evaluation */
-    int *columns;        /* fed values in the order of the data wants */
+    int64_t rows;                 /* samples of the micro-batch */
+    struct zt_stage_bounds *cuts; /* [stages + 1]: where it was split (split.h) */
+    bool training;                /* has a backward phase; else evaluation */
+    int *columns;                 /* fed values in the order of the data wants */
     int column_count;
     int loss;             /* float scalar */
     int seed;             /* fed scalar float: cotangent of the loss */
@@ -77,24 +78,24 @@ struct zt_command {
 };
 
 /* A value that crosses a stage boundary. */
-struct zt_crossing {
+struct zt_boundary_tensor {
     int value;
     size_t bytes;
 };
-struct zt_crossings {
-    struct zt_crossing *at;
+struct zt_boundary_tensors {
+    struct zt_boundary_tensor *at;
     int count;
 };
 
 struct zt_program {
     struct zt_arena *arena;
-    struct zt_joint joint; /* graph is owned; ids are of it, -1 for what is on other stages */
+    struct zt_training_graph joint; /* graph is owned; ids are of it, -1 for what is on other stages */
     int stage;
     struct zt_prepared *prepared;
     struct zt_place *place[2]; /* by phase, by value: a gathered bucket may lie elsewhere in backward */
     struct zt_command *forward, *backward, *derive;
     int forward_count, backward_count, derive_count;
-    struct zt_crossings recv_act, send_act, recv_grad, send_grad;
+    struct zt_boundary_tensors recv_act, send_act, recv_grad, send_grad;
     int64_t activation_bytes; /* of one slot */
     int64_t derived_bytes, workspace_bytes;
     struct zt_segments recomputed; /* what the backward phase makes again */
@@ -137,18 +138,18 @@ struct zt_program_options {
 
 /* Which parameters and statistics (indices into joint->params, joint->statistics) stage `stage` holds. Returns the
  * count. */
-int zt_program_params(const struct zt_joint *joint, int stage, int *indices);
-int zt_program_statistics(const struct zt_joint *joint, int stage, int *indices);
+int zt_program_params(const struct zt_training_graph *joint, int stage, int *indices);
+int zt_program_statistics(const struct zt_training_graph *joint, int stage, int *indices);
 
 /* Takes over joint->graph (also on failure). */
-struct zt_program *zt_program_create(const struct zt_joint *joint, const struct zt_program_options *options,
+struct zt_program *zt_program_create(const struct zt_training_graph *joint, const struct zt_program_options *options,
                                      struct zt_err *err);
 void zt_program_destroy(struct zt_program *program);
 
 /* ---- between program.c, cut.c and hooks.c ---- */
 
 /* Drops what other stages run from p->joint.graph and lists the crossings; values received become inputs. */
-bool zt_program_cut(struct zt_program *p, int stages, struct zt_err *err);
+bool zt_program_stage_graph(struct zt_program *p, int stages, struct zt_err *err);
 
 /* How the gradient of each tensor of the stage gets into the gradient block. */
 struct zt_gradient {
@@ -201,7 +202,7 @@ int zt_hooks_after_step(const struct zt_flat *flat, const struct zt_sharding *sh
  * tensor t), then when its collectives begin and end. */
 void zt_hooks_uses(const struct zt_program *p, const struct zt_flat *flat, const bool *derived, const int *param_value,
                    const struct zt_gradient *gradients, struct zt_bucket_use *use);
-void zt_hooks_spread(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
-                     const struct zt_traffic *traffic, struct zt_bucket_use *use);
+void zt_hooks_shard(const struct zt_program *p, const struct zt_flat *flat, const struct zt_sharding *sharding,
+                    const struct zt_traffic *traffic, struct zt_bucket_use *use);
 
 #endif

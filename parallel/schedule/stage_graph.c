@@ -19,7 +19,7 @@ struct reach {
     bool backward;
 };
 
-static struct reach *find_reach(const struct zt_joint *joint, int last_stage) {
+static struct reach *find_reach(const struct zt_training_graph *joint, int last_stage) {
     const struct zt_graph *g = joint->graph;
     struct reach *r = zt_malloc(((size_t)g->value_count + 1) * sizeof *r);
     for (int v = 0; v < g->value_count; v++) {
@@ -46,14 +46,14 @@ static struct reach *find_reach(const struct zt_joint *joint, int last_stage) {
     return r;
 }
 
-static void list(struct zt_program *p, struct zt_crossings *to, const struct reach *r, bool backward, int low) {
+static void list(struct zt_program *p, struct zt_boundary_tensors *to, const struct reach *r, bool backward, int low) {
     const struct zt_graph *g = p->joint.graph;
-    to->at = ZT_NEW_N(p->arena, struct zt_crossing, g->value_count + 1);
+    to->at = ZT_NEW_N(p->arena, struct zt_boundary_tensor, g->value_count + 1);
     for (int v = 0; v < g->value_count; v++) { /* over the boundary between stages low and low + 1 */
         bool crosses = r[v].home >= 0 && r[v].backward == backward &&
                        (backward ? r[v].home > low && r[v].up <= low : r[v].home <= low && r[v].down > low);
         if (crosses)
-            to->at[to->count++] = (struct zt_crossing){ v, (size_t)zt_value_bytes(g->values[v]) };
+            to->at[to->count++] = (struct zt_boundary_tensor){ v, (size_t)zt_value_bytes(g->values[v]) };
     }
 }
 
@@ -64,7 +64,7 @@ static void forget(int *id, const bool *here) {
 
 /* Ids of values that this stage neither makes nor reads, and that are no gradient as they are, become -1. */
 static void forget_absent(struct zt_program *p) {
-    struct zt_joint *j = &p->joint;
+    struct zt_training_graph *j = &p->joint;
     bool *here = zt_calloc((size_t)j->graph->value_count + 1, sizeof *here);
     for (int n = 0; n < j->graph->node_count; n++) {
         const struct zt_node *node = j->graph->nodes[n];
@@ -86,7 +86,7 @@ static void forget_absent(struct zt_program *p) {
     free(here);
 }
 
-bool zt_program_cut(struct zt_program *p, int stages, struct zt_err *err) {
+bool zt_program_stage_graph(struct zt_program *p, int stages, struct zt_err *err) {
     struct zt_graph *g = p->joint.graph;
     if (stages > 1) {
         struct reach *r = find_reach(&p->joint, stages - 1);

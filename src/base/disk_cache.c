@@ -26,7 +26,7 @@ static bool folder_of(struct zt_text *to) {
     return to->length > 0;
 }
 
-bool zt_kept_path(const char *key, const char *end, struct zt_text *to) {
+bool zt_disk_cache_path(const char *key, const char *end, struct zt_text *to) {
     if (!folder_of(to))
         return false;
     zt_text_add(to, "/%016llx-%s", (unsigned long long)zt_hash(ZT_HASH_START, key, strlen(key)), end);
@@ -40,7 +40,7 @@ static struct header header_of(const char *key, const char *content, size_t byte
     return h;
 }
 
-bool zt_kept_read(const char *path, const char *key, struct zt_text *to) {
+bool zt_disk_cache_read(const char *path, const char *key, struct zt_text *to) {
     struct zt_file_map map;
     struct zt_err none = { 0 };
     const size_t before = sizeof(struct header) + strlen(key);
@@ -56,7 +56,7 @@ bool zt_kept_read(const char *path, const char *key, struct zt_text *to) {
     return zt_file_close(&map, whole, &none);
 }
 
-bool zt_kept_write(const char *path, const char *key, const struct zt_text *content, struct zt_err *err) {
+bool zt_disk_cache_write(const char *path, const char *key, const struct zt_text *content, struct zt_err *err) {
     struct header h = header_of(key, content->at, content->length);
     struct zt_text whole = { 0 };
     char *folder = zt_path_folder(path);

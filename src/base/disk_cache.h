@@ -8,9 +8,9 @@
 #include "base/text.h"
 
 /* Appends the path of the key's file, which ends in `end`; false where there is no folder for it. */
-bool zt_kept_path(const char *key, const char *end, struct zt_text *to);
+bool zt_disk_cache_path(const char *key, const char *end, struct zt_text *to);
 /* Appends what a file holds; false where it is not there, damaged or of another key. */
-bool zt_kept_read(const char *path, const char *key, struct zt_text *to);
-bool zt_kept_write(const char *path, const char *key, const struct zt_text *content, struct zt_err *err);
+bool zt_disk_cache_read(const char *path, const char *key, struct zt_text *to);
+bool zt_disk_cache_write(const char *path, const char *key, const struct zt_text *content, struct zt_err *err);
 
 #endif

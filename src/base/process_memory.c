@@ -27,7 +27,7 @@ static int64_t peers_bytes(int pid) {
     return total * 1024;
 }
 
-int64_t zt_resident_high(int pid) {
+int64_t zt_process_memory_high(int pid) {
     char line[256];
     long long peak = 0;
     FILE *file = open_of(pid, "status");
@@ -39,7 +39,7 @@ int64_t zt_resident_high(int pid) {
     return peak * 1024;
 }
 
-struct zt_resident zt_resident_of(int pid) {
+struct zt_process_memory zt_process_memory_of(int pid) {
     char line[256];
     long long now = 0, peak = 0, shared = 0;
     FILE *file = open_of(pid, "status");
@@ -48,8 +48,8 @@ struct zt_resident zt_resident_of(int pid) {
             sscanf(line, "RssShmem: %lld", &shared) == 1)
             break; /* the last of the three */
     if (!file)
-        return (struct zt_resident){ 0 };
+        return (struct zt_process_memory){ 0 };
     fclose(file);
     int64_t peers = shared ? peers_bytes(pid) : 0; /* that takes the process's own time */
-    return (struct zt_resident){ now * 1024 - peers, peak * 1024 - peers };
+    return (struct zt_process_memory){ now * 1024 - peers, peak * 1024 - peers };
 }

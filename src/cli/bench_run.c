@@ -82,9 +82,9 @@ static int64_t peak_of(sights *all, int pid) {
     if (i == all->count)
         zt_vec_push(all, (struct seen){ .pid = pid });
     struct seen *s = &all->at[i];
-    int64_t high = zt_resident_high(pid);
+    int64_t high = zt_process_memory_high(pid);
     if (high != s->high)
-        *s = (struct seen){ pid, high, zt_resident_of(pid).peak };
+        *s = (struct seen){ pid, high, zt_process_memory_of(pid).peak };
     return s->peak;
 }
 

@@ -11,8 +11,8 @@ struct seat {
     int stage, tensor;
 };
 
-static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_joint *joint, int stage, int *indices,
-                                     struct seat *seats) {
+static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_training_graph *joint, int stage,
+                                     int *indices, struct seat *seats) {
     struct zt_arena *arena = p->arena;
     const struct zt_graph *g = joint->graph;
     int count = zt_program_params(joint, stage, indices);
@@ -31,7 +31,7 @@ static struct zt_flat *lay_out_stage(struct zt_rank_plan *p, const struct zt_joi
 }
 
 /* What this rank exchanges with other stages that hold weights of its own, or whose weights it holds. */
-static void tie_stages(struct zt_rank_plan *p, const struct zt_joint *joint, const struct seat *seats,
+static void tie_stages(struct zt_rank_plan *p, const struct zt_training_graph *joint, const struct seat *seats,
                        struct zt_flat *const *flats) {
     struct zt_tie_pair *pairs = ZT_NEW_N(p->arena, struct zt_tie_pair, joint->param_count + 1);
     int count = 0;
@@ -46,7 +46,7 @@ static void tie_stages(struct zt_rank_plan *p, const struct zt_joint *joint, con
 
 /* Appends the parameters, or the statistics, of all stages to the plan's `model`; own[i] becomes the place there of the
  * i-th one of this stage; of a copy, that of what it is a copy of. */
-static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, bool params, int *own) {
+static void list_model(struct zt_rank_plan *p, const struct zt_training_graph *joint, bool params, int *own) {
     int total = params ? joint->param_count : joint->statistic_count;
     int *indices = zt_malloc(((size_t)total + 1) * sizeof *indices),
         *stage = zt_malloc(((size_t)total + 1) * sizeof *stage), *at = zt_malloc(((size_t)total + 1) * sizeof *at);
@@ -79,7 +79,7 @@ static void list_model(struct zt_rank_plan *p, const struct zt_joint *joint, boo
     free(indices);
 }
 
-static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_joint *joint) {
+static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_training_graph *joint) {
     const struct zt_graph *g = joint->graph;
     int *indices = zt_malloc(((size_t)joint->param_count + (size_t)joint->statistic_count + 1) * sizeof *indices);
     struct seat *seats = zt_calloc((size_t)joint->param_count + 1, sizeof *seats);
@@ -114,7 +114,7 @@ static void lay_out_parameters(struct zt_rank_plan *p, const struct zt_joint *jo
 
 /* The h of "auto" (reference/deepspeed.md, section 1.3): the most frequent trailing dimension of the weight matrices,
  * the larger one of two; 0 without matrices. */
-static int64_t hidden_size(const struct zt_joint *joint) {
+static int64_t hidden_size(const struct zt_training_graph *joint) {
     int64_t best = 0;
     int best_count = 0;
     for (int i = 0; i < joint->param_count; i++) {
@@ -146,7 +146,7 @@ static int64_t largest_bucket(const struct zt_flat *flat) {
 
 /* What is "auto" must not undo what stage 3 is for: ahead is at most the largest bucket, and what is kept whole takes
  * at most a hundredth of what the rank owns, or nothing where that is less than a block. */
-static void plan_traffic(struct zt_rank_plan *p, const struct zt_joint *joint) {
+static void plan_traffic(struct zt_rank_plan *p, const struct zt_training_graph *joint) {
     const struct zt_zero_config *c = &p->job->config->zero;
     double h = (double)hidden_size(joint);
     p->traffic = (struct zt_traffic){ .overlap = c->overlap_comm,
@@ -162,10 +162,10 @@ static void plan_traffic(struct zt_rank_plan *p, const struct zt_joint *joint) {
         together = lesser(together, hundredth < ZT_SLICE_BLOCK ? 0 : hundredth);
     }
     if (p->sharding->parameters)
-        zt_flat_keep(p->arena, p->flat, each, together);
+        zt_flat_persistent(p->arena, p->flat, each, together);
 }
 
-void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_joint *joint) {
+void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *joint) {
     lay_out_parameters(p, joint);
     plan_traffic(p, joint);
 }

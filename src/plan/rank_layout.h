@@ -6,6 +6,6 @@
 
 /* The layout of the stage's parameters and statistics, from the first joint graph built, and what stage 3 fetches ahead
  * and keeps (plan->traffic). */
-void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_joint *joint);
+void zt_rank_plan_lay_out(struct zt_rank_plan *p, const struct zt_training_graph *joint);
 
 #endif

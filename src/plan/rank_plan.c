@@ -38,7 +38,7 @@ int64_t zt_rank_loss_rows(const struct zt_rank_plan *p, const struct zt_step_sha
 
 /* Where padding can occur the loss and batch statistics read row weights; stages with neither need no program of
  * their own for it. */
-bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_joint *j, int64_t rows, bool padded) {
+bool zt_rank_fits(const struct zt_rank_plan *p, const struct zt_training_graph *j, int64_t rows, bool padded) {
     return j->rows == rows && (!padded || j->weighted || (j->loss < 0 && !p->job->statistic_count));
 }
 
@@ -61,7 +61,7 @@ static struct zt_recompute recompute_of(const struct planner *q) {
 }
 
 /* Globs of ztrain.recompute that no node of the model fits. */
-static void note_idle_names(const struct planner *q, struct zt_joint *joint) {
+static void note_idle_names(const struct planner *q, struct zt_training_graph *joint) {
     const struct zt_texts *names = &q->plan->job->config->recompute.names;
     struct zt_arena *arena = joint->graph->arena;
     const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + names->count + 1);
@@ -80,13 +80,13 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
     struct zt_program_set *set = loss       ? (training ? &p->loss_train : &p->loss_evaluation)
                                  : training ? &p->train
                                             : &p->evaluation;
-    struct zt_joint_request request = { .rows = rows,
-                                        .training = training,
-                                        .weighted = padded && !p->replicas,
-                                        .cut_loss = p->replicas,
-                                        .stages = p->grid.stages,
-                                        .cuts = p->cuts };
-    struct zt_joint joint;
+    struct zt_training_graph_request request = { .rows = rows,
+                                                 .training = training,
+                                                 .weighted = padded && !p->replicas,
+                                                 .cut_loss = p->replicas,
+                                                 .stages = p->grid.stages,
+                                                 .cuts = p->cuts };
+    struct zt_training_graph joint;
     if (rows <= 0 || find(p, set, rows, padded && !p->replicas))
         return true;
     if (padded && !p->job->loss)
@@ -95,11 +95,11 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
             "the last batch of the data does not divide among %d ranks, and a loss that is a graph output cannot "
             "leave samples out: set drop_last",
             p->grid.data);
-    if (!zt_job_joint(p->job,
-                      training            ? q->o->source
-                      : q->o->eval_source ? q->o->eval_source
-                                          : q->o->source,
-                      &request, &joint, q->err))
+    if (!zt_job_training_graph(p->job,
+                               training            ? q->o->source
+                               : q->o->eval_source ? q->o->eval_source
+                                                   : q->o->source,
+                               &request, &joint, q->err))
         return false;
     if (!p->flat)
         zt_rank_plan_lay_out(p, &joint);
@@ -132,7 +132,7 @@ static bool add_program(struct planner *q, int64_t rows, bool training, bool pad
 }
 
 /* Both list what crosses in the order of value ids, which must be of the same values. */
-static bool rows_fit(const struct zt_crossings *loss, int64_t loss_rows, const struct zt_crossings *model,
+static bool rows_fit(const struct zt_boundary_tensors *loss, int64_t loss_rows, const struct zt_boundary_tensors *model,
                      int64_t model_rows) {
     bool fit = loss->count == model->count;
     for (int i = 0; fit && i < loss->count; i++)

@@ -41,7 +41,7 @@ struct zt_rank_plan {
     struct zt_grid grid;
     const struct zt_sharding *sharding;
     struct zt_traffic traffic;
-    struct zt_cut *cuts; /* of all programs: where the first one was split into stages */
+    struct zt_stage_bounds *cuts; /* of all programs: where the first one was split into stages */
     struct zt_flat *flat;
     struct zt_tie_run *ties; /* weights held on several stages */
     int tie_count;
@@ -76,7 +76,7 @@ struct zt_rank_plan {
 int64_t zt_rank_loss_rows(const struct zt_rank_plan *plan, const struct zt_step_shape *shape, bool last);
 
 /* Whether a program of graph `joint` runs micro-batches of `rows` samples, of which some may be padding. */
-bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_joint *joint, int64_t rows, bool padded);
+bool zt_rank_fits(const struct zt_rank_plan *plan, const struct zt_training_graph *joint, int64_t rows, bool padded);
 
 struct zt_rank_options {
     const struct zt_source *source, *eval_source; /* shapes of the columns; eval may be NULL */

@@ -21,7 +21,7 @@ static int64_t row_step(const char *row, size_t bytes) {
 }
 
 /* The rows that stay are written anew, so that another name of the file (`cp -al` of a run) keeps what it has. */
-bool zt_monitor_cut(const char *path, int64_t step, struct zt_err *err) {
+bool zt_monitor_truncate(const char *path, int64_t step, struct zt_err *err) {
     struct zt_file_map map;
     size_t keep = 0;
     if (!zt_file_exists(path))

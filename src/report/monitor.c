@@ -245,7 +245,7 @@ struct zt_monitor *zt_monitor_create(const struct zt_monitor_options *options, s
     m->skipped = options->skipped;
     if (options->resumed < 0) /* a name of its own, also where the old file has another one */
         unlink(m->path);
-    if (options->resumed < 0 || zt_monitor_cut(m->path, options->resumed, err)) {
+    if (options->resumed < 0 || zt_monitor_truncate(m->path, options->resumed, err)) {
         m->file = open(m->path, O_WRONLY | O_CREAT | (options->resumed < 0 ? O_EXCL : 0) | O_APPEND | O_CLOEXEC, 0666);
         if (m->file >= 0)
             return m;

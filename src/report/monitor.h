@@ -43,7 +43,7 @@ void zt_monitor_checkpoint(struct zt_monitor *m, int64_t step, const char *folde
 /* Brings metrics.jsonl to the disk. NULL is harmless. */
 bool zt_monitor_sync(struct zt_monitor *m, struct zt_err *err);
 /* Drops the rows of metrics.jsonl behind step `step`; harmless where there is no such file. */
-bool zt_monitor_cut(const char *path, int64_t step, struct zt_err *err);
+bool zt_monitor_truncate(const char *path, int64_t step, struct zt_err *err);
 /* Takes the bar off the terminal so that somebody else can say a line; it comes back with the next step. NULL is
  * harmless. */
 void zt_monitor_clear(struct zt_monitor *m);

@@ -30,7 +30,7 @@ void zt_report_findings(const struct zt_session *s) {
 }
 
 void zt_report_notes(const struct zt_session *s, const struct zt_program_set *programs) {
-    const struct zt_joint *joint = programs->count ? &programs->at[0]->joint : NULL;
+    const struct zt_training_graph *joint = programs->count ? &programs->at[0]->joint : NULL;
     list_texts(s, "note", &s->config->notes);
     for (int i = 0; joint && i < joint->note_count; i++)
         row(s, s->config->notes.count + i ? "" : "note", joint->notes[i]);

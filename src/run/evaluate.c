@@ -14,9 +14,9 @@ static bool share_statistics(struct zt_rank *r, struct zt_err *err) {
 }
 
 /* Correct and counted targets of the micro-batch just run. */
-static bool add_counts(struct zt_rank *r, const struct zt_turn *t, double *sums, struct zt_err *err) {
+static bool add_counts(struct zt_rank *r, const struct zt_instruction_context *t, double *sums, struct zt_err *err) {
     int chunk = r->plan->loss_evaluation.count > 0;
-    const struct zt_program *p = zt_turn_program(r, t, chunk, true);
+    const struct zt_program *p = zt_instruction_program(r, t, chunk, true);
     const struct zt_slot *slot = &r->slots[chunk];
     double correct, counted;
     if (!zt_rank_read_scalar(r, p, slot, p->joint.correct, &correct, err) ||
@@ -39,7 +39,7 @@ bool zt_rank_evaluate(struct zt_rank *r, struct zt_loader *loader, struct zt_eva
     for (int64_t done = 0; done < samples; done += together) {
         int64_t now = samples - done < together ? samples - done : together;
         struct zt_step_shape shape = zt_step_shape(now, p->eval_rows, p->grid.data);
-        struct zt_turn turn = { loader, p->eval_source, &shape, false };
+        struct zt_instruction_context turn = { loader, p->eval_source, &shape, false };
         for (int i = 0; i < p->eval_schedule.count; i++)
             if (!zt_rank_instruct(r, &turn, &p->eval_schedule.at[i], err))
                 return false;

@@ -125,7 +125,7 @@ static void fill_cores(struct card *card, const struct zt_session *s) {
     sched_getaffinity(0, sizeof card->cores, &card->cores);
 }
 
-bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *err) {
+bool zt_preflight_start(struct zt_session *s, struct zt_comm *world, struct zt_err *err) {
     struct card *cards = zt_calloc((size_t)world->size, sizeof *cards), *own = &cards[world->rank];
     snprintf(own->version, sizeof own->version, "%s", ZT_VERSION);
     gethostname(own->host, sizeof own->host - 1);
@@ -139,7 +139,7 @@ bool zt_agree_start(struct zt_session *s, struct zt_comm *world, struct zt_err *
     return ok;
 }
 
-void zt_agree_threads(struct zt_session *s, int ranks, cpu_set_t *shares) {
+void zt_preflight_threads(struct zt_session *s, int ranks, cpu_set_t *shares) {
     struct card *cards = zt_calloc((size_t)ranks, sizeof *cards);
     fill_cores(&cards[0], s);
     for (int i = 1; i < ranks; i++)
@@ -162,7 +162,7 @@ static bool other_device(const void *cards, int rank) {
     return c[rank] != c[0];
 }
 
-bool zt_agree_device(const struct zt_device *device, struct zt_comm *world, struct zt_err *err) {
+bool zt_preflight_device(const struct zt_device *device, struct zt_comm *world, struct zt_err *err) {
     int32_t *cards = zt_calloc((size_t)world->size, sizeof *cards);
     char ranks[128];
     cards[world->rank] = (int32_t)device->api->backend;
@@ -215,7 +215,7 @@ static bool other_plan(const void *cards, int rank) {
     return c[rank].common != c[0].common || c[rank].stage_hash != c[first].stage_hash;
 }
 
-bool zt_agree_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err) {
+bool zt_preflight_plan(const struct zt_rank_plan *plan, struct zt_comm *world, struct zt_err *err) {
     struct plan_card *cards = zt_calloc((size_t)world->size, sizeof *cards);
     char ranks[128];
     cards[world->rank] = card_of(plan);

@@ -11,7 +11,7 @@ enum { SAMPLES_SHOWN = 5 };
 
 /* ---- what is said ---- */
 
-static int column_of(const struct zt_joint *joint, int value) {
+static int column_of(const struct zt_training_graph *joint, int value) {
     for (int i = 0; i < joint->column_count; i++)
         if (joint->columns[i] == value)
             return i;
@@ -65,7 +65,7 @@ static void say_node(const struct zt_trace_origin *o, struct zt_trace *trace) {
 }
 
 static void say(const struct zt_rank *r, const struct zt_trace_origin *o, int64_t step, struct zt_trace *trace) {
-    const struct zt_joint *joint = &o->program->program->joint;
+    const struct zt_training_graph *joint = &o->program->program->joint;
     const int column = column_of(joint, o->value);
     if (o->node >= 0)
         say_node(o, trace);

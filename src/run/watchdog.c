@@ -15,7 +15,7 @@ enum { AT_LEAST_STEPS = 5, TIMES = 10 };
 static const int64_t at_least_ns = INT64_C(10000000000);
 
 struct zt_watchdog {
-    struct zt_where *const *ranks;
+    struct zt_rank_status *const *ranks;
     int64_t *said; /* by rank: the step it was last reported at */
     int count;
     void (*say)(void *arg, const char *line);
@@ -40,10 +40,10 @@ bool zt_watchdog_overdue(int64_t ns, int64_t *took_ns, int count, int64_t *media
 }
 
 static void look(struct zt_watchdog *d, int i) {
-    struct zt_where *w = d->ranks[i];
-    int64_t took[ZT_WHERE_STEPS], began = atomic_load(&w->began_ns), step = atomic_load(&w->step), median;
+    struct zt_rank_status *w = d->ranks[i];
+    int64_t took[ZT_RANK_STATUS_STEPS], began = atomic_load(&w->began_ns), step = atomic_load(&w->step), median;
     int count = atomic_load(&w->steps);
-    count = count < ZT_WHERE_STEPS ? count : ZT_WHERE_STEPS;
+    count = count < ZT_RANK_STATUS_STEPS ? count : ZT_RANK_STATUS_STEPS;
     for (int k = 0; k < count; k++)
         took[k] = atomic_load(&w->took_ns[k]);
     int64_t ns = (int64_t)(zt_now() * 1e9) - began;
@@ -73,7 +73,7 @@ static void *watch(void *arg) {
     return NULL;
 }
 
-struct zt_watchdog *zt_watchdog_create(struct zt_where *const *ranks, int count,
+struct zt_watchdog *zt_watchdog_create(struct zt_rank_status *const *ranks, int count,
                                        void (*say)(void *arg, const char *line), void *arg) {
     struct zt_watchdog *d = zt_calloc(1, sizeof *d);
     *d = (struct zt_watchdog){ .ranks = ranks, .count = count, .say = say, .arg = arg };

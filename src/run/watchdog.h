@@ -14,7 +14,7 @@ bool zt_watchdog_overdue(int64_t ns, int64_t *took_ns, int count, int64_t *media
 struct zt_watchdog;
 /* A thread that looks at `ranks` each second and gives say() a line once a step that is overdue. All borrowed until
  * zt_watchdog_destroy(), which NULL does not harm. NULL: there is no thread to be had, and nobody watches. */
-struct zt_watchdog *zt_watchdog_create(struct zt_where *const *ranks, int count,
+struct zt_watchdog *zt_watchdog_create(struct zt_rank_status *const *ranks, int count,
                                        void (*say)(void *arg, const char *line), void *arg);
 void zt_watchdog_destroy(struct zt_watchdog *watchdog);
 

@@ -17,7 +17,8 @@
 
 /* Only where no parent listens, and there is somebody to hear it. */
 static bool start_pulse(struct zt_worker *w) {
-    return w->session->options->line || w->world->size < 2 || zt_pulse_start(&w->pulse, w->world, &w->where, &w->err);
+    return w->session->options->line || w->world->size < 2 ||
+           zt_heartbeat_start(&w->pulse, w->world, &w->where, &w->err);
 }
 
 /* The rank's place in the grid, and its traffic counted where comms_logger asks for it. */
@@ -39,8 +40,8 @@ static bool place(struct zt_worker *w, struct zt_grid *grid) {
 /* Cores are shared out before the device starts threads on them. */
 static bool take_cores(struct zt_worker *w) {
     if (w->session->processes) {
-        zt_lifeline_where(w->session->options->line, &w->where);
-        return zt_agree_start(w->session, w->world, &w->err) && start_pulse(w);
+        zt_supervisor_channel_status(w->session->options->line, &w->where);
+        return zt_preflight_start(w->session, w->world, &w->err) && start_pulse(w);
     }
     if (w->cores)
         sched_setaffinity(0, sizeof *w->cores, w->cores);
@@ -50,7 +51,7 @@ static bool take_cores(struct zt_worker *w) {
 static bool open_worker(struct zt_worker *w) {
     struct zt_grid grid = { 0 };
     if (!place(w, &grid) || !take_cores(w) || !(w->device = zt_session_device(w->session, w->rank, &w->err)) ||
-        !zt_parallel_start(w->device->threads, &w->err) || !zt_agree_device(w->device, w->world, &w->err) ||
+        !zt_parallel_start(w->device->threads, &w->err) || !zt_preflight_device(w->device, w->world, &w->err) ||
         !(w->data = w->world->api->split(w->world, grid.stage, &w->err)))
         return false;
     w->data->where = &w->where;
@@ -79,7 +80,7 @@ static void *run_worker(void *arg) {
     w->ok = open_worker(w) && w->run(w, &w->err);
     if (!w->ok)
         give_up(w);
-    zt_lifeline_where(w->session->options->line, NULL);
+    zt_supervisor_channel_status(w->session->options->line, NULL);
     return NULL;
 }
 
@@ -93,7 +94,7 @@ void zt_worker_finish(struct zt_worker *w) {
         w->data->api->destroy(w->data);
     if (w->world)
         w->world->api->destroy(w->world);
-    zt_pulse_stop(w->pulse);
+    zt_heartbeat_stop(w->pulse);
     zt_counts_destroy(w->counts);
     if (w->device)
         w->device->api->destroy(w->device);
@@ -117,12 +118,12 @@ static void say_overdue(void *arg, const char *line) {
     char text[600];
     snprintf(text, sizeof text, "ztrain: warning: %s", line);
     if (options->line)
-        zt_lifeline_note(options->line, text);
+        zt_supervisor_channel_note(options->line, text);
     else
         zt_say(&options->log, ZT_LOG_WARNING, "%s", line);
 }
 
-static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_where **where) {
+static struct zt_watchdog *start_watchdog(struct zt_worker *const *workers, int held, struct zt_rank_status **where) {
     for (int i = 0; i < held; i++)
         where[i] = &workers[i]->where;
     return zt_watchdog_create(where, held, say_overdue, (void *)workers[0]->session->options);
@@ -145,11 +146,11 @@ static void run_threads(struct zt_worker *const *workers, int held, struct zt_er
 bool zt_workers_run(struct zt_worker *const *workers, int held, struct zt_err *err) {
     struct zt_session *s = workers[0]->session;
     struct zt_comm **comms = zt_calloc((size_t)held, sizeof *comms);
-    struct zt_where **where = zt_calloc((size_t)held, sizeof *where);
+    struct zt_rank_status **where = zt_calloc((size_t)held, sizeof *where);
     cpu_set_t *shares = zt_calloc((size_t)held, sizeof *shares);
     bool ok = zt_world_open(s, held, &workers[0]->where, comms, err);
     if (held > 1)
-        zt_agree_threads(s, held, shares);
+        zt_preflight_threads(s, held, shares);
     for (int i = 0; ok && i < held; i++) {
         workers[i]->world = comms[i];
         workers[i]->cores = held > 1 ? &shares[i] : NULL;

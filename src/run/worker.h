@@ -18,11 +18,11 @@ struct zt_worker {
     /* open while it runs */
     struct zt_comm *world, *data; /* data: the data-parallel group of its stage */
     struct zt_device *device;
-    struct zt_where where;
+    struct zt_rank_status where;
     int blamed; /* the rank that its error is about; -1: this one */
     /* kept by worker.c */
     struct zt_counts *counts; /* comms_logger; NULL: off */
-    struct zt_pulse *pulse;
+    struct zt_heartbeat *pulse;
     const cpu_set_t *cores; /* its share; NULL: nobody shared them out yet, or there is one rank */
     pthread_t thread;
     bool ok;

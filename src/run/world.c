@@ -6,16 +6,16 @@
 #include <string.h>
 
 /* The parent sees that the rank is in MPI_Init, and for how long. */
-static struct zt_comm *open_mpi(const struct zt_session *s, struct zt_where *where, struct zt_err *err) {
-    zt_where_phase(where, ZT_PHASE_MPI);
-    zt_lifeline_where(s->options->line, where);
+static struct zt_comm *open_mpi(const struct zt_session *s, struct zt_rank_status *where, struct zt_err *err) {
+    zt_rank_status_phase(where, ZT_PHASE_MPI);
+    zt_supervisor_channel_status(s->options->line, where);
     struct zt_comm *comm = zt_comm_mpi_create(ZT_MPI_WINDOW_AND_MESSAGES, err);
-    zt_lifeline_where(s->options->line, NULL);
-    zt_where_phase(where, NULL);
+    zt_supervisor_channel_status(s->options->line, NULL);
+    zt_rank_status_phase(where, NULL);
     return comm;
 }
 
-bool zt_world_open(const struct zt_session *s, int held, struct zt_where *where, struct zt_comm **comms,
+bool zt_world_open(const struct zt_session *s, int held, struct zt_rank_status *where, struct zt_comm **comms,
                    struct zt_err *err) {
     if (held > 1)
         return zt_comm_thread_create(held, comms, err);

@@ -6,7 +6,7 @@
 #include "session/session.h"
 
 /* One communicator for each of the `held` ranks of this process, the first of which is at `where`. */
-bool zt_world_open(const struct zt_session *s, int held, struct zt_where *where, struct zt_comm **comms,
+bool zt_world_open(const struct zt_session *s, int held, struct zt_rank_status *where, struct zt_comm **comms,
                    struct zt_err *err);
 
 #endif

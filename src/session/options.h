@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "config/config.h"
 
-struct zt_lifeline;
+struct zt_supervisor_channel;
 
 struct zt_options {
     const struct zt_command_row *command;
@@ -24,11 +24,12 @@ struct zt_options {
     int warmup, repeats;                         /* bench: warmup -1, repeats 0: not given */
     const char *hostfile, *include, *exclude;    /* train: NULL where not given */
     bool overwrite, resume, quiet, verbose, json;
-    bool strict;                     /* what would be a warning about the model is an error */
-    const char *resume_from;         /* checkpoint; NULL: the latest of the output folder */
-    const char *operands[2];         /* arguments without a name, as many as the command has */
-    char *const *argv;               /* as main got it, for ranks that are started with the same words */
-    struct zt_lifeline *line;        /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
+    bool strict;             /* what would be a warning about the model is an error */
+    const char *resume_from; /* checkpoint; NULL: the latest of the output folder */
+    const char *operands[2]; /* arguments without a name, as many as the command has */
+    char *const *argv;       /* as main got it, for ranks that are started with the same words */
+    struct zt_supervisor_channel
+        *line;                       /* to the parent that started this rank; NULL: none did. Set by main, borrowed */
     struct zt_config_overrides over; /* --set, --data, --device, --ranks, --epochs, --steps, --seed, --threads */
     struct zt_log log;
 };
@@ -46,7 +47,7 @@ enum zt_option_bit {
     ZT_TAKES_LENGTH = 1 << 8, /* --epochs, --steps */
     ZT_TAKES_SEED = 1 << 9,
     ZT_TAKES_THREADS = 1 << 10,
-    ZT_TAKES_TALK = 1 << 11, /* --quiet, --verbose */
+    ZT_TAKES_CONTROL = 1 << 11, /* --quiet, --verbose */
     ZT_TAKES_JSON = 1 << 12,
     ZT_TAKES_EMIT = 1 << 13,
     ZT_TAKES_PLAN = 1 << 14,         /* --cluster, --trace, --nodes */

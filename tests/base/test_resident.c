@@ -15,13 +15,13 @@ static bool is_near(int64_t bytes, int64_t want) {
 }
 
 START_TEST(touched_memory_counts_until_it_is_given_back) {
-    struct zt_resident before = zt_resident_of(getpid());
+    struct zt_process_memory before = zt_process_memory_of(getpid());
     ck_assert(before.now > 0 && before.peak >= before.now);
     char *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(own, 1, BYTES);
-    ck_assert(is_near(zt_resident_of(getpid()).now, before.now + BYTES));
+    ck_assert(is_near(zt_process_memory_of(getpid()).now, before.now + BYTES));
     munmap(own, BYTES);
-    struct zt_resident after = zt_resident_of(getpid());
+    struct zt_process_memory after = zt_process_memory_of(getpid());
     ck_assert(is_near(after.now, before.now) && after.peak >= before.now + BYTES - SLACK);
 }
 END_TEST
@@ -29,17 +29,17 @@ END_TEST
 START_TEST(what_a_peer_holds_does_not_count) {
     int fd = memfd_create(ZT_SHARED_NAME, MFD_CLOEXEC);
     ck_assert(fd >= 0 && ftruncate(fd, BYTES) == 0);
-    struct zt_resident before = zt_resident_of(getpid());
+    struct zt_process_memory before = zt_process_memory_of(getpid());
     volatile const char *theirs = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
     ck_assert(theirs != MAP_FAILED);
     char sum = 0;
     for (int i = 0; i < BYTES; i += 4096)
         sum = (char)(sum + theirs[i]);
     ck_assert_int_eq(sum, 0);
-    ck_assert(is_near(zt_resident_of(getpid()).now, before.now));
+    ck_assert(is_near(zt_process_memory_of(getpid()).now, before.now));
     char *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     memset(own, 1, BYTES);
-    ck_assert(is_near(zt_resident_of(getpid()).now, before.now + BYTES));
+    ck_assert(is_near(zt_process_memory_of(getpid()).now, before.now + BYTES));
 }
 END_TEST
 
@@ -48,8 +48,8 @@ START_TEST(a_process_that_is_gone_has_none) {
     if (child == 0)
         _exit(0);
     waitpid(child, NULL, 0);
-    ck_assert_int_eq(zt_resident_of(child).now, 0);
-    ck_assert_int_eq(zt_resident_of(child).peak, 0);
+    ck_assert_int_eq(zt_process_memory_of(child).now, 0);
+    ck_assert_int_eq(zt_process_memory_of(child).peak, 0);
 }
 END_TEST
 

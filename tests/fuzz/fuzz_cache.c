@@ -23,11 +23,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct zt_text read = { 0 }, kept = { 0 }, again = { 0 };
     char path[300], *key = key_of(data, size);
     snprintf(path, sizeof path, "%s/kept", fuzz_folder());
-    if (zt_kept_read(fuzz_file(data, size), key, &read))
+    if (zt_disk_cache_read(fuzz_file(data, size), key, &read))
         fuzz_promise(read.length + HEADER + strlen(key) == size);
     zt_text_add_bytes(&kept, data, size);
     if (size) { /* an empty content is not kept */
-        fuzz_promise(zt_kept_write(path, key, &kept, &err) && zt_kept_read(path, key, &again));
+        fuzz_promise(zt_disk_cache_write(path, key, &kept, &err) && zt_disk_cache_read(path, key, &again));
         fuzz_promise(again.length == size && memcmp(again.at, data, size) == 0);
     }
     zt_text_finish(&again);

@@ -71,17 +71,17 @@ static void hear_rank(const uint8_t *data, size_t size) {
 
 static void hear_talk(const uint8_t *data, size_t size) {
     int fd = heard(data, size, SOCK_STREAM), kind;
-    struct zt_talk_in *in = zt_calloc(1, sizeof *in);
+    struct zt_control_in *in = zt_calloc(1, sizeof *in);
     const void *contents;
     size_t bytes;
     bool bad = false;
     for (bool open = true; open && !bad;) {
-        open = zt_talk_read(fd, in);
-        while (zt_talk_next(in, &kind, &contents, &bytes, &bad)) {
-            fuzz_promise(bytes <= ZT_TALK_MOST);
+        open = zt_control_read(fd, in);
+        while (zt_control_next(in, &kind, &contents, &bytes, &bad)) {
+            fuzz_promise(bytes <= ZT_CONTROL_MOST);
             char *text = zt_calloc(bytes + 1, 1);
             memcpy(text, contents, bytes);
-            zt_talk_clean(text, bytes + 1);
+            zt_control_clean(text, bytes + 1);
             fuzz_promise(strlen(text) <= bytes);
             free(text);
         }

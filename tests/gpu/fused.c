@@ -62,7 +62,7 @@ void fused_expect_stages(const struct fused *f, struct zt_graph *(*make)(void), 
     for (; wish.stage < 2; wish.stage++) {
         struct made m;
         made_program(&m, make(), &wish);
-        const struct zt_crossings *all = wish.stage ? &m.program->recv_act : &m.program->send_act;
+        const struct zt_boundary_tensors *all = wish.stage ? &m.program->recv_act : &m.program->send_act;
         bool crosses = false;
         for (int i = 0; i < all->count; i++)
             crosses |= all->at[i].value == zt_graph_find(m.program->joint.graph, crossing);

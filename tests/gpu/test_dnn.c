@@ -10,7 +10,7 @@
 
 extern const struct zt_case zt_cases_conv[];
 
-static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way,
+static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction way,
                                const struct zt_conv_dnn_form *form) {
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
@@ -20,7 +20,7 @@ static struct zt_dnn *describe(const struct zt_case *c, const struct zt_conv *co
     return dnn;
 }
 
-static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way way, const char *gpu) {
+static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_direction way, const char *gpu) {
     struct zt_err err = { 0 };
     ck_assert_msg(zt_dnn_plan_for(dnn, gpu, &err), "%s (%s %s), way %d: %s", c->op, c->in, c->attrs ? c->attrs : "",
                   way, err.text[0]);
@@ -28,7 +28,7 @@ static void plan(const struct zt_case *c, struct zt_dnn *dnn, enum zt_conv_way w
 }
 
 /* Plans it in both orders of the tensors and every type, on one of the GPUs after the other. */
-static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_way way, bool bias,
+static void check_graph(const struct zt_case *c, const struct zt_conv *conv, enum zt_conv_direction way, bool bias,
                         bool relu) {
     static size_t gpu;
     static const enum zt_dtype types[] = { ZT_FLOAT, ZT_BFLOAT16, ZT_FLOAT16 };
@@ -58,10 +58,10 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
         struct zt_err err = { 0 };
         struct zt_conv conv;
         ck_assert_msg(zt_case_make(c, false, &made, &err), "%s", err.text[0]);
-        const struct zt_conv_roles *roles = zt_conv_roles(made.graph->nodes[0]);
+        const struct zt_conv_directions *roles = zt_conv_directions(made.graph->nodes[0]);
         if (roles && roles->read(made.graph, 0, &conv, &err) && is_known(&conv)) {
             for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++, count++)
-                check_graph(c, &conv, (enum zt_conv_way)way, false, false);
+                check_graph(c, &conv, (enum zt_conv_direction)way, false, false);
             check_graph(c, &conv, ZT_CONV_TO_Y, true, false);
             check_graph(c, &conv, ZT_CONV_TO_Y, true, true);
         }
@@ -71,7 +71,7 @@ START_TEST(cudnn_takes_what_is_described_and_has_engines_for_it) {
 }
 END_TEST
 
-static size_t workspace_of(const struct zt_conv *conv, enum zt_conv_way way, bool last, const char *gpu) {
+static size_t workspace_of(const struct zt_conv *conv, enum zt_conv_direction way, bool last, const char *gpu) {
     const struct zt_conv_dnn_form form = { .dtype = ZT_BFLOAT16, .last = last };
     struct zt_dnn_graph graph;
     struct zt_err err = { 0 };
@@ -98,8 +98,8 @@ START_TEST(cudnn_turns_no_activation_whose_channels_are_last) {
     const size_t x_bytes = (size_t)conv.n * 64 * 56 * 56 * 2;
     for (size_t i = 0; i < ZT_GPUS; i++)
         for (int way = ZT_CONV_TO_Y; way <= ZT_CONV_TO_W; way++) {
-            ck_assert_uint_lt(workspace_of(&conv, (enum zt_conv_way)way, true, zt_gpus[i]), x_bytes / 4);
-            ck_assert_uint_ge(workspace_of(&conv, (enum zt_conv_way)way, false, zt_gpus[i]), x_bytes);
+            ck_assert_uint_lt(workspace_of(&conv, (enum zt_conv_direction)way, true, zt_gpus[i]), x_bytes / 4);
+            ck_assert_uint_ge(workspace_of(&conv, (enum zt_conv_direction)way, false, zt_gpus[i]), x_bytes);
         }
 }
 END_TEST

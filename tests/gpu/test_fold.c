@@ -109,7 +109,8 @@ START_TEST(weights_are_turned_beside_the_sums) {
     static float dw[WEIGHTS];
     struct zt_launch_weight_end end = { ZT_FLOAT, ZT_FLOAT, ZT_FLOAT, .dw_from = dw, .dy = x, .partial = partial };
     fill();
-    end.turn = (struct zt_launch_move){ 3, { OUT, IN, PLACES }, { IN * PLACES, 1, IN }, { IN * PLACES, PLACES, 1 } };
+    end.turn =
+        (struct zt_launch_strided_copy){ 3, { OUT, IN, PLACES }, { IN * PLACES, 1, IN }, { IN * PLACES, PLACES, 1 } };
     end.sums = sums_of(OUT, ROWS, true);
     for (int i = 0; i < WEIGHTS; i++)
         dw[i] = (float)sin(i);

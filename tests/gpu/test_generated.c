@@ -21,7 +21,7 @@
 
 static struct zt_kernel_source one_step(const struct zt_pointwise *what, enum zt_dtype in, enum zt_dtype out) {
     struct zt_kernel_source s = { .chain = { .inputs = what->inputs, .steps = 1 }, .lanes = 1 };
-    s.chain.step[0] = (struct zt_chain_step){ .what = *what, .dtype = out };
+    s.chain.step[0] = (struct zt_fused_elementwise_step){ .what = *what, .dtype = out };
     for (int i = 0; i < what->inputs; i++) {
         s.input[i].dtype = in;
         s.chain.step[0].from[i] = i;
@@ -57,8 +57,8 @@ START_TEST(every_float_expression_compiles) {
         struct zt_kernel_source s = { .input = { { .dtype = ZT_FLOAT }, { .dtype = ZT_BFLOAT16 } }, .lanes = 8 };
         s.chain.inputs = 2;
         for (int i = first; i < count && s.chain.steps < ZT_CHAIN_STEPS; i++) {
-            struct zt_chain_step *step = &s.chain.step[s.chain.steps];
-            *step = (struct zt_chain_step){ .what = rows[i], .from = { 0, 1 }, .dtype = ZT_FLOAT };
+            struct zt_fused_elementwise_step *step = &s.chain.step[s.chain.steps];
+            *step = (struct zt_fused_elementwise_step){ .what = rows[i], .from = { 0, 1 }, .dtype = ZT_FLOAT };
             step->from[0] = s.chain.steps ? s.chain.inputs + s.chain.steps - 1 : 0;
             s.chain.steps++;
         }
@@ -74,7 +74,7 @@ START_TEST(chains_through_every_type_compile) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const enum zt_dtype t = types[i], computed = zt_dtype_in(t, ZT_ANY_HALF) ? ZT_FLOAT : t;
         const struct zt_kernel_source s = {
-            .input = { { .dtype = ZT_FLOAT }, { .dtype = t, .spread = ZT_SPREAD_ONE }, { .dtype = ZT_BOOL } },
+            .input = { { .dtype = ZT_FLOAT }, { .dtype = t, .spread = ZT_BROADCAST_ONE }, { .dtype = ZT_BOOL } },
             .lanes = 4,
             .chain = { .inputs = 3,
                        .steps = 3,
@@ -102,7 +102,7 @@ START_TEST(every_type_is_read_and_written) {
         s.wide = i % 2;
         s.axes = 3;
         s.lanes = 1 << i % 4;
-        s.input[0].spread = (enum zt_spread)(i % 3);
+        s.input[0].spread = (enum zt_broadcast_kind)(i % 3);
         s.input[0].still = i % 2;
         compiles(&s, 90, zt_dtype_name(types[i]));
     }
@@ -116,8 +116,8 @@ START_TEST(packs_are_moved_at_once) {
     const struct zt_compile_target target = { 90, .ptx = true };
     struct zt_kernel_source s = one_step(&what, ZT_BFLOAT16, ZT_BFLOAT16);
     struct zt_text source = { 0 }, ptx = { 0 };
-    s.input[1].spread = ZT_SPREAD_ONE;
-    s.input[2] = (struct zt_kernel_input){ ZT_FLOAT, ZT_SPREAD_AXES, true };
+    s.input[1].spread = ZT_BROADCAST_ONE;
+    s.input[2] = (struct zt_kernel_input){ ZT_FLOAT, ZT_BROADCAST_AXES, true };
     s.axes = 2;
     s.lanes = 8;
     zt_kernel_source_write(&s, &source);
@@ -221,7 +221,7 @@ static bool keep(const char *path, const char *words) {
     struct zt_text code = { 0 };
     struct zt_err err = { 0 };
     zt_text_add(&code, "%s", words);
-    bool ok = zt_kept_write(path, source, &code, &err);
+    bool ok = zt_disk_cache_write(path, source, &code, &err);
     zt_text_finish(&code);
     return ok;
 }
@@ -230,12 +230,12 @@ START_TEST(what_was_kept_is_read_again) {
     char *path = path_of();
     struct zt_text code = { 0 };
     ck_assert(strncmp(path, cache_folder, strlen(cache_folder)) == 0);
-    ck_assert(!zt_kept_read(path, source, &code));
+    ck_assert(!zt_disk_cache_read(path, source, &code));
     ck_assert(keep(path, "machine code"));
-    ck_assert(zt_kept_read(path, source, &code));
+    ck_assert(zt_disk_cache_read(path, source, &code));
     ck_assert_str_eq(code.at, "machine code");
     struct zt_text other = { 0 };
-    ck_assert(!zt_kept_read(path, "extern \"C\" __global__ void chain() ", &other));
+    ck_assert(!zt_disk_cache_read(path, "extern \"C\" __global__ void chain() ", &other));
     zt_text_finish(&code);
     free(path);
 }
@@ -256,10 +256,10 @@ START_TEST(a_damaged_file_is_not_read) {
     for (size_t i = 0; i < size; i++) {
         bytes[i] ^= 0x40;
         ck_assert(zt_file_write(path, bytes, size, &err));
-        ck_assert_msg(!zt_kept_read(path, source, &code), "byte %zu", i);
+        ck_assert_msg(!zt_disk_cache_read(path, source, &code), "byte %zu", i);
         bytes[i] ^= 0x40;
         ck_assert(zt_file_write(path, bytes, i, &err));
-        ck_assert_msg(!zt_kept_read(path, source, &code), "%zu bytes", i);
+        ck_assert_msg(!zt_disk_cache_read(path, source, &code), "%zu bytes", i);
     }
     free(bytes);
     free(path);
@@ -285,7 +285,7 @@ START_TEST(writers_at_the_same_time_leave_a_whole_file) {
         pthread_create(&writers[i], NULL, write_often, i % 2 ? long_words : short_words);
     for (int i = 0; i < 500; i++) {
         struct zt_text code = { 0 };
-        ck_assert(zt_kept_read(path, source, &code));
+        ck_assert(zt_disk_cache_read(path, source, &code));
         ck_assert(strcmp(code.at, short_words) == 0 || strcmp(code.at, long_words) == 0);
         zt_text_finish(&code);
     }

@@ -84,7 +84,7 @@ static void plan_again(bool grad, bool wanted) {
     zt_norm_dnn(&form, &graph);
     struct zt_dnn *dnn = zt_dnn_describe(&graph, &err);
     ck_assert_msg(dnn && zt_dnn_plan_for(dnn, zt_gpus[0], &err), "%s", err.text[0]);
-    ck_assert_int_eq(zt_dnn_was_kept(dnn), wanted);
+    ck_assert_int_eq(zt_dnn_was_cached(dnn), wanted);
     ck_assert_int_eq(zt_dnn_workspace_bytes(dnn) > 0, grad);
     zt_dnn_destroy(dnn);
 }

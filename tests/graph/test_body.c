@@ -12,7 +12,7 @@
 
 static struct zt_graph *g;
 static struct zt_arena *arena;
-static struct zt_body b;
+static struct zt_function_body b;
 static struct zt_err err;
 static bool *read_by_value;
 
@@ -23,7 +23,7 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-    zt_body_finish(&b);
+    zt_function_body_finish(&b);
     zt_arena_destroy(arena);
     zt_graph_destroy(g);
 }
@@ -35,14 +35,14 @@ static void start(enum zt_dtype dtype) {
     net_infer(g, &zt_ops);
     read_by_value = ZT_NEW_N(arena, bool, g->value_count);
     read_by_value[zt_graph_find(g, "y")] = true;
-    zt_body_start(&b, arena, g, 0, read_by_value);
+    zt_function_body_start(&b, arena, g, 0, read_by_value);
 }
 
 /* The nodes as "out = Op(in, in); ..." */
 static const char *nodes(void) {
     const char *text = "";
     for (int i = 0; i < b.nodes.count; i++) {
-        const struct zt_body_node *n = &b.nodes.at[i];
+        const struct zt_function_body_node *n = &b.nodes.at[i];
         for (int k = 0; k < n->out_count; k++)
             text = zt_arena_printf(arena, "%s%s%s", text, k ? ", " : i ? "; " : "", n->out[k]);
         text = zt_arena_printf(arena, "%s = %s(", text, n->op_type);
@@ -55,9 +55,9 @@ static const char *nodes(void) {
 
 START_TEST(products_bind_before_sums_and_names_can_be_given_again) {
     start(ZT_FLOAT);
-    zt_body_names(&b, "x, z -> y");
-    zt_body_say(&b, "y = x - z * x; y = -(y + z) / x");
-    ck_assert(zt_body_close(&b, &err));
+    zt_function_body_names(&b, "x, z -> y");
+    zt_function_body_add(&b, "y = x - z * x; y = -(y + z) / x");
+    ck_assert(zt_function_body_close(&b, &err));
     ck_assert_str_eq(nodes(),
                      "t_0 = Mul(z, x); t_1 = Sub(x, t_0); t_2 = Add(t_1, z); t_3 = Neg(t_2); "
                      "t_4 = Div(t_3, x); y_out = Identity(t_4)");
@@ -68,9 +68,9 @@ END_TEST
 
 START_TEST(calls_take_attributes_omitted_inputs_and_lists) {
     start(ZT_FLOAT);
-    zt_body_names(&b, "x, z -> y");
-    zt_body_say(&b, "y, z = TopK<axis=-1, p=0.5, mode=\"edge\", pads=[1, -2], to=T>(x, _, [3, 4])");
-    ck_assert(zt_body_close(&b, &err));
+    zt_function_body_names(&b, "x, z -> y");
+    zt_function_body_add(&b, "y, z = TopK<axis=-1, p=0.5, mode=\"edge\", pads=[1, -2], to=T>(x, _, [3, 4])");
+    ck_assert(zt_function_body_close(&b, &err));
     ck_assert_str_eq(nodes(), "c_0 = Constant(); t_1, t_2 = TopK(x, , c_0); y_out = Identity(t_1)");
     const struct zt_attr *a = b.nodes.at[1].attr, *list = b.nodes.at[0].attr;
     ck_assert_int_eq(a[0].i, -1);
@@ -86,9 +86,9 @@ END_TEST
 
 START_TEST(numbers_have_the_type_of_the_body_and_whole_ones_int64) {
     start(ZT_DOUBLE);
-    zt_body_names(&b, "x, z -> y");
-    zt_body_say(&b, "y = x * 1e-3 + 7i");
-    ck_assert(zt_body_close(&b, &err));
+    zt_function_body_names(&b, "x, z -> y");
+    zt_function_body_add(&b, "y = x * 1e-3 + 7i");
+    ck_assert(zt_function_body_close(&b, &err));
     const struct zt_tensor *number = &b.nodes.at[0].attr->tensor, *whole = &b.nodes.at[2].attr->tensor;
     ck_assert_int_eq(number->dtype, ZT_DOUBLE);
     ck_assert_double_eq(*(const double *)number->data, 1e-3);
@@ -100,9 +100,9 @@ END_TEST
 
 START_TEST(halves_are_cast_at_the_edges) {
     start(ZT_FLOAT16);
-    zt_body_names(&b, "x, z -> y");
-    zt_body_say(&b, "y = x * z");
-    ck_assert(zt_body_close(&b, &err));
+    zt_function_body_names(&b, "x, z -> y");
+    zt_function_body_add(&b, "y = x * z");
+    ck_assert(zt_function_body_close(&b, &err));
     ck_assert_str_eq(nodes(), "x0 = Cast(x); z1 = Cast(z); t_0 = Mul(x0, z1); y_out = Cast(t_0)");
     ck_assert_int_eq(b.nodes.at[0].attr->i, ZT_FLOAT);
     ck_assert_int_eq(b.nodes.at[3].attr->i, ZT_FLOAT16);
@@ -112,9 +112,9 @@ END_TEST
 START_TEST(an_input_without_a_use_is_not_handed_in_and_an_unread_output_not_out) {
     start(ZT_FLOAT);
     read_by_value[zt_graph_find(g, "y")] = false;
-    zt_body_names(&b, "_, z -> y");
-    ck_assert(!zt_body_wants(&b, 0));
-    ck_assert(zt_body_close(&b, &err));
+    zt_function_body_names(&b, "_, z -> y");
+    ck_assert(!zt_function_body_wants(&b, 0));
+    ck_assert(zt_function_body_close(&b, &err));
     ck_assert_int_eq(b.in_count, 1);
     ck_assert_int_eq(b.in_value[0], zt_graph_find(g, "z"));
     ck_assert_int_eq(b.out_count, 0);
@@ -125,8 +125,8 @@ START_TEST(the_same_node_again_has_other_attributes_and_inputs) {
     start(ZT_FLOAT);
     zt_node_set_int(g, 0, "axes", 1);
     zt_node_set_int(g, 0, "axis", 2);
-    zt_body_again(&b, "Sum", "axes mode", "[5]");
-    ck_assert(zt_body_close(&b, &err));
+    zt_function_body_again(&b, "Sum", "axes mode", "[5]");
+    ck_assert(zt_function_body_close(&b, &err));
     ck_assert_str_eq(nodes(), "c_0 = Constant(); y0 = Sum(x0, x1, c_0)");
     ck_assert_int_eq(b.nodes.at[1].attr_count, 1);
     ck_assert_str_eq(b.nodes.at[1].attr[0].name, "axis");
@@ -147,9 +147,9 @@ static const struct {
 
 START_TEST(a_wrong_statement_is_told) {
     start(ZT_FLOAT);
-    zt_body_names(&b, "x, z -> y");
-    zt_body_say(&b, "%s", wrong[_i].says);
-    ck_assert(!zt_body_close(&b, &err));
+    zt_function_body_names(&b, "x, z -> y");
+    zt_function_body_add(&b, "%s", wrong[_i].says);
+    ck_assert(!zt_function_body_close(&b, &err));
     ck_assert_msg(strstr(err.text[0], wrong[_i].problem) != NULL, "%s", err.text[0]);
 }
 END_TEST

@@ -14,7 +14,7 @@
 enum { NO_BIAS, SCALAR, ROW, COLUMN, FULL, BIASES };
 
 struct problem {
-    struct zt_lane_gemm g;
+    struct zt_simd_gemm g;
     float *a, *b, *bias, *y;
     size_t y_count;
 };
@@ -30,7 +30,7 @@ static float *filled(int64_t count, uint64_t key) {
 
 static struct problem make(int64_t count, int64_t m, int64_t n, int64_t k, bool trans_a, bool trans_b, int bias) {
     struct problem p = { .g = { .count = count, .m = m, .n = n, .k = k, .alpha = 1, .beta = 1 } };
-    struct zt_lane_gemm *g = &p.g;
+    struct zt_simd_gemm *g = &p.g;
     g->a_row = trans_a ? 1 : k;
     g->a_col = trans_a ? m : 1;
     g->b_row = trans_b ? 1 : n;
@@ -57,20 +57,20 @@ static void destroy(struct problem *p) {
 }
 
 /* A new y. */
-static float *run(const struct zt_lane_gemm_kernel *kernel, const struct problem *p, int threads) {
-    size_t bytes = zt_lane_gemm_bytes(kernel, &p->g, threads);
+static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, int threads) {
+    size_t bytes = zt_simd_gemm_bytes(kernel, &p->g, threads);
     void *workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
     float *y = malloc(p->y_count * sizeof *y);
     ck_assert(workspace && y);
     memset(workspace, 0xff, bytes);
     memcpy(y, p->y, p->y_count * sizeof *y);
-    zt_lane_gemm_run(kernel, &p->g, p->a, p->b, p->bias, y, workspace, threads);
+    zt_simd_gemm_run(kernel, &p->g, p->a, p->b, p->bias, y, workspace, threads);
     free(workspace);
     return y;
 }
 
 static void expect_right(const struct problem *p, const float *y) {
-    const struct zt_lane_gemm *g = &p->g;
+    const struct zt_simd_gemm *g = &p->g;
     for (int64_t c = 0; c < g->count; c++)
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t j = 0; j < g->n; j++) {
@@ -97,14 +97,14 @@ static void expect_right(const struct problem *p, const float *y) {
 }
 
 /* b packed beforehand gives the same bits. */
-static void expect_same_packed(const struct zt_lane_gemm_kernel *kernel, const struct problem *p, const float *y) {
+static void expect_same_packed(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, const float *y) {
     struct problem packed = *p;
-    size_t bytes = (size_t)zt_lane_gemm_packed(kernel, &p->g) * sizeof(float);
+    size_t bytes = (size_t)zt_simd_gemm_packed(kernel, &p->g) * sizeof(float);
     packed.b = aligned_alloc(64, bytes);
     packed.g.packed = 1;
     packed.g.b_step = 0;
     ck_assert_ptr_nonnull(packed.b);
-    zt_lane_gemm_pack(kernel, &p->g, p->b, packed.b, 2);
+    zt_simd_gemm_pack(kernel, &p->g, p->b, packed.b, 2);
     float *again = run(kernel, &packed, 2);
     ck_assert_msg(memcmp(y, again, p->y_count * sizeof *y) == 0, "%lldx%lldx%lld: a packed b gives other bits",
                   (long long)p->g.m, (long long)p->g.n, (long long)p->g.k);
@@ -114,7 +114,7 @@ static void expect_same_packed(const struct zt_lane_gemm_kernel *kernel, const s
 
 static void check(const struct problem *p) {
     for (int lanes = 8; lanes <= 16; lanes += 8) {
-        const struct zt_lane_gemm_kernel *kernel = zt_lane_gemm_kernel(lanes);
+        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(lanes);
         if (!kernel)
             continue;
         float *one = run(kernel, p, 1);
@@ -184,7 +184,7 @@ START_TEST(rows_of_y_may_lie_apart) {
     struct problem p = make(1, 14, 19, 8, false, false, NO_BIAS);
     p.g.n = 18; /* the last column is not ours */
     check(&p);
-    const struct zt_lane_gemm_kernel *kernel = zt_lane_gemm_best();
+    const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_best();
     float *y = kernel ? run(kernel, &p, 2) : NULL;
     for (int i = 0; y && i < 14; i++)
         ck_assert(memcmp(&y[i * 19 + 18], &p.y[i * 19 + 18], sizeof *y) == 0);
@@ -195,7 +195,7 @@ END_TEST
 
 START_TEST(nan_and_infinity_reach_what_they_meet_and_nothing_else) {
     for (int lanes = 8; lanes <= 16; lanes += 8) {
-        const struct zt_lane_gemm_kernel *kernel = zt_lane_gemm_kernel(lanes);
+        const struct zt_simd_gemm_kernel *kernel = zt_simd_gemm_kernel(lanes);
         if (!kernel)
             continue;
         struct problem p = make(1, 13, 35, 300, false, false, ROW);
@@ -218,7 +218,7 @@ END_TEST
 
 int main(void) {
     zt_parallel_enter();
-    if (!zt_lane_gemm_best())
+    if (!zt_simd_gemm_best())
         return 77; /* no fused multiply-add here */
     Suite *suite = suite_create("our own matrix product");
     TCase *cases = tcase_create("every vector width of this machine");

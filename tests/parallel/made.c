@@ -2,7 +2,7 @@
 
 #include "tests/suite.h"
 
-static void lay_out(struct made *m, const struct zt_joint *joint, const struct wish *wish,
+static void lay_out(struct made *m, const struct zt_training_graph *joint, const struct wish *wish,
                     struct zt_program_options *o) {
     int *index = ZT_NEW_N(m->arena, int, joint->param_count + joint->statistic_count + 1);
     int count = zt_program_params(joint, wish->stage, index);
@@ -20,7 +20,7 @@ static void lay_out(struct made *m, const struct zt_joint *joint, const struct w
     o->statistic_offset = offset;
 }
 
-void made_build(struct made *m, const struct zt_joint *joint, const struct wish *wish) {
+void made_build(struct made *m, const struct zt_training_graph *joint, const struct wish *wish) {
     struct zt_program_options o = { .table = &zt_ops,
                                     .fusion = wish->fast || wish->device ? &m->t.job->fusion : NULL,
                                     .fast = wish->device ? (enum zt_backend)wish->device->api->backend
@@ -40,8 +40,8 @@ void made_build(struct made *m, const struct zt_joint *joint, const struct wish 
 }
 
 void made_program(struct made *m, struct zt_graph *graph, const struct wish *wish) {
-    struct zt_joint_request request = { 4, !wish->evaluation, wish->weighted, wish->stages, NULL };
-    struct zt_joint joint;
+    struct zt_training_graph_request request = { 4, !wish->evaluation, wish->weighted, wish->stages, NULL };
+    struct zt_training_graph joint;
     char config[200];
     snprintf(config, sizeof config,
              "'train_batch_size': 4, '%s': {'enabled': %s}, 'optimizer': {'type': 'Adam', 'params': {'lr': 0.001}}",
@@ -49,7 +49,7 @@ void made_program(struct made *m, struct zt_graph *graph, const struct wish *wis
     struct zt_err err = { 0 };
     *m = (struct made){ .arena = zt_arena_create() };
     ck_assert_msg(tiny_open(&m->t, graph, config, 1, &err), "%s", err.text[0]);
-    ck_assert_msg(zt_job_joint(m->t.job, m->t.source, &request, &joint, &err), "%s", err.text[0]);
+    ck_assert_msg(zt_job_training_graph(m->t.job, m->t.source, &request, &joint, &err), "%s", err.text[0]);
     made_build(m, &joint, wish);
 }
 

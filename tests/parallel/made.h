@@ -26,7 +26,7 @@ void made_program(struct made *m, struct zt_graph *graph, const struct wish *wis
 void made_finish(struct made *m);
 
 /* The same of a joint graph, which is taken over; m->arena is there, and the caller's to destroy with m->program. */
-void made_build(struct made *m, const struct zt_joint *joint, const struct wish *wish);
+void made_build(struct made *m, const struct zt_training_graph *joint, const struct wish *wish);
 
 /* Adds `count` commands as text, one a line. */
 void made_commands(struct zt_text *to, const struct made *m, const struct zt_command *at, int count);

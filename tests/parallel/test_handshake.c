@@ -19,7 +19,7 @@ struct listener {
     pthread_t thread;
     struct zt_door door;
     struct zt_visit visit;
-    enum zt_verdict verdict;
+    enum zt_handshake_result verdict;
     int fd;
     unsigned char came[512];
     size_t bytes;
@@ -69,9 +69,9 @@ static struct zt_hello hello_of(int from, int to) {
     return (struct zt_hello){ .purpose = ZT_PURPOSE_RANKS, .from = from, .to = to, .size = 3, .port = 4711 };
 }
 
-static enum zt_verdict dial(int fd, const unsigned char *its_key, struct zt_hello *h, struct zt_challenge *c) {
+static enum zt_handshake_result dial(int fd, const unsigned char *its_key, struct zt_hello *h, struct zt_challenge *c) {
     struct zt_welcome w;
-    return zt_handshake_dial(fd, its_key, h, c, &w, zt_now() + 2);
+    return zt_handshake_connect(fd, its_key, h, c, &w, zt_now() + 2);
 }
 
 START_TEST(both_sides_with_the_secret_agree_on_rank_job_and_session) {
@@ -117,7 +117,7 @@ START_TEST(who_listens_without_the_secret_is_found_out) {
     w = zt_visit_answer(&l.visit, &l.door, ZT_WELCOME);
     memcpy(l.visit.challenge.magic, "ztrain hears 2", 15);
     ck_assert(send(l.fd, &l.visit.challenge, sizeof l.visit.challenge, 0) > 0 && send(l.fd, &w, sizeof w, 0) > 0);
-    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_FALSE_DOOR);
+    ck_assert_int_eq(dial(fd, key, &h, &c), ZT_LISTENER_NOT_PROVEN);
     close(fd);
     close(l.fd);
 }
@@ -152,7 +152,7 @@ START_TEST(records_sent_back_to_their_sender_are_no_answer) {
     sent = h;
     memcpy(sent.magic, "ztrain dials 2", 15);
     ck_assert(send(fd[1], &sent, sizeof sent, 0) > 0 && send(fd[1], &sent, sizeof sent, 0) > 0);
-    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_NO_DOOR);
+    ck_assert_int_eq(dial(fd[0], key, &h, &c), ZT_NOT_A_LISTENER);
     close(fd[0]);
     close(fd[1]);
 }

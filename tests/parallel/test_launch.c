@@ -191,7 +191,7 @@ END_TEST
 
 START_TEST(frames_arrive_whole_and_in_order) {
     int pair[2], kind;
-    struct zt_talk_in *in = calloc(1, sizeof *in);
+    struct zt_control_in *in = calloc(1, sizeof *in);
     const void *data;
     size_t bytes;
     bool bad;
@@ -199,15 +199,15 @@ START_TEST(frames_arrive_whole_and_in_order) {
     for (int i = 0; i < 40; i++) {
         char text[1000];
         memset(text, 'a' + i % 26, sizeof text);
-        ck_assert(zt_talk_send(pair[0], ZT_TALK_NOTE, text, (size_t)i * 25));
+        ck_assert(zt_control_send(pair[0], ZT_CONTROL_NOTE, text, (size_t)i * 25));
     }
-    ck_assert(zt_talk_send(pair[0], ZT_TALK_ASK, NULL, 0));
+    ck_assert(zt_control_send(pair[0], ZT_CONTROL_ASK, NULL, 0));
     close(pair[0]);
     int seen = 0;
     for (bool open = true; open;) {
-        open = zt_talk_read(pair[1], in);
-        while (zt_talk_next(in, &kind, &data, &bytes, &bad)) {
-            ck_assert_int_eq(kind, seen < 40 ? ZT_TALK_NOTE : ZT_TALK_ASK);
+        open = zt_control_read(pair[1], in);
+        while (zt_control_next(in, &kind, &data, &bytes, &bad)) {
+            ck_assert_int_eq(kind, seen < 40 ? ZT_CONTROL_NOTE : ZT_CONTROL_ASK);
             ck_assert_uint_eq(bytes, seen < 40 ? (size_t)seen * 25 : 0);
             ck_assert(!bytes || ((const char *)data)[bytes - 1] == 'a' + seen % 26);
             seen++;
@@ -222,18 +222,18 @@ END_TEST
 
 START_TEST(bytes_that_are_no_frames_are_found_out) {
     static const uint32_t heads[][2] = {
-        { 0, 0 }, { 99, 4 }, { ZT_TALK_NOTE, ZT_TALK_MOST + 1 }, { ZT_TALK_NOTE, ~0u }
+        { 0, 0 }, { 99, 4 }, { ZT_CONTROL_NOTE, ZT_CONTROL_MOST + 1 }, { ZT_CONTROL_NOTE, ~0u }
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         int pair[2], kind;
-        struct zt_talk_in *in = calloc(1, sizeof *in);
+        struct zt_control_in *in = calloc(1, sizeof *in);
         const void *data;
         size_t bytes;
         bool bad;
         ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         ck_assert_int_eq(write(pair[0], heads[i], sizeof heads[i]), sizeof heads[i]);
-        ck_assert(zt_talk_read(pair[1], in));
-        ck_assert(!zt_talk_next(in, &kind, &data, &bytes, &bad) && bad);
+        ck_assert(zt_control_read(pair[1], in));
+        ck_assert(!zt_control_next(in, &kind, &data, &bytes, &bad) && bad);
         close(pair[0]);
         close(pair[1]);
         free(in);

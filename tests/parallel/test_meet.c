@@ -198,7 +198,7 @@ START_TEST(who_says_hello_first_is_no_rank_without_the_secret) {
     int port = comm_fixture_free_port();
     begin_with(&ranks[0], port, 0, 2, 20, "a text of the job");
     int fd = visit(port);
-    ck_assert_int_eq(zt_handshake_dial(fd, guessed, &hello, &challenge, &welcome, zt_now() + 5), ZT_OTHER_SECRET);
+    ck_assert_int_eq(zt_handshake_connect(fd, guessed, &hello, &challenge, &welcome, zt_now() + 5), ZT_OTHER_SECRET);
     close(fd);
     begin_with(&ranks[1], port, 1, 2, 20, "a text of the job");
     ck_assert_msg(end(ranks, 2), "%s", ranks[0].err.text[0]);
@@ -246,7 +246,7 @@ START_TEST(rank_0_listens_at_the_address_that_is_named_alone) {
     begin_with(&ranks[0], port, 0, 2, 20, "a text of the job");
     close(visit(port));
     struct zt_sockaddr to = zt_sockaddr_of(&elsewhere, (uint16_t)port);
-    ck_assert_int_eq(zt_dial_at((struct sockaddr *)&to.at, to.bytes, 1000), -1);
+    ck_assert_int_eq(zt_connect_at((struct sockaddr *)&to.at, to.bytes, 1000), -1);
     begin_with(&ranks[1], port, 1, 2, 20, "a text of the job");
     ck_assert(end(ranks, 2));
 }

@@ -52,8 +52,8 @@ START_TEST(both_sides_of_a_boundary_list_the_same_crossings) {
                          &(struct wish){ .ranks = 1, .stage = low, .stages = models[model].stages, .fast = true });
             made_program(&b, models[model].make(),
                          &(struct wish){ .ranks = 1, .stage = low + 1, .stages = models[model].stages, .fast = true });
-            const struct zt_crossings *pairs[2][2] = { { &a.program->send_act, &b.program->recv_act },
-                                                       { &b.program->send_grad, &a.program->recv_grad } };
+            const struct zt_boundary_tensors *pairs[2][2] = { { &a.program->send_act, &b.program->recv_act },
+                                                              { &b.program->send_grad, &a.program->recv_grad } };
             for (int i = 0; i < 2; i++) {
                 ck_assert_int_gt(pairs[i][0]->count, 0);
                 ck_assert_int_eq(pairs[i][0]->count, pairs[i][1]->count);
@@ -71,7 +71,7 @@ END_TEST
 
 /* Takes over g: its last node's output is the loss, its parameters are all trainable values; `seed` in joint->seed. */
 static void build_by_hand(struct made *m, struct zt_graph *g, int x, bool training, const struct wish *wish) {
-    struct zt_joint joint = {
+    struct zt_training_graph joint = {
         .graph = g, .rows = 4, .training = training, .seed = -1, .row_weight = -1, .correct = -1, .counted = -1
     };
     struct zt_err err = { 0 };

@@ -45,14 +45,14 @@ ssize_t sendto(int fd, const void *data, size_t bytes, int flags, __CONST_SOCKAD
 struct rank {
     pthread_t thread;
     struct zt_comm *world;
-    struct zt_where where;
-    struct zt_pulse *pulse;
+    struct zt_rank_status where;
+    struct zt_heartbeat *pulse;
     struct zt_err err;
 };
 
 static void *begin(void *argument) {
     struct rank *r = argument;
-    zt_pulse_start(&r->pulse, r->world, &r->where, &r->err);
+    zt_heartbeat_start(&r->pulse, r->world, &r->where, &r->err);
     return NULL;
 }
 
@@ -99,7 +99,7 @@ START_TEST(a_silent_rank_is_missed_whatever_others_send_in_its_name) {
     ck_assert_msg(missed > 8 && missed < 14, "missed after %.1f s", missed);
     ck_assert_ptr_null(atomic_load(&ranks[1].where.missed));
     for (int r = 0; r < 2; r++) {
-        zt_pulse_stop(ranks[r].pulse);
+        zt_heartbeat_stop(ranks[r].pulse);
         comms[r]->api->destroy(comms[r]);
     }
 }

@@ -44,7 +44,7 @@ static void destroy(void) {
 }
 
 static bool split(struct zt_graph *of, int stages, struct zt_err *e) {
-    struct zt_cut cuts[16];
+    struct zt_stage_bounds cuts[16];
     return zt_split_choose(of, "best", stages, cuts, e) && zt_split_apply(of, stages, cuts, e);
 }
 
@@ -132,7 +132,7 @@ static double cheapest(const struct chain *c, int stages) {
 }
 
 static void check_cut(const struct chain *c, const char *method, int stages, double slack) {
-    struct zt_cut cuts[MOST_NODES];
+    struct zt_stage_bounds cuts[MOST_NODES];
     struct found found = { 0, 0 }, best = { 1e300, 1e300 };
     double weight[MOST_NODES] = { 0 };
     bool layer[MOST_NODES] = { false };
@@ -200,9 +200,10 @@ static void make_layers(int between) {
 
 START_TEST(a_graph_is_cut_where_another_was_unless_its_layers_differ) {
     make_layers(0);
-    ck_assert(zt_split_apply(g, 2, (const struct zt_cut[]){ { 0, 0 }, { 2, 0 }, { 3, 0 } }, &err)); /* not by cost */
+    ck_assert(
+        zt_split_apply(g, 2, (const struct zt_stage_bounds[]){ { 0, 0 }, { 2, 0 }, { 3, 0 } }, &err)); /* not by cost */
     ck_assert(g->nodes[1]->stage == 0 && g->nodes[2]->stage == 1);
-    ck_assert(!zt_split_apply(g, 2, (const struct zt_cut[]){ { 0, 0 }, { 2, 0 }, { 4, 0 } }, &err));
+    ck_assert(!zt_split_apply(g, 2, (const struct zt_stage_bounds[]){ { 0, 0 }, { 2, 0 }, { 4, 0 } }, &err));
     ck_assert_ptr_nonnull(strstr(err.text[0], "4 layers"));
 }
 END_TEST
@@ -212,7 +213,7 @@ START_TEST(graphs_with_more_or_fewer_nodes_in_a_layer_hold_it_on_the_same_stage)
         destroy();
         make();
         make_layers(between);
-        ck_assert(zt_split_apply(g, 2, (const struct zt_cut[]){ { 0, 0 }, { 1, 2 }, { 3, 0 } }, &err));
+        ck_assert(zt_split_apply(g, 2, (const struct zt_stage_bounds[]){ { 0, 0 }, { 1, 2 }, { 3, 0 } }, &err));
         for (int n = 0; n < g->node_count; n++) {
             int layer = n / (between + 1), behind = n % (between + 1);
             ck_assert_int_eq(g->nodes[n]->stage, layer > 1 || (layer == 1 && behind >= 2));
@@ -282,7 +283,7 @@ END_TEST
 
 /* ---- methods ---- */
 
-static bool choose(const char *method, int stages, struct zt_cut *cuts) {
+static bool choose(const char *method, int stages, struct zt_stage_bounds *cuts) {
     err = (struct zt_err){ 0 };
     return zt_split_choose(g, method, stages, cuts, &err);
 }
@@ -297,7 +298,7 @@ static void make_methods(void) {
 }
 
 START_TEST(methods_weigh_layers_by_what_they_are_called) {
-    struct zt_cut cuts[5];
+    struct zt_stage_bounds cuts[5];
     make_methods();
     ck_assert(choose("best", 3, cuts));
     ck_assert(cuts[1].layer == 2 && cuts[2].layer == 3); /* the dear layer alone */
@@ -316,7 +317,7 @@ START_TEST(methods_weigh_layers_by_what_they_are_called) {
 END_TEST
 
 START_TEST(patterns_that_are_none_or_fit_nothing_are_refused_by_name) {
-    struct zt_cut cuts[5];
+    struct zt_stage_bounds cuts[5];
     make_methods();
     ck_assert(!choose("type:nowhere", 2, cuts));
     ck_assert_ptr_nonnull(strstr(err.text[0], "\"type:nowhere\" fits no layer"));

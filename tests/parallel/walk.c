@@ -156,7 +156,7 @@ static void walk_phase(struct walk *w, const struct zt_command *at, int count) {
     }
 }
 
-static void receive(const struct walk *w, const struct zt_crossings *c) {
+static void receive(const struct walk *w, const struct zt_boundary_tensors *c) {
     for (int i = 0; i < c->count; i++) {
         const struct zt_place *place = &w->p->place[0][c->at[i].value];
         ck_assert_int_eq(place->in, ZT_ACTIVATIONS);
@@ -164,7 +164,7 @@ static void receive(const struct walk *w, const struct zt_crossings *c) {
     }
 }
 
-static void send(struct walk *w, const struct zt_crossings *c) {
+static void send(struct walk *w, const struct zt_boundary_tensors *c) {
     w->now = "a send";
     for (int i = 0; i < c->count; i++) {
         ck_assert_int_eq((int64_t)c->at[i].bytes, zt_value_bytes(w->g->values[c->at[i].value]));

@@ -50,10 +50,10 @@ static double best_cut(const double *cost, int count, int stages) {
 /* Ratio of the program's cut to the best one; 0: the model has fewer layers than that. */
 static bool measure(const struct zt_job *job, const struct zt_source *source, int stages, double *ratio,
                     struct zt_err *err) {
-    struct zt_joint_request request = { .rows = job->config->micro_batch, .training = true, .stages = stages };
-    struct zt_joint joint;
+    struct zt_training_graph_request request = { .rows = job->config->micro_batch, .training = true, .stages = stages };
+    struct zt_training_graph joint;
     *ratio = 0;
-    if (!zt_job_joint(job, source, &request, &joint, err)) {
+    if (!zt_job_training_graph(job, source, &request, &joint, err)) {
         bool few = strstr(err->text[0], "layers with parameters") != NULL;
         *err = few ? (struct zt_err){ 0 } : *err;
         return few;

@@ -35,9 +35,9 @@ static void open_plain(struct tiny *t, struct zt_graph *g, const char *config) {
     ck_assert_msg(tiny_open(t, g, config, 1, &err), "%s", err.text[0]);
 }
 
-static bool build(struct tiny *t, const struct zt_joint_request *request, struct zt_joint *joint) {
+static bool build(struct tiny *t, const struct zt_training_graph_request *request, struct zt_training_graph *joint) {
     err = (struct zt_err){ 0 };
-    return zt_job_joint(t->job, t->source, request, joint, &err);
+    return zt_job_training_graph(t->job, t->source, request, joint, &err);
 }
 
 START_TEST(an_output_that_is_not_there_is_named_with_those_that_are) {
@@ -95,8 +95,8 @@ START_TEST(patterns_are_fused_before_the_gradient_unless_the_config_says_no) {
         int root = zt_graph_add_float(g, "root", ZT_FLOAT, 1.41421356);
         int cdf = NET(g, "Add", "cdf", NET(g, "Erf", "erf", NET(g, "Div", "div", y, root)), one);
         struct tiny t;
-        struct zt_joint joint;
-        struct zt_joint_request request = { 4, k < 3, false, 1, NULL };
+        struct zt_training_graph joint;
+        struct zt_training_graph_request request = { 4, k < 3, false, 1, NULL };
         open_plain(&t, tiny_output(g, NET(g, "Mul", "z", NET(g, "Mul", "mul", y, cdf), half)), configs[k % 3]);
         ck_assert_msg(build(&t, &request, &joint), "%s", err.text[0]);
         int nodes = 0, grads = 0, counts = 0;
@@ -126,14 +126,14 @@ END_TEST
 
 START_TEST(a_fixed_batch_that_no_node_insists_on_is_bound_anew) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     struct zt_graph *g = tiny_mlp();
     struct zt_shape *x = &g->values[zt_graph_find(g, "x")]->shape;
     x->dim[0] = 64;
     g->values[zt_graph_find(g, "x")]->dim_param[0] = NULL;
     open_plain(&t, g, PLAIN);
     ck_assert_int_eq(t.job->fixed_batch, 64);
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 3, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 3, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.graph->values[zt_graph_find(joint.graph, "y")]->shape.dim[0], 3);
     zt_graph_destroy(joint.graph);
     tiny_finish(&t);
@@ -173,9 +173,9 @@ END_TEST
 
 START_TEST(with_everything_frozen_there_is_nothing_to_train) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*']}");
-    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
+    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
     ck_assert(says("nothing to train") && joint.graph == NULL);
     tiny_finish(&t);
 }
@@ -183,9 +183,9 @@ END_TEST
 
 START_TEST(frozen_and_chosen_parameters_are_left_out) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'freeze': ['*.bias'], 'trainable': ['fc?.*']}");
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.param_count, 2);
     ck_assert_str_eq(joint.graph->values[joint.params[0]]->name, "fc1.weight");
     ck_assert_str_eq(joint.graph->values[joint.params[1]]->name, "fc2.weight");
@@ -196,13 +196,13 @@ END_TEST
 
 START_TEST(a_loss_of_the_graph_must_be_one_float) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     struct zt_graph *g = tiny_mlp();
     int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
     g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'y'}}");
-    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
+    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
     ck_assert_msg(says("\"y\" is float[4, 5], a loss is one float"), "%s", err.text[0]);
     tiny_finish(&t);
 }
@@ -210,13 +210,13 @@ END_TEST
 
 START_TEST(the_graphs_own_loss_is_the_root) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     struct zt_graph *g = tiny_mlp();
     int loss = NET(g, "ReduceMean", "own loss", zt_graph_find(g, "y"));
     zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
     g->values[loss]->dtype = ZT_FLOAT;
     open_plain(&t, tiny_output(g, loss), PLAIN ", 'ztrain': {'loss': {'type': 'output', 'output': 'own loss'}}");
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_str_eq(joint.graph->values[joint.loss]->name, "own loss");
     ck_assert_int_eq(joint.column_count, 1);
     zt_graph_destroy(joint.graph);
@@ -226,9 +226,9 @@ END_TEST
 
 START_TEST(evaluation_has_no_backward_and_counts_what_is_correct) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     open_plain(&t, tiny_norm(), PLAIN);
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, false, true, 1, NULL }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, false, true, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert(joint.correct >= 0 && joint.counted >= 0 && joint.row_weight >= 0 && joint.seed < 0);
     ck_assert_int_eq(joint.graph->write_back_count, 0);
     for (int n = 0; n < joint.graph->node_count; n++)
@@ -258,11 +258,12 @@ START_TEST(nothing_is_differentiated_below_the_lowest_node_that_trains) {
                   { "'freeze': ['y.*', 'fc2.*', 'fc1.weight']", 1, true, true } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tiny t;
-        struct zt_joint joint;
+        struct zt_training_graph joint;
         char config[600];
         snprintf(config, sizeof config, PLAIN ", 'ztrain': {%s}", cases[i].block);
         open_plain(&t, tiny_mlp(), config);
-        ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s",
+                      err.text[0]);
         const struct zt_graph *g = joint.graph;
         ck_assert_int_eq(joint.param_count, cases[i].params);
         ck_assert_int_eq(count_backward(g, "grad of fc2") > 0, cases[i].fc2);
@@ -287,11 +288,12 @@ START_TEST(frozen_batch_norm_keeps_its_statistics) {
                   { "'freeze': ['fc1.*', 'bn.*'], 'batch_norm': 'frozen'", 0, 0 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tiny t;
-        struct zt_joint joint;
+        struct zt_training_graph joint;
         char config[600];
         snprintf(config, sizeof config, PLAIN ", 'ztrain': {%s}", cases[i].block);
         open_plain(&t, tiny_norm(), config);
-        ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s",
+                      err.text[0]);
         ck_assert_int_eq(joint.statistic_count, cases[i].statistics);
         ck_assert_int_eq(joint.graph->write_back_count, cases[i].statistics);
         ck_assert_int_eq(count_backward(joint.graph, "grad of bn") > 0, cases[i].backward);
@@ -304,7 +306,7 @@ END_TEST
 /* fc [12, 16] and turned [16, 12] are one: one gradient, the sum of both uses, and a Transpose where the other was. */
 START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     struct zt_graph *g = zt_graph_create("tied");
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(-1, 12)), turns = 0;
     int h = NET(g, "Tanh", "tanh", NET(g, "MatMul", "up", x, net_param(g, "fc", SHAPE(12, 16))));
@@ -314,7 +316,7 @@ START_TEST(a_tied_parameter_is_one_with_one_gradient) {
     open_plain(&t, tiny_output(g, y), PLAIN ", 'ztrain': {'tie': [['fc', 'turned']]}");
     ck_assert_int_eq(t.job->tie_count, 1);
     ck_assert(t.job->ties[0].transposed && t.job->ties[0].differs);
-    ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
+    ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint), "%s", err.text[0]);
     ck_assert_int_eq(joint.param_count, 1);
     ck_assert_str_eq(joint.graph->values[joint.params[0]]->name, "fc");
     ck_assert(joint.grads[0] >= 0);
@@ -340,11 +342,11 @@ START_TEST(weights_of_samples_padding_and_classes_reach_the_loss) {
                   { "'weight': 'w', 'class_weights': [1, 2, 3, 4, 5]", true, 4, 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tiny t;
-        struct zt_joint joint;
+        struct zt_training_graph joint;
         char config[600];
         snprintf(config, sizeof config, PLAIN ", 'ztrain': {'loss': {%s}}", cases[i].loss);
         open_plain(&t, tiny_mlp(), config);
-        ck_assert_msg(build(&t, &(struct zt_joint_request){ 4, true, cases[i].padded, 1, NULL }, &joint), "%s",
+        ck_assert_msg(build(&t, &(struct zt_training_graph_request){ 4, true, cases[i].padded, 1, NULL }, &joint), "%s",
                       err.text[0]);
         const struct zt_node *loss = joint.graph->nodes[joint.graph->values[joint.loss]->producer];
         ck_assert_int_eq(loss->in_count, cases[i].inputs);
@@ -358,9 +360,9 @@ END_TEST
 
 START_TEST(class_weights_of_another_number_are_refused) {
     struct tiny t;
-    struct zt_joint joint;
+    struct zt_training_graph joint;
     open_plain(&t, tiny_mlp(), PLAIN ", 'ztrain': {'loss': {'class_weights': [1, 2, 3]}}");
-    ck_assert(!build(&t, &(struct zt_joint_request){ 4, true, false, 1, NULL }, &joint));
+    ck_assert(!build(&t, &(struct zt_training_graph_request){ 4, true, false, 1, NULL }, &joint));
     ck_assert_msg(says("ztrain.loss.class_weights: 3 numbers, but output \"y\" has 5 classes"), "%s", err.text[0]);
     ck_assert_int_eq(err.code, ZT_EXIT_CONFIG);
     tiny_finish(&t);

@@ -73,8 +73,8 @@ static bool is_aborted(struct family *f, struct zt_err *err) {
 
 /* Of one wait: wait_on() between looks at what is waited for, wait_over() at its end. */
 struct wait {
-    struct zt_where *where; /* of who waits; NULL: nobody asks */
-    double began;           /* to spin; 0: not yet */
+    struct zt_rank_status *where; /* of who waits; NULL: nobody asks */
+    double began;                 /* to spin; 0: not yet */
     int pauses;
     bool for_message; /* MPI brings it */
 };
@@ -88,7 +88,7 @@ static bool push_messages(struct family *f) {
 }
 
 /* The rank that misses one says so, and all that wait fail with it. */
-static bool is_missed(struct family *f, const struct zt_where *where, struct zt_err *err) {
+static bool is_missed(struct family *f, const struct zt_rank_status *where, struct zt_err *err) {
     const struct zt_missed *missed = zt_comm_missed(where, err);
     if (!missed)
         return false;
@@ -222,7 +222,7 @@ static bool mpi_start(struct zt_comm *base, struct zt_transfer *t, struct zt_err
 
 static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err *err) {
     struct family *f = down(base)->family;
-    const char *before = zt_where_enter(base->where, t->row.kind->name);
+    const char *before = zt_rank_status_enter(base->where, t->row.kind->name);
     bool ok = true;
     while (ok && !t->done) {
         struct wait w = { .where = base->where };
@@ -241,7 +241,7 @@ static bool mpi_wait(struct zt_comm *base, struct zt_transfer *t, struct zt_err 
         wait_over(f);
     }
     if (ok) /* else it says where it failed */
-        zt_where_leave(base->where, before);
+        zt_rank_status_leave(base->where, before);
     else
         f->queue.first = NULL;
     return ok;
@@ -258,7 +258,7 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     if (!zt_comm_check_peer(base, "send", to, err) || is_aborted(c->family, err))
         return false;
     struct wait w = { .where = base->where, .for_message = true };
-    const char *before = zt_where_enter(base->where, "send");
+    const char *before = zt_rank_status_enter(base->where, "send");
     bool sent = false, ok = zt_message_send(c->far, data, bytes, to, &sent, err);
     while (ok && !sent)
         ok = wait_on(c->family, &w, err) && zt_message_send(c->far, data, bytes, to, &sent, err);
@@ -266,7 +266,7 @@ static bool mpi_send(struct zt_comm *base, const void *data, size_t bytes, int t
     if (ok)
         ring(c, to);
     if (ok)
-        zt_where_leave(base->where, before);
+        zt_rank_status_leave(base->where, before);
     return ok;
 }
 
@@ -275,7 +275,7 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     if (!zt_comm_check_peer(base, "recv", from, err) || is_aborted(c->family, err))
         return false;
     struct wait w = { .where = base->where, .for_message = true };
-    const char *before = zt_where_enter(base->where, "recv");
+    const char *before = zt_rank_status_enter(base->where, "recv");
     size_t come = 0;
     bool ok = true;
     while (ok && !zt_message_waiting(c->far, from, &come))
@@ -292,7 +292,7 @@ static bool mpi_recv(struct zt_comm *base, void *data, size_t bytes, int from, s
     wait_over(c->family);
     ring(c, from);
     if (ok)
-        zt_where_leave(base->where, before);
+        zt_rank_status_leave(base->where, before);
     return ok;
 }
 

@@ -101,7 +101,7 @@ static void note_stranger(struct table *t, const struct guest *g) {
         t->strangers[t->stranger_count++] = s;
 }
 
-static enum zt_verdict judge(const struct table *t, const struct zt_visit *v) {
+static enum zt_handshake_result judge(const struct table *t, const struct zt_visit *v) {
     const struct zt_hello *h = &v->hello;
     if (v->state == ZT_VISIT_UNPROVEN)
         return ZT_OTHER_SECRET;
@@ -115,7 +115,7 @@ static enum zt_verdict judge(const struct table *t, const struct zt_visit *v) {
 /* Tells a guest that has shown its proof what becomes of it. True: it is a rank, which has its line now. */
 static bool receive(struct table *t, const struct guest *g) {
     const int rank = g->visit.hello.from;
-    const enum zt_verdict verdict = judge(t, &g->visit);
+    const enum zt_handshake_result verdict = judge(t, &g->visit);
     const struct zt_welcome w = zt_visit_answer(&g->visit, &t->door, verdict);
     if (verdict == ZT_OTHER_SECRET)
         note_stranger(t, g);
@@ -229,7 +229,7 @@ static bool some_missing(const struct table *t, struct zt_err *err) {
 }
 
 /* Why rank `to` did not let this one in. */
-static bool refused(const struct table *t, enum zt_verdict verdict, int to, const struct zt_welcome *w,
+static bool refused(const struct table *t, enum zt_handshake_result verdict, int to, const struct zt_welcome *w,
                     struct zt_err *err) {
     const struct zt_meeting *m = t->m;
     if (verdict == ZT_OTHER_SIZE)
@@ -241,7 +241,7 @@ static bool refused(const struct table *t, enum zt_verdict verdict, int to, cons
     if (verdict == ZT_NOT_WANTED)
         return zt_fail(err, ZT_EXIT_CONFIG, "RANK=%d: rank %d at MASTER_ADDR=%s waits for no such rank", m->rank, to,
                        m->address);
-    if (verdict == ZT_NO_DOOR)
+    if (verdict == ZT_NOT_A_LISTENER)
         return zt_fail(err, ZT_EXIT_RUN, "MASTER_ADDR=%s, MASTER_PORT=%d: what answers there is no rank 0 of ztrain",
                        m->address, m->port);
     zt_fail(err, ZT_EXIT_CONFIG, "RANK=%d: rank %d at MASTER_ADDR=%s, MASTER_PORT=%d %s", m->rank, to, m->address,
@@ -290,8 +290,8 @@ static bool host(struct table *t, struct zt_err *err) {
         return some_missing(t, err);
     for (int r = 1; r < m->size; r++) {
         zt_mac(mac, t->session[r], "places", &(struct zt_mac_part){ t->places, bytes }, 1);
-        if (!zt_move_all(t->fds[r], t->places, bytes, true, t->end) ||
-            !zt_move_all(t->fds[r], mac, sizeof mac, true, t->end))
+        if (!zt_strided_copy_all(t->fds[r], t->places, bytes, true, t->end) ||
+            !zt_strided_copy_all(t->fds[r], mac, sizeof mac, true, t->end))
             return zt_fail(err, ZT_EXIT_RANK, ZT_LOST_RANK "%d: it left before all had met", r);
     }
     return true;
@@ -305,12 +305,12 @@ static int left_ms(const struct table *t, int most) {
 }
 
 /* One attempt at rank `to`. Rank 0's challenge says which job it is. */
-static enum zt_verdict knock(struct table *t, int to, const struct zt_sockaddr *at, struct zt_welcome *w) {
+static enum zt_handshake_result knock(struct table *t, int to, const struct zt_sockaddr *at, struct zt_welcome *w) {
     struct zt_hello hello = {
         .purpose = ZT_PURPOSE_RANKS, .from = t->m->rank, .to = to, .size = t->m->size, .port = t->port
     };
     struct zt_challenge challenge;
-    int fd = zt_dial_at((const struct sockaddr *)&at->at, at->bytes, left_ms(t, to ? DIAL_MS : 2000));
+    int fd = zt_connect_at((const struct sockaddr *)&at->at, at->bytes, left_ms(t, to ? DIAL_MS : 2000));
     if (fd < 0)
         return ZT_GONE;
     if (to == 0) { /* the others reach this rank where rank 0 does */
@@ -324,7 +324,7 @@ static enum zt_verdict knock(struct table *t, int to, const struct zt_sockaddr *
         hello.port = t->port;
     }
     memcpy(hello.job, t->door.job, sizeof hello.job);
-    const enum zt_verdict verdict = zt_handshake_dial(fd, t->door.key, &hello, &challenge, w, t->end);
+    const enum zt_handshake_result verdict = zt_handshake_connect(fd, t->door.key, &hello, &challenge, w, t->end);
     if (verdict == ZT_WELCOME) {
         t->fds[to] = fd;
         memcpy(t->door.job, challenge.job, sizeof t->door.job);
@@ -335,9 +335,9 @@ static enum zt_verdict knock(struct table *t, int to, const struct zt_sockaddr *
     return verdict;
 }
 
-static enum zt_verdict knock_host(struct table *t, struct zt_welcome *w, struct zt_err *err) {
+static enum zt_handshake_result knock_host(struct table *t, struct zt_welcome *w, struct zt_err *err) {
     struct in6_addr at[ZT_MEETING_ADDRESSES];
-    enum zt_verdict verdict = ZT_GONE;
+    enum zt_handshake_result verdict = ZT_GONE;
     int count = zt_meeting_addresses(t->m, at, err);
     for (int i = 0; i < count && verdict == ZT_GONE && left_ms(t, 1); i++) {
         struct zt_sockaddr to = zt_sockaddr_of(&at[i], (uint16_t)t->m->port);
@@ -351,7 +351,7 @@ static bool reach_host(struct table *t, struct zt_err *err) {
     const struct zt_meeting *m = t->m;
     for (;;) {
         struct zt_welcome w;
-        const enum zt_verdict verdict = knock_host(t, &w, err);
+        const enum zt_handshake_result verdict = knock_host(t, &w, err);
         if (err->count || verdict == ZT_WELCOME)
             return !err->count;
         if (verdict != ZT_GONE)
@@ -368,8 +368,8 @@ static bool reach_host(struct table *t, struct zt_err *err) {
 static bool hear_places(struct table *t, struct zt_err *err) {
     const size_t bytes = (size_t)t->m->size * sizeof *t->places;
     unsigned char mac[ZT_MAC], wanted[ZT_MAC];
-    if (!zt_move_all(t->fds[0], t->places, bytes, false, t->end) ||
-        !zt_move_all(t->fds[0], mac, sizeof mac, false, t->end))
+    if (!zt_strided_copy_all(t->fds[0], t->places, bytes, false, t->end) ||
+        !zt_strided_copy_all(t->fds[0], mac, sizeof mac, false, t->end))
         return zt_fail(err, ZT_EXIT_RANK, "rank 0: not all ranks came, or it has ended");
     zt_mac(wanted, t->session[0], "places", &(struct zt_mac_part){ t->places, bytes }, 1);
     return zt_mac_equal(mac, wanted, sizeof mac) ||
@@ -382,7 +382,7 @@ static bool reach_rank(struct table *t, int to, struct zt_err *err) {
     const struct zt_sockaddr at = zt_sockaddr_of(&t->places[to].at, t->places[to].port);
     const double end = zt_now() + DIAL_MS * 1e-3;
     struct zt_welcome w;
-    enum zt_verdict verdict;
+    enum zt_handshake_result verdict;
     while ((verdict = knock(t, to, &at, &w)) == ZT_GONE && zt_now() < end && left_ms(t, 1))
         nanosleep(&(struct timespec){ .tv_nsec = AGAIN_MS * 1000000L }, NULL);
     if (verdict == ZT_GONE)

@@ -24,7 +24,7 @@ enum zt_dtype zt_job_type(const struct zt_job *job, enum zt_dtype stored) {
     return zt_dtype_in(stored, job->to_float) ? ZT_FLOAT : stored;
 }
 
-bool zt_job_to_float(const struct zt_job *job, struct zt_joint *joint, int *root, struct zt_err *err) {
+bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, int *root, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     int weights[ZT_DTYPES] = { 0 };
     bool any = false;

@@ -9,6 +9,6 @@ void zt_job_find_floats(struct zt_job *job, const struct zt_graph *g, const bool
 /* The type a value of the file's graph has in the joint one. */
 enum zt_dtype zt_job_type(const struct zt_job *job, enum zt_dtype stored);
 /* Makes them so; *root is the logits. */
-bool zt_job_to_float(const struct zt_job *job, struct zt_joint *joint, int *root, struct zt_err *err);
+bool zt_job_to_float(const struct zt_job *job, struct zt_training_graph *joint, int *root, struct zt_err *err);
 
 #endif

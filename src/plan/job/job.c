@@ -136,7 +136,7 @@ void zt_job_destroy(struct zt_job *job) {
 
 /* ---- the joint graph ---- */
 
-static void list_params(const struct zt_job *job, struct zt_joint *joint) {
+static void list_params(const struct zt_job *job, struct zt_training_graph *joint) {
     struct zt_graph *g = joint->graph;
     joint->params = ZT_NEW_N(g->arena, int, g->value_count + 1);
     joint->grads = ZT_NEW_N(g->arena, int, g->value_count + 1);
@@ -157,7 +157,7 @@ static void list_params(const struct zt_job *job, struct zt_joint *joint) {
         joint->statistics[joint->statistic_count++] = zt_graph_find(g, job->statistics[i]);
 }
 
-static bool add_gradients(struct zt_joint *joint, struct zt_err *err) {
+static bool add_gradients(struct zt_training_graph *joint, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_shape shape = g->values[joint->loss]->shape;
     joint->seed = zt_job_add_input(g, "gradient of loss", ZT_FLOAT, &shape);
@@ -169,7 +169,7 @@ static enum zt_dtype half_type(const struct zt_config *config) {
     return config->fp16.enabled ? ZT_FLOAT16 : config->bf16 ? ZT_BFLOAT16 : ZT_UNDEFINED;
 }
 
-static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, struct zt_err *err) {
+static bool prune_or_cast(const struct zt_job *job, struct zt_training_graph *joint, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     int *roots = zt_malloc(((size_t)joint->param_count + 4) * sizeof *roots), count = 0;
     roots[count++] = joint->loss;
@@ -178,12 +178,13 @@ static bool prune_or_cast(const struct zt_job *job, struct zt_joint *joint, stru
     for (int i = 0; i < joint->param_count && joint->training; i++)
         roots[count++] = joint->grads[i];
     const enum zt_dtype half = half_type(job->config);
-    bool ok = zt_graph_prune(g, roots, count, err) && (!half || zt_pass_half(g, &zt_ops, half, roots, count, err));
+    bool ok = zt_graph_prune(g, roots, count, err) &&
+              (!half || zt_pass_half_propagation(g, &zt_ops, half, roots, count, err));
     free(roots);
     return ok;
 }
 
-static bool check_params(const struct zt_joint *joint, struct zt_err *err) {
+static bool check_params(const struct zt_training_graph *joint, struct zt_err *err) {
     return joint->param_count > 0 ||
            zt_fail(err, ZT_EXIT_MODEL, "nothing to train: no parameter leads to \"%s\" (`ztrain inspect` says why)",
                    joint->graph->values[joint->loss]->name);
@@ -205,8 +206,8 @@ static bool check_statistics(const struct zt_job *job, const struct zt_graph *g,
     return true;
 }
 
-static bool cut_loss(const struct zt_job *job, const struct zt_joint_request *request, struct zt_joint *joint,
-                     struct zt_err *err) {
+static bool cut_loss(const struct zt_job *job, const struct zt_training_graph_request *request,
+                     struct zt_training_graph *joint, struct zt_err *err) {
     if (!job->loss) {
         zt_fail(err, ZT_EXIT_CONFIG,
                 "ztrain.parallel.mode: \"dp\" gathers the output that the loss reads, but the loss is output \"%s\" of "
@@ -219,8 +220,9 @@ static bool cut_loss(const struct zt_job *job, const struct zt_joint_request *re
     return zt_graph_index(joint->graph, err) && zt_split_loss(joint->graph, request->rows, inputs, 2, err);
 }
 
-static bool build(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
-                  struct zt_joint *joint, int root, struct zt_err *err) {
+static bool build(const struct zt_job *job, const struct zt_source *source,
+                  const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
+                  struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_train_options options = { .batch_norm_frozen = job->config->batch_norm_frozen,
                                         .evaluation = !request->training,
@@ -244,7 +246,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     if (!zt_job_add_loss(job, source, request, joint, root, err) ||
         !zt_pass_fuse(g, &zt_ops, &job->fusion, ZT_FUSE_FORWARD, &options, joint->fused, err))
         return false;
-    joint->cuts = ZT_NEW_N(g->arena, struct zt_cut, request->stages + 1);
+    joint->cuts = ZT_NEW_N(g->arena, struct zt_stage_bounds, request->stages + 1);
     if (request->cuts)
         memcpy(joint->cuts, request->cuts, ((size_t)request->stages + 1) * sizeof *joint->cuts);
     if (!(request->cuts || zt_split_choose(g, job->config->parallel.partition, request->stages, joint->cuts, err)) ||
@@ -258,17 +260,18 @@ static bool build(const struct zt_job *job, const struct zt_source *source, cons
     return (!request->training || add_gradients(joint, err)) && prune_or_cast(job, joint, err);
 }
 
-bool zt_job_joint(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
-                  struct zt_joint *joint, struct zt_err *err) {
+bool zt_job_training_graph(const struct zt_job *job, const struct zt_source *source,
+                           const struct zt_training_graph_request *request, struct zt_training_graph *joint,
+                           struct zt_err *err) {
     int root;
-    *joint = (struct zt_joint){ .rows = request->rows,
-                                .training = request->training,
-                                .weighted = request->weighted && job->loss,
-                                .loss = -1,
-                                .seed = -1,
-                                .row_weight = -1,
-                                .correct = -1,
-                                .counted = -1 };
+    *joint = (struct zt_training_graph){ .rows = request->rows,
+                                         .training = request->training,
+                                         .weighted = request->weighted && job->loss,
+                                         .loss = -1,
+                                         .seed = -1,
+                                         .row_weight = -1,
+                                         .correct = -1,
+                                         .counted = -1 };
     joint->graph = needed_graph(job, &root, err);
     if (!joint->graph || !build(job, source, request, joint, root, err)) {
         zt_graph_destroy(joint->graph);

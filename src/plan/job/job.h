@@ -58,18 +58,19 @@ struct zt_job {
 struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onnx *model, struct zt_err *err);
 void zt_job_destroy(struct zt_job *job);
 
-struct zt_joint_request {
+struct zt_training_graph_request {
     int64_t rows;
     bool training; /* else evaluation */
     bool weighted; /* padding rows may occur: the loss takes row weights */
     int stages;
-    const struct zt_cut
+    const struct zt_stage_bounds
         *cuts;     /* [stages + 1] where the model's other graphs were split; NULL: this one decides, see joint->cuts */
     bool cut_loss; /* mode dp: stage 1 is the loss, stage 0 the model */
 };
 /* Shapes of the columns come from `source`; NULL: from the graph alone (plan without data): unknown dims other than the
  * batch are an error. */
-bool zt_job_joint(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
-                  struct zt_joint *joint, struct zt_err *err);
+bool zt_job_training_graph(const struct zt_job *job, const struct zt_source *source,
+                           const struct zt_training_graph_request *request, struct zt_training_graph *joint,
+                           struct zt_err *err);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-void zt_job_note(struct zt_joint *joint, const char *fmt, ...) {
+void zt_job_note(struct zt_training_graph *joint, const char *fmt, ...) {
     struct zt_arena *arena = joint->graph->arena;
     const char **notes = ZT_NEW_N(arena, const char *, joint->note_count + 1);
     char text[ZT_ERR_TEXT];

@@ -133,8 +133,8 @@ static bool column_shape(const struct zt_job *job, const struct zt_source *sourc
 }
 
 /* A plan without data: targets of [N, T, C] are [N, T] as in language models, those of [N, C, H, W] are [N, H, W]. */
-static bool assume_target(const struct zt_job *job, struct zt_joint *joint, const struct zt_value *logits, int64_t rows,
-                          struct zt_shape *to) {
+static bool assume_target(const struct zt_job *job, struct zt_training_graph *joint, const struct zt_value *logits,
+                          int64_t rows, struct zt_shape *to) {
     int rank = logits->shape.rank, axis = rank == 3 ? 2 : 1;
     if (!job->loss->integer_target || rank < 3 || job->wants[job->target_want].shape.rank >= 0)
         return false;
@@ -182,7 +182,7 @@ static bool check_weight(const struct zt_job *job, const struct zt_shape *weight
 /* What targets weigh: the data's column, the zeros of padding rows, or their product; *to is -1 where all count alike.
  */
 static bool add_weight(const struct zt_job *job, const struct zt_source *source, const struct zt_shape *target,
-                       struct zt_joint *joint, int *to, struct zt_err *err) {
+                       struct zt_training_graph *joint, int *to, struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_shape shape, narrow = { .dim = { 0 } };
     *to = joint->row_weight;
@@ -224,7 +224,8 @@ static bool add_class_weights(const struct zt_job *job, struct zt_graph *g, cons
 /* cross_entropy wants scores, of which it makes probabilities itself: where the graph ends in a Softmax over the
  * classes its input is used. Any other activation stays: what the loss then means is what the same lines of PyTorch
  * mean. */
-static bool use_scores(const struct zt_job *job, struct zt_joint *joint, int axis, int *root, struct zt_err *err) {
+static bool use_scores(const struct zt_job *job, struct zt_training_graph *joint, int axis, int *root,
+                       struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     int node, reader;
     enum zt_loss_end end = zt_loss_end_of(g, *root, &g->values[*root]->shape, axis, &node, &reader);
@@ -276,7 +277,7 @@ static bool infer_classes(const struct zt_job *job, struct zt_graph *g, int axis
 }
 
 /* Accuracy counts every target alike: only padding weighs nothing. */
-static bool add_count(const struct zt_job *job, struct zt_joint *joint, int root, int target, int axis,
+static bool add_count(const struct zt_job *job, struct zt_training_graph *joint, int root, int target, int axis,
                       struct zt_err *err) {
     int in[3] = { root, target, joint->row_weight }, out[2];
     if (!append(joint->graph, "correct", "CountCorrect", "ztrain", in, in[2] >= 0 ? 3 : 2, out, 2, err))
@@ -286,8 +287,9 @@ static bool add_count(const struct zt_job *job, struct zt_joint *joint, int root
     return infer_classes(job, joint->graph, axis, err);
 }
 
-static bool add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
-                     struct zt_joint *joint, int root, struct zt_err *err) {
+static bool add_loss(const struct zt_job *job, const struct zt_source *source,
+                     const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
+                     struct zt_err *err) {
     struct zt_graph *g = joint->graph;
     struct zt_shape shape;
     bool assumed = !source && assume_target(job, joint, joint->graph->values[root], request->rows, &shape);
@@ -319,7 +321,7 @@ static bool is_scalar_float(const struct zt_value *v) {
     return v->dtype == ZT_FLOAT && zt_shape_count(&v->shape) == 1;
 }
 
-static bool use_output(const struct zt_job *job, struct zt_joint *joint, int root, struct zt_err *err) {
+static bool use_output(const struct zt_job *job, struct zt_training_graph *joint, int root, struct zt_err *err) {
     const struct zt_value *v = joint->graph->values[root];
     char text[ZT_SHAPE_TEXT];
     joint->loss = root;
@@ -327,7 +329,8 @@ static bool use_output(const struct zt_job *job, struct zt_joint *joint, int roo
                                          job->logits, zt_dtype_name(v->dtype), zt_shape_text(&v->shape, text));
 }
 
-bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source, const struct zt_joint_request *request,
-                     struct zt_joint *joint, int root, struct zt_err *err) {
+bool zt_job_add_loss(const struct zt_job *job, const struct zt_source *source,
+                     const struct zt_training_graph_request *request, struct zt_training_graph *joint, int root,
+                     struct zt_err *err) {
     return job->loss ? add_loss(job, source, request, joint, root, err) : use_output(job, joint, root, err);
 }

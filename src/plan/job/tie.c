@@ -130,7 +130,7 @@ bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_e
     return true;
 }
 
-void zt_job_note_ties(const struct zt_job *job, struct zt_joint *joint) {
+void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *joint) {
     for (int i = 0; i < job->tie_count; i++)
         if (job->ties[i].differs)
             zt_job_note(joint, "ztrain.tie: the initial values of \"%s\" differ from those of \"%s\", which count",

@@ -10,6 +10,6 @@ bool zt_job_find_ties(struct zt_job *job, struct zt_graph *g, struct zt_err *err
 /* Makes one parameter of each group. */
 bool zt_job_apply_ties(const struct zt_job *job, struct zt_graph *g, struct zt_err *err);
 /* A line for every one whose initial values are given up. */
-void zt_job_note_ties(const struct zt_job *job, struct zt_joint *joint);
+void zt_job_note_ties(const struct zt_job *job, struct zt_training_graph *joint);
 
 #endif

@@ -92,7 +92,7 @@ struct zt_rank {
     double *tensor_lr, *tensor_decay; /* by tensor: factor on the rate; weight decay */
     const struct zt_optimizer *row;
     struct zt_random random;
-    struct zt_peers peers; /* the data ranks, for kernels that sum over them */
+    struct zt_group peers; /* the data ranks, for kernels that sum over them */
     int64_t first_sample;  /* of the step: its index in the epoch */
     int64_t updates;       /* applied so far */
     double grad_scale;     /* of the step at hand: clipping factor / loss scale */

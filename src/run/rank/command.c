@@ -24,8 +24,8 @@ static bool run_kernel(struct zt_rank *r, const struct zt_action *a, struct zt_e
 
 static bool run_node(struct zt_rank *r, const struct zt_action *a, struct zt_err *err) {
     const struct zt_ready *ready = &a->program->ready[a->command->node];
-    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_PEERS; /* needs the host each time */
-    zt_where_node(r->world->where, ready->name);
+    bool apart = ready->on_host || ready->call.node->op->flags & ZT_OP_GROUP; /* needs the host each time */
+    zt_rank_status_node(r->world->where, ready->name);
     double began = zt_rank_times_begin(r);
     if (!(apart ? zt_rank_flush(r, err) && run_kernel(r, a, err) : zt_rank_do(r, a, err)))
         return false;
@@ -143,7 +143,7 @@ static bool keep(struct zt_rank *r, struct zt_err *err) {
     const struct zt_device_api *api = r->device->api;
     float *kept = (float *)r->derived, *packed = kept + flat->kept;
     for (int i = 0; i < flat->kept_piece_count; i++) {
-        const struct zt_kept_piece *piece = &flat->kept_pieces[i];
+        const struct zt_persistent_piece *piece = &flat->kept_pieces[i];
         if (piece->rank == r->plan->grid.data_rank &&
             !api->copy(r->device, packed + piece->packed_at, (float *)r->parameters + piece->shard_at,
                        (size_t)piece->count * sizeof *packed, err))
@@ -152,7 +152,7 @@ static bool keep(struct zt_rank *r, struct zt_err *err) {
     if (!r->bulk_data->api->all_gather(r->bulk_data, packed, flat->kept_bound, sizeof *packed, err))
         return false;
     for (int i = 0; i < flat->kept_piece_count; i++) {
-        const struct zt_kept_piece *piece = &flat->kept_pieces[i];
+        const struct zt_persistent_piece *piece = &flat->kept_pieces[i];
         if (!api->copy(r->device, kept + piece->at, packed + piece->packed_at, (size_t)piece->count * sizeof *packed,
                        err))
             return false;

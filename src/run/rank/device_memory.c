@@ -298,7 +298,7 @@ static bool copy_constants(struct zt_rank *r, struct zt_err *err) {
 /* Counts a node that runs in every micro-batch of a full step, or of an evaluation where nothing is trained. */
 static void report(struct zt_rank *r, const struct zt_run_program *rp, const struct zt_ready *ready, int64_t moved) {
     struct zt_rank_device *d = r->away;
-    const struct zt_joint *j = &rp->program->joint;
+    const struct zt_training_graph *j = &rp->program->joint;
     const char *op_type = ready->call.node->op_type;
     bool trains = r->plan->train.count > 0;
     if (trains && (!j->training || rp->program != r->plan->train.at[0]))

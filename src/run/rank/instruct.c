@@ -107,7 +107,7 @@ static bool load(struct zt_rank *r, struct zt_loader *loader, struct zt_slot *sl
 }
 
 static bool cross(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot,
-                  const struct zt_crossings *list, int peer, bool sends, struct zt_err *err) {
+                  const struct zt_boundary_tensors *list, int peer, bool sends, struct zt_err *err) {
     for (int i = 0; i < list->count; i++) {
         const struct zt_place *place = &p->place[0][list->at[i].value];
         void *at = zt_rank_at(r, slot, place, NULL);
@@ -146,12 +146,13 @@ static bool add_loss(struct zt_rank *r, const struct zt_program *p, const struct
     return true;
 }
 
-const struct zt_program *zt_turn_program(const struct zt_rank *r, const struct zt_turn *t, int chunk, bool last) {
+const struct zt_program *zt_instruction_program(const struct zt_rank *r, const struct zt_instruction_context *t,
+                                                int chunk, bool last) {
     const struct zt_run_program *rp = zt_rank_program(r, t->training, chunk, t->shape, last);
     return rp ? rp->program : NULL;
 }
 
-static void point_random(struct zt_rank *r, const struct zt_turn *t, int micro_batch, bool last) {
+static void point_random(struct zt_rank *r, const struct zt_instruction_context *t, int micro_batch, bool last) {
     int64_t together = r->plan->job->config->micro_batch * r->plan->grid.data,
             rows = last ? t->shape->last_rows : t->shape->rows;
     r->random.micro_batch = (uint64_t)micro_batch;
@@ -164,7 +165,8 @@ static bool is_own(const struct zt_rank *r, enum zt_instruction_op op) {
     return computes || (r->world->size == 1 && op != ZT_DO_LOAD);
 }
 
-bool zt_rank_instruct(struct zt_rank *r, const struct zt_turn *t, const struct zt_instruction *at, struct zt_err *err) {
+bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t, const struct zt_instruction *at,
+                      struct zt_err *err) {
     struct zt_slot *slot = at->slot >= 0 ? &r->slots[at->slot] : NULL;
     bool last = at->micro_batch == t->shape->micro_batches - 1, first = at->micro_batch == 0;
     const struct zt_run_program *rp = slot ? zt_rank_program(r, t->training, at->chunk, t->shape, last) : NULL;
@@ -189,7 +191,7 @@ bool zt_rank_instruct(struct zt_rank *r, const struct zt_turn *t, const struct z
     case ZT_DO_GATHER_ACT:
     case ZT_DO_SCATTER_GRAD:
         share.piece = zt_rank_loss_rows(r->plan, t->shape, last);
-        share.loss = zt_turn_program(r, t, 1, last);
+        share.loss = zt_instruction_program(r, t, 1, last);
         return at->op == ZT_DO_SCATTER      ? zt_rank_scatter(r, &share, err)
                : at->op == ZT_DO_GATHER_ACT ? zt_rank_gather_act(r, &share, err)
                                             : zt_rank_scatter_grad(r, &share, err);

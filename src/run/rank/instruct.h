@@ -5,17 +5,19 @@
 #include "run/rank/blocks.h"
 
 /* What instructions run on: the micro-batches of a step, or one of an evaluation. */
-struct zt_turn {
+struct zt_instruction_context {
     struct zt_loader *loader;
     const struct zt_source *source;
     const struct zt_step_shape *shape;
     bool training;
 };
 
-bool zt_rank_instruct(struct zt_rank *r, const struct zt_turn *t, const struct zt_instruction *at, struct zt_err *err);
+bool zt_rank_instruct(struct zt_rank *r, const struct zt_instruction_context *t, const struct zt_instruction *at,
+                      struct zt_err *err);
 
 /* What chunk `chunk` runs for the last micro-batch of the turn, or another; NULL: nothing. */
-const struct zt_program *zt_turn_program(const struct zt_rank *r, const struct zt_turn *t, int chunk, bool last);
+const struct zt_program *zt_instruction_program(const struct zt_rank *r, const struct zt_instruction_context *t,
+                                                int chunk, bool last);
 /* A float scalar of the slot, 0 where `value` is -1. */
 bool zt_rank_read_scalar(struct zt_rank *r, const struct zt_program *p, const struct zt_slot *slot, int value,
                          double *to, struct zt_err *err);

@@ -19,7 +19,7 @@ struct zt_rank_hashes {
     void *copy;    /* of a tensor, where the rank's memory is not the host's */
 };
 
-static bool is_weight(const struct zt_joint *joint, int value, const struct zt_place *place) {
+static bool is_weight(const struct zt_training_graph *joint, int value, const struct zt_place *place) {
     bool weight = place->in == ZT_DERIVED || place->in == ZT_STATISTICS;
     for (int i = 0; i < joint->param_count && !weight; i++)
         weight = joint->params[i] == value;
@@ -30,7 +30,7 @@ static bool is_weight(const struct zt_joint *joint, int value, const struct zt_p
  * too small for its outputs would be seen steps later. */
 static bool hashed(const struct zt_run_program *rp, int n, int i) {
     const struct zt_ready *ready = &rp->ready[n];
-    const struct zt_joint *joint = &rp->program->joint;
+    const struct zt_training_graph *joint = &rp->program->joint;
     const struct zt_place *place = ready->place[i];
     if (!place || place->in == ZT_NOWHERE || place->in == ZT_CONSTANT)
         return false;

@@ -295,7 +295,7 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .scaling = zt_scaling_of(plan->job->config) };
     r->bulk_world = world;
     r->bulk_data = data;
-    r->peers = (struct zt_peers){ data, sum_over_ranks };
+    r->peers = (struct zt_group){ data, sum_over_ranks };
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
     r->random.seed = (uint64_t)plan->job->config->seed;

@@ -49,7 +49,7 @@ static bool receive_rows(struct zt_rank *r, const struct zt_share *s, int column
 }
 
 bool zt_rank_scatter(struct zt_rank *r, const struct zt_share *s, struct zt_err *err) {
-    const struct zt_joint *j = &s->model->joint;
+    const struct zt_training_graph *j = &s->model->joint;
     struct zt_slot *slot = &r->slots[MODEL];
     char *feed = slot->feed;
     slot->samples = share_of(s, r->world->rank);
@@ -74,12 +74,12 @@ static char *at(struct zt_rank *r, const struct zt_program *p, int slot, int val
     return zt_rank_at(r, &r->slots[slot], &p->place[0][value], NULL);
 }
 
-static size_t row_bytes(const struct zt_share *s, const struct zt_crossing *c) {
+static size_t row_bytes(const struct zt_share *s, const struct zt_boundary_tensor *c) {
     return c->bytes / (size_t)s->model->joint.rows;
 }
 
 bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *s, struct zt_err *err) {
-    const struct zt_crossings *from = &s->model->send_act;
+    const struct zt_boundary_tensors *from = &s->model->send_act;
     for (int i = 0; i < from->count; i++) {
         size_t each = row_bytes(s, &from->at[i]), own = (size_t)share_of(s, r->world->rank) * each;
         char *here = at(r, s->model, MODEL, from->at[i].value);
@@ -101,7 +101,7 @@ bool zt_rank_gather_act(struct zt_rank *r, const struct zt_share *s, struct zt_e
 }
 
 bool zt_rank_scatter_grad(struct zt_rank *r, const struct zt_share *s, struct zt_err *err) {
-    const struct zt_crossings *to = &s->model->recv_grad;
+    const struct zt_boundary_tensors *to = &s->model->recv_grad;
     for (int i = 0; i < to->count; i++) {
         size_t each = row_bytes(s, &to->at[i]), own = (size_t)share_of(s, r->world->rank) * each;
         char *here = at(r, s->model, MODEL, to->at[i].value);

@@ -22,7 +22,7 @@ bool zt_rank_begin(struct zt_rank *r, struct zt_loader *loader, int64_t step, st
     result->lr = zt_rate_at(p->job->config, r->updates).lr;
     if (!zt_rank_hashes_step(r, step, true, err) || (r->stepping && !zt_rank_stepping_begin(r, tail, err)))
         return false;
-    struct zt_turn turn = { loader, p->source, shape, true };
+    struct zt_instruction_context turn = { loader, p->source, shape, true };
     for (int i = 0; i < schedule->count; i++)
         if (!zt_rank_instruct(r, &turn, &schedule->at[i], err))
             return false;
